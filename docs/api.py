@@ -7,7 +7,6 @@ import re
 import tomllib
 from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, TypeGuard
 
 if TYPE_CHECKING:
@@ -17,44 +16,35 @@ if TYPE_CHECKING:
 import typer
 from typer.cli import get_docs_for_click
 
-from traceana import results
 from traceana.catalog import load_catalog
 from traceana.cli import app
-from traceana.report.sections.provenance import DEFINITIONS
-from traceana.results.base import Result
-from traceana.results.tables import describe_columns
+from traceana.modules import import_named
+from traceana.report.section_provenance import DEFINITIONS
+from traceana.tables.declare import describe_columns
+from traceana.tables.result import Result
 
 AREAS = {
     "store": ("Files and store", ("ingesters", "store", "exchange", "catalog", "samples", "trace")),
-    "variation": ("Variation between workers", ("analysis.variation",)),
-    "stragglers": (
-        "Stragglers",
-        ("analysis.stragglers", "results.stragglers", "results.attributes"),
-    ),
-    "workload": ("Workload", ("analysis.workload",)),
-    "runtimes": ("Runtimes and recurring jobs", ("analysis.runtimes", "results.runtimes")),
-    "outcomes": (
-        "Failures and survival",
-        ("analysis.outcomes", "results.outcomes", "results.competing_risks"),
-    ),
-    "correlation": ("Correlations", ("analysis.correlation", "results.correlation")),
-    "distributions": ("Distributions", ("analysis.distributions", "results.distributions")),
-    "utilization": ("Utilization", ("analysis.utilization", "results.utilization")),
-    "energy": ("Energy", ("analysis.energy", "results.energy")),
-    "deadlines": (
-        "Deadlines",
-        ("analysis.deadlines", "simulate.deadlines", "results.deadlines"),
-    ),
-    "batching": ("Dynamic batching", ("simulate.batching", "results.batching")),
-    "recurring": ("Recurring jobs", ("simulate.recurring", "results.recurring")),
-    "figures": ("Figures", ("figures",)),
+    "stragglers": ("Stragglers and variation between workers", ("questions.stragglers",)),
+    "workload": ("Workload", ("questions.workload",)),
+    "runtimes": ("Runtimes and distributions", ("questions.runtimes", "cohorts")),
+    "failures": ("Failures and survival", ("questions.failures",)),
+    "reliability": ("Reliability of machines", ("questions.reliability",)),
+    "correlations": ("Correlations", ("questions.correlations",)),
+    "utilization": ("Utilization", ("questions.utilization",)),
+    "energy": ("Energy", ("questions.energy",)),
+    "deadlines": ("Deadlines", ("questions.deadlines", "simulate.deadlines")),
+    "batching": ("Dynamic batching", ("questions.batching", "simulate.batching")),
+    "operations": ("Operations of training steps", ("simulate.operations",)),
+    "recurring": ("Recurring jobs", ("questions.recurring", "simulate.recurring")),
+    "figures": ("Figures", ("figures", "drawing")),
     "claims": ("Claims", ("claims",)),
     "report": ("Report", ("report",)),
     "errors": ("Errors", ("errors",)),
 }
 """By area: its heading, and the packages and modules whose public names belong to it."""
 PACKAGES = ("traceana", *(f"traceana.{name}" for name in (
-    "analysis", "simulate", "figures", "ingesters", "exchange", "store", "claims", "catalog",
+    "simulate", "figures", "ingesters", "exchange", "store", "claims", "catalog",
     "samples", "report", "errors",
 )))  # fmt: skip
 _INDEX = """\
@@ -97,8 +87,9 @@ def public_names() -> dict[str, tuple[str, object]]:
 def documented_names() -> dict[str, tuple[str, object]]:
     """Return the public names, and the classes of what they return."""
     found = {}
-    for module in iter_modules(results.__path__, "traceana.results."):
-        for name, thing in vars(import_module(module.name)).items():
+    tables = ("*/tables*.py", "questions/*/tables*.py", "simulate/*/tables*.py")
+    for module in import_named(*tables):
+        for name, thing in vars(module).items():
             if is_result(thing) and thing is not Result and not name.startswith("_"):
                 found[name] = (f"{thing.__module__}.{name}", thing)
     return found | public_names()

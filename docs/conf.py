@@ -70,7 +70,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"[\w ]+"),
     ("py:.*", r"(pyspark|typer)\..*"),
-    ("py:.*", r"traceana\.(stats|schema|results)\..*"),
+    ("py:.*", r"traceana\.(stats|schema|tables)\..*"),
     ("py:data", r"traceana\..*"),
 ]
 FULL_NAMES = {
@@ -150,7 +150,7 @@ def _found(function: str, name: str) -> str:
 
 
 def find_public_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:  # noqa: ANN401
-    """Resolve a name by its last part: `traceana.analysis.correlate` is `traceana.correlate`.
+    """Resolve a name by its last part: `traceana.claims.check_claims` is `check_claims`.
 
     Names of other libraries are completed for intersphinx, which comes next.
     """

@@ -1,47 +1,12 @@
 """Statistical analysis of machine-learning cluster traces.
 
 Every public name is importable from here and is loaded when it is first used, so that
-``import traceana`` costs next to nothing.
+``import traceana`` costs next to nothing. ``__init__.pyi`` lists the names and their modules.
 """
 
 from importlib.metadata import version
 
 import lazy_loader
 
-from traceana import analysis
-
-_NAMES = {
-    "catalog": ["fetch", "list_traces"],
-    "claims": ["check_claims"],
-    "errors": ["TraceanaError"],
-    "exchange": ["anonymize", "export_tables", "select_jobs"],
-    "ingesters": ["add_table", "ingest", "propose_mapping"],
-    "report": ["build_report", "write_figures"],
-    "samples": ["write_sample"],
-    "simulate": [
-        "PlacementNodes",
-        "PlacementPolicy",
-        "PlacementRequest",
-        "compare_clusters",
-        "implied_throughput_ratio",
-        "published_gains",
-        "replay_batching",
-        "sample_training_path",
-        "simulate_batching",
-        "simulate_deadlines",
-        "simulate_placement",
-        "simulate_recurring",
-        "simulate_recurring_groups",
-        "summarize_batching",
-        "summarize_recurring",
-        "sweep_batching",
-        "sweep_recurring",
-        "synthesize_deadlines",
-    ],
-    "store": ["open_store"],
-    "trace": ["Trace", "load", "open_sample", "read"],
-    "analysis": analysis.__all__,
-}
-
 __version__ = version("traceana")
-__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

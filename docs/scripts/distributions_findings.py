@@ -10,7 +10,7 @@ from findings import as_table, run
 from traceana import compare_distributions, fit_distributions, tail_index
 
 if TYPE_CHECKING:
-    from traceana.analysis import DistributionFits
+    from traceana import DistributionFits
     from traceana.store import Store
 
 RESAMPLES = 19  # few, so that this page is made in seconds: no p is below 1 / 20

@@ -25,9 +25,10 @@ ENGINES = {"Polars": None, "Spark": "local[1]"}
 TICK_S = os.sysconf("SC_CLK_TCK")
 WORK = f"""
 import sys
-from traceana import analysis, open_store
-from traceana.derived import job_sample
-from traceana.derived.tasks import instance_times
+from traceana import open_store
+import traceana as analysis
+from traceana.cohorts import job_sample
+from traceana.cohorts.tasks import instance_times
 from traceana.store.session import Session
 job_sample.MAX_TASKS, job_sample.SAMPLED_TASKS = 20_000, 15_000
 session = Session(open_store(sys.argv[1]), sys.argv[2] or None)

@@ -21,7 +21,7 @@ from traceana.claims import (
     check_claims,
     decide,
 )
-from traceana.derived import job_sample
+from traceana.cohorts import job_sample
 from traceana.errors import DataError
 from traceana.ingesters import ingest
 from traceana.samples import write_sample

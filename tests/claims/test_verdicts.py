@@ -120,7 +120,9 @@ def test_every_statement_of_the_papers_is_judged(results: ClaimResults, real_dat
     assert len(ids) > 40
     assert ids <= set(results.table.select("paper", "id").rows())
     others = set(results.table.select("paper", "id").rows()) - ids
-    assert {paper for paper, _ in others} <= {"bytedance-stragglers"}
+    assert {paper for paper, _ in others} <= {
+        *("bytedance-stragglers", "infinitehbd", "llama-3", "meta-rsc"),
+    }
 
 
 def expand(cell: str) -> list[str]:

@@ -140,14 +140,14 @@ def test_a_mapping_of_ones_own(tmp_path: Path) -> None:
     words = ("log.txt", "--mapping", "ours.toml", "--store", "store")
     done = run("ingest", *words, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "ours/jobs         3     2         1  written" in done.stdout
-    assert "1 by gpus|not_a_number" in done.stdout
-    assert "unknown values in state: 'CANCELLED ...' (1)" in done.stdout
+    assert "ours/jobs         3     3         0  written" in done.stdout
+    assert "1 cells by gpus|not_a_number" in done.stdout
+    assert "unknown values in state: 'CANCELLED ...' (2)" in done.stdout
     assert "ours/jobs " in run("tables", "--store", "store", cwd=tmp_path).stdout
-    (tmp_path / "log.txt").write_text("id|state|gpus\na|OK|x\n")
+    (tmp_path / "log.txt").write_text("id|state|gpus\na|OK|-1\n")
     done = run("ingest", *words, "--trace", "t", "--reader", "csv", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == (
-        "traceana: t/jobs: none of 1 rows could be kept: 1 by gpus|not_a_number; "
-        "the first is line 2 of log.txt: a|OK|x\n"
+        "traceana: t/jobs: none of 1 rows could be kept: 1 by gpus|min; "
+        "the first is line 2 of log.txt: a|OK|-1\n"
     )

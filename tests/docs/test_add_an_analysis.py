@@ -29,7 +29,7 @@ figures longest-jobs --store store --out drawn
 """
 RUN = f"""
 import doctest, sys
-import traceana.analysis.workload.longest
+import traceana.questions.longest.longest
 from traceana.cli import main
 for command in {COMMANDS.strip().splitlines()}:
     sys.argv = ["traceana", *command.split()]
@@ -37,7 +37,7 @@ for command in {COMMANDS.strip().splitlines()}:
         main()
     except SystemExit as done:
         assert not done.code, command
-print(traceana.longest_jobs.__doc__, doctest.testmod(traceana.analysis.workload.longest))
+print(traceana.longest_jobs.__doc__, doctest.testmod(traceana.questions.longest.longest))
 """
 
 
@@ -49,6 +49,7 @@ def test_five_files_add_an_analysis(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     assert len(paths) == len(blocks) == 5
     for path, block in zip(paths, blocks, strict=True):
+        (package / path).parent.mkdir(exist_ok=True)
         with (package / path).open("a", encoding="utf-8") as file:
             file.write(block)
     (tmp_path / "log.csv").write_text(LOG)

@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 import traceana
 from traceana.cli import app
-from traceana.figures import figures, registry
+from traceana.drawing import registry
+from traceana.figures import figures
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [page for part in ("tutorials", "how-to", "explanation", "reference") for page in

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import traceana
 from traceana.cli import app
 from traceana.errors import DataError
-from traceana.results.exchange import Disclosure
+from traceana.exchange.tables import Disclosure
 from traceana.schema import TABLES, describe_table, privacy_of
 
 KEY = b"0123456789abcdef"

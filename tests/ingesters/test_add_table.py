@@ -73,18 +73,17 @@ memory_gib = { size = "mem" }
         machines, trace="mine", table="machines", mapping=mapping, store=tmp_path
     )
     counts = {entry.table: (entry.rows_kept, entry.rows_rejected) for entry in ledger.entries}
-    assert counts == {"jobs": (40, 0), "machines": (1, 1)}
+    assert counts == {"jobs": (40, 0), "machines": (2, 0)}
+    assert ledger.nulled.rows() == [("mine", "machines", "mem|not_a_size", 1)]
     store = open_store(tmp_path)
     manifest = store.manifest("mine")
     assert (manifest.title, manifest.independent_unit) == ("Ours", "user")
     assert manifest.tables["jobs"].rows == 40
     assert "[machines]" in manifest.tables["machines"].mapping
     assert "[jobs]" in manifest.tables["jobs"].mapping
-    rejected = store.scan_rejected("mine", "machines").collect().row(0, named=True)
-    assert (rejected["row"], rejected["rule"]) == (2, "mem|not_a_size")
-    assert rejected["text"] == '{"name":"m2","g":8,"c":64,"mem":"bad"}'
+    assert store.scan("mine", "machines").collect()["memory_gib"].to_list() == [512, None]
     ledger = traceana.add_table(FRAME.head(9), trace="mine", table="jobs", store=tmp_path)
-    assert {entry.table: entry.rows_kept for entry in ledger.entries} == {"jobs": 9, "machines": 1}
+    assert {entry.table: entry.rows_kept for entry in ledger.entries} == {"jobs": 9, "machines": 2}
 
 
 @pytest.mark.parametrize(

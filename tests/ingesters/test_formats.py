@@ -304,8 +304,8 @@ def test_another_package_adds_a_reader(
     readers.cache_clear()
     folder = write("log.tld", "#tilde\na~1\nb~2\nc~x\n")
     jobs, entry = read(folder / "log.tld", tmp_path / "store")
-    assert dict(jobs.select("job_id", "gpus").iter_rows()) == {"a": 1.0, "b": 2.0}
-    assert entry.rejected == {"n|not_a_number": 1}
+    assert dict(jobs.select("job_id", "gpus").iter_rows()) == {"a": 1.0, "b": 2.0, "c": None}
+    assert entry.nulled == {"n|not_a_number": 1}
     (info / "entry_points.txt").write_text("[traceana.readers]\ntilde = tilde_plugin:NONE\n")
     readers.cache_clear()
     with pytest.raises(DataError, match=r"reader tilde \(tilde_plugin:NONE\): not loaded"):

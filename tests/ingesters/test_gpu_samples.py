@@ -43,12 +43,13 @@ def read(files: Path, store: Path, **options: Any) -> tuple[pl.DataFrame, TableE
 
 def test_nvidia_smi_units_and_missing_values(write: Write, tmp_path: Path) -> None:
     rows, entry = read(write("node01.csv", SMI) / "node01.csv", tmp_path / "store")
-    assert entry.rejected == {"short_row": 1, "utilization|not_a_number": 1}
+    assert entry.rejected == {"short_row": 1}
+    assert entry.nulled == {"utilization|not_a_number": 1}
     assert rows["machine_id"].unique().to_list() == ["node01"]
     assert rows["time_s"][0] == pytest.approx(1772438400.12)  # date -d '2026-03-02 08:00 UTC' +%s
     assert rows.select("gpu", "utilization", "memory_gib", "power_w").rows() == [
         ("0", 0.45, 2.0, 250.5), ("1", 0.0, 3 / 1024, None), ("0", None, None, 61.0),
-        ("0", 1.0, 40.0, 400.0),
+        ("0", 1.0, 40.0, 400.0), ("1", None, 3 / 1024, 60.0),
     ]  # fmt: skip
 
 

@@ -61,9 +61,8 @@ def test_a_log_by_a_mapping_alone(tmp_path: Path) -> None:
         elapsed = f"{day}-{hour // 60:02d}:{hour % 60:02d}:00"
         broken = i % 50 == 7
         lines.append([f"j{i}", "many" if broken else gpus, elapsed, state, f"team {i % 3}"])
-        if not broken:
-            gpu_hours += gpus * minutes / 60
-            kept[state.split()[0]] += 1
+        gpu_hours += 0 if broken else gpus * minutes / 60
+        kept[state.split()[0]] += 1
     text = io.StringIO()
     csv.writer(text, delimiter=";").writerows(
         [["id", "GPU count", "elapsed", "st", "team"], *lines]
@@ -87,10 +86,8 @@ unit_noun = "submissions"
 """
     store, ledger = ingest_text(tmp_path, text.getvalue(), mapping)
     (entry,) = ledger.entries
-    assert (entry.rows_read, entry.rows_kept, entry.rejected) == (
-        *(800, 784),
-        {"GPU count|not_a_number": 16},
-    )
+    assert (entry.rows_read, entry.rows_kept, entry.rejected) == (800, 800, {})
+    assert (entry.nulled, entry.mostly_nulled) == ({"GPU count|not_a_number": 16}, ())
     jobs = store.scan("mine", "jobs").collect()
     assert (jobs["gpus"] * jobs["runtime_s"]).sum() / 3600 == pytest.approx(gpu_hours, rel=1e-12)
     assert dict(jobs["status"].value_counts().iter_rows()) == {
@@ -125,20 +122,20 @@ def test_a_status_without_values_is_ours(tmp_path: Path) -> None:
     ("stated", "cells", "expected"),
     [
         ('"x"', ["1.5", "-0", "1e3", "a", "", "inf", " 1"],
-         [1.5, 0.0, 1000.0, "rejected", None, "rejected", "rejected"]),
+         [1.5, 0.0, 1000.0, None, None, None, None]),
         ('"x / 60"', ["90", ""], [1.5, None]),
         ('"COALESCE(x, 7)"', ["2", ""], [2.0, 7.0]),
         ('"CASE WHEN x > 10 THEN 10 ELSE x END"', ["12", "3"], [10.0, 3.0]),
         ('"x * 1.5"', ["2"], [3.0]),
-        ('"SPLIT_PART(x, \':\', 2)"', ["gpu:4", "gpu:a"], [4.0, "rejected"]),
-        ('"CAST(SUBSTR(x, 2) AS DOUBLE)"', ["v4", "vv", "v1"], [4.0, "rejected", 1.0]),
+        ('"SPLIT_PART(x, \':\', 2)"', ["gpu:4", "gpu:a"], [4.0, None]),
+        ('"CAST(SUBSTR(x, 2) AS DOUBLE)"', ["v4", "vv", "v1"], [4.0, None, 1.0]),
         ('"CASE WHEN x = \'none\' THEN 0 ELSE CAST(x AS DOUBLE) END"', ["none", "3"], [0.0, 3.0]),
         ('"8"', ["a", "b"], [8.0, 8.0]),
         ('{ duration = "x" }', ["1-02:03:04", "02:03:04", "03:04.5", "17", "1 day, 0:00:01"],
-         [93784.0, 7384.0, 184.5, "rejected", 86401.0]),
-        ('{ duration = "x", unit = "min" }', ["1.5", "a"], [90.0, "rejected"]),
+         [93784.0, 7384.0, 184.5, None, 86401.0]),
+        ('{ duration = "x", unit = "min" }', ["1.5", "a"], [90.0, None]),
         ('{ column = "x", values = { "15m" = 900, "1h" = 3600 } }', ["15m", "1h", "2h"],
-         [900.0, 3600.0, "rejected"]),
+         [900.0, 3600.0, None]),
         ('{ column = "x", maximum = 10 }', ["9", "11"], [9.0, "rejected"]),
     ],
 )  # fmt: skip
@@ -147,16 +144,17 @@ def test_numbers(tmp_path: Path, stated: str, cells: list[str], expected: list[A
 
 
 def test_whole_numbers(tmp_path: Path) -> None:
-    assert column(tmp_path, ["2", "2.0", "2.5", "a"], '"x"', "nodes") == [2, 2, *["rejected"] * 2]
-    assert column(tmp_path / "b", ["4", "3"], '"x / 2"', "nodes") == [2, "rejected"]
-    assert rules(open_store(tmp_path / "b" / "store")) == ["nodes|not_a_whole_number"]
+    assert column(tmp_path, ["2", "2.0", "2.5", "a"], '"x"', "nodes") == [2, 2, None, None]
+    assert column(tmp_path / "b", ["4", "3"], '"x / 2"', "nodes") == [2, None]
+    entry = open_store(tmp_path / "b" / "store").ledger("mine").entries[0]
+    assert entry.nulled == {"nodes|not_a_whole_number": 1}
 
 
 @pytest.mark.parametrize(
     ("stated", "cells", "expected"),
     [
         ('{ size = "x" }', ["16G", "512Mi", "1.5T", "1073741824", "big"],
-         [16.0, 0.5, 1536.0, 1.0, "rejected"]),
+         [16.0, 0.5, 1536.0, 1.0, None]),
         ('{ size = "x", unit = "MiB" }', ["2048", "2048K"], [2.0, 2 / 1024]),
         ('{ size = "x", base = 1000 }', ["1G", "1GiB"], [1e9 / 2**30, 1.0]),
     ],
@@ -279,7 +277,7 @@ def test_a_wrong_mapping_is_one_line(tmp_path: Path, mapping: str, message: str)
         (JOBS + 'gpus = "gpu_cnt"', r"no column 'gpu_cnt' \(did you mean 'gpu_count'\?\)"),
         (JOBS + 'gpus = "gpu_cnt / 2"', r"did you mean 'gpu_count'"),
         (JOBS + 'gpus = "gpu count"', r"did you mean the column 'gpu_count'\?\) nor an SQL"),
-        ('[jobs]\ngpus = "gpu_count"', "states no job_id, which every row needs"),
+        ('[machines]\ngpus = "gpu_count"', "states no machine_id, which every row needs"),
         ('[trace]\nkeep = ["site"]' + JOBS, "keep names 'site', which no source has"),
         ('[trace]\ntitel = "x"' + JOBS, r"no fact is called 'titel' \(did you mean title\?\)"),
         (JOBS + 'gpus = "LENGTH(gpu_count) + FOO(id)"', "nor an SQL expression"),
@@ -304,9 +302,9 @@ def test_a_changed_mapping_changes_the_table(tmp_path: Path) -> None:
 
 
 def test_no_row_kept_is_an_error_with_the_rules(tmp_path: Path) -> None:
-    ingest_text(tmp_path, "id,x\na,1\n", JOBS + 'gpus = "x"\n')
+    ingest_text(tmp_path, "id,x\na,1\n", JOBS + 'submit_s = "x"\n')
     with pytest.raises(IngestError) as error:
-        ingest_text(tmp_path, "id,x\na,one\nb,two\nc\n", JOBS + 'gpus = "x"\n')
+        ingest_text(tmp_path, "id,x\na,one\nb,two\nc\n", JOBS + 'submit_s = "x"\n')
     assert str(error.value) == (
         "mine/jobs: none of 3 rows could be kept: 2 by x|not_a_number, 1 by short_row; "
         "the first is line 2 of log.csv: a,one"
@@ -319,9 +317,10 @@ def test_names_that_are_used_inside_do_not_collide(tmp_path: Path) -> None:
     text = ",".join(names) + "\n" + ",".join("1" for _ in names) + "\n" + "x," * 10 + "2\n"
     mapping = f'[trace]\nkeep = {json.dumps(names[:-1])}\n{JOBS}gpus = "__line"\nnodes = "foo"\n'
     store, ledger = ingest_text(tmp_path, text, mapping)
-    assert (ledger.entries[0].rows_kept, rules(store)) == (1, ["__line|not_a_number"])
+    assert ledger.entries[0].nulled == {"__line|not_a_number": 1, "foo|not_a_number": 1}
     assert store.scan("mine", "jobs").select("__row", "rule", "cov").collect().rows() == [
-        ("1",) * 3
+        ("1",) * 3,
+        ("x",) * 3,
     ]
 
 

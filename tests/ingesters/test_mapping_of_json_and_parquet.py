@@ -29,10 +29,9 @@ def test_json_lines(tmp_path: Path, name: str) -> None:
     packed = gzip.compress(data) if name.endswith(".gz") else data
     store, _ = ingest_text(tmp_path, packed, mapping, name)
     jobs = store.scan("mine", "jobs").select("job_id", "gpus", "status").collect()
-    assert jobs.rows() == [("1", 2.5, "completed"), ("3", 4.0, "completed")]
+    assert jobs.rows() == [("1", 2.5, "completed"), ("b", None, None), ("3", 4.0, "completed")]
     rejected = store.scan_rejected("mine", "jobs").select("line", "rule", "text").collect().rows()
     assert rejected == [
-        (2, "r.gpus|not_a_number", '{"id": "b", "r": {"gpus": "x"}, "s": null}'),
         (3, "not_json", "not json"),
         (4, "blank_line", ""),
         (5, "not_json", "[1, 2]"),

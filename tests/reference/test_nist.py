@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from traceana.analysis import correlate
+from traceana import correlate
 from traceana.stats.between_groups import between_groups
 from traceana.stats.correlation import correlation
 from traceana.stats.dependence import autocorrelation

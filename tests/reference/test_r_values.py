@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from traceana.analysis import (
+from traceana import (
     compare_runtimes,
     correlate,
     cumulative_incidence,

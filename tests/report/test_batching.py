@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from tests.report.reader import Element, number, read_table, section
-from traceana.analysis import detect_stragglers
+from traceana import detect_stragglers
 from traceana.simulate import published_gains, replay_batching, sweep_batching
 from traceana.store import Store
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.report.reader import Element, read_table, section
 from traceana.claims import PAPERS, Claim, Paper, check_claims, decide
+from traceana.claims import section as claims
+from traceana.page.blocks import Table
+from traceana.page.context import Context
 from traceana.report import find_data_source
-from traceana.report.blocks import Table
-from traceana.report.context import Context
-from traceana.report.sections import claims
 from traceana.store import Store
 
 

@@ -11,15 +11,15 @@ import pytest
 from tests.report.reader import read_page, section
 from traceana.cli import main
 from traceana.errors import StoreError, TraceanaError
+from traceana.page.blocks import Content
+from traceana.page.section import sections
 from traceana.report import build, build_report, find_data_source
-from traceana.report.blocks import Content
 from traceana.report.data_source import open_data_source
-from traceana.report.section import sections
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from traceana.report.context import Context
+    from traceana.page.context import Context
     from traceana.store import Store
 
 

@@ -8,12 +8,12 @@ import polars as pl
 import pytest
 
 from tests.report.reader import Element, number, read_table, section
-from traceana.analysis import energy_coverage, energy_savings, energy_to_accuracy
+from traceana import energy_coverage, energy_savings, energy_to_accuracy
 from traceana.ingesters import add_table
+from traceana.page.blocks import Gallery
+from traceana.page.context import Context
+from traceana.page.section import sections
 from traceana.report import find_data_source
-from traceana.report.blocks import Gallery
-from traceana.report.context import Context
-from traceana.report.section import sections
 from traceana.schema import TRAINING_DEFAULTS
 from traceana.store import open_store
 

@@ -12,13 +12,13 @@ import pytest
 from matplotlib.image import imread
 
 from traceana.claims import PAPERS
+from traceana.claims.published_figures import PUBLISHED
 from traceana.cli import main
 from traceana.errors import DataError
 from traceana.figures import figures
-from traceana.figures.published import PUBLISHED
 from traceana.ingesters import add_table
+from traceana.page.section import sections
 from traceana.report import build_report, write_figures
-from traceana.report.section import sections
 
 if TYPE_CHECKING:
     from pathlib import Path

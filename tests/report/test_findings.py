@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from traceana.derived.cohorts import form_cohort
-from traceana.derived.distributions import analyze_runtime_distributions
-from traceana.derived.outcomes import analyze_outcomes, variance_between_units
+from traceana.cohorts.cohort import form_cohort
 from traceana.ingesters import add_table
+from traceana.questions.failures.analyze import analyze_outcomes, variance_between_units
+from traceana.questions.failures.section_tests import findings_of
+from traceana.questions.runtimes.analyze import analyze_runtime_distributions
 from traceana.report import build_report
-from traceana.report.sections.outcome_tests import findings_of
 from traceana.store import open_store
 from traceana.store.session import Session
 

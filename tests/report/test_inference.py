@@ -12,11 +12,11 @@ import pytest
 from scipy import optimize, stats
 
 from tests.report.reader import Element, number, read_caption, read_page, read_table, section
-from traceana.analysis import failure_rates, task_runtimes
+from traceana import failure_rates, task_runtimes
 from traceana.ingesters import add_table
+from traceana.questions.correlations.section import contradictions
 from traceana.report import build_report, write_figures
-from traceana.report.sections.correlations import contradictions
-from traceana.results.display import DASH
+from traceana.tables.display import DASH
 
 if TYPE_CHECKING:
     from traceana.store import Store

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from traceana.derived import job_sample
-from traceana.derived.tasks import instance_times, sample_jobs
-from traceana.report.blocks import Drawing, Gallery, Table, Text
+from traceana.cohorts import job_sample
+from traceana.cohorts.tasks import instance_times, sample_jobs
+from traceana.page.blocks import Drawing, Gallery, Table, Text
+from traceana.page.section import sections
 from traceana.report.build import open_context
 from traceana.report.data_source import find_data_source
-from traceana.report.section import sections
 from traceana.samples.pai_shares import ROWS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from traceana.report.blocks import Content
-    from traceana.report.context import Context
+    from traceana.page.blocks import Content
+    from traceana.page.context import Context
     from traceana.store import Store
 
 PAI = "Alibaba PAI GPU cluster trace"

@@ -12,7 +12,7 @@ from scipy import stats
 from statsmodels.duration.survfunc import SurvfuncRight
 
 from tests.report.reader import Element, number, read_page, read_table, section
-from traceana.analysis import task_runtimes
+from traceana import task_runtimes
 from traceana.report import build_report
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import pytest
 from tests.report.reader import Element, read_page, section
 from traceana.cli import main
 from traceana.errors import DataError
+from traceana.page.blocks import Drawing, Gallery
+from traceana.page.section import sections
 from traceana.report import build_report
-from traceana.report.blocks import Drawing, Gallery
 from traceana.report.build import open_context
 from traceana.report.data_source import find_data_source
-from traceana.report.section import sections
 
 if TYPE_CHECKING:
     from pathlib import Path

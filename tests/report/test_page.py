@@ -12,10 +12,10 @@ import pytest
 from tests.report.reader import Element, read_page, section
 from traceana.errors import DataError
 from traceana.figures import WATERMARK
+from traceana.page.blocks import Content, Gallery, Picture, Points, Table, arrange
+from traceana.page.section import PARTS, sections
 from traceana.report import build_report
-from traceana.report.blocks import Content, Gallery, Picture, Points, Table, arrange
 from traceana.report.page import Built, number_blocks, write_prose
-from traceana.report.section import PARTS, sections
 
 if TYPE_CHECKING:
     from pathlib import Path

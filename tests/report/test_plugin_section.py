@@ -11,11 +11,11 @@ import pytest
 
 import traceana
 from traceana.errors import DataError
-from traceana.report.section import sections
+from traceana.page.section import sections
 
 PLUGIN = """
-from traceana.report.blocks import Content
-from traceana.report.section import Section
+from traceana.page.blocks import Content
+from traceana.page.section import Section
 
 def build(session, traces):
     return Content(tuple(f"{session.title(trace)} has a carbon section" for trace in traces))
@@ -65,8 +65,8 @@ def test_one_that_is_none_is_one_line(site: Path) -> None:
 
 CANNOT = """
 from traceana.errors import DataError
-from traceana.report.blocks import Content, Gallery, drawing
-from traceana.report.section import Section
+from traceana.page.blocks import Content, Gallery, drawing
+from traceana.page.section import Section
 
 def build(session, traces):
     if "theirs" in traces:

@@ -18,16 +18,16 @@ import pytest
 
 from traceana.errors import StoreError, TraceanaError
 from traceana.ingesters import add_table
+from traceana.page.blocks import Content, Text
+from traceana.page.section import sections
 from traceana.report import build, build_report
 from traceana.report import run as report_run
-from traceana.report.blocks import Content, Text
 from traceana.report.build import open_context
 from traceana.report.data_source import find_data_source
 from traceana.report.run import count_workers, section_key
-from traceana.report.section import sections
 
 if TYPE_CHECKING:
-    from traceana.report.context import Context
+    from traceana.page.context import Context
     from traceana.store import Store
 
 SOME = ("data-quality", "traces", "task-runtimes", "energy")
@@ -170,8 +170,8 @@ def test_there_are_no_more_workers_than_cores() -> None:
 
 DIES = """
 import os, time
-from traceana.report.blocks import Content
-from traceana.report.section import Section
+from traceana.page.blocks import Content
+from traceana.page.section import Section
 
 def build(session):
     return Content(("built",))

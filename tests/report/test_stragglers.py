@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 from tests.report.reader import Element, number, read_page, read_table, section
-from traceana.analysis import StragglerResult, detect_stragglers
+from traceana import StragglerResult, detect_stragglers
 from traceana.ingesters import ingest
 from traceana.report import build_report
-from traceana.results.formatting import share
 from traceana.store import Store
+from traceana.tables.formatting import share
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,13 +16,13 @@ import polars as pl
 import pytest
 
 from tests.report.reader import Element, number, read_page, read_table, section
-from traceana.derived.workload import describe_workload
 from traceana.ingesters import add_table
+from traceana.page.blocks import Drawing, Gallery, Picture, Table, Text
+from traceana.page.context import Context
+from traceana.questions.workload.analyze import describe_workload
+from traceana.questions.workload.section import SECTION, build
 from traceana.report import build_report, find_data_source
-from traceana.report.blocks import Drawing, Gallery, Picture, Table, Text
-from traceana.report.context import Context
 from traceana.report.run import draw_content
-from traceana.report.sections.workload import SECTION, build
 from traceana.store import Store
 
 if TYPE_CHECKING:

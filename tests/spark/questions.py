@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tests.analysis.test_frames import COMPARISONS, QUESTIONS, ROWS
-from traceana.analysis import (
+from tests.store.test_frames import COMPARISONS, QUESTIONS, ROWS
+from traceana import (
     allocation_rate,
     compare_distributions,
     compare_plans,
@@ -44,14 +44,14 @@ from traceana.analysis import (
     utilization,
     workload_summary,
 )
-from traceana.derived.cohorts import form_cohort
-from traceana.derived.recurring import grouped_jobs
-from traceana.derived.requested_used import requested_used
-from traceana.derived.runtime_groups import ratio_tables
-from traceana.derived.usage import describe_usage
-from traceana.derived.workers import cov_by_job, stragglers, worker_samples
-from traceana.derived.workload import describe_workload, weekdays_and_waits
+from traceana.cohorts.cohort import form_cohort
 from traceana.ingesters import add_table
+from traceana.questions.recurring.analyze import grouped_jobs
+from traceana.questions.runtimes.runtime_groups import ratio_tables
+from traceana.questions.stragglers.analyze import cov_by_job, stragglers, worker_samples
+from traceana.questions.utilization.requested_used import requested_used
+from traceana.questions.workload.analyze import describe_workload, weekdays_and_waits
+from traceana.questions.workload.analyze_usage import describe_usage
 from traceana.store.session import Session
 
 ROW_QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {

@@ -20,7 +20,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from tests.analysis.test_frames import QUESTIONS, ROWS
+import traceana as analysis
 from tests.conftest import NO_FILES
 from tests.spark.questions import (
     OWN,
@@ -31,17 +31,17 @@ from tests.spark.questions import (
     frames_of,
     write_own,
 )
-from traceana import analysis
-from traceana.analysis import runtime_by
+from tests.store.test_frames import QUESTIONS, ROWS
+from traceana import runtime_by
 from traceana.cli import main
-from traceana.derived import job_sample
+from traceana.cohorts import job_sample
 from traceana.errors import DataError, TraceanaError
 from traceana.ingesters import add_table, ingest
+from traceana.page.blocks import Content, Gallery
+from traceana.page.section import sections
 from traceana.report import build_report
-from traceana.report.blocks import Content, Gallery
 from traceana.report.build import open_context
 from traceana.report.data_source import find_data_source
-from traceana.report.section import sections
 from traceana.samples import write_sample
 from traceana.store import Store, open_spark, open_store
 from traceana.store.session import Session
@@ -185,6 +185,7 @@ def test_whatever_takes_a_frame_is_asked_of_spark() -> None:
         name
         for name in vars(analysis)["__all__"]
         if inspect.isfunction(function := getattr(analysis, name))
+        and function.__module__.startswith(("traceana.questions.", "traceana.cohorts."))
         and "IntoFrame" in str(inspect.signature(function))
     }
     asked = {question.partition(",")[0] for question in (*ROW_QUESTIONS, *TABLES)}

@@ -75,9 +75,28 @@ def test_the_covariance_of_clusters_by_brute_force() -> None:
         parts[c] -= (s - score.mean()) / 120
     np.testing.assert_allclose(found, 9 / 8 * sum(np.outer(p, p) for p in parts), rtol=1e-12)
     own = np.array([score[group == g].mean() for g in range(3)])
-    around_own = cluster_covariance(cluster, group, one, score, center=own)
-    moved = cluster_covariance(cluster, group, one, score - own[group], center=0)
-    np.testing.assert_allclose(around_own, moved, rtol=1e-9)
+    # the jackknife: each group's mean without one cluster
+    n = np.bincount(group)
+    moved = (
+        np.array(
+            [[score[(group == g) & (cluster != c)].mean() for g in range(3)] for c in range(9)]
+        )
+        - own
+    )
+    moved -= moved @ n[:, None] / 120
+    np.testing.assert_allclose(
+        cluster_covariance(cluster, group, one, score), 8 / 9 * moved.T @ moved, rtol=1e-9
+    )
+
+
+def test_a_group_of_one_cluster_varies_by_its_distance_from_the_mean() -> None:
+    cluster, group = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 0, 1, 1, 1, 1])
+    score = np.array([5.0, 7, 1, 2, 4, 2])
+    found = cluster_covariance(cluster, group, np.ones(6), score)
+    # deviations: 6 - 3.5; 1.5 - 2.25 and 3 - 2.25, each over 1 - 2 / 4 and times 2 of 4 rows
+    moved = np.array([[2.5, 0], [0, -0.75], [0, 0.75]])
+    moved -= moved @ np.array([[2], [4]]) / 6
+    np.testing.assert_allclose(found, 2 / 3 * moved.T @ moved)
 
 
 def test_the_scale_of_clusters_is_satterthwaites() -> None:
@@ -85,8 +104,7 @@ def test_the_scale_of_clusters_is_satterthwaites() -> None:
     n, total = np.bincount(group), np.bincount(group, score)
     one = np.ones(120)
     null = cluster_covariance(cluster, group, one, score, center=score.mean())
-    own = (total / n)[np.arange(3)]
-    spread = cluster_covariance(cluster, group, one, score, center=own)
+    spread = cluster_covariance(cluster, group, one, score)
     found = between_groups(n, total, float(score @ score), null=null, spread=spread)
     weight = n / score.var(ddof=1)
     scales = []

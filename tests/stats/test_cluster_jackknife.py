@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 import scipy.stats
 
-from traceana.analysis import correlate
+from traceana import correlate
 from traceana.stats.cluster_jackknife import (
     clustered_interval,
     clustered_pvalue,

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 import scipy.stats
 
-from traceana.analysis import correlate
+from traceana import correlate
 from traceana.stats import permutation
 from traceana.stats.correlation import METHODS, kendall_tie_factor
 from traceana.stats.influence import carrying_rows

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceana.analysis import summarize_cov
 from traceana.claims.claim import Claim, Judgement, decide, not_testable, untested
 from traceana.claims.rounding import span
-from traceana.derived.workers import cov_matches, stragglers, worker_samples
+from traceana.questions.stragglers.analyze import cov_matches, stragglers, worker_samples
+from traceana.questions.stragglers.iterations import summarize_cov
 
 if TYPE_CHECKING:
     from traceana.store.session import Session

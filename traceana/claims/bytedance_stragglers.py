@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceana.claims.claim import Claim, Judgement, decide, not_testable, untested
-from traceana.derived.workers import straggler_attributes
+from traceana.questions.stragglers.analyze import straggler_attributes
 
 if TYPE_CHECKING:
     from traceana.store.session import Session

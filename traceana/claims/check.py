@@ -10,8 +10,8 @@ import polars as pl
 from traceana.claims.claim import Claim, ClaimResults, Judgement, decide, untested
 from traceana.claims.papers import PAPERS
 from traceana.claims.rounding import agrees, round_as
+from traceana.claims.tables import ClaimVerdicts
 from traceana.errors import DataError
-from traceana.results.claims import ClaimVerdicts
 from traceana.store.session import Session
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.results.base import Result
-from traceana.results.claims import ClaimVerdicts
+from traceana.claims.tables import ClaimVerdicts
+from traceana.tables.result import Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -155,7 +155,7 @@ class ClaimResults(Result):
     Attributes
     ----------
     table
-        One row per claim, with the columns of :class:`~traceana.results.claims.ClaimVerdicts`.
+        One row per claim, with the columns of :class:`~traceana.claims.tables.ClaimVerdicts`.
     evidence
         Rows behind a verdict, by claim.
     altered

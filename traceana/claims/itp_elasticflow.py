@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.analysis import workload_summary
 from traceana.claims.claim import Claim, Judgement, decide
 from traceana.claims.rounding import agrees, span
-from traceana.derived.plans import rates, rules
+from traceana.questions.deadlines.plans import rates, rules
+from traceana.questions.workload.summary import workload_summary
 
 if TYPE_CHECKING:
     from traceana.store.session import Session

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.analysis import implied_n, runtime_by, runtime_correlations
-from traceana.analysis.runtimes.tasks import END_IMPUTATIONS
 from traceana.claims.claim import Claim, Judgement, decide, untested
 from traceana.claims.papers import PAPERS
 from traceana.claims.rounding import agrees, round_as, span
-from traceana.derived.tasks import instance_times, sample_jobs, task_times
+from traceana.cohorts.task_runtimes import END_IMPUTATIONS
+from traceana.cohorts.tasks import instance_times, sample_jobs, task_times
+from traceana.questions.correlations.implied import implied_n
+from traceana.questions.correlations.runtime import runtime_correlations
+from traceana.questions.failures.runtimes import runtime_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.analysis import energy_to_accuracy
 from traceana.claims.claim import Claim, Judgement, decide, untested
 from traceana.claims.rounding import agrees, round_as, span
-from traceana.derived.energy import defaults, recurring_seeds, savings, training_tables
+from traceana.questions.energy.accuracy import energy_to_accuracy
+from traceana.questions.energy.analyze import defaults, recurring_seeds, savings, training_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -25,6 +25,7 @@ from traceana.cli import (
     figures,
     ingest,
     map_file,
+    reliability,
     report,
     sample,
     simulate,
@@ -77,6 +78,7 @@ app.command()(figures.figures)
 app.command()(anonymize.anonymize)
 app.command()(export.export)
 app.command()(compare.compare)
+app.command()(reliability.reliability)
 app.add_typer(simulate.app, name="simulate")
 
 

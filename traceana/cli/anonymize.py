@@ -36,7 +36,7 @@ def anonymize(
     from traceana.cli.output import print_json, print_rows
     from traceana.errors import DataError
     from traceana.exchange import anonymize as anonymize_trace
-    from traceana.results.exchange import Disclosure
+    from traceana.exchange.tables import Disclosure
 
     if key is not None and key.exists() and not key.is_file():
         raise DataError(f"--key {key}: not a file")

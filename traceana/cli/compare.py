@@ -36,10 +36,10 @@ def compare(
     Numbers on runtime, size, queueing, failure, concentration and stragglers.
     """
     from traceana.cli.output import frame_writer, print_json
-    from traceana.derived.comparison import compare_traces
     from traceana.errors import DataError
     from traceana.exchange import select_jobs
-    from traceana.results.comparison import Comparison
+    from traceana.questions.comparison.compare_traces import compare_traces
+    from traceana.questions.comparison.tables import Comparison
     from traceana.store import open_store
     from traceana.store.session import Session
 
@@ -68,8 +68,8 @@ def _show(found: pl.DataFrame) -> None:
 
     from traceana.cli.output import print_table
     from traceana.cli.streams import terminal
-    from traceana.results.comparison import Comparison, reasons
-    from traceana.results.display import cells_of
+    from traceana.questions.comparison.tables import Comparison, reasons
+    from traceana.tables.display import cells_of
 
     compared = found.filter(pl.col("estimate").count().over("question") > 1)
     known = compared.drop_nulls("estimate")

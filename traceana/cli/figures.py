@@ -80,7 +80,7 @@ def figures(
 
 
 def _of_paper(paper: str) -> list[str]:
-    from traceana.figures.published import figures_of
+    from traceana.claims.published_figures import figures_of
 
     return list(dict.fromkeys(one.figure for one in figures_of(paper) if one.figure))
 
@@ -92,7 +92,7 @@ def _list_figures(paper: str | None) -> None:
 
     shown = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     if paper is not None:
-        from traceana.figures.published import figures_of
+        from traceana.claims.published_figures import figures_of
 
         for heading in ("number", "published figure", "command, or why there is none"):
             shown.add_column(heading)

@@ -151,6 +151,12 @@ def _notes(entry: TableEntry) -> Iterator[str]:
     name = f"{entry.trace}/{entry.table}"
     for rule, rows in entry.rejected.items():
         yield f"rejected: {name}: {rows:,} by {rule}"
+    for rule, cells in entry.nulled.items():
+        yield f"set to null: {name}: {cells:,} cells by {rule}"
+    for rule in entry.mostly_nulled:
+        yield f"note: {name}: most cells of {rule.split('|')[0]} cannot be read; check the mapping"
+    if entry.ids_are_rows:
+        yield f"note: {name}: no column identifies the rows; the row number is the id"
     if entry.rows_not_applicable:
         yield (
             f"note: {name}: {entry.rows_not_applicable:,} further rows are not rows of this table "
@@ -202,6 +208,7 @@ def _as_json(ledger: Ledger) -> str:
         "tables": ledger.tables.to_dicts(),
         "files": ledger.files.to_dicts(),
         "rejections": ledger.rejections.to_dicts(),
+        "nulled": ledger.nulled.to_dicts(),
         "notes": [note for entry in ledger.entries for note in _notes(entry)],
         "missing": ledger.missing.to_dicts(),
         "not_recognised": ledger.not_recognised,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from traceana.cli.options import ReaderOption
-from traceana.results.formatting import plural
+from traceana.tables.formatting import plural
 
 if TYPE_CHECKING:
     import polars as pl

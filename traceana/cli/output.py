@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.table import Table
 
-    from traceana.results.tables import ResultTable
+    from traceana.tables.declare import ResultTable
 
 
 def print_json(content: object) -> None:
@@ -28,7 +28,7 @@ def print_rows(frame: pl.DataFrame, table: type[ResultTable], **options: Any) ->
     """Print a result table with options of `cells_of`; numbers are right-aligned, never cropped."""
     from rich.table import Table
 
-    from traceana.results.display import cells_of
+    from traceana.tables.display import cells_of
 
     cells = cells_of(frame, table, **options)
     shown = Table(box=None, pad_edge=False)
@@ -64,7 +64,7 @@ def frame_writer(
     A CSV file of a declared table has headings with units. None as `out` writes nothing.
     """
     from traceana.errors import DataError
-    from traceana.results.display import csv_text
+    from traceana.tables.display import csv_text
 
     if out is None:
         return lambda _: None

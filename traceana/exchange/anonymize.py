@@ -11,11 +11,11 @@ import polars as pl
 
 from traceana.errors import DataError
 from traceana.exchange.copying import copy_trace
+from traceana.exchange.tables import Disclosure
 from traceana.ingesters.describe import UNIX_S
-from traceana.results.exchange import Disclosure
-from traceana.results.tables import declared, returns, schema_of
 from traceana.schema import privacy_of
 from traceana.store import open_store
+from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
     from os import PathLike

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.results.display import neutral
 from traceana.store import open_store
 from traceana.store.store import LEDGER
+from traceana.tables.display import neutral
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -95,6 +95,8 @@ class TableBuilder:
         self._progress = progress
         self._forget()
         self._unknown: dict[str, Counter[str]] = defaultdict(Counter)
+        self._nulled: Counter[tuple[str, str]] = Counter()
+        self._values: Counter[str] = Counter()
         self._rows_read = 0
         self.first_rejected = ""
 
@@ -133,6 +135,12 @@ class TableBuilder:
                 unknown_words={
                     column: dict(sorted(words.items())) for column, words in self._unknown.items()
                 },
+                ids_are_rows=any(compiled.row_ids for _, compiled in sources),
+                mostly_nulled=tuple(
+                    f"{column}: {rule}"
+                    for (column, rule), cells in sorted(self._nulled.items())
+                    if cells > self._values[column]
+                ),
             )
 
     def _read(
@@ -146,6 +154,7 @@ class TableBuilder:
             self._forget()
         kept = not_applicable = 0
         rejected: Counter[str] = Counter()
+        nulled: Counter[str] = Counter()
         kinds = compiled.kinds
         if compiled.reshape:  # it takes all of the source's columns
             kinds = dict.fromkeys(source.columns, "text")
@@ -156,6 +165,10 @@ class TableBuilder:
             if self._is_update:
                 good = good.with_columns(pl.lit(number, UPDATE[SOURCE]).alias(SOURCE))
             self._writer.keep(good)
+            for (column, rule), cells in result.nulled.items():
+                self._nulled[column, rule] += cells
+                nulled[rule] += cells
+            self._values.update({one.name: good.height - one.null_count() for one in good})
             unclosed.check(good.height, bad)
             if bad.height:
                 self.first_rejected = self.first_rejected or (
@@ -181,6 +194,7 @@ class TableBuilder:
             rows_read=kept + rejected.total(),
             rows_kept=kept,
             rejected=dict(sorted(rejected.items())),
+            nulled=dict(sorted(nulled.items())),
             rows_not_applicable=not_applicable,
         )
 

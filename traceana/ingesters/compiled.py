@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -24,7 +25,7 @@ from traceana.ingesters.parsing import (
     read_size,
     read_time,
 )
-from traceana.schema import STATUSES, get_rules, get_table
+from traceana.schema import STATUSES, decisive_columns, get_rules, get_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from traceana.ingesters.mapping import TableMapping
 
 LARGEST_WHOLE: Final = 2.0**63
+ROW: Final = "\0row"
+"""Column of the rows' numbers as text, where they are ids."""
 _TEMPORAL: Final = (pl.Date, pl.Datetime, pl.Time, pl.Duration)
 
 
@@ -73,6 +76,12 @@ class CompiledMapping:
     """By rule, expressions that must be whole numbers."""
     rules: dict[str, pl.Expr]
     """Rules of the table and of the mapping, each false where a row breaks it."""
+    rests_on: dict[str, frozenset[str]]
+    """By column of the table, the internal columns and rules of whole numbers that it rests on."""
+    decisive: frozenset[str]
+    """Stated columns without which a row is rejected; a cell of others that is not read is null."""
+    row_ids: bool = False
+    """Whether rows are identified by their numbers."""
     reshape: Callable[[pl.DataFrame], pl.DataFrame] | None = None
     """Turns a frame of text cells (with a column of line numbers that it must carry along) into one
     with another number of rows, before anything else."""
@@ -93,6 +102,7 @@ class _Compiler:
     derived: dict[str, Derived] = field(default_factory=dict)
     whole: dict[str, pl.Expr] = field(default_factory=dict)
     limits: dict[str, pl.Expr] = field(default_factory=dict)
+    uses: dict[str, set[str]] = field(default_factory=dict)
 
     def column(self, target: str, dtype: pl.DataType) -> pl.Expr:
         spec = self.mapping.columns[target]
@@ -113,15 +123,31 @@ class _Compiler:
         if want == "number":
             value = self._number(value, target, label, at)
         if dtype == pl.Int64:
-            self.whole[f"{label}|not_a_whole_number"] = value
+            rule = f"{label}|not_a_whole_number"
+            self.whole[rule] = value
+            self.uses.setdefault(target, set()).add(rule)
         return value
+
+    def rests_on(self, target: str, value: pl.Expr) -> frozenset[str]:
+        """Return all internal columns, and rules of whole numbers, that a column rests on."""
+        found: set[str] = set()
+        waiting = {*value.meta.root_names(), *self.uses.get(target, ())}
+        while waiting:
+            name = waiting.pop()
+            found.add(name)
+            if name in self.derived:
+                of = self.derived[name]
+                waiting |= {*of.value.meta.root_names(), *of.of.meta.root_names()} - found
+        return frozenset(found)
 
     def _expression(self, text: str, want: Kind, target: str, at: str) -> pl.Expr:
         """Return an expression; a row for which a cast in it fails breaks a rule."""
         value = compile_expression(text, want, self.columns, where=at)
         rule = f"{target}|not_computable"
         for place, (cast_value, of) in enumerate(self.columns.casts):
-            self.derived[f"\0{target}\0{place}"] = Derived(cast_value, of, target, rule)
+            name = f"\0{target}\0{place}"
+            self.derived[name] = Derived(cast_value, of, target, rule)
+            self.uses.setdefault(target, set()).add(name)
         self.columns.casts.clear()
         return value
 
@@ -143,7 +169,7 @@ class _Compiler:
         text, unit = spec[form], spec.get("unit")
         dtype = self.dtypes.get(text)
         if form != "size" and (unit is not None or (dtype is not None and dtype.is_numeric())):
-            number = self._expression(text, "number", target, at)
+            number = self._number(self._expression(text, "number", target, at), target, label, at)
             return number * SECONDS[unit or "s"]
         temporal = form != "size" and dtype is not None and dtype in _TEMPORAL
         of = self._expression(text, "time" if temporal else "text", target, at)
@@ -228,6 +254,8 @@ def compile_mapping(
     dtypes: Mapping[str, pl.DataType] | None = None,
     literals: Mapping[str, str] | None = None,
     keep: Mapping[str, pl.DataType] | None = None,
+    renamed: Mapping[str, str] | None = None,
+    row_ids: str | None = None,
     where: str = "mapping",
     reshape: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
 ) -> CompiledMapping:
@@ -243,6 +271,10 @@ def compile_mapping(
         Values of the pseudo-columns.
     keep
         Further columns to carry along, with their types; null where the source lacks one.
+    renamed
+        By kept column, its name in the source where that is another.
+    row_ids
+        Text before a row's number, which is its id where the mapping states none.
     where
         The mapping's file, for messages.
     reshape
@@ -252,8 +284,9 @@ def compile_mapping(
     known = Columns(columns, declared, literals or {})
     compiler = _Compiler(mapping, timezone, known, dtypes or {}, where)
     table = get_table(mapping.table).columns()
+    row_id = "job_id" if mapping.table == "jobs" and "job_id" not in mapping.columns else None
     for name, column in table.items():
-        if not column.nullable and name not in mapping.columns:
+        if not column.nullable and name not in mapping.columns and name != row_id:
             raise DataError(f"{where}: [{mapping.table}] states no {name}, which every row needs")
     kept = dict(keep or {})
     stated = {}
@@ -262,10 +295,13 @@ def compile_mapping(
             value = compiler.column(name, column.dtype)
             compiler.dtype_of(value, f"{where}: [{mapping.table}] {name}")
             stated[name] = value if value.meta.root_names() else _constant(value)
+    if row_id:
+        stated[row_id] = pl.concat_str(pl.lit(row_ids or ""), pl.col(ROW))
     for name, dtype in kept.items():
-        if name in columns:
+        published = (renamed or {}).get(name, name)
+        if published in columns:
             kind: Kind = "text" if dtype == pl.String else "number"
-            stated[name] = pl.col(known.use(name, kind, where))
+            stated[name] = pl.col(known.use(published, kind, where))
     for name, follows in _FOLLOWING_TIMES:
         if name in table and name not in stated and not follows.keys() - stated.keys():
             stated[name] = pl.sum_horizontal(
@@ -275,16 +311,7 @@ def compile_mapping(
                 submit = stated["submit_s"]
                 close = (submit - stated[name]).is_between(0, _ROUNDING_S)
                 stated[name] = pl.when(close).then(submit).otherwise(stated[name])
-    views, numbers, reread = {}, {}, {}
-    for name, kinds in known.used.items():
-        main: Kind = next(one for one in ("text", "time", "number") if one in kinds)
-        views[name] = view_name(name, main)
-        number = view_name(name, "number")
-        if main == "number":
-            numbers[number] = name
-        elif "number" in kinds:
-            text = pl.col(views[name])
-            reread[number] = Derived(read_number(text), text, name, f"{name}|not_a_number")
+    views, numbers, reread = _views(mapping, known)
     nulls = {views[name]: one.null for name, one in mapping.source.items() if name in views}
     schema = {name: column.dtype for name, column in table.items()} | kept
     return CompiledMapping(
@@ -298,8 +325,36 @@ def compile_mapping(
         stated,
         compiler.whole,
         _rules(mapping.table, stated.keys()) | compiler.limits,
+        {name: compiler.rests_on(name, value) for name, value in stated.items()},
+        decisive_columns(mapping.table) & mapping.columns.keys(),
+        row_id is not None,
         reshape,
     )
+
+
+def _views(
+    mapping: TableMapping, columns: Columns
+) -> tuple[dict[str, str], dict[str, str], dict[str, Derived]]:
+    """Return how the columns that are used are read: views, numbers and numbers from text."""
+    views: dict[str, str] = {}
+    numbers: dict[str, str] = {}
+    reread: dict[str, Derived] = {}
+    for name, kinds in columns.used.items():
+        null = mapping.source[name].null if name in mapping.source else ()
+        if "number" in kinds and not all(map(_is_number, null)):
+            kinds.add("text")
+        main: Kind = next(one for one in ("text", "time", "number") if one in kinds)
+        views[name] = view_name(name, main)
+        number = view_name(name, "number")
+        if main == "number":
+            numbers[number] = name
+        elif "number" in kinds:
+            text = pl.col(views[name])
+            for marker in filter(_is_number, null):  # in any notation
+                differs = read_number(pl.col(views[name])) != float(marker)
+                text = pl.when(differs.fill_null(value=True)).then(text)
+            reread[number] = Derived(read_number(text), text, name, f"{name}|not_a_number")
+    return views, numbers, reread
 
 
 def _rules(table: str, stated: Collection[str]) -> dict[str, pl.Expr]:
@@ -309,6 +364,13 @@ def _rules(table: str, stated: Collection[str]) -> dict[str, pl.Expr]:
         for name, rule in get_rules(table).items()
         if name != "primary_key" and not set(rule.meta.root_names()).isdisjoint(stated)
     }
+
+
+def _is_number(word: str) -> bool:
+    try:
+        return math.isfinite(float(word))
+    except ValueError:
+        return False
 
 
 def read_number(text: pl.Expr, /) -> pl.Expr:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 from polars.exceptions import PolarsError
 
 from traceana.errors import DataError
-from traceana.ingesters.compiled import LARGEST_WHOLE, read_number
+from traceana.ingesters.compiled import LARGEST_WHOLE, ROW, read_number
 from traceana.ingesters.readers.lines import BAD_LINES, LINE
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ UNKNOWN: Final = "unknown"
 _RIGHT: Final = "\0right"
 _RULE: Final = "\0rule"
 _VALUE: Final = "\0word\0"
+_NULLED: Final = "\0null\0"
+_FAULT: Final = "\0fault\0"
 _NONE_REJECTED: Final = pl.DataFrame(schema=BAD_LINES)
 _MOST_FAILED: Final = 1000
 _LONGEST_VALUE: Final = 100
@@ -38,6 +40,8 @@ class Converted:
     """Columns of :data:`~traceana.ingesters.readers.lines.BAD_LINES`."""
     unknown_words: dict[str, Counter[str]]
     """By column of the source, the count of each unmapped value."""
+    nulled: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By column of the table and rule, kept rows of which that cell was set to null."""
 
 
 def convert(block: AnyBlock, compiled: CompiledMapping, /) -> Iterator[tuple[AnyBlock, Converted]]:
@@ -49,7 +53,7 @@ def convert(block: AnyBlock, compiled: CompiledMapping, /) -> Iterator[tuple[Any
     typed = None if compiled.reshape else block.typed(set(compiled.numbers.values()))
     rows = None
     if typed is not None:
-        rows = _rows_without_fault(typed.rename(compiled.views), compiled)
+        rows = _rows_without_fault(_views(typed, block, compiled), compiled)
     if rows is not None:
         yield block, Converted(rows, _NONE_REJECTED, {})
         return
@@ -58,6 +62,14 @@ def convert(block: AnyBlock, compiled: CompiledMapping, /) -> Iterator[tuple[Any
             yield block, _find_faults(block, typed, compiled)
         else:
             yield from convert(part, compiled)
+
+
+def _views(source: pl.DataFrame, block: AnyBlock, compiled: CompiledMapping) -> pl.DataFrame:
+    """Return the columns of a source under their internal names, with the rows' numbers."""
+    rows = source.rename(compiled.views)
+    if compiled.row_ids:
+        rows = rows.with_columns((pl.col(LINE) - block.header_lines).cast(pl.String).alias(ROW))
+    return rows
 
 
 def _find_faults(
@@ -70,7 +82,8 @@ def _find_faults(
         rejected.append(_filled_cells(block) if compiled.reshape else block.bad)
     else:
         source = typed
-    rows = _attempt(source, compiled, not_utf8=typed is None and block.not_utf8)
+    views = _views(source, block, compiled)
+    rows = _attempt(views, compiled, not_utf8=typed is None and block.not_utf8)
     broken = rows[_RULE].is_not_null()
     if broken.any():
         found = rows.filter(broken).select(line=LINE, rule=_RULE)
@@ -88,10 +101,17 @@ def _find_faults(
         for name in rows.columns
         if name.startswith(_VALUE) and rows[name].null_count() < rows.height
     }
+    nulled = {
+        (name.removeprefix(_NULLED), rule): count
+        for name in rows.columns
+        if name.startswith(_NULLED)
+        for rule, count in rows.filter(~broken)[name].drop_nulls().value_counts().iter_rows()
+    }
     return Converted(
         rows.filter(~broken).select(LINE, *compiled.schema),
         pl.concat(rejected).sort("line", maintain_order=True),
         unknown,
+        nulled,
     )
 
 
@@ -147,14 +167,43 @@ def _attempt(source: pl.DataFrame, compiled: CompiledMapping, *, not_utf8: bool)
 
 
 def _compute(source: pl.DataFrame, compiled: CompiledMapping, *, not_utf8: bool) -> pl.DataFrame:
+    """Compute columns and rules; a fault breaks a rule where the cell is decisive, else is null."""
     numbers = {view: read_number(pl.col(view)) for view in compiled.numbers}
     derived = compiled.reread | compiled.derived
-    broken = {one.rule: _unread(name, one.of) for name, one in derived.items() if one.rule}
-    if not_utf8:
-        broken |= _broken_text(source, compiled)
-    broken |= {rule: ~_is_whole(value) for rule, value in compiled.whole.items()}
+    faults = {name: _unread(name, one.of) for name, one in derived.items() if one.rule}
+    faults |= {rule: ~_is_whole(value) for rule, value in compiled.whole.items()}
+    broken_text = _broken_text(source, compiled) if not_utf8 else {}
+    rows = (
+        source.lazy()
+        .with_columns(
+            *(_wrong(name, value).alias(_FAULT + name) for name, value in numbers.items()),
+            *(value.alias(name) for name, value in numbers.items()),
+        )
+        .with_columns(_nulls(compiled))
+        .with_columns(one.value.alias(name) for name, one in compiled.reread.items())
+        .with_columns(one.value.alias(name) for name, one in compiled.derived.items())
+        .with_columns(
+            broken.alias(_FAULT + name) for name, broken in (faults | broken_text).items()
+        )
+        .collect(engine="in-memory")
+    )
+    rules = {view: f"{name}|not_a_number" for view, name in compiled.numbers.items()}
+    rules |= {name: one.rule for name, one in derived.items() if one.rule}
+    rules |= {view: f"{_published(view) or 'index'}|not_utf8" for view in broken_text}
+    rules |= {rule: rule for rule in compiled.whole}
+    rules = {name: rule for name, rule in rules.items() if rows[_FAULT + name].any()}
+    rejecting: dict[str, str] = {}
+    nulled: dict[str, pl.Expr] = {}
+    for target, rests_on in compiled.rests_on.items():
+        broken = {name: rule for name, rule in rules.items() if name in rests_on}
+        if target in compiled.decisive:
+            rejecting |= broken
+        elif broken:
+            nulled[target] = _first({rule: pl.col(_FAULT + name) for name, rule in broken.items()})
+    in_order = {rule: pl.col(_FAULT + name) for name, rule in rules.items() if name in rejecting}
+    filled: list[pl.Expr] = []
+    names: list[str] = []
     right = pl.col(_RULE).is_null()
-    filled, names = [], []
     for name, one in compiled.derived.items():
         if not one.rule:  # an unmapped status; values of several words are grouped by the first
             first = one.of.str.extract("^([^ ]*)").str.head(_LONGEST_VALUE)
@@ -163,39 +212,41 @@ def _compute(source: pl.DataFrame, compiled: CompiledMapping, *, not_utf8: bool)
             status = pl.when(one.of.is_not_null()).then(pl.col(name).fill_null(UNKNOWN))
             names.append(_VALUE + one.label)
             filled += [word.alias(names[-1]), status.alias(name)]
-    stated = (
-        pl.when(right).then(compiled.stated.get(name, pl.lit(None))).cast(dtype).alias(name)
-        for name, dtype in compiled.schema.items()
-    )
+    stated = []
+    for name, dtype in compiled.schema.items():
+        given = right & pl.col(_NULLED + name).is_null() if name in nulled else right
+        value = compiled.stated.get(name, pl.lit(None))
+        stated.append(pl.when(given).then(value).cast(dtype).alias(name))
+    marks = [_NULLED + name for name in nulled]
     return (
-        source.lazy()
-        .rename(compiled.views)
+        rows.lazy()
         .with_columns(
-            _first(
-                {f"{compiled.numbers[n]}|not_a_number": _wrong(n, v) for n, v in numbers.items()}
-            ),
-            *(value.alias(name) for name, value in numbers.items()),
+            _first(in_order).alias(_RULE),
+            *(rule.alias(_NULLED + name) for name, rule in nulled.items()),
         )
-        .with_columns(_nulls(compiled))
-        .with_columns(one.value.alias(name) for name, one in compiled.reread.items())
-        .with_columns(one.value.alias(name) for name, one in compiled.derived.items())
-        .with_columns(_first(broken, pl.col(_RULE)))
         .with_columns(filled)
-        .select(_RULE, LINE, *names, *stated)
+        .select(_RULE, LINE, *names, *marks, *stated)
         .with_columns(
-            _first(
-                {name.replace("|check__", "|"): ~rule for name, rule in compiled.rules.items()},
-                pl.col(_RULE),
-            )
+            pl.coalesce(
+                _RULE,
+                _first(
+                    {name.replace("|check__", "|"): ~rule for name, rule in compiled.rules.items()}
+                ),
+            ).alias(_RULE)
         )
         .collect(engine="in-memory")
     )
 
 
-def _first(broken: Mapping[str, pl.Expr], *earlier: pl.Expr) -> pl.Expr:
+def _first(broken: Mapping[str, pl.Expr]) -> pl.Expr:
     """Return the first rule that a row breaks."""
     rules = (pl.when(is_broken).then(pl.lit(rule)) for rule, is_broken in broken.items())
-    return pl.coalesce(*earlier, *rules, pl.lit(None, pl.String)).alias(_RULE)
+    return pl.coalesce(*rules, pl.lit(None, pl.String))
+
+
+def _published(view: str) -> str:
+    """Return the name of a column as published."""
+    return view.partition("\0")[0]
 
 
 def _wrong(name: str, value: pl.Expr) -> pl.Expr:
@@ -204,9 +255,7 @@ def _wrong(name: str, value: pl.Expr) -> pl.Expr:
 
 def _why_not(row: pl.DataFrame, compiled: CompiledMapping) -> str:
     """Return the rule that a row breaks for which a column cannot be computed."""
-    row = row.rename(compiled.views).with_columns(
-        read_number(pl.col(view)).alias(view) for view in compiled.numbers
-    )
+    row = row.with_columns(read_number(pl.col(view)).alias(view) for view in compiled.numbers)
     row = row.with_columns(_nulls(compiled))
     derived = ({n: one.value for n, one in d.items()} for d in (compiled.reread, compiled.derived))
     for columns in (*derived, compiled.whole, _stated(compiled)):
@@ -246,13 +295,10 @@ def _stated(compiled: CompiledMapping) -> dict[str, pl.Expr]:
 
 
 def _broken_text(source: pl.DataFrame, compiled: CompiledMapping) -> dict[str, pl.Expr]:
-    numbers = set(compiled.numbers.values())
     return {
-        f"{name or 'index'}|not_utf8": pl.col(compiled.views.get(name, name)).str.contains(
-            "\ufffd", literal=True
-        )
-        for name, dtype in source.schema.items()
-        if dtype == pl.String and name not in numbers
+        view: pl.col(view).str.contains("\ufffd", literal=True)
+        for view in compiled.views.values()
+        if source.schema.get(view) == pl.String and view not in compiled.numbers
     }
 
 

@@ -83,8 +83,8 @@ class Mapping:
     """Format of the files; None where it is detected."""
     timezone: str
     """Time zone of times without an offset."""
-    keep: tuple[str, ...]
-    """Further columns of the source to carry along."""
+    keep: dict[str, str]
+    """Further columns to carry along: by name in the table, the name in the source."""
     tables: dict[str, TableMapping]
     """The tables by name, in the order of the text."""
 
@@ -97,7 +97,6 @@ def parse_mapping(text: str, /, *, where: str) -> Mapping:
         raise DataError(f"{where}: not TOML: {error}") from error
     facts = content.get("trace", {})
     check_type(facts, "dict", f"{where}: [trace]")
-    check_type(facts.get("keep", []), "tuple[str, ...]", f"{where}: [trace] keep")
     names = [name for name in content if name != "trace" and name not in _OF_A_CATALOG]
     for name in names:
         _check_name(name, TABLES, f"{where}: no table is called {name!r}")
@@ -108,7 +107,7 @@ def parse_mapping(text: str, /, *, where: str) -> Mapping:
         where,
         facts.get("reader"),
         facts.get("timezone", "UTC"),
-        tuple(facts.get("keep", ())),
+        _read_keep(facts.get("keep", []), f"{where}: [trace] keep"),
         {
             name: _read_table(name, content[name], where)
             for name in names
@@ -125,6 +124,15 @@ def parse_mapping(text: str, /, *, where: str) -> Mapping:
             if name in describe_table(table)["column"]:
                 raise DataError(f"{where}: keep names {name!r}, which is a column of {table}")
     return mapping
+
+
+def _read_keep(stated: object, at: str) -> dict[str, str]:
+    """Return the columns to keep, stated as a list of names, or a table of new and old names."""
+    if isinstance(stated, dict):
+        check_type(stated, "dict[str, str]", at)
+        return dict(stated)
+    check_type(stated, "tuple[str, ...]", at)
+    return {name: name for name in cast("list[str]", stated)}
 
 
 def _read_table(table: str, content: dict[str, Any], where: str) -> TableMapping:

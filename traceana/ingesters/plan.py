@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import shutil
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,89 +82,129 @@ def ingest_plan(plan: Plan, store: Path, progress: Progress | None = None) -> Le
         raise StoreError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
 
-def _ingest_locked(  # noqa: PLR0915  one table after another
-    plan: Plan, folder: Path, progress: Progress | None
-) -> Ledger:
-    for left in folder.rglob(".*.tmp"):  # of an ingest that was killed
-        left.unlink()
-    shutil.rmtree(folder / _SCRATCH, ignore_errors=True)
+def _ingest_locked(plan: Plan, folder: Path, progress: Progress | None) -> Ledger:
+    _remove_remains(folder)
     old = read_ledger(folder)
     # raises where it cannot be read
     manifest = Store(folder.parent).manifest(plan.trace) if old else None
     _keep_real_and_synthetic_apart(plan, old, folder)
-    entries = {entry.table: entry for entry in old.entries} if old else {}
     _check_keep(plan)
     check_facts(plan.mapping, manifest)
+    entries = {entry.table: entry for entry in old.entries} if old else {}
     with ExitStack() as stack:
         files = dict.fromkeys(source.file.paths for source in plan.sources if source.file)
         checksums = stack.enter_context(Checksums(files))
         writers = []
         for table in plan.mapping.tables:
-            mine = [source for source in plan.sources if table in source.tables]
-            if not mine:
+            step = _TableStep(plan, table, folder, checksums, entries.get(table), progress)
+            if not step.sources:
                 continue
-            beside = [source for source in plan.sources if table in source.not_applicable]
-            fingerprint = partial(_fingerprint, plan, table, [*mine, *beside], checksums)
-            own = partial(_own_fingerprint, plan, table, checksums)
-            describe = partial(_file_entry, plan, checksums, own)
-            before = entries.get(table)
-            if before and _is_unchanged(plan, folder, before, fingerprint, map(own, mine)):
-                entries[table] = replace(before, state="unchanged")
+            if step.is_unchanged():
+                entries[table] = replace(entries[table], state="unchanged")
                 continue
-            earlier = _to_update(plan, folder, before, (describe(one).sha256 for one in mine))
-            keep = _kept_columns(plan.mapping, table, mine, folder if earlier else None)
-            compiled_sources = [(source, _compile(plan, table, source, keep)) for source in mine]
-            writer = stack.enter_context(TableWriter(folder, table, keep))
-            is_update = plan.kind == "mapping" and bool(get_key(table) and (earlier or mine[1:]))
-            target = writer
-            if is_update:
-                target = stack.enter_context(TableWriter(folder / _SCRATCH, table, keep | UPDATE))
-            builder = TableBuilder(plan.trace, table, target, progress, is_update=is_update)
-            entry = builder.build(compiled_sources, describe=describe, fingerprint=fingerprint)
-            if entry.rows_read and not entry.rows_kept:
-                raise SourceError(_none_kept(entry, builder.first_rejected))
-            if is_update:
-                target.finish({})
-                target.publish()
-                entry = _merge(entry, earlier, folder, writer, keep)
-            counted = tuple(
-                replace(
-                    describe(one), rows_not_applicable=sum(b.lines for b in one.rows.blocks({}))
-                )
-                for one in beside
-            )
-            gone = {file.label for file in before.files} if before and not earlier else set()
-            gone -= {file.label for file in entry.files + counted}
-            entries[table] = replace(
-                entry, files=entry.files + counted, replaced_files=tuple(sorted(gone))
-            )
-            metadata = {
-                "trace": plan.trace,
-                "table": table,
-                "version": version("traceana"),
-                "schema_version": entry.schema_version,
-                "fingerprint": entry.fingerprint,
-                "synthetic": json.dumps(any(source.synthetic for source in mine)),
-                "sources": sources_json([(f.label, f.sha256) for f in entry.files]),
-            }
-            entries[table] = replace(entries[table], crc32=writer.finish(metadata))
+            entries[table], writer = step.build(stack)
             writers.append(writer)
         checksums.check_unchanged()
         for writer in writers:
             writer.publish()
         shutil.rmtree(folder / _SCRATCH, ignore_errors=True)
-    order = [
-        *plan.mapping.tables,
-        *(table for table in entries if table not in plan.mapping.tables),
-    ]
-    ledger = Ledger(
-        tuple(entries[table] for table in order if table in entries), _missing(plan, entries)
-    )
+    others = (table for table in entries if table not in plan.mapping.tables)
+    order = [table for table in plan.mapping.tables if table in entries]
+    ledger = Ledger(tuple(entries[table] for table in (*order, *others)), _missing(plan, entries))
     if writers:
         manifest = describe_trace(ledger, folder, plan.mapping, kind=plan.kind, facts=plan.facts)
         write_whole(folder / MANIFEST, manifest_json(manifest))
         write_whole(folder / LEDGER, ledger_json(ledger))
     return ledger
+
+
+def _remove_remains(folder: Path) -> None:
+    """Remove the files of an ingest that was killed."""
+    for left in folder.rglob(".*.tmp"):
+        left.unlink()
+    shutil.rmtree(folder / _SCRATCH, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class _TableStep:
+    """The ingest of one table."""
+
+    plan: Plan
+    table: str
+    folder: Path
+    checksums: Checksums
+    before: TableEntry | None
+    progress: Progress | None
+
+    @property
+    def sources(self) -> list[Source]:
+        """Sources with rows for the table."""
+        return [source for source in self.plan.sources if self.table in source.tables]
+
+    @property
+    def _beside(self) -> list[Source]:
+        """Sources that seem to have rows for the table, and have none."""
+        return [source for source in self.plan.sources if self.table in source.not_applicable]
+
+    def is_unchanged(self) -> bool:
+        """Return whether the stored table has the rows of these files already."""
+        own = map(self._own_fingerprint, self.sources)
+        return bool(
+            self.before
+            and _is_unchanged(self.plan, self.folder, self.before, self._fingerprint, own)
+        )
+
+    def build(self, stack: ExitStack) -> tuple[TableEntry, TableWriter]:
+        """Write the table under a temporary name, and return its counts and the writer."""
+        plan, sources = self.plan, self.sources
+        digests = (self._describe(one).sha256 for one in sources)
+        earlier = _to_update(plan, self.folder, self.before, digests)
+        keep = _kept_columns(plan.mapping, self.table, sources, self.folder if earlier else None)
+        several = len(sources) > 1 or earlier is not None
+        compiled = [(one, _compile(plan, self.table, one, keep, several)) for one in sources]
+        writer = stack.enter_context(TableWriter(self.folder, self.table, keep))
+        is_update = plan.kind == "mapping" and bool(get_key(self.table)) and several
+        target = writer
+        if is_update:
+            scratch = self.folder / _SCRATCH
+            target = stack.enter_context(TableWriter(scratch, self.table, keep | UPDATE))
+        builder = TableBuilder(plan.trace, self.table, target, self.progress, is_update=is_update)
+        entry = builder.build(compiled, describe=self._describe, fingerprint=self._fingerprint)
+        if entry.rows_read and not entry.rows_kept:
+            raise SourceError(_none_kept(entry, builder.first_rejected))
+        if is_update:
+            target.finish({})
+            target.publish()
+            entry = _merge(entry, earlier, self.folder, writer, keep)
+        counted = tuple(map(self._count, self._beside))
+        gone = {file.label for file in self.before.files} if self.before and not earlier else set()
+        gone -= {file.label for file in entry.files + counted}
+        entry = replace(entry, files=entry.files + counted, replaced_files=tuple(sorted(gone)))
+        return replace(entry, crc32=writer.finish(self._metadata(entry))), writer
+
+    def _count(self, source: Source) -> FileEntry:
+        rows = sum(block.lines for block in source.rows.blocks({}))
+        return replace(self._describe(source), rows_not_applicable=rows)
+
+    def _metadata(self, entry: TableEntry) -> dict[str, str]:
+        return {
+            "trace": self.plan.trace,
+            "table": self.table,
+            "version": version("traceana"),
+            "schema_version": entry.schema_version,
+            "fingerprint": entry.fingerprint,
+            "synthetic": json.dumps(any(source.synthetic for source in self.sources)),
+            "sources": sources_json([(f.label, f.sha256) for f in entry.files]),
+        }
+
+    def _describe(self, source: Source) -> FileEntry:
+        return _file_entry(self.plan, self.checksums, self._own_fingerprint, source)
+
+    def _fingerprint(self) -> str:
+        return _fingerprint(self.plan, self.table, self.sources + self._beside, self.checksums)
+
+    def _own_fingerprint(self, source: Source) -> str:
+        return _fingerprint(self.plan, self.table, [source], self.checksums)
 
 
 def _is_unchanged(
@@ -225,13 +265,15 @@ def _merge(
 
 
 def _compile(
-    plan: Plan, table: str, source: Source, keep: dict[str, pl.DataType]
+    plan: Plan, table: str, source: Source, keep: dict[str, pl.DataType], several: bool
 ) -> CompiledMapping:
+    """Compile a table's mapping; of several sources, the file is part of a row's number."""
     reshape = RESHAPES.get((plan.trace, table)) if plan.kind == "catalog" else None
+    row_ids = f"{source.label}:" if several else ""
     if reshape is None:
-        return source.compiled(plan.mapping, table, keep)
+        return source.compiled(plan.mapping, table, keep, row_ids)
     reshaped = replace(source, rows=replace(source.rows, columns=reshape.columns))
-    return replace(reshaped.compiled(plan.mapping, table, keep), reshape=reshape.apply)
+    return replace(reshaped.compiled(plan.mapping, table, keep, row_ids), reshape=reshape.apply)
 
 
 def _kept_columns(
@@ -239,13 +281,14 @@ def _kept_columns(
 ) -> dict[str, pl.DataType]:
     """Return the columns that a table carries along, with their types; stored ones too."""
     kept: dict[str, pl.DataType] = {}
-    for name in mapping.keep:
-        there = [source for source in sources if name in source.columns]
-        declared = mapping.tables[table].source.get(name)
+    for name, published in mapping.keep.items():
+        there = [source for source in sources if published in source.columns]
+        declared = mapping.tables[table].source.get(published)
         if declared and declared.type:
             numeric = declared.type == "number"
         else:
-            numeric = all((dtype := s.types.get(name)) and dtype.is_numeric() for s in there)
+            types = (source.types.get(published) for source in there)
+            numeric = all(dtype is not None and dtype.is_numeric() for dtype in types)
         if there:
             kept[name] = pl.Float64() if numeric else pl.String()
     before = stored_kept(stored / f"{table}.parquet", table) if stored else {}
@@ -255,9 +298,12 @@ def _kept_columns(
 
 def _check_keep(plan: Plan) -> None:
     """Refuse a column to keep that no source has."""
-    for name in plan.mapping.keep:
-        if not any(name in source.columns for source in plan.sources):
-            raise DataError(f"{plan.mapping.where}: keep names {name!r}, which no source has")
+    columns = dict.fromkeys(name for source in plan.sources for name in source.columns)
+    for name in plan.mapping.keep.values():
+        if name not in columns:
+            close = difflib.get_close_matches(name, columns, n=1)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            raise DataError(f"{plan.mapping.where}: keep names {name!r}, which no source has{hint}")
 
 
 def _none_kept(entry: TableEntry, first: str) -> str:
@@ -288,10 +334,6 @@ def _file_entry(
         unused_columns=source.unused_columns,
         fingerprint=own(source),
     )
-
-
-def _own_fingerprint(plan: Plan, table: str, checksums: Checksums, source: Source) -> str:
-    return _fingerprint(plan, table, [source], checksums)
 
 
 def _fingerprint(plan: Plan, table: str, sources: list[Source], checksums: Checksums) -> str:

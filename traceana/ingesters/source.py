@@ -68,7 +68,11 @@ class Source:
         return {"file_name": re.sub(r"(?<=.)\.[^.]+$", "", self.file.name), "file_folder": folder}
 
     def compiled(
-        self, mapping: MappingFile, table: str, keep: Mapping[str, pl.DataType] | None = None
+        self,
+        mapping: MappingFile,
+        table: str,
+        keep: Mapping[str, pl.DataType] | None = None,
+        row_ids: str = "",
     ) -> CompiledMapping:
         """Compile a table's mapping for the columns of this source."""
         return compile_mapping(
@@ -78,6 +82,8 @@ class Source:
             dtypes=self.types,
             literals=self.literals,
             keep=keep,
+            renamed=mapping.keep,
+            row_ids=row_ids,
             where=mapping.where,
         )
 

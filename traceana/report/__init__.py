@@ -1,7 +1,8 @@
 """The report: sections become one self-contained page, Markdown, and files of figures."""
 
+from traceana.page.context import DataSource
 from traceana.report.build import build_report, summarize
-from traceana.report.data_source import DataSource, find_data_source
+from traceana.report.data_source import find_data_source
 from traceana.report.figure_files import WrittenFigures, write_figures
 
 __all__ = [

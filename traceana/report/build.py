@@ -10,25 +10,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError, TraceanaError
-from traceana.report.blocks import Table
-from traceana.report.context import Context
+from traceana.page.blocks import Table
+from traceana.page.context import Context
+from traceana.page.section import PARTS, sections
 from traceana.report.data_source import find_data_source, open_data_source, read_date
 from traceana.report.markdown import render_markdown
 from traceana.report.page import Built, main_results, number_blocks, render_page
 from traceana.report.run import build_sections
-from traceana.report.section import PARTS, sections
-from traceana.results.formatting import without_controls
 from traceana.store import open_spark
 from traceana.store.writer import write_bytes_whole, write_whole
+from traceana.tables.formatting import without_controls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from narwhals.stable.v2.typing import IntoFrame
 
-    from traceana.report.blocks import Picture
-    from traceana.report.data_source import DataSource
-    from traceana.report.section import Section
+    from traceana.page.blocks import Picture
+    from traceana.page.context import DataSource
+    from traceana.page.section import Section
 
 FORMATS: Final = ("html", "md")
 ENGINES: Final = ("polars", "spark")

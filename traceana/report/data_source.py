@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import shlex
 import tempfile
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 from traceana.errors import DataError, StoreError
+from traceana.page.context import DataSource
 from traceana.store import Store, open_store, store_path
 from traceana.store.cache import code_digest
 
@@ -19,49 +18,6 @@ SEED: Final = 1
 """Seed of the synthetic sample."""
 _MADE_BY: Final = ("catalog", "ingesters", "samples", "schema", "stats", "store")
 """Packages whose code determines the store of the sample."""
-
-
-@dataclass(frozen=True)
-class DataSource:
-    """Path of a store, and whether the synthetic sample replaces it.
-
-    Attributes
-    ----------
-    path
-        The folder given, else TRACEANA_STORE, else ``data``.
-    is_sample
-        Whether the synthetic sample is used, since there is no ledger.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from traceana.report import DataSource
-    >>> DataSource(Path("data"), is_sample=True).is_sample
-    True
-    """
-
-    path: Path
-    is_sample: bool
-
-    @property
-    def option(self) -> str:
-        """The path as an option of the command line, quoted where it must be."""
-        return f"--store {shlex.quote(str(self.path))}"
-
-    def commands(self, trace: str, /) -> tuple[str, str]:
-        """Return the commands that download a public trace and ingest it."""
-        return (
-            f"traceana fetch {trace} --to files/{trace}",
-            f"traceana ingest files/{trace} {self.option}",
-        )
-
-    @property
-    def notice(self) -> str:
-        """One sentence on what was not found and how to ingest."""
-        return (
-            f"nothing is ingested under {self.path}, so the SYNTHETIC sample is used; for real "
-            f"files: traceana ingest PATH {self.option}"
-        )
 
 
 def find_data_source(store: str | os.PathLike[str] | None = None, /) -> DataSource:

@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
-from traceana.report.blocks import Absent, Content, Drawing, Gallery
+from traceana.page.blocks import Absent, Content, Drawing, Gallery
+from traceana.page.section import sections
 from traceana.report.build import cannot_write, choose, open_context
 from traceana.report.data_source import find_data_source
 from traceana.report.figure_sources import DIRECT, Choice
 from traceana.report.run import draw
-from traceana.report.section import sections
 from traceana.store.writer import write_bytes_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from os import PathLike
 
-    from traceana.report.context import Context
-    from traceana.report.section import Section
+    from traceana.page.context import Context
+    from traceana.page.section import Section
 
 FIGURE_FORMATS: Final = ("svg", "pdf", "png")
 _MM: Final = {"mm": 1.0, "cm": 10.0, "in": 25.4, "": 1.0}

@@ -6,18 +6,20 @@ import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
-from traceana import analysis
-from traceana.derived import energy, workers
 from traceana.errors import DataError
-from traceana.report.sections import stragglers, variation
-from traceana.report.sections.energy import draw_configurations
+from traceana.questions.energy import analyze as energy
+from traceana.questions.energy.section import draw_configurations
+from traceana.questions.stragglers import analyze as workers
+from traceana.questions.stragglers import section as stragglers
+from traceana.questions.stragglers import section_variation as variation
+from traceana.questions.stragglers.detect import detect_stragglers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from traceana.report.blocks import Drawing
-    from traceana.report.context import Context
-    from traceana.report.section import Needs
+    from traceana.page.blocks import Drawing
+    from traceana.page.context import Context
+    from traceana.page.section import Needs
 
 _MAX_NAMED: Final = 20
 _SYNONYMS: Final = {
@@ -83,7 +85,7 @@ def _of_job(context: Context, trace: str, choice: Choice) -> list[Drawing]:
         jobs = rows["job_id"].unique(maintain_order=True).to_list()
         there = ", ".join(jobs[:_MAX_NAMED]) + (", ..." if len(jobs) > _MAX_NAMED else "")
         raise DataError(f"{trace} has no job {choice.job!r}; its jobs are {there}")
-    found = analysis.detect_stragglers(samples, time=time)
+    found = detect_stragglers(samples, time=time)
     return [
         *stragglers.draw_job(context, trace, samples, found),
         *variation.draw_distributions(context, trace, samples),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from traceana.report.blocks import Absent, Facts, Gallery, Heading, Points, Quote, Table, Text
+from traceana.page.blocks import Absent, Facts, Gallery, Heading, Points, Quote, Table, Text
 from traceana.report.page import group_parts, name_page, trace_titles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traceana.report.blocks import Block
-    from traceana.report.context import Context
+    from traceana.page.blocks import Block
+    from traceana.page.context import Context
     from traceana.report.page import Built
 
 _CODE: Final = re.compile(r"(`[^`]+`)")

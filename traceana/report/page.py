@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final
 import jinja2
 from markupsafe import Markup, escape
 
-from traceana.report.blocks import Absent, Content, Gallery, Heading, Table
-from traceana.report.section import PARTS
-from traceana.results.formatting import plural
+from traceana.page.blocks import Absent, Content, Gallery, Heading, Table
+from traceana.page.section import PARTS
+from traceana.tables.formatting import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceana.report.blocks import Block, Picture
-    from traceana.report.context import Context
-    from traceana.report.section import Section
+    from traceana.page.blocks import Block, Picture
+    from traceana.page.context import Context
+    from traceana.page.section import Section
 
 _MAX_RESULTS: Final = 6
 _MAX_ROWS: Final = 12

@@ -6,12 +6,12 @@ import json
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
-from traceana.derived.comparison import describe_headlines
+from traceana.questions.comparison.compare_traces import describe_headlines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceana.report.context import Context
+    from traceana.page.context import Context
     from traceana.report.page import Built
 
 FORMAT: Final = 1

@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import DataError, TraceanaError
-from traceana.report.blocks import Content, Drawing, Gallery, Picture, Text
-from traceana.report.section import sections
-from traceana.results.base import Result
-from traceana.results.display import csv_text
+from traceana.page.blocks import Content, Drawing, Gallery, Picture, Text
+from traceana.page.section import sections
 from traceana.store.cache import Cache, code_digest, key_of, versions
 from traceana.store.ledger import ledger_json
+from traceana.tables.display import csv_text
+from traceana.tables.result import Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from traceana.report.blocks import Block
-    from traceana.report.context import Context
-    from traceana.report.section import Section
-    from traceana.results.tables import ResultTable
+    from traceana.page.blocks import Block
+    from traceana.page.context import Context
+    from traceana.page.section import Section
+    from traceana.tables.declare import ResultTable
 
 SECTION_CACHE: Final = Cache("report", limit_bytes=1 << 28)
 _MOST_WORKERS: Final = 4

@@ -6,6 +6,7 @@ Each declaration gives a column's dtype, unit, meaning and null rule, the key an
 from traceana.schema.columns import REJECTED, STATUSES
 from traceana.schema.registry import (
     TABLES,
+    decisive_columns,
     describe_table,
     get_key,
     get_rules,
@@ -23,6 +24,7 @@ __all__ = [
     "TRAINING_DEFAULTS",
     "TrainingDefault",
     "TrainingDefaults",
+    "decisive_columns",
     "describe_table",
     "get_key",
     "get_rules",

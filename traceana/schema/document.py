@@ -29,6 +29,7 @@ A row that breaks a rule is not in the table. It is in `rejected/<table>.parquet
 row number and the name of the rule: `short_row`, `long_row`, `blank_line`, `unbalanced_quote`,
 `duplicate_key`, or a column and what is wrong with it, such as `time_s|min`, `job_id|nullability`
 or `time|not_a_number` (where a cell cannot be read, the source's name of the column).
+A cell of an optional column that cannot be read is null; `ledger.json` counts it.
 """
 
 _KEYS: Final = {

@@ -96,6 +96,17 @@ def get_key(name: str, /) -> list[str | pl.Expr]:
     return list(get_table(name).primary_key())
 
 
+@cache
+def decisive_columns(name: str, /) -> frozenset[str]:
+    """Return the columns that every row of a table rests on: key, required columns and times."""
+    privacy = privacy_of(name)
+    return frozenset(
+        column
+        for column, declared in get_table(name).columns().items()
+        if not declared.nullable or declared.primary_key or privacy[column] == "time"
+    )
+
+
 def privacy_of(name: str, /) -> dict[str, str]:
     """Return what anonymizing does to each column of a table (see :mod:`schema.columns`)."""
     declared = get_table(name).columns()

@@ -34,4 +34,4 @@ TRAINING_DEFAULTS: Final[TrainingDefaults] = {
     "sentiment140": TrainingDefault(target=0.84, batch_size=128, max_epochs=10),
     "squad": TrainingDefault(target=84.0, batch_size=32, max_epochs=6),
 }
-"""As the publisher states them; :func:`traceana.analysis.training_defaults` derives others."""
+"""As the publisher states them; :func:`traceana.training_defaults` derives others."""

@@ -18,6 +18,16 @@ from .batching.workers import Saturating as Saturating
 from .batching.workers import Workers as Workers
 from .deadlines.policies import simulate_deadlines as simulate_deadlines
 from .deadlines.synthesis import synthesize_deadlines as synthesize_deadlines
+from .operations.decompose import slowdown_by as slowdown_by
+from .operations.decompose import worker_slowdown as worker_slowdown
+from .operations.policies import AsMeasured as AsMeasured
+from .operations.policies import BalancedStages as BalancedStages
+from .operations.policies import Ideal as Ideal
+from .operations.policies import MicroBatches as MicroBatches
+from .operations.policies import Scaled as Scaled
+from .operations.replay import replay_operations as replay_operations
+from .operations.tables import ReplayResult as ReplayResult
+from .operations.tables import WorkerSlowdownResult as WorkerSlowdownResult
 from .placement.cluster import PlacementNodes as PlacementNodes
 from .placement.request import PlacementRequest as PlacementRequest
 from .placement.policies import PlacementPolicy as PlacementPolicy

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceana.analysis.frames import admit_columns, clean_columns, collect, reading
 from traceana.errors import DataError
-from traceana.results.tables import schema_of
 from traceana.stats.intervals import mean_interval
+from traceana.store.frames import admit_columns, clean_columns, collect, reading
+from traceana.tables.declare import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from narwhals.stable.v2.typing import IntoFrame
 
-    from traceana.results.tables import ResultTable
+    from traceana.tables.declare import ResultTable
 
 
 LARGEST: Final = 1e15

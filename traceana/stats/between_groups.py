@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import chdtrc, chndtr, chndtrinc, fdtrc
+from scipy.special import chdtrc, chndtr, chndtrinc, fdtr, fdtrc, ncfdtrinc
 
 from traceana.stats.arguments import check_confidence
 
@@ -45,6 +45,7 @@ def between_groups(
     null: Floats | None = None,
     spread: Floats | None = None,
     error_df: float = np.inf,
+    spread_df: float = np.inf,
     confidence: float = 0.95,
 ) -> GroupDifference:
     """Test whether the mean scores of groups differ, and estimate the variance between them.
@@ -53,8 +54,9 @@ def between_groups(
     the covariance of the roots of its terms, Q is approximately c times chi-squared with f degrees
     of freedom, c = tr(M^2) / tr(M) and f = tr(M)^2 / tr(M^2) (Satterthwaite; for ranks: Brunner,
     Dette and Munk, JASA 92, 1997). Independent rows have c = 1 and f = groups - 1. The interval of
-    Q / (N - 1) contains the noncentralities of c times noncentral chi-squared for which Q is not
-    extreme. Raises a DataError if `confidence` is not in (0, 1).
+    Q / (N - 1) contains the noncentralities of c times noncentral chi-squared (or noncentral F)
+    for which Q is not extreme. It contains 0 where the test does not reject. Raises a DataError if
+    `confidence` is not in (0, 1).
 
     Parameters
     ----------
@@ -69,6 +71,8 @@ def between_groups(
         The same whether they differ or not, for the interval; None as for `null`.
     error_df
         Degrees of freedom of `null`: Q / (c f) has an F distribution of f and so many.
+    spread_df
+        The same of `spread`.
     """
     check_confidence(confidence)
     count, sums = np.asarray(n, dtype=float), np.asarray(total, dtype=float)
@@ -80,13 +84,17 @@ def between_groups(
     c_actual, f_actual = _scale(spread, weight)
     tail = (1 - confidence) / 2
     low, high = (
-        _noncentrality(q / c_actual, f_actual, p) * c_actual / rows for p in (1 - tail, tail)
+        _noncentrality(q / c_actual, f_actual, spread_df, p) * c_actual / rows
+        for p in (1 - tail, tail)
     )
     effect = float(min(q / (rows - 1), 1))
+    pvalue = float(chdtrc(f, q / c) if np.isinf(error_df) else fdtrc(f, error_df, q / c / f))
+    if pvalue >= 1 - confidence:
+        low *= 0
     return GroupDifference(
         statistic=q / c,
         df=f,
-        pvalue=float(chdtrc(f, q / c) if np.isinf(error_df) else fdtrc(f, error_df, q / c / f)),
+        pvalue=pvalue,
         error_df=error_df,
         effect=effect,
         ci_low=float(np.minimum(low, effect)),
@@ -96,23 +104,45 @@ def between_groups(
 
 
 def cluster_covariance(
-    cluster: Integers, group: Integers, n: Floats, total: Floats, /, *, center: ArrayLike
+    cluster: Integers,
+    group: Integers,
+    n: Floats,
+    total: Floats,
+    /,
+    *,
+    center: float | None = None,
 ) -> Floats:
     """Return the covariance of groups' means minus the overall mean, for independent clusters.
+
+    Around a common mean it is that of the null hypothesis (a score test). Around the groups' own
+    means, a cluster that carries much of its group draws the mean towards itself: its deviation is
+    divided by 1 - its fraction of the group's rows, which is the jackknife over clusters (CV3;
+    MacKinnon, Nielsen and Webb, Journal of Applied Econometrics 38, 2023). A group of one cluster
+    deviates from the overall mean.
 
     Parameters
     ----------
     cluster, group, n, total
         Codes from 0, rows and sum of scores of each pair of cluster and group.
     center
-        Expected mean score of each group: the overall mean, or its own.
+        Expected mean score of all groups; None: each group has its own.
     """
-    groups = int(group.max()) + 1
-    away = total - n * np.broadcast_to(center, groups)[group]
-    cells = (int(cluster.max()) + 1) * groups
-    excess = np.bincount(cluster * groups + group, away, cells).reshape(-1, groups)
-    rows = np.bincount(group, weights=n)
-    return covariance_of_sum(excess / rows - excess.sum(axis=1, keepdims=True) / rows.sum())
+    clusters, groups = int(cluster.max()) + 1, int(group.max()) + 1
+    rows, sums = np.bincount(group, weights=n), np.bincount(group, weights=total)
+    own = np.bincount(cluster * groups + group, n, clusters * groups).reshape(-1, groups) / rows
+    if center is None:
+        alone = own.max(axis=0) > 1 - 1e-12
+        means = np.where(alone, sums.sum() / rows.sum(), sums / rows)
+    else:
+        means = np.full(groups, center)
+    away = total - n * means[group]
+    sums_of_cells = np.bincount(cluster * groups + group, away, clusters * groups)
+    excess: Floats = sums_of_cells.reshape(-1, groups).astype(float)
+    if center is None:
+        excess = excess / np.where(alone, 1, 1 - own)
+    parts = excess / rows - excess.sum(axis=1, keepdims=True) / rows.sum()
+    covariance = covariance_of_sum(parts)
+    return covariance if center is not None else covariance * ((clusters - 1) / clusters) ** 2
 
 
 def covariance_of_sum(parts: Floats, /) -> Floats:
@@ -132,10 +162,14 @@ def _scale(covariance: Floats | None, weight: Floats) -> tuple[float, float]:
     return second / first, first**2 / second
 
 
-def _noncentrality(statistic: float, df: float, p: float) -> float:
+def _noncentrality(statistic: float, df: float, error_df: float, p: float) -> float:
     """Return the noncentrality for which the statistic is the p-quantile, or 0."""
     if np.isnan(statistic):
         return np.nan
-    if chndtr(statistic, df, 0) <= p:
+    if np.isinf(error_df):
+        if chndtr(statistic, df, 0) <= p:
+            return 0.0
+        return float(chndtrinc(statistic, df, p))
+    if fdtr(df, error_df, statistic / df) <= p:
         return 0.0
-    return float(chndtrinc(statistic, df, p))
+    return float(ncfdtrinc(df, error_df, p, statistic / df))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.optimize import brentq
+from scipy.special import ndtri, stdtr, stdtrit
 
 from traceana.stats.between_groups import (
     GroupDifference,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _SMALL: Final = 15
 """Rows of a group below which permutations replace Student's t."""
 FEW: Final = 6
-"""Rows of a group below which the test of all groups is approximate."""
+"""Rows of a group below which the test of all groups is approximate, and intervals are scores'."""
 
 
 class Superiority(NamedTuple):
@@ -105,6 +106,7 @@ def rank_anova(
         null=null,
         spread=spread,
         error_df=error_df,
+        spread_df=np.inf if cluster is None or equal_spreads else error_df,
         confidence=confidence,
     )
     if cluster is None and n.min() < (FEW - equal_spreads):
@@ -121,15 +123,20 @@ def _rank_covariance(
 ) -> tuple[Floats, float]:
     """Return the covariance of the groups' mean ranks, and the degrees of freedom of its trace.
 
-    A value adds its own rank, and one to the rank of each larger value. Clusters are compared with
-    k means of their own, which leaves clusters - k degrees of freedom; for those of a group's
-    variance, the effective number of its clusters minus 1.
+    A value adds its own rank, and one to the rank of each larger value. Clusters: the jackknife of
+    :func:`~traceana.stats.between_groups.cluster_covariance`; the degrees of freedom of a group's
+    variance are the effective number of its clusters minus 1.
     """
     above = 1 - placed
     n = np.bincount(group)
     means = np.stack([above[group == g].mean(axis=0) for g in range(len(n))])
-    parts = above - means[group]
     own = np.bincount(group, weights=rank) / n
+    if cluster is not None:
+        cells = np.bincount(cluster * len(n) + group, minlength=(int(cluster.max()) + 1) * len(n))
+        fraction = cells.reshape(-1, len(n)) / n
+        alone = fraction.max(axis=0) > 1 - 1e-12
+        means[alone], own[alone] = 0.5, (len(rank) + 1) / 2
+    parts = above - means[group]
     parts[np.arange(len(group)), group] += (rank - own[group]) / n[group]
     if cluster is None:
         of = [
@@ -138,12 +145,12 @@ def _rank_covariance(
         covariance, df = np.sum(of, axis=0), n - 1
         traces = np.array([float(n @ np.diag(each)) for each in of])
     else:
+        parts /= np.where(alone, 1, 1 - fraction)[cluster, group][:, None]
         parts = np.stack([np.bincount(cluster, weights=part) for part in parts.T], axis=1)
-        left = max(len(parts) - len(n), 1)
-        covariance = covariance_of_sum(parts) * ((len(parts) - 1) / left)
+        covariance = covariance_of_sum(parts) * (1 - 1 / len(parts)) ** 2
         df = np.array([_effective(cluster[group == g]) - 1 for g in range(len(n))])
         traces = n * np.diag(covariance)
-    known = df > 0
+    known = df > 1e-9
     squares = float((traces[known] ** 2 / df[known]).sum())
     return covariance, float(np.trace(covariance * n) ** 2 / squares) if squares > 0 else np.inf
 
@@ -170,6 +177,8 @@ def superiority(
     of :func:`traceana.stats.rank_permutation.permuted_superiority`. The interval is on the scale of
     the logit, with the same error and quantile; where the test rejects 1/2 and the logit's
     interval would include it, its bound towards 1/2 is the estimate minus quantile times error.
+    For a group of fewer than 6 rows, or if the groups do not overlap, it is Newcombe's score
+    interval, extended to 1/2 where the test does not reject (:func:`score_interval`).
 
     Clusters: the variance of Obuchowski (Biometrics 53, 1997) with Student's t, of the smaller
     effective number of clusters (Kish) minus 1 degrees of freedom, as clusters of very unequal
@@ -206,6 +215,13 @@ def superiority(
         reach = float(stdtrit(df, (1 + confidence) / 2))
     elif by_rows:  # groups that do not overlap: no permutation that is drawn is as extreme
         pvalue = 1 / (RESAMPLES + 1)
+    scored = by_rows and n.min() > 1 and (n.min() < FEW or chance in (0, 1))
+    rejects = pvalue < 1 - confidence
+    if scored and not (rejects and defined):
+        low, high = score_interval(chance, n, confidence)
+        if not rejects:
+            low, high = min(low, 0.5), max(high, 0.5)
+        return Superiority(pvalue, chance, low, high)
     if not defined or not np.isfinite(reach):
         return Superiority(pvalue, chance, np.nan, np.nan)
     error = float(np.sqrt(variance))
@@ -214,11 +230,40 @@ def superiority(
     step = reach * error / (chance * (1 - chance))
     odds = chance / (1 - chance)
     low, high = (odds * np.exp(away) / (1 + odds * np.exp(away)) for away in (-step, step))
+    if scored:
+        low, high = score_interval(chance, n, confidence)
     if abs(chance - 0.5) > reach * error and low <= 0.5 <= high:
         low, high = (
             (chance - reach * error, high) if chance > 0.5 else (low, chance + reach * error)
         )
     return Superiority(pvalue, chance, float(low), float(high))
+
+
+def score_interval(chance: float, n: Floats, confidence: float, /) -> tuple[float, float]:
+    """Return Newcombe's score interval of the probability of superiority.
+
+    Method 5 of Newcombe (Statistics in Medicine 25, 2006, 559-573): the probabilities t with
+    |chance - t| <= z sqrt(V(t)), V(t) = t (1 - t) (1 + k ((1 - t) / (2 - t) + t / (1 + t))) / (m n)
+    and k = (m + n) / 2 - 1, which has a value where the groups do not overlap.
+
+    Parameters
+    ----------
+    chance
+        Estimate of the probability.
+    n
+        Rows of the two groups.
+    """
+    z, k = float(ndtri((1 + confidence) / 2)), float(n.sum()) / 2 - 1
+
+    def outside(t: float) -> float:
+        variance = t * (1 - t) * (1 + k * ((1 - t) / (2 - t) + t / (1 + t))) / float(n.prod())
+        return abs(chance - t) - z * float(np.sqrt(variance))
+
+    edge = 1e-12
+    inside = min(max(chance, 1e-9), 1 - 1e-9)
+    low = brentq(outside, edge, inside) if chance > 0 else 0.0
+    high = brentq(outside, inside, 1 - edge) if chance < 1 else 1.0
+    return float(low), float(high)
 
 
 def _chance_variance(

@@ -1,4 +1,4 @@
-"""Bootstrap interval of the Kolmogorov-Smirnov distance of two samples."""
+"""Bootstrap of the Kolmogorov-Smirnov distance of two samples."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.stats import kstwobign
 
+from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
 
 _AT_ONCE: Final = 2_000_000  # counts in memory
+_MOST_TIMES: Final = 500
 
 
 def ks_interval(
@@ -48,3 +52,58 @@ def ks_interval(
     reach = max(reach, float(kstwobign.ppf(confidence)) * (1 / n + 1 / m) ** 0.5)
     distance = float(np.abs(gaps).max())
     return max(0.0, distance - reach), min(1.0, distance + reach)
+
+
+def clustered_ks(
+    x: Floats,
+    y: Floats,
+    cluster: Integers,
+    /,
+    *,
+    confidence: float,
+    resamples: int,
+    rng: np.random.Generator,
+) -> tuple[float, float, float]:
+    """Return p and interval of the Kolmogorov-Smirnov distance of two samples in clusters.
+
+    The wild bootstrap of whole clusters: the difference of the distribution functions changes by
+    the sum over clusters of sign x (deviation of the cluster), around the common distribution
+    function for p and around that of each sample for the interval. In the latter each deviation is
+    divided by 1 - the cluster's fraction of its sample (jackknife). With fewer than
+    :data:`~traceana.stats.wild_bootstrap.MIN_EFFECTIVE` effective clusters all are NaN.
+
+    Parameters
+    ----------
+    x, y
+        Values of the samples.
+    cluster
+        Codes from 0 of the clusters of x, then of y; a cluster may have rows in both.
+    """
+    if too_few_clusters(effective_clusters(np.ones(len(cluster)), cluster)):
+        return np.nan, np.nan, np.nan
+    both, m = np.concatenate([x, y]), int(cluster.max()) + 1
+    times = np.unique(both)
+    if len(times) > _MOST_TIMES:
+        times = np.unique(np.quantile(both, np.linspace(0, 1, _MOST_TIMES), method="nearest"))
+    at = np.minimum(np.searchsorted(times, both), len(times) - 1)
+    below, size = [], []
+    for rows in (slice(0, len(x)), slice(len(x), None)):
+        counts = np.zeros((m, len(times)))
+        np.add.at(counts, (cluster[rows], at[rows]), 1)
+        below.append(counts.cumsum(axis=1))
+        size.append(below[-1][:, -1:])
+    common = (below[0] + below[1]).sum(axis=0) / len(both)
+    functions = [part.sum(axis=0) / part[:, -1].sum() for part in below]
+    distance = float(np.abs(functions[0] - functions[1]).max())
+    null, own = np.zeros((m, len(times))), np.zeros((m, len(times)))
+    for sign, part, n, function in zip((1, -1), below, size, functions, strict=True):
+        total = n.sum()
+        null += sign * (part - n * common) / total
+        # a sample of one cluster deviates from the common function
+        alone = bool((n == total).any())
+        away = part - n * (common if alone else function)
+        own += sign * away / total / (1 if alone else 1 - n / total)
+    signs = rng.integers(0, 2, (resamples, m)) * 2.0 - 1
+    as_large = int((np.abs(signs @ null).max(axis=1) >= distance * (1 - 1e-9)).sum())
+    reach = float(np.quantile(np.abs(signs @ own).max(axis=1), confidence))
+    return (1 + as_large) / (1 + resamples), max(0.0, distance - reach), min(1.0, distance + reach)

@@ -29,8 +29,9 @@ class FileEntry:
 
     `as_published` is whether the file on disk has the sha256 of the catalog, None where the
     catalog has no checksum of the file in this form. Rows of a CSV that the table is not for are
-    counted in `rows_not_applicable` and in none of the others. `fingerprint` represents the file,
-    mapping, schema and version.
+    counted in `rows_not_applicable` and in none of the others. `nulled` counts cells that could
+    not be read and were set to null, by rule. `fingerprint` represents the file, mapping, schema
+    and version.
 
     Examples
     --------
@@ -53,6 +54,7 @@ class FileEntry:
     rows_not_applicable: int = 0
     unused_columns: tuple[str, ...] = ()
     fingerprint: str = ""
+    nulled: dict[str, int] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -74,7 +76,9 @@ class TableEntry:
     ``unknown``. `fingerprint` identifies sources, schema and version. `replaced_files` are files
     whose rows were in the table before this ingest and no longer are. `rows_replaced` counts kept
     rows that a newer record of the same key replaced. The table has ``rows_kept == rows_read -
-    rows_rejected - rows_replaced`` rows. `crc32` has the checksums of the stored file and, if there
+    rows_rejected - rows_replaced`` rows. `ids_are_rows` is whether the numbers of the rows identify
+    them, because no column does. `mostly_nulled` are the rules by which most cells of a column were
+    set to null. `crc32` has the checksums of the stored file and, if there
     is one, of the file of rejected rows.
 
     Examples
@@ -98,6 +102,8 @@ class TableEntry:
     replaced_files: tuple[str, ...] = ()
     rows_replaced: int = 0
     crc32: tuple[int, ...] = field(default=(), repr=False)
+    ids_are_rows: bool = False
+    mostly_nulled: tuple[str, ...] = ()
 
     @property
     def rows_read(self) -> int:
@@ -127,11 +133,20 @@ class TableEntry:
     @property
     def rejected(self) -> dict[str, int]:
         """Rejected rows by rule, most first."""
-        total: dict[str, int] = {}
-        for entry in self.files:
-            for rule, rows in entry.rejected.items():
-                total[rule] = total.get(rule, 0) + rows
-        return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+        return _total([entry.rejected for entry in self.files])
+
+    @property
+    def nulled(self) -> dict[str, int]:
+        """Cells set to null by rule, most first."""
+        return _total([entry.nulled for entry in self.files])
+
+
+def _total(counts: list[dict[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for one in counts:
+        for rule, count in one.items():
+            total[rule] = total.get(rule, 0) + count
+    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
 
 
 @dataclass(frozen=True)
@@ -206,6 +221,19 @@ class Ledger:
         )
 
     @property
+    def nulled(self) -> pl.DataFrame:
+        """One row per table and rule by which cells were set to null."""
+        return pl.DataFrame(
+            [
+                (entry.trace, entry.table, rule, cells)
+                for entry in self.entries
+                for rule, cells in entry.nulled.items()
+            ],
+            schema={"trace": pl.String, "table": pl.String, "rule": pl.String, "cells": pl.Int64},
+            orient="row",
+        )
+
+    @property
     def missing(self) -> pl.DataFrame:
         """One row per published CSV that was not found."""
         return pl.DataFrame(
@@ -243,6 +271,9 @@ def ledger_json(ledger: Ledger, /) -> str:
             **{name: getattr(entry, name) for name in _COUNTS},
             "rows_replaced": entry.rows_replaced,
             "rejected": entry.rejected,
+            "nulled": entry.nulled,
+            "mostly_nulled": entry.mostly_nulled,
+            "ids_are_rows": entry.ids_are_rows,
             "duplicate_rows": entry.duplicate_rows,
             "unknown_words": entry.unknown_words,
             "synthetic": entry.synthetic,
@@ -287,6 +318,8 @@ def parse_ledger(text: str, /) -> Ledger:
                 state="stored",
                 rows_replaced=stored.get("rows_replaced", 0),
                 crc32=tuple(stored.get("crc32", ())),
+                ids_are_rows=stored.get("ids_are_rows", False),
+                mostly_nulled=tuple(stored.get("mostly_nulled", ())),
             )
         )
     missing = content["missing"].items()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 Key = tuple[Hashable, ...]
 
-_COMPUTED_BY: Final = ("analysis", "derived", "results", "schema", "simulate", "stats")
+_COMPUTED_BY: Final = ("cohorts", "questions", "schema", "simulate", "stats", "store", "tables")
 _CACHE: Final = Cache("results")
 
 

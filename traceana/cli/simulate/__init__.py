@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from traceana.cli.simulate import batching, deadlines, energy, recurring
+from traceana.cli.simulate import batching, deadlines, energy, place, recurring
 
 app = typer.Typer(
-    help="Simulate dynamic batching, recurring jobs, deadlines and energy.",
+    help="Simulate dynamic batching, recurring jobs, deadlines, energy and placement.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -23,3 +23,4 @@ app.command()(deadlines.deadlines)
 app.command()(recurring.recurring)
 app.command()(batching.batching)
 app.command()(energy.energy)
+app.command()(place.place)

@@ -135,7 +135,12 @@ def batching(
     from traceana.cli.simulate import batching_modes as modes
     from traceana.cli.simulate.choose import load_object, read_numbers
     from traceana.errors import DataError
-    from traceana.results.batching import Batches, BatchingSweep, ClusterComparison, ReplaySteps
+    from traceana.simulate.batching.tables import (
+        Batches,
+        BatchingSweep,
+        ClusterComparison,
+        ReplaySteps,
+    )
 
     given: dict[str, Any] = {
         "--throughputs": throughputs, "--cores": cores, "--devices": devices, "--rate": rate,

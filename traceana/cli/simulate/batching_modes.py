@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from traceana.results.batching import BatchingReplay
-    from traceana.results.tables import ResultTable
     from traceana.simulate import Workers
+    from traceana.simulate.batching.tables import BatchingReplay
+    from traceana.tables.declare import ResultTable
 
     Writer = Callable[[pl.DataFrame], object]
 
@@ -35,9 +35,9 @@ def run_job(
 
     from traceana.cli.output import print_json, print_rows
     from traceana.errors import DataError
-    from traceana.results.batching import BatchingSweep
     from traceana.simulate import Static, simulate_batching
     from traceana.simulate.batching.controllers import CONTROLLERS
+    from traceana.simulate.batching.tables import BatchingSweep
 
     names = settings.pop("controllers", None)
     if names is None:
@@ -81,8 +81,8 @@ def run_job(
 def run_published(settings: dict[str, Any], writer: Writer, /, *, json: bool) -> None:
     """Compare the published clusters, and the throughput ratios of the published speedups."""
     from traceana.cli.output import print_json, print_rows
-    from traceana.results.batching import ClusterComparison, PublishedGains
     from traceana.simulate import compare_clusters, published_gains
+    from traceana.simulate.batching.tables import ClusterComparison, PublishedGains
 
     clusters, gains = compare_clusters(**settings), published_gains()
     writer(clusters)
@@ -104,8 +104,8 @@ def run_sweep(settings: dict[str, Any], writer: Writer, /, *, json: bool) -> Non
     import polars as pl
 
     from traceana.cli.output import print_json, show_share
-    from traceana.results.batching import BatchingSummary
     from traceana.simulate import summarize_batching, sweep_batching
+    from traceana.simulate.batching.tables import BatchingSummary
 
     with show_share("dynamic batching") as progress:
         runs = sweep_batching(**settings, progress=progress)
@@ -136,8 +136,8 @@ def run_replay(
     """Replay the recorded workers of a trace."""
     from traceana.cli.output import print_json
     from traceana.cli.simulate.choose import mark
-    from traceana.derived import workers
     from traceana.errors import DataError
+    from traceana.questions.stragglers import analyze as workers
     from traceana.simulate import replay_batching
     from traceana.store import open_store
     from traceana.store.session import Session
@@ -172,7 +172,7 @@ def run_replay(
 def _print_replay(result: BatchingReplay) -> None:
     import polars as pl
 
-    from traceana.results.batching import ReplayEpisodes, ReplayJobs
+    from traceana.simulate.batching.tables import ReplayEpisodes, ReplayJobs
 
     _print_by_controller(result.jobs, ReplayJobs, ("job_id", "n_steps"), "speedup")
     notes = result.jobs.filter(result.jobs["time"].is_not_null())
@@ -194,7 +194,7 @@ def _print_by_controller(
 ) -> None:
     """Print one value of each controller beside the others."""
     from traceana.cli.output import print_rows
-    from traceana.results.tables import with_columns
+    from traceana.tables.declare import with_columns
 
     wide = rows.pivot("controller", index=keys, values=value)
     names = {name: name for name in wide.columns[len(keys) :]}

@@ -36,7 +36,7 @@ def qualifying_trace(
         if trace in found:
             return trace
     needed = " or ".join(", ".join(tables) for tables in needs)
-    known = f"; use --trace with {', '.join(found)}" if found else ""
+    known = f"; traces with values are {', '.join(found)}" if found else ""
     lacking = f"{trace} has no" if trace else "no trace of the store has"
     raise DataError(f"{lacking} values in {needed}{known}")
 

@@ -140,8 +140,8 @@ def _read_file(file: Path, deadline: str | None) -> _Source:
 
 def _read_store(store: Path | None, trace: str | None) -> _Source:
     from traceana.cli.simulate.choose import qualifying_trace
-    from traceana.derived.plans import PLANS_NEEDS
     from traceana.errors import DataError
+    from traceana.questions.deadlines.plans import PLANS_NEEDS
     from traceana.store import open_store
     from traceana.store.session import Session
 
@@ -187,8 +187,9 @@ def _simulate(
     *,
     rules: bool,
 ) -> dict[str, Any]:
-    from traceana.analysis import compare_plans, deadline_rules
     from traceana.cli.output import show_steps
+    from traceana.questions.deadlines.agreement import compare_plans
+    from traceana.questions.deadlines.rules import deadline_rules
     from traceana.simulate import simulate_deadlines, synthesize_deadlines
 
     jobs, published = source.jobs, source.plans
@@ -213,8 +214,8 @@ def _simulate(
 def _by_cluster(plans: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
     import polars as pl
 
-    from traceana.analysis import deadline_tightness
     from traceana.errors import DataError
+    from traceana.questions.deadlines.tightness import deadline_tightness
 
     if plans.is_empty():
         raise DataError(
@@ -243,7 +244,7 @@ def _print_json(source: _Source, found: dict[str, Any], *, seed: int) -> None:
 
 def _print_tables(source: _Source, found: dict[str, Any], *, seed: int) -> None:
     from traceana.cli.output import print_rows
-    from traceana.results.deadlines import (
+    from traceana.simulate.deadlines.tables import (
         DeadlinePolicies,
         DeadlineRules,
         DeadlineTightness,

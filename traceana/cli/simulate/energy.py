@@ -47,12 +47,13 @@ def energy(
     cost = eta * energy + (1 - eta) * largest power limit * time. Without --dataset, the
     configuration of least cost of each data set; with it, every configuration.
     """
-    from traceana import analysis
     from traceana.cli.output import frame_writer, print_json, print_rows
     from traceana.cli.simulate.choose import mark, qualifying_trace
-    from traceana.derived.energy import ENERGY_NEEDS, defaults, shown_gpu, training_tables
     from traceana.errors import DataError
-    from traceana.results.energy import EnergyToAccuracy, EtaSweep
+    from traceana.questions.energy.accuracy import energy_to_accuracy
+    from traceana.questions.energy.analyze import ENERGY_NEEDS, defaults, shown_gpu, training_tables
+    from traceana.questions.energy.tables import EnergyToAccuracy, EtaSweep
+    from traceana.questions.energy.weights import eta_sweep
     from traceana.store import open_store
     from traceana.store.session import Session
 
@@ -77,9 +78,9 @@ def energy(
         print_rows(found, EtaSweep, columns=found.columns, headings=headings)
         return
     asked: dict[str, Any] = {"gpu": gpu, "dataset": dataset, "target": target, "defaults": known}
-    rows = analysis.energy_to_accuracy(*tables, eta=eta, **asked)
+    rows = energy_to_accuracy(*tables, eta=eta, **asked)
     etas = sorted({0.0, 0.25, 0.5, 0.75, 1.0, eta})
-    weights = analysis.eta_sweep(*tables, etas=etas, **asked)
+    weights = eta_sweep(*tables, etas=etas, **asked)
     writer(rows)
     if figures:
         drawn = _draw(rows, figures, f"{gpu}-{dataset}", synthetic=synthetic)
@@ -104,8 +105,8 @@ def _least(
 ) -> pl.DataFrame:
     import polars as pl
 
-    from traceana import analysis
     from traceana.errors import DataError
+    from traceana.questions.energy.weights import eta_sweep
     from traceana.schema.training_tables import check_eta, check_one_of
 
     check_eta(eta)
@@ -113,7 +114,7 @@ def _least(
     found = []
     for name in tables[1].filter(gpu=gpu)["dataset"].unique().sort():
         try:
-            best = analysis.eta_sweep(*tables, gpu=gpu, dataset=name, etas=[eta], defaults=known)
+            best = eta_sweep(*tables, gpu=gpu, dataset=name, etas=[eta], defaults=known)
         except DataError as error:
             sys.stderr.write(f"traceana: note: {error}\n")
             continue
@@ -124,9 +125,9 @@ def _least(
 
 
 def _draw(rows: pl.DataFrame, folder: Path, name: str, *, synthetic: bool) -> list[Path]:
-    from traceana.analysis import batch_size_sweep
     from traceana.errors import DataError
     from traceana.figures import draw_figure, mark_synthetic, render_svg
+    from traceana.questions.energy.accuracy import batch_size_sweep
 
     pictures: list[tuple[str, Any, dict[str, str]]] = [
         ("energy-map", rows, {"measure": measure}) for measure in ("energy", "time", "cost")

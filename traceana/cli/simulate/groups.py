@@ -27,11 +27,11 @@ def simulate_groups(
 
     from traceana.cli.output import frame_writer, print_json, print_rows
     from traceana.cli.simulate.choose import mark, qualifying_trace
-    from traceana.derived.energy import ENERGY_NEEDS, defaults, shown_gpu, training_tables
-    from traceana.derived.recurring import mapped_jobs, workloads_of
     from traceana.errors import DataError
-    from traceana.results.recurring import GroupRuns, GroupsByDataset
+    from traceana.questions.energy.analyze import ENERGY_NEEDS, defaults, shown_gpu, training_tables
+    from traceana.questions.recurring.analyze import mapped_jobs, workloads_of
     from traceana.simulate import simulate_recurring_groups
+    from traceana.simulate.recurring.tables import GroupRuns, GroupsByDataset
 
     writer = frame_writer(out, GroupRuns)
     workloads = workloads or workloads_of(session, trace)[0] or None

@@ -13,7 +13,7 @@ from traceana.cli.options import JsonOption, OutOption, StoreOption
 if TYPE_CHECKING:
     import polars as pl
 
-    from traceana.results.recurring import RecurringResult
+    from traceana.simulate.recurring.tables import RecurringResult
 
 _SWEEP_SEEDS = 10
 
@@ -72,11 +72,11 @@ def recurring(
     from traceana.cli.output import frame_writer, show_share
     from traceana.cli.simulate.choose import load_object, qualifying_trace
     from traceana.cli.simulate.groups import simulate_groups
-    from traceana.derived.energy import ENERGY_NEEDS, defaults, training_tables
-    from traceana.derived.recurring import GROUP_NEEDS
     from traceana.errors import DataError
-    from traceana.results.recurring import Runs, Sweep
+    from traceana.questions.energy.analyze import ENERGY_NEEDS, defaults, training_tables
+    from traceana.questions.recurring.analyze import GROUP_NEEDS
     from traceana.simulate import simulate_recurring, sweep_recurring
+    from traceana.simulate.recurring.tables import Runs, Sweep
     from traceana.store import open_store
     from traceana.store.session import Session
 
@@ -133,7 +133,7 @@ def _print_result(result: RecurringResult, *, synthetic: bool, json: bool) -> No
 
     from traceana.cli.output import print_json, print_rows
     from traceana.cli.simulate.choose import mark
-    from traceana.results.recurring import RunsByConfiguration
+    from traceana.simulate.recurring.tables import RunsByConfiguration
 
     if json:
         found = {
@@ -172,8 +172,8 @@ def _print_sweep(
 ) -> None:
     from traceana.cli.output import print_json, print_rows
     from traceana.cli.simulate.choose import mark
-    from traceana.results.recurring import SweepSummary
     from traceana.simulate import summarize_recurring
+    from traceana.simulate.recurring.tables import SweepSummary
 
     summary = summarize_recurring(sweep)
     if json:

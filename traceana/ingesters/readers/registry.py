@@ -17,6 +17,7 @@ from traceana.ingesters.readers import (
     kubectl,
     nvidia_smi,
     nvrx,
+    openb_pods,
     operations,
     parquet,
     prometheus,
@@ -43,7 +44,7 @@ _OWN = (
         kineto,
         kubectl,
     ),
-    *(nvrx, training_log, json, jsonl, csv),
+    *(nvrx, training_log, openb_pods, json, jsonl, csv),
 )
 
 

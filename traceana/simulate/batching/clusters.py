@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.results.batching import ClusterComparison
-from traceana.results.tables import declared, returns, schema_of
 from traceana.simulate.batching.controllers import Static
 from traceana.simulate.batching.devices import LEVELS, find_tflops
 from traceana.simulate.batching.simulate import simulate_batching
+from traceana.simulate.batching.tables import ClusterComparison
 from traceana.simulate.batching.workers import LARGEST, Workers
 from traceana.stats.arguments import as_list, is_number
+from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

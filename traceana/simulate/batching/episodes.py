@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from traceana.analysis.frames import column_names
 from traceana.errors import DataError
 from traceana.simulate.batching.workers import LARGEST
 from traceana.simulate.frames import read_columns
+from traceana.store.frames import column_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

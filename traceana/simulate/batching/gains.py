@@ -8,10 +8,10 @@ from typing import Final
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.results.batching import PublishedGains
-from traceana.results.tables import declared, returns, schema_of
 from traceana.simulate.batching.devices import DEVICES, LEVELS
+from traceana.simulate.batching.tables import PublishedGains
 from traceana.stats.arguments import is_number
+from traceana.tables.declare import declared, returns, schema_of
 
 OVERHEADS: Final = (0.0, 0.1, 0.2)
 """Overheads, as fractions of the uniform step, for which ratios are computed."""

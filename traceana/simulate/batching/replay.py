@@ -8,8 +8,6 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.results.batching import BatchingReplay, ReplayEpisodes, ReplayJobs
-from traceana.results.tables import schema_of
 from traceana.simulate.batching.controllers import Measured, Oracle, Uniform, find_controller
 from traceana.simulate.batching.episodes import (
     episode_rows,
@@ -18,7 +16,9 @@ from traceana.simulate.batching.episodes import (
     with_and_without,
 )
 from traceana.simulate.batching.run import check_memory, check_setting, held_back, run_course
+from traceana.simulate.batching.tables import BatchingReplay, ReplayEpisodes, ReplayJobs
 from traceana.stats.arguments import as_list, is_number
+from traceana.tables.declare import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.results.batching import BatchingResult
 from traceana.simulate.batching.controllers import Uniform, find_controller
 from traceana.simulate.batching.run import check_memory, check_setting, held_back, run_course
+from traceana.simulate.batching.tables import BatchingResult
 from traceana.simulate.batching.workers import Workers, iteration_times, read_workers
 
 if TYPE_CHECKING:

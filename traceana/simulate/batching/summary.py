@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.results.batching import BatchingSummary, BatchingSweep
-from traceana.results.tables import declared, returns
+from traceana.simulate.batching.tables import BatchingSummary, BatchingSweep
 from traceana.simulate.frames import over_seeds, read_result, with_intervals
+from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame

@@ -12,13 +12,13 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.results.batching import BatchingSweep
-from traceana.results.tables import declared, returns, schema_of
 from traceana.simulate.batching.controllers import Static, Uniform, find_controller
 from traceana.simulate.batching.devices import LEVELS
 from traceana.simulate.batching.run import check_memory, check_setting, held_back, run_course
+from traceana.simulate.batching.tables import BatchingSweep
 from traceana.simulate.batching.workers import LARGEST
 from traceana.stats.arguments import as_list, is_number
+from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

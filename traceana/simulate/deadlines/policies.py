@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.results.deadlines import DeadlinePolicies
-from traceana.results.tables import declared, returns, schema_of
 from traceana.simulate.deadlines.synthesis import read_jobs
+from traceana.simulate.deadlines.tables import DeadlinePolicies
 from traceana.simulate.frames import read_columns
 from traceana.stats.arguments import as_list, is_number
 from traceana.stats.intervals import wilson_interval
+from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

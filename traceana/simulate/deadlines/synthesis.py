@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import polars as pl
 
-from traceana.analysis.frames import column_names
 from traceana.errors import DataError
 from traceana.schema import TABLES
 from traceana.simulate.frames import read_columns
 from traceana.stats.arguments import as_generator, is_number
+from traceana.store.frames import column_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

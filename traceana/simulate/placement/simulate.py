@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.results.tables import declared, returns, schema_of
 from traceana.simulate.placement.policies import POLICIES
 from traceana.simulate.placement.run import Cluster
 from traceana.simulate.placement.tables import Placement
 from traceana.simulate.placement.workload import Workload
 from traceana.stats.arguments import as_generator, check_choice, is_number, takes
+from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -100,12 +100,23 @@ def simulate_placement(
     check_choice("ties", ties, ("name", "random"))
     if not (is_number(fill) and _LEAST_FILL <= fill <= _LARGEST_FILL):
         raise DataError(f"fill must be from {_LEAST_FILL} to {_LARGEST_FILL}; it is {fill!r}")
-    chosen = _policy(policy)
-    generator = as_generator(rng)
-    workload = Workload(jobs, machines)
-    nodes, memory = workload.nodes(generator)
-    arrivals = workload.arrivals(fill, generator)
-    cluster = Cluster(nodes, memory, chosen, random_ties=ties == "random", rng=generator)
+    chosen, generator = find_policy(policy), as_generator(rng)
+    return place_all(Workload(jobs, machines), chosen, generator, ties=ties, fill=fill)
+
+
+def place_all(
+    workload: Workload,
+    policy: PlacementPolicy,
+    rng: np.random.Generator,
+    /,
+    *,
+    ties: str,
+    fill: float = 1.3,
+) -> pl.DataFrame:
+    """Return what :func:`simulate_placement` does for a workload."""
+    nodes, memory = workload.nodes(rng)
+    arrivals = workload.arrivals(fill, rng)
+    cluster = Cluster(nodes, memory, policy, random_ties=ties == "random", rng=rng)
     return declared(_fill_up(workload, cluster, arrivals, fill), Placement)
 
 
@@ -138,7 +149,8 @@ def _fill_up(workload: Workload, cluster: Cluster, arrivals: Ints, fill: float) 
     return pl.DataFrame(rows, schema=schema_of(Placement), orient="row")
 
 
-def _policy(policy: str | PlacementPolicy) -> PlacementPolicy:
+def find_policy(policy: str | PlacementPolicy, /) -> PlacementPolicy:
+    """Return the policy of a name, or a policy of one's own."""
     if isinstance(policy, str):
         check_choice("policy", policy, tuple(POLICIES))
         return POLICIES[policy]()

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceana.analysis.frames import column_names
 from traceana.errors import DataError
 from traceana.simulate.frames import read_columns
 from traceana.simulate.placement.cluster import PlacementNodes
 from traceana.simulate.placement.fragment import TypicalRequests
 from traceana.simulate.placement.request import MILLI, PlacementRequest
+from traceana.store.frames import column_names
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from traceana.analysis.energy.tables import read_table, read_tables
 from traceana.errors import DataError
-from traceana.results.recurring import GroupRuns, Groups
-from traceana.results.recurring import (
-    RecurringGroupsResult as RecurringGroupsResult,  # noqa: PLC0414  public in the stub
-)
-from traceana.results.tables import schema_of
 from traceana.simulate.recurring.concurrent import Ended, Submission, recur_concurrently
+from traceana.simulate.recurring.energy_tables import read_table, read_tables
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
 from traceana.simulate.recurring.read import read_job
 from traceana.simulate.recurring.recurrences import check_knobs
+from traceana.simulate.recurring.tables import GroupRuns, Groups
+from traceana.simulate.recurring.tables import (
+    RecurringGroupsResult as RecurringGroupsResult,  # noqa: PLC0414  public in the stub
+)
 from traceana.stats.arguments import is_number
+from traceana.tables.declare import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

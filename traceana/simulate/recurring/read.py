@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from traceana.analysis.energy.tables import read_table
 from traceana.errors import DataError
 from traceana.schema.training_tables import (
     CONFIGURATION,
@@ -17,6 +16,7 @@ from traceana.schema.training_tables import (
     target_of,
     trained_profiles,
 )
+from traceana.simulate.recurring.energy_tables import read_table
 from traceana.simulate.recurring.job import BatchTrace, Epoch, JobTrace
 from traceana.stats.arguments import as_generator, is_number
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.results.recurring import LAST, References, Runs
-from traceana.results.tables import schema_of
+from traceana.simulate.recurring.tables import LAST, References, Runs
+from traceana.tables.declare import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from traceana.analysis.energy.tables import read_tables
-from traceana.results.recurring import RecurringResult as RecurringResult  # noqa: PLC0414  public in the stub
+from traceana.simulate.recurring.energy_tables import read_tables
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
 from traceana.simulate.recurring.read import read_job
 from traceana.simulate.recurring.recurrences import (
@@ -22,6 +21,7 @@ from traceana.simulate.recurring.replications import (
     reference_points,
     replication,
 )
+from traceana.simulate.recurring.tables import RecurringResult as RecurringResult  # noqa: PLC0414  public in the stub
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -72,7 +72,7 @@ def simulate_recurring(
         Seed or generator of the drawn paths and of the policy.
     defaults
         Default target, batch size and largest number of epochs by data set, such as those of
-        :func:`traceana.analysis.training_defaults`; None: those of the Zeus traces.
+        :func:`traceana.training_defaults`; None: those of the Zeus traces.
     policy
         "zeus", "default", "grid" or "oracle", or a function of (job, eta, rng), `rng` being what is
         given here, that returns a :class:`BatchSizeOptimizer` and a :class:`PowerLimitOptimizer`

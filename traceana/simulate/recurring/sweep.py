@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.analysis.energy.tables import read_tables
 from traceana.errors import DataError
-from traceana.results.recurring import Sweep, SweepSummary
-from traceana.results.tables import declared, returns, schema_of
 from traceana.schema.training_tables import check_one_of
 from traceana.simulate.frames import over_seeds, read_result, with_intervals
+from traceana.simulate.recurring.energy_tables import read_tables
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
 from traceana.simulate.recurring.read import read_job
 from traceana.simulate.recurring.recurrences import (
@@ -22,6 +20,8 @@ from traceana.simulate.recurring.recurrences import (
     recur,
 )
 from traceana.simulate.recurring.replications import reference_points, replication
+from traceana.simulate.recurring.tables import Sweep, SweepSummary
+from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

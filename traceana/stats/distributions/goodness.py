@@ -47,13 +47,15 @@ def ks_distances_of_refits(
     resamples: int,
     bound_is_least: bool,
     rng: np.random.Generator,
+    step: float | None = None,
 ) -> Floats:
     """Return the KS distances of samples of the fit, each with the family fitted anew.
 
     A sample has as many values and the same entries; each value is drawn from the fit above its
     bound or entry. If values are censored, each drawn value has a censoring time above its entry
     from the Kaplan-Meier estimate of these times (Efron, JASA 76, 1981). A sample without two
-    distinct uncensored values has no distance.
+    distinct uncensored values has no distance. With `step`, values are rounded to its multiples
+    (at least one), as the observed ones are: rounding enlarges their distance as well.
     """
     found = []
     bound = "min" if bound_is_least else sample.bound
@@ -70,6 +72,9 @@ def ks_distances_of_refits(
             limit = _draw_cuts(sample, np.where(entered, low, -np.inf), rng)
             cut = limit < y
             y = np.minimum(y, limit)
+        if step is not None:
+            unit = np.log(step) - sample.center
+            y = np.maximum(unit + np.log(np.maximum(np.round(np.exp(y - unit)), 1)), low)
         drawn = make_sample(y, cut, bound, low if entered.any() else None)
         if np.count_nonzero(drawn.ends) < 2:
             continue

@@ -58,6 +58,21 @@ class Sample:
         return int(self.ends.sum())
 
 
+def resolution(values: Floats, /) -> float | None:
+    """Return the step of which all values are multiples, to 3 digits after the point.
+
+    None if there is none, or no value occurs twice: then rounding is no matter.
+    """
+    if len(np.unique(values)) == len(values):
+        return None
+    for scale in (1, 10, 100, 1000):
+        scaled = values * scale
+        if scaled.max() < 2**53 and (np.abs(scaled - np.round(scaled)) < 1e-6).all():
+            step = int(np.gcd.reduce(np.round(scaled).astype(np.int64)))
+            return step / scale if step else None
+    return None
+
+
 def make_sample(
     y: Floats, cut: NDArray[np.bool_], bound: float | str | None, /, entry: Floats | None = None
 ) -> Sample:

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import chdtri
+from scipy.special import chdtri, stdtrit
+
+from traceana.stats.intervals import FEWEST_CLUSTERS
+from traceana.stats.wild_bootstrap import effective_clusters
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,6 +35,7 @@ def hill(
     *,
     entry: Floats | None = None,
     observed: NDArray[np.bool_] | None = None,
+    cluster: NDArray[np.int64] | None = None,
     confidence: float,
 ) -> Tail | None:
     """Return Hill's estimate: k over the sum of ln(x / threshold) of the k largest values.
@@ -51,6 +55,11 @@ def hill(
         From 1 to n - 1.
     entry, observed
         Value from which each was observed, and whether it is exact; None: from 0, and all are.
+    cluster
+        Codes from 0 of the independent unit of each value; None: values are independent. The error
+        of the logarithm of the estimate, a ratio of sums, is that of linearization over the m
+        clusters in the tail, each divided by 1 - its fraction of the sum (jackknife), with t(k - 1)
+        for their effective number k (Kish). No interval for k below 2.
     """
     order = np.argsort(-values, kind="stable")
     threshold = values[order[k]]
@@ -60,7 +69,25 @@ def hill(
         return None
     above, n = values[top], ends
     low = threshold if entry is None else np.maximum(threshold, entry[top])
-    index = n / float(np.log(above / low).sum())
+    logs = np.log(above / low)
+    index = n / float(logs.sum())
+    if cluster is not None:
+        exact = np.ones(len(top)) if observed is None else observed[top].astype(float)
+        reach = np.exp(_reach(exact, logs, cluster[top], confidence))
+        return Tail(len(top), float(threshold), index, index / reach, index * reach)
     tail = (1 - confidence) / 2
     low, high = (index * float(chdtri(2 * n, p)) / (2 * n) for p in (1 - tail, tail))
     return Tail(len(top), float(threshold), index, low, high)
+
+
+def _reach(exact: Floats, logs: Floats, cluster: NDArray[np.int64], confidence: float) -> float:
+    """Return half the length of the interval of the logarithm of sum(exact) / sum(logs)."""
+    _, of = np.unique(cluster, return_inverse=True)
+    ends, sums = np.bincount(of, exact), np.bincount(of, logs)
+    m, effective = len(ends), effective_clusters(np.ones(len(of)), of)
+    if effective < FEWEST_CLUSTERS:
+        return float("nan")
+    fraction = sums / sums.sum()
+    moved = (ends / ends.sum() - fraction) / (1 - fraction)
+    error = np.sqrt((m - 1) / m * (moved @ moved))
+    return float(stdtrit(effective - 1, (1 + confidence) / 2) * error)

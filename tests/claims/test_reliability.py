@@ -1,0 +1,47 @@
+"""Published numbers of faults, on the published log and by their own arithmetic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from traceana.claims import check_claims
+from traceana.ingesters import ingest
+from traceana.store import Store, open_store
+
+
+def test_the_published_log_has_its_publishers_numbers(
+    published_faults: Path, tmp_path: Path
+) -> None:
+    ingest(published_faults, store=tmp_path)
+    results = check_claims(open_store(tmp_path), paper="infinitehbd")
+    found = {row["id"]: row for row in results.table.iter_rows(named=True)}
+    others = {name: row["verdict"] for name, row in found.items() if row["verdict"] != "reproduced"}
+    assert others == {"infinitehbd-fleet": "not testable", "infinitehbd-clock": "differs"}
+    assert found["infinitehbd-clock"]["measured"] == "first event on day 3.8955"
+    assert found["infinitehbd-descriptions"]["measured"] == "40 of 40 counts are equal"
+    assert not results.altered
+
+
+@pytest.mark.parametrize(
+    ("paper", "expected"),
+    [
+        ("meta-rsc", {"meta-rsc-16384": "1.8", "meta-rsc-131072": "0.23"}),
+        (
+            "llama-3",
+            {
+                "llama-3-total": "419",
+                "llama-3-faulty-gpu": "35.3",
+                "llama-3-gpu-causes": "64.0",
+                "llama-3-others": "17 of 17 percentages are equal",
+            },
+        ),
+    ],
+)
+def test_arithmetic_needs_no_data(tmp_path: Path, paper: str, expected: dict[str, str]) -> None:
+    results = check_claims(Store(tmp_path), paper=paper)
+    assert dict(results.table.select("id", "measured").rows()) == expected
+    differs = set(results.table.filter(verdict="differs")["id"])
+    unequal = {"llama-3-faulty-gpu", "llama-3-gpu-causes"} & set(expected)
+    assert differs == unequal <= set(results.evidence)

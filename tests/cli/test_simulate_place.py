@@ -1,0 +1,80 @@
+"""``traceana simulate place``: the synthetic sample, and a list of pods with fewer columns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from traceana import open_store, simulate_placement
+from traceana.cli import app
+from traceana.errors import DataError
+from traceana.ingesters import ingest
+
+PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n" + "".join(
+    f"pod-{i},{cpu},1024,{gpus},{milli}\n"
+    for i, (cpu, gpus, milli) in enumerate([(4000, 1, 500), (8000, 1, 1000), (1000, 0, 0)] * 9)
+)
+NODES = (
+    "sn,cpu_milli,memory_mib,gpu,model\nn-1,64000,65536,8,T4\nn-2,64000,65536,2,\nn-3,64000,1,0,\n"
+)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pods")
+    (folder / "short").mkdir()
+    (folder / "short" / "openb_pod_list_short.csv").write_text(PODS)
+    (folder / "short" / "openb_node_list_gpu_node.csv").write_text(NODES)
+    ledger = ingest(folder / "short", store=folder / "store")
+    assert [(e.table, e.rows_kept, e.rows_rejected) for e in ledger.entries] == [
+        ("jobs", 27, 0),
+        ("machines", 3, 0),
+    ]
+    return folder / "store"
+
+
+def run(*asked: str) -> str:
+    done = CliRunner().invoke(app, ["simulate", "place", *asked])
+    if isinstance(done.exception, DataError):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_json_has_one_row_per_policy_seed_and_percentage(store: Path) -> None:
+    found = json.loads(
+        run("short", "--policy", "fgd,random", "--seeds", "2", "--json", "--store", str(store))
+    )
+    rows = found["results"]
+    assert [*rows[0]] == ["policy", "seed", "ties", "arrived", "allocated", "fragment"]
+    assert len(rows) == 2 * 2 * 13
+    assert (found["jobs"], found["machines"], found["gpus"]) == (27, 2, 10)
+    frames = [open_store(store).scan("short", table) for table in ("jobs", "machines")]
+    same = simulate_placement(*frames, policy="random", rng=2)
+    of_run = [row for row in rows if (row["policy"], row["seed"]) == ("random", 2)]
+    assert [row["allocated"] for row in of_run] == same["allocated"].to_list()
+
+
+def test_table_has_means_over_seeds(store: Path) -> None:
+    shown = run("short", "--policy", "bestfit", "--ties", "random", "--store", str(store))
+    assert shown.startswith("short: 27 jobs on 2 machines with 10 GPUs\n")
+    assert [line.split()[:4] for line in shown.splitlines() if line.startswith("bestfit")] == [
+        ["bestfit", "random", str(at), "3"] for at in (50, 80, 100, 120)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (("--policy", "worst"), "policy must be one of"),
+        (("--seeds", "0"), "--seeds must be a whole number from 1"),
+        (("--ties", "none"), "--ties must be one of name, random"),
+        (("--policy", "os:getcwd"), "have a method score"),
+    ],
+)
+def test_errors(store: Path, asked: tuple[str, ...], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        run("short", *asked, "--store", str(store))

@@ -1,0 +1,48 @@
+"""Rows that the observation window cuts off."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from traceana.cohorts.observation import observe
+from traceana.store.manifest import Manifest
+
+ROWS = pl.DataFrame(
+    {
+        "status": ["completed", "running", None, "completed", "running", "completed", "pending"],
+        "start_s": [0.0, 4.0, 5.0, 6.0, 2.0, None, None],
+        "end_s": [10.0, None, None, None, None, 7.0, None],
+        "runtime_s": [10.0, None, None, None, 3.0, None, None],
+    }
+)
+"""Ended; running; without status or end; ended without an end; running with a runtime so far;
+ended without a start; never started."""
+WINDOW = Manifest(trace="t", title="T", window_start_s=1.0, window_end_s=20.0, window="stated")
+
+
+def test_open_rows_last_until_the_windows_end() -> None:
+    rows, found = observe(ROWS, WINDOW)
+    assert rows["duration_s"].to_list() == [10, 16, 15, None, 3, None, None]
+    assert rows["observed"].to_list() == [True, False, False, True, False, True, True]
+    assert rows["entry_s"].to_list() == [1, 0, 0, 0, 0, 0, 0]
+    assert rows["runtime_s"].equals(ROWS["runtime_s"])
+    assert (found.n, found.n_truncated, found.n_censored, found.n_open) == (4, 1, 3, 2)
+    assert (found.n_unstarted, found.n_ended) == (1, 1)
+    text = found.describe("jobs")
+    assert "Of 4 jobs with a runtime or a start, 1 started before the observation window" in text
+    assert "The 2 jobs with a start and no end are taken as running" in text
+    assert "1 jobs without a start are excluded, of which 1 have an end" in text
+
+
+@pytest.mark.parametrize("column", ["status", "end_s"])
+def test_rows_without_a_column_are_open_too(column: str) -> None:
+    rows, _ = observe(ROWS.drop(column), WINDOW)
+    assert rows["duration_s"][1] == 16
+    assert not rows["observed"][1]
+
+
+def test_nothing_is_open_without_a_window() -> None:
+    rows, found = observe(ROWS.drop("end_s"), Manifest(trace="t", title="T"))
+    assert rows["duration_s"].equals(ROWS["runtime_s"].alias("duration_s"))
+    assert found.n_open == 0

@@ -1,0 +1,148 @@
+"""What plot_deadline_tightness, plot_throughput and plot_batch_sweep draw."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.collections import LineCollection, PathCollection
+
+from traceana.errors import DataError
+from traceana.figures import (
+    plot_batch_sweep,
+    plot_deadline_tightness,
+    plot_missed_deadlines,
+    plot_throughput,
+)
+from traceana.questions.deadlines.figures import (
+    describe_deadline_tightness,
+    describe_missed_deadlines,
+    describe_throughput,
+)
+from traceana.questions.energy.figures import describe_batch_sweep
+
+TIGHTNESS = pl.DataFrame(
+    {
+        "plans": ["published", "published", "synthetic", "synthetic"],
+        "cluster": ["c10", "c2", "c10", "c2"],
+        "n": [10, 20, 10, 20],
+        "share_met": [0.5, 0.4, 0.6, 0.7],
+        "tightness_p05": [0.55, 0.56, 0.57, 0.58],
+        "tightness_p25": 0.75,
+        "tightness_median": [1.0, 0.9, 1.1, 1.2],
+        "tightness_p75": 1.25,
+        "tightness_p95": 1.45,
+    }
+)
+RATES = pl.DataFrame(
+    {
+        "model": ["a", "a", "a", "b"],
+        "batch_size": [8, 8, 16, 8],
+        "gpus": [1.0, 4.0, 1.0, 4.0],
+        "samples_per_s": [10.0, 30.0, 20.0, 5.0],
+        "scaling_efficiency": [1.0, 0.75, 1.0, None],
+    }
+)
+SWEEP = pl.DataFrame(
+    {
+        "limit": ["best", "best", "largest"],
+        "batch_size": [8, 16, 8],
+        "power_limit_w": [100.0, 100.0, 200.0],
+        "eta_j": [4e6, 2e6, 5e6],
+        "eta_low_j": [3e6, 2e6, 5e6],
+        "eta_high_j": [6e6, 2e6, 5e6],
+        "tta_s": [7200.0, 3600.0, 1800.0],
+        "tta_low_s": [7200.0, 3600.0, 1800.0],
+        "tta_high_s": [7200.0, 3600.0, 1800.0],
+    }
+)
+
+
+def test_quantiles_by_cluster_and_kind_of_plans() -> None:
+    ax = plot_deadline_tightness(TIGHTNESS)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["c2", "c10"]
+    medians = {
+        c.get_gid(): np.asarray(c.get_offsets())
+        for c in ax.collections
+        if isinstance(c, PathCollection)
+    }
+    assert medians["published-medians"] == pytest.approx(np.array([[1.0, 0.82], [0.9, -0.18]]))
+    thin = next(c for c in ax.collections if isinstance(c, LineCollection))
+    assert [segment[:, 0].tolist() for segment in thin.get_segments()] == [
+        [0.55, 1.45],
+        [0.56, 1.45],
+    ]
+    assert {text.get_text() for text in ax.texts} == {"50 %", "40 %", "60 %", "70 %"}
+    told = describe_deadline_tightness(TIGHTNESS)
+    assert told.startswith("2 clusters; published: 30 deadlines, medians 0.90 to 1.00;")
+    with pytest.raises(DataError, match="one or two kinds of plans, not 0"):
+        plot_deadline_tightness(TIGHTNESS.clear())
+
+
+def test_a_line_a_model_and_batch_size() -> None:
+    ax = plot_throughput(RATES)
+    assert [np.asarray(line.get_ydata()).tolist() for line in ax.lines] == [[10, 30], [20], [5]]
+    assert {"a 8", "a 16", "b 8"} <= {text.get_text() for text in ax.texts}
+    assert ax.lines[0].get_color() == ax.lines[1].get_color() != ax.lines[2].get_color()
+    scaled = plot_throughput(RATES, measure="scaling_efficiency")
+    assert [np.asarray(line.get_ydata()).tolist() for line in scaled.lines] == [[1, 0.75], [1]]
+    assert describe_throughput(RATES).endswith("on 4 GPUs 75 % to 75 % of linear scaling.")
+    with pytest.raises(DataError, match="measure must be one of samples_per_s"):
+        plot_throughput(RATES, measure="n")
+    with pytest.raises(DataError, match="no samples_per_s is known"):
+        plot_throughput(RATES.clear())
+
+
+def test_a_sweep_has_two_limits_and_the_range_of_runs() -> None:
+    ax = plot_batch_sweep(SWEEP)
+    largest, best = ax.lines
+    assert best.get_label() == "best power limit"
+    assert np.asarray(best.get_xydata()) == pytest.approx(np.array([[0, 4], [1, 2]]))
+    assert np.asarray(largest.get_ydata()) == pytest.approx([5])
+    (ranges,) = (c for c in ax.collections if c.get_gid() == "best")
+    assert isinstance(ranges, LineCollection)
+    assert ranges.get_segments()[0][:, 1] == pytest.approx([3, 6])
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["8", "16"]
+    largest = plot_batch_sweep(SWEEP, measure="tta").lines[0]
+    assert np.asarray(largest.get_ydata()) == pytest.approx([0.5])
+    assert ax.get_yscale() == "linear"
+    assert describe_batch_sweep(SWEEP) == (
+        "2 batch sizes; the least energy is at 16 with 100 W, the least time at 8 with 200 W."
+    )
+    far = pl.concat(
+        [
+            SWEEP,
+            SWEEP.tail(1).with_columns(pl.col("^eta.*_j$") * 100, batch_size=pl.lit(32, pl.Int64)),
+        ]
+    )
+    wide = plot_batch_sweep(far)
+    assert (wide.get_yscale(), wide.get_ylabel()) == (
+        "log",
+        "Energy to the target (MJ, logarithmic)",
+    )
+    with pytest.raises(DataError, match="measure must be one of eta, tta"):
+        plot_batch_sweep(SWEEP, measure="cost")
+    with pytest.raises(DataError, match="no batch size is feasible"):
+        plot_batch_sweep(SWEEP.clear())
+
+
+def test_a_mark_for_each_cluster_and_policy() -> None:
+    missed = pl.DataFrame(
+        {
+            "cluster": ["b", "b", "a", None],
+            "policy": ["fifo", "edf", "fifo", "fifo"],
+            "n": [10, 10, 20, 30],
+            "n_missed": [5, 2, 5, 10],
+            "share_missed": [0.5, 0.2, 0.25, 1 / 3],
+            "ci_low": [0.2, 0.1, 0.1, 0.2],
+            "ci_high": [0.8, 0.4, 0.4, 0.5],
+        }
+    )
+    ax = plot_missed_deadlines(missed)
+    (fifo,) = (c for c in ax.collections if c.get_gid() == "fifo")
+    assert np.asarray(fifo.get_offsets())[:, 0].tolist() == [50, 25]
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["a", "b"]
+    told = describe_missed_deadlines(missed)
+    assert told == "2 clusters, 30 jobs; fifo 33.3 %, edf 20.0 %."
+    with pytest.raises(DataError, match="no job was scheduled"):
+        plot_missed_deadlines(missed.clear())

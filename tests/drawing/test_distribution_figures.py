@@ -1,0 +1,102 @@
+"""What plot_distribution_fit and plot_concentration draw."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.drawing.drawn import collection, legend, line
+from traceana import fit_distributions, lorenz_curve
+from traceana.errors import DataError
+from traceana.figures import draw_distribution_fit, plot_concentration, plot_distribution_fit
+from traceana.questions.runtimes.figures import describe_distribution_fit
+from traceana.questions.runtimes.tables import DistributionFits
+from traceana.questions.workload.figures_concentration import describe_concentration
+
+
+@pytest.fixture(scope="module")
+def fits() -> DistributionFits:
+    values = np.random.default_rng(5).weibull(0.7, 500) * 1000
+    return fit_distributions(values, families=("weibull", "lognormal"), resamples=0)
+
+
+@pytest.mark.parametrize("panel", ["shares", "tail"])
+def test_shares_are_drawn_against_values_and_families(fits: DistributionFits, panel: str) -> None:
+    quantiles = fits.quantiles
+    assert quantiles is not None
+    ax = fits.plot(panel=panel)
+    share = quantiles["share_below"] if panel == "shares" else 1 - quantiles["share_below"]
+    for gid, column in (("values", "value"), ("family-weibull", "weibull")):
+        expected = np.column_stack([quantiles[column], share])
+        np.testing.assert_allclose(line(ax, gid), expected)
+    band = collection(ax, "band").get_paths()[0].vertices
+    known = quantiles.drop_nulls()
+    assert set(known["ci_low"]) | set(known["ci_high"]) <= set(band[:, 0])
+    # an end that is not known lies beyond the figure
+    assert band[:, 0].max() > ax.get_xlim()[1]
+    assert legend(ax) == ["values", *fits.table["family"]]
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log" if panel == "tail" else "linear")
+
+
+def test_quantiles_are_drawn_against_each_familys(fits: DistributionFits) -> None:
+    ax = plot_distribution_fit(fits, panel="quantiles")
+    quantiles = fits.quantiles
+    assert quantiles is not None
+    expected = quantiles.select("lognormal", "value").to_numpy()
+    np.testing.assert_allclose(line(ax, "family-lognormal"), expected)
+    assert {part.get_gid() for part in ax.collections} == {"band-weibull", "band-lognormal"}
+    assert ax.get_xlabel() == "Quantile of the family (logarithmic)"
+
+
+def test_all_panels_stand_beside_each_other(fits: DistributionFits) -> None:
+    figure = draw_distribution_fit(fits, unit="min")
+    assert [ax.get_xlabel() for ax in figure.axes] == [
+        "Value (min, logarithmic)",
+        "Value (min, logarithmic)",
+        "Quantile of the family (min, logarithmic)",
+    ]
+    assert describe_distribution_fit(fits) == "n = 500 values; weibull, lognormal."
+
+
+def test_a_panel_or_family_that_is_not_there_is_refused(fits: DistributionFits) -> None:
+    with pytest.raises(DataError, match="panel must be one of shares, tail, quantiles; it is 'q'"):
+        plot_distribution_fit(fits, panel="q")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="these are weibull, lognormal"):
+        plot_distribution_fit(fits, families=("gamma",))
+    for wrong in (fit_distributions([1.0]), fit_distributions([])):
+        with pytest.raises(DataError, match="needs values and families"):
+            wrong.plot()
+
+
+def test_the_largest_jobs_are_marked_with_what_they_hold() -> None:
+    # 90 jobs of 1 GPU-hour, 9 of 10 and one of 820: 1000 in all
+    hours = [1.0] * 90 + [10.0] * 9 + [820.0]
+    jobs = pl.DataFrame(
+        {"gpus": hours, "runtime_s": [3600] * 100, "cluster": ["a"] * 50 + ["b"] * 50}
+    )
+    curve = lorenz_curve(jobs)
+    ax = plot_concentration(curve)
+    np.testing.assert_allclose(line(ax, "all"), curve.to_numpy())
+    assert legend(ax) == ["all GPU jobs (top 1 %: 82.0 %)"]
+    np.testing.assert_allclose(np.asarray(ax.collections[0].get_offsets()), [[0.99, 0.18]])
+    assert describe_concentration(curve) == (
+        "The smaller half of the GPU jobs uses 5.00 % of the GPU-hours."
+    )
+    with pytest.raises(DataError, match="each share_of_jobs once"):
+        plot_concentration(pl.concat([curve, curve]))
+
+
+def test_each_group_has_a_lorenz_curve() -> None:
+    jobs = pl.DataFrame(
+        {"gpus": [1.0] * 100 + [1.0, 3.0], "runtime_s": [3600] * 102,
+         "cluster": ["a"] * 100 + ["b"] * 2}
+    )  # fmt: skip
+    curves = lorenz_curve(jobs, by="cluster")
+    ax = plot_concentration(curves)
+    np.testing.assert_allclose(line(ax, "curve-a")[:, 1], np.linspace(0, 1, 101))
+    # of two jobs the largest 1 % is 2 % of the larger one: 0.02 * 3 of 4 GPU-hours
+    assert legend(ax) == ["a (top 1 %: 1.0 %)", "b (top 1 %: 1.5 %)"]
+    assert describe_concentration(curves) == (
+        "The smaller half of the GPU jobs uses 50.00 % and 25.00 % of the GPU-hours."
+    )

@@ -1,0 +1,55 @@
+"""Names of lines keep apart."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traceana import failure_rates
+from traceana.drawing.labels import name_group, name_tick, natural_order, spread
+from traceana.figures import draw_figure, render_svg
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20).map(sorted), st.floats(0, 1))
+def test_heights_are_spread_within_the_axes(wanted: list[float], tightness: float) -> None:
+    gap = tightness / len(wanted)
+    heights = spread(wanted, gap=gap)
+    assert all(after - before >= gap - 1e-9 for before, after in pairwise(heights))
+    assert heights[0] >= -1e-9
+    assert heights[-1] <= 1 + 1e-9
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, unique=True).map(sorted))
+def test_heights_that_are_apart_stay_where_they_are(wanted: list[int]) -> None:
+    heights = [height / 20 for height in wanted]
+    assert spread(heights, gap=0) == heights
+
+
+def test_a_tie_is_parted_evenly() -> None:
+    assert spread([0.5, 0.5], gap=0.2) == [0.4, 0.6]
+
+
+def test_names_sort_as_people_count() -> None:
+    assert natural_order(["job_10", "job_2", "job_1"]) == ["job_1", "job_2", "job_10"]
+
+
+def test_a_group_is_named_by_its_values() -> None:
+    assert name_group((None, 0.5, 8.0, "T4")) == "not stated, 0.5, 8, T4"
+
+
+def test_of_a_long_name_both_ends_are_kept() -> None:
+    assert name_group(["a" * 60]) == "a" * 60
+    assert name_group(["a" * 100 + "b" * 100 + "\nc"]) == "a" * 30 + "…" + "b" * 30 + "\nc"
+    assert name_tick("a" * 28) == "a" * 28
+    assert name_tick("a" * 100 + "b" * 100) == "a" * 14 + "…" + "b" * 14
+
+
+def test_dollar_signs_in_a_name_are_no_formula() -> None:
+    jobs = pl.DataFrame({"queue": ["$x^2$", "$$"], "status": ["failed", "completed"]})
+    rates = failure_rates(jobs, by="queue")
+    svg = render_svg(draw_figure("outcome-rates", rates), prefix="a")
+    assert ">$x^2$</text>" in svg
+    assert ">$$</text>" in svg

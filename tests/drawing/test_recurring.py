@@ -1,0 +1,120 @@
+"""What the figures of recurring jobs draw."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.collections import LineCollection
+
+from traceana.errors import DataError
+from traceana.figures import (
+    draw_figure,
+    plot_energy_saved,
+    plot_ratio_distribution,
+    plot_recurring_choices,
+    plot_regret,
+)
+from traceana.questions.energy.figures_saved import describe_energy_saved
+from traceana.questions.recurring.figures import (
+    describe_recurring_choices,
+    describe_regret,
+)
+from traceana.questions.runtimes.figures_ratio import describe_ratio_distribution
+
+REGRET = pl.DataFrame(
+    {
+        "policy": ["zeus", "zeus", "default", "default"],
+        "recurrence": [1, 2, 1, 2],
+        "cumulative_regret_j": [1e6, 1.5e6, 2e6, 4e6],
+    }
+)
+HISTORY = pl.DataFrame(
+    {
+        "recurrence": [1, 2, 2],
+        "batch_size": [8, 16, 8],
+        "power_limit_w": [100.0, 200.0, 100.0],
+        "reached": [True, False, True],
+    }
+)
+
+
+def test_a_line_a_policy() -> None:
+    ax = plot_regret(REGRET)
+    drawn = {str(line.get_label()): list(line.get_ydata()) for line in ax.get_lines()}  # type: ignore[arg-type]
+    assert drawn == {"zeus": [1.0, 1.5], "default": [2.0, 4.0]}
+    assert "MJ" in ax.get_ylabel()
+    told = "2 recurrences; final regret: zeus 1.50 MJ, default 4.00 MJ."
+    assert describe_regret(REGRET) == told
+
+
+def test_no_regret_without_an_oracle() -> None:
+    for rows in (REGRET.clear(), REGRET.with_columns(cumulative_regret_j=None)):
+        with pytest.raises(DataError, match="no oracle"):
+            plot_regret(rows)
+
+
+def test_a_mark_a_run_on_the_row_of_its_batch_size() -> None:
+    ax = plot_recurring_choices(HISTORY, batch_sizes=[4, 8, 16])
+    marks = {str(dots.get_gid()): dots.get_offsets() for dots in ax.collections if dots.get_gid()}
+    assert [tuple(each) for each in marks["reached"]] == [(1, 1), (2, 1)]  # type: ignore[union-attr, arg-type]
+    assert [tuple(each) for each in marks["missed"]] == [(2, 2)]  # type: ignore[union-attr, arg-type]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["4", "8", "16"]
+    told = "3 runs in 2 recurrences, 1 missed; batch size 8 in 67 % of them."
+    assert describe_recurring_choices(HISTORY) == told
+    with pytest.raises(DataError, match="no run"):
+        plot_recurring_choices(HISTORY.clear())
+
+
+def test_a_mark_a_data_set_and_gpu_with_its_interval() -> None:
+    summary = pl.DataFrame(
+        {
+            "gpu": ["a40", "v100", "v100"],
+            "dataset": ["squad", "cifar100", "squad"],
+            "seeds": [2, 2, 1],
+            "energy_saved": [0.2, -0.1, None],
+            "energy_saved_ci_low": [0.1, None, None],
+            "energy_saved_ci_high": [0.3, None, None],
+        }
+    )
+    ax = plot_energy_saved(summary)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["cifar100", "squad"]
+    marks = {line.get_label(): np.asarray(line.get_xydata()) for line in ax.lines}
+    assert marks["a40"] == pytest.approx(np.array([[0.2, 0.84]]))
+    assert marks["v100"] == pytest.approx(np.array([[-0.1, 0.16]]))
+    bars = {c.get_gid(): c for c in ax.collections if isinstance(c, LineCollection)}
+    assert bars["a40"].get_segments()[0][:, 0] == pytest.approx([0.1, 0.3])
+    assert not len(bars["v100"].get_segments())
+    told = describe_energy_saved(summary)
+    assert told == "2 data sets on 2 GPUs: -10.0 % to 20.0 %."
+    with pytest.raises(DataError, match="one to six GPUs, not 0"):
+        plot_energy_saved(summary.tail(1))
+
+
+def test_they_are_registered() -> None:
+    assert draw_figure("regret", REGRET).axes
+    assert draw_figure("recurring-choices", HISTORY).axes
+
+
+def test_ratios_of_two_stages_as_steps_and_as_bins() -> None:
+    ratios = pl.DataFrame(
+        {
+            "stage": ["before"] * 4 + ["after"] * 2,
+            "runtime_ratio": [0.5, 1.0, 0.25, 2.25, 0.5, 1.5],
+        }
+    )
+    ax = plot_ratio_distribution(ratios)
+    (before,) = (line for line in ax.lines if line.get_gid() == "before")
+    assert np.asarray(before.get_xydata()).tolist() == [
+        [0.25, 0.25], [0.5, 0.5], [1.0, 0.75], [2.25, 1.0],
+    ]  # fmt: skip
+    bins = plot_ratio_distribution(ratios, kind="histogram")
+    for stairs in bins.patches:
+        assert np.sum(stairs.get_data().values) == pytest.approx(1)  # type: ignore[attr-defined]
+    told = "Median ratio: before 0.75 (n = 4); after 1.00 (n = 2)."
+    assert describe_ratio_distribution(ratios) == told
+    for wrong in (ratios.clear(), ratios.with_columns(runtime_ratio=pl.lit(0.0))):
+        with pytest.raises(DataError, match="plot_ratio_distribution draws"):
+            plot_ratio_distribution(wrong)
+    with pytest.raises(DataError, match="kind must be one of"):
+        plot_ratio_distribution(ratios, kind="pie")

@@ -1,0 +1,64 @@
+"""The registry: every figure says where it comes from, and the page is the registry's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from traceana.claims.published_figures import PUBLISHED
+from traceana.errors import DataError
+from traceana.figures import figures, plot_batch_time_ecdf
+from traceana.questions.stragglers.figures_variation import describe_batch_time_ecdf
+from traceana.report.document_figures import figures_page
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "figures.md"
+
+
+def test_the_page_is_written_from_the_registry() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == figures_page(), (
+        "python -m traceana.report.document_figures > docs/reference/figures.md"
+    )
+    rows = [line for line in page.splitlines() if line.startswith("| `") and "`plot_" not in line]
+    assert [line.split("`")[1] for line in rows] == list(figures())
+    assert all(line.count("|") == 5 for line in rows)  # four cells
+
+
+def test_every_published_figure_is_drawn_again_or_has_a_reason() -> None:
+    drawn = {one.figure for published in PUBLISHED.values() for one in published if one.figure}
+    assert drawn <= set(figures())
+    # those that the publishers' texts describe
+    assert {
+        *("worker-times", "cov", "batch-time-ecdf", "runtime-by", "runtime-against"),
+        *("outcome-rates", "energy-savings", "energy-front", "batch-sweep", "regret"),
+        *("recurring-choices", "batching-clusters", "batching-trajectory", "batching-iterations"),
+    } <= drawn
+    (distribution,) = (one for one in PUBLISHED["antman-minibatch"] if one.number)
+    assert (distribution.number, distribution.figure) == ("5b", "batch-time-ecdf")
+    for one in (one for published in PUBLISHED.values() for one in published):
+        assert bool(one.command) == bool(one.figure)
+        assert one.figure or one.answer.startswith("not reproducible: "), one.shows
+
+
+def test_the_gallery_has_every_figure() -> None:
+    shown = {path.stem.replace("_", "-") for path in PAGE.parents[1].glob("examples/*/*.py")}
+    assert shown == set(figures())
+
+
+def test_the_distribution_of_mini_batch_time_is_of_each_job_on_its_own() -> None:
+    samples = pl.DataFrame(
+        {"job_id": ["job_10", "job_2", "job_2", "job_2"], "batch_time": [400.0, 900.0, None, 100.0]}
+    )
+    first, second = plot_batch_time_ecdf(samples).lines
+    assert (first.get_label(), second.get_label()) == ("job_2", "job_10")
+    # two known values: half of the samples are at most the smaller
+    assert {100.0, 900.0} <= set(np.asarray(first.get_xdata()).tolist())
+    assert sorted(set(np.asarray(first.get_ydata()).tolist())) == [0, 0.5, 1]
+    assert describe_batch_time_ecdf(samples) == (
+        "3 samples of 2 jobs, with medians from 400 to 500."
+    )
+    with pytest.raises(DataError, match="needs a mini-batch time"):
+        plot_batch_time_ecdf(samples.clear())

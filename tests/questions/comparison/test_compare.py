@@ -1,0 +1,77 @@
+"""Traces side by side: planted numbers, and why a trace cannot answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import traceana
+from traceana.cli import app
+from traceana.questions.comparison.compare_traces import compare_traces
+from traceana.store import open_store
+from traceana.store.session import Session
+
+QUESTIONS = 7
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    n = 200
+    base = pl.DataFrame({"i": range(n)}).select(
+        job_id=pl.format("j{}", "i"),
+        user=pl.format("u{}", pl.col("i") % 40),
+        submit_s=pl.col("i") * 10.0,
+        start_s=pl.col("i") * 10.0 + 5,
+        runtime_s=pl.col("i") + 1.0,
+        gpus=pl.when(pl.col("i") % 4 == 0).then(8).otherwise(1),
+        status=pl.when(pl.col("i") % 5 == 0).then(pl.lit("failed")).otherwise(pl.lit("completed")),
+    )
+    longer = base.with_columns(runtime_s=pl.col("runtime_s") * 10).drop("start_s", "user")
+    traceana.add_table(base, trace="ours", table="jobs", store=tmp_path, title="Ours")
+    traceana.add_table(longer, trace="other", table="jobs", store=tmp_path, title="Other")
+    return tmp_path
+
+
+def rows(store: Path, *traces: str) -> dict[tuple[str, str], dict[str, object]]:
+    found = compare_traces(Session(open_store(store)), traces)
+    return {(r["question"], r["trace"]): r for r in found.rows(named=True)}
+
+
+def test_estimates_are_those_planted_and_ranked(store: Path) -> None:
+    found = rows(store, "ours", "other")
+    assert len(found) == 2 * QUESTIONS
+    ours, other = found["Runtime", "Ours"], found["Runtime", "Other"]
+    assert (ours["estimate"], other["estimate"]) == (100.5, 1005.0)
+    assert (ours["rank"], other["rank"]) == (2, 1)
+    assert ours["ci_low"] < 100.5 < ours["ci_high"]  # type: ignore[operator]
+    assert found["Size", "Ours"]["estimate"] == 0.25
+    assert found["Failure", "Ours"]["estimate"] == 0.2
+    delay = found["Queueing", "Ours"]
+    assert (delay["estimate"], delay["ci_low"], delay["ci_high"]) == (5, 5, 5)
+    assert "the limits are equal" in str(delay["note"])
+
+
+def test_what_cannot_be_compared_says_why(store: Path) -> None:
+    found = rows(store, "ours", "other")
+    assert found["Queueing", "Other"]["estimate"] is None
+    assert found["Queueing", "Other"]["note"] == "no times of submission and start"
+    assert found["Stragglers", "Ours"]["note"] == "no step times of workers are recorded"
+    assert "rows treated as independent" in str(found["Failure", "Other"]["note"])
+    assert "rows treated as independent" not in str(found["Failure", "Ours"]["note"])
+
+
+def test_the_command_prints_rows_and_splits_one_trace(store: Path) -> None:
+    command = ["compare", "ours", "--split", "1000", "--store", str(store), "--json"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    runtimes = [row for row in json.loads(result.stdout) if row["question"] == "Runtime"]
+    assert [row["estimate"] for row in runtimes] == [50.5, 150.5]
+    assert [row["n"] for row in runtimes] == [100, 100]
+    for wrong in (["compare", "ours"], ["compare", "ours", "other", "--split", "1"]):
+        refused = CliRunner().invoke(app, [*wrong, "--store", str(store)])
+        assert "name two traces or more, or one and --split TIME" in str(refused.exception)

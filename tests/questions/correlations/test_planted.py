@@ -1,0 +1,59 @@
+"""Correlations that were planted are found again."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import norm
+
+from traceana import correlate
+
+
+def truth(method: str, rho: float) -> float:
+    """Coefficient of a Gaussian copula, whatever its margins; Pearson's is of normal ones."""
+    return {
+        "pearson": rho,
+        "spearman": 6 / math.pi * math.asin(rho / 2),
+        "kendall": 2 / math.pi * math.asin(rho),
+    }[method]
+
+
+@pytest.mark.parametrize("rho", [-0.6, 0.0, 0.3])
+def test_a_gaussian_copula_is_found_whatever_its_margins(rho: float) -> None:
+    rng = np.random.default_rng(12)
+    a, noise = rng.standard_normal((2, 20_000))
+    b = rho * a + np.sqrt(1 - rho**2) * noise
+    rows = pl.DataFrame({"a": a, "b": b, "heavy": np.exp(2 * b), "even": norm.cdf(a)})
+    methods = ("pearson", "spearman", "kendall")
+    for line in correlate(rows, "a", "b", method=methods).table.iter_rows(named=True):
+        assert line["r"] == pytest.approx(truth(line["method"], rho), abs=0.015)
+        assert line["ci_high"] - line["ci_low"] < 0.03
+    ranks = correlate(rows, "even", "heavy", method=("spearman", "kendall")).table
+    for line in ranks.iter_rows(named=True):
+        assert line["r"] == pytest.approx(truth(line["method"], rho), abs=0.015)
+
+
+def test_ties_take_nothing_from_a_rank_correlation_of_what_is_tied() -> None:
+    # 2 x 2 at the medians: tau-b and rho are both 2 / pi arcsin(rho), the phi coefficient
+    rng = np.random.default_rng(3)
+    a, noise = rng.standard_normal((2, 40_000))
+    rows = pl.DataFrame({"a": (a > 0) * 1.0, "b": (0.5 * a + np.sqrt(0.75) * noise > 0) * 1.0})
+    for line in correlate(
+        rows, "a", "b", method=("pearson", "spearman", "kendall")
+    ).table.iter_rows(named=True):
+        assert line["r"] == pytest.approx(1 / 3, abs=0.015)
+
+
+def test_clusters_that_share_all_are_worth_their_number() -> None:
+    rng = np.random.default_rng(8)
+    of = np.repeat(np.arange(150), 40)
+    a, noise = rng.standard_normal((2, 150))
+    b = 0.4 * a + np.sqrt(0.84) * noise
+    rows = pl.DataFrame({"a": a[of], "b": b[of], "user": of})
+    for method in ("pearson", "spearman"):
+        line = correlate(rows, "a", "b", method=method, cluster="user").table.row(0, named=True)
+        assert line["ci_low"] < truth(method, 0.4) < line["ci_high"]
+        assert line["n_effective"] == pytest.approx(150, rel=0.35)

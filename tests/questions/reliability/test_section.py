@@ -1,0 +1,92 @@
+"""The section and the command on a stored fault log with planted facts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import traceana
+from tests.cli.command import run_command
+
+DAY = 86_400.0
+MAPPING = """
+[trace]
+title = "Our cluster"
+window_start_s = 0
+window_end_s = 8640000
+[trace.capacity]
+all = { nodes = 60, gpus_per_node = 8 }
+[faults]
+machine_id = "machine_id"
+start_s = "start_s"
+end_s = "end_s"
+class = "class"
+"""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A hundred days of 60 machines: 40 faults at random, and 12 of one machine."""
+    rng = np.random.default_rng(8)
+    log = pl.DataFrame(
+        {
+            "machine_id": [f"m{i}" for i in rng.permutation(60)[:40]] + ["worst"] * 12,
+            "start_s": [*rng.uniform(0, 90 * DAY, 40), *(np.arange(12) * 8 * DAY)],
+            "class": ["gpu"] * 30 + ["nic"] * 22,
+        }
+    ).with_columns(end_s=pl.col("start_s") + DAY)
+    folder = tmp_path_factory.mktemp("store")
+    traceana.add_table(log, trace="mine", table="faults", store=folder, mapping=MAPPING)
+    return folder
+
+
+def test_the_page_states_rate_offender_and_time_to_failure(store: Path, tmp_path: Path) -> None:
+    traceana.build_report(store, out=tmp_path, only="reliability")
+    page = (tmp_path / "index.md").read_text()
+    assert "Our cluster: 8.67 faults per 1,000 node-days" in page  # 52 of 60 * 100
+    assert "Machines are up 99.1 % of the time; a repair takes 1 d on average (median 1 d)" in page
+    assert (
+        "1 machine fails more often than chance explains, with number of faults: worst (12)" in page
+    )
+    assert "a job on all 60 machines would fail every" in page
+    table = next(line for line in page.splitlines() if line.startswith("| **all**"))
+    assert "**52**" in table
+
+
+def test_the_command_prints_text_and_json(store: Path) -> None:
+    done = run_command(
+        *("reliability", "mine", "--store", store, "--machines", 6),
+        *("--checkpoint-cost", 60, "--restart", 600),
+    )
+    assert done.returncode == 0
+    assert "machines that fail more often than chance: 1: worst" in done.stdout
+    found = json.loads(
+        run_command("reliability", "mine", "--store", store, "--machines", 6, "--json").stdout
+    )
+    assert (found["total_machines"], found["total_machines_stated"]) == (60, True)
+    assert found["results"][0]["rate"] == pytest.approx(1000 * 52 / 6000)
+    (job,) = found["job_failure_interval"]
+    assert job["mean_s"] == pytest.approx(100 * DAY * 60 / 52 / 6)
+    assert found["checkpoint_interval"] is None
+    costed = run_command(
+        *("reliability", "mine", "--store", store, "--machines", 6, "--json"),
+        *("--checkpoint-cost", 60),
+    )
+    young = json.loads(costed.stdout)["checkpoint_interval"][0]
+    assert young["interval_s"] == pytest.approx(np.sqrt(2 * 60 * job["observed_s"]))
+
+
+def test_mistakes_are_told_on_one_line(store: Path) -> None:
+    for words, message in (
+        (["absent"], "trace 'absent' is not in the store"),
+        (["mine", "--total-machines", 3], "41 machines have a fault"),
+        (["mine", "--checkpoint-cost", -1], "checkpoint_s must be above 0"),
+    ):
+        done = run_command("reliability", *words, "--store", store)
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1

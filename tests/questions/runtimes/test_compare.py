@@ -1,0 +1,68 @@
+"""Groups pair by pair, against scipy and a known difference."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+import scipy.stats
+
+from traceana import compare_distributions
+from traceana.errors import DataError
+
+RNG = np.random.default_rng(1)
+GROUPS = {
+    "calm": RNG.lognormal(2, 0.3, 300),
+    "same": RNG.lognormal(2, 0.3, 200),
+    "wild": RNG.lognormal(2, 1.5, 250),
+}
+ROWS = pl.concat(
+    [pl.DataFrame({"group": name, "runtime_s": values}) for name, values in GROUPS.items()]
+)
+
+
+def test_each_pair_is_what_scipy_has() -> None:
+    table = compare_distributions(ROWS, "runtime_s", "group", rng=1)
+    assert table.select("group", "group_other").rows() == [
+        ("calm", "same"), ("calm", "wild"), ("same", "wild"),
+    ]  # fmt: skip
+    for row in table.iter_rows(named=True):
+        x, y = GROUPS[row["group"]], GROUPS[row["group_other"]]
+        ks = scipy.stats.ks_2samp(x, y)
+        mw = scipy.stats.mannwhitneyu(x, y, use_continuity=False, method="asymptotic")
+        assert np.isclose(row["ks_distance"], ks.statistic)
+        assert np.isclose(row["ks_pvalue"], ks.pvalue)
+        assert np.isclose(row["superiority"], mw.statistic / len(x) / len(y))
+        assert np.isclose(row["cliffs_delta"], 2 * row["superiority"] - 1)
+        assert np.isclose(row["superiority_pvalue"], scipy.stats.brunnermunzel(x, y).pvalue)
+        assert row["ks_low"] <= row["ks_distance"] <= row["ks_high"]
+
+
+def test_two_groups_are_one_pair_and_one_is_none() -> None:
+    few = ROWS.filter(pl.col("group") != "wild")
+    assert compare_distributions(few, "runtime_s", "group", resamples=9).height == 1
+    with pytest.raises(DataError, match="two groups are needed"):
+        compare_distributions(few.filter(group="calm"), "runtime_s", "group")
+
+
+def test_a_difference_of_shape_alone_is_seen_by_the_distance_alone() -> None:
+    table = compare_distributions(ROWS, "runtime_s", "group", rng=1)
+    calm_wild = table.filter(group="calm", group_other="wild").row(0, named=True)
+    assert calm_wild["ks_pvalue_adjusted"] < 1e-6
+    assert calm_wild["superiority_pvalue_adjusted"] > 0.05
+    calm_same = table.filter(group="calm", group_other="same").row(0, named=True)
+    assert calm_same["ks_pvalue_adjusted"] > 0.05
+    assert calm_same["ks_low"] == 0
+
+
+def test_p_is_adjusted_over_both_tests_of_all_pairs() -> None:
+    table = compare_distributions(ROWS, "runtime_s", "group", rng=1)
+    raw = [*table["ks_pvalue"], *table["superiority_pvalue"]]
+    told = [*table["ks_pvalue_adjusted"], *table["superiority_pvalue_adjusted"]]
+    np.testing.assert_allclose(told, scipy.stats.false_discovery_control(raw))
+
+
+def test_a_seed_repeats_whatever_the_order_of_rows() -> None:
+    one = compare_distributions(ROWS, "runtime_s", "group", rng=3)
+    shuffled = ROWS.sample(fraction=1, shuffle=True, seed=1).lazy()
+    assert one.equals(compare_distributions(shuffled, "runtime_s", ["group"], rng=3))

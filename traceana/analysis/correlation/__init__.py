@@ -1,1 +1,0 @@
-"""Correlations of a trace's columns, and what a published one implies."""

@@ -1,1 +1,0 @@
-"""Generated work and deadlines: the throughput behind them, their rules, how tight they are."""

@@ -1,1 +1,0 @@
-"""Distributions of runtimes: fits, tails and comparisons of groups."""

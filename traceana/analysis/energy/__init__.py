@@ -1,1 +1,0 @@
-"""Energy and time to accuracy, and what a better choice saves."""

@@ -1,1 +1,0 @@
-"""Runtimes and outcomes: rates, tests, models and competing risks."""

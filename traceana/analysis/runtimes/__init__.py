@@ -1,1 +1,0 @@
-"""How long tasks ran, which GPU-hours that implies, and how runtimes recur."""

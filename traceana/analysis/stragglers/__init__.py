@@ -1,1 +1,0 @@
-"""Stragglers: workers slower than their peers, persistently or for a period."""

@@ -1,1 +1,0 @@
-"""Used versus requested resources, idle and shared GPUs, and the allocation of capacity."""

@@ -1,1 +1,0 @@
-"""Variation of iteration times across the workers of a job."""

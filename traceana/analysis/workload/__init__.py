@@ -1,1 +1,0 @@
-"""Jobs: sizes, arrivals and requested resources."""

@@ -1,0 +1,118 @@
+"""Reproduction of published claims."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from traceana.catalog import load_catalog
+from traceana.claims import PAPERS, check_claims
+from traceana.claims.tables import ClaimVerdicts
+from traceana.page.blocks import Block, Content, Heading, Points, Table, Text, result_table
+from traceana.page.section import Section
+from traceana.tables.formatting import plural
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from traceana.claims import ClaimResults
+    from traceana.page.context import Context
+
+_MEANINGS: Final = {
+    "reproduced": "equal to the printed digits, or within the stated tolerance",
+    "differs": "not equal; the measured value and, if known, the reason are given",
+    "observation": "unpublished: an internal check, a property of a model, or a question",
+    "untested": "a table that it needs is missing from the store, incomplete, or synthetic",
+    "not testable": "no public data can decide it",
+}
+
+
+def build(context: Context) -> Content:
+    """Check every published claim against the store, if it has a public trace."""
+    if not context.ledgers.keys() & load_catalog().keys():
+        return Content((), (Text("No public trace is stored, so no published claim is checked."),))
+    results = check_claims(context.store, session=context)
+    papers = results.table.partition_by("paper", maintain_order=True)
+    blocks: list[Block] = [
+        Text(
+            "Claims of the papers, compared with the tables in the store. Measured values are "
+            "computed when this page is made. Printed numbers are compared by their digits; other "
+            "statements by the tolerance given with them, and whose choice it is. "
+            "Synthetic rows neither reproduce nor refute a claim."
+        ),
+        _counts(results),
+        *_altered(results),
+        *(_paper(claims) for claims in papers),
+        *_evidence(results),
+    ]
+    return Content(tuple(_findings(results)), tuple(blocks))
+
+
+def _counts(results: ClaimResults) -> Table:
+    ours = results.by_our_tolerance
+    return Table(
+        f"Verdicts on {plural(results.table.height, 'claim')}.",
+        ("Verdict", "Claims", "By a tolerance of ours", "Meaning"),
+        (False, True, True, False),
+        tuple(
+            (name, str(n), str(ours.get(name, "")), _MEANINGS[name])
+            for name, n in results.counts.items()
+        ),
+    )
+
+
+def _altered(results: ClaimResults) -> list[Block]:
+    if not results.altered:
+        return []
+    summary = f"{plural(len(results.altered), 'file')} not as published (the sha256 differs)"
+    return [Points(summary, results.altered)]
+
+
+def _paper(claims: pl.DataFrame) -> Table:
+    columns = (
+        *("id", "statement", "published", "reference", "measured"),
+        *("verdict", "tolerance", "note"),
+    )
+    caption = f"{PAPERS[claims['paper'][0]].title}."
+    null = {"measured": "nothing", "tolerance": "printed digits"}
+    return result_table(claims, ClaimVerdicts, caption=caption, columns=columns, null=null)
+
+
+def _evidence(results: ClaimResults) -> list[Block]:
+    differs = results.table.filter(verdict="differs").iter_rows(named=True)
+    shown = [
+        result_table(
+            results.evidence[row["id"]],
+            caption=f"{row['id']}: {row['published']}. By {row['function']}"
+            + (f" of {row['source']}" if row["source"] else ""),
+            folded=True,
+        )
+        for row in differs
+        if row["id"] in results.evidence and results.evidence[row["id"]].height
+    ]
+    return [Heading("Evidence for the differences"), *shown] if shown else []
+
+
+def _findings(results: ClaimResults) -> list[str]:
+    # a claim that needs no data is no finding on the store
+    judged = results.table.filter(results.table["source"].is_not_null())
+    if not judged["verdict"].is_in(["reproduced", "differs"]).any():
+        return []
+    counts, ours = results.counts, results.by_our_tolerance
+    published = results.table.filter(kind="published").height
+    parts = (
+        f"Of {plural(published, 'published claim')}, {counts['reproduced']} are reproduced "
+        f"({ours['reproduced']} by a tolerance of ours) and {counts['differs']} differ "
+        f"({ours['differs']} by a tolerance of ours). The data for {counts['untested']} are "
+        f"missing, and public data cannot decide {counts['not testable']}."
+    )
+    return [parts]
+
+
+SECTION = Section(
+    "claims",
+    "Reproduction of published claims",
+    170,
+    build,
+    part="Reproduction of published claims",
+    question="Which published results does the data reproduce, and which not?",
+)

@@ -1,0 +1,120 @@
+"""``traceana reliability TRACE``: faults of machines, failures of jobs, checkpoint interval."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from traceana.cli.options import JsonOption, StoreOption
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from traceana.questions.reliability.tables import JobFailureResult, ReliabilityResult
+
+_SHOWN: Final = ("n", "rate", "ci_low", "ci_high", "mttr_s", "median_s", "availability")
+_MOST: Final = 10
+
+
+def reliability(
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="Id of a trace in the store.")],
+    *,
+    machines: Annotated[
+        int | None, typer.Option(min=1, help="Machines of the job.  [default: all]")
+    ] = None,
+    checkpoint_cost: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="Seconds that a checkpoint stops the training."),
+    ] = None,
+    restart: Annotated[
+        float, typer.Option(metavar="S", help="Seconds from a failure until training continues.")
+    ] = 0.0,
+    total_machines: Annotated[
+        int | None,
+        typer.Option(min=1, help="Machines that were observed.  [default: as the trace states]"),
+    ] = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Compute fault rate, time to repair, and time to failure of a job.
+
+    With --checkpoint-cost, also the interval between checkpoints that loses least time.
+    """
+    from traceana.cli.output import print_json
+    from traceana.cli.simulate.choose import qualifying_trace
+    from traceana.questions.reliability.analyze import (
+        NEEDS,
+        group_column,
+        job_failures_of,
+        reliability_of,
+    )
+    from traceana.questions.reliability.checkpoints import checkpoint_interval
+    from traceana.store import open_store
+    from traceana.store.session import Session
+
+    session = Session(open_store(store))
+    trace = qualifying_trace(session, trace, NEEDS)
+    found = reliability_of(session, trace, group_column(session, trace), total_machines)
+    jobs = job_failures_of(session, trace, [machines or found.total_machines], total_machines)
+    row = jobs.intervals.row(0, named=True)
+    mttf_s = row["observed_s"] or row["mean_s"]
+    checkpoints = None
+    if checkpoint_cost is not None and mttf_s is not None:
+        checkpoints = checkpoint_interval(mttf_s, checkpoint_s=checkpoint_cost, restart_s=restart)
+    if json:
+        frames = {
+            "results": found.overall,
+            "groups": found.groups,
+            "machines": found.machines,
+            "dispersion": found.dispersion,
+            "concurrent": found.concurrent,
+            "periods": found.periods,
+            "job_failure_interval": jobs.intervals,
+            "checkpoint_interval": checkpoints,
+        }
+        about = {
+            "trace": trace,
+            "synthetic": session.synthetic(trace),
+            "total_machines": found.total_machines,
+            "total_machines_stated": found.is_stated,
+            "window_s": list(found.window_s),
+        }
+        print_json(about | {k: None if f is None else f.to_dicts() for k, f in frames.items()})
+        return
+    sys.stdout.write(f"{session.title(trace)}\n\n")
+    _show(found, jobs, checkpoints)
+
+
+def _show(
+    found: ReliabilityResult, jobs: JobFailureResult, checkpoints: pl.DataFrame | None
+) -> None:
+    from traceana.cli.output import print_rows
+    from traceana.questions.reliability.tables import (
+        CheckpointIntervals,
+        JobFailureIntervals,
+        MachineFaults,
+        MachineReliability,
+    )
+    from traceana.tables.formatting import duration
+
+    sys.stdout.write(f"{found.summary()}\n")
+    if found.groups is not None:
+        by = found.groups.columns[0]
+        sys.stdout.write(f"\nFaults by {by}\n")
+        headings = {by: by.capitalize()}
+        print_rows(
+            found.groups, MachineReliability, columns=(by, *_SHOWN), headings=headings,
+            null={by: "not stated"},
+        )  # fmt: skip
+    sys.stdout.write("\nMachines with the most faults\n")
+    machine = found.machines.columns[0]
+    print_rows(found.machines.head(_MOST), MachineFaults, headings={machine: "Machine"})
+    sys.stdout.write("\nMean time to failure of the job\n")
+    columns = [name for name in jobs.intervals.columns if jobs.intervals[name].count()]
+    print_rows(jobs.intervals, JobFailureIntervals, columns=columns)
+    if checkpoints is not None:
+        mean = duration(checkpoints["mttf_s"][0])
+        sys.stdout.write(f"\nCheckpoints, for a mean time to failure of {mean}\n")
+        print_rows(checkpoints, CheckpointIntervals, columns=checkpoints.columns[1:])

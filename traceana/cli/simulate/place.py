@@ -1,0 +1,113 @@
+"""``traceana simulate place``: jobs that share GPUs, placed as a cluster fills up."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from traceana.cli.options import JsonOption, OutOption, StoreOption
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from traceana.store.session import Session
+
+_NEEDED: Final = ({"jobs": ("gpus",), "machines": ("gpus",)},)
+_POLICIES: Final = "random,dotprod,clustering,packing,bestfit,fgd"
+_TIES: Final = ("name", "random")
+_SHOWN: Final = (50, 80, 100, 120)
+
+
+def place(
+    *,
+    trace: Annotated[
+        str, typer.Argument(metavar="TRACE", help="Trace of the store with jobs and machines.")
+    ],
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="random, dotprod, clustering, packing, bestfit, fgd, or package.module:name.",
+        ),
+    ] = _POLICIES,
+    seeds: Annotated[int, typer.Option(help="Number of runs: seeds 1 to N.")] = 3,
+    ties: Annotated[
+        str,
+        typer.Option(
+            metavar="name|random",
+            help="Machine among equal scores: the smallest name, or a random one.",
+        ),
+    ] = "name",
+    store: StoreOption = None,
+    json: JsonOption = False,
+    out: OutOption = None,
+) -> None:
+    """Fill a cluster with jobs that share GPUs.
+
+    Jobs arrive in random order until they request 130 % of the GPUs, and never leave. Prints the
+    GPUs allocated, and those that are a fragment, in percent of all GPUs.
+    """
+    from traceana.cli.output import frame_writer, print_json
+    from traceana.cli.simulate.choose import load_object, qualifying_trace
+    from traceana.simulate.placement.tables import PlacementRuns
+    from traceana.stats.arguments import MOST_RESAMPLES, check_choice, check_count
+    from traceana.store import open_store
+    from traceana.store.session import Session
+
+    check_count("--seeds", seeds, most=MOST_RESAMPLES)
+    check_choice("--ties", ties, _TIES)
+    writer = frame_writer(out, PlacementRuns)
+    policies = {name.strip(): load_object(name.strip(), "--policy") for name in policy.split(",")}
+    session = Session(open_store(store))
+    trace = qualifying_trace(session, trace, _NEEDED)
+    jobs, machines = (session.scan(trace, table).collect() for table in ("jobs", "machines"))
+    runs = _run(jobs, machines, policies=policies, seeds=range(1, seeds + 1), ties=(ties,))
+    writer(runs)
+    about = _describe(session, trace, jobs, machines)
+    if json:
+        print_json({**about, "results": runs.to_dicts()})
+    else:
+        _print(about, runs)
+
+
+def _run(jobs: pl.DataFrame, machines: pl.DataFrame, **how: Any) -> pl.DataFrame:  # noqa: ANN401
+    from traceana.cli.output import show_share
+    from traceana.simulate.placement.sweep import sweep_placement
+
+    with show_share("placement") as progress:
+        return sweep_placement(jobs, machines, **how, progress=progress)
+
+
+def _describe(
+    session: Session, trace: str, jobs: pl.DataFrame, machines: pl.DataFrame
+) -> dict[str, Any]:
+    with_gpus = machines.filter(machines["gpus"] > 0)
+    return {
+        "trace": trace,
+        "synthetic": session.synthetic(trace),
+        "jobs": jobs["gpus"].count(),
+        "machines": with_gpus.height,
+        "gpus": with_gpus["gpus"].sum(),
+        "jobs_without_gpu_number": jobs["gpus"].null_count(),
+    }
+
+
+def _print(about: dict[str, Any], runs: pl.DataFrame) -> None:
+    import polars as pl
+
+    from traceana.cli.output import print_rows
+    from traceana.cli.simulate.choose import mark
+    from traceana.simulate.placement.sweep import summarize_placement
+    from traceana.simulate.placement.tables import PlacementSummary
+
+    title = (
+        f"{about['trace']}: {about['jobs']:,} jobs on {about['machines']:,} machines with "
+        f"{about['gpus']:,.0f} GPUs"
+    )
+    if left_out := about["jobs_without_gpu_number"]:
+        title += f"; {left_out:,} jobs without a number of GPUs are excluded"
+    sys.stdout.write(mark(title, synthetic=about["synthetic"]) + "\n\n")
+    shown = summarize_placement(runs).filter(pl.col("arrived").is_in(_SHOWN))
+    print_rows(shown, PlacementSummary)

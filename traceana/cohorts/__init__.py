@@ -1,0 +1,1 @@
+"""Which rows of a trace are analyzed, and how they were observed."""

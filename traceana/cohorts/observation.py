@@ -1,0 +1,148 @@
+"""When the rows of a trace were observed: left truncation and censoring by its window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import narwhals.stable.v2 as nw
+
+from traceana.cohorts.truncation import estimate_unlisted
+from traceana.store.frames import collect, reduce_frame
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrameT
+
+    from traceana.cohorts.job_sample import JobSample
+    from traceana.store.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Observation window of rows with a runtime, and what it cuts off."""
+
+    start_s: float | None
+    end_s: float | None
+    """The window; None where it is not known."""
+    stated: bool
+    """Whether the manifest states it; else it is derived from the times in the trace."""
+    n: int
+    """Rows with a runtime, or with a start and no end."""
+    n_truncated: int
+    """Those that started before the window: seen only because they lasted into it."""
+    n_censored: int
+    """Those still running at its end."""
+    n_open: int
+    """Those of them without an end."""
+    n_unstarted: int
+    n_ended: int
+    """Other rows without a start, but pending ones; and those of them with an end."""
+    n_unlisted: float | None
+    """Estimate of the rows that a trace without unfinished rows omits; None for other traces."""
+
+    def describe(self, noun: str, /) -> str:
+        """Return what the window cuts off, as sentences; empty for no row."""
+        if not self.n:
+            return ""
+        known = "a runtime or a start" if self.n_open else "a runtime"
+        window = f"window {'stated' if self.stated else 'derived'}"
+        text = (
+            f"None of the {self.n:,} {noun} with {known} started before the observation window or "
+            f"were still running at its end ({window})."
+        )
+        if self.n_truncated + self.n_censored:
+            text = (
+                f"Of {self.n:,} {noun} with {known}, {self.n_truncated:,} started before the "
+                f"observation window (left-truncated) and {self.n_censored:,} were still running "
+                f"at its end (right-censored; {window})."
+            )
+        if self.n_open:
+            text += (
+                f" The {self.n_open:,} {noun} with a start and no end are taken as running until "
+                "the window's end; their GPU-hours are not counted."
+            )
+        if self.n_unstarted:
+            text += f" {self.n_unstarted:,} {noun} without a start are excluded"
+            text += f", of which {self.n_ended:,} have an end" if self.n_ended else ""
+            text += ": they may have started before the window."
+        if self.n_unlisted is not None:
+            more = max(self.n_unlisted, 0.0)
+            text += (
+                f" Every listed row ended within the window, so runtimes are right-truncated: "
+                f"{noun} still running at its end are missing, an estimated {more:,.0f} "
+                f"({100 * more / (self.n + more):.2g} %; Lynden-Bell's estimator; a lower "
+                "bound, since runtimes longer than the window are never listed)."
+            )
+        return text
+
+
+def observe(
+    rows: IntoFrameT, manifest: Manifest, /, *, sample: JobSample | None = None
+) -> tuple[IntoFrameT, Observation]:
+    """Add the columns duration_s, entry_s and observed, by the window of the rows' trace.
+
+    duration_s is the runtime; without one, that of a row with a start and no end lasts until the
+    window's end, unless its status is that of an ended or pending row. A row that started before
+    the window has the runtime at its start as entry_s, others 0. Not observed to end is such a row,
+    and one of status running that has no end or ends at the window's end. If the trace lists only
+    survivors of an earlier time, a derived window starts at the first recorded end. Rows that are
+    missing are estimated from the `sample` of the rows, if there is one.
+    """
+    stated = manifest.window == "stated"
+    first, last = manifest.window_start_s, manifest.window_end_s
+    frame: Any = nw.from_native(rows)
+    names = frame.collect_schema().names()
+    times = [name for name in ("start_s", "submit_s", "end_s") if name in names]
+    count = reduce_frame(frame.lazy(), (), **{name: nw.col(name).count() for name in times})
+    there = [name for name in times if count[name].item()]
+    if not stated and manifest.lists_only_survivors and "end_s" in names:
+        first = reduce_frame(frame.lazy(), (), first=nw.col("end_s").min()).item()
+    null, status = nw.lit(None, nw.Float64), nw.lit(None, nw.String)
+    if "status" in names:
+        status = nw.col("status").cast(nw.String)
+    start = next((name for name in there if name != "end_s"), None)
+    runtime, begin = nw.col("runtime_s"), nw.col("start_s") if start == "start_s" else null
+    end = nw.col(start) + runtime if start else null
+    if "end_s" in there:
+        end = nw.col("end_s")
+    if start is not None and last is not None and not stated:
+        last = max(last, reduce_frame(frame.lazy(), (), last=end.max()).item() or last)
+    until = null if last is None else nw.lit(float(last))
+    running = status.is_null() | status.is_in(("running", "unknown"))
+    open_ = runtime.is_null() & end.is_null() & running & (begin <= until)
+    frame = frame.with_columns(
+        nw.when(open_).then(until - begin).otherwise(runtime).alias("duration_s")
+    )
+    duration, entry = nw.col("duration_s"), nw.lit(0.0)
+    if start is not None and first is not None:
+        entry = nw.min_horizontal((first - nw.col(start)).clip(0), duration).fill_null(0.0)
+    still = (status == "running") & ~(end < until).fill_null(value=False)
+    observed = ~(still | open_).fill_null(value=False)
+    frame = frame.with_columns(entry.alias("entry_s"), observed.alias("observed"))
+    known, entered = ~duration.is_null(), nw.col("entry_s")
+    unstarted = ~known & begin.is_null() & ((status != "pending") | status.is_null())
+    if start != "start_s":
+        unstarted = known & nw.lit(value=False)  # one per row, since it is counted
+    counts = reduce_frame(
+        frame.lazy(),
+        (),
+        rows=nw.len(),
+        n=duration.count(),
+        truncated=nw.when(known & (entered > 0)).then(entered).count(),
+        censored=nw.when(known & ~nw.col("observed")).then(entered).count(),
+        timed=runtime.count(),
+        unstarted=nw.when(unstarted).then(entered).count(),
+        ended=nw.when(unstarted).then(end).count(),
+    )
+    n_rows, n, truncated, censored, timed, unstarted_rows, ended = counts.row(0)
+    unlisted = None
+    if n == n_rows and not censored and not truncated and start and last is not None:
+        listed = frame.lazy().filter(known)
+        drawn: Any = nw.from_native(sample.rows_of(listed.to_native())) if sample else listed
+        unlisted = estimate_unlisted(collect(drawn.select("runtime_s", start)), start, last)
+        if unlisted is not None and sample is not None:
+            unlisted /= sample.fraction
+    native: IntoFrameT = frame.to_native()
+    return native, Observation(
+        first, last, stated, n, truncated, censored, n - timed, unstarted_rows, ended, unlisted
+    )

@@ -1,0 +1,1 @@
+"""Style, labels, registry and output of figures."""

@@ -1,0 +1,208 @@
+"""Names beside lines instead of a legend, and names of groups."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from matplotlib import font_manager, rcParams
+from matplotlib.dates import AutoDateFormatter
+from matplotlib.transforms import ScaledTranslation
+
+from traceana.drawing.style import shade
+from traceana.errors import DataError
+from traceana.tables.display import key_heading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import polars as pl
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.lines import Line2D
+
+_LINE_SPACING: Final = 1.15
+_LEGEND_CHARACTERS: Final = 52
+TICK_CHARACTERS: Final = 28
+_SHORT: Final = 10
+"""Characters of the longest label up to which a legend has three columns."""
+_BELOW_IN: Final = -0.42
+"""From the axes to a legend below their label."""
+_MARGIN: Final = 1.05
+"""Position of the names, in widths of the axes."""
+
+
+_CLOCKS: Final = {"time_s": "Time since the job began (s)", "step": "Step", "sample": "Sample"}
+"""Time columns of tables and their axis labels."""
+
+
+def natural_order(names: Iterable[Any], /) -> list[str]:
+    """Return names as text, sorted so that job_2 comes before job_10."""
+    return sorted(map(str, names), key=lambda name: (len(name), name))
+
+
+def find_clock(frame: pl.DataFrame, time: str | None = None, /) -> tuple[str, str]:
+    """Return the time column of a frame, by default a known one with values, and its label.
+
+    Raises a DataError if the frame has no such column.
+    """
+    names = list(_CLOCKS) if time is None else [time]
+    there = [name for name in names if name in frame.columns]
+    if not there:
+        raise DataError(
+            f"column {' or '.join(names)} is missing; found {', '.join(frame.columns)}; pass time="
+        )
+    found = next((name for name in there if frame[name].count()), there[0])
+    return found, label_clock(found)
+
+
+def label_clock(time: str, /) -> str:
+    """Return the axis label of a time column."""
+    return _CLOCKS.get(time, time.replace("_", " ").capitalize())
+
+
+def format_axis(axis: Axis, /, *, bins: int | None = None) -> None:
+    """Format the numbers of an axis with thousands separators; dates remain as they are."""
+    if isinstance(axis.get_major_formatter(), AutoDateFormatter):
+        return
+    axis.set_major_formatter("{x:,.10g}")
+    if bins:
+        axis.axes.locator_params(axis="x" if axis is axis.axes.xaxis else "y", nbins=bins)
+
+
+def name_columns(columns: Iterable[str], /) -> str:
+    """Return the headings of columns as the label of an axis."""
+    return ", ".join(key_heading(column) for column in columns)
+
+
+def name_group(values: Iterable[object], /, *, characters: int = 60) -> str:
+    """Return one name for a group: its columns' values; null becomes "not stated".
+
+    Of a line of more characters the middle is left out.
+    """
+    name = ", ".join("not stated" if value is None else _plain(value) for value in values)
+    half = characters // 2
+    return "\n".join(
+        line if len(line) <= characters else f"{line[:half]}…{line[-half:]}"
+        for line in name.split("\n")
+    )
+
+
+def name_tick(value: object, /) -> str:
+    """Return the name of a group as short as the label of a tick must be."""
+    return name_group([value], characters=TICK_CHARACTERS)
+
+
+def split_lines(
+    result: pl.DataFrame, first: str, unique: str | None = None, /
+) -> list[tuple[str, pl.DataFrame]]:
+    """Return the name and the rows of each line: of a group, or of all rows (an empty name).
+
+    The columns before `first` are those of the group; `unique` (`first` if not given) is the
+    position on the line. Raises a DataError if there is no row, or a position occurs twice on a
+    line.
+    """
+    unique = unique or first
+    keys = result.columns[: result.columns.index(first)]
+    parts = result.partition_by(keys, maintain_order=True) if keys else [result]
+    if result.is_empty() or not all(own[unique].is_unique().all() for own in parts):
+        raise DataError(f"a line needs rows, and each {unique} once per group")
+    return [(name_group(own.select(keys).row(0)) if keys else "", own) for own in parts]
+
+
+def place_legend(ax: Axes, /) -> None:
+    """Put the legend below the axes, with long names on several lines."""
+    root = ax.get_figure(root=True)
+    assert root is not None  # noqa: S101  axes stand on a figure
+    below = ScaledTranslation(0, _BELOW_IN, root.dpi_scale_trans)
+    handles, labels = ax.get_legend_handles_labels()
+    space = "\N{NO-BREAK SPACE}"  # between a number and its unit
+    wrapped = [fill(label.replace(" %", f"{space}%"), _LEGEND_CHARACTERS) for label in labels]
+    ax.legend(
+        handles, [label.replace(space, " ") for label in wrapped],
+        loc="upper left", bbox_to_anchor=(-0.12, 0), bbox_transform=ax.transAxes + below,
+        borderaxespad=0, fontsize=small_size(),
+        ncols=3 if max(map(len, labels), default=0) <= _SHORT else 1,
+    )  # fmt: skip
+
+
+def name_lines(
+    ax: Axes, lines: Sequence[tuple[str, Line2D]], /, *, heading: str, margin_from: float = 0.9
+) -> None:
+    """Write each line's name at its end, moved apart; none where they do not all fit.
+
+    A line that reaches the last tenth of the axes (`margin_from`) is named in the right margin,
+    with a thin rule from its end to its name; one that ends before is named where it ends.
+    """
+    to_axes = ax.transData - ax.transAxes  # whatever the scales
+    size = small_size()
+    gap = _LINE_SPACING * size / 72 / _height_in(ax)
+    if len(lines) * gap > 1:
+        return
+    at_margin: list[tuple[float, str, Line2D, tuple[float, float]]] = []
+    for name, line in lines:
+        points = np.asarray(line.get_xydata(), dtype=float)
+        points = points[np.isfinite(points).all(axis=1)]
+        if not len(points):
+            continue
+        x, y = points[-1].tolist()
+        across, height = to_axes.transform((x, y)).tolist()
+        if across < margin_from:
+            ax.annotate(
+                name, (x, y), (2, 1), textcoords="offset points", va="bottom", fontsize=size,
+                bbox={"facecolor": shade(ax, 0), "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
+            )  # fmt: skip
+        else:
+            at_margin.append((height, name, line, (x, y)))
+    at_margin.sort(key=lambda entry: entry[0])
+    heights = spread([entry[0] for entry in at_margin], gap=gap)
+    gray = shade(ax, 0.4)
+    for height, (_, name, line, end) in zip(heights, at_margin, strict=True):
+        rule = {"arrowstyle": "-", "color": line.get_color(), "linewidth": 0.6, "relpos": (0, 0.5)}
+        ax.annotate(
+            name, end, (_MARGIN, height), textcoords="axes fraction", va="center", fontsize=size,
+            annotation_clip=False, arrowprops={**rule, "shrinkA": 0, "shrinkB": 0},
+            color=shade(ax) if line.get_color() == gray else line.get_color(),
+        )  # fmt: skip
+    if at_margin:
+        ax.annotate(
+            heading, (_MARGIN, 1), (0, size), xycoords="axes fraction", textcoords="offset points",
+            fontsize=size, fontstyle="italic", annotation_clip=False,
+        )  # fmt: skip
+
+
+def small_size() -> float:
+    """Return the size in points of a figure's smallest text, that of its ticks."""
+    return font_manager.FontProperties(size=rcParams["xtick.labelsize"]).get_size_in_points()
+
+
+def spread(wanted: Sequence[float], /, *, gap: float) -> list[float]:
+    """Move ascending heights within [0, 1] so that neighbors are at least `gap` apart.
+
+    Pushed upwards from the lowest and downwards from the highest, both keep the gap, and so
+    does the mean of the two, which favors neither direction.
+    """
+    up, down = list(wanted), list(wanted)
+    for before, after in pairwise(range(len(up))):
+        up[after] = max(up[after], up[before] + gap)
+    for after, before in pairwise(reversed(range(len(down)))):
+        down[before] = min(down[before], down[after] - gap)
+    middle = [(one + other) / 2 for one, other in zip(up, down, strict=True)]
+    last = len(middle) - 1
+    return [
+        min(max(height, index * gap), 1 - (last - index) * gap)
+        for index, height in enumerate(middle)
+    ]
+
+
+def _height_in(ax: Axes) -> float:
+    figure = ax.get_figure(root=True)
+    assert figure is not None  # noqa: S101  (axes without a figure cannot be drawn on)
+    return ax.bbox.height / figure.dpi
+
+
+def _plain(value: object) -> str:
+    """Write a number without a needless .0; a value that is none, as it is."""
+    return f"{value:g}" if isinstance(value, float) else str(value)

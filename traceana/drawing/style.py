@@ -1,0 +1,136 @@
+"""The house style, axes to draw on, and the colors of what is drawn."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from importlib.resources import as_file, files
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from matplotlib import rc_context, rc_params_from_file, rcParams, rcParamsDefault
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgba
+from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+WIDTH_IN: Final = 3.6
+"""Width of a figure in inches: one column of print, or a phone's screen."""
+_HEIGHT_IN: Final = 2.6
+MOST_MARKS: Final = 500
+"""Marks of a scatter from which on they are an image, and the figure stays small."""
+
+
+@contextmanager
+def use_style(*, alone: bool = False) -> Iterator[None]:
+    """Return a context in which matplotlib draws and saves in traceana's style.
+
+    Parameters the user has set, in a matplotlibrc or with a style such as dark_background, stay
+    as they are, unless `alone`, as on the report's page.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> from traceana.figures import use_style
+    >>> with use_style(alone=True):
+    ...     print(matplotlib.rcParams["axes.spines.top"])
+    ...
+    False
+    """
+    house: Any = _complete() if alone else _house()
+    own: Any = rcParams
+    default: Any = rcParamsDefault
+    found = {key: house[key] for key in house if alone or own[key] == default[key]}
+    if "grid.color" not in found and "axes.grid" in found:
+        found["grid.alpha"] = 0.25  # the color is for a grid that the user's style does not draw
+    with rc_context(found), warnings.catch_warnings():
+        # names in the data may have characters that no font has; a box is drawn for each
+        warnings.filterwarnings("ignore", r"Glyph \d+", UserWarning)
+        yield
+
+
+def follow_axes(ax: Axes | None, /) -> AbstractContextManager[None]:
+    """Return a context in which text has the color of the labels of axes given by the user."""
+    return nullcontext() if ax is None else rc_context({"text.color": shade(ax)})
+
+
+def use_width(width_in: float | None, /) -> AbstractContextManager[None]:
+    """Return a context in which new figures have this width.
+
+    None is the width of the style.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from traceana.figures import use_width
+    >>> with use_width(6.5):
+    ...     print(Figure().get_figwidth())
+    ...
+    6.5
+    """
+    if width_in is None:
+        return nullcontext()
+    height_in = max(1.0, width_in / WIDTH_IN) * _HEIGHT_IN
+    return rc_context({"figure.figsize": (width_in, height_in)})
+
+
+@cache
+def _house() -> Any:  # noqa: ANN401  matplotlib's type lists every parameter
+    with as_file(files("traceana.drawing") / "traceana.mplstyle") as path:
+        return rc_params_from_file(path, use_default_template=False)
+
+
+@cache
+def _complete() -> Any:  # noqa: ANN401  as above
+    figure_keys = ("axes", "errorbar", "figure", "font", "grid", "hatch", "image", "legend")
+    more = ("lines", "markers", "mathtext", "patch", "path", "pdf", "savefig", "scatter", "svg")
+    drawn = (*figure_keys, *more, "text", "xtick", "ytick", "xaxis", "yaxis")
+    default: Any = {key: rcParamsDefault[key] for key in rcParamsDefault if key.startswith(drawn)}
+    return default | dict(_house())
+
+
+class ShownAxes(Axes):
+    """Axes of a new figure, which a notebook shows as a picture without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        picture = BytesIO()
+        figure = self.get_figure(root=True)
+        if figure is not None:
+            figure.savefig(picture, format="png", dpi=144, bbox_inches="tight")
+        return picture.getvalue()
+
+
+def start_axes(ax: Axes | None, /, *, height_in: float = 2.6) -> Axes:
+    """Return the given axes, or those of a new figure that pyplot does not manage."""
+    if ax is not None:
+        return ax
+    width, usual_height = rcParams["figure.figsize"]
+    figure = Figure(figsize=(width, height_in * usual_height / _HEIGHT_IN))
+    return figure.add_subplot(axes_class=ShownAxes)
+
+
+def palette() -> list[str]:
+    """Return the colors of the style, each once, without that of text."""
+    colors = map(to_hex, rcParams["axes.prop_cycle"].by_key().get("color", ["C0"]))
+    return list(dict.fromkeys(colors))
+
+
+def color_of(place: int, /) -> str:
+    """Return a color of the style by index; indices beyond the last wrap around."""
+    colors = palette()
+    return colors[place % len(colors)]
+
+
+def shade(ax: Axes, part: float = 1.0, /) -> str:
+    """Return a color between that of the background (0) and that of the labels (1) of axes."""
+    root = ax.get_figure(root=True)
+    back = ax.get_facecolor()
+    if to_rgba(back)[3] == 0 and root is not None:
+        back = root.get_facecolor()
+    low, high = (np.array(to_rgba(color)[:3]) for color in (back, ax.xaxis.label.get_color()))
+    return to_hex(tuple(low + part * (high - low)))

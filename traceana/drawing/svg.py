@@ -1,0 +1,163 @@
+"""Figures as SVG for a page, as PDF and PNG, and the mark of synthetic data."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING, Final
+
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import to_rgb
+
+from traceana.drawing.style import shade, use_style
+from traceana.tables.formatting import without_controls
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WATERMARK: Final = "SYNTHETIC"
+PNG_DPI: Final = 300
+"""Resolution (dots per inch) of PNG, and of images within PDF, for print."""
+_STYLE: Final = re.compile(r"<defs>\s*<style[^>]*>\*\{([^}]*)\}</style>\s*</defs>\s*")
+_NUMBERED: Final = re.compile(
+    r' id="(?:figure|axes|patch|text|line2d|[xy]tick|legend|matplotlib\.axis|QuadMesh|'
+    r'\w+Collection)_\d+"'
+)
+"""Names that matplotlib counts up, to which nothing refers: a tenth of a figure's bytes."""
+_REFERENCE: Final = re.compile(r'(\bid="|href="#|url\(#)')
+_PATH: Final = re.compile(r'\bd="[^"]*"')
+_DECIMALS: Final = re.compile(r"-?\d+\.\d+")
+_LINES: Final = re.compile(r'd="(?:[ML] -?[\d.]+ -?[\d.]+ ?\n?|z\n?)+"')
+_STEP: Final = re.compile(r"(z)|([ML]) (-?[\d.]+) (-?[\d.]+)")
+_DARK: Final = 0.5
+"""Largest part of red, green or blue below which a background is dark."""
+_SPACE: Final = re.compile(r"\s*\n|(?<=[MLCQ]) ")
+
+
+def mark_synthetic(figure: Figure, /) -> None:
+    """Write SYNTHETIC across each panel of a figure.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from traceana.figures import mark_synthetic
+    >>> figure = Figure()
+    >>> axes = figure.add_subplot()
+    >>> mark_synthetic(figure)
+    >>> axes.texts[0].get_text()
+    'SYNTHETIC'
+    """
+    panels = (ax for ax in figure.axes if ax.get_label() != "<colorbar>")
+    for place, ax in enumerate(panels):
+        dark = max(to_rgb(shade(ax, 0))) < _DARK
+        ax.text(
+            0.5, 0.5, WATERMARK, transform=ax.transAxes, ha="center", va="center",
+            fontsize=22, fontweight="bold", color="#FF5A6E" if dark else "#B00020",
+            alpha=0.35 if dark else 0.16, zorder=10,
+            gid=f"synthetic-{place}" if place else "synthetic", in_layout=False,
+        )  # fmt: skip
+
+
+def render_file(figure: Figure, form: str, /, *, dpi: int = PNG_DPI) -> bytes:
+    """Return a figure as the bytes of a file.
+
+    The file has no date, so equal figures have equal bytes.
+
+    Parameters
+    ----------
+    figure
+        The figure.
+    form
+        ``pdf`` or ``png``.
+    dpi
+        Resolution of a PNG, and of images within a PDF.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from traceana.figures import render_file
+    >>> figure = Figure(figsize=(1, 1))
+    >>> render_file(figure, "pdf").startswith(b"%PDF")
+    True
+    """
+    sheet = io.BytesIO()
+    with use_style():
+        if form == "pdf":
+            from traceana.drawing.pdf import write_pdf  # noqa: PLC0415  fonts are slow to load
+
+            write_pdf(figure, sheet, dpi=dpi)
+        else:
+            figure.savefig(sheet, format=form, dpi=dpi, metadata={"Software": None})
+    return sheet.getvalue()
+
+
+def render_svg(figure: Figure, /, *, prefix: str) -> str:
+    """Return a figure as an `<svg>` element.
+
+    Parameters
+    ----------
+    figure
+        The figure, which is not kept after it is drawn.
+    prefix
+        Prefix of every id in the SVG, so that no two figures of a page share one.
+
+    Returns
+    -------
+    str
+        Without XML declaration, metadata, date and style rules for the page around it. Text is
+        stored as text. Equal figures have equal bytes.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from traceana.figures import render_svg
+    >>> svg = render_svg(Figure(figsize=(1, 1)), prefix="empty-")
+    >>> svg[:4]
+    '<svg'
+    """
+    sheet = io.StringIO()
+    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    canvas, dpi = figure.canvas, figure.get_dpi()
+    with use_style():
+        # savefig draws twice, first to lay out, which drawing does anyway
+        FigureCanvasSVG(figure).print_svg(sheet, metadata=nothing)  # type: ignore[no-untyped-call]
+    figure.set_canvas(canvas)
+    figure.set_dpi(dpi)
+    text = without_controls(sheet.getvalue())
+    text = text[text.index("<svg") :].rstrip()
+    rule = _STYLE.search(text)
+    if rule:
+        text = text.replace(rule[0], "").replace("<svg", f'<svg style="{rule[1]}"', 1)
+    text = _REFERENCE.sub(rf"\g<1>{prefix}-", _NUMBERED.sub("", text))
+    return _PATH.sub(lambda path: _shorten(path[0]), text)
+
+
+def _shorten(path: str) -> str:
+    """Write a path to a tenth of a point; one of lines alone by their differences."""
+    if not _LINES.fullmatch(path):
+        path = _DECIMALS.sub(lambda number: _written(float(number[0])), path)
+        return _SPACE.sub("", path)
+    written, last = [], ""
+    x = y = begin_x = begin_y = 0.0
+    for close, command, to_x, to_y in _STEP.findall(path):
+        if close:  # the next point is relative to the first one
+            written.append("z")
+            x, y, last = begin_x, begin_y, ""
+            continue
+        new_x, new_y = round(float(to_x), 1), round(float(to_y), 1)
+        step = f"{_written(new_x - x)} {_written(new_y - y)}".replace(" -", "-")
+        if command == "M":
+            written.append(f"m{step}")
+            begin_x, begin_y = new_x, new_y
+        else:
+            written.append(
+                ("" if step.startswith("-") else " ") + step if last == "L" else f"l{step}"
+            )
+        x, y, last = new_x, new_y, command
+    return f'd="{"".join(written)}"'
+
+
+def _written(number: float) -> str:
+    """Write a number to a tenth, without what is not needed."""
+    text = f"{number:.1f}".removesuffix(".0")
+    return "0" if text in ("-0", "0") else text.replace("0.", ".") if abs(number) < 1 else text

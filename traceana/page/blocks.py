@@ -1,0 +1,289 @@
+"""What a section is made of; how a page writes each of them is the templates' business."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from traceana.tables.display import cells_of, csv_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import polars as pl
+
+    from traceana.tables.declare import ResultTable
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph; `code` is between backticks."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading inside a section; the page assigns `id`."""
+
+    text: str
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class Points:
+    """Short paragraphs in a list, kept folded under its summary."""
+
+    summary: str
+    points: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Terms with what there is to say of each; an address becomes a link."""
+
+    facts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Quote:
+    """Text to copy, such as a citation, kept folded under its summary."""
+
+    summary: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A finished table: every cell is text already; the first cell names its row.
+
+    `total` is a last row that sums the others up; a `folded` table opens on demand; `data` is the
+    frame as CSV. The page assigns `number` and `id`; `is_excerpt` where the whole table is in the
+    fold.
+    """
+
+    caption: str
+    headings: tuple[str, ...]
+    numeric: tuple[bool, ...]
+    rows: tuple[tuple[str, ...], ...]
+    total: tuple[str, ...] = ()
+    folded: bool = False
+    data: str = ""
+    number: str = ""
+    id: str = ""
+    is_excerpt: bool = False
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure as an `<svg>` element, and its caption.
+
+    `key` names it on the page and as a file, `figure` is its id in the registry, `reading` explains
+    how to read such figures, `pdf` is the same picture (of a lead), and `data` is the result as
+    CSV. The page assigns `number` and `id`.
+    """
+
+    svg: str
+    caption: str
+    key: str = ""
+    figure: str = ""
+    reading: str = ""
+    pdf: bytes = b""
+    data: str = ""
+    number: str = ""
+    id: str = ""
+
+
+SMALL_MULTIPLES: Final = "small-multiples"
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A result to be drawn."""
+
+    figure: str
+    """Id of the figure in the registry."""
+    result: Any
+    """What it takes."""
+    trace: str | None
+    """The trace that it shows; synthetic rows are marked. None where it shows none: then it is
+    marked if all of the page is synthetic."""
+    key: str
+    """Name of the picture, unique on the page."""
+    about: str
+    """What is shown: the first words of the caption."""
+    title: str | None = None
+    """What the trace is called; None: its title."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Passed on to the figure."""
+
+    @property
+    def members(self) -> tuple[Drawing, ...]:
+        """The drawings of its panels; itself if it has none."""
+        return self.result if self.figure == SMALL_MULTIPLES else (self,)
+
+
+def drawing(
+    figure: str,
+    result: Any,  # noqa: ANN401  whatever the figure takes
+    /,
+    *,
+    trace: str | None,
+    key: str,
+    about: str,
+    title: str | None = None,
+    **options: object,
+) -> Drawing:
+    """Return a drawing; what it does not take itself are options of the figure."""
+    return Drawing(figure, result, trace, key, about, title, options)
+
+
+def small_multiples(
+    panels: Sequence[Drawing], /, *, key: str, about: str, **options: object
+) -> Gallery:
+    """Return a gallery of one figure with the drawings of a trace as panels, if there are any."""
+    if not panels:
+        return Gallery(())
+    first = panels[0]
+    figure = Drawing(
+        SMALL_MULTIPLES, tuple(panels), first.trace, key, about, first.title, {**options}
+    )
+    return Gallery((figure if len(panels) > 1 else first,))
+
+
+def picture_key(kind: str, trace: str, job: str = "", /) -> str:
+    """Return a key of a picture that is a valid file name and id, whatever the job's name is."""
+    parts = (kind, trace, *([job] if job else []))
+    return re.sub(r"[^A-Za-z0-9_.-]", lambda found: f"_{ord(found[0]):x}_", "-".join(parts))
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Figures side by side where there is room; `drawn` has those that are drawn."""
+
+    pictures: tuple[Picture | Drawing, ...]
+
+    @property
+    def drawn(self) -> list[Picture]:
+        """The figures, once they are drawn."""
+        return [picture for picture in self.pictures if isinstance(picture, Picture)]
+
+
+@dataclass(frozen=True)
+class Absent:
+    """What cannot be shown for lack of data, and the commands that would bring it."""
+
+    what: str
+    commands: tuple[str, ...]
+
+
+Block: TypeAlias = Text | Heading | Points | Facts | Quote | Table | Gallery | Absent
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a section's builder returns, in the order of the page."""
+
+    findings: tuple[str, ...] = ()
+    """One to three results, each with effect, interval, n, comparison, and the trace's title."""
+    blocks: tuple[Block, ...] = ()
+    """The rest, in a fold "Details" that is closed at first."""
+    headline: str = ""
+    """The most important finding in one sentence for the page's summary, beside the first figure of
+    `lead`; by default the first finding."""
+    lead: tuple[Block, ...] = ()
+    """One or two figures that show the findings, and one compact table. Without it the first figure
+    and table of `blocks` take its place."""
+    limitations: str = ""
+    """Two sentences."""
+
+    @property
+    def all_blocks(self) -> tuple[Block, ...]:
+        """The blocks of the lead and of the fold."""
+        return (*self.lead, *self.blocks)
+
+
+MAX_FINDINGS: Final = 3
+_MAX_PICTURES: Final = 2
+
+
+def arrange(content: Content, /) -> Content:
+    """Return the content with a lead, and with no more findings than are displayed at first."""
+    blocks = list(content.blocks)
+    lead = content.lead
+    if not lead:
+        gallery = next((one for one in blocks if isinstance(one, Gallery) and one.pictures), None)
+        table = next((one for one in blocks if isinstance(one, Table) and not one.folded), None)
+        if gallery:
+            lead = (Gallery(gallery.pictures[:_MAX_PICTURES]),)
+            blocks[blocks.index(gallery)] = Gallery(gallery.pictures[_MAX_PICTURES:])
+        if table:
+            lead = (*lead, table)
+            blocks.remove(table)
+    if more := content.findings[MAX_FINDINGS:]:
+        blocks.insert(0, Points("Further findings", more))
+    return replace(
+        content, findings=content.findings[:MAX_FINDINGS], blocks=tuple(blocks), lead=lead
+    )
+
+
+def join_parts(opening: str, parts: Iterable[tuple[str, Content]], /) -> Content:
+    """Return a section of an opening and its parts, each under its heading.
+
+    It opens with the first two figures and the tables of the first part that opens with one; the
+    others are under the heading of their part.
+    """
+    findings: list[str] = []
+    headlines: list[str] = []
+    blocks: list[Block] = [Text(opening)]
+    pictures: list[Picture | Drawing] = []
+    lead: list[Block] = []
+    limitations: dict[str, None] = {}
+    for heading, content in parts:
+        findings += content.findings
+        headlines += [content.headline] if content.headline else []
+        galleries = [block for block in content.lead if isinstance(block, Gallery)]
+        shown = [picture for gallery in galleries for picture in gallery.pictures]
+        others: list[Block] = [block for block in content.lead if not isinstance(block, Gallery)]
+        room = 2 - len(pictures)
+        pictures += shown[:room]
+        further: list[Block] = [Gallery(tuple(shown[room:]))] if shown[room:] else []
+        blocks += [Heading(heading), *further, *(others if lead else ()), *content.blocks]
+        lead = lead or others
+        limitations |= {content.limitations: None} if content.limitations else {}
+    if pictures:
+        lead = [Gallery(tuple(pictures)), *lead]
+    return Content(
+        tuple(findings), tuple(blocks), " ".join(headlines), tuple(lead), " ".join(limitations)
+    )
+
+
+def result_table(
+    frame: pl.DataFrame,
+    table: type[ResultTable] | None = None,
+    /,
+    *,
+    caption: str,
+    columns: Sequence[str] | None = None,
+    headings: Mapping[str, str] | None = None,
+    null: Mapping[str, str] | None = None,
+    total: pl.DataFrame | None = None,
+    folded: bool = False,
+) -> Table:
+    """Return a frame as a table of the page, formatted as declared.
+
+    `columns`, `headings` and `null` are those of :func:`traceana.tables.display.cells_of`;
+    `total` has one row, displayed last; `note` and `n_clusters` are displayed if a row has one.
+    """
+    shown = [
+        name
+        for name in (frame.columns if columns is None else columns)
+        if name not in ("note", "n_clusters") or frame[name].count()
+    ]
+    nulls = {"note": "", **(null or {})}
+    options: dict[str, Any] = {"columns": shown, "headings": headings, "null": nulls}
+    cells = cells_of(frame, table, **options)
+    last = () if total is None else cells_of(total, table, **options).rows[0]
+    data = csv_text(frame, table)
+    return Table(caption, cells.headings, cells.numeric, cells.rows, last, folded, data)

@@ -1,0 +1,1 @@
+"""Questions about a trace, one package each: tables, computation, figures and sections."""

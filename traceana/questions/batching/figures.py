@@ -1,0 +1,270 @@
+"""Simulated workers: speedup and batch sizes of each controller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.drawing.labels import name_lines, natural_order, small_size
+from traceana.drawing.registry import figure
+from traceana.drawing.style import color_of, shade, start_axes
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a controller is drawn."""
+
+    color: str
+    marker: str
+
+
+_LOOKS: Final = {
+    "proportional": (0, "o"), "omnilearn": (1, "X"), "oracle": (2, "*"), "measured": (3, "v"),
+    "static": (4, "^"), "damped": (5, "D"),
+}  # fmt: skip
+"""Place among the colors of the style, and marker."""
+
+
+def look_of(controller: str, ax: Axes, /) -> Look:
+    """Return the look of a controller on axes; those of users share one."""
+    if controller == "uniform":
+        return Look(shade(ax, 0.6), "s")
+    if controller not in _LOOKS:
+        return Look(shade(ax), "P")
+    place, marker = _LOOKS[controller]
+    return Look(color_of(place), marker)
+
+
+@figure(
+    "batching-speedup",
+    result="summarize_batching of one overhead and noise",
+    reading="Mark: mean over seeds; horizontal line: its 95 % confidence interval, often narrower "
+    "than the mark; vertical line: mean over minimum cores, the maximum speedup without overhead "
+    "and noise.",
+)
+def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+    """Draw speedups over uniform batches, one row per level of heterogeneity.
+
+    One series of marks per controller; levels in the order of the rows, the first on top.
+
+    Parameters
+    ----------
+    summary
+        Rows of one overhead and noise of what `summarize_batching` returns.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> from traceana.figures import plot_batching_speedup
+    >>> sweep = traceana.sweep_batching({"uneven": [36, 12]}, controllers=["uniform", "oracle"],
+    ...                                 overheads_s=[0.1], noise_cvs=[0], steps=20)
+    >>> plot_batching_speedup(traceana.summarize_batching(sweep)).get_xlabel()
+    'Speedup over uniform batches'
+    """
+    settings = summary.select("overhead_s", "noise_cv").unique().height
+    if settings != 1:
+        raise DataError(
+            f"plot_batching_speedup draws one overhead and noise; the rows have {settings}"
+        )
+    levels = summary["level"].unique(maintain_order=True).to_list()
+    ax = start_axes(ax, height_in=1.1 + 0.24 * len(levels))
+    limit = summary.unique("level", maintain_order=True)["mean_over_min"]
+    ax.scatter(limit, range(len(levels)), s=130, marker="|", color=shade(ax), gid="limit")
+    for (name,), own in summary.group_by("controller", maintain_order=True):
+        look = look_of(str(name), ax)
+        rows = [levels.index(level) for level in own["level"]]
+        known = own["speedup_ci_low"].is_not_null()
+        ax.hlines(
+            [row for row, is_known in zip(rows, known, strict=True) if is_known],
+            own.filter(known)["speedup_ci_low"], own.filter(known)["speedup_ci_high"],
+            color=look.color, linewidth=1,
+        )  # fmt: skip
+        ax.scatter(
+            own["speedup"], rows, s=17, color=look.color, marker=look.marker, zorder=4,
+            label=name, gid=str(name), linewidths=0, alpha=0.85,
+        )  # fmt: skip
+    ax.set_yticks(range(len(levels)), levels)
+    ax.set_ylim(len(levels) - 0.5, -0.5)
+    ax.set_xlabel("Speedup over uniform batches")
+    ax.set_ylabel("Cores of the workers")
+    ax.legend(
+        loc="lower right", bbox_to_anchor=(1, 1), ncols=4, borderaxespad=0.2,
+        columnspacing=0.9, handletextpad=0.2,
+    )  # fmt: skip
+    return ax
+
+
+def describe_batching_speedup(summary: pl.DataFrame) -> str:
+    """Return one sentence on the summary shown."""
+    last = summary.filter(level=summary["level"][int(str(summary["mean_over_min"].arg_max()))])
+    texts = ", ".join(
+        f"{name!s} {speedup:.2f}"
+        for name, speedup in zip(last["controller"], last["speedup"], strict=True)
+    )
+    overhead_s, cv = summary.select("overhead_s", "noise_cv").row(0)
+    seeds = int(str(summary["n"].max()))
+    return (
+        f"Overhead {overhead_s:g} s, noise of CV {cv:g}, n = {seeds} seeds; at "
+        f"{last['level'][0]!s}: {texts}."
+    )
+
+
+_SYSTEMS: Final = {
+    ("homogeneous", "uniform"): "equal workers, uniform",
+    ("heterogeneous", "uniform"): "uniform",
+    ("heterogeneous", "static"): "static",
+    ("heterogeneous", "dynamic"): "dynamic",
+}
+
+
+@figure(
+    "batching-clusters",
+    result="compare_clusters",
+    reading="Bar: simulated time relative to uniform batches on as many equal workers of the same "
+    "total throughput; less is better. Diamond: time that a published factor implies, of uniform "
+    "batches for a slowdown and of dynamic ones for a speedup.",
+)
+def plot_batching_clusters(comparison: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+    """Draw the time of each cluster under uniform, static and dynamic batch sizes.
+
+    One group of bars per cluster, from the top, with its published factors.
+
+    Parameters
+    ----------
+    comparison
+        What `compare_clusters` returns.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> from traceana.figures import plot_batching_clusters
+    >>> ax = plot_batching_clusters(traceana.compare_clusters({"mine": [100, 300]}))
+    >>> ax.get_xlabel()
+    'Time relative to equal workers'
+    """
+    if comparison.is_empty():
+        raise DataError("plot_batching_clusters has nothing to draw: there is no cluster")
+    clusters = comparison["cluster"].unique(maintain_order=True).to_list()
+    ax = start_axes(ax, height_in=0.9 + 0.16 * (comparison.height + len(clusters)))
+    place = 0.0
+    middles: list[float] = []
+    for cluster in clusters:
+        first = place
+        for row in comparison.filter(cluster=cluster).iter_rows(named=True):
+            _draw_system(ax, row, place, first=not middles)
+            place += 1
+        middles.append((first + place - 1) / 2)
+        place += 0.8
+    ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
+    ax.set_xlim(0, 2.4 * max(comparison["relative_time"]))
+    names = [name.replace(", ", ",\n").replace(" and ", "\nand ") for name in clusters]
+    ax.set_yticks(middles, names)
+    ax.set_ylim(place - 1, -0.8)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel("Time relative to equal workers")
+    ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.2,
+              handlelength=1.0, columnspacing=0.9)  # fmt: skip
+    return ax
+
+
+def _draw_system(ax: Axes, row: dict[str, Any], height: float, *, first: bool) -> None:
+    value, text = row["relative_time"], f"{row['relative_time']:.2f}"
+    if row["workers"] == "published":
+        factor, way = row["speedup"], "faster"
+        if factor is None:
+            factor, way = value, "the time"
+        text = f"{row['system']}: {factor:g} times {way}"
+        ax.scatter([value], [height], marker="D", s=11, color=color_of(1), zorder=4,
+                   gid=f"published-{height:g}",
+                   label=None if ax.get_legend_handles_labels()[1].count("published")
+                   else "published")  # fmt: skip
+    else:
+        system = row["workers"], row["system"]
+        colors = (shade(ax, 0.3), shade(ax, 0.6), color_of(4), color_of(0))
+        name, color = _SYSTEMS[system], colors[list(_SYSTEMS).index(system)]
+        ax.barh([height], [value], 0.9, color=color, label=name if first else None)
+    ax.annotate(text, (value, height), (4, 0), textcoords="offset points", va="center",
+                fontsize=small_size() - 1, in_layout=False,
+                bbox={"facecolor": shade(ax, 0), "edgecolor": "none", "pad": 0.4})  # fmt: skip
+
+
+def describe_batching_clusters(comparison: pl.DataFrame) -> str:
+    """Return one sentence on what the figure of this comparison shows."""
+    rows = comparison.filter(workers="heterogeneous").pivot(
+        "system", index="cluster", values="relative_time"
+    )
+    texts = (
+        f"{row['cluster']}: uniform {row['uniform']:.2f}, static {row['static']:.2f}, dynamic "
+        f"{row['dynamic']:.2f}"
+        for row in rows.iter_rows(named=True)
+    )
+    return "; ".join(texts) + "."
+
+
+@figure(
+    "batching-trajectory",
+    result="batches of simulate_batching",
+    reading="Line: batch size of a worker; it changes when the controller moves samples between "
+    "workers. At each step the batch sizes add up to the global batch, unless it drifts.",
+)
+def plot_batching_trajectory(
+    batches: pl.DataFrame, /, *, ax: Axes | None = None, steps: int | None = None
+) -> Axes:
+    """Draw each worker's batch size against the step, one line per worker.
+
+    Lines are named at their ends if the names fit.
+
+    Parameters
+    ----------
+    batches
+        `batches` of a `simulate_batching` result, which has the steps at which they changed.
+    steps
+        Steps of the job, where the lines end; by default the last change.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> from traceana.figures import plot_batching_trajectory
+    >>> result = traceana.simulate_batching([(0.1, 100), (0.1, 300)], controller="proportional")
+    >>> plot_batching_trajectory(result.batches, steps=100).get_ylabel()
+    'Batch size (samples)'
+    """
+    if batches.is_empty():
+        raise DataError("plot_batching_trajectory needs a row of batches; there is none")
+    end = max(int(str(batches["step"].max())), 0 if steps is None else steps - 1)
+    ax = start_axes(ax)
+    lines = []
+    for worker in natural_order(batches["worker_id"].unique()):
+        own = batches.filter(pl.col("worker_id") == worker).sort("step")
+        (line,) = ax.plot(
+            [*own["step"], end], [*own["batch"], own["batch"][-1]], drawstyle="steps-post",
+            gid=f"worker-{worker}", linewidth=1.2,
+        )  # fmt: skip
+        lines.append((worker, line))
+    ax.set_xlim(0, max(end, 1))
+    ax.set_ylim(bottom=min(0, *batches["batch"]))
+    ax.set_xlabel("Step")
+    ax.set_ylabel("Batch size (samples)")
+    name_lines(ax, lines, heading="worker")
+    return ax
+
+
+def describe_batching_trajectory(batches: pl.DataFrame) -> str:
+    """Return one sentence on the batches shown."""
+    first, last = (batches.filter(pl.col("step") == step) for step in _ends(batches))
+    texts = (", ".join(f"{batch:,}" for batch in rows["batch"]) for rows in (first, last))
+    changes = batches["step"].n_unique() - 1
+    return (
+        f"{batches['worker_id'].n_unique()} workers from {' to '.join(texts)} samples in "
+        f"{changes:,} {'adjustment' if changes == 1 else 'adjustments'}."
+    )
+
+
+def _ends(batches: pl.DataFrame) -> tuple[int, int]:
+    return int(str(batches["step"].min())), int(str(batches["step"].max()))

@@ -1,0 +1,356 @@
+"""Dynamic batching: recorded workers, simulated workers, and published speedups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from traceana import simulate
+from traceana.page.blocks import (
+    Block,
+    Content,
+    Drawing,
+    Gallery,
+    Heading,
+    Table,
+    Text,
+    drawing,
+    picture_key,
+    result_table,
+)
+from traceana.page.section import Section
+from traceana.questions.stragglers import analyze as workers
+from traceana.simulate.batching.tables import (
+    BatchingSummary,
+    PublishedGains,
+    ReplayEpisodes,
+    ReplayJobs,
+)
+from traceana.tables.declare import with_columns
+from traceana.tables.formatting import plural, ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traceana.page.context import Context
+    from traceana.simulate.batching.tables import BatchingReplay
+
+_MAX_DRAWN: Final = 2
+_MAX_FILES: Final = 8
+_LIMITATIONS: Final = (
+    "Speedups are simulated on recorded times and hold if every step waits for its slowest worker. "
+    "A worker's time is taken as proportional to its batch size, without overhead."
+)
+_DRAWN: Final = ("uniform", "proportional", "oracle")
+_OVERHEAD_S: Final = 0.1
+_CV: Final = 0.1
+_NAMES: Final = {
+    "uniform": "Uniform",
+    "static": "Static",
+    "measured": "Measured once",
+    "proportional": "Proportional",
+    "damped": "With dead-band",
+    "omnilearn": "OmniLearn",
+    "oracle": "Oracle",
+}
+_GAINS: Final = (
+    *("id", "published", "devices", "ratio", "ratio_overhead_10", "ratio_overhead_20"),
+    *("flops_ratio", "largest_gain", "overhead_at_flops", "is_plausible", "reached_by"),
+)
+
+
+def build(session: Context, traces: Sequence[str]) -> Content:
+    """Recorded workers under each controller, the sweep over heterogeneity, published gains."""
+    if not traces:
+        return Content((), ())
+    recorded = [_recorded(session, trace) for trace in traces]
+    pictures = tuple(one for trace in traces for one in _draw_best(session, trace))[:_MAX_DRAWN]
+    synthetic = " SYNTHETIC data: no real system is shown." if session.synthetic(None) else ""
+    blocks: list[Block] = [
+        Text(
+            "A synchronous step takes as long as its slowest worker. With equal batch sizes fast "
+            "workers wait; with batch sizes in proportion to throughput they do not. Worker k "
+            "takes a + b / x seconds for b samples, with overhead a and throughput x. Controllers: "
+            "uniform (equal batch sizes), static (in proportion to an estimate, here cores), "
+            "measured once (after ten steps), proportional (moved towards the mean time at each "
+            "step), with dead-band (unless no batch size would change by a fifth), OmniLearn (the "
+            "authors' later code), and the oracle, which knows each step in advance."
+        ),
+        *(block for part in recorded for block in part.blocks),
+        Heading("Simulated workers"),
+        *_levels(session.once(workers.batching_sweep), synthetic),
+        Heading("Published speedups"),
+        Text(
+            "Without overhead the maximum speedup over uniform batch sizes is mean(x) / min(x). "
+            "Each published speedup therefore implies a throughput ratio of fast to slow workers; "
+            "with overhead the ratio is larger. It is plausible if the devices' peak FLOPS differ "
+            "by the same ratio within a factor of 1.5; for CPU workers, if a split of 48 cores "
+            "gives it. Overhead at FLOPS: the fraction of the uniform step that must be overhead "
+            "for the FLOPS to give exactly this speedup."
+        ),
+        Gallery(
+            (
+                drawing(
+                    "batching-clusters",
+                    session.once(workers.batching_clusters),
+                    trace=None,
+                    key="batching-clusters",
+                    about="Uniform, static and dynamic batching by cluster, without overhead",
+                ),
+            )
+        ),
+        result_table(
+            simulate.published_gains(),
+            PublishedGains,
+            columns=_GAINS,
+            null={"ratio_overhead_10": "impossible", "ratio_overhead_20": "impossible"},
+            caption="Throughput ratios that the published speedups imply. Computed from the claims "
+            f"and data sheets, from no trace.{synthetic}",
+        ),
+    ]
+    findings = tuple(line for part in recorded for line in part.findings)
+    lead = (*([Gallery(pictures)] if pictures else []), *_compare(session, traces))
+    return Content(findings, tuple(blocks), "", lead, _LIMITATIONS if pictures else "")
+
+
+def _compare(session: Context, traces: Sequence[str]) -> list[Block]:
+    """Return the table of the jobs of all traces, the largest speedup first."""
+    found = {trace: session.once(workers.batching_replay, trace) for trace in traces}
+    frames = [
+        result.jobs.drop_nulls("speedup").with_columns(trace=pl.lit(session.title(trace)))
+        for trace, result in found.items()
+        if not isinstance(result, str)
+    ]
+    jobs = pl.concat(frames) if frames else pl.DataFrame()
+    if jobs.is_empty():
+        return []
+    titles = jobs["trace"].unique(maintain_order=True)
+    columns = {f"speedup_{name}": _NAMES[name] for name in ("proportional", "damped", "oracle")}
+    idle = {
+        "idle_share_uniform": "Idle, uniform",
+        "idle_share_proportional": "Idle, proportional",
+    }
+    names = jobs["controller"].unique(maintain_order=True)
+    like = {f"{value}_{each}": value for value in ("speedup", "idle_share") for each in names}
+    table = result_table(
+        jobs.pivot(
+            "controller", index=["trace", "job_id", "n_steps"], values=["speedup", "idle_share"]
+        ).sort("speedup_oracle", descending=True),
+        with_columns(ReplayJobs, like),
+        columns=[*(["trace"] * (len(frames) > 1)), "job_id", "n_steps", *columns, *idle],
+        headings={"trace": "Trace"} | columns | idle,
+        caption=f"Simulated speedup of recorded jobs. {'; '.join(titles)}",
+    )
+    return [table]
+
+
+def _recorded(session: Context, trace: str) -> Content:
+    name, result = session.title(trace), session.once(workers.batching_replay, trace)
+    heading = Heading(f"Recorded workers: {name}")
+    if isinstance(result, str):
+        return Content((), (heading, Text(f"No job was replayed: {result}.")))
+    jobs = result.jobs.sort(*workers.JOB_ORDER, maintain_order=True)
+    blocks: tuple[Block, ...] = (
+        heading,
+        Text(
+            "Each time at which all workers of a job have a sample is a step, and a worker's "
+            "recorded time is its throughput then, without overhead. A controller sees a step only "
+            "after it. Samples are coarser than training steps, so a real controller would react "
+            "sooner."
+        ),
+        _jobs(jobs, name),
+        _episodes(result, name, workers.clock(session, trace)),
+    )
+    return Content((_finding(jobs.drop_nulls("speedup"), name),), blocks)
+
+
+def _jobs(jobs: pl.DataFrame, name: str) -> Table:
+    names = jobs["controller"].unique(maintain_order=True).to_list()
+    like = {f"{value}_{each}": value for value in ("speedup", "idle_share", "of_possible")
+            for each in names}  # fmt: skip
+    index = ["job_id", "n_workers", "n_steps", "n_excluded"]
+    speedups = {f"speedup_{each}": _NAMES[each] for each in names[1:]}
+    others = {
+        "of_possible_proportional": "Of possible",
+        "idle_share_uniform": "Idle, uniform",
+        "idle_share_proportional": "Idle, proportional",
+    }
+    return result_table(
+        jobs.pivot("controller", index=index, values=["speedup", "idle_share", "of_possible"]),
+        with_columns(ReplayJobs, like),
+        columns=["job_id", "n_steps", "n_excluded", *speedups, *others],
+        headings=speedups | others,
+        caption="Speedup over uniform batch sizes. Of possible: saving of the proportional "
+        f"controller relative to the oracle's. {name}",
+    )
+
+
+def _episodes(result: BatchingReplay, name: str, time: str) -> Block:
+    if result.episodes.is_empty():
+        return Text("No straggler episode was found.")
+    names = result.episodes["controller"].unique(maintain_order=True).to_list()
+    rows = result.episodes.sort(*workers.JOB_ORDER, "onset_s", "worker_id", maintain_order=True)
+    values = ("cost_share", "recovery_steps", "share_within")
+    costs = {f"cost_share_{each}": _NAMES[each] for each in names}
+    others = {
+        "recovery_steps_proportional": "Recovery (steps)",
+        "share_within_proportional": "Near the oracle",
+    }
+    onset = {} if time == "time_s" else {"onset_s": f"Onset ({time})"}
+    return result_table(
+        rows.pivot("controller", index=["job_id", "worker_id", "onset_s", "n_steps"],
+                   values=values),
+        with_columns(ReplayEpisodes, {f"{v}_{each}": v for v in values for each in names}),
+        columns=["job_id", "worker_id", "onset_s", "n_steps", *costs, *others],
+        headings=costs | others | onset,
+        null={"recovery_steps_proportional": "none"},
+        caption="Relative cost of straggler episodes: additional time of the steps of the episode "
+        "compared with the worker at its usual time. Recovery: steps until the first of three in a "
+        f"row that the proportional controller has within {100 * result.within:g} % of the "
+        f"oracle's. Near the oracle: fraction of the steps of the episode that are. {name}",
+    )  # fmt: skip
+
+
+def _draw_best(session: Context, trace: str) -> list[Drawing]:
+    """Draw the steps of the job with the largest possible speedup."""
+    result = session.once(workers.batching_replay, trace)
+    if isinstance(result, str):
+        return []
+    return [_draw_steps(session, trace, result, _most(result))]
+
+
+def _most(result: BatchingReplay) -> str:
+    job: str = (
+        result.jobs.drop_nulls("speedup").filter(controller="oracle").sort("speedup")["job_id"][-1]
+    )
+    return job
+
+
+def _draw_steps(session: Context, trace: str, result: BatchingReplay, job: str) -> Drawing:
+    episodes = result.episodes.unique(["job_id", "worker_id", "onset_s"], maintain_order=True)
+    return drawing(
+        "batching-replay",
+        result.steps.filter(pl.col("controller").is_in(_DRAWN), job_id=job),
+        trace=trace,
+        key=picture_key("batching", trace, job),
+        about=f"Steps of {job} under three controllers",
+        episodes=episodes.filter(job_id=job),
+        time=workers.clock(session, trace),
+        unit=workers.batch_time_unit(session, trace),
+    )
+
+
+def draw_more(session: Context, traces: Sequence[str]) -> list[Drawing]:
+    """Draw the steps of the first jobs, iteration times, and batch sizes of simulated workers."""
+    pictures = _trajectories()
+    for trace in traces:
+        result = session.once(workers.batching_replay, trace)
+        if isinstance(result, str):
+            continue
+        jobs = result.jobs.drop_nulls("speedup").sort(*workers.JOB_ORDER, maintain_order=True)
+        pictures += [
+            _draw_steps(session, trace, result, job)
+            for job in jobs["job_id"].unique(maintain_order=True).head(_MAX_FILES)
+        ]
+        most = _most(result)
+        pictures.append(
+            drawing(
+                "batching-iterations",
+                result.workers.filter(pl.col("controller").is_in(_DRAWN[:2]), job_id=most),
+                trace=trace,
+                key=picture_key("iterations", trace, most),
+                about=f"Iteration times of the workers of {most} under two controllers",
+                unit=workers.batch_time_unit(session, trace),
+            )
+        )
+    return pictures
+
+
+def _finding(jobs: pl.DataFrame, name: str) -> str:
+    wide = jobs.pivot("controller", index="job_id", values="speedup").sort("oracle")
+    low, high = wide.row(0, named=True), wide.row(-1, named=True)
+    gains = wide["proportional"].to_numpy()
+    span = " to ".join(dict.fromkeys((ratio(gains.min()), ratio(gains.max()))))
+    text = (
+        f"{name}: batch sizes that follow the workers' speed would make "
+        f"{plural(wide.height, 'job')} {span} times as fast as equal batch sizes "
+        "(simulated on recorded workers)."
+    )
+    if wide.height > 1:
+        text += (
+            f" With the oracle it is {ratio(low['oracle'])} in {low['job_id']} and "
+            f"{ratio(high['oracle'])} in {high['job_id']}."
+        )
+    idle = int((wide["damped"] <= 1).sum())
+    if idle:
+        text += f" With a dead-band of a fifth, {idle} would not be faster."
+    return text
+
+
+def _trajectories() -> list[Drawing]:
+    """Four workers, the fastest of which has half of its throughput for a third of the time."""
+    samples_per_s = np.tile([48.0, 48.0, 32.0, 64.0], (60, 1))
+    samples_per_s[20:40, 3] /= 2
+    crew = simulate.Workers(np.full(4, _OVERHEAD_S), samples_per_s, ("0", "1", "2", "3"))
+    pictures = []
+    for name in ("proportional", "damped"):
+        result = simulate.simulate_batching(crew, controller=name, global_batch=192)
+        pictures.append(
+            drawing(
+                "batching-trajectory",
+                result.batches,
+                trace=None,
+                key=f"trajectory-{name}",
+                about=f"Batch sizes of workers with 12, 12, 8 and 16 cores, "
+                f"{_NAMES[name].lower()}; worker 3 has half of its throughput from step 20 to 39: "
+                f"speedup over uniform {result.speedup:.2f}",
+                steps=60,
+            )
+        )
+    return pictures
+
+
+def _levels(summary: pl.DataFrame, synthetic: str) -> list[Block]:
+    picture = drawing(
+        "batching-speedup",
+        summary.filter(overhead_s=_OVERHEAD_S, noise_cv=_CV),
+        trace=None,
+        key="batching-levels",
+        about="Speedup by heterogeneity of the workers, with 48 cores in all",
+    )
+    setting = ["level", "overhead_s", "noise_cv", "mean_over_min"]
+    wide = summary.pivot("controller", index=setting, values="speedup")
+    names = {name: _NAMES[name] for name in wide.columns if name in _NAMES and name != "uniform"}
+    table = result_table(
+        wide,
+        with_columns(BatchingSummary, dict.fromkeys(names, "speedup")),
+        columns=[*setting, *names],
+        headings=names,
+        folded=True,
+        caption=f"Speedup over uniform batch sizes, mean of {plural(summary['n'].max(), 'seed')} "  # type: ignore[arg-type]
+        "of the noise. A step of equal workers takes 1 s plus the overhead. Simulated, from no "
+        f"trace.{synthetic}",
+    )
+    return [Gallery((picture,)), table]
+
+
+SECTION = Section(
+    "batching",
+    "Dynamic batching",
+    20,
+    build,
+    needs=({"worker_samples": ("batch_time",)},),
+    figures=(
+        "batching-replay",
+        "batching-iterations",
+        "batching-trajectory",
+        "batching-speedup",
+        "batching-clusters",
+    ),
+    always=True,
+    more=draw_more,
+    part="Deadlines and simulations",
+    question="How much faster would jobs run if batch sizes followed the speed of workers?",
+)

@@ -1,0 +1,1 @@
+"""Comparison of traces, or of parts of one."""

@@ -1,0 +1,239 @@
+"""Headline numbers of each trace, side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, ParamSpec
+
+import numpy as np
+import polars as pl
+
+from traceana.cohorts.cohort import COHORT_NEEDS, form_cohort
+from traceana.errors import DataError
+from traceana.questions.comparison.tables import Comparison
+from traceana.questions.failures.curves import kaplan_meier
+from traceana.questions.failures.rates import failure_rates
+from traceana.questions.stragglers.analyze import cov_by_job, published_cov, stragglers
+from traceana.questions.workload.concentration import concentration
+from traceana.stats.quantiles import woodruff_interval
+from traceana.tables.declare import declared, schema_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from traceana.cohorts.cohort import Cohort
+    from traceana.store.session import Session
+
+_QUESTIONS: Final = {
+    "Runtime": ("runtime_s_median", "Median runtime (s)"),
+    "Size": ("fraction_multi_gpu", "Jobs with more than one GPU (fraction)"),
+    "Queueing": ("queueing_delay_s_median", "Median queueing delay (s)"),
+    "Failure": ("failure_rate", "Failure rate among completed and failed (fraction)"),
+    "Concentration": (
+        "fraction_gpu_hours_top_1_percent", "GPU-hours of the largest 1 % of GPU jobs (fraction)",
+    ),
+    "Variation": ("cov_median", "CoV across workers, median over jobs"),
+    "Stragglers": (
+        "slowdown_median", "Slowdown if every iteration waits, median over jobs",
+    ),
+}  # fmt: skip
+_FEWEST_JOBS: Final = 6
+Row = dict[str, Any]
+P = ParamSpec("P")
+
+
+def compare_traces(session: Session, traces: Sequence[str], /) -> pl.DataFrame:
+    """Return the headline numbers of traces, by question: columns of :class:`Comparison`.
+
+    Parameters
+    ----------
+    session
+        The session.
+    traces
+        Ids of the traces, in the order in which each question lists them. One that repeats the
+        jobs of another one of them is left out.
+    """
+    distinct = [one for one in traces if session.manifest(one).repeats not in traces]
+    rows = pl.concat([session.once(describe_headlines, trace) for trace in distinct])
+    order = pl.Enum(list(_QUESTIONS))
+    ranked = rows.with_columns(
+        rank=pl.col("estimate").rank("min", descending=True).over("question").cast(pl.Int64)
+    ).sort(pl.col("question").cast(order), maintain_order=True)
+    return declared(ranked, Comparison)
+
+
+def describe_headlines(session: Session, trace: str, /) -> pl.DataFrame:
+    """Return the headline numbers of one trace: columns of :class:`Comparison` without ranks."""
+    found = _of_jobs(session, trace) | {
+        "Variation": _or_note(_variation, session, trace),
+        "Stragglers": _or_note(_straggler_cost, session, trace),
+    }
+    rows = [
+        {"question": question, "name": name, "measure": measure, "trace": session.title(trace)}
+        | {"rank": None}
+        | _row()
+        | found[question]
+        for question, (name, measure) in _QUESTIONS.items()
+    ]
+    return pl.DataFrame(rows, schema=schema_of(Comparison))
+
+
+def _row(
+    n: int = 0,
+    estimate: float | None = None,
+    interval: tuple[float | None, float | None] = (None, None),
+    note: str | None = None,
+) -> Row:
+    low, high = (None if one is None or np.isnan(one) else float(one) for one in interval)
+    return {"n": n, "estimate": estimate, "ci_low": low, "ci_high": high, "note": note}
+
+
+def _of_jobs(session: Session, trace: str) -> dict[str, Row]:
+    """Return the rows on jobs, or on tasks where only these have runtimes."""
+    manifest = session.manifest(trace)
+    needs = ({"jobs": ("runtime_s",)}, *COHORT_NEEDS)
+    if not any(all(manifest.has(*need) for need in one.items()) for one in needs):
+        missing = "no runtimes of jobs are recorded"
+        names = ("Runtime", "Size", "Queueing", "Failure", "Concentration")
+        return {name: _row(note=missing) for name in names}
+    cohort = form_cohort(session, trace)
+    kind = f"of {cohort.noun}" if cohort.from_tasks else None
+    return {
+        "Runtime": _or_note(_runtime, cohort, kind),
+        "Size": _or_note(_size, cohort, kind),
+        "Queueing": _or_note(_queueing, cohort),
+        "Failure": _or_note(_failure, cohort, kind),
+        "Concentration": _or_note(_concentration, cohort, kind),
+    }
+
+
+def _or_note(describe: Callable[P, Row], *args: P.args, **options: P.kwargs) -> Row:
+    """Return a headline number, or why there is none."""
+    try:
+        return describe(*args, **options)
+    except DataError as error:
+        return _row(note=str(error))
+
+
+def _runtime(cohort: Cohort, kind: str | None) -> Row:
+    known = cohort.rows.drop_nulls("duration_s")
+    cut = _cut(known)
+    if not cut:
+        return _median(cohort, known["duration_s"], known, kind)
+    found = kaplan_meier(
+        known,
+        status=None,
+        runtime="duration_s",
+        entry="entry_s",
+        observed="observed",
+        cluster=cohort.cluster,
+    ).groups.row(0, named=True)
+    return _row(
+        known.height,
+        found["median_s"],
+        (found["ci_low"], found["ci_high"]),
+        _joined(kind, f"{cut:,} truncated or censored: Kaplan-Meier median", _independence(cohort)),
+    )
+
+
+def _cut(rows: pl.DataFrame) -> int:
+    """Return how many rows the window cuts off."""
+    return rows.filter((pl.col("entry_s") > 0) | ~pl.col("observed")).height
+
+
+def _size(cohort: Cohort, kind: str | None) -> Row:
+    known = cohort.rows.drop_nulls("gpus")
+    if known.is_empty():
+        return _row(note="no GPUs are recorded")
+    stated = known.select(
+        pl.lit("all").alias("all"),
+        pl.when(pl.col("gpus") > 1).then(pl.lit("failed")).otherwise(pl.lit("completed"))
+        .alias("status"),
+        *([cohort.cluster] if cohort.cluster else []),
+    )  # fmt: skip
+    return _rate(stated, cohort, kind)
+
+
+def _failure(cohort: Cohort, kind: str | None) -> Row:
+    stated = cohort.rows.with_columns(all=pl.lit("all"))
+    for status, what in (("completed", "completed job"), ("failed", "failure")):
+        if not (stated["status"].cast(pl.String) == status).any():
+            return _row(note=f"no {what} is recorded")
+    return _rate(stated, cohort, kind)
+
+
+def _rate(stated: pl.DataFrame, cohort: Cohort, note: str | None) -> Row:
+    [found] = failure_rates(stated, "all", cluster=cohort.cluster).rows(named=True)
+    interval = (found["ci_low"], found["ci_high"])
+    return _row(found["n"], found["rate"], interval, _joined(note, _independence(cohort)))
+
+
+def _queueing(cohort: Cohort) -> Row:
+    names = cohort.rows.columns
+    if not {"submit_s", "start_s"} <= {*names}:
+        return _row(note="no times of submission and start")
+    known = cohort.rows.drop_nulls(["submit_s", "start_s"])
+    if known.is_empty():
+        return _row(note="no times of submission and start")
+    return _median(cohort, known["start_s"] - known["submit_s"], known, None)
+
+
+def _concentration(cohort: Cohort, kind: str | None) -> Row:
+    if not cohort.rows["gpus"].count():
+        return _row(note="no GPUs are recorded")
+    [found] = concentration(cohort.rows).rows(named=True)
+    share = found["share_of_top_1_percent"]
+    note = found["note"] or "no interval: it rests on the few largest jobs"
+    if cut := _cut(cohort.rows.drop_nulls(["gpus", "runtime_s"])):
+        note += f", {cut:,} of which are truncated or censored"
+    return _row(found["n"], share, note=_joined(kind, note))
+
+
+def _median(cohort: Cohort, values: pl.Series, rows: pl.DataFrame, note: str | None) -> Row:
+    if values.is_empty():
+        return _row(note=_joined(note, "no row has a value"))
+    codes = None
+    if cohort.cluster is not None:
+        codes = rows[cohort.cluster].rank("dense").to_numpy() - 1
+    interval = woodruff_interval(values.to_numpy(), codes)
+    note = _joined(note, _independence(cohort))
+    if np.isnan(interval).any():
+        note = _joined(note, "no interval: too few independent units")
+        interval = (np.nan, np.nan)
+    if interval[0] == interval[1]:
+        note = _joined(note, "the limits are equal: most rows have this value")
+    return _row(values.len(), float(np.median(values.to_numpy())), interval, note)
+
+
+def _independence(cohort: Cohort) -> str | None:
+    return None if cohort.cluster else "rows treated as independent: no user is recorded"
+
+
+def _variation(session: Session, trace: str) -> Row:
+    manifest = session.manifest(trace)
+    if manifest.has("worker_samples"):
+        jobs = session.once(cov_by_job, trace).filter(ddof=0)["median"].drop_nulls()
+        return _over_jobs(jobs)
+    if manifest.has("cov_samples"):
+        jobs = session.once(published_cov, trace)[0]["median"].drop_nulls()
+        return _over_jobs(jobs)
+    return _row(note="no step times of workers are recorded")
+
+
+def _straggler_cost(session: Session, trace: str) -> Row:
+    if not session.manifest(trace).has("worker_samples"):
+        return _row(note="no step times of workers are recorded")
+    jobs = session.once(stragglers, trace).jobs
+    return _over_jobs(jobs["slowdown"].drop_nulls())
+
+
+def _over_jobs(values: pl.Series) -> Row:
+    if values.is_empty():
+        return _row(note="no job has a value")
+    median = float(np.median(values.to_numpy()))
+    if values.len() < _FEWEST_JOBS:  # the range of five values covers the median in 94 %
+        return _row(values.len(), median, note=f"no interval below {_FEWEST_JOBS} jobs")
+    return _row(values.len(), median, woodruff_interval(values.to_numpy()))
+
+
+def _joined(*notes: str | None) -> str | None:
+    return "; ".join(note for note in notes if note) or None

@@ -1,0 +1,98 @@
+"""Section that puts the headline numbers of all traces side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.page.blocks import Absent, Content, Points, Table, result_table
+from traceana.page.section import Section
+from traceana.questions.comparison.compare_traces import compare_traces
+from traceana.questions.comparison.tables import reasons
+from traceana.tables.formatting import three_digits
+
+if TYPE_CHECKING:
+    from traceana.page.context import Context
+
+_FINDINGS: Final = ("Runtime", "Failure", "Stragglers")
+_NONE: Final = Content(blocks=(Absent("Two or more traces are compared here.", ()),))
+
+
+def build(session: Context) -> Content:
+    """Compare all traces of the store; nothing with fewer than two."""
+    traces = session.store.traces()
+    if len(traces) < 2:
+        return _NONE
+    found = session.once(_compare, *traces)
+    found = found.filter(pl.col("estimate").count().over("question") > 0)
+    answered = found.filter(pl.col("estimate").count().over("question") > 1)
+    if answered.is_empty():
+        return _NONE
+    return Content(
+        tuple(_finding(answered.filter(question=one)) for one in _FINDINGS
+              if one in answered["question"].to_list()),
+        tuple(Points(name, tuple(lines)) for name, lines in (
+            ("Limits of the estimates", reasons(found, answered=True)),
+            ("Not compared", reasons(found, answered=False)),
+        ) if lines),
+        lead=(_side_by_side(answered),),
+        limitations="Clusters, years and definitions differ between traces, so a difference has no "
+        "single cause and is not tested. Where a trace records no users, rows are treated as "
+        "independent and intervals are too narrow.",
+    )  # fmt: skip
+
+
+def _side_by_side(answered: pl.DataFrame) -> Table:
+    """Return one row per trace, and one column per measure."""
+    rows: dict[str, dict[str, str]] = {}
+    for row in answered.drop_nulls("estimate").rows(named=True):
+        interval = _interval(row)
+        cell = f"{three_digits(row['estimate'])} ({interval}n = {row['n']:,})"
+        rows.setdefault(row["trace"], {})[row["measure"]] = cell
+    measures = answered["measure"].unique(maintain_order=True).to_list()
+    return result_table(
+        pl.DataFrame(
+            [{"trace": trace, **dict.fromkeys(measures), **cells} for trace, cells in rows.items()],
+            infer_schema_length=None,
+        ),
+        headings={measure: measure for measure in measures},
+        caption="Traces side by side: estimate, 95 % confidence interval, and n",
+    )
+
+
+def _compare(session: Context, *traces: str) -> pl.DataFrame:
+    return compare_traces(session, traces)
+
+
+def _finding(rows: pl.DataFrame) -> str:
+    """Return the range of an estimate over the traces."""
+    known = rows.drop_nulls("estimate").sort("estimate")
+    low, high = known.row(0, named=True), known.row(-1, named=True)
+    return (
+        f"{low['measure']}: the lowest of {known.height} traces is {_estimate(low)}. "
+        f"The highest is {_estimate(high)}."
+    )
+
+
+def _estimate(row: dict[str, Any]) -> str:
+    interval = _interval(row, "95 % CI ")
+    return f"{three_digits(row['estimate'])} ({row['trace']}; {interval}n = {row['n']:,})"
+
+
+def _interval(row: dict[str, Any], name: str = "") -> str:
+    if row["ci_low"] is None:
+        return ""
+    if row["ci_high"] is None:  # the curve does not fall that low
+        return f"{name}{three_digits(row['ci_low'])} or more; "
+    return f"{name}{three_digits(row['ci_low'])} to {three_digits(row['ci_high'])}; "
+
+
+SECTION = Section(
+    "comparison",
+    "Traces side by side",
+    30,
+    build,
+    part="Workload",
+    question="How do the traces compare?",
+)

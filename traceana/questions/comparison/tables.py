@@ -1,0 +1,43 @@
+"""Table of traces side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traceana.tables.declare import ResultTable, count, number, text
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Comparison(ResultTable):
+    """One row per question and trace."""
+
+    question = text("Question")
+    name = text("Name", "stable name of the measure, as in results.json")
+    measure = text("Measure", "what the estimate is, with its unit")
+    trace = text("Trace", "title of the trace")
+    n = count("n", "rows that the estimate is from")
+    estimate = number("Estimate", "null where the trace cannot answer")
+    ci_low = number("95 % CI", "confidence interval; null where none can be given")
+    ci_high = number("95 % CI", "confidence interval; null where none can be given")
+    rank = count("Rank", "1: the largest estimate of these traces")
+    note = text("Note", "why there is no estimate or interval, and what differs between traces")
+
+
+def reasons(comparison: pl.DataFrame, /, *, answered: bool) -> list[str]:
+    """Return the notes of rows with an estimate, or of those without, by measures and traces."""
+    rows = comparison.filter(comparison["estimate"].is_not_null() == answered)
+    every = comparison["trace"].n_unique()
+    found: dict[str, dict[tuple[str, ...], list[str]]] = {}
+    for (question, note), own in rows.drop_nulls("note").group_by(
+        "question", "note", maintain_order=True
+    ):
+        of_traces = found.setdefault(str(note), {})
+        of_traces.setdefault(tuple(own["trace"]), []).append(str(question))
+    return [
+        f"{', '.join(questions)}: {note} "
+        f"({'all traces' if len(traces) == every else '; '.join(traces)})"
+        for note, of_traces in found.items()
+        for traces, questions in of_traces.items()
+    ]

@@ -1,0 +1,1 @@
+"""Correlations of failure and runtime with requested resources."""

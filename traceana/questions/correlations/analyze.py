@@ -1,0 +1,180 @@
+"""Correlations of runtime and failure with requested resources in a cohort, and their points."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import polars as pl
+
+from traceana.cohorts.cohort import form_cohort
+from traceana.cohorts.definitions import ENDED
+from traceana.questions.correlations.failure import failure_correlations
+from traceana.questions.correlations.family import LEVELS
+from traceana.questions.correlations.points import mean_by_value
+from traceana.questions.correlations.runtime import PERCENT, runtime_correlations
+from traceana.stats.multiplicity import adjust_pvalues
+
+if TYPE_CHECKING:
+    from traceana.cohorts.cohort import Cohort
+    from traceana.questions.correlations.tables import CorrelationResult
+    from traceana.store.session import Session
+
+FEATURES: Final = ("gpus", "cpus", "memory_gib", "n_instances", "nodes")
+"""Columns of a cohort that are correlated with runtime and failure, if they have values."""
+RESAMPLES: Final = 200
+
+
+class CutPoints(NamedTuple):
+    """Group means of the rows of one outcome and feature whose runtime is below a cut-off."""
+
+    below_s: float
+    means: pl.DataFrame
+
+
+def features_of(cohort: Cohort, /) -> list[str]:
+    """Return the :data:`FEATURES` of a cohort that have values."""
+    return [name for name in FEATURES if name in cohort.rows.columns and cohort.rows[name].count()]
+
+
+def cohort_correlations(session: Session, trace: str, /) -> CorrelationResult | None:
+    """Return the correlations of a cohort; None if it has no feature or no outcome."""
+    cohort = form_cohort(session, trace)
+    return _correlations(session, cohort, cohort.rows, ("pearson", "spearman"), LEVELS)
+
+
+def cut_correlations(session: Session, trace: str, /) -> pl.DataFrame | None:
+    """Return Pearson's correlations over the rows with a runtime below each published cut-off.
+
+    [below_s, outcome, ...], one family of tests over all cut-offs; None if the trace has none.
+    """
+    cohort = form_cohort(session, trace)
+    tables = []
+    for below_s in sorted({*_cutoffs(session, cohort).values()}):
+        rows = cohort.rows.filter(pl.col("runtime_s") < below_s)
+        found = _correlations(session, cohort, rows, ("pearson",), ("row", "group_mean"))
+        if found is not None:
+            tables.append(
+                found.table.select(pl.lit(below_s, pl.Float64).alias("below_s"), pl.all())
+            )
+    if not tables:
+        return None
+    cut = pl.concat(tables)
+    adjusted = adjust_pvalues(cut["pvalue"].to_numpy().astype(float))
+    return cut.with_columns(pvalue_adjusted=pl.Series(adjusted).fill_nan(None))
+
+
+def group_correlations(session: Session, trace: str, /) -> pl.DataFrame | None:
+    """Return Spearman's rank correlations over rows within the cohort's groups.
+
+    [`by`, outcome, ...], one family of tests; None without groups, features or outcomes.
+    """
+    cohort = form_cohort(session, trace)
+    if cohort.by is None:
+        return None
+    known = cohort.rows.filter(pl.col(cohort.by).is_not_null())
+    found = _correlations(session, cohort, known, ("spearman",), ("row",), by=(cohort.by,))
+    return None if found is None else found.table
+
+
+def published_means(session: Session, trace: str, /) -> dict[tuple[str, str], pl.DataFrame]:
+    """Return the mean runtime at each value of each feature, by outcome and feature.
+
+    Empty if no published cut-off is stated for the trace.
+    """
+    cohort = form_cohort(session, trace)
+    if not _cutoffs(session, cohort):
+        return {}
+    means = {}
+    for outcome in ("success", "failure"):
+        for name in features_of(cohort):
+            x = PERCENT.get(name, name)
+            own = _own_rows(session, cohort, outcome, name).drop_nulls([x, "runtime_s"])
+            if own.height:
+                means[outcome, x] = mean_by_value(own, x, "runtime_s")
+    return means
+
+
+def cut_points(session: Session, trace: str, /) -> dict[tuple[str, str], CutPoints]:
+    """Return the group means below each published cut-off, by outcome and feature."""
+    cohort = form_cohort(session, trace)
+    points = {}
+    for key, below_s in _cutoffs(session, cohort).items():
+        outcome, name = key.split()
+        if name not in features_of(cohort):
+            continue
+        x = PERCENT.get(name, name)
+        own = _own_rows(session, cohort, outcome, name).filter(pl.col("runtime_s") < below_s)
+        if own.height:
+            points[outcome, x] = CutPoints(below_s, mean_by_value(own, x, "runtime_s"))
+    return points
+
+
+def failure_association(
+    session: Session, trace: str, /
+) -> tuple[CorrelationResult, CorrelationResult | None] | None:
+    """Return the correlations of failure with each feature: overall, and by the cohort's groups.
+
+    Failed rows against the others that ended. None if there is no feature, or no row ended; the
+    second is None without groups.
+    """
+    cohort = form_cohort(session, trace)
+    outcomes = cohort.rows["status"].cast(pl.String).is_in([*ENDED["success"], *ENDED["failure"]])
+    features = features_of(cohort)
+    if not features or not outcomes.any():
+        return None
+
+    def correlated(rows: pl.DataFrame, by: tuple[str, ...]) -> CorrelationResult:
+        return failure_correlations(
+            rows,
+            features=features,
+            by=by,
+            cluster=cohort.cluster,
+            resamples=RESAMPLES,
+            **ENDED,
+        )
+
+    overall = correlated(cohort.rows, ())
+    if cohort.by is None:
+        return overall, None
+    known = cohort.rows.filter(pl.col(cohort.by).is_not_null())
+    return overall, correlated(known, (cohort.by,)) if known.height else None
+
+
+def _correlations(
+    session: Session,
+    cohort: Cohort,
+    rows: pl.DataFrame,
+    method: tuple[str, ...],
+    level: tuple[str, ...],
+    *,
+    by: tuple[str, ...] = (),
+) -> CorrelationResult | None:
+    features = features_of(cohort)
+    failure = session.manifest(cohort.trace).failure_statuses
+    outcomes = rows["status"].is_in(["completed", *failure])
+    if not features or not outcomes.any():
+        return None
+    return runtime_correlations(
+        rows,
+        features=features,
+        failure=failure,
+        method=method,
+        level=level,
+        by=by,
+        cluster=cohort.cluster,
+        resamples=RESAMPLES,
+    )
+
+
+def _cutoffs(session: Session, cohort: Cohort) -> dict[str, float]:
+    tables = session.manifest(cohort.trace).tables
+    return tables["tasks" if cohort.from_tasks else "jobs"].runtime_cutoffs_s
+
+
+def _own_rows(session: Session, cohort: Cohort, outcome: str, name: str) -> pl.DataFrame:
+    """Return the rows of an outcome, with a feature under the name that it is correlated by."""
+    failure = session.manifest(cohort.trace).failure_statuses
+    statuses = ("completed",) if outcome == "success" else failure
+    value = pl.col(name) * (100 if name in PERCENT else 1)
+    own = cohort.rows.filter(pl.col("status").is_in(statuses))
+    return own.with_columns(value.alias(PERCENT.get(name, name)))

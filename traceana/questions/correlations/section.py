@@ -1,0 +1,237 @@
+"""Correlations of runtime with requested resources, over rows and over group means."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.cohorts.cohort import COHORT_NEEDS
+from traceana.page.blocks import (
+    Block,
+    Content,
+    Gallery,
+    Table,
+    Text,
+    drawing,
+    result_table,
+    small_multiples,
+)
+from traceana.page.section import Section
+from traceana.questions.correlations.analyze import (
+    RESAMPLES,
+    cohort_correlations,
+    cut_correlations,
+    cut_points,
+    group_correlations,
+    published_means,
+)
+from traceana.questions.correlations.section_features import (
+    ALPHA,
+    FEATURE_NAMES,
+    SIGNIFICANT,
+    draw_forest,
+    name_family,
+    name_rows,
+    state_correlations,
+)
+from traceana.questions.correlations.tables import Correlations
+from traceana.questions.section_per_cohort import build_per_cohort
+from traceana.stats.effect_sizes import THRESHOLDS
+from traceana.tables.formatting import correlation
+
+if TYPE_CHECKING:
+    from traceana.cohorts.cohort import Cohort
+    from traceana.page.context import Context
+
+_OPENING: Final = (
+    "Group means are the published PAI method: one point per distinct value, at its mean runtime. "
+    "They hide how many rows a point has, so they do not apply to single rows. Their test "
+    "permutes runtimes over rows, because the mean of a small group of skewed runtimes is mostly "
+    'below those of large groups. "p, Student\'s t" is the published test, which ignores this.'
+)
+_LIMITATIONS: Final = (
+    "A correlation is no cause: users who request more may run other programs. Rows without a "
+    "runtime or the feature are excluded and counted."
+)
+
+
+def build(session: Context, traces: list[str]) -> Content:
+    """Show the correlations of each cohort, and the points that they are computed from."""
+    return build_per_cohort(session, traces, partial(_cohort, session), opening=_OPENING)
+
+
+def _cohort(session: Context, cohort: Cohort) -> Content:
+    found = session.once(cohort_correlations, cohort.trace)
+    method = f"{cohort.about} {cohort.independence}"
+    if found is None:
+        return Content((), (Text(f"{method} No feature or no outcome has values."),))
+    if cohort.cluster is not None:
+        method += (
+            " Their intervals use the delete-one-cluster jackknife; more than "
+            f"{RESAMPLES} clusters are combined at random into {RESAMPLES} groups (seed 1). Their "
+            "p-values use the wild cluster bootstrap for Pearson's r and the jackknife for ranks "
+            "over rows; ranks over group means are not tested."
+        )
+    table = name_rows(found.table).sort("outcome", descending=True, maintain_order=True)
+    ranks = table.filter(method="spearman", level="row")
+    within = session.once(group_correlations, cohort.trace)
+    lead = (
+        draw_forest(
+            cohort,
+            ranks,
+            within,
+            key=f"correlations-{cohort.trace}",
+            about=f"Rank correlation of runtime with the resources that {cohort.noun} request",
+        ),
+        result_table(
+            ranks,
+            Correlations,
+            columns=("outcome", "feature", "n", "r", "ci_low", "ci_high", "pvalue_adjusted"),
+            headings={"r": "Spearman's rho"},
+            caption=f"Rank correlation of runtime with the resources that {cohort.noun} request; "
+            f"{name_family(found.n_tested)}. {cohort.title}",
+        ),
+    )
+    blocks: tuple[Block, ...] = (
+        Text(method),
+        _views(session, cohort),
+        *_below_cutoffs(session, cohort, found.table),
+        result_table(
+            table,
+            Correlations,
+            columns=(
+                *("outcome", "feature", "method", "points", "n", "n_missing", "n_excluded"),
+                *("n_groups", "n_effective", "n_clusters", "r", "ci_low", "ci_high", "pvalue"),
+                *("pvalue_adjusted", "pvalue_t", *SIGNIFICANT, "n_carrying", "r_without", "note"),
+            ),
+            headings={"points": "Level", **SIGNIFICANT},
+            caption=f"All correlations, of which {found.n_tested} are tested. {cohort.title}",
+            folded=True,
+        ),
+    )
+    stated = [
+        state_correlations(
+            *(cohort, f"runtime ({outcome})", ranks.filter(outcome=outcome)),
+            None if within is None else within.filter(outcome=outcome),
+        )
+        for outcome in ("success", "failure")
+    ]
+    findings = tuple(text for text in stated if text)
+    return Content(
+        (*findings, *contradictions(table, cohort.title)), blocks, "", lead, _LIMITATIONS
+    )
+
+
+def _below_cutoffs(session: Context, cohort: Cohort, uncut: pl.DataFrame) -> list[Table]:
+    """Return Pearson's r over the rows below each published cut-off, beside that over all rows."""
+    cut = session.once(cut_correlations, cohort.trace)
+    if cut is None:
+        return []
+    every = uncut.filter(pl.col("level").is_in(cut["level"].unique().implode()), method="pearson")
+    both = pl.concat([every.with_columns(below_s=pl.lit(None, pl.Float64)), cut], how="diagonal")
+    order = [pl.col("outcome") != "success", pl.col("x"), pl.col("level"), pl.col("below_s")]
+    return [
+        result_table(
+            name_rows(both.sort(order, nulls_last=False)),
+            Correlations,
+            columns=(
+                *("outcome", "feature", "points", "below_s", "n", "n_groups", "r"),
+                *("ci_low", "ci_high", "pvalue_adjusted", "pvalue_t", *SIGNIFICANT, "note"),
+            ),
+            headings={"points": "Level", "below_s": "Runtime below (s)", **SIGNIFICANT},
+            null={"below_s": "all"},
+            caption=f"Pearson's r of runtime over only those {cohort.noun} whose runtime is below "
+            "a published cut-off, beside that over all. The rows are selected first, then grouped "
+            "and correlated. A cut-off on the runtime selects on the outcome of the correlation, "
+            "so it changes r also where the relation is the same. p adjusted (Benjamini and "
+            f"Hochberg) over the {cut['pvalue'].count()} tests below all cut-offs; over all rows, "
+            f"as in the table of all correlations. {cohort.title}",
+            folded=True,
+        )
+    ]
+
+
+def _views(session: Context, cohort: Cohort) -> Gallery:
+    """Draw group means as published, if a cut-off is: uncut and cut, on both scales where cut."""
+    every = session.once(published_means, cohort.trace)
+    cut = session.once(cut_points, cohort.trace)
+    panels = []
+    for (outcome, x), means in sorted(every.items(), key=lambda case: case[0] in cut):
+        views: list[tuple[float | None, pl.DataFrame, bool]] = [(None, means, False)]
+        if (outcome, x) in cut:
+            below_s, few = cut[outcome, x]
+            views += [(None, means, True), (below_s, few, False), (below_s, few, True)]
+        name = FEATURE_NAMES[x][0]
+        for limit_s, shown, log_x in views:
+            closer = f", below {limit_s:,.0f} s" if limit_s else ""
+            view = f"{outcome}-{x}{'-log' * log_x}{f'-{limit_s:.0f}s' if limit_s else ''}"
+            panels.append(
+                drawing(
+                    "runtime-against",
+                    shown,
+                    trace=cohort.trace,
+                    title=cohort.title,
+                    key=f"against-{view}-{cohort.trace}",
+                    about=f"Mean runtime of {cohort.noun} versus {name}, {outcome}{closer}"
+                    f"{', logarithmic x' * log_x}",
+                    x_label=name,
+                    log_x=log_x,
+                    log_y=not cohort.from_tasks,
+                    heading=f"{outcome.capitalize()}{closer.replace('below', '<')}",
+                )
+            )
+    return small_multiples(
+        panels,
+        key=f"against-{cohort.trace}",
+        about=f"Mean runtime of {cohort.noun} versus each feature, by outcome, uncut and below the "
+        "published cut-offs",
+        columns=4,
+    )
+
+
+def contradictions(table: pl.DataFrame, title: str, /) -> tuple[str, ...]:
+    """State every Pearson's r over rows that few rows carry or that ranks contradict.
+
+    Where both are negligible there is nothing to contradict.
+    """
+    rows = table.filter(level="row").drop_nulls("r")
+    both = rows.filter(method="pearson").join(
+        rows.filter(method="spearman"), on=["outcome", "x"], suffix="_ranks"
+    )
+    significant = pl.col("pvalue_adjusted", "pvalue_adjusted_ranks") < ALPHA
+    opposite = (pl.col("r") * pl.col("r_ranks") < 0) & pl.all_horizontal(significant)
+    carried = pl.col("n_carrying").is_not_null() & (pl.col("pvalue_adjusted") < ALPHA)
+    small = THRESHOLDS["correlation"][0]
+    matters = (pl.col("r").abs() >= small) | (pl.col("r_ranks").abs() >= small)
+    found = both.filter(opposite | carried, matters).iter_rows(named=True)
+    stated = [_contradiction(row) for row in found]
+    if not stated:
+        return ()
+    what = "Pearson's r rests on few rows or contradicts ranks"
+    return (f"{title}: {what}. {'. '.join(stated)}.",)
+
+
+def _contradiction(row: dict[str, Any]) -> str:
+    name = f"{row['feature'][0].upper()}{row['feature'][1:]}"
+    text = (
+        f"{name} ({row['outcome']}, n = {row['n']:,}) {correlation(row['r'])}, "
+        f"Spearman's rho {correlation(row['r_ranks'])}"
+    )
+    if row["n_carrying"] is not None:
+        text += f", r without {row['n_carrying']:,} rows {correlation(row['r_without'])}"
+    return text
+
+
+SECTION = Section(
+    "correlations",
+    "Runtime versus requested resources",
+    100,
+    build,
+    needs=COHORT_NEEDS,
+    figures=("correlations", "small-multiples", "runtime-against"),
+    shares="cohort",
+    part="Runtimes",
+    question="Do jobs that request more resources run longer?",
+)

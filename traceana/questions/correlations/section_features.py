@@ -1,0 +1,139 @@
+"""Correlations with requested resources: names, the figure, and what is stated of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.page.blocks import Gallery, drawing
+from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE, conclude
+from traceana.tables.display import key_heading
+from traceana.tables.formatting import correlation, in_sentence, listed, p_equals
+
+if TYPE_CHECKING:
+    from traceana.cohorts.cohort import Cohort
+
+FEATURE_NAMES: Final = {
+    "gpu_percent": ("GPU %", "GPUs requested (%, 100 is one GPU)", "requested GPU (%)"),
+    "cpu_percent": ("CPU %", "CPUs requested (%, 100 is one core)", "requested CPU (%)"),
+    "memory_gib": ("memory (GiB)", "Memory requested (GiB)", "memory (GiB)"),
+    "n_instances": ("task size (instances)", "Task size (instances)", "task size"),
+    "nodes": ("nodes", "Nodes requested", "requested nodes"),
+}
+"""Of each feature its name, its axis label, and its name in a title."""
+ALPHA: Final = 0.05
+SIGNIFICANT: Final = {
+    "significant_t": "p < .05, published test",
+    "significant": "Adjusted p < .05",
+}
+_LEVELS: Final = {
+    "row": "rows",
+    "group_mean": "group means",
+    "group_mean_weighted": "weighted group means",
+}
+
+
+def name_rows(table: pl.DataFrame) -> pl.DataFrame:
+    """Add the names of feature and level, and what is significant at .05."""
+
+    def below(p: str) -> pl.Expr:
+        yes = pl.when(pl.col(p) < ALPHA).then(pl.lit("yes")).otherwise(pl.lit("no"))
+        return pl.when(pl.col(p).is_not_null()).then(yes)
+
+    return table.with_columns(
+        feature=pl.col("x").replace_strict({x: name for x, (name, _, _) in FEATURE_NAMES.items()}),
+        points=pl.col("level").replace_strict(_LEVELS),
+        significant_t=below("pvalue_t"),
+        significant=below("pvalue_adjusted"),
+    )
+
+
+def name_family(n_tested: int, /) -> str:
+    """Return over what the p-values of a table are adjusted."""
+    if not n_tested:
+        return "no correlation is tested"
+    return f"p adjusted (Benjamini and Hochberg) over {n_tested} tests"
+
+
+def draw_forest(
+    cohort: Cohort, overall: pl.DataFrame, within: pl.DataFrame | None, /, *, key: str, about: str
+) -> Gallery:
+    """Return the figure of rank correlations over rows, overall and by the cohort's groups."""
+    columns = ("feature", "outcome", "group", "n", "r", "ci_low", "ci_high")
+    frames = [overall.with_columns(group=pl.lit(None, pl.String))]
+    if within is not None and cohort.by is not None:
+        frames.append(name_rows(within).with_columns(group=pl.col(cohort.by).cast(pl.String)))
+    shown = pl.concat(
+        [
+            frame.with_columns(
+                pl.col("outcome")
+                if "outcome" in frame.columns
+                else pl.lit(None, pl.String).alias("outcome")
+            ).select(columns)
+            for frame in frames
+        ]
+    )
+    order = {
+        name: place for place, name in enumerate(overall["feature"].unique(maintain_order=True))
+    }
+    shown = shown.sort(
+        pl.col("feature").replace_strict(order),
+        "group",
+        pl.col("outcome") != "success",
+        nulls_last=False,
+    )
+    if not shown["r"].count():
+        return Gallery(())
+    by = "" if cohort.by is None else f", overall and by {in_sentence(key_heading(cohort.by))}"
+    figure = drawing(
+        "correlations",
+        shown,
+        trace=cohort.trace,
+        title=cohort.title,
+        key=key,
+        about=f"{about}{by}",
+        x_label="Spearman's rho",
+    )
+    return Gallery((figure,))
+
+
+def state_correlations(
+    cohort: Cohort, what: str, ranks: pl.DataFrame, within: pl.DataFrame | None, /
+) -> str:
+    """Return a finding on all rank correlations of a quantity with requested resources.
+
+    `within` has those within the cohort's groups: a sign that reverses there is stated.
+    """
+    stated = []
+    known = ranks.drop_nulls("r")
+    for row in known.iter_rows(named=True):
+        estimate = (row["r"], row["ci_low"], row["ci_high"])
+        p = row["pvalue_adjusted"]
+        size = conclude("correlation", *estimate, p)
+        reversed_in = "" if size in (NEGLIGIBLE, INCONCLUSIVE) else _reversed(cohort, row, within)
+        verdict = "" if p is None else f", {size}{reversed_in} ({p_equals(p)})"
+        name = f"{row['feature'][0].upper()}{row['feature'][1:]}"
+        stated.append(f"{name} {correlation(*estimate)}{verdict}")
+    if not stated:
+        return ""
+    rows = " to ".join(f"{n:,}" for n in known["n"].unique().sort()[[0, -1]].unique())
+    why = ranks.filter(pl.col("r").is_not_null() & pl.col("pvalue_adjusted").is_null())["note"]
+    reasons = "".join(f" {note[0].upper()}{note[1:]}." for note in why.drop_nulls().unique().sort())
+    return (
+        f"{cohort.title}: Spearman's rho (95 % CI; p adjusted) of {what} of {cohort.noun} and "
+        f"requested resources (n = {rows}). "
+        f"{'. '.join(stated)}.{reasons}"
+    )
+
+
+def _reversed(cohort: Cohort, row: dict[str, Any], within: pl.DataFrame | None) -> str:
+    """Return the groups in which a correlation is significant, if all have the opposite sign."""
+    if within is None or cohort.by is None:
+        return ""
+    own = within.filter(x=row["x"]).filter(pl.col("pvalue_adjusted") < ALPHA)
+    if own.is_empty() or not (own["r"] * row["r"] < 0).all():
+        return ""
+    named = [f"{group} {correlation(r)}" for group, r in own.select(cohort.by, "r").rows()]
+    by = in_sentence(key_heading(cohort.by))
+    return f", but of opposite sign within {by} {listed(named)}"

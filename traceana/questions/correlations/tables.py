@@ -1,0 +1,135 @@
+"""Result tables of correlations, and the results of correlate and implied_n."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from traceana.tables.declare import ResultTable, count, interval, number, text
+from traceana.tables.result import Result
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Correlations(ResultTable):
+    """Correlations of one family."""
+
+    x = text("x", "first column")
+    y = text("y", "second column")
+    method = text("Method", "pearson, spearman or kendall")
+    level = text("Level", "what a point is: row, group_mean or group_mean_weighted")
+    n = count("Rows", "rows with both values")
+    n_groups = count("Points", "distinct x; null at level row")
+    r = number("r", "the coefficient", display="correlation")
+    ci_low, ci_high = interval("Confidence interval", display="correlation")
+    pvalue = number("p", "p-value of no correlation", display="pvalue")
+    pvalue_adjusted = number("Adjusted p", "p-value adjusted over the family", display="pvalue")
+    pvalue_t = number(
+        "p, Student's t", "p-value of independent normal points, as published", display="pvalue"
+    )
+    n_carrying = count("Rows that carry r", "fewest rows (up to 5 %) without which r halves")
+    r_without = number("r without them", "r without these rows", display="correlation")
+    n_effective = number(
+        "Effective n",
+        "independent points with an interval of the same width; of group means their (Kish) number",
+        display="seconds",
+    )
+    n_clusters = count("Clusters", "clusters of the rows; null without clusters")
+    n_missing = count("Missing", "rows without one of the values")
+    n_excluded = count(
+        "Excluded", "rows with another status; only of `runtime_correlations`", optional=True
+    )
+    note = text("Note", "why a value is null, or what limits it")
+
+
+class MeansByValue(ResultTable):
+    """Mean of a column at each distinct value of another."""
+
+    value = number("Value", "value of x", display="plain")
+    n = count("Rows", "rows with this value")
+    mean = number("Mean", "mean of y over these rows")
+
+
+class JointCounts(ResultTable):
+    """Rows in bins of two columns; both ends of a bin of zeros are 0."""
+
+    x_low = number("x", "lower end of the bin of x", display="plain")
+    x_high = number("x, upper end", "upper end of the bin of x", display="plain")
+    y_low = number("y", "lower end of the bin of y", display="plain")
+    y_high = number("y, upper end", "upper end of the bin of y", display="plain")
+    n = count("Rows", "rows in the bin")
+
+
+@dataclass(frozen=True, repr=False)
+class CorrelationResult(Result):
+    """Correlations of one family, as :func:`traceana.correlate` returns them."""
+
+    table: pl.DataFrame
+    """One row per correlation."""
+    by: tuple[str, ...]
+    """Columns that the rows were grouped by."""
+    adjust: str
+    """Adjustment of the p-values over the family."""
+    confidence: float
+    """Coverage of the intervals."""
+    cluster: tuple[str, ...]
+    """Columns of the independent unit; empty if rows or groups are treated as independent."""
+
+    tables: ClassVar = {"table": Correlations}
+
+    @property
+    def n_tested(self) -> int:
+        """Number of correlations with a p-value, which are the tests of the family."""
+        return int(self.table["pvalue"].count())
+
+    def summary(self) -> str:
+        """Return a short text on the result."""
+        unit = f"clusters of {', '.join(self.cluster)}" if self.cluster else "rows or groups"
+        several = "" if self.table.height == 1 else "s"
+        tests = "test" if self.n_tested == 1 else "tests"
+        head = (
+            f"{self.table.height:,} correlation{several}, {self.confidence:.0%} intervals, "
+            f"{unit} treated as independent; p adjusted ({self.adjust}) over "
+            f"{self.n_tested:,} {tests}"
+        )
+        lines = [head]
+        for row in self.table.iter_rows(named=True):
+            where = ", ".join(f"{name} {row[name]}" for name in self.by)
+            points = f"{row['n']:,} rows"
+            if row["n_groups"] is not None:
+                points += f", {row['n_groups']:,} groups"
+            found = "none" if row["r"] is None else f"{row['r']:+.3f}"
+            if row["ci_low"] is not None:
+                found += f" [{row['ci_low']:+.3f}, {row['ci_high']:+.3f}]"
+            if row["pvalue_adjusted"] is not None:
+                points += f", adjusted p {row['pvalue_adjusted']:.2g}"
+            lines.append(
+                f"{f'{where}: ' if where else ''}{row['x']} and {row['y']}, {row['method']}, "
+                f"{row['level']}: {found} ({points})" + (f"; {row['note']}" if row["note"] else "")
+            )
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class ImpliedN:
+    """Numbers of points at which a printed r and p belong to one test."""
+
+    low: int | None
+    high: int | None
+    """Smallest and largest such number; every integer between is one too. `low` is None if there is
+    none, and `high` also if there is no largest."""
+    note: str | None
+    """Why a bound is None; None if both are known."""
+
+    def __str__(self) -> str:
+        """Return the range as text."""
+        if self.low is None:
+            return f"no n: {self.note}"
+        if self.high is None:
+            return f"n of {self.low:,} or more: {self.note}"
+        return (
+            f"n = {self.low:,}"
+            if self.low == self.high
+            else f"n from {self.low:,} to {self.high:,}"
+        )

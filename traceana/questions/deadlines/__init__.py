@@ -1,0 +1,1 @@
+"""Deadlines: published plans, their rules, and missed deadlines."""

@@ -1,0 +1,238 @@
+"""Tightness of deadlines, and throughput by model, batch size and GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+from matplotlib.ticker import LogLocator, NullLocator
+
+from traceana.drawing.labels import name_lines, name_tick, natural_order, small_size
+from traceana.drawing.registry import figure
+from traceana.drawing.style import color_of, shade, start_axes
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MAX_KINDS: Final = 2
+_STEP: Final = 0.36
+_LABELS: Final = {
+    "samples_per_s": "Samples per second",
+    "scaling_efficiency": "Scaling efficiency",
+}
+_STYLES: Final = ("-", "--", ":", "-.")
+_MARKERS: Final = ("o", "s", "^", "D")
+
+
+@figure(
+    "deadline-tightness",
+    result="deadline_tightness by cluster, with the kind of plans",
+    reading="Tightness: time from submission to deadline over the runtime at the requested GPUs. "
+    "Thin line: 5 % to 95 %; thick: 25 % to 75 %; dot: median. Left of the dashed line a deadline "
+    "can be met with more GPUs only; the percentage is the fraction to the right of it.",
+)
+def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+    """Draw quantiles of tightness, one line per cluster and kind of plans.
+
+    Parameters
+    ----------
+    tightness
+        What `deadline_tightness` returns by cluster; with a column `plans` for one or two kinds of
+        plans.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_deadline_tightness
+    >>> jobs = pl.DataFrame({"cluster": "c1", "job_id": ["a", "b"], "submit_s": 0, "gpus": 1,
+    ...                      "runtime_s": [100, 150]})
+    >>> plans = traceana.synthesize_deadlines(jobs)
+    >>> tightness = traceana.deadline_tightness(plans, jobs, by="cluster")
+    >>> plot_deadline_tightness(tightness).get_xlabel()
+    '(Deadline - submission) / runtime'
+    """
+    if "plans" not in tightness.columns:
+        tightness = tightness.with_columns(plans=pl.lit("plans"))
+    kinds = tightness["plans"].unique(maintain_order=True).to_list()
+    if not 0 < len(kinds) <= _MAX_KINDS:
+        raise DataError(
+            f"plot_deadline_tightness draws one or two kinds of plans, not {len(kinds)}"
+        )
+    clusters = natural_order(tightness["cluster"].unique())
+    ax = start_axes(ax, height_in=0.9 + 0.27 * len(clusters))
+    for place, kind in enumerate(kinds):
+        color, rows = color_of(place), tightness.filter(plans=kind)
+        at = [
+            clusters.index(cluster) + _STEP * (place - (len(kinds) - 1) / 2)
+            for cluster in rows["cluster"]
+        ]
+        for ends, width in ((("p05", "p95"), 0.9), (("p25", "p75"), 3.2)):
+            low, high = (rows[f"tightness_{end}"] for end in ends)
+            ax.hlines(at, low, high, color=color, linewidth=width, linestyle="-")
+        ax.scatter(
+            rows["tightness_median"], at, s=11, facecolors=shade(ax, 0), edgecolors=color,
+            linewidths=0.9, zorder=4, label=kind, gid=f"{kind}-medians",
+        )  # fmt: skip
+        for row, share in zip(at, rows["share_met"], strict=True):
+            ax.annotate(
+                f"{100 * share:.0f} %", (1, row), (2, 0), xycoords=("axes fraction", "data"),
+                textcoords="offset points", va="center", fontsize=small_size() - 1.5,
+                color=color, annotation_clip=False,
+            )  # fmt: skip
+    ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
+    ax.set_yticks(range(len(clusters)), [name_tick(one) for one in clusters])
+    ax.set_ylim(len(clusters) - 0.4, -0.6)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel("(Deadline - submission) / runtime")
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2, handletextpad=0.1
+    )
+    return ax
+
+
+def describe_deadline_tightness(tightness: pl.DataFrame) -> str:
+    """Return one sentence on what the figure of these quantiles shows."""
+    if "plans" not in tightness.columns:
+        tightness = tightness.with_columns(plans=pl.lit("plans"))
+    parts = [
+        f"{kind!s}: {rows['n'].sum():,} deadlines, medians {min(rows['tightness_median']):.2f} to "
+        f"{max(rows['tightness_median']):.2f}"
+        for (kind,), rows in tightness.group_by("plans", maintain_order=True)
+    ]
+    return f"{tightness['cluster'].n_unique()} clusters; {'; '.join(parts)}."
+
+
+@figure(
+    "throughput",
+    result="iteration_rates",
+    reading="Line: a model at one global batch size; one color per model. Scaling efficiency is "
+    "the rate over the number of GPUs times the rate on one GPU; 1 is linear scaling. Both axes "
+    "are logarithmic.",
+)
+def plot_throughput(
+    rates: pl.DataFrame, /, *, ax: Axes | None = None, measure: str = "samples_per_s"
+) -> Axes:
+    """Draw throughput against GPUs, one line per model and batch size.
+
+    Parameters
+    ----------
+    rates
+        What `iteration_rates` returns.
+    measure
+        "samples_per_s" or "scaling_efficiency".
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from traceana.figures import plot_throughput
+    >>> rates = pl.DataFrame({"model": "vgg16", "batch_size": 64, "gpus": [1.0, 2.0],
+    ...                       "samples_per_s": [192.3, 341.5], "scaling_efficiency": [1.0, 0.89]})
+    >>> plot_throughput(rates).get_xlabel()
+    'GPUs'
+    """
+    if measure not in _LABELS:
+        raise DataError(f"measure must be one of {', '.join(_LABELS)}; it is {measure!r}")
+    known = rates.drop_nulls(measure).sort("model", "batch_size", "gpus")
+    if known.is_empty():
+        raise DataError(f"plot_throughput has nothing to draw: no {measure} is known")
+    models = known["model"].unique().sort().to_list()
+    ax = start_axes(ax, height_in=3.3)
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
+    lines = []
+    place: dict[object, int] = {}
+    for (model, batch), cell in known.group_by("model", "batch_size", maintain_order=True):
+        nth = place[model] = place.get(model, -1) + 1
+        (line,) = ax.plot(
+            cell["gpus"], cell[measure], color=color_of(models.index(model)),
+            linestyle=_STYLES[nth % len(_STYLES)], marker=_MARKERS[nth % len(_MARKERS)],
+            markersize=2.5,
+        )  # fmt: skip
+        lines.append((f"{model} {batch}", line))
+    counts = known["gpus"].unique().sort().to_list()
+    ax.set_xticks(counts, [f"{gpus:g}" for gpus in counts])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.yaxis.set_major_formatter("{x:,g}")
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.set_xlabel("GPUs")
+    ax.set_ylabel(_LABELS[measure])
+    name_lines(ax, lines, heading="model, batch size", margin_from=0.5)
+    return ax
+
+
+def describe_throughput(rates: pl.DataFrame) -> str:
+    """Return one sentence on what the figure of these rates shows."""
+    most = max(rates["gpus"])
+    of_most = rates.filter(gpus=most)["scaling_efficiency"].drop_nulls()
+    scaled = (
+        f", on {most:g} GPUs {100 * min(of_most):.0f} % to {100 * max(of_most):.0f} % of linear "
+        "scaling"
+        if len(of_most)
+        else ""
+    )
+    pairs = rates.select("model", "batch_size").n_unique()
+    return f"{pairs} pairs of model and batch size, {rates.height} rates{scaled}."
+
+
+@figure(
+    "missed-deadlines",
+    result="simulate_deadlines",
+    reading="Mark: fraction of deadlines missed; line: its 95 % confidence interval (Wilson), "
+    "often narrower than the mark.",
+)
+def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+    """Draw the fraction of missed deadlines, one row per cluster and one mark per policy.
+
+    Parameters
+    ----------
+    missed
+        What `simulate_deadlines` returns. Rows of all clusters together are left out.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_missed_deadlines
+    >>> jobs = pl.DataFrame({"cluster": "c1", "job_id": ["a", "b"], "submit_s": [0, 0],
+    ...                      "runtime_s": [100, 100], "gpus": [1, 1], "deadline_s": [150, 150]})
+    >>> missed = traceana.simulate_deadlines(jobs, policies=["fifo"], capacity=1)
+    >>> plot_missed_deadlines(missed).get_xlabel()
+    'Missed deadlines (%)'
+    """
+    known = missed.drop_nulls(["cluster", "share_missed"])
+    if known.is_empty():
+        raise DataError("plot_missed_deadlines has nothing to draw: no job was scheduled")
+    clusters = natural_order(known["cluster"].unique())
+    policies = known["policy"].unique(maintain_order=True).to_list()
+    ax = start_axes(ax, height_in=1.1 + 0.3 * len(clusters))
+    for nth, policy in enumerate(policies):
+        rows = known.filter(policy=policy)
+        shift = 0.7 * ((nth + 0.5) / len(policies) - 0.5)
+        at = [clusters.index(cluster) + shift for cluster in rows["cluster"]]
+        color = color_of(nth)
+        ax.hlines(at, 100 * rows["ci_low"], 100 * rows["ci_high"], color=color, linewidth=1)
+        ax.scatter(
+            100 * rows["share_missed"], at, s=14, color=color, marker=_MARKERS[nth % len(_MARKERS)],
+            linewidths=0, zorder=4, label=policy, gid=policy,
+        )  # fmt: skip
+    ax.set_yticks(range(len(clusters)), [name_tick(one) for one in clusters])
+    ax.set_ylim(len(clusters) - 0.4, -0.6)
+    ax.set_xlim(0, 103 * max([*known["ci_high"].drop_nulls(), *known["share_missed"]]) or None)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel("Missed deadlines (%)")
+    ax.set_title("Missed deadlines by policy", pad=6 + 13 * -(-len(policies) // 2))
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2, handletextpad=0.1
+    )
+    return ax
+
+
+def describe_missed_deadlines(missed: pl.DataFrame) -> str:
+    """Return one sentence on what the figure of these fractions shows."""
+    known = missed.drop_nulls(["cluster", "share_missed"])
+    sums = known.group_by("policy", maintain_order=True).agg(pl.col("n", "n_missed").sum())
+    texts = (f"{policy} {100 * missed / n:.1f} %" for policy, n, missed in sums.iter_rows())
+    clusters = known["cluster"].n_unique()
+    named = f"{clusters} {'cluster' if clusters == 1 else 'clusters'}"
+    return f"{named}, {sums['n'][0]:,} jobs; {', '.join(texts)}."

@@ -1,0 +1,358 @@
+"""Section on deadlines: tested rules, tightness, throughput, and synthetic plans."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.cohorts.cohort import sample_note, task_title
+from traceana.cohorts.jobs_of_tasks import from_tasks
+from traceana.errors import DataError
+from traceana.page.blocks import (
+    Block,
+    Content,
+    Drawing,
+    Gallery,
+    Heading,
+    Text,
+    drawing,
+    join_parts,
+    picture_key,
+    result_table,
+)
+from traceana.page.section import Section
+from traceana.questions.deadlines.plans import (
+    JOBS_NEEDS,
+    MAX_JOBS,
+    PLANS_NEEDS,
+    SEED,
+    agreement,
+    draws,
+    missed_deadlines,
+    rates,
+    rules,
+    tightness,
+)
+from traceana.simulate.deadlines.tables import (
+    DeadlinePolicies,
+    DeadlineRules,
+    DeadlineTightness,
+    IterationRates,
+    PlanComparison,
+    PublishedDraws,
+)
+from traceana.tables.formatting import count, plural, share, share_range
+
+if TYPE_CHECKING:
+    from traceana.page.context import Context
+
+_OPENING: Final = (
+    "A deadline counts as met if the job, started when submitted, ends in time at the requested "
+    "GPUs; with more GPUs, if it does at the fastest rate of its model and batch size. Intervals "
+    "are Wilson intervals."
+)
+_GENERATED: Final = (
+    "The publishers generated model, batch size, iterations and deadline of these plans; the rule "
+    "is not stated. The tests below support these rules: iterations are the runtime times a rate "
+    "of (model, batch size, GPUs), rounded down; the time until the deadline is the runtime times "
+    "a uniform draw from 0.5 to 1.5; and models are one seeded sequence of draws. p-values are "
+    "adjusted over all tests (Holm). Results on these deadlines hold for deadlines of this kind."
+)
+_DRAWN: Final = (
+    "The trace has no deadlines. They are drawn here: the time until the deadline is the runtime "
+    "times a uniform draw from 0.5 to 1.5, as in the published ElasticFlow files (seed 0)."
+)
+_OF_TASKS: Final = (
+    "A job runs from the first start to the last end of its instances; its GPUs are those of its "
+    "instances, averaged over its runtime. "
+)
+_POLICIES: Final = (
+    "The jobs of a cluster share identical GPUs, as many as the jobs use to 80 % between the first "
+    "submission and the last, and at least those of the largest job. A job starts on all of its "
+    "GPUs at once, runs for its runtime and is not interrupted; later jobs wait behind the first "
+    "in the queue. Deadlines earlier than submission plus runtime are missed in any case. "
+    "fifo: by submission; sjf: shortest runtime first; edf: earliest deadline first; least_slack: "
+    "by deadline minus runtime. At most the first {most:,} jobs are scheduled."
+)
+_MISSED: Final = (
+    *("policy", "n", "n_excluded", "n_missed", "share_missed", "ci_low", "ci_high"),
+    *("mean_wait_s", "utilization"),
+)
+_MET: Final = (
+    *("cluster", "n", "n_met", "share_met", "ci_low", "ci_high", "share_met_fastest"),
+    *("tightness_min", "tightness_median", "tightness_max"),
+)
+_LEAD: Final = (
+    "trace",
+    "policy",
+    "n",
+    "n_missed",
+    "share_missed",
+    "ci_low",
+    "ci_high",
+    "mean_wait_s",
+)
+_MAX_DRAWN: Final = 2
+_MEASURES: Final = {
+    "samples_per_s": "Throughput by GPUs",
+    "scaling_efficiency": "Scaling efficiency by GPUs",
+}
+_LIMITATIONS: Final = (
+    "Fractions that could be met leave out queueing and contention, so they are upper bounds for "
+    "any scheduler. Policies are simulated on identical GPUs, at 80 % load if these suffice for "
+    "the largest job. Intervals treat deadlines as independent; those of policies are too narrow."
+)
+_RATES: Final = (
+    *("model", "batch_size", "gpus", "n", "iterations_per_s", "lowest", "highest"),
+    *("samples_per_s", "scaling_efficiency"),
+)
+
+
+_FEWEST_DEADLINES = 30  # below, no finding names a policy
+
+
+def build(session: Context, traces: list[str]) -> Content:
+    """Show tightness and rates of each trace; rules and synthetic plans if it was generated."""
+    manifests = {trace: session.manifest(trace) for trace in traces}
+    planned = [trace for trace in traces if manifests[trace].has("training_plans")]
+    repeated = {manifests[trace].repeats for trace in planned}
+    others = [trace for trace in traces if trace not in planned and trace not in repeated]
+    parts = [(session.title(trace), _trace(session, trace)) for trace in planned]
+    parts += [(_title(session, trace), _of_jobs(session, trace)) for trace in others]
+    content = join_parts(_OPENING, parts)
+    pictures = [_draw_tightness(session, trace) for trace in planned]
+    pictures += [one for trace in (*planned, *others) for one in _draw_missed(session, trace)]
+    lead: list[Block] = [Gallery(tuple(pictures[:_MAX_DRAWN]))] if pictures else []
+    totals = {trace: _all_clusters(session, trace) for trace in (*planned, *others)}
+    known = {_title(session, trace): rows for trace, rows in totals.items() if rows is not None}
+    if known:
+        lead.append(
+            result_table(
+                pl.concat(rows.with_columns(trace=pl.lit(name)) for name, rows in known.items()),
+                DeadlinePolicies,
+                caption=f"Missed deadlines by policy. {'; '.join(known)}",
+                columns=_LEAD if len(known) > 1 else _LEAD[1:],
+                headings={"trace": "Trace"},
+            )
+        )
+    return replace(content, lead=tuple(lead), limitations=_LIMITATIONS)
+
+
+def _title(session: Context, trace: str) -> str:
+    return task_title(session, trace) if from_tasks(session, trace) else session.title(trace)
+
+
+def _all_clusters(session: Context, trace: str) -> pl.DataFrame | None:
+    """Return the missed deadlines of all clusters together, or None without jobs to schedule."""
+    try:
+        found = session.once(missed_deadlines, trace)
+    except DataError:
+        return None
+    total = found.filter(pl.col("cluster").is_null())
+    return found if total.is_empty() else total
+
+
+def _draw_tightness(session: Context, trace: str) -> Drawing:
+    by_cluster, _ = session.once(tightness, trace)
+    return drawing(
+        "deadline-tightness",
+        by_cluster,
+        trace=trace,
+        key=f"deadline-tightness-{trace}",
+        about="Tightness of deadlines by cluster",
+    )
+
+
+def _draw_missed(session: Context, trace: str) -> list[Drawing]:
+    try:
+        found = session.once(missed_deadlines, trace)
+    except DataError:
+        return []
+    return [
+        drawing(
+            "missed-deadlines",
+            found.drop_nulls("cluster"),
+            trace=trace,
+            key=picture_key("missed-deadlines", trace),
+            about="Missed deadlines by cluster and policy",
+            title=_title(session, trace),
+        )
+    ]
+
+
+def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
+    """Draw the missed deadlines of each trace, and the throughput of its plans."""
+    pictures = [one for trace in traces for one in _draw_missed(session, trace)]
+    for trace in traces:
+        if session.manifest(trace).has("training_plans"):
+            found = session.once(rates, trace)
+            pictures += [
+                drawing(
+                    "throughput",
+                    found,
+                    trace=trace,
+                    key=f"throughput-{measure}-{trace}",
+                    about=about,
+                    measure=measure,
+                )
+                for measure, about in _MEASURES.items()
+                if found[measure].count()
+            ]
+    return pictures
+
+
+def _of_jobs(session: Context, trace: str) -> Content:
+    """Show synthetic deadlines of a trace that has none."""
+    finding, blocks = _missed(session, trace, "randomly drawn deadlines")
+    about = _DRAWN
+    if from_tasks(session, trace):
+        about = f"{_OF_TASKS}{_DRAWN}{sample_note(session, trace)}"
+    return Content(finding, (Text(about), *blocks))
+
+
+def _missed(
+    session: Context, trace: str, what: str = "deadlines"
+) -> tuple[tuple[str, ...], tuple[Block, ...]]:
+    title = _title(session, trace)
+    try:
+        found = session.once(missed_deadlines, trace)
+    except DataError as error:
+        return (), (Text(f"No job can be scheduled: {error}."),)
+    named, total = found.drop_nulls("cluster"), found.filter(pl.col("cluster").is_null())
+    total = named if total.is_empty() else total
+    rows = total.sort("share_missed").rows(named=True)
+    best, worst = rows[0], rows[-1]
+    finding = (
+        f"{title}: at a utilization of {share(best['utilization'])} the policy {best['policy']} "
+        f"misses {share(best['share_missed'])} of {count(best['n'])} {what}, {worst['policy']} "
+        f"{share(worst['share_missed'])} (simulated). A deadline before submission plus runtime is "
+        "missed in any case."
+    )
+    blocks: tuple[Block, ...] = (
+        Heading("Missed deadlines under scheduling policies"),
+        Text(_POLICIES.format(most=MAX_JOBS)),
+        result_table(
+            total,
+            DeadlinePolicies,
+            caption=f"Missed deadlines, all clusters. {title}",
+            columns=_MISSED,
+        ),
+        result_table(
+            named,
+            DeadlinePolicies,
+            caption=f"Missed deadlines by cluster. {title}",
+            folded=True,
+        ),
+    )
+    findings = (finding,) if best["n"] >= _FEWEST_DEADLINES else ()
+    return findings, blocks[: 3 if len(total) == len(named) else 4]
+
+
+def _trace(session: Context, trace: str) -> Content:
+    title = session.title(trace)
+    by_cluster, total = session.once(tightness, trace)
+    everything = total.select(pl.lit("All").alias("cluster"), pl.all())
+    generated = session.manifest(trace).tables["training_plans"].generated
+    blocks: list[Block] = [
+        *(_rules(session, trace) if generated else ()),
+        Heading("Tightness"),
+        result_table(
+            by_cluster.filter(plans="published"),
+            DeadlineTightness,
+            caption=f"Deadlines that jobs without a wait would meet. {title}",
+            columns=_MET,
+            total=everything,
+        ),
+        Heading("Throughput"),
+        *_throughput(session, trace),
+        *(_synthetic(session, trace) if generated else ()),
+    ]
+    findings = _findings(session, trace, total.row(0, named=True), generated=generated)
+    missed, scheduled = _missed(session, trace)
+    return Content((*findings, *missed), (*blocks, *scheduled))
+
+
+def _rules(session: Context, trace: str) -> tuple[Block, ...]:
+    title = session.title(trace)
+    return (
+        Text(_GENERATED),
+        result_table(
+            session.once(rules, trace), DeadlineRules, caption=f"Tests of the rules. {title}"
+        ),
+        result_table(
+            session.once(draws, trace),
+            PublishedDraws,
+            caption="Models of each file as draws of one seeded generator, in the order of the "
+            f"job ids; by chance 13 draws per plan would be passed over. {title}",
+            folded=True,
+        ),
+    )
+
+
+def _throughput(session: Context, trace: str) -> list[Block]:
+    found = session.once(rates, trace)
+    return [
+        Text(
+            f"One rate explains all plans in {found['is_one_rate'].sum()} of "
+            f"{plural(found.height, 'cell')} (model, batch size, GPUs). Scaling efficiency is the "
+            "rate over the number of GPUs times the rate on one GPU."
+        ),
+        result_table(
+            found,
+            IterationRates,
+            caption=f"Throughput by model, batch size and GPUs. {session.title(trace)}",
+            columns=_RATES,
+            folded=True,
+        ),
+    ]
+
+
+def _synthetic(session: Context, trace: str) -> tuple[Block, ...]:
+    return (
+        Heading("Synthetic plans"),
+        Text(
+            f"Plans of the same jobs are drawn by these rules (seed {SEED}) and compared with the "
+            "published ones."
+        ),
+        result_table(
+            session.once(agreement, trace),
+            PlanComparison,
+            caption=f"Synthetic and published plans compared. {session.title(trace)}",
+        ),
+    )
+
+
+def _findings(
+    session: Context, trace: str, met: dict[str, float], /, *, generated: bool
+) -> list[str]:
+    title = session.title(trace)
+    fractions = (
+        f"{title}: {share(met['share_met'])} of {count(met['n'])} deadlines could be met at the "
+        f"requested GPUs (95 % CI {share_range(met['ci_low'], met['ci_high'])}), "
+        f"{share(met['share_met_fastest'])} with more GPUs."
+    )
+    if not generated:
+        return [fractions]
+    determined, uniform, *_ = session.once(rules, trace).rows(named=True)
+    rule = (
+        f"{title}: iterations are rate times runtime for {share(determined['value'])} of "
+        f"{count(determined['n'])} plans; the tightness differs from uniform on 0.5 to 1.5 by a KS "
+        f"distance of {uniform['value']:.2g}."
+    )
+    return [fractions, rule]
+
+
+SECTION = Section(
+    "deadlines",
+    "Deadlines",
+    10,
+    build,
+    needs=(*PLANS_NEEDS, *JOBS_NEEDS),
+    figures=("deadline-tightness", "throughput", "missed-deadlines"),
+    more=draw_more,
+    shares="times",
+    part="Deadlines and simulations",
+    question="How many deadlines could be met, and how tight are they?",
+)

@@ -1,0 +1,188 @@
+"""Time, energy and cost of training to a target, by configuration and batch size (Zeus)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.questions.energy.tables import BatchSizeSweep, EnergyToAccuracy
+from traceana.schema.training_tables import (
+    CONFIGURATION,
+    TrainingTables,
+    check_eta,
+    max_power_w,
+    refuse_several_kinds,
+    target_of,
+)
+from traceana.simulate.recurring.energy_tables import read_tables, trained_batches
+from traceana.tables.declare import declared, returns
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
+    from traceana.schema import TrainingDefaults
+
+_NEEDED: Final = (
+    "batch_size", "power_limit_w", "tta_s", "eta_j", "runs", "epochs_min", "epochs_max",
+    "epoch_s", "mean_power_w",
+)  # fmt: skip
+_ENDS: Final = {"low": "min", "high": "max"}
+
+
+@returns(BatchSizeSweep)
+def batch_size_sweep(energy: pl.DataFrame, /) -> pl.DataFrame:
+    """Select the power limit of least energy for each batch size.
+
+    Energy to accuracy against batch size is from Zeus (You et al., NSDI'23).
+
+    Parameters
+    ----------
+    energy
+        What :func:`energy_to_accuracy` returns.
+
+    Returns
+    -------
+    DataFrame
+        Sorted by limit and batch size. A batch size not profiled at the largest limit has no such
+        row:
+        {columns}
+
+    Examples
+    --------
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> energy = traceana.energy_to_accuracy(runs, power, gpu="v100", dataset="cifar100")
+    >>> found = traceana.batch_size_sweep(energy).filter(batch_size=1024)
+    >>> found.select("limit", "power_limit_w").rows()
+    [('best', 100.0), ('largest', 250.0)]
+    """
+    missing = [name for name in _NEEDED if name not in energy.columns]
+    if missing:
+        raise DataError(f"column {', '.join(missing)} is missing; give energy_to_accuracy's result")
+    ordered = energy.sort("batch_size", "eta_j", "power_limit_w")
+    limits = {
+        "best": ordered.unique("batch_size", keep="first", maintain_order=True),
+        "largest": ordered.filter(pl.col("power_limit_w") == pl.col("power_limit_w").max()),
+    }
+
+    ranges = []
+    for end, of in _ENDS.items():
+        time = pl.col(f"epochs_{of}") * pl.col("epoch_s")
+        ranges += [
+            time.alias(f"tta_{end}_s"),
+            (time * pl.col("mean_power_w")).alias(f"eta_{end}_j"),
+        ]
+    swept = pl.concat(
+        rows.select(pl.lit(limit).alias("limit"), pl.all()) for limit, rows in limits.items()
+    )
+    return declared(swept.with_columns(ranges), BatchSizeSweep)
+
+
+_UNITS = "epoch_s must be in s and mean_power_w in W"
+_SPREAD = ("runs", "epochs_mean", "epochs_std", "epochs_min", "epochs_max")
+
+
+@returns(EnergyToAccuracy)
+def energy_to_accuracy(
+    training_runs: IntoFrame,
+    power_profiles: IntoFrame,
+    /,
+    *,
+    gpu: str,
+    dataset: str,
+    target: float | None = None,
+    eta: float = 0.5,
+    defaults: TrainingDefaults | None = None,
+) -> pl.DataFrame:
+    """Compute time, energy and cost to a target accuracy.
+
+    tta_s = epochs_mean * epoch_s; eta_j = tta_s * mean_power_w;
+    cost_j = eta * eta_j + (1 - eta) * max_power * tta_s, with epochs_mean the mean of target_epoch
+    over the runs of the batch size and max_power the largest power limit of the GPU in
+    `power_profiles`, whatever the data set (Zeus, NSDI'23).
+
+    A configuration is feasible if every run of its batch size reached the target and its epoch
+    was measured. Runs and profiles are joined on (dataset, network, batch_size, optimizer);
+    :func:`energy_coverage` lists what the join excludes.
+
+    Parameters
+    ----------
+    training_runs, power_profiles
+        The tables of those names; eager or lazy, of any supported engine.
+    gpu, dataset
+        Names of the GPU and the data set: as in the tables.
+    target
+        Value of target_metric; None: the default of the data set.
+    eta
+        Weight of energy against time in the cost, in [0, 1].
+    defaults
+        Defaults by data set, such as those of :func:`training_defaults`; None: those of the Zeus
+        traces.
+
+    Returns
+    -------
+    DataFrame
+        Feasible configurations, sorted by batch size and power limit:
+        {columns}
+
+    Raises
+    ------
+    DataError
+        If the GPU, data set or target does not occur, or the data set has no default target. If a
+        batch size has several learning rates, or the data set several (network, optimizer) on this
+        GPU.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> energy = traceana.energy_to_accuracy(runs, power, gpu="v100", dataset="cifar100")
+    >>> energy.sort("cost_j").select("batch_size", "power_limit_w", "on_front").row(0)
+    (128, 200.0, True)
+    """
+    check_eta(eta)
+    tables = read_tables(training_runs, power_profiles, defaults=defaults)
+    target = target_of(tables, gpu=gpu, dataset=dataset, target=target)
+    energy = configurations(tables, gpu=gpu, dataset=dataset, target=target, eta=eta)
+    return declared(energy, EnergyToAccuracy)
+
+
+def configurations(
+    tables: TrainingTables, /, *, gpu: str, dataset: str, target: float, eta: float
+) -> pl.DataFrame:
+    """Compute :func:`energy_to_accuracy` with the column epochs_of_runs, each run's epochs."""
+    profiles = tables.power_profiles.filter(gpu=gpu)
+    max_power = max_power_w(tables, gpu)
+    joined = trained_batches(tables, dataset=dataset, target=target).join(
+        profiles, on=CONFIGURATION, how="inner"
+    )
+    refuse_several_kinds(joined, gpu=gpu, dataset=dataset)
+    energy = (
+        joined.filter(pl.col("runs_reached") == pl.col("runs"))
+        .with_columns(tta_s=pl.col("epochs_mean") * pl.col("epoch_s"))
+        .with_columns(eta_j=pl.col("tta_s") * pl.col("mean_power_w"))
+        .with_columns(cost_j=eta * pl.col("eta_j") + (1 - eta) * max_power * pl.col("tta_s"))
+        .sort("batch_size", "power_limit_w")
+    )
+    held = pl.col("eta_j", "cost_j")
+    if not energy.select((held.is_finite() & (held > 0)).all()).row(0) == (True, True):
+        raise DataError(f"energy of {dataset} on {gpu} is not a finite positive number: {_UNITS}")
+    return energy.select(
+        *("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j"),
+        _on_front(energy),
+        *_SPREAD,
+        *("epoch_s", "mean_power_w", "epochs_of_runs"),
+    )
+
+
+def _on_front(energy: pl.DataFrame) -> pl.Series:
+    time, joules = energy["tta_s"].to_numpy(), energy["eta_j"].to_numpy()
+    # row: the point that may be dominated; column: the one that may dominate it. A grid is small.
+    at_most = (time <= time[:, None]) & (joules <= joules[:, None])
+    better = (time < time[:, None]) | (joules < joules[:, None])
+    return pl.Series("on_front", ~np.any(at_most & better, axis=1))

@@ -1,0 +1,262 @@
+"""Savings of the best batch size, power limit or both relative to the default."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import polars as pl
+from scipy.special import stdtrit
+
+from traceana.questions.energy.accuracy import configurations
+from traceana.questions.energy.coverage import coverage
+from traceana.questions.energy.tables import EnergySavings
+from traceana.schema.training_tables import (
+    TrainingTables,
+    check_eta,
+    default_batch_size,
+    max_power_w,
+    trained_profiles,
+)
+from traceana.simulate.recurring.energy_tables import read_tables
+from traceana.stats.arguments import as_generator
+from traceana.tables.declare import returns, schema_of
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+    from numpy.typing import NDArray
+
+    from traceana.schema import TrainingDefaults
+
+
+_OBJECTIVES: Final = {"energy": "eta_j", "cost": "cost_j"}
+_CHOICES: Final = ("baseline", "batch_size", "power_limit", "both")
+_PARTITIONS: Final = 100
+_MIN_RUNS: Final = 3
+_FEW_RUNS: Final = 8
+_MEASURED: Final = ("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j", "runs")
+
+
+class Fold(NamedTuple):
+    """Epochs of the runs of a batch size, and of its held-out and other runs by partition."""
+
+    epochs: NDArray[np.float64]
+    held: NDArray[np.float64]
+    kept: NDArray[np.float64]
+
+
+Folds: TypeAlias = dict[int, Fold]
+
+
+@returns(EnergySavings)
+def energy_savings(
+    training_runs: IntoFrame,
+    power_profiles: IntoFrame,
+    /,
+    *,
+    eta: float = 0.5,
+    rng: int | np.random.Generator = 1,
+    defaults: TrainingDefaults | None = None,
+) -> pl.DataFrame:
+    """Compute energy savings of the best batch size and power limit.
+
+    The baseline is (b0, the largest power limit of the GPU), with b0 the default batch size of the
+    data set, reduced to the largest one profiled on that GPU. Each choice is the feasible
+    configuration of least energy or cost if the batch size (at the largest power limit), the power
+    limit (at b0) or both are free. Ties go to the smaller batch size, then the lower limit.
+
+    The best of many noisy configurations is partly best by chance, so that `ratio` is biased
+    downward. `ratio_held_out` is not: a batch size is chosen without one run of each, and its ratio
+    is of the runs held out. This is cross-validation (Stone, JRSS B 36, 1974), with the geometric
+    mean over 100 random partitions. The 95 % interval around it is Welch's for the difference of
+    the mean logarithms of the epochs (Biometrika 34, 1947). Time and power of an epoch were
+    measured once: their variation is not included. Where the batch size is the default, the epochs
+    cancel and there is no interval. Every data set is trained to its default target.
+
+    Parameters
+    ----------
+    training_runs, power_profiles, eta, defaults
+        As in :func:`energy_to_accuracy`.
+    rng
+        Seed or generator of the partitions.
+
+    Returns
+    -------
+    DataFrame
+        Eight rows per (gpu, dataset) of `power_profiles`, sorted by them. ratio is null where the
+        baseline is not feasible, the interval also below three runs of a compared batch size:
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> found = traceana.energy_savings(runs, power)
+    >>> found = found.filter(gpu="v100", dataset="cifar100", objective="energy")
+    >>> found.select("choice", "batch_size", "power_limit_w", pl.col("ratio").round(1)).rows()[1:]
+    [('batch_size', 128, 250.0, 0.3), ('power_limit', 1024, 100.0, 0.9), ('both', 128, 150.0, 0.3)]
+    """
+    check_eta(eta)
+    random = as_generator(rng)
+    tables = read_tables(training_runs, power_profiles, defaults=defaults)
+    pairs = tables.power_profiles.select("gpu", "dataset").unique().sort("gpu", "dataset")
+    rows = []
+    streams = random.spawn(pairs.height)
+    for (gpu, dataset), stream in zip(pairs.iter_rows(), streams, strict=True):
+        open_to, note = _open_configurations(tables, gpu, dataset, eta)
+        default = tables.defaults.get(dataset)
+        folds = _partition_runs(open_to["both"], stream) if len(open_to["both"]) else {}
+        for objective, column in _OBJECTIVES.items():
+            best = {choice: _best(open_to[choice], column) for choice in _CHOICES}
+            least = best["baseline"].get(column)
+            rows += [
+                {
+                    "gpu": gpu,
+                    "dataset": dataset,
+                    "target": default and default.target,
+                    "objective": objective,
+                    "choice": choice,
+                    **row,
+                    "ratio": row[column] / least if row and least else None,
+                    **_interval(open_to, choice, column, folds, note),
+                }
+                for choice, row in best.items()
+            ]
+    return pl.DataFrame(rows, schema=schema_of(EnergySavings))
+
+
+def _open_configurations(
+    tables: TrainingTables, gpu: str, dataset: str, eta: float
+) -> tuple[dict[str, pl.DataFrame], str | None]:
+    """Return the configurations that each choice selects from, and its note."""
+    nothing: dict[str, pl.DataFrame] = dict.fromkeys(_CHOICES, pl.DataFrame())
+    default = tables.defaults.get(dataset)
+    if default is None:
+        return nothing, "no default target and batch size are known"
+    profiles = trained_profiles(tables, gpu=gpu, dataset=dataset, target=default.target)
+    if profiles.is_empty():
+        return nothing, "what was profiled was not trained to the default target"
+    batch_size = default_batch_size(profiles, default)
+    power_limit_w = max_power_w(tables, gpu)
+    notes = []
+    if batch_size < default.batch_size:
+        notes.append(f"default batch size {default.batch_size} reduced to {batch_size}")
+    energy = configurations(tables, gpu=gpu, dataset=dataset, target=default.target, eta=eta)
+    baseline = energy.filter(batch_size=batch_size, power_limit_w=power_limit_w)
+    if baseline.is_empty():
+        batches = coverage(tables, gpu=gpu, dataset=dataset, target=default.target).join(
+            profiles, on=["network", "optimizer"], how="semi"
+        )
+        reasons = batches.filter(batch_size=batch_size)["note"].drop_nulls().to_list()
+        why = reasons[0] if reasons else f"not profiled at {power_limit_w:g} W"
+        notes.append(f"no baseline at batch size {batch_size}: {why}")
+    open_to = {
+        "baseline": baseline,
+        "batch_size": energy.filter(power_limit_w=power_limit_w),
+        "power_limit": energy.filter(batch_size=batch_size),
+        "both": energy,
+    }
+    return open_to, "; ".join(notes) or None
+
+
+def _interval(
+    open_to: dict[str, pl.DataFrame],
+    choice: str,
+    column: str,
+    folds: Folds,
+    note: str | None,
+) -> dict[str, object]:
+    """Return the held-out ratio, its interval, and the note with why there is none."""
+    among, baseline = open_to[choice], open_to["baseline"]
+    if among.is_empty() or baseline.is_empty():
+        return {"note": note}
+    best, default = (int(_best(part, column)["batch_size"]) for part in (among, baseline))
+    notes = [note] if note else []
+    found: dict[str, object] = {}
+    runs = {size: len(folds[size].epochs) for size in among["batch_size"].unique().sort()}
+    if min(runs[best], runs[default]) == 1:
+        alone = ", ".join(str(size) for size in sorted({best, default}) if runs[size] == 1)
+        notes.append(f"no interval: trained once at batch size {alone}")
+    else:
+        ratio, always = _held_out_ratio(among, baseline, column, folds)
+        found["ratio_held_out"] = ratio
+        if choice == "baseline":
+            pass
+        elif best == default and always:
+            notes.append("no interval: the epochs of one batch size cancel")
+        elif min(runs[best], runs[default]) < _MIN_RUNS:
+            notes.append(f"no interval: under {_MIN_RUNS} runs of a batch size")
+        else:
+            # a default that is chosen only here and there is compared with the next best
+            other = best if best != default else _runner_up(among, column, default)
+            low, high = _welch_interval(ratio, folds[other].epochs, folds[default].epochs)
+            if low == high:
+                notes.append("no interval: the epochs do not vary")
+            else:
+                found |= {"ci_low": low, "ci_high": high}
+                if min(runs[best], runs[default]) < _FEW_RUNS:
+                    few = min(runs[best], runs[default])
+                    notes.append(f"{few} runs of a batch size: the interval is approximate")
+    if once := [str(size) for size, n in runs.items() if n == 1 and size not in {best, default}]:
+        notes.append(f"batch size {', '.join(once)} trained once: not held out")
+    return found | {"note": "; ".join(notes) or None}
+
+
+def _partition_runs(energy: pl.DataFrame, random: np.random.Generator) -> Folds:
+    """Return, by batch size, the epochs of held-out runs and the mean of the others."""
+    batches = energy.select("batch_size", "epochs_of_runs").unique("batch_size").sort("batch_size")
+    most = max(len(epochs) for epochs in batches["epochs_of_runs"])
+    folds = {}
+    for batch_size, of_runs in batches.iter_rows():
+        epochs = np.sort(np.asarray(of_runs, dtype=float))
+        n = len(epochs)
+        mixed = random.permuted(np.tile(epochs, (_PARTITIONS, 1)), axis=1)
+        held = mixed[:, np.arange(most) % n].ravel()
+        folds[batch_size] = Fold(epochs, held, (epochs.sum() - held) / max(n - 1, 1))
+    return folds
+
+
+def _held_out_ratio(
+    among: pl.DataFrame, baseline: pl.DataFrame, column: str, folds: Folds
+) -> tuple[float, bool]:
+    """Return the geometric mean of held-out ratios, and whether all chose the default."""
+
+    def per_epoch(energy: pl.DataFrame) -> dict[int, float]:
+        least: dict[int, float] = {}
+        for size, value in energy[["batch_size", column]].iter_rows():
+            if len(folds[size].epochs) > 1:
+                cost = value / folds[size].epochs.mean()
+                least[size] = min(cost, least.get(size, np.inf))
+        return least
+
+    costs, ((default, base),) = per_epoch(among), per_epoch(baseline).items()
+    sizes = sorted(costs)
+    chosen = np.argmin([folds[size].kept * costs[size] for size in sizes], axis=0)
+    held = np.array([folds[size].held * costs[size] for size in sizes])
+    logs = np.log(np.take_along_axis(held, chosen[None], axis=0)[0] / (folds[default].held * base))
+    return float(np.exp(logs.mean())), set(np.asarray(sizes)[chosen]) == {default}
+
+
+def _runner_up(among: pl.DataFrame, column: str, default: int) -> int:
+    return int(_best(among.filter(pl.col("batch_size") != default), column)["batch_size"])
+
+
+def _welch_interval(
+    ratio: float, first: NDArray[np.float64], second: NDArray[np.float64]
+) -> tuple[float, float]:
+    parts = [float(np.log(epochs).var(ddof=1) / len(epochs)) for epochs in (first, second)]
+    if sum(parts) < 1e-20:  # rounding
+        return ratio, ratio
+    degrees = (len(first) - 1, len(second) - 1)
+    df = sum(parts) ** 2 / sum(part**2 / d for part, d in zip(parts, degrees, strict=True))
+    half = float(stdtrit(df, 0.975)) * sum(parts) ** 0.5
+    return ratio * float(np.exp(-half)), ratio * float(np.exp(half))
+
+
+def _best(energy: pl.DataFrame, column: str) -> dict[str, float]:
+    """Return the configuration that is best by a column, {} of none."""
+    if energy.is_empty():
+        return {}
+    best = energy.sort(column, "batch_size", "power_limit_w").row(0, named=True)
+    return {name: best[name] for name in _MEASURED}

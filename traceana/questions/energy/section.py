@@ -1,0 +1,313 @@
+"""Section on energy to accuracy: savings, Pareto fronts, batch sizes and coverage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.page.blocks import (
+    Block,
+    Content,
+    Drawing,
+    Gallery,
+    Table,
+    Text,
+    drawing,
+    join_parts,
+    result_table,
+)
+from traceana.page.section import Section
+from traceana.questions.energy.accuracy import batch_size_sweep
+from traceana.questions.energy.analyze import (
+    ENERGY_NEEDS,
+    configurations,
+    coverage,
+    savings,
+    shown_gpu,
+    weights_of_energy,
+)
+from traceana.questions.energy.tables import (
+    CoverageCounts,
+    EnergyToAccuracy,
+    EtaSweep,
+    SavingsByChoice,
+)
+from traceana.tables.formatting import listed, plural, share, share_range
+
+if TYPE_CHECKING:
+    from traceana.page.context import Context
+
+_OPENING: Final = (
+    "Time to the target is the mean number of epochs over the runs of a batch size times the time "
+    "of an epoch; energy is that times the mean power. The default is the batch size of the data "
+    "set, reduced to the largest one profiled on the GPU, at the largest power limit of the GPU. A "
+    "batch size is feasible only if every run of it reached the target. The 95 % intervals are "
+    "Welch's, from held-out runs of both batch sizes: with 4 or 5 runs they covered the truth in "
+    "92 to 96 % of simulations, and where the epochs cancel there is none."
+)
+_LIMITATIONS: Final = (
+    "Each epoch was measured once. The best of many configurations is partly best by chance; the "
+    "savings of held-out runs, which did not choose the batch size, have no such bias."
+)
+_CAPTIONS: Final = {
+    "energy": "Energy saved, as a percentage of the default's",
+    "cost": "Cost saved, as a percentage of the default's (half energy, half time at the "
+    "largest power of the GPU)",
+}
+_LEAD: Final = (
+    *("dataset", "default", "best", "batch_size", "power_limit", "both", "held_out"),
+    *("ci_low", "ci_high"),
+)
+_REASONS: Final = {
+    "missed": "a run never reached the target",
+    "unknown": "a run has no row at the target",
+    "trained": "trained only",
+    "profiled": "profiled only",
+}
+
+
+def build(session: Context, traces: list[str]) -> Content:
+    """Show the savings and the front of each trace; the rest is folded."""
+    return join_parts(
+        _OPENING, ((session.title(trace), _trace(session, trace)) for trace in traces)
+    )
+
+
+def _trace(session: Context, trace: str) -> Content:
+    saved, title = session.once(savings, trace), session.title(trace)
+    gpu = shown_gpu(session, trace)
+    energy = session.once(configurations, trace, gpu)
+    by_choice = {measure: _by_choice(saved, measure) for measure in _CAPTIONS}
+    pictures = _draw_savings(saved, trace)
+    blocks: list[Block] = [_savings(rows, name, title) for name, rows in by_choice.items()]
+    if energy:
+        dataset = _shown_dataset(energy)
+        front, heat, *_ = draw_configurations(trace, gpu, {dataset: energy[dataset]})
+        pictures.append(front)
+        blocks += [Gallery((heat,)), *_tables(session, trace, gpu, dataset, energy[dataset])]
+    blocks += [
+        Text(
+            "Training runs and power profiles are joined on data set, network, batch size and "
+            "optimizer. A batch size is excluded for the first of these reasons that applies; "
+            "batch sizes with gaps were profiled at some of the power limits only."
+        ),
+        _coverage(session.once(coverage, trace), title),
+    ]
+    lead: tuple[Block, ...] = (
+        *([Gallery(tuple(pictures))] if pictures else []),
+        result_table(
+            by_choice["energy"].filter(gpu=gpu),
+            SavingsByChoice,
+            caption=f"Energy saved on {gpu} by data set. {title}",
+            columns=_LEAD,
+        ),
+    )
+    return Content(tuple(_findings(saved, gpu, title)), tuple(blocks), "", lead, _LIMITATIONS)
+
+
+def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
+    """Draw the savings by choice on each GPU, and the configurations of each data set on one."""
+    pictures = []
+    for trace in traces:
+        energy = session.once(savings, trace).filter(objective="energy")
+        gpu = shown_gpu(session, trace)
+        pictures += [
+            drawing(
+                "energy-savings",
+                energy.filter(gpu=each),
+                trace=trace,
+                key=f"savings-{trace}-{each}",
+                about=f"Energy to the target on {each} by choice",
+            )
+            for each in energy.drop_nulls("ratio")["gpu"].unique().sort()
+        ]
+        found = session.once(configurations, trace, gpu)
+        pictures += draw_configurations(trace, gpu, found) if found else []
+    return pictures
+
+
+def _shown_dataset(energy: dict[str, pl.DataFrame]) -> str:
+    """Return the data set with the most configurations."""
+    return max(energy, key=lambda name: (energy[name].height, name))
+
+
+def _by_choice(savings: pl.DataFrame, objective: str) -> pl.DataFrame:
+    rows = savings.filter(objective=objective)
+    on = ["gpu", "dataset"]
+    fractions = rows.with_columns(saved=1 - pl.col("ratio")).pivot(
+        "choice", index=on, values="saved"
+    )
+    configuration = pl.format(
+        "{}, {} W", "batch_size", pl.col("power_limit_w").cast(pl.String).str.strip_suffix(".0")
+    )
+    default = rows.filter(choice="baseline").select(*on, default=configuration)
+    best = rows.filter(choice="both").select(
+        *on,
+        "note",
+        best=configuration,
+        held_out=1 - pl.col("ratio_held_out"),
+        ci_low=1 - pl.col("ci_high"),
+        ci_high=1 - pl.col("ci_low"),
+    )
+    return fractions.join(default, on=on).join(best, on=on).sort(on)
+
+
+def _savings(rows: pl.DataFrame, objective: str, title: str) -> Table:
+    return result_table(
+        rows,
+        SavingsByChoice,
+        caption=f"{_CAPTIONS[objective]}. {title}",
+        columns=list(SavingsByChoice.columns()),
+        null={"note": ""},
+        folded=True,
+    )
+
+
+def _coverage(batches: pl.DataFrame, title: str) -> Table:
+    feasible = pl.col("feasible")
+    counts = batches.group_by("gpu", "dataset", maintain_order=True).agg(
+        feasible.sum().cast(pl.Int64),
+        gaps=(feasible & (pl.col("power_limits_missing") > 0)).sum(),
+        **{name: (pl.col("note") == note).sum() for name, note in _REASONS.items()},
+        min_runs=pl.col("runs").filter(feasible).min(),
+    )
+    return result_table(
+        counts, CoverageCounts, caption=f"Batch sizes by feasibility. {title}", folded=True
+    )
+
+
+def _draw_savings(savings: pl.DataFrame, trace: str) -> list[Drawing]:
+    both = savings.filter(objective="energy", choice="both").with_columns(
+        energy_saved=1 - pl.coalesce("ratio_held_out", "ratio"),
+        energy_saved_ci_low=1 - pl.col("ci_high"),
+        energy_saved_ci_high=1 - pl.col("ci_low"),
+    )
+    if not both["energy_saved"].count():
+        return []
+    about = "Energy saved by the best batch size and power limit, in held-out runs if any"
+    return [drawing("energy-saved", both, trace=trace, key=f"saved-{trace}", about=about)]
+
+
+def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
+    both = (
+        savings.filter(objective="energy", choice="both")
+        .drop_nulls("ratio")
+        .with_columns(saved=1 - pl.col("ratio"))
+        .sort("saved")
+    )
+    on_gpu = both.filter(gpu=gpu)
+    if on_gpu.is_empty():
+        return []
+    least, most = on_gpu.row(0, named=True), on_gpu.row(-1, named=True)
+    others = (
+        ""
+        if both["gpu"].n_unique() == 1
+        else (
+            f"; on all {both['gpu'].n_unique()} GPUs, {share(both['saved'][0])} to "
+            f"{share(both['saved'][-1])}"
+        )
+    )
+    effect = (
+        f"{title}: the best batch size and power limit together save {share(least['saved'])} to "
+        f"{share(most['saved'])} of the energy of the default on {gpu} "
+        f"({plural(on_gpu.height, 'data set')}). The least is for {least['dataset']}, the most for "
+        f"{most['dataset']}"
+    )
+    held = [
+        f"{share(1 - row['ratio_held_out'])} for {row['dataset']} (95 % CI "
+        f"{share_range(1 - row['ci_high'], 1 - row['ci_low'])})"
+        for row in (least, most)
+        if row["ci_low"] is not None
+    ]
+    unbiased = [f"{title}: held-out runs ({gpu}) save {listed(held)}."] if held else []
+    return [f"{effect}{others}.", *unbiased]
+
+
+def _tables(
+    session: Context, trace: str, gpu: str, dataset: str, energy: pl.DataFrame
+) -> list[Block]:
+    columns = ("batch_size", "power_limit_w", "tta_s", "eta_j", "runs", "epochs_min", "epochs_max")
+    return [
+        result_table(
+            energy.filter("on_front").sort("tta_s"),
+            EnergyToAccuracy,
+            caption=f"Configurations on the front: {dataset} on {gpu}. {session.title(trace)}",
+            columns=columns,
+        ),
+        result_table(
+            session.once(weights_of_energy, trace, gpu, dataset),
+            EtaSweep,
+            caption="Configuration of least cost by the weight of energy in the cost: "
+            f"{dataset} on {gpu}. {session.title(trace)}",
+        ),
+    ]
+
+
+def draw_configurations(trace: str, gpu: str, energy: dict[str, pl.DataFrame], /) -> list[Drawing]:
+    """Draw front, maps and power limits of the data set with the most configurations, and sweeps.
+
+    Batch sizes are swept for each data set; time is shown for the one with the most sizes.
+    """
+    dataset = _shown_dataset(energy)
+    rows, job = energy[dataset], f"{trace}-{gpu}-{dataset}"
+    where = f"of {dataset} on {gpu}"
+    pictures = [
+        drawing(
+            "energy-front",
+            rows,
+            trace=trace,
+            key=f"front-{job}",
+            about=f"Energy versus time to the target {where}",
+        ),
+        *(
+            drawing(
+                "energy-map",
+                rows,
+                trace=trace,
+                key=f"map-{measure}-{job}",
+                about=f"{measure.capitalize()} to the target {where} by batch size and power limit",
+                measure=measure,
+            )
+            for measure in ("energy", "time")
+        ),
+        drawing(
+            "power-sweep",
+            rows,
+            trace=trace,
+            key=f"power-{job}",
+            about=f"Energy to the target {where} by power limit",
+        ),
+    ]
+    sweeps = {name: batch_size_sweep(each) for name, each in energy.items()}
+    timed = max(sweeps, key=lambda name: (sweeps[name]["batch_size"].n_unique(), name))
+    pictures += [
+        drawing(
+            "batch-sweep",
+            sweep,
+            trace=trace,
+            key=f"sweep-{measure}-{trace}-{name}",
+            about=f"{what} to the target of {name} on {gpu} by batch size",
+            measure=measure,
+        )
+        for name, sweep in sweeps.items()
+        for measure, what in (("eta", "Energy"), ("tta", "Time"))
+        if measure == "eta" or name == timed
+    ]
+    return pictures
+
+
+SECTION = Section(
+    "energy",
+    "Energy to accuracy",
+    10,
+    build,
+    needs=ENERGY_NEEDS,
+    figures=(
+        *("energy-saved", "energy-savings", "energy-front", "energy-map", "power-sweep"),
+        "batch-sweep",
+    ),
+    more=draw_more,
+    part="Energy",
+    question="How much energy do a better batch size and power limit save?",
+)

@@ -1,0 +1,1 @@
+"""Failures: rates, competing risks, models and tests."""

@@ -1,0 +1,266 @@
+"""Outcome analyses of a cohort."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.cohorts.cohort import form_cohort
+from traceana.cohorts.definitions import ENDED
+from traceana.errors import DataError
+from traceana.questions.failures.association import outcome_association
+from traceana.questions.failures.comparison import compare_runtimes
+from traceana.questions.failures.curves import WEEK_S, incidence_and_survival, kaplan_meier
+from traceana.questions.failures.events import Columns
+from traceana.questions.failures.model import failure_model
+from traceana.questions.failures.odds import failure_odds
+from traceana.questions.failures.rates import failure_rates
+from traceana.questions.failures.tables import GroupTests
+from traceana.schema import STATUSES
+from traceana.stats.effect_sizes import conclude
+from traceana.stats.multiplicity import adjust_pvalues
+from traceana.stats.variance_share import VarianceShare, variance_share
+from traceana.tables.declare import declared, schema_of
+from traceana.tables.display import key_heading
+from traceana.tables.formatting import in_sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traceana.cohorts.cohort import Cohort
+    from traceana.questions.failures.tables import FailureModel, RuntimeComparison
+    from traceana.questions.failures.tables_competing_risks import (
+        CumulativeIncidence,
+        SurvivalCurves,
+    )
+    from traceana.store.session import Session
+
+COMPARED: Final = ("completed", "failed")
+"""Statuses whose runtimes are compared between groups."""
+BOTH: Final = "groups with both outcomes"
+"""Groups in which some rows failed and others did not."""
+MODEL_ROWS: Final = 50_000
+"""A model is fitted to at most this number of rows."""
+MODEL_SEED: Final = 1
+_DOUBLED: Final = ("gpus", "cpus", "memory_gib", "n_instances")
+_MOST_GROUPS: Final = 20
+_MEASURES: Final = {"cramers_v": "Cramér's V", "epsilon_squared": "epsilon squared"}
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Runtimes and outcomes of a cohort by one column."""
+
+    by: str | None
+    strata: str | None
+    """Column of the groups, and that of the strata within which they are compared; or None."""
+    runtimes: SurvivalCurves
+    """Survival of the rows of each status and group, with delayed entry and censoring."""
+    rates: pl.DataFrame
+    """Failure rate by group, with the rows of each status."""
+    comparisons: dict[str, RuntimeComparison]
+    """Comparison of runtimes, for each status."""
+    odds: pl.DataFrame | None
+    """Odds ratios of failure within strata; None without strata."""
+
+
+def grouping_columns(session: Session, cohort: Cohort, /) -> list[tuple[str, str | None]]:
+    """Return the columns by which a cohort is grouped, each with the column of its strata.
+
+    Without a GPU type these are the first grouping and the GPUs requested, the latter within the
+    groups that the manifest names.
+    """
+    table = session.manifest(cohort.trace).tables["tasks" if cohort.from_tasks else "jobs"]
+    strata = next((name for name in table.groups if name in cohort.rows.columns), None)
+    by: list[tuple[str, str | None]] = [(cohort.by, None)] if cohort.by else []
+    if (
+        cohort.by != "gpu_type"
+        and 2 <= cohort.rows["gpus_requested"].drop_nulls().n_unique() <= _MOST_GROUPS
+    ):
+        by.append(("gpus_requested", strata))
+    return by
+
+
+def analyze_outcomes(
+    session: Session, trace: str
+) -> tuple[tuple[Outcomes, ...], pl.DataFrame, tuple[str, ...]]:
+    """Analyze runtimes and outcomes of a cohort by each grouping.
+
+    Returns (groupings, tests, notes): outcomes by each column; all tests between groups, as
+    :class:`GroupTests`; and analyses that are not possible, with the reason.
+    """
+    cohort = form_cohort(session, trace)
+    groupings: list[Outcomes] = []
+    tests: list[dict[str, Any]] = []
+    notes: list[str] = []
+    columns: list[tuple[str | None, str | None]] = [*grouping_columns(session, cohort)]
+    for by, strata in columns or [(None, None)]:
+        found = _outcomes(cohort, by, strata, notes)
+        groupings.append(found)
+        if by is not None:
+            tests += _tests(cohort, found, by, notes)
+    table = pl.DataFrame(tests, schema=schema_of(GroupTests))
+    pvalues = table["pvalue"].fill_null(float("nan")).to_numpy()
+    adjusted = pl.Series(adjust_pvalues(pvalues, method="holm")).fill_nan(None)
+    table = table.with_columns(pvalue_adjusted=adjusted)
+    names = {heading: name for name, heading in _MEASURES.items()}
+    conclusions = [
+        conclude(names[measure], *values)
+        for measure, *values in table.select(
+            "measure", "effect", "ci_low", "ci_high", "pvalue_adjusted"
+        ).iter_rows()
+    ]
+    table = table.with_columns(conclusion=pl.Series(conclusions, dtype=pl.String))
+    return tuple(groupings), declared(table, GroupTests), tuple(notes)
+
+
+def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[str]) -> Outcomes:
+    rows, keys, cluster = cohort.rows, () if by is None else (by,), cohort.cluster
+    stated = rows if by is None else rows.filter(pl.col(by).is_not_null())
+    rates = failure_rates(rows, keys, **ENDED, cluster=cluster)
+    runtimes = kaplan_meier(
+        rows.filter(pl.col("status").is_not_null()), by=("status", *keys), status=None,
+        entry="entry_s", observed="observed", cluster=cluster, horizon_s=WEEK_S,
+    )  # fmt: skip
+    comparisons, odds = {}, None
+    there = stated["status"].cast(pl.String)
+    for status in (one for one in COMPARED if by and one in there):
+        try:
+            comparisons[status] = compare_runtimes(
+                stated.filter(status=status), keys, cluster=cluster
+            )
+        except DataError as error:
+            notes.append(f"Runtimes of {status} {cohort.noun} are not compared: {error}.")
+    if strata not in (None, by) and cohort.fails:
+        try:
+            odds = failure_odds(stated, keys, strata=strata, cluster=cluster, **ENDED)
+        except DataError as error:
+            notes.append(f"No odds ratios: {error}.")
+    return Outcomes(
+        by, strata, runtimes,
+        rates.sort(keys, nulls_last=True, maintain_order=True) if keys else rates,
+        comparisons, odds,
+    )  # fmt: skip
+
+
+def _tests(cohort: Cohort, found: Outcomes, by: str, notes: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield the tests by one column: of failure, and of the runtime of each status.
+
+    Failure is tested once more between the groups in which some rows failed and some did not,
+    if there are others.
+    """
+    group = in_sentence(key_heading(by))
+    known = found.rates.filter(pl.col(by).is_not_null() & (pl.col("n") > 0))
+    mixed = known.filter(pl.col("failures").is_between(1, pl.col("n") - 1))[by].to_list()
+    failure = f"failure of {cohort.noun} by {group}"
+    questions = {failure: known[by].to_list()} if cohort.fails else {}
+    if 1 < len(mixed) < known.height:
+        questions[f"{failure}, {BOTH}"] = mixed
+    for question, groups in questions.items():
+        rows = cohort.rows.filter(pl.col(by).is_in(groups))
+        try:
+            table = outcome_association(rows, by, cluster=cohort.cluster, **ENDED)
+        except DataError as error:
+            notes.append(f"No test of {question}: {error}.")
+            continue
+        row = table.row(0, named=True)
+        yield _test(row, question, "cramers_v", row["method"])
+    for status, compared in found.comparisons.items():
+        row = compared.test.row(0, named=True)
+        method = "Brunner-Munzel" if row["n_groups"] == 2 else "rank ANOVA"
+        question = f"runtime of {status} {cohort.noun} by {group}"
+        yield _test(row, question, "epsilon_squared", method)
+
+
+def _test(row: dict[str, Any], question: str, measure: str, method: str | None) -> dict[str, Any]:
+    own = {name: row.get(name) for name in GroupTests.columns()}
+    named = {"question": question, "measure": _MEASURES[measure], "method": method}
+    return own | named | {"effect": row[measure]}
+
+
+def variance_between_units(session: Session, trace: str, /) -> dict[str, VarianceShare]:
+    """Return the fraction of the variance between independent units, of log runtime and failure.
+
+    Empty for a trace without such units.
+    """
+    cohort = form_cohort(session, trace)
+    if cohort.cluster is None:
+        return {}
+    rows = cohort.rows.with_columns(pl.col(cohort.cluster).to_physical())
+    ran = rows.filter(pl.col("runtime_s") > 0)
+    ended = rows.filter(pl.col("status").is_in([*ENDED["success"], *ENDED["failure"]]))
+    failed = ended["status"].is_in([*ENDED["failure"]])
+    return {
+        "log runtime": variance_share(ran["runtime_s"].log(), ran[cohort.cluster]),
+        "failure": variance_share(failed.cast(pl.Float64), ended[cohort.cluster]),
+    }
+
+
+def fit_failure_model(
+    session: Session, trace: str, failure: tuple[str, ...] | None = None
+) -> tuple[FailureModel | None, str]:
+    """Fit a model of failure; return it, and why there is none.
+
+    Features have the names that a reader sees: groups as text, and logarithms of the numbers.
+    Among ended rows, failure is the status failed, unless `failure` names other values.
+    """
+    cohort = form_cohort(session, trace)
+    rows = cohort.rows
+    if failure is None and not cohort.fails:
+        return None, f"No model of failure: none of the {cohort.noun} has status failed."
+    if rows.height > MODEL_ROWS:
+        rows = rows.sample(MODEL_ROWS, seed=MODEL_SEED)
+    columns = [name for name, _ in grouping_columns(session, cohort)]
+    doubled = [
+        name
+        for name in _DOUBLED
+        if name in rows.columns
+        and rows[name].drop_nulls().n_unique() > 1
+        and not (name == "gpus" and "gpus_requested" in columns)
+    ]
+    frame = rows.with_columns(
+        *(pl.col(name).cast(pl.String).alias(key_heading(name)) for name in columns),
+        *(
+            pl.when(pl.col(name) > 0)
+            .then(pl.col(name).log(2))
+            .alias(f"{key_heading(name)} doubled")
+            for name in doubled
+        ),
+    )
+    features = [
+        *(key_heading(name) for name in columns),
+        *(f"{key_heading(name)} doubled" for name in doubled),
+    ]
+    definition = ENDED if failure is None else {"success": ("completed",), "failure": failure}
+    try:
+        model = failure_model(frame, features=features, cluster=cohort.cluster, **definition)
+    except DataError as error:
+        return None, f"No model of failure: {error}."
+    return model, ""
+
+
+def competing_events(session: Session, cohort: Cohort, /) -> tuple[str, ...]:
+    """Return the statuses with which a cohort's rows end.
+
+    A running job with a runtime was ended by its deletion if its trace counts that as a failure; a
+    running task is observed until the end of the trace.
+    """
+    events = {"completed", "failed", "cancelled"}
+    if not cohort.from_tasks:
+        events |= {*session.manifest(cohort.trace).failure_statuses}
+    present = cohort.rows.filter(pl.col("runtime_s").is_not_null())["status"].cast(pl.String)
+    return tuple(status for status in STATUSES if status in events and status in present)
+
+
+def estimate_competing_risks(
+    session: Session, trace: str, by: str | None
+) -> tuple[CumulativeIncidence, SurvivalCurves]:
+    """Estimate the cumulative incidence of each event and the time to any event."""
+    cohort = form_cohort(session, trace, end_imputation="running")
+    keys, events = () if by is None else (by,), competing_events(session, cohort)
+    columns = Columns("status", "duration_s", "start_s", "entry_s", "observed")
+    return incidence_and_survival(
+        cohort.rows, keys, events, columns=columns, cluster=cohort.cluster
+    )

@@ -1,0 +1,113 @@
+"""Standard errors of rates and means whose rows are dependent within clusters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.stats.intervals import FEWEST_CLUSTERS, clustered_wilson_interval
+from traceana.store.frames import reduce_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ONE_CLUSTER: Final = "one cluster: no interval"
+_FEW: Final = "one cluster has most rows: no interval"
+
+
+def note_few(clusters: pl.Expr | pl.Series, effective: pl.Expr | pl.Series, /) -> pl.Expr:
+    """Return why there is no interval over clusters; null where there is one."""
+    few = pl.when(effective < FEWEST_CLUSTERS).then(pl.lit(_FEW))
+    return pl.when(clusters == 1).then(pl.lit(ONE_CLUSTER)).otherwise(few)
+
+
+def refuse_missing(cluster: pl.Series, rows: pl.Series, /) -> None:
+    """Refuse rows whose cluster is null."""
+    if missing := rows.filter(cluster.is_null()).sum():
+        raise DataError(
+            f"cluster {cluster.name} is null in {missing} row(s); fill it or drop these rows"
+        )
+
+
+def add_up_clusters(parts: pl.DataFrame, keys: Sequence[str], cluster: str, /) -> pl.DataFrame:
+    """Return the counts of each group, from counts of its clusters in a column `rows` and others.
+
+    Raises a DataError if a cluster is null.
+    """
+    refuse_missing(parts[cluster], parts["rows"])
+    counts = parts.drop(cluster)
+    if not keys:
+        return counts.sum()
+    return counts.group_by(keys).agg(pl.all().sum()).sort(keys, nulls_last=True)
+
+
+def cluster_errors(parts: pl.DataFrame, keys: Sequence[str], /) -> pl.DataFrame:
+    """Return [*keys, n_clusters, effective, variance] of the mean of each group, by the jackknife.
+
+    With T_c and n_c the sum and the number of values of each of G clusters, the mean without a
+    cluster differs from the mean by d_c = -(T_c - n_c mean) / (n - n_c), and variance =
+    (G - 1) / G sum of d_c^2, null for a single cluster. Its degrees of freedom are effective - 1,
+    with n^2 / sum of n_c^2 effective clusters (Kish): Satterthwaite's approximation for
+    independent rows (Bell and McCaffrey, Survey Methodology 28, 2002).
+
+    Parameters
+    ----------
+    parts
+        One row per cluster of a group: [*keys, n, total].
+    keys
+        Columns of the group.
+    """
+    n, total = pl.col("n"), pl.col("total")
+    off = (total - n * (total.sum() / n.sum())) / (n.sum() - n)
+    clusters = (n > 0).sum().cast(pl.Int64)
+    variance = (clusters - 1) / clusters * (off**2).sum()
+    found = {
+        "n_clusters": clusters,
+        "effective": n.sum() ** 2 / (n.cast(pl.Float64) ** 2).sum(),
+        "variance": pl.when(clusters > 1).then(variance),
+    }
+    return reduce_frame(parts, keys, **found)
+
+
+def rate_columns(
+    rates: pl.DataFrame, parts: pl.DataFrame, keys: Sequence[str], /, *, confidence: float
+) -> dict[str, pl.Series]:
+    """Return ci_low, ci_high, n_clusters, n_effective and note of each row of `rates`.
+
+    n_effective = rate (1 - rate) / variance of :func:`cluster_errors`, at most n. If the rate is 0
+    or 1 the variance is 0, and it is the effective number of clusters: each may count as one row.
+
+    Parameters
+    ----------
+    rates
+        One row per group in the order of its keys: [*keys, n, rate].
+    parts
+        As in :func:`cluster_errors`, total being the number of successes.
+    """
+    errors = cluster_errors(parts, keys)
+    beside = rates.select("n", "rate").hstack(errors.select("n_clusters", "effective", "variance"))
+    n, p, clusters = pl.col("n").cast(pl.Float64), pl.col("rate"), pl.col("n_clusters")
+    effective = (
+        pl.when(p * (1 - p) == 0)
+        .then("effective")
+        .when(pl.col("variance") > 0)
+        .then(pl.min_horizontal(p * (1 - p) / pl.col("variance"), n))
+        .otherwise(n)
+    )
+    found = beside.select(
+        "n_clusters",
+        "rate",
+        "effective",
+        n_effective=pl.when(clusters > 1).then(effective),
+        note=note_few(clusters, pl.col("effective")),
+    )
+    low, high = clustered_wilson_interval(
+        found["rate"], found["n_effective"], found["effective"], confidence=confidence
+    )
+    return {
+        "ci_low": pl.Series(low).fill_nan(None),
+        "ci_high": pl.Series(high).fill_nan(None),
+        **{name: found[name] for name in ("n_clusters", "n_effective", "note")},
+    }

@@ -1,0 +1,442 @@
+"""Cumulative incidence and survival by runtime."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+from scipy.special import stdtrit
+
+from traceana.errors import DataError
+from traceana.questions.failures.at_risk import at_risk, round_times
+from traceana.questions.failures.clusters import note_few
+from traceana.questions.failures.events import (
+    EVENTS,
+    MIN_AT_RISK,
+    Columns,
+    check_events,
+    default_horizon,
+    estimate_incidence,
+)
+from traceana.questions.failures.tables_competing_risks import (
+    CumulativeIncidence,
+    IncidenceGroups,
+    IncidenceSteps,
+    SurvivalCurves,
+    SurvivalGroups,
+    SurvivalQuantiles,
+    SurvivalSteps,
+)
+from traceana.stats.arguments import check_confidence, is_number
+from traceana.stats.quantiles import FEWEST_BEYOND
+from traceana.stats.survival import log_log_interval, restricted_mean
+from traceana.store.frames import Names, as_names, refuse_clash
+from traceana.tables.declare import declared
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from narwhals.stable.v2.typing import IntoFrame
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Keys = tuple[str, ...]
+
+QUANTILES: Final = (0.25, 0.5, 0.75, 0.95, 0.99)
+"""Default quantiles of runtimes."""
+WEEK_S: Final = 604_800.0
+"""Default horizon of the restricted mean."""
+_FEWEST: Final = 20
+_FEW: Final = f"fewer than {_FEWEST} rows: the interval of the restricted mean may be too narrow"
+_SKEWED: Final = "skewed: the interval of the restricted mean is too narrow"
+_UNSEEN: Final = f"fewer than {MIN_AT_RISK} rows at risk at the horizon: no restricted mean"
+_BEYOND: Final = "survival stays above 1 - quantile"
+_RESTRICTED: Final = ("restricted_mean_s", "restricted_ci_low", "restricted_ci_high")
+
+
+def cumulative_incidence(
+    frame: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    events: Names = EVENTS,
+    status: str = "status",
+    runtime: str = "runtime_s",
+    start: str = "start_s",
+    entry: str | None = None,
+    observed: str | None = None,
+    cluster: str | None = None,
+    running_until_s: float | datetime | None = None,
+    confidence: float = 0.95,
+) -> CumulativeIncidence:
+    """Estimate the cumulative incidence of competing events by the Aalen-Johansen estimator.
+
+    Events compete: a job that failed can no longer complete. A row whose status is one of
+    `events` had that event after its runtime. Any other row with a runtime was last seen running
+    then (censored), and counts as at risk until then; censoring must not depend on the remaining
+    time. Rows without a runtime are excluded and counted.
+
+    Parameters
+    ----------
+    frame
+        One row per job or task: `by`, `status`, `runtime`, `cluster`, and `start` if
+        `running_until_s` is given; eager or lazy, of any supported engine.
+    by
+        Columns to group by; null is a group of its own. By default all rows are one group.
+    events
+        Status values that are events.
+    status, runtime, start
+        Columns of the status, the runtime (seconds or a duration) and the start (seconds or a
+        datetime).
+    entry
+        Column of the runtime from which a row was observed (delayed entry, left truncation): 0
+        where its start was seen. A row is at risk after its entry. None: all starts were seen.
+    observed
+        Boolean column: whether the end of a row was seen. Where False, the row is censored at its
+        runtime whatever its status. None: all ends were seen.
+    cluster
+        Column of the independent unit, such as user, without nulls; None: rows are independent.
+    running_until_s
+        Time (seconds on the clock of `start`, or a datetime), not before a start, such as the end
+        of the trace. Rows of status running without a runtime are known to have run until then.
+        None excludes them.
+    confidence
+        Coverage of the pointwise intervals, in (0, 1).
+
+    Returns
+    -------
+    CumulativeIncidence
+        ``.curves``, ``.groups`` and ``.at_risk``. Intervals are log-log intervals by the delta
+        method, null if the incidence is 0 or 1. With `cluster`, they use the jackknife over
+        clusters (:func:`traceana.stats.survival.incidence_variances`), of which more than 100 are
+        combined into 100 cells. The quantile is that of t(k - 1) for the effective number of
+        clusters k (Kish); there is no interval if k is below 2.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"runtime_s": [60, 90, 600], "status": ["failed"] + ["completed"] * 2})
+    >>> result = traceana.cumulative_incidence(jobs)
+    >>> result.curves.select("event", "time_s", "incidence").head(2).rows()
+    [('completed', 90.0, 0.33...), ('completed', 600.0, 0.66...)]
+    """
+    check_confidence(confidence)
+    keys, names = as_names(by), check_events(events)
+    refuse_clash(keys, {**IncidenceSteps.columns(), **IncidenceGroups.columns()})
+    estimated = estimate_incidence(
+        *(frame, keys, names),
+        columns=Columns(status, runtime, start, entry, observed),
+        cluster=cluster, running_until_s=running_until_s,
+    )  # fmt: skip
+    return _incidence(estimated, keys, names, cluster, confidence)
+
+
+def incidence_and_survival(
+    frame: pl.DataFrame, keys: Keys, names: Keys, /, *, columns: Columns, cluster: str | None
+) -> tuple[CumulativeIncidence, SurvivalCurves]:
+    """Return :func:`cumulative_incidence` and :func:`kaplan_meier` of rows counted once."""
+    estimated = estimate_incidence(
+        *(frame, keys, names),
+        columns=columns, cluster=cluster, running_until_s=None, horizon_s=WEEK_S,
+    )  # fmt: skip
+    shared = (estimated, keys, names, cluster, 0.95)
+    return _incidence(*shared), _survival(*shared, quantiles=QUANTILES, horizon_s=WEEK_S)
+
+
+def _incidence(
+    estimated: tuple[pl.DataFrame, pl.DataFrame],
+    keys: Keys,
+    names: Keys,
+    cluster: str | None,
+    confidence: float,
+) -> CumulativeIncidence:
+    times, totals = estimated
+    df = times["df"] if cluster else np.inf
+    curves, groups = [], []
+    for event in names:
+        low, high = log_log_interval(
+            *(times[f"{event} incidence"], times[f"{event} variance"]), df=df, confidence=confidence
+        )
+        curve = times.select(
+            *keys,
+            event=pl.lit(event),
+            time_s="time_s",
+            n_at_risk="n_at_risk",
+            n_events=pl.col(event),
+            incidence=pl.col(f"{event} incidence"),
+            ci_low=pl.Series(low).fill_nan(None),
+            ci_high=pl.Series(high).fill_nan(None),
+        ).filter(pl.col("n_events") > 0)
+        curves.append(curve)
+        last = curve.select(*keys, "incidence", "ci_low", "ci_high")
+        last = last.group_by(keys, maintain_order=True).last() if keys else last.tail(1)
+        none = pl.when(pl.col(event) == 0).then(pl.lit(f"no row with a runtime is {event}"))
+        groups.append(
+            _note_few_clusters(
+                _beside(totals, last, keys).with_columns(
+                    event=pl.lit(event), n_events=pl.col(event), note=none
+                ),
+                *(times, keys),
+            )
+        )
+    steps = pl.concat(curves)
+    order = [*keys, "event"]
+    return CumulativeIncidence(
+        curves=steps.sort([*order, "time_s"], nulls_last=True),
+        groups=pl.concat(groups).drop(names).sort(order, nulls_last=True),
+        at_risk=at_risk(times, totals.select(keys), keys, round_times(steps["time_s"])),
+    )
+
+
+def kaplan_meier(
+    frame: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    events: Names = EVENTS,
+    status: str | None = "status",
+    runtime: str = "runtime_s",
+    start: str = "start_s",
+    entry: str | None = None,
+    observed: str | None = None,
+    cluster: str | None = None,
+    running_until_s: float | datetime | None = None,
+    quantiles: Sequence[float] = QUANTILES,
+    horizon_s: float | None = None,
+    confidence: float = 0.95,
+) -> SurvivalCurves:
+    """Estimate the survival function, its quantiles and the restricted mean of runtimes.
+
+    By the Kaplan-Meier estimator. All events are treated alike. For one event among several use
+    :func:`cumulative_incidence`: here the others would count as censored.
+
+    Parameters
+    ----------
+    frame, by, events, runtime, start, entry, observed, cluster, running_until_s, confidence
+        As in :func:`cumulative_incidence`.
+    status
+        Column of the status; None: every row ended unless `observed` is False.
+    quantiles
+        Probabilities of the quantiles, each in (0, 1).
+    horizon_s
+        Horizon of the restricted mean: the mean of min(runtime, horizon). None: the largest of 1
+        and 10 minutes, 1 and 6 hours, 1, 2 and 7 days at which each group with censored rows has at
+        least 10 rows at risk (groups of fewer than 10 rows do not count).
+
+    Returns
+    -------
+    SurvivalCurves
+        ``.curves``, ``.groups`` and ``.quantiles``. The interval of a quantile q contains the
+        runtimes whose survival interval contains 1 - q (Brookmeyer and Crowley, Biometrics 38,
+        1982). The restricted mean has Student's t interval of n - 1 with n / (n - 1) times the
+        variance of :func:`traceana.stats.survival.restricted_mean`, or with `cluster` the t and the
+        jackknife of the curves. If rows are censored, it is null with fewer than 10 rows at risk at
+        the horizon. With `cluster`, a quantile q has no interval below 1.5 effective clusters times
+        min(q, 1 - q). The interval of the restricted mean is too narrow, which `note` states, if
+        n < 20 or n < 25 skewness^2 of min(runtime, horizon) (Cochran, Sampling Techniques, 1977,
+        section 2.15). The unrestricted mean is estimable only if no row is censored or
+        left-truncated.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"runtime_s": [60, 90, 600], "status": ["failed"] + ["completed"] * 2})
+    >>> curves = traceana.kaplan_meier(jobs, quantiles=[0.5])
+    >>> curves.quantiles.select("quantile", "time_s").rows()
+    [(0.5, 90.0)]
+    >>> round(curves.groups["restricted_mean_s"].item())  # of a week
+    250
+    """
+    check_confidence(confidence)
+    keys, names = as_names(by), ("ended",) if status is None else check_events(events)
+    refuse_clash(
+        keys,
+        {**SurvivalSteps.columns(), **SurvivalGroups.columns(), **SurvivalQuantiles.columns()},
+    )
+    for q in (*quantiles, confidence):
+        check_confidence(q)
+    if horizon_s is not None and not (is_number(horizon_s) and 0 < horizon_s < math.inf):
+        raise DataError(f"horizon_s must be a positive number of seconds; it is {horizon_s!r}")
+    estimated = estimate_incidence(
+        *(frame, keys, names),
+        columns=Columns(status, runtime, start, entry, observed),
+        cluster=cluster, running_until_s=running_until_s, horizon_s=horizon_s,
+    )  # fmt: skip
+    return _survival(
+        *(estimated, keys, names, cluster, confidence),
+        quantiles=quantiles, horizon_s=horizon_s,
+    )  # fmt: skip
+
+
+def _survival(
+    estimated: tuple[pl.DataFrame, pl.DataFrame],
+    keys: Keys,
+    names: Keys,
+    cluster: str | None,
+    confidence: float,
+    *,
+    quantiles: Sequence[float],
+    horizon_s: float | None,
+) -> SurvivalCurves:
+    times, totals = estimated
+    horizon_s = default_horizon(times, keys, horizon_s)
+    low, high = log_log_interval(
+        *(times["survival"], times["survival_variance"]),
+        df=times["df"] if cluster else np.inf, confidence=confidence,
+    )  # fmt: skip
+    curves = times.with_columns(
+        n_events=pl.sum_horizontal(names),
+        ci_low=pl.Series(low).fill_nan(None),
+        ci_high=pl.Series(high).fill_nan(None),
+    ).filter(pl.col("n_events") > 0)
+    curves = declared(curves, SurvivalSteps, by=keys)
+    of_quantiles = _quantiles(curves, totals.select(keys), keys, (0.5, *quantiles))
+    if cluster is not None:
+        of_quantiles = _refuse_far_quantiles(of_quantiles, times, keys)
+    is_median = of_quantiles["quantile"] == 0.5
+    found = of_quantiles.filter(is_median).unique(maintain_order=True)
+    found = found.rename({"time_s": "median_s"}).drop("quantile", "note")
+    found = _beside(found, _restricted(times, keys, horizon_s, confidence, cluster), keys)
+    unknown = (
+        pl.when(pl.col("n_events") == 0)
+        .then(pl.lit(f"no row with a runtime is {', '.join(names)}"))
+        .when(pl.col("median_s").is_null())
+        .then(pl.lit("more than half of the rows outlast the observed time"))
+        .otherwise("mean_note")
+    )
+    groups = _beside(totals.with_columns(n_events=pl.sum_horizontal(names)), found, keys)
+    return SurvivalCurves(
+        curves=curves,
+        groups=_note_few_clusters(groups.with_columns(note=unknown), times, keys).drop(
+            *names, "mean_note"
+        ),
+        quantiles=of_quantiles.filter(pl.col("quantile").is_in([*quantiles])).unique(
+            maintain_order=True
+        ),
+        horizon_s=float(horizon_s),
+    )
+
+
+def _quantiles(
+    curves: pl.DataFrame, groups: pl.DataFrame, keys: Keys, quantiles: Sequence[float]
+) -> pl.DataFrame:
+    """Return [*keys, quantile, time_s, ci_low, ci_high] of every group."""
+    parts = []
+    for q in quantiles:
+        # a step that ends at 1 - q exactly may lie a rounding above it; a survival of 0 has no
+        # interval: its lower end is 0, its upper end unknown
+        level = 1 - q + 1e-12
+        at_zero = (pl.col("survival") < 1e-12) & pl.col("ci_low").is_not_null().any()
+        below = {
+            name: pl.when(at_zero).then(pl.lit(unknown)).otherwise(pl.col(name)) <= level
+            for name, unknown in (("survival", 0), ("ci_low", 0), ("ci_high", 1))
+        }
+        # few clusters: an interval may contain 1 - q at the first times, then not for a while
+        above = pl.col("time_s").filter(~below["survival"] & ~below["ci_low"]).max()
+        after = pl.col("time_s") > above.fill_null(-1.0)
+        ends = {
+            "time_s": pl.col("time_s").filter(below["survival"]).min(),
+            "ci_low": pl.col("time_s").filter(below["ci_low"] & after).min(),
+            "ci_high": pl.col("time_s").filter(below["ci_high"]).min(),
+        }
+        found = curves.group_by(keys).agg(**ends) if keys else curves.select(**ends)
+        parts.append(
+            _beside(groups, found, keys).with_columns(quantile=pl.lit(q))
+            if keys
+            else found.with_columns(quantile=pl.lit(q))
+        )
+    table = (
+        pl.concat(parts)
+        .sort([*keys, "quantile"], nulls_last=True)
+        .with_columns(note=pl.when(pl.col("time_s").is_null()).then(pl.lit(_BEYOND)))
+    )
+    return declared(table, SurvivalQuantiles, by=keys)
+
+
+def _refuse_far_quantiles(quantiles: pl.DataFrame, times: pl.DataFrame, keys: Keys) -> pl.DataFrame:
+    """Leave out the intervals of quantiles with too few effective clusters beyond."""
+    effective = pl.col("df").fill_nan(-1) + 1
+    of = times.select(*keys, effective=effective).unique(maintain_order=True)
+    q = pl.col("quantile")
+    few = pl.col("effective") * pl.min_horizontal(q, 1 - q) < FEWEST_BEYOND
+    found = (
+        quantiles.join(of, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        if keys
+        else quantiles.join(of, how="cross")
+    )
+    kept = {name: pl.when(~few).then(name) for name in ("ci_low", "ci_high")}
+    note = pl.when(few).then(
+        pl.format(
+            "no interval: {} effective clusters, {} are needed",
+            pl.col("effective").round(1),
+            (FEWEST_BEYOND / pl.min_horizontal(q, 1 - q)).ceil().cast(pl.Int64),
+        )
+    )
+    return found.with_columns(**kept, note=pl.coalesce(note, "note")).drop("effective")
+
+
+def _restricted(
+    times: pl.DataFrame,
+    keys: Keys,
+    horizon_s: float,
+    confidence: float,
+    cluster: str | None,
+) -> pl.DataFrame:
+    """Return [*keys, restricted_mean_s, restricted_ci_low, restricted_ci_high] of every group."""
+    rows = []
+    groups = times.group_by(keys, maintain_order=True) if keys else [((), times)]
+    for key, own in groups:
+        t, s = own["time_s"].to_numpy(), own["survival"].to_numpy()
+        row = dict(zip(keys, key, strict=True)) | dict.fromkeys((*_RESTRICTED, "mean_note"))
+        end = min(horizon_s, t[-1]) if len(t) and s[-1] < 1e-12 else horizon_s
+        left = int((own["n"] - own["late"]).filter(own["time_s"] >= end).sum())
+        complete = own["n_censored"].sum() == 0
+        if len(t) and not (complete or left >= MIN_AT_RISK):
+            row["mean_note"] = _UNSEEN
+        elif len(t):
+            mean, variance = restricted_mean(t, s, own["hazard_variance"].to_numpy(), horizon_s)
+            n = int(own["n"].sum())
+            df, variance = n - 1, variance * n / max(n - 1, 1)
+            if cluster is not None:
+                df, variance = own.row(0, named=True)["df"], own["restricted_variance"][0]
+            half = float(stdtrit(df, (1 + confidence) / 2)) * math.sqrt(variance)
+            row["restricted_mean_s"] = mean
+            if half > 0:  # not NaN
+                row |= {"restricted_ci_low": max(0.0, mean - half)}
+                row |= {"restricted_ci_high": min(horizon_s, mean + half)}
+                if n < 25 * _skewness(t, s, mean, horizon_s) ** 2:
+                    row["mean_note"] = _SKEWED
+                elif n < _FEWEST:
+                    row["mean_note"] = _FEW
+        rows.append(row)
+    schema = pl.Schema(times.select(keys).schema) | dict.fromkeys(_RESTRICTED, pl.Float64())
+    schema["mean_note"] = pl.String()
+    return pl.DataFrame(rows, schema=schema)
+
+
+def _skewness(times: Floats, surviving: Floats, mean: float, horizon: float) -> float:
+    """Return the skewness of min(runtime, horizon) under a survival function."""
+    at = np.append(np.minimum(times, horizon), horizon)
+    mass = -np.diff(np.concatenate([[1.0], surviving, [0.0]]))
+    variance = float(mass @ (at - mean) ** 2)
+    return float(mass @ (at - mean) ** 3) / variance**1.5 if variance > 0 else math.inf
+
+
+def _note_few_clusters(groups: pl.DataFrame, times: pl.DataFrame, keys: Keys) -> pl.DataFrame:
+    """Add a note where there are too few clusters for an interval."""
+    if "n_clusters" not in groups.columns:
+        return groups
+    of = times.select(*keys, effective=pl.col("df").fill_nan(-1) + 1).unique(maintain_order=True)
+    groups = _beside(groups, of, keys)
+    why = note_few(pl.col("n_clusters"), pl.col("effective"))
+    return groups.with_columns(note=pl.coalesce("note", why)).drop("effective")
+
+
+def _beside(groups: pl.DataFrame, found: pl.DataFrame, keys: Keys) -> pl.DataFrame:
+    """Join the results of each group to its counts; null where there are none."""
+    if keys:
+        return groups.join(found, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    return groups.hstack(found if found.height else found.clear(1))

@@ -1,0 +1,150 @@
+"""Design matrix of a model: numeric features as they are, one column per level of the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.questions.failures.codes import MOST_GROUPS
+from traceana.stats.logistic import dependent_columns
+from traceana.store.frames import LARGEST
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Design:
+    """Design matrix of a model, and the meaning of its columns."""
+
+    rows: pl.DataFrame
+    """The rows of the fit."""
+    failed: Floats
+    """0 or 1 for each row."""
+    matrix: Floats
+    """The constant 1, then one column per term that has one; numbers are standardized."""
+    terms: list[dict[str, Any]]
+    """Meaning of the coefficients: feature, level, reference, n, failures; `scale` is the divisor
+    of the column, and a term without a column has a note instead."""
+
+
+def make_design(rows: pl.DataFrame, features: Sequence[str], /) -> Design:
+    """Return the design matrix of a model of failure.
+
+    Raises a DataError if no row or every row failed, a value is infinite, a feature has more than
+    50 levels, or features are collinear.
+    """
+    numeric = {name for name in features if rows.schema[name].is_numeric()}
+    texts = [name for name in features if name not in numeric]
+    for name in texts:
+        if rows.schema[name] == pl.Duration:
+            raise DataError(f"column {name} holds {rows.schema[name]}; pass its seconds")
+    rows = rows.with_columns(pl.col(texts).cast(pl.String))
+    for name in numeric:
+        if (rows[name].cast(pl.Float64).abs() > LARGEST).any():
+            raise DataError(f"column {name} holds a value beyond {LARGEST:g} (infinite)")
+    rows, decided = _drop_decided(rows, texts)
+    n, failures = rows.height, int(rows["failure"].sum() or 0)
+    if failures in (0, n):
+        if decided:
+            names = dict.fromkeys(term["feature"] for term in decided)
+            raise DataError(
+                f"levels of {', '.join(names)} determine every outcome (separation): no odds ratio "
+                "is finite; remove this feature"
+            )
+        if not n:
+            raise DataError(f"no success or failure has a value in each of {', '.join(features)}")
+        raise DataError(
+            f"{'every' if failures else 'no'} row of the {n} failed: there is nothing to model"
+        )
+    columns, terms = [np.ones(n)], []
+    for name in features:
+        if name in numeric:
+            values = rows[name].cast(pl.Float64).to_numpy()
+            term = {"feature": name, "n": n, "failures": failures}
+            scale = float(np.std(values))
+            if values.min() == values.max():
+                terms.append(term | {"note": f"the same in every row: {values[0]:g}"})
+                continue
+            terms.append(term | {"scale": scale})
+            columns.append((values - values.mean()) / scale)
+        else:
+            added, levels = _levels(rows, name)
+            columns += added
+            terms += levels
+        terms += [term for term in decided if term["feature"] == name]
+    matrix = np.stack(columns, axis=1)
+    _refuse_dependent(matrix, [term for term in terms if "scale" in term])
+    return Design(rows, rows["failure"].cast(pl.Float64).to_numpy(), matrix, terms)
+
+
+def _drop_decided(
+    rows: pl.DataFrame, texts: Sequence[str]
+) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
+    """Drop levels of which no row or every row failed, until there is none."""
+    decided: list[dict[str, Any]] = []
+    found = True
+    while found and rows.height:
+        found = False
+        for name in texts:
+            levels = _count_failures(rows, name)
+            sure = levels.filter((pl.col("failures") == 0) | (pl.col("failures") == pl.col("n")))
+            if levels.height < 2 or sure.is_empty():
+                continue
+            found = True
+            for level, n, failures in sure.sort("level").iter_rows():
+                which = "every row" if failures else "no row"
+                decided.append(
+                    {
+                        "feature": name,
+                        "level": level,
+                        "n": n,
+                        "failures": failures,
+                        "note": f"{which} of the {n:,} failed: no finite odds ratio; rows excluded",
+                    }
+                )
+            rows = rows.filter(~pl.col(name).is_in(sure["level"].implode()))
+    return rows, decided
+
+
+def _count_failures(rows: pl.DataFrame, name: str) -> pl.DataFrame:
+    return rows.group_by(level=pl.col(name)).agg(n=pl.len(), failures=pl.col("failure").sum())
+
+
+def _levels(rows: pl.DataFrame, name: str) -> tuple[list[Floats], list[dict[str, Any]]]:
+    levels = _count_failures(rows, name).sort(["n", "level"], descending=[True, False])
+    if levels.height > MOST_GROUPS:
+        raise DataError(
+            f"column {name} has {levels.height} levels; at most {MOST_GROUPS} are allowed"
+        )
+    reference, *others = levels.rows()
+    term = {"feature": name, "level": reference[0], "n": reference[1], "failures": reference[2]}
+    if not others:
+        return [], [term | {"note": "the same in every row"}]
+    terms: list[dict[str, Any]] = [
+        {
+            "feature": name,
+            "level": level,
+            "reference": reference[0],
+            "n": n,
+            "failures": failures,
+            "scale": 1.0,
+        }
+        for level, n, failures in others
+    ]
+    columns = [(rows[name] == level).cast(pl.Float64).to_numpy() for level, _, _ in others]
+    return columns, terms
+
+
+def _refuse_dependent(matrix: Floats, terms: Sequence[dict[str, Any]]) -> None:
+    for group in dependent_columns(matrix):
+        names = dict.fromkeys(terms[column - 1]["feature"] for column in group if column)
+        raise DataError(f"features {', '.join(names)} are collinear; remove one of them")

@@ -1,0 +1,309 @@
+"""Events counted by runtime, and the estimates from these counts."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import polars as pl
+
+from traceana.cohorts.definitions import open_statuses
+from traceana.errors import DataError
+from traceana.questions.failures.clusters import refuse_missing
+from traceana.stats.arguments import is_number
+from traceana.stats.intervals import FEWEST_CLUSTERS
+from traceana.stats.survival import Incidence, incidence, incidence_variances
+from traceana.stats.wild_bootstrap import effective_clusters
+from traceana.store.frames import LARGEST, Names, as_names, collect, open_frame, reduce_frame
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
+EVENTS: Final = ("completed", "failed", "cancelled")
+"""Default events."""
+
+MIN_AT_RISK: Final = 10
+"""Rows at risk at the horizon below which a restricted mean of censored rows has no value."""
+
+HORIZONS_S: Final = (60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 172_800.0, 604_800.0)
+"""Horizons of the restricted mean: 1 and 10 minutes, 1 and 6 hours, 1, 2 and 7 days."""
+
+CELLS: Final = 100
+"""More clusters are combined into this number of cells, each left out in turn."""
+
+
+class Columns(NamedTuple):
+    """Names of the columns of a cohort; None where there is none."""
+
+    status: str | None
+    runtime: str
+    start: str
+    entry: str | None = None
+    observed: str | None = None
+
+
+def check_events(events: Names, /) -> tuple[str, ...]:
+    """Return the status values that are events.
+
+    Raises a DataError if one is named twice, or there is none.
+    """
+    names = as_names(events)
+    if not names or len(set(names)) < len(names):
+        raise DataError(
+            f"events must name statuses, each once, such as {', '.join(EVENTS)}; found is "
+            f"{', '.join(names) or 'none'}"
+        )
+    return names
+
+
+def estimate_incidence(
+    frame: IntoFrame,
+    keys: tuple[str, ...],
+    events: tuple[str, ...],
+    /,
+    *,
+    columns: Columns,
+    cluster: str | None,
+    running_until_s: float | datetime | None,
+    horizon_s: float | None = math.inf,
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Count events by runtime, and estimate survival and cumulative incidence.
+
+    With a cluster, variances are from the jackknife over clusters, more than :data:`CELLS` of them
+    combined into that number of cells.
+
+    Returns
+    -------
+    (times, groups)
+        times [*keys, time_s, n, <event>..., late, n_at_risk, survival, survival_variance,
+        hazard_variance, and for each event "<event> incidence" and "<event> variance"], one row
+        per group and runtime (or entry) in ascending order; groups [*keys, n, <event>...,
+        n_censored, n_truncated, n_excluded, last_s], one row per group. With a cluster, groups
+        have n_clusters, of the rows with a runtime; times have df, the degrees of freedom, and
+        restricted_variance, the variance of the restricted mean.
+    """
+    parts = count_events(
+        *(frame, keys, events),
+        columns=columns, cluster=cluster, running_until_s=running_until_s,
+    )  # fmt: skip
+    counts, known = parts, pl.col("time_s").is_not_null()
+    of_clusters = {}
+    if cluster is not None:
+        of_clusters["n_clusters"] = pl.col(cluster).filter(known).n_unique().cast(pl.Int64)
+        refuse_missing(parts[cluster], parts["n"])
+        counts = parts.group_by(*keys, "time_s", maintain_order=True).agg(
+            pl.col("n", "late", *events).sum()
+        )
+    sums = {name: pl.col(name).filter(known).sum() for name in ("n", *events)}
+    totals = {
+        **sums,
+        "n_truncated": pl.col("late").sum(),
+        "n_excluded": pl.col("n").filter(~known).sum(),
+        "last_s": pl.col("time_s").max(),
+        **of_clusters,
+    }
+    groups = parts.group_by(keys).agg(**totals) if keys else parts.select(**totals)
+    groups = groups.with_columns(n_censored=pl.col("n") - pl.sum_horizontal(events))
+    times = counts.filter(known).with_columns(n_censored=pl.col("n") - pl.sum_horizontal(events))
+    slices = _slices(times, keys)
+    curves = [
+        incidence(
+            times[begin:stop].select(events).to_numpy(),
+            *(times[name][begin:stop] for name in ("n_censored", "late")),
+        )
+        for begin, stop in slices
+    ]
+    if cluster is not None:
+        of_curves, curves = _allow_for_clusters(
+            *(curves, slices, parts.filter(known), keys, events),
+            cluster=cluster, horizon_s=default_horizon(times, keys, horizon_s),
+        )  # fmt: skip
+        steps = [index for index, (begin, stop) in enumerate(slices) for _ in range(begin, stop)]
+        times = times.hstack(of_curves[steps])
+    estimated = {
+        "n_at_risk": [curve.at_risk for curve in curves],
+        "survival": [curve.surviving for curve in curves],
+        "survival_variance": [curve.surviving_variance for curve in curves],
+        "hazard_variance": [curve.hazard_variance for curve in curves],
+    }
+    for place, event in enumerate(events):
+        estimated[f"{event} incidence"] = [curve.incidence[:, place] for curve in curves]
+        estimated[f"{event} variance"] = [curve.incidence_variance[:, place] for curve in curves]
+    estimates = {
+        name: pl.Series(np.concatenate([np.empty(0), *pieces]))
+        for name, pieces in estimated.items()
+    }
+    times = times.with_columns(**estimates).with_columns(pl.col("n_at_risk").cast(pl.Int64))
+    return times, groups.sort(keys, nulls_last=True) if keys else groups
+
+
+def default_horizon(
+    times: pl.DataFrame, keys: tuple[str, ...], horizon_s: float | None = None, /
+) -> float:
+    """Return a horizon of the restricted mean: the one given, or the largest that is estimable.
+
+    That is the largest of :data:`HORIZONS_S` at which each group of at least :data:`MIN_AT_RISK`
+    rows has as many at risk, or none was censored; the smallest of them if there is none.
+    `times` has the rows `n`, `late` and `n_censored` of each group and time.
+    """
+    if horizon_s is not None:
+        return horizon_s
+    at_risk = {
+        f"{horizon}": (pl.col("n") - pl.col("late")).filter(pl.col("time_s") >= horizon).sum()
+        for horizon in HORIZONS_S
+    }
+    counts = {"n": pl.col("n").sum(), "n_censored": pl.col("n_censored").sum()}
+    found = (
+        times.group_by(keys).agg(**counts, **at_risk) if keys else times.select(**counts, **at_risk)
+    )
+    found = found.filter(pl.col("n") >= MIN_AT_RISK, pl.col("n_censored") > 0)
+    fine = [horizon for horizon in HORIZONS_S if (found[f"{horizon}"] >= MIN_AT_RISK).all()]
+    return max(fine, default=HORIZONS_S[0])
+
+
+def _allow_for_clusters(
+    curves: list[Incidence],
+    slices: list[tuple[int, int]],
+    parts: pl.DataFrame,
+    keys: tuple[str, ...],
+    events: tuple[str, ...],
+    *,
+    cluster: str,
+    horizon_s: float,
+) -> tuple[pl.DataFrame, list[Incidence]]:
+    """Return [df, restricted_variance] of each group, and its curve with variances.
+
+    `parts` has one row per group, time and cluster, in the order of the times.
+    """
+    row = parts.select(pl.struct(*keys, "time_s").rle_id()).to_series().to_numpy()
+    allowed, lines = [], []
+    for curve, (begin, stop) in zip(curves, slices, strict=True):
+        first, last = np.searchsorted(row, (begin, stop)).tolist()
+        part = parts[first:last]
+        code = (part[cluster].rank("dense") - 1).cast(pl.Int64).to_numpy()
+        counts, n = part.select(events).to_numpy(), part["n"].to_numpy()
+        surviving, by_event, restricted = incidence_variances(
+            *(counts, n - counts.sum(axis=1), part["late"].to_numpy()),
+            *(row[first:last] - begin, code % CELLS),
+            durations=part["time_s"].unique(maintain_order=True).to_numpy(),
+            horizon=horizon_s,
+        )
+        allowed.append(curve._replace(surviving_variance=surviving, incidence_variance=by_event))
+        effective = effective_clusters(n.astype(float), code % CELLS)
+        df = effective - 1 if effective >= FEWEST_CLUSTERS else math.nan
+        lines.append((df, restricted))
+    schema = {"df": pl.Float64, "restricted_variance": pl.Float64}
+    return pl.DataFrame(lines, schema=schema, orient="row"), allowed
+
+
+def count_events(
+    frame: IntoFrame,
+    keys: tuple[str, ...],
+    events: tuple[str, ...] = (),
+    /,
+    *,
+    columns: Columns,
+    running_until_s: float | datetime | None,
+    cluster: str | None = None,
+) -> pl.DataFrame:
+    """Return [*keys, time_s, n, <event>..., late]: rows by runtime, with each event, and entries.
+
+    With a cluster there is a row for each of its own, after time_s, in the order of the keys.
+
+    `late` counts the rows at risk only after a time; a row that ends at its entry enters just
+    before its end.
+    """
+    of = () if cluster is None else (cluster,)
+    measures = {"runtime": columns.runtime}
+    if running_until_s is not None:
+        measures["start"] = columns.start
+    if columns.entry is not None:
+        measures["entry"] = columns.entry
+    seen = () if columns.observed is None else (columns.observed,)
+    if columns.status is None:
+        lazy = open_frame(frame, keys=(*keys, *of, *seen), measures=measures)
+        status = nw.lit(events[0] if events else "")
+    else:
+        lazy = open_statuses(
+            frame, (*keys, *of, *seen), status=columns.status, named={"events": events},
+            measures=measures,
+        )  # fmt: skip
+        status = nw.col(columns.status)
+    time = nw.col(columns.runtime)
+    if running_until_s is not None:
+        until, start = _as_seconds(running_until_s), nw.col(columns.start)
+        still = (status == "running") & time.is_null()
+        latest = collect(lazy.filter(still).select(start.max())).item()
+        if latest is not None and latest > until:
+            raise DataError(
+                f"running_until_s is {until:g}, but a row of status running starts at {latest:g}"
+            )
+        time = nw.when(still).then(until - start).otherwise(time)
+    ended = time.is_null() | ~time.is_null()
+    if columns.observed is not None:
+        _check_flags(lazy, columns.observed)
+        ended = nw.col(columns.observed)
+    timed, cells = lazy.with_columns(time.alias("time_s")), (*keys, "time_s", *of)
+    counts = reduce_frame(
+        timed,
+        cells,
+        n=nw.len(),
+        **{event: nw.when(ended & (status == event)).then(ended).count() for event in events},
+    ).with_columns(late=pl.lit(0, pl.Int64))
+    if columns.entry is None:
+        return counts
+    begun, end = nw.col(columns.entry), nw.col("time_s")
+    excess = collect(timed.select((begun - end).max())).item()
+    if excess is not None and excess > 0:
+        raise DataError(
+            f"column {columns.entry} exceeds {columns.runtime} by {excess:g} s in a row; entry is "
+            "the runtime from which a row was observed, at most its runtime"
+        )
+    just_before = end * (1 - 2**-52)
+    # a comparison, since engines differ in the minimum of two columns
+    entries = reduce_frame(
+        timed.filter((begun > 0) & ~end.is_null()).with_columns(
+            nw.when(begun < end).then(begun).otherwise(just_before).alias("time_s")
+        ),
+        cells,
+        late=nw.len(),
+    )
+    if entries.is_empty():
+        return counts
+    both = pl.concat([counts, entries], how="diagonal_relaxed")
+    summed = both.group_by(cells).agg(pl.col("n", *events, "late").sum())
+    return summed.sort(cells, nulls_last=True)
+
+
+def _check_flags(lazy: nw.LazyFrame[Any], column: str) -> None:
+    """Refuse a column of flags that is not Boolean or has missing values."""
+    dtype = lazy.collect_schema()[column]
+    if dtype != nw.Boolean or collect(lazy.select(nw.col(column).is_null().any())).item():
+        raise DataError(
+            f"column {column} must be True where the end of a row was observed and False where "
+            f"not, without missing values; it holds {dtype}"
+        )
+
+
+def _as_seconds(time: float | datetime) -> float:
+    if isinstance(time, datetime):
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    if not is_number(time) or abs(time) > LARGEST:
+        raise DataError(f"running_until_s must be a finite time in s or a datetime; it is {time!r}")
+    return time
+
+
+def _slices(times: pl.DataFrame, keys: tuple[str, ...]) -> list[tuple[int, int]]:
+    """Return the first and the last row of each group."""
+    if times.is_empty():
+        return []
+    change = np.zeros(times.height - 1, dtype=bool)
+    for key in keys:
+        column = times[key]
+        change |= column.slice(1).ne_missing(column.head(-1)).to_numpy()
+    edges = [0, *(np.flatnonzero(change) + 1).tolist(), times.height]
+    return list(pairwise(edges))

@@ -1,0 +1,247 @@
+"""Logistic regression of failure on several features."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from traceana.cohorts.definitions import open_outcomes, with_failure
+from traceana.errors import DataError
+from traceana.questions.failures.codes import cluster_codes
+from traceana.questions.failures.design import Design, make_design
+from traceana.questions.failures.overlap import (
+    unadjusted,
+    variance_inflation,
+    why_not_comparable,
+)
+from traceana.questions.failures.tables import Calibration, FailureModel, ModelFit, OddsRatios
+from traceana.stats.arguments import as_generator, check_choice, check_confidence
+from traceana.stats.firth import fit_firth
+from traceana.stats.intervals import wilson_interval
+from traceana.stats.logistic import calibrate, fit_logistic, predict_held_out
+from traceana.stats.multiplicity import adjust_pvalues
+from traceana.store.frames import Names, as_names, collect
+from traceana.tables.declare import schema_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from narwhals.stable.v2.typing import IntoFrame
+    from numpy.typing import NDArray
+
+    from traceana.stats.logistic import LogisticFit
+
+FOLDS: Final = 5
+_METHODS: Final = ("auto", "ml", "firth")
+_LEAST_EVENTS: Final = 10
+BINS: Final = 10
+
+
+def failure_model(
+    frame: IntoFrame,
+    /,
+    *,
+    features: Names,
+    success: Names = ("completed",),
+    failure: Names = ("failed",),
+    status: str = "status",
+    cluster: str | None = None,
+    method: str = "auto",
+    confidence: float = 0.95,
+    rng: int | np.random.Generator = 1,
+) -> FailureModel:
+    """Fit a logistic regression of failure on features.
+
+    The odds ratio of a numeric feature is that of one unit more; pass log2 of a column for the
+    odds ratio of a doubling. Text and Boolean features have one odds ratio per level, with the
+    most frequent level as the reference. A level of which no row, or every row, failed has no
+    finite odds ratio: its rows are excluded, which changes no other odds ratio. Constant features
+    have no odds ratio.
+
+    Parameters
+    ----------
+    frame
+        One row per job or task: `status`, `features` and `cluster`; eager or lazy, of any supported
+        engine. Rows with null or NaN in one of them are excluded and counted.
+    features
+        Columns of the features.
+    success, failure, status
+        As in :func:`outcome_rates`.
+    cluster
+        Column of the independent unit, such as user: standard errors are then from a jackknife over
+        clusters. None: rows are independent (HC1).
+    method
+        "ml" (maximum likelihood), "firth" (penalized likelihood with profile intervals, rows
+        independent), or "auto": Firth's below 10 events per parameter without `cluster`.
+    confidence
+        Coverage of the intervals, in (0, 1).
+    rng
+        Seed or generator of the folds.
+
+    Returns
+    -------
+    FailureModel
+        ``.odds_ratios``, ``.calibration`` and ``.fit``. Beside the adjusted odds ratio are the
+        crude one and that within strata of the other categorical features; `pvalue_adjusted` is
+        Holm's over all adjusted odds ratios. A level without common support with its reference in
+        another feature has no adjusted odds ratio and the note "not comparable". Predictions are
+        for held-out rows: each fifth of the rows (of the clusters, if given) is predicted by the
+        fit to the others.
+
+    Raises
+    ------
+    DataError
+        If no row or every row failed, features are collinear, a numeric one separates failures from
+        successes, a feature has more than 50 levels, or there are fewer than two clusters.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpus": [1, 2, 4, 8] * 10,
+    ...                      "status": (["completed"] * 3 + ["failed"]) * 9
+    ...                      + ["failed", "completed"] * 2})
+    >>> result = traceana.failure_model(jobs, features="gpus")
+    >>> result.odds_ratios.select("feature", pl.col("odds_ratio").round(2)).rows()
+    [('gpus', 2.29)]
+    """
+    names = as_names(features)
+    if not names:
+        raise DataError("features names no column; name at least one, such as features='gpu_type'")
+    check_confidence(confidence)
+    check_choice("method", method, _METHODS)
+    if method == "firth" and cluster is not None:
+        raise DataError("method cannot be firth with cluster; pass method='ml'")
+    columns = names if cluster is None else (*names, cluster)
+    lazy, succeeded, failed = open_outcomes(
+        frame, columns, status=status, success=success, failure=failure
+    )
+    rows = collect(with_failure(lazy, status, succeeded, failed))
+    design = make_design(rows.drop_nulls(columns), names)
+    of = None if cluster is None else cluster_codes(design.rows[cluster])
+    events = min(design.failed.sum(), len(design.failed) - design.failed.sum())
+    per_parameter = float(events / max(design.matrix.shape[1] - 1, 1))
+    few = per_parameter < _LEAST_EVENTS
+    firth = method == "firth" or (method == "auto" and few and cluster is None)
+    inflation, condition = variance_inflation(design.matrix)
+    bins, scores = _predictions(design, of, confidence, as_generator(rng))
+    summary = dict.fromkeys(ModelFit.columns()) | {
+        "n": design.rows.height,
+        "failures": int(design.failed.sum()),
+        "n_excluded": rows.height - design.rows.height,
+        "n_clusters": None if of is None else int(of.max()) + 1,
+        "events_per_parameter": per_parameter,
+        "condition_number": condition,
+        "errors": "profile of Firth's penalized likelihood, rows independent"
+        if firth
+        else "HC1, rows independent"
+        if of is None
+        else f"jackknife over {cluster}",
+        "note": None if scores else f"too few rows to predict each {FOLDS}th from the rest",
+        **scores,
+    }
+    return FailureModel(
+        odds_ratios=_odds_ratios(
+            rows, design, names, of, inflation, firth=firth, confidence=confidence
+        ),
+        calibration=bins,
+        fit=pl.DataFrame([summary]).with_columns(pl.selectors.float().fill_nan(None)),
+        success=succeeded,
+        failure=failed,
+    )
+
+
+def _odds_ratios(
+    every: pl.DataFrame,
+    design: Design,
+    features: tuple[str, ...],
+    cluster: NDArray[np.int64] | None,
+    inflation: NDArray[np.float64],
+    *,
+    firth: bool,
+    confidence: float,
+) -> pl.DataFrame:
+    def fitted(columns: Sequence[int]) -> LogisticFit:
+        matrix = design.matrix[:, columns]
+        if firth:
+            return fit_firth(matrix, design.failed, confidence=confidence)
+        return fit_logistic(matrix, design.failed, cluster, confidence=confidence)
+
+    estimated = [term for term in design.terms if "scale" in term]
+    levels = [place for place, term in enumerate(estimated, 1) if term.get("level") is not None]
+    fit = fitted(range(len(estimated) + 1))
+    rows, column = [], 0
+    for term in design.terms:
+        row: dict[str, Any] = {name: term.get(name) for name in OddsRatios.columns()}
+        if "scale" in term:
+            column += 1
+            row["vif"] = inflation[column - 1]
+            if column in levels:
+                row |= unadjusted(every, term, features, confidence)
+                row["note"] = why_not_comparable(design.rows, term, features)
+            else:
+                alone = _odds(fitted([0, column]), 1, term["scale"])
+                row |= {f"crude_{name}": value for name, value in alone.items()}
+                if levels:
+                    within = _odds(fitted([0, *levels, column]), -1, term["scale"])
+                    row |= {f"stratified_{name}": value for name, value in within.items()}
+            if row["note"] is not None:
+                rows.append(row)
+                continue
+            row |= _odds(fit, column, term["scale"]) | {
+                "log_odds": fit.coefficient[column] / term["scale"],
+                "std_error": fit.std_error[column] / term["scale"],
+                "pvalue": fit.pvalue[column],
+            }
+            if np.isnan(fit.std_error[column]):
+                row["note"] = "only one cluster is informative: no interval and no test"
+        rows.append(row)
+    table = pl.DataFrame(rows, schema=schema_of(OddsRatios)).fill_nan(None)
+    tested = table["pvalue"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    adjusted = pl.Series(adjust_pvalues(tested, method="holm")).fill_nan(None)
+    return table.with_columns(pvalue_adjusted=adjusted)
+
+
+def _odds(fit: LogisticFit, column: int, scale: float) -> dict[str, float]:
+    ends = (fit.coefficient, fit.ci_low, fit.ci_high)
+    values = (float(np.exp(end[column] / scale)) for end in ends)
+    return dict(zip(("odds_ratio", "ci_low", "ci_high"), values, strict=True))
+
+
+def _predictions(
+    design: Design,
+    cluster: NDArray[np.int64] | None,
+    confidence: float,
+    random: np.random.Generator,
+) -> tuple[pl.DataFrame, dict[str, float | None]]:
+    """Return the calibration by tenths and the scores of the predictions of held-out rows."""
+    units = len(design.failed) if cluster is None else int(cluster.max()) + 1
+    fold = random.permutation(units) % FOLDS
+    chance = predict_held_out(
+        design.matrix, design.failed, fold if cluster is None else fold[cluster]
+    )
+    if np.isnan(chance).any():
+        return pl.DataFrame(schema=schema_of(Calibration)), {}
+    scores = calibrate(chance, design.failed)
+    order = np.argsort(chance, kind="stable")
+    parts = [part for part in np.array_split(order, BINS) if len(part)]
+    n = np.array([len(part) for part in parts])
+    failures = np.array([design.failed[part].sum() for part in parts])
+    low, high = wilson_interval(failures, n, confidence=confidence)
+    table = {
+        "bin": np.arange(1, len(parts) + 1),
+        "n": n,
+        "predicted": np.array([chance[part].mean() for part in parts]),
+        "observed": failures / n,
+        "ci_low": low,
+        "ci_high": high,
+    }
+    rate = design.failed.mean()
+    return pl.DataFrame(table, schema=schema_of(Calibration)), {
+        "auc": scores.auc,
+        "brier": scores.brier,
+        "brier_of_rate": float(rate * (1 - rate)),
+        "calibration_intercept": scores.intercept,
+        "calibration_slope": scores.slope,
+    }

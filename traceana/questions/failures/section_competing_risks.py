@@ -1,0 +1,212 @@
+"""Cumulative incidence of completion, failure and other ends by runtime."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.cohorts.cohort import COHORT_NEEDS
+from traceana.errors import DataError
+from traceana.page.blocks import (
+    Content,
+    Drawing,
+    Table,
+    Text,
+    drawing,
+    result_table,
+    small_multiples,
+)
+from traceana.page.section import Section
+from traceana.questions.failures.analyze import competing_events, estimate_competing_risks
+from traceana.questions.failures.tables_competing_risks import (
+    IncidenceAtTimes,
+    RowsWithoutRuntime,
+    SurvivalGroups,
+    SurvivalQuantiles,
+)
+from traceana.questions.section_per_cohort import build_per_cohort
+from traceana.stats.effect_sizes import difference_interval
+from traceana.tables.display import key_heading
+from traceana.tables.formatting import in_sentence, share, share_range
+
+if TYPE_CHECKING:
+    from traceana.cohorts.cohort import Cohort
+    from traceana.page.context import Context
+    from traceana.questions.failures.tables_competing_risks import CumulativeIncidence
+
+_HOUR_S: Final = 3600
+_HOURS: Final = (1, 24)
+_OPENING: Final = (
+    "Completion and failure are competing risks: a job that failed can no longer complete. The "
+    "cumulative incidence of an event is the fraction of all rows with this event by a given "
+    "runtime. Rows still running when last seen are at risk until then (censored). Rows that "
+    "started before the observation window are at risk only within it (delayed entry). The finding "
+    "compares the two groups with the most rows, whatever their result."
+)
+_LIMITATIONS: Final = (
+    "Rows without a runtime are excluded and counted: if the runtimes of one event are missing "
+    "more often than those of another, the curves are biased. Censoring must not depend on the "
+    "remaining runtime."
+)
+
+
+def build(session: Context, traces: list[str]) -> Content:
+    """Build the cumulative incidence of each event of each cohort."""
+    return build_per_cohort(
+        session,
+        traces,
+        lambda cohort: _build(session, cohort),
+        opening=_OPENING,
+        end_imputation="running",
+    )
+
+
+def _build(session: Context, cohort: Cohort) -> Content:
+    events = competing_events(session, cohort)
+    if not events:
+        return Content((), (Text(f"No {cohort.noun} with a runtime have ended."),))
+    by = cohort.by
+    try:
+        found, survival = session.once(estimate_competing_risks, cohort.trace, by)
+    except DataError as error:
+        return Content((), (Text(f"No curves: {error}."),))
+    group = f" by {in_sentence(key_heading(by))}" if by else ""
+    null = {by: "not stated"} if by else {}
+    running = ""
+    if cohort.from_tasks:
+        running = (
+            " If the last status of a task is running, instances without an end run to the end of "
+            "the trace, where the task is censored."
+        )
+    elif "running" in events:
+        running = " Rows of status running ended by their removal, which is a separate event."
+    what = f"Cumulative incidence of each event of {cohort.noun}{group}"
+    panels = _figures(found, cohort, group)
+    groups = found.groups.select(found.by).n_unique() if found.by else 1
+    figure = small_multiples(
+        panels,
+        key=f"incidence-{cohort.trace}",
+        about=what,
+        heights_in=[1.9 + 0.13 * groups] * len(panels),
+        share_x=True,
+    )
+    tables = (
+        *_excluded(cohort),
+        result_table(
+            survival.groups.drop("n_excluded", "last_s"),
+            SurvivalGroups,
+            headings={"restricted_mean_s": "7-day restricted mean (s)"},
+            caption=f"Median and restricted mean (mean of min(runtime, 7 days)) of the time to any "
+            f"event of {cohort.noun}{group} (Kaplan-Meier). {cohort.title}",
+            null=null,
+        ),
+        result_table(
+            survival.quantiles,
+            SurvivalQuantiles,
+            caption=f"Quantiles of the time to any event of {cohort.noun}{group} (Kaplan-Meier), "
+            f"not known where the curve does not fall that low. {cohort.title}",
+            null=null,
+            folded=True,
+        ),
+    )
+    about = Text(f"{cohort.about}{running} {cohort.independence}")
+    lead = (figure, _incidence(found, what, cohort))
+    return Content(_findings(found, cohort), (about, *tables), "", lead, _LIMITATIONS)
+
+
+def _excluded(cohort: Cohort) -> tuple[Table, ...]:
+    """Return the rows without a runtime by status, if there are any."""
+    by = [cohort.by] if cohort.by else []
+    counts = (
+        cohort.rows.group_by(*by, "status")
+        .agg(n=pl.len().cast(pl.Int64), n_excluded=pl.col("duration_s").null_count().cast(pl.Int64))
+        .filter(pl.col("n_excluded") > 0)
+        .sort(*by, "status", nulls_last=True)
+    )
+    if counts.is_empty():
+        return ()
+    caption = f"Rows excluded because they have no runtime, by status. {cohort.title}"
+    null = dict.fromkeys((*by, "status"), "not stated")
+    return (result_table(counts, RowsWithoutRuntime, caption=caption, null=null),)
+
+
+def _incidence(found: CumulativeIncidence, caption: str, cohort: Cohort) -> Table:
+    keys = [*found.by, "event"]
+    table = found.groups
+    for hours in _HOURS:
+        at = found.incidence_at(hours * _HOUR_S).rename(
+            {name: f"{name}_{hours}h" for name in ("incidence", "ci_low", "ci_high")}
+        )
+        table = table.join(at, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    columns = ["n", "n_events"]
+    for hours in _HOURS:
+        columns += [f"incidence_{hours}h", f"ci_low_{hours}h", f"ci_high_{hours}h"]
+    return result_table(
+        table,
+        IncidenceAtTimes,
+        columns=[
+            *(*keys, *columns, "incidence", "ci_low", "ci_high", "last_s"),
+            *("n_censored", "n_truncated", "n_excluded"),
+        ],
+        headings={"incidence": "At the last time"},
+        caption=f"{caption}. {cohort.title}",
+        null=dict.fromkeys(found.by, "not stated"),
+    )
+
+
+def _figures(found: CumulativeIncidence, cohort: Cohort, group: str) -> list[Drawing]:
+    top = min(1.0, 1.05 * max([*found.curves["incidence"], *found.curves["ci_high"].drop_nulls()]))
+    return [
+        drawing(
+            "cumulative-incidence",
+            found.only(event),
+            trace=cohort.trace,
+            title=cohort.title,
+            key=f"incidence-{event}-{cohort.trace}",
+            about=f"Cumulative incidence of {event} {cohort.noun}{group}",
+            heading=event.capitalize(),
+            top=top,
+        )
+        for event in found.events
+        if (found.curves.filter(event=event)["time_s"] > 0).any()
+    ]
+
+
+def _findings(found: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
+    """Compare failure within 24 h between the two groups with the most rows."""
+    hours, by = _HOURS[-1], cohort.by
+    failed = found.incidence_at(hours * _HOUR_S).filter(event="failed")
+    sizes = found.groups.filter(event="failed").select(*found.by, "n")
+    known = failed.join(sizes, on=found.by or None, how="left" if found.by else "cross")
+    known = known.drop_nulls([*found.by, "incidence", "ci_low", "ci_high"])
+    if by is None or known.height < 2:
+        return ()
+    first, second = known.sort("n", descending=True).head(2).to_dicts()
+    values = [(row["incidence"], row["ci_low"], row["ci_high"]) for row in (first, second)]
+    difference, low, high = (100 * value for value in difference_interval(*values))
+    verdict = "The difference is inconclusive" if low < 0 < high else "They differ"
+    finding = (
+        f"{cohort.title}: {cohort.noun} that failed within {hours} h, by "
+        f"{in_sentence(key_heading(by))}. {_incidence_of(first, by)}. {_incidence_of(second, by)}. "
+        f"{verdict}: {difference:.1f} percentage points (95 % CI {low:.1f} to {high:.1f})."
+    )
+    return (finding,)
+
+
+def _incidence_of(row: dict[str, Any], by: str) -> str:
+    interval = share_range(row["ci_low"], row["ci_high"])
+    return f"{row[by]}: {share(row['incidence'])} (95 % CI {interval}; n = {row['n']:,})"
+
+
+SECTION = Section(
+    "competing-risks",
+    "Competing risks: completion and failure",
+    90,
+    build,
+    needs=COHORT_NEEDS,
+    figures=("cumulative-incidence", "small-multiples"),
+    shares="cohort",
+    part="Failures",
+    question="How soon do jobs fail or complete?",
+)

@@ -1,0 +1,149 @@
+"""Failure by several features in one model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.cohorts.cohort import COHORT_NEEDS
+from traceana.page.blocks import Block, Content, Gallery, Text, drawing, result_table
+from traceana.page.section import Section
+from traceana.questions.failures.analyze import MODEL_ROWS, MODEL_SEED, fit_failure_model
+from traceana.questions.failures.tables import FailureModel, ModelFit, OddsRatios
+from traceana.questions.section_per_cohort import build_per_cohort
+from traceana.tables.formatting import p_equals, ratio, three_digits, three_digits_range
+
+if TYPE_CHECKING:
+    from traceana.cohorts.cohort import Cohort
+    from traceana.page.context import Context
+
+_ALPHA: Final = 0.05
+_COLLINEAR: Final = 5
+"""Variance inflation factor from which a feature is called collinear with others."""
+_OPENING: Final = (
+    "Logistic regression of failure (status failed) among ended rows. The odds ratio of each "
+    "feature is at equal values of the others. A numeric feature has the odds ratio of a "
+    "doubling, a category that against the most frequent one. Within strata: Mantel-Haenszel; of "
+    "a numeric feature by a model with the categories. Not comparable: less than 5 % of the rows "
+    "of a level or its reference have common support in another feature. Collinear: variance "
+    "inflation factor (VIF) of 5 or more. p is that of the adjusted ratio. The features are the "
+    "grouping columns and the requested resources of the trace, chosen before the fit. Their "
+    "p-values are one family, adjusted by Holm's method. Predictions are evaluated on held-out "
+    "rows by the area under the ROC curve (AUC; 0.5 is chance) and the Brier score beside that of "
+    "the mean rate."
+)
+_LIMITATIONS: Final = (
+    "Features that are not in the model may explain an association. An odds ratio is not a causal "
+    "effect, and a category whose rows always or never failed has none."
+)
+
+
+def build(session: Context, traces: list[str]) -> Content:
+    """Build the model of failure of each cohort."""
+    return build_per_cohort(
+        session, traces, lambda cohort: _build(session, cohort), opening=_OPENING
+    )
+
+
+def _build(session: Context, cohort: Cohort) -> Content:
+    model, note = session.once(fit_failure_model, cohort.trace)
+    drawn = ""
+    if cohort.rows.height > MODEL_ROWS:
+        drawn = (
+            f" The model is fitted to {MODEL_ROWS:,} of the {cohort.rows.height:,} "
+            f"{cohort.noun}, drawn at random (seed {MODEL_SEED})."
+        )
+    blocks: list[Block] = [Text(f"{cohort.independence}{cohort.sampled}{drawn}")]
+    if model is None:
+        return Content((), (*blocks, Text(note)))
+    lead: list[Block] = []
+    if model.odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"]).height:
+        figure = drawing(
+            "failure-odds",
+            model,
+            trace=cohort.trace,
+            title=cohort.title,
+            key=f"failure-odds-{cohort.trace}",
+            about=f"Odds ratios of failure of {cohort.noun}",
+        )
+        lead.append(Gallery((figure,)))
+    terms = model.odds_ratios.drop("log_odds", "std_error")
+    first = ["feature", "level", "reference", "n", "odds_ratio", "ci_low", "ci_high"]
+    lead.append(
+        result_table(
+            terms.select(*first, "pvalue_adjusted", pl.exclude(*first, "pvalue_adjusted")),
+            OddsRatios,
+            null={"level": "", "reference": ""},
+            caption=f"Odds ratios of failure of {cohort.noun}: adjusted for all other features, "
+            f"crude, and within strata of the other categories. {cohort.title}",
+        )
+    )
+    blocks.append(
+        result_table(
+            model.fit,
+            ModelFit,
+            caption="Fit of the model, and predictions of held-out rows (calibrated: slope 1, "
+            "intercept 0). Excluded: ended rows without a feature, or of a level that always or "
+            f"never failed. {cohort.title}",
+            folded=True,
+        )
+    )
+    return Content(_findings(model, cohort), tuple(blocks), "", tuple(lead), _LIMITATIONS)
+
+
+def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
+    """Return what each group of terms allows to conclude, in the order of the table."""
+    terms, fit = model.odds_ratios, model.fit.row(0, named=True)
+    tested = terms.drop_nulls(["pvalue_adjusted", "ci_low", "ci_high"])
+    collinear = tested.filter(pl.col("vif") >= _COLLINEAR)
+    separate = tested.filter(pl.col("vif") < _COLLINEAR)
+    clear = separate.filter(pl.col("pvalue_adjusted") < _ALPHA)
+    unclear = separate.filter(pl.col("pvalue_adjusted") >= _ALPHA)
+    apart = terms.filter(pl.col("note").str.starts_with("not comparable"))
+    parts = [_ratio_of(row) for row in clear.iter_rows(named=True)]
+    text = f"odds ratios that differ from 1: {'; '.join(parts)}." if parts else ""
+    text = text or "no odds ratio of a feature without collinearity differs significantly from 1."
+    other = " ".join(
+        f"{what}: {'; '.join(_name(row) for row in rows.iter_rows(named=True))}."
+        for rows, what in (
+            (unclear, "Inconclusive"),
+            (collinear, f"Collinear with other features (VIF of {_COLLINEAR} or more)"),
+            (apart, "Not comparable, no common support"),
+        )
+        if rows.height
+    )
+    fitted = (
+        f"{fit['n']:,} ended {cohort.noun} ({fit['failures']:,} failed; {fit['n_excluded']:,} "
+        f"excluded), {tested.height} tests adjusted by Holm"
+    )
+    fitted += "" if fit["auc"] is None else f"; AUC on held-out {cohort.noun} {ratio(fit['auc'])}"
+    said = (f"model of failure: {text}", other, f"the model is of {fitted}.")
+    return tuple(f"{cohort.title}: {part}" for part in said if part)
+
+
+def _name(row: dict[str, Any]) -> str:
+    if row["level"] is None:
+        return str(row["feature"])
+    return f"{row['feature']} {row['level']} versus {row['reference']}"
+
+
+def _ratio_of(row: dict[str, Any]) -> str:
+    return (
+        f"{_name(row)} {three_digits(row['odds_ratio'])} (95 % CI "
+        f"{three_digits_range(row['ci_low'], row['ci_high'])}; adjusted "
+        f"{p_equals(row['pvalue_adjusted'])})"
+    )
+
+
+SECTION = Section(
+    "failure-model",
+    "Failure against several features",
+    80,
+    build,
+    needs=COHORT_NEEDS,
+    figures=("failure-odds",),
+    shares="cohort",
+    part="Failures",
+    question="Which features predict failure when the others are equal?",
+)

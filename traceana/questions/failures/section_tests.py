@@ -1,0 +1,214 @@
+"""Findings and tests of failure and runtime between groups, for the section on outcomes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.page.blocks import Block, Table, result_table
+from traceana.questions.failures.analyze import BOTH
+from traceana.questions.failures.tables import FailureOdds, GroupTests, RuntimePairs
+from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE
+from traceana.stats.multiplicity import adjust_pvalues
+from traceana.tables.display import key_heading
+from traceana.tables.formatting import (
+    in_sentence,
+    p_equals,
+    ratio,
+    ratio_range,
+    seconds,
+    seconds_range,
+    share,
+    share_range,
+)
+
+if TYPE_CHECKING:
+    from traceana.cohorts.cohort import Cohort
+    from traceana.questions.failures.analyze import Outcomes
+
+_MOST_NAMED: Final = 3
+"""Groups in a finding: those with the most rows, for any result."""
+
+
+def tests_table(cohort: Cohort, tests: pl.DataFrame, /) -> Table:
+    """Return the table of all tests between groups of a cohort."""
+    return result_table(
+        tests,
+        GroupTests,
+        caption=f"Tests between groups of {cohort.noun}. {cohort.title}",
+        null={"method": ""},
+    )
+
+
+def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list[str]:
+    """Return the findings on failure and runtime by one column.
+
+    Groups are named by their number of rows, not by their result.
+    """
+    by = found.by
+    if by is None:
+        return _overall(cohort, found) if cohort.fails else []
+    group = in_sentence(key_heading(by))
+    rows = {row["question"]: row for row in tests.iter_rows(named=True)}
+    findings = []
+    if (test := rows.get(f"failure of {cohort.noun} by {group}")) is not None:
+        what = f"failure rate of {cohort.noun} (failed among ended)"
+        named = [_rate(row, by) for row in _largest(found.rates, by)]
+        findings.append(f"{cohort.title}: {_state(what, group, test)}")
+        findings.append(f"{cohort.title}: failure rate of {cohort.noun}. {'. '.join(named)}.")
+        if (both := rows.get(f"failure of {cohort.noun} by {group}, {BOTH}")) is not None:
+            what = f"failure rate of {cohort.noun} in the groups with both outcomes"
+            findings.append(f"{cohort.title}: {_state(what, group, both)}")
+        findings.append(f"{cohort.title}: {_excluded(cohort, found)}")
+    for status in found.comparisons:
+        test = rows[f"runtime of {status} {cohort.noun} by {group}"]
+        known = found.runtimes.groups.filter(pl.col("status") == status)
+        named = [_median(row, by) for row in _largest(known, by)]
+        what = f"runtime of {status} {cohort.noun}"
+        findings.append(f"{cohort.title}: {_state(what, group, test)}")
+        findings.append(f"{cohort.title}: median {what}. {'. '.join(named)}.")
+    return findings
+
+
+def headline_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> str:
+    """Return the failure rates of the largest groups and what their test concludes."""
+    if found.by is None:
+        return "".join(_overall(cohort, found)[:1])
+    rates = [
+        f"{row[found.by]}: {share(row['rate'])} ({row['failures']:,} of {row['n']:,}"
+        f"{'' if row['completed'] else ', none recorded as completed'})"
+        for row in _largest(found.rates, found.by)
+    ]
+    group = in_sentence(key_heading(found.by))
+    tested = tests.filter(question=f"failure of {cohort.noun} by {group}")
+    verdict = ""
+    for test in tested.drop_nulls("pvalue_adjusted").iter_rows(named=True):
+        size = test["conclusion"]
+        what = "No significant" if size == INCONCLUSIVE else f"A {size}"
+        verdict = f" {what} difference (adjusted {p_equals(test['pvalue_adjusted'])})."
+    named = ". ".join(rates)
+    return f"{cohort.title}: failure rate of ended {cohort.noun} by {group}. {named}.{verdict}"
+
+
+def _overall(cohort: Cohort, found: Outcomes) -> list[str]:
+    row = found.rates.row(0, named=True)
+    if not row["n"]:
+        return []
+    interval = "none"
+    if row["ci_low"] is not None:
+        interval = share_range(row["ci_low"], row["ci_high"])
+    excluded = _excluded(cohort, found)
+    finding = (
+        f"{cohort.title}: {share(row['rate'])} of the ended {cohort.noun} failed (95 % CI "
+        f"{interval}; {row['failures']:,} of {row['n']:,}). {excluded[0].upper()}{excluded[1:]}"
+    )
+    return [finding]
+
+
+def _largest(groups: pl.DataFrame, by: str) -> list[dict[str, Any]]:
+    known = groups.filter(pl.col(by).is_not_null() & (pl.col("n") > 0))
+    return known.sort("n", descending=True, maintain_order=True).head(_MOST_NAMED).to_dicts()
+
+
+def _state(what: str, group: str, test: dict[str, Any]) -> str:
+    """Return what a test concludes, with effect size, interval, n and adjusted p."""
+    if test["effect"] is None or test["pvalue_adjusted"] is None:
+        return f"the {what} is not tested by {group} ({test['note']})."
+    interval = ""
+    if test["ci_low"] is not None:
+        interval = f", 95 % CI {ratio_range(test['ci_low'], test['ci_high'])}"
+    size = (
+        f"({test['measure']} {ratio(test['effect'])}{interval}; n = {test['n']:,}; adjusted "
+        f"{p_equals(test['pvalue_adjusted'])})"
+    )
+    verdict = test["conclusion"]
+    what = f"the {what}"
+    if verdict == INCONCLUSIVE:
+        none = f"{what} does not differ significantly by {group}"
+        return f"{none}. The effect is inconclusive {size}."
+    if verdict == NEGLIGIBLE:
+        return f"{what} differs negligibly or not at all by {group} {size}."
+    return f"{what} differs by {group}. The difference is {verdict} {size}."
+
+
+def _rate(row: dict[str, Any], by: str) -> str:
+    interval = ""
+    if row["ci_low"] is not None:
+        interval = f"95 % CI {share_range(row['ci_low'], row['ci_high'])}; "
+    counts = f"{interval}{row['failures']:,} of {row['n']:,}"
+    if not row["completed"]:
+        counts += "; none is recorded as completed"
+    return f"{row[by]}: {share(row['rate'])} ({counts})"
+
+
+def _median(row: dict[str, Any], by: str) -> str:
+    if row["median_s"] is None:
+        return f"{row[by]}: not reached (n = {row['n']:,})"
+    interval = ""
+    if row["ci_low"] is not None and row["ci_high"] is not None:
+        interval = f"95 % CI {seconds_range(row['ci_low'], row['ci_high'])}; "
+    return f"{row[by]}: {seconds(row['median_s'])} s ({interval}n = {row['n']:,})"
+
+
+def _excluded(cohort: Cohort, found: Outcomes) -> str:
+    """Return the rows that are not in a failure rate, by status."""
+    total = found.rates.sum().row(0, named=True)
+    parts = [
+        f"{total[name]:,} {word}"
+        for name, word in (
+            ("running", "running"),
+            ("pending", "pending"),
+            ("unknown", "of unknown status"),
+            ("n_missing", "without status"),
+        )
+        if total[name]
+    ]
+    if not parts:
+        return f"all {cohort.noun} ended."
+    return f"{cohort.noun} not counted, without a recorded end: {', '.join(parts)}."
+
+
+def details(cohort: Cohort, found: Outcomes, /) -> tuple[Block, ...]:
+    """Return the pairwise comparisons of runtimes, and odds ratios within strata."""
+    if found.by is None:
+        return ()
+    heading, blocks = in_sentence(key_heading(found.by)), list[Block]()
+    if found.comparisons:
+        pairs = pl.concat(
+            result.pairs.select(pl.lit(status).alias("status"), pl.all())
+            for status, result in found.comparisons.items()
+        )
+        blocks.append(
+            result_table(
+                pairs.drop("pvalue"),
+                RuntimePairs,
+                headings={f"{found.by}_a": "First", f"{found.by}_b": "Second"},
+                caption=f"Pairs of groups by {heading}: probability that a runtime of the first is "
+                "longer, and p of Brunner and Munzel's test, adjusted (Holm) over the pairs of a "
+                f"status. Left truncation is ignored. {cohort.title}",
+                folded=True,
+            )
+        )
+    if found.odds is not None and found.strata is not None:
+        within = in_sentence(key_heading(found.strata))
+        independent = "" if cohort.cluster else "; rows treated as independent"
+        odds = found.odds.drop("n_reference", "failures_reference")
+        adjusted = adjust_pvalues(odds["pvalue"].to_numpy().astype(float), method="holm")
+        blocks.append(
+            result_table(
+                odds.with_columns(pvalue=pl.Series(adjusted).fill_nan(None)),
+                FailureOdds,
+                headings={
+                    f"{found.by}_reference": "Reference",
+                    "odds_ratio": f"Within {within}",
+                    "pvalue": "Adjusted p",
+                },
+                caption=f"Odds ratios of failure of {cohort.noun} by {heading}: crude, and pooled "
+                f"within {within} (Mantel-Haenszel){independent}. If the odds ratios of the strata "
+                "differ (small p of homogeneity), the pooled ratio is not a summary of them. "
+                f"p adjusted (Holm) over the {odds['pvalue'].count()} tests. {cohort.title}",
+                folded=True,
+            )
+        )
+    return tuple(blocks)

@@ -1,0 +1,380 @@
+"""Results of outcome analyses: runtimes, failure rates, tests and models of failure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from traceana.tables.declare import ResultTable, count, number, text
+from traceana.tables.result import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import polars as pl
+
+_CI = "95 % CI"
+_CLUSTERS = "clusters among the rows, only with `cluster`"
+
+
+class RuntimeBy(ResultTable):
+    """Runtime of each group."""
+
+    n = count("Runtimes", "rows with a runtime")
+    mean_s = number("Mean (s)", "mean", display="seconds", unit="s")
+    ci_low = number(f"{_CI} (s)", "confidence interval of the mean", display="seconds", unit="s")
+    ci_high = number(f"{_CI} (s)", "confidence interval of the mean", display="seconds", unit="s")
+    median_s = number("Median (s)", "median", display="seconds", unit="s")
+    p90_s = number("90th percentile (s)", "90th percentile", display="seconds", unit="s")
+    n_missing = count("Without runtime", "rows without a runtime (null or NaN)")
+    p99_s = number("99th percentile (s)", "99th percentile", display="seconds", unit="s")
+    n_clusters = count("Clusters", _CLUSTERS, optional=True)
+    n_effective = number(
+        "Effective n",
+        "independent rows with the same standard error, at most n; only with `cluster`",
+        display="count",
+        optional=True,
+    )
+    note = text("Note", "why there is no interval, or that it is too narrow")
+
+
+class OutcomeRates(ResultTable):
+    """Success rate of each group."""
+
+    n = count("Rows", "successes and failures")
+    successes = count("Successes", "rows with a status in `success`")
+    rate = number("Success rate", "`successes / n`; null if n is 0", display="percent")
+    ci_low = number(_CI, "confidence interval of the rate", display="percent")
+    ci_high = number(_CI, "confidence interval of the rate", display="percent")
+    n_excluded = count("Excluded", "rows that are neither, null included")
+    n_clusters = count("Clusters", _CLUSTERS, optional=True)
+    n_effective = number("Effective n", "of independent rows", display="count", optional=True)
+    note = text("Note", "why there is no interval; only with `cluster`", optional=True)
+
+
+class FailureRates(ResultTable):
+    """Failure rate of each group, with its rows by status."""
+
+    n = count("Rows", "successes and failures")
+    failures = count("Failures", "rows with a status in `failure`")
+    rate = number("Failure rate", "`failures / n`; null if n is 0", display="percent")
+    ci_low = number(_CI, "confidence interval of the rate", display="percent")
+    ci_high = number(_CI, "confidence interval of the rate", display="percent")
+    n_excluded = count("Excluded", "rows that are neither, null included")
+    n_missing = count("Without status", "rows without a status")
+    completed = count("Completed", "rows with this status; absent for other values", optional=True)
+    failed = count("Failed", "rows with this status", optional=True)
+    cancelled = count("Cancelled", "rows with this status", optional=True)
+    running = count("Running", "rows with this status", optional=True)
+    pending = count("Pending", "rows with this status", optional=True)
+    unknown = count("Unknown", "rows with this status", optional=True)
+    n_clusters = count("Clusters", _CLUSTERS, optional=True)
+    n_effective = number("Effective n", "of independent rows", display="count", optional=True)
+    note = text("Note", "why there is no interval; only with `cluster`", optional=True)
+
+
+class FailureByRequest(FailureRates):
+    """Failure rate of each group with its success rate and mean runtimes."""
+
+    success_rate = number("Success rate", "one minus the failure rate", display="percent")
+    success_mean_s = number(
+        "Mean runtime of successes (s)", "mean runtime of successes", display="seconds", unit="s"
+    )
+    failure_mean_s = number(
+        "Mean runtime of failures (s)", "mean runtime of failures", display="seconds", unit="s"
+    )
+
+
+class Association(ResultTable):
+    """Association between groups and failure."""
+
+    n = count("n", "successes and failures")
+    n_effective = number("Effective n", "n divided by the design effect", display="count")
+    failures = count("Failures", "rows with a status in `failure`")
+    n_groups = count("Groups", "groups")
+    n_clusters = count("Clusters", "clusters; null without `cluster`")
+    cramers_v = number(
+        "Cramér's V", "0 if all groups have the same rate, 1 if the group determines the outcome",
+        display="ratio",
+    )  # fmt: skip
+    ci_low = number(_CI, "confidence interval of Cramér's V", display="ratio")
+    ci_high = number(_CI, "confidence interval of Cramér's V", display="ratio")
+    cramers_v_corrected = number(
+        "Bias-corrected V",
+        "Cramér's V with Bergsma's bias correction (Journal of the Korean Statistical Society 42, "
+        "2013)",
+        display="ratio",
+    )
+    statistic = number("Statistic", "Pearson's chi-squared, divided by the design effect")
+    df = number("df", "degrees of freedom", display="plain")
+    pvalue = number("p", "of equal rates in all groups", display="pvalue")
+    min_expected = number("Smallest expected count", "smallest expected cell count")
+    method = text("Method", "how the p-value was computed")
+    note = text("Note", "why a value is null")
+
+
+class GroupTests(ResultTable):
+    """Tests of failure and runtime between the groups of a cohort."""
+
+    question = text("Question", "what is compared between which groups")
+    n = count("n", "rows in the test")
+    n_groups = count("Groups", "groups")
+    n_clusters = count("Clusters", "clusters; null without `cluster`")
+    measure = text("Effect size", "Cramér's V or epsilon squared")
+    effect = number("Estimate", "the effect size", display="ratio")
+    ci_low = number(_CI, "confidence interval", display="ratio")
+    ci_high = number(_CI, "confidence interval", display="ratio")
+    statistic = number("Statistic", "chi-squared or H, divided by the design effect")
+    df = number("df", "degrees of freedom")
+    pvalue = number("p", "of equal groups", display="pvalue")
+    pvalue_adjusted = number("Adjusted p", "Holm over all tests of the table", display="pvalue")
+    conclusion = text("Conclusion", "by :func:`traceana.stats.effect_sizes.conclude`")
+    method = text("Method", "how p was computed")
+    note = text("Note", "why a value is null")
+
+
+class FailureOdds(ResultTable):
+    """Odds ratios of failure of each group against the reference group."""
+
+    n = count("n", "successes and failures of the group")
+    failures = count("Failures", "failures of the group")
+    n_reference = count("n of the reference", "successes and failures of the reference group")
+    failures_reference = count("Failures of the reference", "failures of the reference group")
+    crude_odds_ratio = number("Crude odds ratio", "odds ratio over all strata taken together")
+    crude_ci_low = number(_CI, "Woolf's confidence interval of the crude odds ratio")
+    crude_ci_high = number(_CI, "Woolf's confidence interval of the crude odds ratio")
+    odds_ratio = number("Mantel-Haenszel odds ratio", "odds ratio pooled over the strata")
+    ci_low = number(_CI, "its interval (Robins, Breslow and Greenland)")
+    ci_high = number(_CI, "its interval (Robins, Breslow and Greenland)")
+    pvalue = number("p", "Cochran-Mantel-Haenszel test", display="pvalue")
+    pvalue_homogeneity = number(
+        "p of homogeneity",
+        "Breslow-Day test of equal odds ratios in all strata, with Tarone's correction; null "
+        "with `cluster`",
+        display="pvalue",
+    )
+    n_strata = count("Informative strata", "strata with both groups and both outcomes")
+    n_clusters = count("Clusters", "clusters of either group, only with `cluster`", optional=True)
+    note = text("Note", "why a value is null")
+
+
+class RuntimeTest(ResultTable):
+    """Rank ANOVA of the runtimes of all groups."""
+
+    n = count("Runtimes", "rows with a runtime")
+    n_effective = number("Effective n", "n divided by the design effect", display="count")
+    n_groups = count("Groups", "groups")
+    n_clusters = count("Clusters", "clusters; null without `cluster`")
+    epsilon_squared = number(
+        "Epsilon squared", "fraction of the variance of ranks between groups", display="ratio"
+    )
+    ci_low = number(_CI, "confidence interval of epsilon squared", display="ratio")
+    ci_high = number(_CI, "confidence interval of epsilon squared", display="ratio")
+    statistic = number("H", "Kruskal-Wallis H, divided by the design effect or for unequal spreads")
+    df = number("df", "degrees of freedom")
+    df_error = number(
+        "Error df",
+        "denominator: statistic / df has an F distribution; null for chi-squared",
+    )
+    pvalue = number(
+        "p", "of the rank ANOVA; of two groups, of the pair; by permutations if rows are few",
+        display="pvalue",
+    )  # fmt: skip
+    note = text("Note", "why a value is null")
+
+
+class RuntimeGroups(ResultTable):
+    """Median runtime of each group."""
+
+    n = count("Runtimes", "rows with a runtime")
+    n_clusters = count("Clusters", "clusters; null without `cluster`")
+    n_missing = count("Without runtime", "rows without a runtime")
+    mean_rank = number("Mean rank", "mean rank of the runtimes", display="count")
+    median_s = number("Median (s)", "median", display="seconds", unit="s")
+    ci_low = number(
+        f"{_CI} (s)", "distribution-free interval of the median (Woodruff, JASA 47, 1952)",
+        display="seconds", unit="s",
+    )  # fmt: skip
+    ci_high = number(f"{_CI} (s)", "upper end of the interval", display="seconds", unit="s")
+
+
+class RuntimePairs(ResultTable):
+    """Pairwise comparisons of groups."""
+
+    n_a = count("n of first", "runtimes of the first group")
+    n_b = count("n of second", "runtimes of the second group")
+    superiority = number(
+        "P(first is longer)",
+        "probability that a runtime of the first group is longer, ties counted half",
+        display="ratio",
+    )
+    ci_low = number(_CI, "its interval (Brunner and Munzel)", display="ratio")
+    ci_high = number(_CI, "its interval (Brunner and Munzel)", display="ratio")
+    cliffs_delta = number("Cliff's delta", "`2 * superiority - 1`", display="ratio")
+    pvalue = number(
+        "p", "Brunner and Munzel's test, or the Mann-Whitney test by `method`", display="pvalue"
+    )
+    pvalue_adjusted = number("Adjusted p", "adjusted over all pairs", display="pvalue")
+    note = text("Note", "why a value is null")
+
+
+@dataclass(frozen=True, repr=False)
+class RuntimeComparison(Result):
+    """Runtimes of groups compared, from :func:`traceana.compare_runtimes`."""
+
+    test: pl.DataFrame
+    """One row with the test of all groups."""
+    groups: pl.DataFrame
+    """One row per group."""
+    pairs: pl.DataFrame
+    """One row per pair of groups."""
+    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
+        "test": RuntimeTest,
+        "groups": RuntimeGroups,
+        "pairs": RuntimePairs,
+    }
+
+    def summary(self) -> str:
+        """Return a short text on the result."""
+        row = self.test.row(0, named=True)
+        head = f"{row['n']:,} runtimes in {row['n_groups']} groups"
+        if row["n_clusters"] is not None:
+            head += f", {row['n_clusters']:,} clusters"
+        if row["epsilon_squared"] is None:
+            return f"{head}: {row['note']}"
+        differ = (self.pairs["pvalue_adjusted"] < 0.05).sum()
+        known = "no interval"
+        if row["ci_low"] is not None:
+            known = f"{row['ci_low']:.3g} to {row['ci_high']:.3g}"
+        test = "no test" if row["pvalue"] is None else f"p {row['pvalue']:.2g}"
+        return (
+            f"{head}\nepsilon squared {row['epsilon_squared']:.3g} ({known}); rank ANOVA {test}"
+            f"\n{differ} of {self.pairs.height} pairs differ at an adjusted p below 0.05"
+        )
+
+
+class OddsRatios(ResultTable):
+    """Odds ratios of a logistic regression."""
+
+    feature = text("Feature", "column of the feature")
+    level = text("Level", "level of a categorical feature; null for a numeric one")
+    reference = text("Reference", "level that it is compared with")
+    n = count("n", "rows of the level; all rows for a numeric feature")
+    failures = count("Failures", "failures among them")
+    crude_odds_ratio = number("Crude odds ratio", "of the feature alone")
+    crude_ci_low = number(_CI, "Woolf's interval; for a numeric feature, from a model of it alone")
+    crude_ci_high = number(_CI, "upper end of the interval")
+    stratified_odds_ratio = number(
+        "Stratified",
+        "Mantel-Haenszel odds ratio within the other categorical features; of a numeric feature "
+        "that of a model with the categorical features",
+    )
+    stratified_ci_low = number(_CI, "confidence interval")
+    stratified_ci_high = number(_CI, "confidence interval")
+    odds_ratio = number("Adjusted", "odds ratio, all other features equal")
+    ci_low = number(_CI, "confidence interval of the odds ratio")
+    ci_high = number(_CI, "confidence interval of the odds ratio")
+    log_odds = number("Log odds", "coefficient of the regression")
+    std_error = number("Standard error", "standard error of the coefficient")
+    pvalue = number("p", "of an odds ratio of 1", display="pvalue")
+    pvalue_adjusted = number(
+        "Adjusted p", "Holm over all odds ratios of the model", display="pvalue"
+    )
+    vif = number("VIF", "variance inflation factor: 1 without collinearity")
+    note = text("Note", "why a value is null")
+
+
+class Calibration(ResultTable):
+    """Predicted and observed failures by tenths of the predicted probability."""
+
+    bin = count("Bin", "number of the tenth, by predicted probability")
+    n = count("n", "rows")
+    predicted = number("Predicted", "mean predicted probability of failure", display="percent")
+    observed = number("Observed", "fraction of failures", display="percent")
+    ci_low = number(_CI, "Wilson's interval of the observed fraction", display="percent")
+    ci_high = number(_CI, "Wilson's interval of the observed fraction", display="percent")
+
+
+class ModelFit(ResultTable):
+    """What a model was fitted to, and how well it predicts held-out rows."""
+
+    n = count("n", "rows of the fit")
+    failures = count("Failures", "failures among them")
+    n_excluded = count(
+        "Excluded",
+        "successes and failures without a feature, or of a level without variation in outcome",
+    )
+    n_clusters = count("Clusters", "clusters; null without `cluster`")
+    events_per_parameter = number(
+        "Events per parameter", "the rarer outcome per coefficient; unreliable below 10"
+    )
+    condition_number = number("Condition number", "of the features; collinear above 30")
+    auc = number("AUC", "area under the ROC curve on held-out rows", display="ratio")
+    brier = number("Brier score", "mean squared error of the predictions", display="ratio")
+    brier_of_rate = number("of the mean rate", "Brier score of the mean rate", display="ratio")
+    calibration_slope = number("Calibration slope", "1 if calibrated", display="ratio")
+    calibration_intercept = number("Calibration intercept", "0 if calibrated", display="ratio")
+    errors = text("Standard errors", "how standard errors were estimated")
+    note = text("Note", "why a value is null")
+
+
+@dataclass(frozen=True, repr=False)
+class FailureModel(Result):
+    """Logistic regression of failure, from :func:`traceana.failure_model`."""
+
+    odds_ratios: pl.DataFrame
+    """One row per numeric feature and per level of a categorical one."""
+    calibration: pl.DataFrame
+    """One row per tenth of the rows, by predicted probability of failure."""
+    fit: pl.DataFrame
+    """One row with the rows of the fit, and how well it predicts held-out rows."""
+    success: tuple[str, ...] = ("completed",)
+    failure: tuple[str, ...] = ("failed",)
+    """Status values that count as success and as failure."""
+    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
+        "odds_ratios": OddsRatios,
+        "calibration": Calibration,
+        "fit": ModelFit,
+    }
+    drawn_by: ClassVar[str] = "plot_failure_odds"
+
+    def summary(self) -> str:
+        """Return a short text on the result."""
+        row = self.fit.row(0, named=True)
+        head = (
+            f"{row['failures']:,} of {row['n']:,} rows failed (status {', '.join(self.failure)}); "
+            f"{row['n_excluded']:,} excluded; standard errors: {row['errors']}"
+        )
+        lines = [head]
+        for term in self.odds_ratios.iter_rows(named=True):
+            name = " ".join(part for part in (term["feature"], term["level"]) if part)
+            if term["reference"] is not None:
+                name += f" versus {term['reference']}"
+            value = term["note"]
+            if term["odds_ratio"] is not None:
+                value = f"{term['odds_ratio']:.3g} ({term['note']})"
+            if term["ci_low"] is not None:
+                value = f"{term['odds_ratio']:.3g} ({term['ci_low']:.3g} to {term['ci_high']:.3g})"
+            lines.append(f"odds ratio, {name}: {value}")
+        if row["auc"] is not None:
+            lines.append(
+                f"held-out rows: AUC {row['auc']:.3f}, Brier score {row['brier']:.4f}; "
+                f"{row['brier_of_rate']:.4f} for the mean rate"
+            )
+        return "\n".join(lines)
+
+
+class FailureOutliers(ResultTable):
+    """Groups compared with all other rows of the same strata."""
+
+    n = count("Ended", "successes and failures of the group")
+    failures = count("Failures")
+    expected = number(
+        "Expected", "failures at the rate of all rows of the same strata", display="ratio"
+    )
+    odds_ratio = number("Odds ratio", "Mantel-Haenszel, against all other rows")
+    ci_low = number(_CI, "Robins, Breslow and Greenland's interval")
+    ci_high = number(_CI, "Robins, Breslow and Greenland's interval")
+    pvalue = number("p", "Cochran-Mantel-Haenszel test", display="pvalue")
+    pvalue_adjusted = number("Adjusted p", "Holm's, over the groups tested", display="pvalue")
+    note = text("Note", "why a value is null")

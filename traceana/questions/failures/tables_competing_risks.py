@@ -1,0 +1,213 @@
+"""Results of time-to-event analyses: survival and cumulative incidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.tables.declare import ResultTable, count, number, text
+from traceana.tables.result import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_CI = "95 % CI"
+_TRUNCATED = "rows observed from a runtime above 0 (delayed entry), only with `entry`"
+
+
+class IncidenceSteps(ResultTable):
+    """Steps of the cumulative incidence of each event."""
+
+    event = text("Event", "status value that is the event")
+    time_s = number("Time (s)", "runtime at which rows had the event", display="seconds", unit="s")
+    n_at_risk = count("At risk", "rows at risk just before")
+    n_events = count("Events", "rows with the event at this time")
+    incidence = number("Cumulative incidence", "Aalen-Johansen estimate", display="percent")
+    ci_low = number(_CI, "pointwise log-log interval", display="percent")
+    ci_high = number(_CI, "pointwise log-log interval", display="percent")
+
+
+class IncidenceGroups(ResultTable):
+    """Rows of each group, and the cumulative incidence at the last time."""
+
+    event = text("Event", "status value that is the event")
+    n = count("Rows", "rows with a runtime")
+    n_events = count("Events", "rows with the event")
+    n_censored = count("Censored", "rows whose event is unknown: still running when last seen")
+    n_truncated = count("Left-truncated", _TRUNCATED)
+    n_excluded = count("Excluded", "rows without a runtime")
+    incidence = number("Cumulative incidence", "at the last time", display="percent")
+    ci_low = number(_CI, "confidence interval", display="percent")
+    ci_high = number(_CI, "confidence interval", display="percent")
+    last_s = number("Last time (s)", "longest runtime", display="seconds", unit="s")
+    note = text("Note", "why a value is null")
+    n_clusters = count("Clusters", "clusters, only with `cluster`", optional=True)
+
+
+class IncidenceAtTimes(IncidenceGroups):
+    """Cumulative incidence within one hour, within one day and at the last time."""
+
+    incidence_1h = number("Within 1 h", "cumulative incidence at 1 h", display="percent")
+    ci_low_1h = number(_CI, "confidence interval", display="percent")
+    ci_high_1h = number(_CI, "confidence interval", display="percent")
+    incidence_24h = number("Within 24 h", "cumulative incidence at 24 h", display="percent")
+    ci_low_24h = number(_CI, "confidence interval", display="percent")
+    ci_high_24h = number(_CI, "confidence interval", display="percent")
+
+
+class RowsWithoutRuntime(ResultTable):
+    """Rows without a runtime by status."""
+
+    status = text("Status", "status")
+    n = count("Rows", "all rows")
+    n_excluded = count("Excluded", "rows without a runtime")
+
+
+class RowsAtRisk(ResultTable):
+    """Rows at risk at given times."""
+
+    time_s = number("Time (s)", "runtime", display="seconds", unit="s")
+    n_at_risk = count("At risk", "rows with this runtime or a longer one")
+
+
+class SurvivalSteps(ResultTable):
+    """Steps of the survival function."""
+
+    time_s = number("Time (s)", "runtime at which rows ended", display="seconds", unit="s")
+    n_at_risk = count("At risk", "rows at risk just before")
+    n_events = count("Events", "rows that ended at this time")
+    survival = number("Survival", "Kaplan-Meier estimate", display="percent")
+    ci_low = number(_CI, "pointwise log-log interval (Greenwood's variance)", display="percent")
+    ci_high = number(_CI, "pointwise log-log interval (Greenwood's variance)", display="percent")
+
+
+class SurvivalGroups(ResultTable):
+    """Rows of each group, and the median time to any event."""
+
+    n = count("Rows", "rows with a runtime")
+    n_events = count("Events", "rows that ended")
+    n_censored = count("Censored", "rows still running when last seen")
+    n_truncated = count("Left-truncated", _TRUNCATED)
+    n_excluded = count("Excluded", "rows without a runtime")
+    median_s = number(
+        "Median (s)", "first time with survival at most 1/2", display="seconds", unit="s"
+    )
+    ci_low = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
+    ci_high = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
+    restricted_mean_s = number(
+        "Restricted mean (s)", "mean of min(runtime, horizon)", display="seconds", unit="s"
+    )
+    restricted_ci_low = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
+    restricted_ci_high = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
+    last_s = number("Last time (s)", "longest runtime", display="seconds", unit="s")
+    note = text("Note", "why a value is null")
+    n_clusters = count("Clusters", "clusters, only with `cluster`", optional=True)
+
+
+class SurvivalQuantiles(ResultTable):
+    """Quantiles of the time to any event."""
+
+    quantile = number("Quantile", "probability", display="plain")
+    time_s = number(
+        "Runtime (s)", "first time with survival at most 1 - quantile; null if it stays above",
+        display="seconds", unit="s",
+    )  # fmt: skip
+    ci_low = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
+    ci_high = number(f"{_CI} (s)", "its interval; null if unbounded", display="seconds", unit="s")
+    note = text("Note", "why a value is null")
+
+
+class _Curves(Result):
+    """Curves and groups as text."""
+
+    curves: pl.DataFrame
+    groups: pl.DataFrame
+
+    def summary(self) -> str:
+        """Return a short text on the result."""
+        keys = self.groups.columns[: self.groups.columns.index("n")]
+        if "median_s" in self.groups.columns:
+            name, value = "median_s", "median {:,.0f} s ({:,.0f} to {:,.0f})"
+        else:
+            name, value = "incidence", "cumulative incidence {:.3f} ({:.3f} to {:.3f})"
+        lines = [f"{self.groups.height:,} curves, {self.curves.height:,} steps"]
+        for row in self.groups.iter_rows(named=True):
+            what = ", ".join("not stated" if row[key] is None else str(row[key]) for key in keys)
+            rows = f"n = {row['n']:,}, {row['n_events']:,} events, {row['n_censored']:,} censored"
+            found = (row[name], row["ci_low"], row["ci_high"])
+            end = value.format(*found) if None not in found else row["note"] or "no interval"
+            lines.append(f"{what or 'all'}: {rows}; {end}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, repr=False)
+class CumulativeIncidence(_Curves):
+    """Cumulative incidence of competing events, from :func:`traceana.cumulative_incidence`."""
+
+    curves: pl.DataFrame
+    """One row per group, event and time at which a row had the event."""
+    groups: pl.DataFrame
+    """One row per group and event."""
+    at_risk: pl.DataFrame
+    """Rows at risk at round durations, such as 1 min, 1 h and 1 d."""
+    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
+        "curves": IncidenceSteps,
+        "groups": IncidenceGroups,
+        "at_risk": RowsAtRisk,
+    }
+    drawn_by: ClassVar[str] = "plot_cumulative_incidence"
+
+    @property
+    def by(self) -> list[str]:
+        """Columns of the groups."""
+        return self.groups.columns[: self.groups.columns.index("event")]
+
+    @property
+    def events(self) -> list[str]:
+        """The events, in alphabetical order."""
+        return self.groups["event"].unique().sort().to_list()
+
+    def only(self, event: str, /) -> CumulativeIncidence:
+        """Return the result of one event.
+
+        Raises a DataError if there is no such event.
+        """
+        if event not in self.events:
+            raise DataError(f"event must be one of {', '.join(self.events)}; it is {event!r}")
+        return replace(
+            self, curves=self.curves.filter(event=event), groups=self.groups.filter(event=event)
+        )
+
+    def incidence_at(self, time_s: float, /) -> pl.DataFrame:
+        """Return [*by, event, incidence, ci_low, ci_high] of each curve at a runtime.
+
+        Groups without the event have no row; the incidence before the first step is 0.
+        """
+        keys = [*self.by, "event"]
+        steps = self.curves.filter(pl.col("time_s") <= time_s)
+        last = steps.group_by(keys, maintain_order=True).last()
+        seen = self.groups.filter(pl.col("n_events") > 0).select(keys)
+        found = seen.join(last, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        return found.select(*keys, pl.col("incidence").fill_null(0.0), "ci_low", "ci_high")
+
+
+@dataclass(frozen=True, repr=False)
+class SurvivalCurves(_Curves):
+    """Survival functions, from :func:`traceana.kaplan_meier`."""
+
+    curves: pl.DataFrame
+    """One row per group and time at which a row ended."""
+    groups: pl.DataFrame
+    """One row per group."""
+    quantiles: pl.DataFrame
+    """One row per group and quantile."""
+    horizon_s: float
+    """Horizon of the restricted mean."""
+    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
+        "curves": SurvivalSteps,
+        "groups": SurvivalGroups,
+        "quantiles": SurvivalQuantiles,
+    }

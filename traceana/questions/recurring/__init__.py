@@ -1,0 +1,1 @@
+"""Recurring jobs: groups, and energy optimization over recurrences."""

@@ -1,0 +1,308 @@
+"""Section on recurring jobs that choose their batch size and power limit for each run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.page.blocks import (
+    Block,
+    Content,
+    Gallery,
+    Text,
+    drawing,
+    join_parts,
+    picture_key,
+    result_table,
+)
+from traceana.page.section import Section
+from traceana.questions.energy.analyze import (
+    ENERGY_NEEDS,
+    SEEDS,
+    recurring_policies,
+    recurring_sweep,
+    shown_gpu,
+)
+from traceana.questions.recurring.analyze import (
+    GROUP_NEEDS,
+    MAX_JOBS,
+    group_simulation,
+    ratio_fits,
+    ratio_stages,
+    workloads_of,
+)
+from traceana.questions.runtimes.tables import FittedFamilies
+from traceana.simulate import summarize_recurring
+from traceana.simulate.recurring.tables import GroupsByDataset, SweepSummary
+from traceana.tables.formatting import count, plural, share
+
+if TYPE_CHECKING:
+    from traceana.page.blocks import Drawing
+    from traceana.page.context import Context
+
+_OPENING: Final = (
+    "A job that is trained repeatedly can learn its best batch size and power limit. This "
+    "simulation on the data of the trace uses the policy of Zeus (NSDI'23): two rounds of pruning, "
+    "Gaussian Thompson sampling, and power limits profiled in the first epoch of a batch size. A "
+    "run that costs twice as much as the cheapest recurrence is stopped, and its cost counts. Cost "
+    "is half energy, half time at the largest power of the GPU, so a lower cost can take longer."
+)
+_LIMITATIONS: Final = (
+    "Savings are simulated. Intervals cover the randomness of the simulation (mean over seeds), "
+    "not that each epoch was measured once and each batch size was trained a few times."
+)
+_RATIOS: Final = (
+    "A runtime ratio is the runtime of a job over the mean runtime: of its group before mapping, "
+    "of all jobs assigned to the same data set after. Mapping divides the mean runtimes of the "
+    "groups into as many clusters as there are data sets (k-means) and assigns the shortest to the "
+    "data set with the shortest default run, unless the publishers state the data set."
+)
+_GROUPS: Final = (
+    "Each group has its own policy, on the clock of the trace: a job that starts while others of "
+    "its group run takes the batch size of the cheapest run known by then. Energy and time are "
+    "scaled by the runtime ratio. Savings are over all runs, exploration included. Workloads: "
+    "{workloads}, on {gpu}. At most {most:,} jobs, of the groups that start first, are simulated."
+)
+_LEAD: Final = (
+    *("dataset", "energy_saved", "energy_saved_ci_low", "energy_saved_ci_high"),
+    *("time_saved", "time_saved_ci_low", "time_saved_ci_high", "regret_share"),
+)
+_SHOWN: Final = tuple(
+    name
+    for name in SweepSummary.columns()
+    if name not in ("seeds", "seeds_failed", "regret_share_ci_low", "regret_share_ci_high")
+)
+
+
+def build(session: Context, traces: list[str]) -> Content:
+    """Show savings of the last five recurrences, and the regret of one job, of each trace."""
+    energy, groups = _split(session, traces)
+    parts = [(session.title(trace), _trace(session, trace)) for trace in energy]
+    parts += [
+        (f"Groups of recurring jobs: {session.title(trace)}", build_groups(session, trace))
+        for trace in groups
+    ]
+    return join_parts(_OPENING, parts)
+
+
+def _split(session: Context, traces: list[str]) -> tuple[list[str], list[str]]:
+    """Return the traces with energy to accuracy, and those with groups of recurring jobs."""
+    manifests = {trace: session.manifest(trace) for trace in traces}
+    energy, groups = (
+        [
+            trace
+            for trace, manifest in manifests.items()
+            if any(all(manifest.has(*each) for each in one.items()) for one in needs)
+        ]
+        for needs in (ENERGY_NEEDS, GROUP_NEEDS)
+    )
+    return energy, groups
+
+
+def _trace(session: Context, trace: str) -> Content:
+    summary = summarize_recurring(session.once(recurring_sweep, trace))
+    title, gpu = session.title(trace), shown_gpu(session, trace)
+    known = summary.drop_nulls("energy_saved").sort("energy_saved")
+    on_gpu = known.filter(gpu=gpu)
+    pictures: list[Drawing] = []
+    if known.height:
+        pictures.append(
+            drawing(
+                "energy-saved",
+                summary,
+                trace=trace,
+                key=f"recurring-savings-{trace}",
+                about="Energy saved by the last five recurrences, mean of "
+                f"{plural(len(SEEDS), 'seed')}",
+            )
+        )
+    if on_gpu.height:
+        one_job = _one_job(session, trace, gpu, on_gpu["dataset"][-1])
+        pictures += [one for one in one_job if one.figure == "regret"]
+    table = result_table(
+        summary,
+        SweepSummary,
+        caption=(
+            f"Last five recurrences versus the default, mean of {plural(len(SEEDS), 'seed')}. "
+            "Regret: cost of all recurrences above that of the best feasible configuration, as "
+            "a percentage of the latter. Points missing: pairs of batch size and power limit "
+            f"without data. {title}"
+        ),
+        columns=_SHOWN,
+        null={"note": ""},
+        folded=True,
+    )
+    lead: list[Block] = [Gallery(tuple(pictures))] if pictures else []
+    if on_gpu.height:
+        lead.append(
+            result_table(
+                on_gpu.sort("dataset"),
+                SweepSummary,
+                caption=f"Savings of the last five recurrences on {gpu} by data set, mean of "
+                f"{plural(len(SEEDS), 'seed')}. {title}",
+                columns=_LEAD,
+            )
+        )
+    return Content(_findings(on_gpu, gpu, title), (table,), "", tuple(lead), _LIMITATIONS)
+
+
+def _one_job(session: Context, trace: str, gpu: str, dataset: str) -> list[Drawing]:
+    """Draw the regret by policy of the job that saves most, and its choices."""
+    results = session.once(recurring_policies, trace, gpu, dataset)
+    regret = pl.concat(
+        result.recurrences.select(pl.lit(result.policy).alias("policy"), pl.all())
+        for result in results
+    )
+    pictures = []
+    if not regret["cumulative_regret_j"].has_nulls():
+        pictures.append(
+            drawing(
+                "regret",
+                regret,
+                trace=trace,
+                key=f"regret-{trace}-{gpu}-{dataset}",
+                about=f"Regret of {dataset} on {gpu} by policy",
+            )
+        )
+    choices = drawing(
+        "recurring-choices",
+        results[0],
+        trace=trace,
+        key=f"choices-{trace}-{gpu}-{dataset}",
+        about=f"Batch sizes of {dataset} on {gpu} chosen by the policy {results[0].policy}",
+    )
+    return [*pictures, choices]
+
+
+def _findings(rows: pl.DataFrame, gpu: str, title: str) -> tuple[str, ...]:
+    if rows.is_empty():
+        return ()
+    least, most = rows.row(0, named=True), rows.row(-1, named=True)
+    slower = rows.filter(pl.col("time_saved") < 0).height
+    but = f"; {slower} of {plural(rows.height, 'job')} take longer" if slower else ""
+    saved = (
+        f"{title}: recurring jobs on {gpu} that learn their batch size and power limit save "
+        f"{share(least['energy_saved'])} to {share(most['energy_saved'])} of the energy of the "
+        f"default (simulated). The least is for {least['dataset']}, the most for {most['dataset']}"
+    )
+    return (f"{saved}{but}.",)
+
+
+def build_groups(session: Context, trace: str, /) -> Content:
+    """Show runtime ratios of groups before and after mapping, and the simulated groups."""
+    workloads, gpu = workloads_of(session, trace)
+    ratios = session.once(ratio_stages, trace, workloads, gpu)
+    title = session.title(trace)
+    if ratios.is_empty():
+        return Content((), (Text("No group has two jobs with a start and an end."),))
+    fits = session.once(ratio_fits, trace, workloads, gpu)
+    fitted = pl.concat(
+        [fit.table.select(pl.lit(stage).alias("stage"), pl.all()) for stage, fit in fits.items()]
+        or [pl.DataFrame()]
+    )
+    picture = _draw_ratios(trace, ratios, "ecdf", "Runtime ratios")
+    blocks: list[Block] = [Text(_RATIOS), Gallery((picture,))]
+    if fitted.height:
+        blocks.append(
+            result_table(
+                fitted,
+                FittedFamilies,
+                columns=("stage", "family", "n", "aic", "delta", "ks_statistic"),
+                headings={"stage": "Ratios"},
+                caption=f"Distributions fitted to runtime ratios, the best first. {title}",
+                folded=True,
+            )
+        )
+    if not workloads:
+        needed = "training_runs and power_profiles"
+        blocks.append(Text(f"No trace in the store has {needed}: groups cannot be simulated."))
+        return Content((), tuple(blocks))
+    simulated = session.once(group_simulation, trace, workloads, gpu)
+    if isinstance(simulated, str):
+        blocks.append(Text(f"The groups cannot be simulated: {simulated}."))
+        return Content((), tuple(blocks))
+    table = simulated.by_dataset()
+    several = table["dataset"].null_count()
+    blocks += [
+        Text(_GROUPS.format(most=MAX_JOBS, workloads=session.title(workloads), gpu=gpu)),
+        result_table(
+            table.drop_nulls("dataset"),
+            GroupsByDataset,
+            caption=f"Groups of recurring jobs simulated on {gpu}. {title}",
+            total=table.tail(1).with_columns(dataset=pl.lit("All")) if several else None,
+        ),
+    ]
+    return Content(_group_finding(table.tail(1).row(0, named=True), gpu, title), tuple(blocks))
+
+
+def _draw_ratios(trace: str, ratios: pl.DataFrame, kind: str, what: str) -> Drawing:
+    return drawing(
+        "ratio-distribution",
+        ratios,
+        trace=trace,
+        key=picture_key(f"ratio-{kind}", trace),
+        about=f"{what} of recurring jobs",
+        kind=kind,
+    )
+
+
+def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
+    """Draw the choices of one job of each trace, and the distributions of runtime ratios."""
+    energy, groups = _split(session, traces)
+    pictures = []
+    for trace in energy:
+        gpu = shown_gpu(session, trace)
+        summary = summarize_recurring(session.once(recurring_sweep, trace)).filter(gpu=gpu)
+        known = summary.drop_nulls("energy_saved").sort("energy_saved")
+        if known.height:
+            pictures += _one_job(session, trace, gpu, known["dataset"][-1])
+    for trace in groups:
+        workloads, gpu = workloads_of(session, trace)
+        ratios = session.once(ratio_stages, trace, workloads, gpu)
+        if ratios.is_empty():
+            continue
+        pictures.append(_draw_ratios(trace, ratios, "histogram", "Histogram of runtime ratios"))
+        pictures += [
+            drawing(
+                "distribution-fit",
+                fit,
+                trace=trace,
+                key=picture_key(f"ratio-fit-{stage.split()[0]}", trace),
+                about=f"Distributions fitted to runtime ratios {stage}",
+                what="Runtime ratio",
+                unit="1 is the mean",
+            )
+            for stage, fit in session.once(ratio_fits, trace, workloads, gpu).items()
+            if fit.quantiles is not None and fit.quantiles.height
+        ]
+    return pictures
+
+
+def _group_finding(row: dict[str, Any], gpu: str, title: str) -> tuple[str, ...]:
+    if row["energy_saved"] is None:
+        return ()
+    saved = row["energy_saved"]
+    finding = (
+        f"{title}: {count(row['recurrences'])} jobs in {plural(row['groups'], 'recurring group')} "
+        f"that learn their batch size and power limit use {share(abs(saved))} "
+        f"{'less' if saved >= 0 else 'more'} energy than the default on {gpu} in the simulation, "
+        f"exploration included; {share(row['concurrent'])} of the runs overlap."
+    )
+    return (finding,)
+
+
+SECTION = Section(
+    "recurring",
+    "Recurring jobs",
+    20,
+    build,
+    needs=(*ENERGY_NEEDS, *GROUP_NEEDS),
+    figures=(
+        *("energy-saved", "regret", "recurring-choices"),
+        *("ratio-distribution", "distribution-fit"),
+    ),
+    more=draw_more,
+    part="Energy",
+    question="How much energy do recurring jobs save while they learn their settings?",
+)

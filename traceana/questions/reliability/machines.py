@@ -1,0 +1,378 @@
+"""Rate of faults, time to repair, availability, repeat offenders and concurrent faults."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+import scipy  # scipy.stats is slow to import and loaded when used
+from scipy.special import ndtri, stdtrit
+
+from traceana.questions.reliability.log import (
+    DAY_S,
+    FaultLog,
+    Window,
+    read_log,
+    seconds_down,
+    steps_of,
+)
+from traceana.questions.reliability.tables import (
+    ConcurrentFaults,
+    FaultCounts,
+    FaultDispersion,
+    FaultPeriods,
+    MachineFaults,
+    MachineReliability,
+    ReliabilityResult,
+)
+from traceana.stats.arguments import MOST_RESAMPLES, as_generator, check_confidence, check_count
+from traceana.stats.counts import (
+    dispersion_index,
+    dispersion_pvalue,
+    fit_negative_binomial,
+    negative_binomial_tail,
+    rate_interval,
+)
+from traceana.stats.multiplicity import adjust_pvalues
+from traceana.stats.survival import censored_quantiles, product_limit, restricted_mean
+from traceana.store.frames import Names, as_names, refuse_clash
+from traceana.tables.declare import schema_of
+from traceana.tables.formatting import duration
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Counts = NDArray[np.int64]
+
+_BLOCKS: Final = 10
+"""Blocks of time at least, of a week each where the window has so many weeks, else of a day."""
+_PERIODS_S: Final = (DAY_S, 7 * DAY_S, 30 * DAY_S)
+_MOST_PERIODS: Final = 40
+
+
+def machine_reliability(
+    faults: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    machine: str = "machine_id",
+    start: str = "start_s",
+    end: str | None = "end_s",
+    total_machines: int | None = None,
+    window: Window | None = None,
+    confidence: float = 0.95,
+    resamples: int = 999,
+    rng: int | np.random.Generator = 1,
+) -> ReliabilityResult:
+    """Compute fault rate, time to repair, availability and repeat offenders.
+
+    The rate is the number of faults that begin in the window over machines times days, and MTBF its
+    inverse. Its interval is about another such window: Garwood's, scaled by the dispersion of the
+    faults, d = max(1, d_m, d_t, d_m + d_t - 1) with that over machines (d_m) and over blocks of
+    time (d_t), as in two-way clustering (Cameron, Gelbach and Miller, Journal of Business &
+    Economic Statistics 29, 2011).
+
+    Time to repair is estimated by Kaplan-Meier: a fault without an end that is the last of its
+    machine is taken as not repaired when the window ends (censored). A fault without an end before
+    another fault of its machine has an unknown end: it counts as a fault, without downtime.
+    Overlapping faults of a machine are merged for downtime and availability.
+
+    Parameters
+    ----------
+    faults
+        One row per fault: `machine`, `start`, `end` and `by`; eager or lazy, of any supported
+        engine. Rows without a machine or a start are excluded and counted in the note.
+    by
+        Columns to group by, such as class; null is a group of its own. None by default.
+    machine, start, end
+        Columns of the machine, the beginning of the fault and the end of the repair (seconds or
+        datetimes). ``end=None``: the log has single events.
+    total_machines
+        Number of machines that were observed, with those that never failed, which no fault log
+        lists. None: the machines with a fault, which overestimates the rate.
+    window
+        Beginning and end of the observation (seconds or datetimes). None: from the first start to
+        the last time of the log, which overestimates the rate of short logs.
+    confidence
+        Coverage of the intervals, in (0, 1).
+    resamples
+        Random assignments of the faults, for p of the dispersion.
+    rng
+        Seed or generator of these.
+
+    Returns
+    -------
+    ReliabilityResult
+        ``.overall``, ``.groups``, ``.machines`` (compared with chance), ``.offenders``,
+        ``.counts``, ``.dispersion``, ``.concurrent``, ``.periods`` and ``.down``.
+
+    Raises
+    ------
+    DataError
+        If a fault ends before it starts, the window has no length, or total_machines is below the
+        machines with a fault.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> faults = pl.DataFrame({
+    ...     "machine_id": ["a", "a", "b"], "start_s": [0.0, 86_400.0, 172_800.0],
+    ...     "end_s": [3600.0, 90_000.0, None],
+    ... })
+    >>> result = traceana.machine_reliability(faults, total_machines=4, window=(0, 864_000))
+    >>> result.overall.select("n", "rate", "n_open", "availability").rows()
+    [(3, 75.0, 1, 0.79...)]
+    """
+    check_confidence(confidence)
+    check_count("resamples", resamples, most=MOST_RESAMPLES)
+    generator, keys = as_generator(rng), as_names(by)
+    refuse_clash(keys, {**MachineReliability.columns(), "outage": None})
+    log = read_log(
+        faults, by=keys, machine=machine, start=start, end=end,
+        total_machines=total_machines, window=window,
+    )  # fmt: skip
+    down = steps_of(log.outages(), log.window_s) if log.has_ends else None
+    return ReliabilityResult(
+        total_machines=log.total_machines,
+        is_stated=log.is_stated,
+        window_s=log.window_s,
+        overall=_rows(log, (), confidence),
+        groups=_rows(log, keys, confidence) if keys else None,
+        machines=_machines(log),
+        counts=_counts(log),
+        dispersion=measure_dispersion(log, resamples=resamples, rng=generator),
+        concurrent=None if down is None else _concurrent(log, down),
+        periods=_periods(log, down, confidence),
+        down=down,
+    )
+
+
+def machine_counts(log: FaultLog, rows: pl.DataFrame | None = None, /) -> Counts:
+    """Return the faults of each machine, also of those without one."""
+    counts = np.zeros(log.total_machines, dtype=np.int64)
+    own = (log.rows if rows is None else rows).group_by(log.machine).len()["len"].to_numpy()
+    counts[: len(own)] = np.sort(own)[::-1]
+    return counts
+
+
+def time_blocks(log: FaultLog, /) -> Floats:
+    """Return the edges of equal blocks of the window: about a week, or a day, or a tenth."""
+    length = next(
+        (size for size in (7 * DAY_S, DAY_S) if log.span_s >= _BLOCKS * size), log.span_s / _BLOCKS
+    )
+    return np.linspace(*log.window_s, int(log.span_s / length) + 1)
+
+
+def measure_dispersion(
+    log: FaultLog, /, *, resamples: int, rng: np.random.Generator
+) -> pl.DataFrame:
+    """Return the dispersion of the number of faults over machines and over blocks of time."""
+    edges = time_blocks(log)
+    blocks = np.histogram(log.rows["start"].to_numpy(), edges)[0]
+    rows: list[dict[str, Any]] = []
+    for across, counts, note in (
+        ("machines", machine_counts(log), None),
+        ("time", blocks, f"blocks of {duration(edges[1] - edges[0])}"),
+    ):
+        rows.append(
+            {
+                "across": across,
+                "n": len(counts),
+                "mean": float(counts.mean()),
+                "dispersion": _or_none(dispersion_index(counts)),
+                "pvalue": _or_none(dispersion_pvalue(counts, resamples=resamples, rng=rng)),
+                "alpha": _or_none(fit_negative_binomial(counts)[0]),
+                "note": note,
+            }
+        )
+    return pl.DataFrame(rows, schema=schema_of(FaultDispersion))
+
+
+def dispersion_of_total(log: FaultLog, rows: pl.DataFrame, /) -> float:
+    """Return the variance of the number of faults over its mean, at least 1.
+
+    With few blocks of time it is itself uncertain, which Student's t allows for.
+    """
+    blocks = np.histogram(rows["start"].to_numpy(), time_blocks(log))[0]
+    machines, time = (
+        _or_none(dispersion_index(counts)) or 1.0 for counts in (machine_counts(log, rows), blocks)
+    )
+    time *= float(stdtrit(len(blocks) - 1, 0.975) / ndtri(0.975)) ** 2 if time > 1 else 1
+    return max(1.0, machines, time, machines + time - 1)
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _rows(log: FaultLog, keys: tuple[str, ...], confidence: float) -> pl.DataFrame:
+    """Return one row per group of faults, the most faults first."""
+    outages = log.outages(keys).group_by(keys or pl.lit(0)).agg(log.down_s.sum())
+    lost = {tuple(group) if keys else (): value for *group, value in outages.iter_rows()}
+    parts = log.rows.partition_by(keys, as_dict=True, maintain_order=True) if keys else {}
+    rows = []
+    for group, own in (parts or {(): log.rows}).items():
+        n, days = own.height, log.node_days
+        low, high = rate_interval(
+            n, days, dispersion=dispersion_of_total(log, own), confidence=confidence
+        )
+        downtime = lost.get(group, 0.0) if log.has_ends else None
+        rows.append(
+            dict(zip(keys, group, strict=True))
+            | {
+                "n": n,
+                "machines_failed": own[log.machine].n_unique(),
+                "rate": 1000 * n / days,
+                "ci_low": 1000 * float(low),
+                "ci_high": 1000 * float(high),
+                "mtbf_s": days * DAY_S / n if n else None,
+                "downtime_s": downtime,
+                "availability": None if downtime is None else 1 - downtime / (days * DAY_S),
+            }
+            | _repairs(own, log)
+        )
+    types = {key: log.rows.schema[key] for key in keys}
+    found = pl.DataFrame(rows, schema={**types, **schema_of(MachineReliability)})
+    return found.sort("n", *keys, descending=[True] + [False] * len(keys), nulls_last=True)
+
+
+def _repairs(rows: pl.DataFrame, log: FaultLog) -> dict[str, Any]:
+    """Return mean and median time to repair by Kaplan-Meier, and what they lack."""
+    notes = []
+    if not log.is_stated:
+        notes.append("machines without a fault are not counted")
+    if log.n_missing:
+        notes.append(f"{log.n_missing:,} rows without a machine or a start are excluded")
+    if log.n_outside:
+        notes.append(f"{log.n_outside:,} rows outside of the window are excluded")
+    if not log.has_ends:
+        notes.append("the log has no ends: repair and availability are unknown")
+    known = rows.drop_nulls("end")
+    times = (known["end"] - known["start"]).to_numpy()
+    censored = known["is_open"].to_numpy()
+    mean = median = None
+    if len(known) and log.has_ends:
+        steps, place = np.unique(times, return_inverse=True)
+        cut = np.bincount(place[censored], minlength=len(steps))
+        surviving = product_limit(np.bincount(place) - cut, cut)
+        mean = restricted_mean(steps, surviving, np.zeros(len(steps)), float(steps[-1]))[0]
+        median = _or_none(float(censored_quantiles(times, censored, [0.5])[0]))
+        if surviving[-1] > 1e-12:
+            notes.append("the longest repair had not ended: MTTR is a lower bound")
+    return {
+        "n_open": int(rows["is_open"].sum()),
+        "n_missing": rows.height - known.height if log.has_ends else None,
+        "mttr_s": mean,
+        "median_s": median,
+        "note": "; ".join(notes) or None,
+    }
+
+
+def _machines(log: FaultLog) -> pl.DataFrame:
+    """Return the machines with a fault, and p of so many faults by chance."""
+    lost = log.outages().group_by(log.machine).agg(downtime_s=log.down_s.sum())
+    found = (
+        log.rows.group_by(log.machine)
+        .agg(n=pl.len().cast(pl.Int64), last_s=pl.col("start").max())
+        .join(lost, on=log.machine, how="left")
+        .sort("n", log.machine, descending=[True, False])
+    )
+    if not log.has_ends:
+        found = found.with_columns(downtime_s=pl.lit(None, pl.Float64))
+    counts, total = found["n"].to_numpy(), log.total_machines
+    chance = scipy.stats.binom.sf(counts - 1, log.rows.height, 1 / total)
+    differing = _negative_binomial(counts, machine_counts(log))
+    adjusted = [
+        adjust_pvalues(np.append(p, np.ones(total - len(p))), method="holm")[: len(p)]
+        for p in (chance, differing)
+    ]
+    return found.with_columns(
+        expected=pl.lit(log.rows.height / total),
+        pvalue=pl.Series(chance, dtype=pl.Float64),
+        pvalue_adjusted=pl.Series(adjusted[0], dtype=pl.Float64),
+        pvalue_negative_binomial=pl.Series(adjusted[1], dtype=pl.Float64),
+    ).select(log.machine, *MachineFaults.columns())
+
+
+def _negative_binomial(counts: Counts, every: Counts) -> Floats:
+    """Return P(X >= n) for each machine, with the distribution fitted to all other machines."""
+    tails = {}
+    for n in np.unique(counts):
+        others = np.delete(every, np.flatnonzero(every == n)[0])
+        alpha = fit_negative_binomial(others)[0]
+        mean = float(others.mean()) if len(others) else math.nan
+        none = math.isnan(alpha)
+        tails[n] = 1.0 if none else float(negative_binomial_tail(n, mean, alpha))
+    return np.array([tails[n] for n in counts])
+
+
+def _counts(log: FaultLog) -> pl.DataFrame:
+    """Return the machines with at least so many faults, with two expectations."""
+    counts = machine_counts(log)
+    faults = np.arange(int(counts.max()) + 1)
+    mean, alpha = float(counts.mean()), _or_none(fit_negative_binomial(counts)[0]) or 0.0
+    tails = (negative_binomial_tail(faults, mean, one) for one in (0.0, alpha))
+    poisson, differing = (log.total_machines * tail for tail in tails)
+    return pl.DataFrame(
+        {
+            "faults": faults,
+            "machines": [int((counts >= n).sum()) for n in faults],
+            "poisson": poisson,
+            "negative_binomial": differing,
+        },
+        schema=schema_of(FaultCounts),
+    )
+
+
+def _concurrent(log: FaultLog, down: pl.DataFrame) -> pl.DataFrame:
+    """Return mean, 99 % quantile and maximum of the machines down, over time."""
+    held = np.diff(np.append(down["time_s"].to_numpy(), log.window_s[1]))
+    counts = down["machines_down"].to_numpy()
+    order = np.argsort(counts, kind="stable")
+    below = np.cumsum(held[order]) / held.sum()
+    p99 = int(counts[order][np.searchsorted(below, 0.99 - 1e-12)])
+    mean, most = float((held * counts).sum() / held.sum()), int(counts.max())
+    total = log.total_machines
+    return pl.DataFrame(
+        [
+            {
+                "mean": mean,
+                "p99": p99,
+                "max": most,
+                "mean_share": mean / total,
+                "p99_share": p99 / total,
+                "max_share": most / total,
+                "max_at_s": float(down["time_s"][int(counts.argmax())]) if most else None,
+            }
+        ],
+        schema=schema_of(ConcurrentFaults),
+    )
+
+
+def _periods(log: FaultLog, down: pl.DataFrame | None, confidence: float) -> pl.DataFrame:
+    """Return the faults by day, week or month of 30 days, the shortest with at most 40 periods."""
+    first, last = log.window_s
+    length = next((s for s in _PERIODS_S if log.span_s <= _MOST_PERIODS * s), None)
+    length = length or math.ceil(log.span_s / _MOST_PERIODS / DAY_S) * DAY_S
+    edges = np.append(np.arange(first, last, length), last)
+    counts = np.histogram(log.rows["start"].to_numpy(), edges)[0]
+    days = log.total_machines * np.diff(edges) / DAY_S
+    index = _or_none(dispersion_index(machine_counts(log))) or 1.0
+    low, high = rate_interval(counts, days, dispersion=max(1.0, index), confidence=confidence)
+    mean = None if down is None else seconds_down(down, edges, log.window_s) / np.diff(edges)
+    return pl.DataFrame(
+        {
+            "start_s": edges[:-1],
+            "end_s": edges[1:],
+            "n": counts,
+            "rate": 1000 * counts / days,
+            "ci_low": 1000 * low,
+            "ci_high": 1000 * high,
+            "down_mean": mean,
+        },
+        schema=schema_of(FaultPeriods),
+    )

@@ -1,0 +1,187 @@
+"""Section on faults of machines: rate, repair, repeat offenders, and time to failure of jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.page.blocks import Block, Content, Gallery, drawing, join_parts, result_table
+from traceana.page.section import Section
+from traceana.questions.reliability.analyze import (
+    NEEDS,
+    group_column,
+    job_failures_of,
+    reliability_of,
+)
+from traceana.questions.reliability.tables import (
+    ConcurrentFaults,
+    FaultDispersion,
+    JobFailureIntervals,
+    MachineFaults,
+    MachineReliability,
+)
+from traceana.tables.formatting import (
+    duration,
+    duration_range,
+    listed,
+    p_equals,
+    percent,
+    plural,
+    three_digits,
+    three_digits_range,
+)
+
+if TYPE_CHECKING:
+    from traceana.page.context import Context
+    from traceana.questions.reliability.tables import ReliabilityResult
+
+_OPENING: Final = (
+    "A fault lasts from the failure of a machine to the end of its repair. The rate is the number "
+    "of faults over machines times days (node-days); its interval is about another period of the "
+    "same length, and allows for faults that come in clusters. Time to repair is estimated by "
+    "Kaplan-Meier, which includes repairs that had not ended. Overlapping faults of a machine "
+    "count once for downtime."
+)
+_LIMITATIONS: Final = (
+    "All machines count as in service during the whole window. The time to failure of a job "
+    "assumes that it restarts at once on machines that are up."
+)
+_FIGURES: Final = {
+    "faults-over-time": "Faults over time",
+    "faults-per-machine": "Machines by number of faults",
+    "machines-down": "Machines down",
+}
+_SHOWN: Final = (
+    *("n", "machines_failed", "rate", "ci_low", "ci_high"),
+    *("mttr_s", "median_s", "downtime_s", "availability"),
+)
+_MOST_OFFENDERS: Final = 20
+_NAMED: Final = 3
+
+
+def build(session: Context, traces: list[str]) -> Content:
+    """Show the reliability of the machines of each trace."""
+    return join_parts(
+        _OPENING, ((session.title(trace), _trace(session, trace)) for trace in traces)
+    )
+
+
+def _trace(session: Context, trace: str) -> Content:
+    by, title = group_column(session, trace), session.title(trace)
+    found = session.once(reliability_of, trace, by)
+    total = found.total_machines
+    sizes = [2**power for power in range(total.bit_length()) if 2**power < total]
+    jobs = session.once(job_failures_of, trace, (*sizes, total))
+    pictures = [
+        drawing(figure, found, trace=trace, key=f"{figure}-{trace}", about=about)
+        for figure, about in _FIGURES.items()
+        if figure != "machines-down" or found.down is not None
+    ]
+    first = found.overall if found.groups is None else found.groups
+    lead: list[Block] = [
+        Gallery(tuple(pictures[:2])),
+        result_table(
+            first,
+            MachineReliability,
+            caption=f"Faults{f' by {by}' if by else ''}. {title}",
+            columns=(*([by] if by else []), *_SHOWN, "note"),
+            null={by: "not stated"} if by else None,
+            headings={by: by.capitalize()} if by else None,
+            total=found.overall.select(*([pl.lit("all").alias(by)] if by else []), pl.all()),
+        ),
+    ]
+    blocks: list[Block] = [Gallery(tuple(pictures[2:]))] if pictures[2:] else []
+    blocks += [
+        result_table(
+            found.machines.head(_MOST_OFFENDERS),
+            MachineFaults,
+            caption=f"Machines with the most faults, compared with chance. {title}",
+            headings={found.machines.columns[0]: "Machine"},
+        ),
+        result_table(
+            jobs.intervals,
+            JobFailureIntervals,
+            caption=f"Mean time to failure of a job by its number of machines. {title}",
+        ),
+        result_table(
+            found.dispersion,
+            FaultDispersion,
+            caption=f"Dispersion of the number of faults against the Poisson distribution. {title}",
+        ),
+    ]
+    if found.concurrent is not None:
+        caption = f"Machines down at a time. {title}"
+        blocks.append(result_table(found.concurrent, ConcurrentFaults, caption=caption))
+    findings = (_rate(found, title), _offenders(found, title), _job(jobs.intervals, total, title))
+    return Content(tuple(filter(None, findings)), tuple(blocks), "", tuple(lead), _LIMITATIONS)
+
+
+def _rate(found: ReliabilityResult, title: str) -> str:
+    row = found.overall.row(0, named=True)
+    text = (
+        f"{title}: {three_digits(row['rate'])} faults per 1,000 node-days (95 % CI for another "
+        f"such period {three_digits_range(row['ci_low'], row['ci_high'])}; n = "
+        f"{plural(row['n'], 'fault')} of {plural(found.total_machines, 'machine')} in "
+        f"{duration(found.window_s[1] - found.window_s[0])})"
+    )
+    if not found.is_stated:
+        text += "; machines that never failed are not in the log, so the rate is too high"
+    if row["availability"] is not None:
+        text += f". Machines are up {percent(row['availability'])} of the time"
+    if row["mttr_s"] is not None:
+        median = "" if row["median_s"] is None else f" (median {duration(row['median_s'])})"
+        text += f"; a repair takes {duration(row['mttr_s'])} on average{median}"
+    return f"{text}."
+
+
+def _offenders(found: ReliabilityResult, title: str) -> str:
+    """State which machines fail more often than chance explains, and how faults cluster."""
+    worst = found.offenders
+    machine = found.machines.columns[0]
+    if worst.height:
+        expected = three_digits(worst["expected"][0])
+        names = [f"{name} ({n})" for name, n in worst.select(machine, "n").head(_NAMED).rows()]
+        names += [f"{worst.height - _NAMED} others"] if worst.height > _NAMED else []
+        verb = "fail" if worst.height > 1 else "fails"
+        text = (
+            f"{title}: {plural(worst.height, 'machine')} {verb} more often than chance explains, "
+            f"with number of faults: {listed(names)}; {expected} are expected (adjusted "
+            f"{p_equals(worst['pvalue_adjusted'][-1])})"
+        )
+    else:
+        text = f"{title}: no machine fails more often than chance explains (adjusted p above 0.05)"
+    clustered = [
+        f"{three_digits(row['dispersion'])} times over {row['across']} ({p_equals(row['pvalue'])})"
+        for row in found.dispersion.drop_nulls("dispersion").iter_rows(named=True)
+    ]
+    if clustered:
+        text += (
+            ". The variance of the number of faults, compared with independent faults, is "
+            f"{listed(clustered)}"
+        )
+    return f"{text}."
+
+
+def _job(intervals: pl.DataFrame, total: int, title: str) -> str:
+    row = intervals.row(-1, named=True)
+    if row["observed_s"] is None:
+        return ""
+    low, high = row["observed_ci_low_s"], row["observed_ci_high_s"]
+    return (
+        f"{title}: a job on all {total:,} machines would fail every {duration(row['observed_s'])} "
+        f"(95 % CI {duration_range(low, high)}), and every {duration(row['mean_s'])} if faults "
+        "were independent."
+    )
+
+
+SECTION = Section(
+    "reliability",
+    "Reliability of machines",
+    60,
+    build,
+    needs=NEEDS,
+    figures=tuple(_FIGURES),
+    part="Failures",
+    question="How often do machines fail, for how long, and which of them more than chance?",
+)

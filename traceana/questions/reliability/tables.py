@@ -1,0 +1,305 @@
+"""Tables of faults of machines, of the failures that jobs see, and of checkpoint intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from traceana.tables.declare import (
+    ResultTable,
+    count,
+    interval,
+    number,
+    seconds,
+    text,
+)
+from traceana.tables.formatting import (
+    duration,
+    p_equals,
+    percent,
+    plural,
+    three_digits,
+    three_digits_range,
+)
+from traceana.tables.result import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import polars as pl
+
+_RATE = "1/1000 node-days"
+
+
+class MachineReliability(ResultTable):
+    """Faults, repairs and availability of machines, one row per group."""
+
+    n = count("Faults", "faults that began in the window")
+    machines_failed = count("Machines", "machines with such a fault")
+    rate = number("Faults per 1,000 node-days", "faults over machines times days", unit=_RATE)
+    ci_low, ci_high = interval(description="of rate, scaled by the dispersion of the faults")
+    mtbf_s = number(
+        "MTBF", "machine time over faults: mean time between failures of a machine",
+        display="duration", unit="s",
+    )  # fmt: skip
+    n_open = count("Not repaired", "faults whose repair had not ended with the window")
+    n_missing = count("Without end", "faults without a recorded end, before another of the machine")
+    mttr_s = number(
+        "MTTR", "mean time to repair by Kaplan-Meier, up to the longest observed downtime",
+        display="duration", unit="s",
+    )  # fmt: skip
+    median_s = number(
+        "Median repair", "median time to repair by Kaplan-Meier", display="duration", unit="s"
+    )
+    downtime_s = number(
+        "Downtime", "machine time with at least one fault", display="duration", unit="s"
+    )
+    availability = number(
+        "Availability", "fraction of the machine time without a fault", display="fine_share"
+    )
+    note = text("Note", "why a value is null or a bound")
+
+
+class MachineFaults(ResultTable):
+    """Machines with a fault, compared with chance; the most faults first."""
+
+    n = count("Faults", "faults that began in the window")
+    expected = number("Expected", "faults over machines", display="ratio")
+    pvalue = number("p", "binomial tail, if all machines had the same rate", display="pvalue")
+    pvalue_adjusted = number("Adjusted p", "Holm's, over all machines", display="pvalue")
+    pvalue_negative_binomial = number(
+        "p (negative binomial)",
+        "tail of the distribution fitted to the other machines, Holm's adjustment",
+        display="pvalue",
+    )
+    downtime_s = number("Downtime", "time with at least one fault", display="duration", unit="s")
+    last_s = seconds("Last fault", "beginning of its last fault")
+
+
+class FaultCounts(ResultTable):
+    """Machines by their number of faults, against chance; one row per number."""
+
+    faults = count("Faults at least", "number of faults")
+    machines = count("Machines", "machines with at least so many faults")
+    poisson = number("Poisson", "expected machines if all were alike")
+    negative_binomial = number("Negative binomial", "expected machines if their rates differ")
+
+
+class FaultDispersion(ResultTable):
+    """Variance of the number of faults against the Poisson distribution."""
+
+    across = text("Across", "machines, or blocks of time")
+    n = count("Counts", "number of machines or blocks")
+    mean = number("Mean", "faults of each")
+    dispersion = number("Variance / mean", "1 for independent faults at one rate")
+    pvalue = number("p", "against the Poisson distribution, one-sided", display="pvalue")
+    alpha = number("Negative binomial alpha", "variance = mean + alpha mean^2; 0: Poisson")
+    note = text("Note", "length of a block")
+
+
+class ConcurrentFaults(ResultTable):
+    """Machines that are down at a time, over the window."""
+
+    mean = number("Mean", "time average of the machines down")
+    p99 = count("99 % quantile", "at most so many are down 99 % of the time")
+    max = count("Maximum", "most machines down at once")
+    mean_share = number("Mean (of all)", "mean over machines", display="fine_share")
+    p99_share = number("99 % quantile (of all)", "p99 over machines", display="fine_share")
+    max_share = number("Maximum (of all)", "max over machines", display="fine_share")
+    max_at_s = seconds("First at", "beginning of the first time of the maximum")
+
+
+class FaultPeriods(ResultTable):
+    """Faults by period of the window."""
+
+    start_s = seconds("Start", "beginning of the period")
+    end_s = seconds("End", "end of the period")
+    n = count("Faults", "faults that began in the period")
+    rate = number("Faults per 1,000 node-days", "faults over machines times days", unit=_RATE)
+    ci_low, ci_high = interval(description="of rate, scaled by the dispersion over machines")
+    down_mean = number("Machines down", "time average of the machines down")
+
+
+class MachinesDown(ResultTable):
+    """Machines down, one row per change."""
+
+    time_s = seconds("Time", "beginning of the step")
+    machines_down = count("Machines down", "from this time to the next")
+
+
+class JobFailureIntervals(ResultTable):
+    """Mean time to failure of a job, one row per number of machines."""
+
+    machines = count("Machines", "machines of the job")
+    mean_s = number(
+        "Mean time to failure", "1 / (r N): independent faults at rate r per machine",
+        display="duration", unit="s",
+    )  # fmt: skip
+    ci_low_s, ci_high_s = interval(description="of mean_s", display="duration")
+    observed_s = number(
+        "From the log", "window over expected failures of a job on random machines that are up",
+        display="duration", unit="s",
+    )  # fmt: skip
+    observed_ci_low_s, observed_ci_high_s = interval(
+        description="of observed_s, over blocks of time", display="duration"
+    )
+    note = text("Note", "why a value is null")
+
+
+class CheckpointIntervals(ResultTable):
+    """Interval between checkpoints, and the fraction of time that trains."""
+
+    mttf_s = number("Mean time to failure", "of the job", display="duration", unit="s")
+    method = text("Method", "young: first order, daly: higher order, exact: maximum of the ratio")
+    interval_s = number(
+        "Checkpoint every", "training time between two checkpoints", display="duration", unit="s"
+    )
+    effective_training_ratio = number(
+        "Effective training time", "fraction of the wall time that trains", display="fine_share"
+    )
+    checkpoint_share = number("Checkpoints", "fraction that writes them", display="fine_share")
+    lost_share = number("Lost", "fraction of repeated work and restarts", display="fine_share")
+
+
+@dataclass(frozen=True, repr=False)
+class ReliabilityResult(Result):
+    """Result of :func:`~traceana.machine_reliability`.
+
+    Attributes
+    ----------
+    total_machines
+        Number of machines observed, with those that never failed.
+    is_stated
+        Whether the number was stated; else only machines with a fault are counted.
+    window_s
+        Beginning and end of the observation window.
+    overall
+        One row for all faults.
+    groups
+        The same by group; None without `by`.
+    machines
+        Machines with a fault, compared with chance.
+    counts
+        Machines by their number of faults, with the expectation of two distributions.
+    dispersion
+        Variance of the number of faults over machines, and over blocks of time.
+    concurrent
+        Machines down at a time; None where the log has no ends.
+    periods
+        Faults over time.
+    down
+        Machines down, one row per change; None where the log has no ends.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> faults = pl.DataFrame({"machine_id": ["a"], "start_s": [0.0], "end_s": [8640.0]})
+    >>> result = traceana.machine_reliability(faults, total_machines=10, window=(0, 864_000))
+    >>> result.overall["availability"].item(), result.offenders.height
+    (0.999, 0)
+    """
+
+    total_machines: int
+    is_stated: bool
+    window_s: tuple[float, float]
+    overall: pl.DataFrame
+    groups: pl.DataFrame | None
+    machines: pl.DataFrame
+    counts: pl.DataFrame
+    dispersion: pl.DataFrame
+    concurrent: pl.DataFrame | None
+    periods: pl.DataFrame
+    down: pl.DataFrame | None
+
+    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
+        "overall": MachineReliability,
+        "groups": MachineReliability,
+        "machines": MachineFaults,
+        "counts": FaultCounts,
+        "dispersion": FaultDispersion,
+        "concurrent": ConcurrentFaults,
+        "periods": FaultPeriods,
+        "down": MachinesDown,
+    }
+    drawn_by: ClassVar[str] = "plot_faults_over_time"
+
+    @property
+    def offenders(self) -> pl.DataFrame:
+        """Machines with more faults than chance explains (adjusted p of at most 5 %)."""
+        return self.machines.filter(self.machines["pvalue_adjusted"] <= 0.05)
+
+    def summary(self) -> str:
+        """Return rate, repair, availability and repeat offenders as text."""
+        row = self.overall.row(0, named=True)
+        days = (self.window_s[1] - self.window_s[0]) / 86_400
+        known = "" if self.is_stated else " (only machines with a fault are counted)"
+        machines = plural(self.total_machines, "machine")
+        interval = three_digits_range(row["ci_low"], row["ci_high"])
+        lines = [
+            f"{plural(row['n'], 'fault')} of {machines} in {days:,.1f} days{known}",
+            f"{three_digits(row['rate'])} faults per 1,000 node-days (95 % CI {interval})",
+        ]
+        if row["mtbf_s"] is not None:
+            lines.append(f"mean time between failures of a machine: {duration(row['mtbf_s'])}")
+        if row["mttr_s"] is not None:
+            median = row["median_s"]
+            middle = "not reached" if median is None else duration(median)
+            lines.append(f"time to repair: mean {duration(row['mttr_s'])}, median {middle}")
+        if row["availability"] is not None:
+            lines.append(f"availability: {percent(row['availability'])}")
+        lines += [
+            f"dispersion over {one['across']}: {three_digits(one['dispersion'])} "
+            f"({p_equals(one['pvalue'])} against Poisson)"
+            for one in self.dispersion.drop_nulls("dispersion").iter_rows(named=True)
+        ]
+        worst = self.offenders
+        names = ", ".join(map(str, worst[worst.columns[0]][:5]))
+        more = f": {names}{', ...' if worst.height > 5 else ''}" if worst.height else ""
+        lines.append(f"machines that fail more often than chance: {worst.height}{more}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, repr=False)
+class JobFailureResult(Result):
+    """Result of :func:`~traceana.job_failure_interval`.
+
+    Attributes
+    ----------
+    rate
+        Faults per 1,000 node-days.
+    intervals
+        Mean time to failure, one row per number of machines.
+    dispersion
+        Variance of the number of faults over machines, and over blocks of time: near 1 speaks for
+        the independence that `mean_s` assumes.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> faults = pl.DataFrame({"machine_id": ["a"], "start_s": [0.0], "end_s": [8640.0]})
+    >>> result = traceana.job_failure_interval(
+    ...     faults, [1, 5], total_machines=10, window=(0, 864_000)
+    ... )
+    >>> result.intervals["mean_s"].to_list()
+    [8640000.0, 1728000.0]
+    """
+
+    rate: float
+    intervals: pl.DataFrame
+    dispersion: pl.DataFrame
+
+    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
+        "intervals": JobFailureIntervals,
+        "dispersion": FaultDispersion,
+    }
+
+    def summary(self) -> str:
+        """Return the mean time to failure by number of machines as text."""
+        lines = []
+        for row in self.intervals.iter_rows(named=True):
+            line = f"a job on {plural(row['machines'], 'machine')} fails every "
+            line += "?" if row["mean_s"] is None else duration(row["mean_s"])
+            if row["observed_s"] is not None:
+                line += f" ({duration(row['observed_s'])} from the log)"
+            lines.append(line)
+        return "\n".join(lines)

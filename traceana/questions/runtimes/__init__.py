@@ -1,0 +1,1 @@
+"""Runtimes: distributions, ratios, and runtimes of tasks."""

@@ -1,0 +1,180 @@
+"""Distributions of the runtimes of a trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.cohorts.cohort import form_cohort
+from traceana.questions.failures.curves import WEEK_S, kaplan_meier
+from traceana.questions.runtimes.fit import fit_distributions
+from traceana.questions.runtimes.tables import BestFamilies, RuntimeSensitivity
+from traceana.questions.runtimes.tail import tail_index
+from traceana.tables.declare import declared
+
+if TYPE_CHECKING:
+    from traceana.questions.runtimes.tables import DistributionFits
+    from traceana.store.session import Session
+
+REFITS: Final = 19
+"""Simulated samples for the p-value of the best family."""
+SEED: Final = 1
+MOST_ROWS: Final = 200_000
+"""More runtimes are sampled at random."""
+
+
+@dataclass(frozen=True)
+class RuntimeDistributions:
+    """Distributions of runtimes, overall and by group.
+
+    Attributes
+    ----------
+    n, n_used
+        Rows, and runtimes above 0 that were analyzed.
+    n_positive
+        Rows with a runtime above 0, or still running at the end of the window.
+    bound
+        Smallest runtime, if the trace is left-truncated.
+    median
+        Kaplan-Meier estimate with its interval over independent units; None without such units.
+    fits
+        The fitted families; None for fewer than two distinct runtimes.
+    pvalue
+        Of the KS distance of the best family.
+    tail
+        Tail index for several numbers of largest runtimes.
+    sensitivity
+        Estimates with truncation and censoring, ignoring both, and without these rows; None if no
+        row is truncated or censored.
+    groups
+        Best family of each group; None without two groups.
+    """
+
+    n: int
+    n_positive: int
+    n_used: int
+    bound: float | None
+    median: tuple[float | None, float | None, float | None] | None = None
+    fits: DistributionFits | None = None
+    pvalue: float | None = None
+    tail: pl.DataFrame | None = None
+    sensitivity: pl.DataFrame | None = None
+    groups: pl.DataFrame | None = None
+
+
+def analyze_runtime_distributions(session: Session, trace: str, /) -> RuntimeDistributions:
+    """Fit distributions to the runtimes of a trace, and compare its groups."""
+    cohort = form_cohort(session, trace)
+    table = session.manifest(trace).tables["tasks" if cohort.from_tasks else "jobs"]
+    columns = dict.fromkeys(("duration_s", "entry_s", "observed", cohort.by, cohort.cluster))
+    used = cohort.rows.select(name for name in columns if name is not None)
+    positive = rows = used.filter(pl.col("duration_s") > 0)
+    if rows.height > MOST_ROWS:
+        rows = rows.sample(MOST_ROWS, seed=SEED)
+    runtimes = rows["duration_s"]
+    seen: dict[str, Any] = {"entry": rows["entry_s"], "observed": rows["observed"]}
+    bound = float(min(runtimes)) if table.left_truncated and len(runtimes) else None
+    counts = (
+        cohort.rows.height,
+        positive.height,
+        rows.height,
+        bound,
+        _median(rows, cohort.cluster),
+    )
+    if runtimes.n_unique() < 2:
+        return RuntimeDistributions(*counts)
+    truncated = None if bound is None else "min"
+    fits = fit_distributions(
+        runtimes, truncated_below=truncated, criterion="bic", resamples=0, **seen
+    )
+    pvalue = None
+    if fits.best is not None:
+        best = fit_distributions(
+            runtimes, families=[fits.best], truncated_below=truncated, resamples=REFITS, rng=SEED,
+            **seen,
+        )  # fmt: skip
+        pvalue = best.table["ks_pvalue"].item()
+    n = len(runtimes)
+    largest = sorted({k for k in (int(n**0.5), n // 50, n // 20, n // 10) if 1 <= k < n})
+    groups = None
+    if cohort.by is not None:
+        grouped = rows.filter(pl.col(cohort.by).is_not_null())
+        if grouped[cohort.by].n_unique() > 1:
+            groups = _best_families(grouped, cohort.by, bound)
+    tail = tail_index(runtimes, k=largest or None, **seen)
+    return RuntimeDistributions(*counts, fits, pvalue, tail, _sensitivity(rows, truncated), groups)
+
+
+def _median(
+    rows: pl.DataFrame, unit: str | None
+) -> tuple[float | None, float | None, float | None] | None:
+    if unit is None or rows.is_empty():
+        return None
+    found = kaplan_meier(
+        rows, status=None, runtime="duration_s", entry="entry_s", observed="observed", cluster=unit,
+        quantiles=(0.5,),
+    )  # fmt: skip
+    low, middle, high = found.quantiles.select("ci_low", "time_s", "ci_high").row(0)
+    return middle, low, high
+
+
+def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | None:
+    whole = pl.col("observed") & (pl.col("entry_s") == 0)
+    if rows.select(whole.all()).item():
+        return None
+    ignored = rows.with_columns(entry_s=pl.lit(0.0), observed=pl.lit(value=True))
+    found = []
+    for name, own in (
+        ("delayed entry and censoring", rows),
+        ("ignored", ignored),
+        ("rows dropped", rows.filter(whole)),
+    ):
+        seen: dict[str, Any] = {"entry": own["entry_s"], "observed": own["observed"]}
+        survival = kaplan_meier(
+            own, status=None, runtime="duration_s", entry="entry_s", observed="observed",
+            horizon_s=WEEK_S,
+        )  # fmt: skip
+        fits = fit_distributions(
+            own["duration_s"], truncated_below=truncated, criterion="bic", resamples=0, **seen
+        )
+        tail = tail_index(own["duration_s"], **seen)
+        row = survival.groups.row(0, named=True)
+        estimable = row["n_truncated"] + row["n_censored"] == 0
+        found.append(
+            {
+                "treatment": name,
+                "n": row["n"],
+                "median_s": row["median_s"],
+                "restricted_mean_s": row["restricted_mean_s"],
+                "mean_s": own["duration_s"].mean() if estimable else None,
+                "tail_index": tail["tail_index"].item(),
+                "best": fits.best,
+            }
+        )
+    return declared(pl.DataFrame(found), RuntimeSensitivity)
+
+
+def _best_families(rows: pl.DataFrame, by: str, bound: float | None) -> pl.DataFrame:
+    found = []
+    for (group,), own in rows.sort(by).group_by(by, maintain_order=True):
+        fits = fit_distributions(
+            own["duration_s"], truncated_below=bound, criterion="bic", resamples=0,
+            entry=own["entry_s"], observed=own["observed"],
+        )  # fmt: skip
+        first, second = fits.table.row(0, named=True), fits.table.row(1, named=True)
+        against = fits.comparisons.filter(family=second["family"])
+        found.append(
+            {
+                by: group,
+                "n": own.height,
+                "best": fits.best,
+                "ks_statistic": first["ks_statistic"],
+                "second": second["family"] if second["bic"] is not None else None,
+                "delta": second["delta"],
+                "pvalue_adjusted": against["pvalue_adjusted"].item() if against.height else None,
+                "note": first["note"] if fits.best is None else None,
+            }
+        )
+    return declared(pl.DataFrame(found, infer_schema_length=None), BestFamilies, by=(by,))

@@ -1,0 +1,360 @@
+"""Distributions of runtimes: fitted families, tails and groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import polars as pl
+
+from traceana.cohorts.cohort import form_cohort
+from traceana.page.blocks import (
+    Block,
+    Content,
+    Drawing,
+    Gallery,
+    Heading,
+    Table,
+    Text,
+    drawing,
+    result_table,
+)
+from traceana.page.section import Section
+from traceana.questions.runtimes.analyze import (
+    REFITS,
+    SEED,
+    RuntimeDistributions,
+    analyze_runtime_distributions,
+)
+from traceana.questions.runtimes.empirical import empirical_distribution
+from traceana.questions.runtimes.tables import (
+    BestFamilies,
+    DistributionFits,
+    FamilyRanking,
+    RuntimeOverview,
+    RuntimeSensitivity,
+    TailIndex,
+)
+from traceana.tables.display import key_heading
+from traceana.tables.formatting import (
+    duration,
+    in_sentence,
+    listed,
+    p_equals,
+    seconds,
+    share,
+    three_digits,
+)
+
+if TYPE_CHECKING:
+    from traceana.cohorts.cohort import Cohort
+    from traceana.page.context import Context
+
+_ALPHA: Final = 0.05
+_LIMITATIONS: Final = (
+    "With many values nearly every family is rejected: the best is a summary, not the law. "
+    "Fits treat values as independent, which jobs of one user are not, and whole seconds as "
+    "continuous; intervals of medians are over users, if the trace has them."
+)
+_OPENING: Final = (
+    "Six families are fitted by maximum likelihood and ordered by BIC. KS distance: the largest "
+    f"difference between the fitted and the empirical distribution function; its p, of the best "
+    f"family only, is from {REFITS} re-fits to simulated samples (seed {SEED}), so at least "
+    f"{1 / (REFITS + 1):g}. Mean log-likelihood ratio and adjusted p (Benjamini-Hochberg): Vuong's "
+    "test against the best family, or a likelihood-ratio test if nested, which has no interval."
+)
+_TAIL: Final = (
+    "The fraction of runtimes above x falls as x to the power of minus the tail index (Hill). "
+    "Below 2 the variance is infinite, below 1 the mean. An index that changes with the number of "
+    "largest runtimes contradicts a power law."
+)
+Found: TypeAlias = "dict[str, tuple[Cohort, RuntimeDistributions]]"
+
+
+_FEWEST_ROWS = 50  # below, no family is named in a finding
+
+
+def build(session: Context, traces: list[str]) -> Content:
+    """Compare the distributions of runtimes of the traces."""
+    distinct = [one for one in traces if session.manifest(one).repeats not in traces]
+    found: Found = {}
+    for trace in distinct:
+        cohort = form_cohort(session, trace)
+        analyzed = session.once(analyze_runtime_distributions, trace)
+        found[f"{cohort.title}: {cohort.noun}"] = (cohort, analyzed)
+    blocks: list[Block] = [Text(_OPENING)]
+    fitted = []
+    for name, (cohort, one) in found.items():
+        blocks += [Heading(name), *_details(session, cohort, one)]
+        if one.fits and one.fits.best and one.fits.table["n"][0] >= _FEWEST_ROWS:
+            fitted.append(_findings(one.fits, one, cohort.title))
+    tails = _tails(found)
+    if tails:
+        blocks += [Heading("Tails of the distributions"), Text(_TAIL), *tails]
+    if repeated := [session.title(one) for one in traces if one not in distinct]:
+        blocks.append(Text(f"Repeats another trace and is not shown: {'; '.join(repeated)}."))
+    median = _median_finding(found)
+    findings = [*(best for best, *_ in fitted), *(text for _, *more in fitted for text in more)]
+    return Content(
+        (*([median] if median else []), *findings),
+        tuple(blocks),
+        median,
+        lead=tuple(_lead(found)),
+        limitations=_LIMITATIONS,
+    )
+
+
+def _lead(found: Found) -> list[Block]:
+    lines = []
+    rows = []
+    for name, (_, one) in found.items():
+        if one.fits is None or one.fits.quantiles is None:
+            continue
+        n = int(one.fits.table["n"][0])
+        lines.append(
+            one.fits.quantiles.select(
+                pl.lit(name).alias("trace"), pl.lit(n).alias("n"), "share_below",
+                *(pl.col(part).cast(pl.Float64) for part in ("value", "ci_low", "ci_high")),
+            )
+        )  # fmt: skip
+        rows.append({"trace": name, "n": n} | _median(one) | _best(one))
+    if not lines:
+        return []
+    figure = drawing(
+        "empirical-distribution", pl.concat(lines), trace=None, key="runtime-distribution",
+        about="Distribution of runtimes", title="; ".join(str(row["trace"]) for row in rows),
+        x_label="Runtime", heading="Runtime", durations=True,
+    )  # fmt: skip
+    table = result_table(
+        pl.DataFrame(rows, infer_schema_length=None),
+        RuntimeOverview,
+        caption="Runtimes of each trace, with 95 % confidence intervals of the median",
+    )
+    return [Gallery((figure,)), table]
+
+
+def _median(found: RuntimeDistributions) -> dict[str, float | None]:
+    """Return the median with its interval: over independent units, if there are any."""
+    if found.median is not None:
+        return dict(zip(("median_s", "ci_low", "ci_high"), found.median, strict=True))
+    assert found.fits is not None  # noqa: S101  the caller has them
+    assert found.fits.quantiles is not None  # noqa: S101
+    quantiles = found.fits.quantiles
+    middle = quantiles.sort((pl.col("share_below") - 0.5).abs()).row(0, named=True)
+    return {
+        "median_s": middle["value"], "ci_low": middle["ci_low"], "ci_high": middle["ci_high"],
+    }  # fmt: skip
+
+
+def _best(found: RuntimeDistributions) -> dict[str, object]:
+    assert found.fits is not None  # noqa: S101  the caller has them
+    first = found.fits.table.row(0, named=True)
+    return {
+        "best": found.fits.best,
+        "ks_statistic": first["ks_statistic"] if found.fits.best else None,
+        "tail_index": None if found.tail is None else found.tail["tail_index"][0],
+    }
+
+
+def _median_finding(found: Found) -> str:
+    texts = []
+    for cohort, one in found.values():
+        if one.fits is None or one.fits.quantiles is None:
+            continue
+        row = _median(one)
+        if row["median_s"] is None:
+            continue
+        interval = ""
+        if row["ci_low"] is not None and row["ci_high"] is not None:
+            interval = f"95 % CI {duration(row['ci_low'])} to {duration(row['ci_high'])}; "
+        n = int(one.fits.table["n"][0])
+        texts.append(
+            f"{duration(row['median_s'])} in {cohort.title} ({interval}n = {n:,} {cohort.noun})"
+        )
+    return f"The median runtime is {'. It is '.join(texts)}." if texts else ""
+
+
+def _details(session: Context, cohort: Cohort, found: RuntimeDistributions) -> list[Block]:
+    manifest = session.manifest(cohort.trace)
+    about = " ".join(manifest.tables["tasks" if cohort.from_tasks else "jobs"].notes)
+    about += f" n = {found.n_used:,} of {found.n:,} {cohort.noun}"
+    if found.n_positive < found.n:
+        about += f"; {found.n - found.n_positive:,} have no runtime or one of 0 s"
+    if found.n_used < found.n_positive:
+        about += f"; the others are not in the random sample (seed {SEED})"
+    if found.bound is not None:
+        about += (
+            f". The smallest runtime, {seconds(found.bound)} s, is the left-truncation bound of "
+            "each fit"
+        )
+    about = f"{about.strip()}.{cohort.sampled}"
+    if cohort.observation is not None:
+        about += f" {cohort.observation.describe(cohort.noun)}"
+    if found.fits is None:
+        return [Text(f"{about} Fewer than two distinct runtimes: nothing to fit.")]
+    return [
+        Text(about),
+        Gallery(tuple(_figures(found.fits, cohort))),
+        _families(found.fits, found, cohort.title),
+        *_sensitivity(found, cohort.title),
+        *_groups(found, cohort),
+    ]
+
+
+def _tails(found: Found) -> list[Block]:
+    parts = [
+        one.tail.select(pl.lit(name).alias("trace"), pl.exclude("n", "n_missing"))
+        for name, (_, one) in found.items()
+        if one.tail is not None
+    ]
+    if not parts:
+        return []
+    return [result_table(pl.concat(parts), TailIndex, caption="Tail index of runtimes")]
+
+
+def _sensitivity(found: RuntimeDistributions, title: str) -> tuple[Table, ...]:
+    if found.sensitivity is None:
+        return ()
+    table = result_table(
+        found.sensitivity,
+        RuntimeSensitivity,
+        caption="Sensitivity to left-truncated and censored rows. The first row is the estimate; "
+        "ignoring truncation and censoring is biased, and dropping the rows biases low. Mean: not "
+        f"estimable with truncated or censored rows. {title}",
+        null={"mean_s": "not estimable"},
+    )
+    return (table,)
+
+
+def _families(fits: DistributionFits, found: RuntimeDistributions, title: str) -> Table:
+    parameters = [
+        ", ".join(f"{key} {three_digits(value)}" for key, value in fits.params(family).items())
+        for family in fits.table["family"]
+    ]
+    compared = fits.comparisons.select(
+        "family", "mean_ratio", "ci_low", "ci_high", "pvalue_adjusted"
+    )
+    table = fits.table.drop("note").with_columns(
+        pl.Series("parameters", parameters),
+        ks_pvalue=pl.when(pl.col("family").eq_missing(pl.lit(fits.best, pl.String))).then(
+            pl.lit(found.pvalue, pl.Float64)
+        ),
+    )
+    bounded = () if found.bound is None else ("share_above_bound",)
+    return result_table(
+        table.join(compared, on="family", how="left", maintain_order="left"),
+        FamilyRanking,
+        columns=[
+            *("family", "parameters", "delta", "aic", "ks_statistic", "ks_pvalue", *bounded),
+            *("mean_ratio", "ci_low", "ci_high", "pvalue_adjusted"),
+        ],
+        headings={"delta": "Delta BIC"},
+        caption=f"Families fitted to runtimes (s), the best first. {title}",
+    )
+
+
+def _groups(found: RuntimeDistributions, cohort: Cohort) -> tuple[Table, ...]:
+    if found.groups is None or cohort.by is None:
+        return ()
+    heading = in_sentence(key_heading(cohort.by))
+    bound = "" if found.bound is None else ", with the left-truncation bound of all runtimes"
+    return (
+        result_table(
+            found.groups,
+            BestFamilies,
+            null={"best": "none", "second": "none"},
+            caption=f"Best family by {heading}{bound}. Adjusted p: Vuong's test of the best "
+            f"against the second, over the families of the row. {cohort.title}",
+        ),
+    )
+
+
+def _figures(fits: DistributionFits, cohort: Cohort) -> list[Drawing]:
+    if fits.best is None or not fits.params(fits.best):
+        return []
+    return [
+        drawing(
+            "distribution-fit",
+            fits,
+            trace=cohort.trace,
+            title=cohort.title,
+            key=f"fit-tail-{cohort.trace}",
+            about=f"Runtimes of {cohort.noun} and fitted families: upper tail",
+            panel="tail",
+            what="Runtime",
+        )
+    ]
+
+
+def _findings(fits: DistributionFits, found: RuntimeDistributions, title: str) -> list[str]:
+    first = fits.table.row(0, named=True)
+    bound = "" if found.bound is None else f", left-truncated at {seconds(found.bound)} s"
+    finding = (
+        f"{title}: of {fits.table.height} families {fits.best} fits best by BIC (n = {first['n']:,}"
+        f"{bound}). Its KS distance is {share(first['ks_statistic'])}"
+    )
+    if found.pvalue is not None:
+        least = ", the smallest possible" if found.pvalue <= 1 / (REFITS + 1) else ""
+        finding += f" ({p_equals(found.pvalue)}{least} with {REFITS} samples)"
+    others = f"{_rivals(fits)}{_without_cut_rows(fits, found)}"
+    return [f"{finding}.", *([f"{title}:{others}"] if others else [])]
+
+
+def _rivals(fits: DistributionFits) -> str:
+    """Return the families that Vuong's test does not distinguish from the best."""
+    close = fits.comparisons.filter(pl.col("pvalue_adjusted") >= _ALPHA)
+    if close.is_empty():
+        return ""
+    named = [
+        f"{row['family']} (adjusted {p_equals(row['pvalue_adjusted'])})"
+        for row in close.iter_rows(named=True)
+    ]
+    return f" Vuong's test does not distinguish {fits.best} from {listed(named)}."
+
+
+def _without_cut_rows(fits: DistributionFits, found: RuntimeDistributions) -> str:
+    if found.sensitivity is None:
+        return ""
+    dropped = found.sensitivity.row(-1, named=True)
+    if dropped["best"] == fits.best:
+        return ""
+    return (
+        f" Without the left-truncated and censored rows, which biases low, {dropped['best']} "
+        f"fits best (n = {dropped['n']:,})."
+    )
+
+
+def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
+    """Draw the distribution of runtimes by group."""
+    cohorts = (form_cohort(session, trace) for trace in traces)
+    return [
+        drawing(
+            "empirical-distribution",
+            empirical_distribution(cohort.rows, "runtime_s", by=cohort.by),
+            trace=cohort.trace,
+            title=cohort.title,
+            key=f"runtime-{cohort.by}-{cohort.trace}",
+            about=f"Runtime of {cohort.noun} by {in_sentence(key_heading(cohort.by))}",
+            x_label="Runtime",
+            heading=f"Runtime by {in_sentence(key_heading(cohort.by))}",
+            durations=True,
+        )
+        for cohort in cohorts
+        if cohort.by is not None
+    ]
+
+
+SECTION = Section(
+    "distributions",
+    "Distributions of runtimes",
+    10,
+    build,
+    needs=(
+        {"jobs": ("runtime_s",)},
+        {"tasks": ("status",), "instances": ("start_s", "end_s")},
+    ),
+    figures=("distribution-fit", "empirical-distribution"),
+    shares="cohort",
+    more=draw_more,
+    part="Runtimes",
+    question="Which distribution describes the runtimes?",
+)

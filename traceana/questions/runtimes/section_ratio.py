@@ -1,0 +1,195 @@
+"""Runtimes relative to the mean of their group, for each grouping of each trace."""
+
+from __future__ import annotations
+
+from textwrap import fill
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import polars as pl
+
+from traceana.cohorts.cohort import COHORT_NEEDS, form_cohort, sample_note, task_title
+from traceana.cohorts.tables import RuntimeRatioSummary
+from traceana.page.blocks import Block, Content, Gallery, Heading, Text, drawing, result_table
+from traceana.page.section import Section
+from traceana.questions.runtimes.runtime_groups import ratio_tables, tables_with_runtimes
+from traceana.tables.formatting import plural, share, three_digits
+
+if TYPE_CHECKING:
+    from traceana.page.context import Context
+    from traceana.questions.runtimes.runtime_groups import RatioTables
+
+_MAX_GROUPS: Final = 20
+_LABEL: Final = 28
+"""Characters of a line of a label in the figure."""
+_DISTRIBUTION: Final = ("cov", "p05", "p25", "median", "p75", "p95", "p99")
+_LEAD: Final = ("cov", "p05", "median", "p95", "p99")
+_LIMITATIONS: Final = (
+    "Means and CoV of heavy-tailed runtimes depend on few rows. In a group of n no ratio exceeds "
+    "n, so small groups appear less dispersed than they are."
+)
+_OPENING: Final = (
+    "A runtime ratio is a runtime divided by the mean runtime of its group. CoV is the coefficient "
+    "of variation of the ratios (ddof 1): if it is not smaller within groups than over all rows, "
+    "the grouping predicts runtimes poorly."
+)
+
+
+class _Cohort(NamedTuple):
+    trace: str
+    table: str
+    title: str
+    noun: str
+    found: RatioTables
+    cut: str  # what the window cuts off; empty for nothing
+
+    @property
+    def name(self) -> str:
+        return f"{self.title}: {self.noun}"
+
+
+def build(session: Context, traces: list[str]) -> Content:
+    """Show the dispersion of runtimes around the mean of their group, for each trace."""
+    cohorts = [
+        _form(session, trace, table)
+        for trace in traces
+        if session.manifest(trace).repeats not in traces
+        for table in tables_with_runtimes(session, trace)
+    ]
+    blocks: list[Block] = [Text(_OPENING)]
+    findings = []
+    for one in cohorts:
+        blocks += [Heading(one.name), *_details(session, one)]
+        findings += _findings(one) if not one.cut else []
+    return Content(
+        tuple(findings),
+        tuple(blocks),
+        findings[0] if findings else "",
+        lead=tuple(_lead([one for one in cohorts if not one.cut])),
+        limitations=_LIMITATIONS,
+    )
+
+
+def _form(session: Context, trace: str, table: str) -> _Cohort:
+    noun = session.manifest(trace).tables[table].unit_noun
+    title = session.title(trace) if table == "recurring_jobs" else task_title(session, trace)
+    seen = form_cohort(session, trace).observation if table == "jobs" else None
+    cut = seen is not None and seen.n_truncated + seen.n_censored
+    found = session.once(ratio_tables, trace, table)
+    return _Cohort(trace, table, title, noun, found, seen.describe(noun) if seen and cut else "")
+
+
+def _lead(known: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
+    """Show the ratios of each trace without groups, and within its first grouping."""
+    parts = [
+        one.found.groupings.head(2).select(
+            pl.concat_str(
+                pl.lit(f"{one.name}, "),
+                pl.when(grouping="none").then(pl.lit("not grouped"))
+                .otherwise(pl.format("by {}", "grouping")),
+            ).alias("cohort"),
+            "n", *_DISTRIBUTION,
+        )
+        for one in known
+    ]  # fmt: skip
+    if not parts:
+        return []
+    rows = pl.concat(parts)
+    shown = rows.filter(pl.col("p95") > 0)
+    labels = [  # a trace is named once
+        fill(name, _LABEL) if name.endswith("not grouped") else name[name.rindex(", by ") + 2 :]
+        for name in shown["cohort"]
+    ]
+    shown = shown.with_columns(pl.Series("cohort", labels, pl.String))
+    title = "; ".join(one.name for one in known)
+    about = "Runtime ratios over all rows, and within groups"
+    picture = drawing("runtime-ratio", shown, trace=None, title=title, key=key, about=about)
+    table = result_table(
+        rows,
+        RuntimeRatioSummary,
+        columns=("cohort", "n", *_LEAD),
+        headings={"cohort": "Runtimes of"},
+        caption=about,
+    )
+    return [*([Gallery((picture,))] if shown.height else []), table]
+
+
+def _details(session: Context, cohort: _Cohort) -> list[Block]:
+    manifest = session.manifest(cohort.trace).tables[cohort.table]
+    notes = " ".join(manifest.notes)
+    if cohort.table == "tasks":
+        notes = (
+            "Task runtimes exclude instances without an end (`drop`); user and group are those of "
+            f"the job.{sample_note(session, cohort.trace)}"
+        )
+    if cohort.cut:
+        notes = (
+            f"{notes} {cohort.cut} A mean with such rows is not estimable, so ratios describe the "
+            "listed rows only, and no finding is drawn from them."
+        )
+    what = f"Runtime ratios of {cohort.noun}"
+    spread = result_table(
+        cohort.found.groupings,
+        RuntimeRatioSummary,
+        columns=("grouping", "groups", "n", "n_excluded", *_DISTRIBUTION),
+        headings={"grouping": "Grouped by", "n_excluded": "Excluded: alone or no group"},
+        caption=f"{what} by grouping. {cohort.title}",
+    )
+    figure = _lead([cohort], f"runtime-ratio-{cohort.trace}")[:-1] if cohort.cut else []
+    text = [Text(notes.strip())] if notes else []
+    return [*text, *figure, spread, *_groups(cohort, what)]
+
+
+def _groups(cohort: _Cohort, what: str) -> list[Block]:
+    groups = cohort.found.groups
+    if groups is None:
+        return []
+    (by, *_) = groups.columns
+    what = f"{what} by {cohort.found.groupings['grouping'][1]}"
+    if groups.height > _MAX_GROUPS:
+        what += f", the {_MAX_GROUPS} largest of {groups.height:,} groups"
+        groups = groups.sort("n", descending=True, maintain_order=True).head(_MAX_GROUPS)
+    table = result_table(
+        groups,
+        RuntimeRatioSummary,
+        columns=(by, "n", "mean_s", *_DISTRIBUTION, "n_missing"),
+        null={by: "not stated"},
+        caption=f"{what}. {cohort.title}",
+    )
+    # as published: ratios of recurring jobs by group
+    if cohort.table != "recurring_jobs" or not groups["p95"].count():
+        return [table]
+    key = f"runtime-ratio-recurring-{cohort.trace}"
+    options = {"trace": cohort.trace, "title": cohort.title, "key": key, "about": what}
+    return [table, Gallery((drawing("runtime-ratio", groups, **options),))]
+
+
+def _findings(cohort: _Cohort) -> list[str]:
+    """Compare the CoV within the first grouping to that over all rows."""
+    overall, *grouped = cohort.found.groupings.rows(named=True)
+    if overall["cov"] is None or not grouped or grouped[0]["cov"] is None:
+        return []
+    first = grouped[0]
+    finding = (
+        f"{cohort.title}: the CoV of the runtimes of {cohort.noun} is {three_digits(first['cov'])} "
+        f"within groups of equal {first['grouping']}, and {three_digits(overall['cov'])} over all "
+        f"({plural(first['groups'], 'group')}, n = {first['n']:,}). Half of them ran for less than "
+        f"{share(first['median'])} of the mean of their group."
+    )
+    return [finding]
+
+
+SECTION = Section(
+    "runtime-ratio",
+    "Runtime ratios",
+    20,
+    build,
+    needs=(
+        {"jobs": ("runtime_s",)},
+        COHORT_NEEDS[1],
+        {"recurring_jobs": ("start_s", "end_s")},
+    ),
+    figures=("runtime-ratio",),
+    shares="cohort",
+    part="Runtimes",
+    question="How far does a runtime deviate from the mean of its group?",
+)

@@ -1,0 +1,157 @@
+"""Task runtimes under each imputation of missing ends, compared with the cluster's capacity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.cohorts.cohort import task_title
+from traceana.cohorts.tables import CapacityCheck, MissingTimes
+from traceana.cohorts.task_runtimes import END_IMPUTATIONS
+from traceana.cohorts.tasks import sample_jobs
+from traceana.page.blocks import Block, Content, Heading, Points, Text, result_table
+from traceana.page.section import Section
+from traceana.questions.runtimes.task_tables import capacity, means_by_outcome, missing_times
+from traceana.tables.formatting import hours, plain, seconds, share, three_digits
+
+if TYPE_CHECKING:
+    from traceana.page.blocks import Table
+    from traceana.page.context import Context
+
+_IMPUTATIONS: Final = {
+    "drop_task": "a task has no runtime if any of its instances lacks a start or an end.",
+    "drop": "instances without a start or an end are excluded.",
+    "task": "a missing end is the end of the task, unless that is before the start of an instance "
+    "without an end.",
+    "running": "a missing end is the end of the trace if the last status of the task is running; "
+    "other instances without an end are excluded.",
+    "trace_end": "a missing end is the end of the trace.",
+}
+_COLUMNS: Final = (
+    *("end_imputation", "tasks_with_runtime", "mean_s", "median_s", "instances_used"),
+    *("gpu_hours", "capacity_gpu_hours", "share_of_capacity"),
+)
+_OPENING: Final = (
+    "The runtime of a task is the last end of its instances minus their first start; instances "
+    "without a start are excluded. GPU-hours are the GPUs that each instance requests times its "
+    "time; the capacity is the GPUs of all machines over the time span of the trace."
+)
+_LIMITATIONS: Final = (
+    "An imputation with more GPU-hours than the capacity is wrong for the trace as a whole; one "
+    "with fewer may still miss lost ends. Runtime ratios and runtimes by outcome use `drop`; "
+    "competing risks use `running`."
+)
+
+
+def build(session: Context, traces: list[str]) -> Content:
+    """Compare the imputations of missing ends, for each trace with tasks and instances."""
+    points = tuple(f"`{name}`: {_IMPUTATIONS[name]}" for name in END_IMPUTATIONS)
+    blocks: list[Block] = [Text(_OPENING), Points("The imputations", points)]
+    findings: list[str] = []
+    lead: list[Block] = []
+    for trace in traces:
+        title = task_title(session, trace)
+        check, error = session.once(capacity, trace)
+        findings.append(_finding(check, title))
+        lead.append(
+            result_table(
+                check,
+                CapacityCheck,
+                columns=_COLUMNS,
+                caption=f"GPU-hours requested under each imputation, and the capacity. {title}",
+            )
+        )
+        blocks += _details(session, trace, title, error)
+    return Content(tuple(findings), tuple(blocks), lead=tuple(lead), limitations=_LIMITATIONS)
+
+
+def _details(session: Context, trace: str, title: str, error: float | None) -> list[Block]:
+    manifest = session.manifest(trace).tables["tasks"]
+    by = next(iter(manifest.groups), None)
+    return [
+        Heading(f"{title}: {manifest.unit_noun}"),
+        *_sample_text(session, trace, error),
+        _means_table(session.once(means_by_outcome, trace, by), title),
+        result_table(
+            session.once(missing_times, trace),
+            MissingTimes,
+            caption=f"Missing starts and ends of instances, by status of the task. {title}",
+            null={"status": "missing"},
+        ),
+    ]
+
+
+def _sample_text(session: Context, trace: str, error: float | None) -> tuple[Text, ...]:
+    sample = session.once(sample_jobs, trace)
+    if sample is None:
+        return ()
+    text = (
+        f"All results are from a sample: {sample.description}. Its GPU-hours are multiplied by "
+        f"{three_digits(1 / sample.fraction)}, all tasks over those drawn."
+    )
+    if error:
+        text += (
+            f" Their 95 % margin of error is at most {share(1.96 * error)}, as estimated from the "
+            "sample; it may contain too few of the rare very large jobs."
+        )
+    return (Text(text),)
+
+
+def _means_table(means: pl.DataFrame, title: str) -> Table:
+    keys = [name for name in means.columns if " " not in name]
+    cells = [
+        pl.Series(
+            name,
+            [
+                None if mean is None else f"{seconds(mean)} ({n:,})"
+                for mean, n in means.select(f"mean {name}", f"n {name}").iter_rows()
+            ],
+            dtype=pl.String,
+        )
+        for name in END_IMPUTATIONS
+    ]
+    return result_table(
+        means.select(keys).with_columns(cells),
+        caption="Mean runtime (s) and number of tasks, by imputation; success is completed, "
+        f"failure is defined as for the trace. {title}",
+        headings={name: f"`{name}`" for name in END_IMPUTATIONS},
+        null=dict.fromkeys(keys, "not stated"),
+    )
+
+
+def _finding(check: pl.DataFrame, title: str) -> str:
+    fractions = dict(check.select("end_imputation", "share_of_capacity").iter_rows())
+    if fractions["drop"] is None:
+        hours_of = dict(check.select("end_imputation", "gpu_hours").iter_rows())
+        return (
+            f"{title}: tasks request {hours(hours_of['drop'])} GPU-hours if instances without an "
+            f"end are excluded, and {hours(hours_of['trace_end'])} if they run to the end of the "
+            "trace; the capacity is not known."
+        )
+    first, *_ = check.rows(named=True)
+    text = (
+        f"{title}: tasks request {share(fractions['drop'])} of the GPU-hours of "
+        f"{plain(first['machine_gpus'])} GPUs if instances without an end are excluded, and "
+        f"{_times(fractions['trace_end'])} if they run to the end of the trace"
+    )
+    wrong = [name for name in END_IMPUTATIONS if fractions[name] > 1]
+    if not wrong:
+        return f"{text}."
+    return f"{text}. Imputations that exceed the capacity: {', '.join(wrong)}."
+
+
+def _times(fraction: float) -> str:
+    return f"{plain(round(fraction, 1))} times these" if fraction > 1 else share(fraction)
+
+
+SECTION = Section(
+    "task-runtimes",
+    "Task runtimes",
+    30,
+    build,
+    needs=({"tasks": ("status",), "instances": ("start_s", "end_s")},),
+    shares="cohort",
+    part="Runtimes",
+    question="Do runtimes that are derived from instances agree with the tasks?",
+)

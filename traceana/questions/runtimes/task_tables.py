@@ -1,0 +1,79 @@
+"""Tables on the runtimes of a trace's tasks under each imputation of missing ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from traceana.cohorts.capacity import check_capacity, sum_gpus
+from traceana.cohorts.tables import MissingTimes
+from traceana.cohorts.task_runtimes import END_IMPUTATIONS, impute_ends
+from traceana.cohorts.tasks import instance_times, sample_jobs
+from traceana.store.frames import reduce_frame
+from traceana.tables.declare import declared
+
+if TYPE_CHECKING:
+    from traceana.store.session import Session
+
+
+def capacity(session: Session, trace: str, /) -> tuple[pl.DataFrame, float | None]:
+    """Return the capacity check, and the largest relative standard error of its GPU-hours.
+
+    GPU-hours of a sample are multiplied by all tasks over those drawn.
+    """
+    times = session.once(instance_times, trace)
+    gpus = sum_gpus(session.frame(trace, "machines")) if session.has(trace, "machines") else None
+    check = check_capacity(times, gpus)
+    sample = session.once(sample_jobs, trace)
+    if sample is None:
+        return check, None
+    gpu_s = pl.col("gpus") * pl.col("instance_s")
+    requested = times.tasks.select("job_id").with_columns(
+        impute_ends(times, name).select(gpu_s.alias(name)).collect().to_series()
+        for name in END_IMPUTATIONS
+    )
+    errors = [error for error in sample.relative_errors(requested).values() if error is not None]
+    summed = ("gpu_hours", "gpu_hours_gang", "share_of_capacity")
+    return check.with_columns(pl.col(summed) / sample.fraction), max(errors, default=None)
+
+
+def means_by_outcome(session: Session, trace: str, by: str | None, /) -> pl.DataFrame:
+    """Return [outcome, by] with `mean NAME` and `n NAME` of the runtimes of each imputation."""
+    times, runtime = session.once(instance_times, trace), pl.col("runtime_s")
+    failed = pl.col("status").is_in(session.manifest(trace).failure_statuses)
+    outcome = (
+        pl.when(status="completed").then(pl.lit("success")).when(failed).then(pl.lit("failure"))
+    )
+    keys = ["outcome"] + ([by] if by else [])
+    tables = [
+        reduce_frame(
+            impute_ends(times, name).with_columns(outcome=outcome).drop_nulls("outcome"),
+            keys,
+            **{f"mean {name}": runtime.mean(), f"n {name}": runtime.count()},
+        )
+        for name in END_IMPUTATIONS
+    ]
+    joined, *others = tables
+    for table in others:
+        joined = joined.join(table, on=keys, how="left", nulls_equal=True)
+    return joined.sort(keys, descending=[True, False][: len(keys)], nulls_last=True)
+
+
+def missing_times(session: Session, trace: str, /) -> pl.DataFrame:
+    """Return the missing starts and ends of instances, by the status of their task."""
+    n = pl.col("n_instances")
+    missing = (
+        session.once(instance_times, trace)
+        .tasks.group_by("status")
+        .agg(
+            tasks=pl.len().cast(pl.Int64),
+            without_instances=(n == 0).sum().cast(pl.Int64),
+            instances=n.sum(),
+            no_start=1 - pl.col("n_start").sum() / n.sum(),
+            no_end=1 - pl.col("n_end").sum() / n.sum(),
+        )
+        .with_columns(pl.col("no_start", "no_end").fill_nan(None))
+        .sort("tasks", "status", descending=True)
+    )
+    return declared(missing, MissingTimes)

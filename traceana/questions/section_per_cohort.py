@@ -1,0 +1,44 @@
+"""Content of a section that treats one cohort after the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traceana.cohorts.cohort import form_cohort
+from traceana.page.blocks import join_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from traceana.cohorts.cohort import Cohort
+    from traceana.page.blocks import Content
+    from traceana.page.context import Context
+
+
+def build_per_cohort(
+    session: Context,
+    traces: Iterable[str],
+    build: Callable[[Cohort], Content],
+    /,
+    *,
+    opening: str,
+    end_imputation: str = "drop",
+) -> Content:
+    """Build the content of each trace's cohort, under a heading with its title.
+
+    Parameters
+    ----------
+    session
+        The session.
+    traces
+        Traces that meet one of :data:`traceana.cohorts.cohort.COHORT_NEEDS`.
+    build
+        Returns the content of one cohort.
+    opening
+        First paragraph of the section.
+    end_imputation
+        As in :func:`traceana.cohorts.cohort.form_cohort`.
+    """
+    cohorts = (form_cohort(session, trace, end_imputation=end_imputation) for trace in traces)
+    parts = ((f"{cohort.title}: {cohort.noun}", build(cohort)) for cohort in cohorts)
+    return join_parts(opening, parts)

@@ -1,0 +1,1 @@
+"""Stragglers and variation of step times across workers."""

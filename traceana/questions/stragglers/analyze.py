@@ -1,0 +1,176 @@
+"""Results on worker samples shared by claims and sections."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from traceana import simulate
+from traceana.errors import DataError
+from traceana.questions.stragglers.attributes import (
+    straggler_attributes as compute_straggler_attributes,
+)
+from traceana.questions.stragglers.cov_rows import match_cov_rows
+from traceana.questions.stragglers.detect import detect_stragglers
+from traceana.questions.stragglers.iterations import iteration_cov
+from traceana.questions.stragglers.series import summarize_cov_pooled, summarize_cov_series
+from traceana.schema import get_table
+from traceana.store.frames import reduce_frame
+
+if TYPE_CHECKING:
+    from traceana.questions.stragglers.tables import StragglerResult
+    from traceana.questions.stragglers.tables_attributes import AttributeResult
+    from traceana.simulate.batching.tables import BatchingReplay
+    from traceana.store.session import Session
+
+JOB_ORDER: Final = (pl.col("job_id").str.len_chars(), pl.col("job_id"))
+"""Sorts job_2 before job_10."""
+
+
+_UNIX_S: Final = 631_152_000  # 1990
+"""Times from here on are Unix times."""
+
+
+def clock(session: Session, trace: str, table: str = "worker_samples", /) -> str:
+    """Return the time column of a table: time_s, or its step or sample if no time is known.
+
+    Workers that log the same steps at times of their own are compared by step.
+    """
+    manifest = session.manifest(trace)
+    if table == "worker_samples" and manifest.has(table, ("time_s", "step")):
+        return "step" if session.once(_shares_steps, trace) else "time_s"
+    if manifest.has(table, ("time_s",)):
+        return "time_s"
+    return "step" if table == "worker_samples" else "sample"
+
+
+def _shares_steps(session: Session, trace: str, /) -> bool:
+    """Return whether most times are of one worker, and each has a row per step."""
+    rows = session.scan(trace, "worker_samples")
+    n, missing, times, steps = (
+        rows.select(
+            pl.len(),
+            pl.col("step").null_count().alias("missing"),
+            pl.struct("job_id", "time_s").n_unique().alias("times"),
+            pl.struct("job_id", "worker_id", "step").n_unique().alias("steps"),
+        )
+        .collect()
+        .row(0)
+    )
+    return not missing and times > n / 2 and steps == n
+
+
+def batch_time_unit(session: Session, trace: str, /) -> str:
+    """Return the unit of the mini-batch times of a trace: ``s`` or ``relative``."""
+    return session.manifest(trace).tables["worker_samples"].units.get("batch_time", "s")
+
+
+def worker_rows(session: Session, trace: str, /) -> nw.LazyFrame[Any]:
+    """Return the worker samples that have a time, lazily: [job_id, worker_id, time, batch_time].
+
+    Unix times become seconds since the first sample of the job.
+    """
+    time = clock(session, trace)
+    rows = session.rows(trace, "worker_samples").drop_nulls(time)
+    if time == "time_s":
+        at = nw.col(time)
+        first = at.min().over("job_id")
+        rows = rows.with_columns(at - nw.when(first >= _UNIX_S).then(first).otherwise(0))
+    return rows.select("job_id", "worker_id", time, "batch_time")
+
+
+def worker_samples(session: Session, trace: str, /, *jobs: str) -> pl.DataFrame:
+    """Return the rows of :func:`worker_rows`, or those of some jobs, sorted by job."""
+    rows = worker_rows(session, trace)
+    if jobs:
+        rows = rows.filter(nw.col("job_id").is_in(jobs))
+    local = session.local(rows.to_native(), trace, "worker_samples")
+    return local.sort(*JOB_ORDER, maintain_order=True).collect()
+
+
+def cov_samples(session: Session, trace: str, /) -> pl.DataFrame:
+    """Return the published CoVs of a trace that have a time: [job_id, time, cov]."""
+    time = clock(session, trace, "cov_samples")
+    rows = session.rows(trace, "cov_samples").drop_nulls(time).select("job_id", time, "cov")
+    return session.local(rows.to_native(), trace, "cov_samples").collect()
+
+
+def cov_by_job(session: Session, trace: str, /) -> pl.DataFrame:
+    """Return the distribution of each job's CoV across workers, for ddof 0 and 1."""
+    time, samples = clock(session, trace), worker_rows(session, trace).to_native()
+    parts = [
+        summarize_cov_series(iteration_cov(samples, ddof=ddof, time=time), time=time).with_columns(
+            ddof=pl.lit(ddof)
+        )
+        for ddof in (0, 1)
+    ]
+    return pl.concat(parts).sort(*JOB_ORDER, "ddof")
+
+
+def published_cov(session: Session, trace: str, /) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the distribution of the published CoV of each job, and of all jobs together."""
+    cov, time = cov_samples(session, trace), clock(session, trace, "cov_samples")
+    cut_at = session.manifest(trace).tables["cov_samples"].cut_at_s if time == "time_s" else None
+    return (
+        summarize_cov_series(cov, time=time, cut_at=cut_at),
+        summarize_cov_pooled(cov, time=time, cut_at=cut_at),
+    )
+
+
+def cov_matches(session: Session, trace: str, /) -> pl.DataFrame:
+    """Return the rows of a trace's CoV table that its jobs match best."""
+    return match_cov_rows(
+        worker_samples(session, trace),
+        session.scan(trace, "cov_samples"),
+        time=clock(session, trace),
+    )
+
+
+def stragglers(session: Session, trace: str, /) -> StragglerResult:
+    """Return the stragglers of a trace's jobs."""
+    samples = worker_rows(session, trace).to_native()
+    return detect_stragglers(samples, time=clock(session, trace))
+
+
+def attribute_columns(session: Session, trace: str, /) -> tuple[str, ...]:
+    """Return the columns of the worker samples that group workers: host, and texts kept along."""
+    types = session.scan(trace, "worker_samples").collect_schema()
+    declared = set(get_table("worker_samples").column_names()) - {"host"}
+    kept = [name for name, kind in types.items() if kind == pl.String and name not in declared]
+    counts = {name: nw.col(name).n_unique() for name in kept}
+    if not kept:
+        return ()
+    known = reduce_frame(session.rows(trace, "worker_samples"), (), **counts)
+    return tuple(name for name in kept if known[name].item() > 1)
+
+
+def straggler_attributes(session: Session, trace: str, /) -> AttributeResult:
+    """Return what explains the slowness of a trace's jobs."""
+    time, names = clock(session, trace), attribute_columns(session, trace)
+    rows = session.rows(trace, "worker_samples").drop_nulls(time).to_native()
+    return compute_straggler_attributes(rows, attributes=names, time=time)
+
+
+def batching_replay(session: Session, trace: str, /) -> BatchingReplay | str:
+    """Return the jobs of a trace replayed under batch-size controllers, or why none can be."""
+    try:
+        return simulate.replay_batching(
+            worker_samples(session, trace),
+            episodes=session.once(stragglers, trace).episodes,
+            time=clock(session, trace),
+        )
+    except DataError as error:
+        return str(error)
+
+
+def batching_sweep(_session: Session, /) -> pl.DataFrame:
+    """Return the summary of a sweep over heterogeneity, with and without overhead and noise."""
+    sweep = simulate.sweep_batching(overheads_s=[0.0, 0.1], noise_cvs=[0.0, 0.1])
+    return simulate.summarize_batching(sweep)
+
+
+def batching_clusters(_session: Session, /) -> pl.DataFrame:
+    """Return the published clusters under uniform, static and dynamic batch sizes."""
+    return simulate.compare_clusters()

@@ -1,0 +1,303 @@
+"""Which attribute of the workers (host, rack, stage, rank) explains why a job is slow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.questions.stragglers.blocks import cut_jobs
+from traceana.questions.stragglers.tables_attributes import (
+    AttributeGroups,
+    AttributeResult,
+    StragglerAttributes,
+)
+from traceana.stats.arguments import MOST_RESAMPLES, as_generator, check_count, is_number
+from traceana.store.clock import with_seconds
+from traceana.store.frames import Names, as_names, check_range, collect, open_frame, refuse_clash
+from traceana.tables.declare import declared
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+    from numpy.typing import NDArray
+
+    from traceana.tables.declare import ResultTable
+
+    Floats = NDArray[np.float64]
+    Codes = NDArray[np.int64]
+
+WORKER: Final = "worker"
+_SAME: Final = 0.9
+"""An attribute whose group explains this fraction of the best one's is as good."""
+_SHUFFLES: Final = 20
+
+
+def straggler_attributes(
+    samples: IntoFrame,
+    /,
+    *,
+    attributes: Names = (),
+    by: Names = ("job_id",),
+    time: str = "time_s",
+    worker: str = "worker_id",
+    value: str = "batch_time",
+    min_explained: float = 0.5,
+    resamples: int = 999,
+    rng: int | np.random.Generator = 1,
+) -> AttributeResult:
+    """Find the attribute of workers that explains a job's slowdown.
+
+    A step takes as long as its slowest worker. For each group of an attribute, and each worker by
+    itself, the times of its workers are reduced to the median of the others in the same step. The
+    time gained, relative to what the job takes above the median worker, is the fraction of the
+    slowdown that the group explains. These are the measures M of Lin et al., OSDI 2025, without the
+    dependencies between operations.
+
+    Random variation lets any group explain something: `explained_by_chance` is the largest of 20
+    shuffles of the times between the workers of each step. Attributes qualify whose group explains
+    at least `min_explained` more than by chance, and at least 90 % as much as the best one. Of
+    these, the one with the smallest group explains the slowness.
+
+    Shuffles take steps as independent. If times are strongly autocorrelated, jobs of two to four
+    workers are explained by one that was slower by chance
+    (:doc:`/explanation/straggler-attributes`).
+
+    Parameters
+    ----------
+    samples
+        One row per worker and step: `by`, `time`, `worker`, `value` and the attributes; eager or
+        lazy, of any supported engine.
+    attributes
+        Columns with the group of a worker, such as host, rack or pipeline stage. Null: no group.
+    by, time, worker
+        As in :func:`detect_stragglers`.
+    value
+        Column of the time of a worker in a step, without waiting for others: compute time. Null
+        and NaN are missing, and counted.
+    min_explained
+        Smallest fraction of the slowdown, beyond chance, that explains it; above 0, at most 1.
+    resamples
+        Permutations of workers between groups for `pvalue`, a test of the variance between groups.
+    rng
+        Seed or generator of permutations and shuffles.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> step = {"job_id": "a", "step": [0] * 6, "rank": range(6), "stage": [0, 0, 1, 1, 2, 2]}
+    >>> samples = pl.DataFrame(step | {"compute_s": [1.0, 1.0, 1.0, 1.0, 2.0, 2.0]})
+    >>> found = traceana.straggler_attributes(
+    ...     samples, attributes="stage", time="step", worker="rank", value="compute_s"
+    ... )
+    >>> print(found)
+    a: stage 2 explains 100 % of the slowdown; without it the job would take 50 % less time
+    """
+    if not (is_number(min_explained) and 0 < min_explained <= 1):
+        raise DataError(f"min_explained must be above 0 and at most 1; it is {min_explained!r}")
+    check_count("resamples", resamples, most=MOST_RESAMPLES)
+    keys, names = as_names(by), as_names(attributes)
+    tables = (StragglerAttributes, AttributeGroups)
+    refuse_clash(keys, {column for table in tables for column in table.column_names()})
+    refuse_clash(names, (WORKER,))
+    if both := {*keys} & {*names}:
+        raise DataError(f"by and attributes both name {', '.join(sorted(both))}; name it once")
+    roles = {"time": time, "worker": worker}
+    used = tuple(dict.fromkeys((*keys, time, worker, *names)))
+    frame = open_frame(samples, keys=used, measures={"value": value}, roles=roles)
+    check_range(frame, (value,))
+    frame = with_seconds(frame, time)
+    random = as_generator(rng)
+    found: list[dict[str, Any]] = []
+    groups: list[dict[str, Any]] = []
+    # a bounded number of whole jobs at a time
+    for some in map(frame.filter, cut_jobs(frame, keys)) if keys else [frame]:
+        rows = collect(some)
+        known = rows.drop_nulls(value)
+        if known.select(pl.struct(*keys, time, worker).is_duplicated().any()).item():
+            raise DataError(f"a ({', '.join((*keys, time, worker))}) has several values of {value}")
+        parts = rows.partition_by(keys, maintain_order=True, as_dict=True) if keys else {(): rows}
+        for key, job in parts.items():
+            of_job = dict(zip(keys, key, strict=True))
+            mine, each = _of_job(
+                job, names, time=time, worker=worker, value=value, resamples=resamples, rng=random
+            )
+            _choose(mine, min_explained)
+            found += [of_job | row for row in mine]
+            groups += [of_job | row for row in each]
+    like = rows.select(keys).schema
+    return AttributeResult(
+        _frame(found, StragglerAttributes, keys, like), _frame(groups, AttributeGroups, keys, like)
+    )
+
+
+def _frame(
+    rows: list[dict[str, Any]],
+    table: type[ResultTable],
+    keys: tuple[str, ...],
+    like: pl.Schema,
+) -> pl.DataFrame:
+    types = {name: column.dtype for name, column in table.columns().items()}
+    frame = pl.DataFrame(rows, schema={**{key: like[key] for key in keys}, **types})
+    frame = frame.with_columns(pl.selectors.float().fill_nan(None))
+    return declared(frame.sort(keys, nulls_last=True, maintain_order=True), table, by=keys)
+
+
+def _of_job(
+    job: pl.DataFrame,
+    names: tuple[str, ...],
+    /,
+    *,
+    time: str,
+    worker: str,
+    value: str,
+    resamples: int,
+    rng: np.random.Generator,
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    rows = job.drop_nulls((time, worker, value))
+    # a step with one worker has no others
+    rows = rows.filter(pl.len().over(time) > 1)
+    if rows.is_empty():
+        note = "no step has two workers"
+        missing = {"n_missing": job[value].null_count(), "note": note, "explains": False}
+        return [{"attribute": name, **missing} for name in (WORKER, *names)], []
+    step, at = (rows[name].rank("dense").to_numpy().astype(np.int64) - 1 for name in (time, worker))
+    times = np.full((step.max() + 1, at.max() + 1), np.nan)
+    times[step, at] = rows[value].to_numpy()
+    total, middle = float(np.nanmax(times, axis=1).mean()), _medians(times)
+    lost = total - float(middle.mean())
+    level = _level(times[middle > 0] / middle[middle > 0, None])
+    found, groups = [], []
+    for name in (WORKER, *names):
+        column = rows[worker if name == WORKER else name]
+        is_duration = column.dtype == pl.Duration
+        column = column.dt.to_string() if is_duration else column.cast(pl.String)
+        labels = column.drop_nulls().unique().sort()
+        codes = np.full(times.shape, -1)
+        codes[step, at] = column.replace_strict(
+            labels, range(len(labels)), default=-1, return_dtype=pl.Int64
+        ).to_numpy()
+        each = [_of_group(times, codes, code, label, lost) for code, label in enumerate(labels)]
+        each = [{"attribute": name, **row} for row in each]
+        groups += each
+        best = max(each, key=lambda row: row["gain"] or 0, default=None)
+        by_chance = (
+            _by_chance(times, codes, each.index(best), rng) / lost if best and lost else None
+        )
+        of_worker = np.max(codes, axis=0)
+        between, pvalue = _between(level, of_worker, resamples, rng)
+        row: dict[str, Any] = {
+            "attribute": name,
+            "n_groups": len(labels),
+            **{k: best[k] if best else None for k in ("group", "n_workers", "gain", "explained")},
+            "job": total,
+            "without": total * (1 - best["gain"]) if best and best["gain"] is not None else None,
+            "slowdown": total / float(middle.mean()) if middle.mean() > 0 else None,
+            "variance_explained": None if name == WORKER else between,
+            "pvalue": None if name == WORKER else pvalue,
+            "n_steps": times.shape[0],
+            "n_missing": job[value].null_count() + column.null_count(),
+            "explained_by_chance": by_chance,
+            "explains": False,
+        }
+        found.append(row)
+    return found, groups
+
+
+def _of_group(times: Floats, codes: Codes, code: int, label: str, lost: float) -> dict[str, Any]:
+    gained, total = _gain(times, codes, code), float(np.nanmax(times, axis=1).mean())
+    return {
+        "group": label,
+        "n_workers": int((codes == code).any(axis=0).sum()),
+        "ratio_to_others": _ratio(times, codes == code),
+        "gain": gained / total if total else None,
+        "explained": gained / lost if lost > 0 else None,
+    }
+
+
+def _gain(times: Floats, codes: Codes, code: int) -> float:
+    """Return the mean time gained if a group were as fast as the others.
+
+    Only steps in which one of its workers is the slowest change.
+    """
+    steps = codes[np.arange(len(times)), np.nanargmax(times, axis=1)] == code
+    own, here = codes[steps] == code, times[steps]
+    others = np.where(own, np.nan, here)
+    known = ~np.isnan(others).all(axis=1)
+    if not known.any():
+        return 0.0
+    own, here, others = own[known], here[known], others[known]
+    as_fast = np.minimum(here, _medians(others)[:, None])
+    without = np.nanmax(np.where(own, as_fast, here), axis=1)
+    return float((np.nanmax(here, axis=1) - without).sum()) / len(times)
+
+
+def _medians(times: Floats) -> Floats:
+    """Return the median of each row without its NaN, as `numpy.nanmedian` does slowly."""
+    known, ordered = np.count_nonzero(~np.isnan(times), axis=1), np.sort(times, axis=1)
+    row = np.arange(len(times))
+    medians: Floats = (ordered[row, (known - 1) // 2] + ordered[row, known // 2]) / 2
+    return medians
+
+
+def _by_chance(times: Floats, codes: Codes, code: int, rng: np.random.Generator) -> float:
+    """Return the largest gain of a group if times are shuffled between the workers of each step."""
+    gains = []
+    for _ in range(_SHUFFLES):
+        order = rng.permuted(np.tile(np.arange(times.shape[1]), (len(times), 1)), axis=1)
+        shuffled = np.take_along_axis(times, order, axis=1)
+        gains.append(_gain(shuffled, codes, code))
+    return max(gains)
+
+
+def _level(ratios: Floats) -> Floats:
+    """Return the mean ratio of each worker to the median; NaN without any."""
+    known = np.count_nonzero(~np.isnan(ratios), axis=0)
+    sums = np.nansum(ratios, axis=0)
+    level: Floats = np.divide(sums, known, out=np.full(len(sums), np.nan), where=known > 0)
+    return level
+
+
+def _ratio(times: Floats, mine: NDArray[np.bool_]) -> float | None:
+    inside, outside = times[mine & ~np.isnan(times)], times[~mine & ~np.isnan(times)]
+    if not len(inside) or not len(outside) or not outside.mean():
+        return None
+    return float(inside.mean() / outside.mean())
+
+
+def _between(
+    level: Floats, codes: Codes, resamples: int, rng: np.random.Generator
+) -> tuple[float | None, float | None]:
+    """Return the fraction of variance between groups, and the p-value of a permutation test."""
+    known = (codes >= 0) & np.isfinite(level)
+    level, codes = level[known] - level[known].mean() if known.any() else level[known], codes[known]
+    sizes = np.bincount(codes)
+    total = float((level**2).sum())
+    if np.count_nonzero(sizes) < 2 or np.count_nonzero(sizes) == len(codes) or not total:
+        return None, None
+
+    def between(values: Floats) -> float:
+        sums = np.bincount(codes, weights=values)
+        return float((sums[sizes > 0] ** 2 / sizes[sizes > 0]).sum())
+
+    observed = between(level)
+    as_large = sum(
+        between(rng.permutation(level)) >= observed * (1 - 1e-9) for _ in range(resamples)
+    )
+    return observed / total, (1 + as_large) / (1 + resamples)
+
+
+def _choose(rows: list[dict[str, Any]], min_explained: float) -> None:
+    """Mark the attribute with the smallest group among those that explain most."""
+    if "note" in rows[0]:
+        return
+    beyond = [(row["explained"] or 0) - (row["explained_by_chance"] or 0) for row in rows]
+    best = max(beyond)
+    if best < min_explained:
+        for row in rows:
+            row["note"] = "no group explains enough of the slowdown"
+        return
+    as_good = max(min_explained, _SAME * best)
+    good = [row for row, one in zip(rows, beyond, strict=True) if one >= as_good]
+    min(good, key=lambda row: row["n_workers"])["explains"] = True

@@ -1,0 +1,201 @@
+"""Samples of jobs as arrays (job, worker, time), a bounded part of the frame at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.store.frames import collect, reduce_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+ROWS_AT_ONCE: Final = 2_000_000
+"""Rows in memory at a time, or those of the largest job if it has more."""
+
+SPARSEST: Final = 10
+"""Cells (worker, time) per row above which a job that exceeds a part is refused."""
+
+CELLS_AT_ONCE: Final = 200_000
+"""Cells (worker, time) of a block, so that it fits into the processor's cache."""
+
+_GROWTH = 1.1  # jobs whose lengths differ by less share an array
+
+
+@dataclass(frozen=True)
+class Block:
+    """Jobs of about one size; NaN if a job has no such time, or a worker no value at it.
+
+    job: index of each job in the part; time_s: (job, time); value: (job, worker, time).
+    """
+
+    job: NDArray[np.intp]
+    time_s: Floats
+    value: Floats
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some whole jobs; rows without a value are counted and excluded.
+
+    jobs: [*by, .job, n_missing]; workers: [*by, worker, .job, .worker, n_samples, n_missing],
+    sorted; .job numbers the jobs of the part, .worker the workers of a job. Each block is made
+    when it is requested, so that sparse jobs are not in memory together.
+    """
+
+    jobs: pl.DataFrame
+    workers: pl.DataFrame
+    blocks: Iterator[Block]
+
+
+def read_parts(
+    frame: nw.LazyFrame[Any], keys: Sequence[str], time: str, worker: str, value: str, /
+) -> Iterator[Part]:
+    """Cut a frame into parts of whole jobs, in the order of the keys, nulls last.
+
+    Raises a DataError if `time` or `worker` is null beside a value, or a (*keys, time, worker) has
+    more than one value; or the workers of a large job rarely share a time.
+    """
+    for condition in cut_jobs(frame, keys):
+        rows = collect(frame.filter(condition))
+        yield _part(rows, keys, time, worker, value)
+
+
+def cut_jobs(frame: nw.LazyFrame[Any], keys: Sequence[str]) -> Iterator[nw.Expr]:
+    """Yield conditions on the key with most values, each for about ROWS_AT_ONCE rows."""
+    jobs = reduce_frame(frame, keys, **{"rows of a job": nw.len()})
+    key = max(keys, key=lambda name: jobs[name].n_unique())
+    sizes = jobs.group_by(key).agg(pl.col("rows of a job").sum()).sort(key, nulls_last=True)
+    part = (sizes["rows of a job"].cum_sum() - 1) // ROWS_AT_ONCE
+    if sizes.is_empty():
+        yield nw.col(key).is_null()  # one part without rows
+    for _, some in sizes.group_by(part, maintain_order=True):
+        named = some[key].drop_nulls()
+        if len(named):
+            yield (nw.col(key) >= named[0]) & (nw.col(key) <= named[-1])
+        if len(named) < some.height:
+            yield nw.col(key).is_null()
+
+
+def _part(rows: pl.DataFrame, keys: Sequence[str], time: str, worker: str, value: str) -> Part:
+    x, t, who = pl.col(value), pl.col(time).cast(pl.Float64), pl.col(worker)
+    placed = t.is_finite().fill_null(value=False) & who.is_not_null()
+    there = x.is_not_null()
+    workers = (
+        rows.group_by(*keys, worker)
+        .agg(
+            x.count().cast(pl.Int64).alias("n_samples"),
+            x.null_count().cast(pl.Int64).alias("n_missing"),
+            (there & ~placed).any().alias(".lost"),
+            t.filter(there).sort().alias(".time"),
+            x.filter(there).sort_by(t.filter(there)).alias(".value"),
+        )
+        .sort(*keys, worker, nulls_last=True)
+    )
+    if workers[".lost"].any():
+        raise DataError(
+            f"{time} or {worker} is null or infinite in a row with a {value}; drop such rows"
+        )
+    jobs = workers.group_by(*keys, maintain_order=True).agg(pl.col("n_missing").sum())
+    jobs = jobs.with_row_index(".job").select(*keys, ".job", "n_missing")
+    workers = (
+        workers.drop(".lost")
+        .filter(who.is_not_null())
+        .join(jobs.drop("n_missing"), on=keys, nulls_equal=True, maintain_order="left")
+        .with_columns(pl.int_range(pl.len()).over(".job").alias(".worker"))
+    )
+    flat = workers.filter(pl.col("n_samples") > 0).select(".time", ".value")
+    time_s, values = (flat[name].explode().to_numpy() for name in flat.columns)
+    workers = workers.drop(".time", ".value")
+    series = np.repeat(np.arange(workers.height), workers["n_samples"].to_numpy())
+    twice = np.flatnonzero((time_s[1:] == time_s[:-1]) & (series[1:] == series[:-1]))
+    if len(twice):
+        whose = workers.row(int(series[twice[0]]), named=True) | {time: float(time_s[twice[0]])}
+        raise _repeated(whose, len(twice), (*keys, time, worker))
+    job, who_of = (workers[name].to_numpy()[series].astype(np.intp) for name in (".job", ".worker"))
+    n_workers = np.bincount(workers[".job"].to_numpy(), minlength=jobs.height)
+    names = jobs.select(keys)
+    blocks = _blocks(job, who_of, time_s, values, n_workers=n_workers, jobs=names, time=time)
+    return Part(jobs, workers, blocks)
+
+
+def _blocks(
+    job: NDArray[np.intp],
+    worker: NDArray[np.intp],
+    time_s: Floats,
+    value: Floats,
+    *,
+    n_workers: NDArray[np.intp],
+    jobs: pl.DataFrame,
+    time: str,
+) -> Iterator[Block]:
+    """Lay out rows that are sorted by job, worker and time."""
+    first_row = np.searchsorted(job, np.arange(len(n_workers) + 1))
+    there = np.flatnonzero(np.diff(first_row))
+    rows_of = [slice(first_row[one], first_row[one + 1]) for one in there]
+    ticks = [
+        _ticks(time_s[rows], int(n_workers[one])) for one, rows in zip(there, rows_of, strict=True)
+    ]
+    n_ticks = np.array([len(times) for times, _ in ticks], dtype=np.intp)
+    cells = n_ticks * n_workers[there]
+    scattered = (cells > ROWS_AT_ONCE) & (cells > SPARSEST * np.diff(first_row)[there])
+    if scattered.any():
+        which = int(np.flatnonzero(scattered)[0])
+        whose = jobs.row(int(there[which]), named=True)
+        raise _scattered(whose, int(n_workers[there[which]]), int(n_ticks[which]), time)
+    room = np.ceil(np.log(n_ticks) / np.log(_GROWTH)).astype(np.intp)
+    shapes, shape_of = np.unique(np.stack([n_workers[there], room]), axis=1, return_inverse=True)
+    for shape in range(shapes.shape[1]):
+        alike = np.flatnonzero(shape_of.ravel() == shape)
+        at_once = max(1, CELLS_AT_ONCE // int(cells[alike].max()))
+        for begin in range(0, len(alike), at_once):
+            members = alike[begin : begin + at_once]
+            length = n_ticks[members].max()
+            block = Block(
+                there[members],
+                np.full((len(members), length), np.nan),
+                np.full((len(members), shapes[0, shape], length), np.nan),
+            )
+            for place, member in enumerate(members):
+                times, tick = ticks[member]
+                rows = rows_of[member]
+                block.time_s[place, : len(times)] = times
+                if tick is None:
+                    block.value[place, :, : len(times)] = value[rows].reshape(-1, len(times))
+                else:
+                    block.value[place, worker[rows], tick] = value[rows]
+            yield block
+
+
+def _ticks(time_s: Floats, n_workers: int) -> tuple[Floats, NDArray[np.intp] | None]:
+    """Return the distinct times of a job and the index of each row; None if none is missing."""
+    n_ticks, left = divmod(len(time_s), n_workers)
+    if not left and (time_s.reshape(n_workers, n_ticks) == time_s[:n_ticks]).all():
+        return time_s[:n_ticks], None
+    times, tick = np.unique(time_s, return_inverse=True)
+    return times, tick
+
+
+def _repeated(first: dict[str, object], surplus: int, key: Sequence[str]) -> DataError:
+    where = ", ".join(f"{name} {first[name]!r}" for name in key)
+    return DataError(
+        f"{surplus} duplicate row(s) with the same ({', '.join(key)}), one of them at {where}; "
+        "keep one row of each"
+    )
+
+
+def _scattered(job: dict[str, object], n_workers: int, n_ticks: int, time: str) -> DataError:
+    where = ", ".join(f"{name} {key!r}" for name, key in job.items())
+    return DataError(
+        f"the {n_workers} workers of {where} rarely share one of their {n_ticks} values of {time}; "
+        f"round {time} to the sampling interval, such as ({time} // 10) * 10"
+    )

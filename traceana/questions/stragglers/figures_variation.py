@@ -1,0 +1,239 @@
+"""Coefficients of variation and mini-batch times of jobs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+from matplotlib.ticker import PercentFormatter
+
+from traceana.drawing.labels import find_clock, format_axis, name_lines, natural_order
+from traceana.drawing.registry import figure
+from traceana.drawing.style import color_of, shade, start_axes
+from traceana.errors import DataError
+from traceana.tables.formatting import three_digits
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_NAMED: Final = 7
+"""Number of colors; more jobs are drawn gray and without names."""
+
+
+@figure(
+    "cov",
+    result="iteration_cov",
+    reading="CoV: standard deviation across workers divided by their mean, at one time.",
+)
+def plot_cov(
+    cov: pl.DataFrame,
+    /,
+    *,
+    ax: Axes | None = None,
+    ddof: int | None = None,
+    time: str | None = None,
+) -> Axes:
+    """Draw CoV against time, one line per job.
+
+    Parameters
+    ----------
+    cov
+        What `iteration_cov` returns, or rows of `cov_samples`. A null CoV breaks the line.
+    ddof
+        The ddof of these CoVs, for the label; None if the publisher computed them.
+    time
+        Column of the time; by default time_s, step or sample.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_cov
+    >>> samples = pl.DataFrame({"job_id": "a", "time_s": [0, 0, 30, 30],
+    ...                         "worker_id": [0, 1, 0, 1], "batch_time": [1.0, 1.0, 1.0, 3.0]})
+    >>> plot_cov(traceana.iteration_cov(samples, ddof=0), ddof=0).get_title(loc="left")
+    'CoV across workers, a'
+    """
+    if cov.is_empty():
+        raise DataError("plot_cov has nothing to draw: there is no time step")
+    clock, label = find_clock(cov, time)
+    cov = cov.with_columns(pl.col("job_id").cast(pl.String))
+    ax = start_axes(ax)
+    lines = []
+    for job in natural_order(cov["job_id"].unique()):
+        own = cov.filter(pl.col("job_id") == job).sort(clock)
+        (line,) = ax.plot(
+            own[clock].to_numpy(),
+            own["cov"].cast(pl.Float64).fill_null(float("nan")).to_numpy(),
+            drawstyle="steps-post",
+            zorder=2 + 1 / (1 + own.height),  # short jobs on top of long ones
+            gid=f"cov-{job}",
+        )
+        lines.append((job, line))
+    ax.set_ylim(bottom=0)
+    ax.margins(x=0)
+    ax.set_xlabel(label)
+    ax.set_ylabel(label_cov(ddof))
+    format_axis(ax.xaxis, bins=5)
+    ax.set_title(f"CoV across workers{f', {lines[0][0]}' if len(lines) == 1 else ''}")
+    if len(lines) > 1:
+        name_lines(ax, lines, heading="job")
+    return ax
+
+
+def label_cov(ddof: int | None) -> str:
+    """Return the axis label of a CoV with its ddof."""
+    return "CoV (as published)" if ddof is None else f"CoV (ddof {ddof})"
+
+
+def describe_cov(cov: pl.DataFrame) -> str:
+    """Return one sentence on the CoVs shown."""
+    known = cov["cov"].drop_nulls().to_numpy()
+    if not known.size:
+        return f"{cov.height:,} time steps, none with a CoV."
+    left_out = f"; {cov['cov'].null_count():,} without one" if cov["cov"].null_count() else ""
+    over = ""
+    if "n_workers" in cov.columns:
+        workers = cov.drop_nulls("cov")["n_workers"]
+        fewest, most = min(workers), max(workers)
+        over = f", over {most} workers" if fewest == most else f", over {fewest} to {most} workers"
+    return f"{len(known):,} CoVs from {known.min():.3f} to {known.max():.3f}{over}{left_out}."
+
+
+@figure(
+    "cov-ecdf",
+    result="iteration_cov",
+    reading="Empirical distribution function: fraction of a job's time steps with a CoV of at most "
+    "x. Time steps without a CoV are excluded.",
+)
+def plot_cov_ecdf(
+    cov: pl.DataFrame,
+    /,
+    *,
+    ax: Axes | None = None,
+    ddof: int | None = None,
+    published: pl.DataFrame | None = None,
+) -> Axes:
+    """Draw the empirical distribution function of CoV, one line per job.
+
+    Up to seven jobs are named in a legend; more are drawn thin and gray, with the distribution over
+    the time steps of all jobs on top.
+
+    Parameters
+    ----------
+    cov
+        What `iteration_cov` returns, or rows of `cov_samples`. Null CoVs are excluded.
+    ddof
+        The ddof of these CoVs, for the label; None if the publisher computed them.
+    published
+        [job_id, cov] of other jobs, as published: drawn thin and gray behind.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_cov_ecdf
+    >>> samples = pl.DataFrame({"job_id": "a", "time_s": [0, 0, 30, 30],
+    ...                         "worker_id": [0, 1, 0, 1], "batch_time": [1.0, 1.0, 1.0, 3.0]})
+    >>> plot_cov_ecdf(traceana.iteration_cov(samples, ddof=0), ddof=0).get_ylabel()
+    'Fraction of time steps'
+    """
+    known = cov.select(pl.col("job_id").cast(pl.String), "cov").drop_nulls("cov")
+    if known.is_empty():
+        raise DataError("plot_cov_ecdf needs a CoV; every value is null")
+    jobs = natural_order(known["job_id"].unique())
+    ax = start_axes(ax)
+    if published is not None:
+        _draw_gray(ax, published.drop_nulls("cov"), label="published, one job")
+    if len(jobs) <= _MOST_NAMED:
+        for job in jobs:
+            _draw_ecdf(ax, known.filter(pl.col("job_id") == job)["cov"], label=job)
+    else:
+        _draw_gray(ax, known, label="one job")
+        _draw_ecdf(
+            ax, known["cov"], color=color_of(0), linewidth=1.8, linestyle="-",
+            label="all time steps",
+        )  # fmt: skip
+    ax.set_xlim(left=0)
+    ax.set_ylim(0, 1)
+    ax.set_xlabel(label_cov(ddof))
+    n_names = len(ax.get_legend_handles_labels()[1])
+    ax.set_title("Distribution of CoV by job", pad=8 + 13 * math.ceil(n_names / 3))
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
+    ax.set_ylabel("Fraction of time steps")
+    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    return ax
+
+
+def describe_cov_ecdf(cov: pl.DataFrame) -> str:
+    """Return one sentence on the CoVs shown."""
+    known = cov["cov"].drop_nulls().to_numpy()
+    return (
+        f"{len(known):,} CoVs of {cov['job_id'].n_unique():,} jobs, median {np.median(known):.3f}, "
+        f"maximum {known.max():.3f}."
+    )
+
+
+def _draw_gray(ax: Axes, cov: pl.DataFrame, /, *, label: str) -> None:
+    for _, own in cov.group_by("job_id", maintain_order=True):
+        _draw_ecdf(ax, own["cov"], label=label, color=shade(ax, 0.45), linewidth=0.4, linestyle="-")
+        label = "_"
+
+
+def _draw_ecdf(ax: Axes, values: pl.Series, **look: object) -> None:
+    ax.ecdf(values.to_numpy(), **look)  # type: ignore[arg-type]
+
+
+@figure(
+    "batch-time-ecdf",
+    result="worker_samples",
+    reading="Empirical distribution function: fraction of a job's samples, of all its workers, "
+    "with a mini-batch time of at most x.",
+)
+def plot_batch_time_ecdf(
+    samples: pl.DataFrame, /, *, ax: Axes | None = None, unit: str = "s"
+) -> Axes:
+    """Draw the empirical distribution function of mini-batch time, one line per job.
+
+    Parameters
+    ----------
+    samples
+        Rows of `worker_samples`. Null times are excluded.
+    unit
+        Unit of the times, for the label.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from traceana.figures import plot_batch_time_ecdf
+    >>> samples = pl.DataFrame({"job_id": ["a"] * 3 + ["b"] * 3,
+    ...                         "batch_time": [1.0, 1.2, 1.1, 2.0, 2.1, 3.0]})
+    >>> plot_batch_time_ecdf(samples).get_xlabel()
+    'Mini-batch time (s)'
+    """
+    known = samples.select(pl.col("job_id").cast(pl.String), "batch_time").drop_nulls("batch_time")
+    if known.is_empty():
+        raise DataError("plot_batch_time_ecdf needs a mini-batch time; every value is null")
+    ax = start_axes(ax)
+    for job in natural_order(known["job_id"].unique()):
+        own = known.filter(pl.col("job_id") == job)["batch_time"]
+        ax.ecdf(own.to_numpy(), label=job, gid=f"ecdf-{job}")
+    ax.legend(loc="best")
+    ax.set_xlim(left=0)
+    ax.set_ylim(0, 1)
+    ax.set_xlabel(f"Mini-batch time ({unit})")
+    ax.set_ylabel("Fraction of samples")
+    ax.set_title("Distribution of mini-batch time by job")
+    format_axis(ax.xaxis)
+    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    return ax
+
+
+def describe_batch_time_ecdf(samples: pl.DataFrame) -> str:
+    """Return one sentence on the samples shown."""
+    known = samples.drop_nulls("batch_time")
+    medians = known.group_by("job_id").agg(pl.col("batch_time").median())["batch_time"].to_numpy()
+    return (
+        f"{known.height:,} samples of {len(medians):,} jobs, with medians from "
+        f"{three_digits(medians.min())} to {three_digits(medians.max())}."
+    )

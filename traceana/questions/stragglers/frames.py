@@ -1,0 +1,237 @@
+"""Frames of the result from the arrays of a part."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from traceana.questions.stragglers.cost import at_once, measure_cost
+from traceana.questions.stragglers.episodes import find_stretches
+from traceana.questions.stragglers.levels import Levels, measure_levels
+from traceana.questions.stragglers.noise import measure_noise
+from traceana.stats.order import peers_median
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from traceana.questions.stragglers.blocks import Block, Part
+    from traceana.questions.stragglers.episodes import Rules
+    from traceana.questions.stragglers.reports import Counts, Floats
+
+CANNOT_TELL: Final = "cannot tell: times include synchronization; measure compute time"
+"""Note of a job whose workers move as one."""
+
+Frames: TypeAlias = dict[str, pl.DataFrame]
+"""Frames of the result by name."""
+
+_EPISODES = {
+    ".job": pl.Int64, ".worker": pl.Int64, "onset_s": pl.Float64, "end_s": pl.Float64,
+    "duration_s": pl.Float64, "n_samples": pl.Int64, "severity": pl.Float64,
+    "ratio_to_peers": pl.Float64, "excess": pl.Float64, "n_reports": pl.Int64,
+    "n_at_once": pl.Int64,
+}  # fmt: skip
+_LEVELS = {
+    ".job": pl.Int64, ".worker": pl.Int64, "median": pl.Float64, "ratio_to_peers": pl.Float64,
+    "ci_low": pl.Float64, "ci_high": pl.Float64, "changes": pl.Boolean, "lost_share": pl.Float64,
+}  # fmt: skip
+_JOBS = {
+    ".job": pl.Int64, "slowdown": pl.Float64, "slowdown_median": pl.Float64,
+    "slowdown_noise": pl.Float64, "as_one": pl.Boolean,
+    "slowdown_without_episodes": pl.Float64, "slowdown_without_either": pl.Float64,
+    "max_at_once": pl.Int64, "shared_ticks": pl.Int64,
+}  # fmt: skip
+_RATIOS = {
+    ".job": pl.Int64, ".worker": pl.Int64, "time_s": pl.Float64, "ratio_to_peers": pl.Float64,
+}  # fmt: skip
+
+
+def assemble(
+    part: Part, worker_name: str, rules: Rules, slow_level: float, /, *, with_ratios: bool
+) -> Frames:
+    """Return the frames of a part, sorted; the ratios to the peers are empty if not requested."""
+    with ThreadPoolExecutor() as pool:  # numpy releases the interpreter lock
+        found = list(
+            pool.map(_of_block, part.blocks, repeat(rules), repeat(slow_level), repeat(with_ratios))
+        )
+    schemas: dict[str, dict[str, Any]] = {
+        "episodes": _EPISODES,
+        "levels": _LEVELS,
+        "jobs": _JOBS,
+        "ratios": _RATIOS,
+    }
+    frames = {
+        name: pl.concat([pl.DataFrame(schema=schema), *(frames[name] for frames in found)])
+        for name, schema in schemas.items()
+    }
+    episodes, levels, jobs = frames["episodes"], frames["levels"], frames["jobs"]
+    workers = part.workers.rename({worker_name: "worker_id"}).with_columns(
+        pl.col(".job", ".worker").cast(pl.Int64)
+    )
+    worker, job = [".job", ".worker"], [".job"]
+    episodes = (
+        workers.drop("n_samples", "n_missing").join(episodes, on=worker).sort(*worker, "onset_s")
+    )
+    levels = (
+        workers.join(levels, on=worker, how="left", maintain_order="left")
+        .join(episodes.group_by(worker).agg(n_episodes=_count()), on=worker, how="left")
+        .with_columns(
+            pl.col("n_episodes").fill_null(0),
+            is_slow=(pl.col("ratio_to_peers") > slow_level)
+            & (pl.col("ci_low").fill_null(pl.col("ratio_to_peers")) > 1)
+            & ~pl.col("changes"),
+        )
+        .sort(worker)
+    )
+    has_values = pl.col("n_samples") > 0
+    jobs = (
+        part.jobs.with_columns(pl.col(".job").cast(pl.Int64))
+        .join(jobs, on=job, how="left")
+        .join(
+            levels.group_by(job).agg(
+                n_workers=has_values.sum().cast(pl.Int64),
+                n_episodes=pl.col("n_episodes").sum(),
+                n_slow_workers=pl.col("is_slow").sum().cast(pl.Int64),
+            ),
+            on=job,
+            how="left",
+        )
+        .with_columns(
+            pl.col("n_workers", "n_episodes", "n_slow_workers", "max_at_once").fill_null(0)
+        )
+        .sort(job)
+    )
+    as_one = pl.col("as_one").fill_null(value=False)
+    hidden = pl.selectors.starts_with("slowdown", "max_at_once", "n_episodes", "n_slow_workers")
+    jobs = jobs.with_columns(pl.when(~as_one).then(hidden).name.keep())
+    lost = pl.col("slowdown") - 1
+    without = pl.col("slowdown_without_episodes")
+    jobs = jobs.with_columns(
+        episodes_share=pl.when(lost > 0).then((pl.col("slowdown") - without) / lost),
+        levels_share=pl.when(lost > 0).then((without - pl.col("slowdown_without_either")) / lost),
+        slowdown_excess=pl.col("slowdown") - pl.col("slowdown_noise"),
+        note=_first(
+            (pl.col("n_workers") == 0, "no value"),
+            (as_one, CANNOT_TELL),
+            (pl.col("n_workers") == 1, "one worker has no peers; episodes are undefined"),
+            (pl.col("shared_ticks") == 0, "no two workers share a time; episodes are undefined"),
+            (pl.col("slowdown").is_null(), "all values are 0; ratios are undefined"),
+            (lost <= 0, "no time is lost; fractions are undefined"),
+        ),
+    )
+    levels = levels.join(
+        jobs.select([*job, "n_workers", "as_one"]), on=job, maintain_order="left"
+    ).with_columns(
+        pl.when(~as_one).then(pl.col("is_slow", "lost_share", "n_episodes")).name.keep(),
+        note=_first(
+            (~has_values, "no value"),
+            (as_one, CANNOT_TELL),
+            (pl.col("n_workers") == 1, "one worker has no peers"),
+            (pl.col("changes"), "slow in a part of the job only (drift or long episode)"),
+            (pl.col("median") == 0, "the worker's median is 0; episodes are undefined"),
+            (pl.col("ratio_to_peers").is_null(), "the peers' median is 0; the ratio is undefined"),
+            (pl.col("lost_share").is_null(), "the job loses no time; the fraction is undefined"),
+        ),
+    )
+    ratios = (
+        frames["ratios"]
+        .join(workers.drop("n_samples", "n_missing"), on=worker, maintain_order="left")
+        .sort(worker, maintain_order=True)
+    )
+    return {"episodes": episodes, "levels": levels, "jobs": jobs, "ratios": ratios}
+
+
+def _of_block(block: Block, rules: Rules, slow_level: float, with_ratios: bool) -> Frames:
+    value = block.value
+    stretches = find_stretches(value, block.time_s, rules)
+    calm = value.copy() if stretches else value
+    for stretch in stretches:
+        calm[stretch.job, stretch.worker, stretch.first : stretch.last + 1] = np.nan
+    lengths = np.count_nonzero(~np.isnan(block.time_s), axis=1)
+    levels = Levels(*_by_length(lambda part: measure_levels(part, slow_level), calm, lengths))
+    noise, as_one = _by_length(measure_noise, calm, lengths)
+    as_one[[stretch.job for stretch in stretches]] = False
+    cost = measure_cost(value, levels, stretches)
+    most, of_stretch = at_once(value.shape, stretches)
+    rows = []
+    for stretch, together in zip(stretches, of_stretch, strict=True):
+        ticks = slice(stretch.first, stretch.last + 1)
+        mine = value[stretch.job, stretch.worker, ticks]
+        peers = peers_median(value[stretch.job, :, ticks].T)[:, stretch.worker]
+        with_peers = np.divide(mine, peers, out=np.full_like(mine, np.nan), where=peers > 0)
+        onset, end = block.time_s[stretch.job, [stretch.first, stretch.last]]
+        rows.append(
+            (
+                block.job[stretch.job], stretch.worker, onset, end, end - onset,
+                np.count_nonzero(~np.isnan(mine)), stretch.severity,
+                np.nanmedian(with_peers) if (with_peers > 0).any() else np.nan,
+                stretch.excess, stretch.n_reports, together,
+            )
+        )  # fmt: skip
+    n_jobs, n_workers = value.shape[:2]
+    of_job = {
+        ".job": block.job,
+        "slowdown": cost.slowdown,
+        "slowdown_median": cost.slowdown_median,
+        "slowdown_noise": noise,
+        "as_one": as_one,
+        "slowdown_without_episodes": cost.without_episodes,
+        "slowdown_without_either": cost.without_either,
+        "max_at_once": most,
+        "shared_ticks": (np.count_nonzero(~np.isnan(value), axis=1) > 1).sum(axis=1),
+    }
+    of_worker = {
+        ".job": np.repeat(block.job, n_workers),
+        ".worker": np.tile(np.arange(n_workers), n_jobs),
+        "median": levels.median.ravel(),
+        "ratio_to_peers": levels.ratio_to_peers.ravel(),
+        "ci_low": levels.ci_low.ravel(),
+        "ci_high": levels.ci_high.ravel(),
+        "changes": levels.changes.ravel(),
+        "lost_share": cost.lost_share.ravel(),
+    }
+    return {
+        "episodes": pl.DataFrame(rows, schema=_EPISODES, orient="row").fill_nan(None),
+        "levels": pl.DataFrame(of_worker, schema_overrides=_LEVELS).fill_nan(None),
+        "jobs": pl.DataFrame(of_job, schema_overrides=_JOBS).fill_nan(None),
+        "ratios": _ratios(block) if with_ratios else pl.DataFrame(schema=_RATIOS),
+    }
+
+
+def _by_length(
+    measure: Callable[[Floats], tuple[NDArray[Any], ...]], calm: Floats, lengths: Counts
+) -> list[NDArray[Any]]:
+    """Return what is measured of jobs, each by itself and not by the longest of its block."""
+    parts = [np.flatnonzero(lengths == length) for length in np.unique(lengths)]
+    measured = [measure(calm[jobs, :, : lengths[jobs[0]]]) for jobs in parts]
+    order = np.argsort(np.concatenate(parts))
+    return [np.concatenate(columns)[order] for columns in zip(*measured, strict=True)]
+
+
+def _ratios(block: Block) -> pl.DataFrame:
+    """Return one row per sample: its value over the median of the other workers' values."""
+    value = block.value
+    peers = peers_median(np.ascontiguousarray(value.swapaxes(1, 2))).swapaxes(1, 2)
+    ratio = np.divide(value, peers, out=np.full_like(value, np.nan), where=peers > 0)
+    job, worker, time = np.nonzero(~np.isnan(value))
+    columns = {
+        ".job": block.job[job],
+        ".worker": worker,
+        "time_s": block.time_s[job, time],
+        "ratio_to_peers": ratio[job, worker, time],
+    }
+    return pl.DataFrame(columns, schema_overrides=_RATIOS).fill_nan(None)
+
+
+def _count() -> pl.Expr:
+    return pl.len().cast(pl.Int64)
+
+
+def _first(*cases: tuple[pl.Expr, str]) -> pl.Expr:
+    """Return the text of the first condition that is true; null if none is."""
+    return pl.coalesce(*(pl.when(case).then(pl.lit(text)) for case, text in cases))

@@ -1,0 +1,336 @@
+"""Stragglers: which workers delay their jobs, when, and what that costs."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.page.blocks import (
+    Block,
+    Content,
+    Drawing,
+    Gallery,
+    Text,
+    drawing,
+    picture_key,
+    result_table,
+)
+from traceana.page.section import Section
+from traceana.questions.stragglers import analyze as workers
+from traceana.questions.stragglers.detect import detect_stragglers
+from traceana.questions.stragglers.iterations import iteration_cov
+from traceana.questions.stragglers.tables import Episodes, Levels, StragglerJobs
+from traceana.tables.formatting import listed, plural, share, share_range
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traceana.page.context import Context
+    from traceana.questions.stragglers.tables import StragglerResult
+
+_MAX_DRAWN: Final = 2
+_MAX_FILES: Final = 12
+_MAX_ROWS: Final = 10
+_LEAD: Final = (
+    *("trace", "job_id", "n_workers", "slowdown", "slowdown_noise", "n_episodes"),
+    *("n_slow_workers", "note"),
+)
+_JOBS: Final = (
+    *("job_id", "slowdown", "slowdown_median", "slowdown_noise", "slowdown_excess"),
+    *("n_episodes", "max_at_once", "n_slow_workers"),
+    *("slowdown_without_episodes", "slowdown_without_either"),
+    *("episodes_share", "levels_share", "note"),
+)
+_EPISODES: Final = (
+    *("job_id", "worker_id", "onset_s", "end_s", "duration_s", "n_samples", "n_reports"),
+    *("severity", "excess", "ratio_to_peers", "n_at_once"),
+)
+_LEVELS: Final = (
+    *("job_id", "worker_id", "n_samples", "median", "ratio_to_peers", "ci_low", "ci_high"),
+    *("n_episodes", "lost_share", "note"),
+)
+_LIMITATIONS: Final = (
+    "Slowdown is what a job would lose if every iteration waited for its slowest worker; traces do "
+    "not state whether their jobs do. Times that include synchronization hide stragglers."
+)
+
+
+def build(session: Context, traces: Sequence[str]) -> Content:
+    """The costliest jobs as figures, the cost of all jobs, and each trace's stragglers."""
+    results = {trace: session.once(workers.stragglers, trace) for trace in traces}
+    jobs = {trace: result.jobs.sort(*workers.JOB_ORDER) for trace, result in results.items()}
+    names = {trace: session.title(trace) for trace in traces}
+    rows = pl.concat(
+        frame.with_columns(trace=pl.lit(names[trace])) for trace, frame in jobs.items()
+    )
+    shown = rows.sort("slowdown", descending=True, nulls_last=True).head(_MAX_ROWS)
+    some = f", the {_MAX_ROWS} largest of {rows.height}" if rows.height > _MAX_ROWS else ""
+    lead = (
+        Gallery(tuple(_draw_costliest(session, results))),
+        result_table(
+            shown,
+            StragglerJobs,
+            columns=_LEAD if len(traces) > 1 else _LEAD[1:],
+            headings={"trace": "Trace"},
+            caption=f"Slowdown by stragglers{some}. {'; '.join(names.values())}",
+        ),
+    )
+    blocks = (block for trace in traces for block in _details(session, trace, results[trace]))
+    findings = [
+        (place, f"{names[trace]}: {text}")
+        for trace, frame in jobs.items()
+        for place, text in enumerate(_findings(frame))
+    ]
+    findings.sort(key=lambda one: one[0])  # the first of each trace before the second ones
+    return Content(
+        tuple(text for _, text in findings),
+        (Text(_definitions()), *blocks),
+        " ".join(f"{names[trace]}: {_headline(frame)}" for trace, frame in jobs.items()),
+        lead,
+        _LIMITATIONS,
+    )
+
+
+def _draw_costliest(session: Context, results: dict[str, StragglerResult]) -> list[Drawing]:
+    """Draw the costliest job of each of two traces, or two of one trace."""
+    of_each = {
+        trace: result.jobs.drop_nulls("slowdown").sort(
+            "slowdown", *workers.JOB_ORDER, descending=[True, False, False]
+        )["job_id"]
+        for trace, result in results.items()
+    }
+    chosen = [(trace, ids[0]) for trace, ids in of_each.items() if len(ids)]
+    if len(chosen) == 1:
+        chosen = [(trace, job) for trace, ids in of_each.items() for job in ids]
+    pictures: list[Drawing] = []
+    for trace, job in chosen:
+        if len(pictures) < _MAX_DRAWN:
+            samples = workers.worker_samples(session, trace, job)
+            drawn = draw_job(session, trace, samples, results[trace].of_job(job))
+            pictures += [one for one in drawn if one.figure == "straggler-overview"]
+    return pictures
+
+
+def draw_job(
+    session: Context, trace: str, samples: pl.DataFrame, own: StragglerResult, /
+) -> list[Drawing]:
+    """Draw a job: its workers, their CoV, their ratios to their peers, and all on one time axis."""
+    (job,) = own.jobs["job_id"]
+    time, unit = workers.clock(session, trace), workers.batch_time_unit(session, trace)
+    cov = iteration_cov(samples, ddof=0, time=time)
+    slow = {*own.levels.filter("is_slow")["worker_id"], *own.episodes["worker_id"]}
+    pictures = [
+        drawing(
+            "worker-times",
+            samples,
+            trace=trace,
+            key=picture_key("times", trace, job),
+            about=f"Mini-batch time of the workers of {job}",
+            unit=unit,
+            stragglers=sorted(slow),
+        )
+    ]
+    if not cov.is_empty():
+        pictures.append(
+            drawing(
+                "cov",
+                cov,
+                trace=trace,
+                key=picture_key("cov", trace, job),
+                about=f"CoV across the workers of {job}",
+                ddof=0,
+            )
+        )
+    if not (own.ratios["ratio_to_peers"].drop_nulls() > 0).any():
+        return pictures  # a single worker has no peers
+    episodes, n_slow = own.jobs.select("n_episodes", "n_slow_workers").row(0)
+    found = (
+        "cannot be analyzed"
+        if episodes is None
+        else f"{_number(episodes, 'episode')}, {_number(n_slow, 'persistent straggler')}"
+    )
+    return [
+        *pictures,
+        drawing(
+            "straggler-map",
+            own,
+            trace=trace,
+            key=picture_key("stragglers", trace, job),
+            about=f"Ratios to the peers in {job}: {found}",
+            time=time,
+        ),
+        drawing(
+            "straggler-overview",
+            own,
+            trace=trace,
+            key=picture_key("overview", trace, job),
+            about=f"Stragglers of {job}: {found}",
+            samples=samples,
+            cov=cov,
+            time=time,
+            unit=unit,
+        ),
+    ]
+
+
+def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
+    """Draw the first jobs of each trace."""
+    pictures = []
+    for trace in traces:
+        samples, result = (
+            workers.worker_samples(session, trace),
+            session.once(workers.stragglers, trace),
+        )
+        for job in samples["job_id"].unique(maintain_order=True).head(_MAX_FILES):
+            own = samples.filter(job_id=job)
+            pictures += draw_job(session, trace, own, result.of_job(job))
+    return pictures
+
+
+def _number(number: int, noun: str) -> str:
+    return plural(number, noun) if number else f"no {noun}"
+
+
+def _details(session: Context, trace: str, result: StragglerResult) -> list[Block]:
+    name = session.title(trace)
+    return [
+        result_table(
+            result.jobs.sort(*workers.JOB_ORDER),
+            StragglerJobs,
+            columns=_JOBS,
+            caption=f"Cost of stragglers, by job. {name}",
+        ),
+        _episodes(result, name, workers.clock(session, trace)),
+        *_levels(result, f"{name}. Medians: {workers.batch_time_unit(session, trace)}"),
+    ]
+
+
+def _definitions() -> str:
+    """Return the definitions with the default thresholds, and how cost is measured."""
+    parameters = inspect.signature(detect_stragglers).parameters.items()
+    rule = {name: parameter.default for name, parameter in parameters}
+    return (
+        "The level of a worker is its median without its episodes over the median of the other "
+        f"workers' medians. A persistent straggler has a level above {rule['slow_level']:g} all "
+        "along the job and an interval (from blocks of consecutive times) above 1. A transient "
+        f"straggler has an episode: at least {plural(rule['min_reports'], 'report')} in which it "
+        f"takes at least {rule['min_severity']:g} times as long as usual (severity), also after "
+        "accounting for a slowdown of its peers (excess). Equal consecutive values are one report. "
+        f"An episode is e^{rule['evidence']:g} times as likely under slowness as under the noise "
+        f"of the worker, with at most {plural(rule['max_gap_reports'], 'normal report')} in a row "
+        "within it. Slowdown is the sum over time steps, also those of one worker, of the slowest "
+        "worker's time divided by the sum of the mean (or median) over workers: what a job would "
+        "lose if every iteration waited for its slowest worker. Traces do not state whether their "
+        "jobs do. Slowdown (noise) is expected from random variation alone: as many workers of "
+        "one level with the same distribution around it; excess is the difference. Workers that "
+        "move as one cannot be analyzed: their times include synchronization, and compute time is "
+        "needed. The job is also evaluated without its episodes (their samples at the peers' "
+        "median), and then with every slower worker at its peers' level. The fractions of "
+        "(slowdown - 1) that disappear are attributed to episodes and to levels, in this order; "
+        "the rest is random variation."
+    )
+
+
+def _episodes(result: StragglerResult, name: str, time: str) -> Block:
+    if result.episodes.is_empty():
+        return Text("No straggler episode was found.")
+    rows = result.episodes.sort(*workers.JOB_ORDER, "onset_s", "worker_id")
+    in_steps = {"onset_s": "Onset", "end_s": "End", "duration_s": "Duration"}
+    headings = {} if time == "time_s" else {k: f"{v} ({time})" for k, v in in_steps.items()}
+    return result_table(
+        rows, Episodes, columns=_EPISODES, headings=headings, caption=f"Straggler episodes. {name}"
+    )
+
+
+def _levels(result: StragglerResult, name: str) -> list[Block]:
+    order = [*workers.JOB_ORDER, pl.col("ratio_to_peers")]
+    rows = result.levels.sort(order, descending=[False, False, True])
+    slow = pl.col("is_slow").fill_null(value=False)
+    waited = "Waited for: fraction of the waiting time in which the worker is the slowest."
+    options: dict[str, Any] = {"columns": _LEVELS}
+    blocks: list[Block] = []
+    if (found := rows.filter(slow)).is_empty():
+        blocks.append(Text("There is no persistent straggler."))
+    else:
+        caption = f"Persistent stragglers. {waited} {name}"
+        blocks.append(result_table(found, Levels, caption=caption, **options))
+    if not (others := rows.filter(~slow)).is_empty():
+        caption = f"Levels of the other workers. {waited} {name}"
+        blocks.append(result_table(others, Levels, caption=caption, folded=True, **options))
+    return blocks
+
+
+def _headline(jobs: pl.DataFrame) -> str:
+    hit = jobs.filter((pl.col("n_episodes") > 0) | (pl.col("n_slow_workers") > 0)).height
+    text = f"{hit} of {plural(jobs.height, 'job')} had stragglers"
+    if cost := _span(jobs["slowdown"] - 1):
+        noise = _span(jobs["slowdown_noise"] - 1)
+        alone = f" ({noise} by random variation alone)" if noise else ""
+        text += (
+            f". If every iteration waited for its slowest worker, a job would take {cost} longer"
+        )
+        text += alone
+    return f"{text}.{_unknown(jobs)}"
+
+
+def _span(values: pl.Series) -> str:
+    known = values.drop_nulls().sort().to_list()
+    if len(known) > 1 and share(known[0]) != share(known[-1]):
+        return share_range(known[0], known[-1])
+    return share(known[0]) if known else ""
+
+
+def _unknown(jobs: pl.DataFrame) -> str:
+    number = jobs.filter(pl.col("n_workers") > 0, pl.col("n_episodes").is_null()).height
+    if not number:
+        return ""
+    return f" {plural(number, 'job')} cannot be analyzed: their times include synchronization."
+
+
+def _findings(jobs: pl.DataFrame) -> list[str]:
+    hit = jobs.filter(pl.col("n_episodes") > 0).height
+    slow = jobs.filter(pl.col("n_slow_workers") > 0).height
+    calm = jobs.filter(n_episodes=0)["job_id"].to_list()
+    none_in = f" (none in {listed(calm)})" if 0 < len(calm) < min(jobs.height, 4) else ""
+    text = (
+        f"{hit} of {plural(jobs.height, 'job')} had straggler episodes{none_in}, and "
+        f"{slow or 'none'} had persistent stragglers.{_unknown(jobs)}"
+    )
+    by_cost = jobs.drop_nulls("slowdown").sort("slowdown", descending=True).rows(named=True)
+    if not by_cost:
+        return [text]
+    most, least = by_cost[0], by_cost[-1]
+    cost = (
+        f"if every iteration waited for its slowest worker, {most['job_id']} would take "
+        f"{share(most['slowdown'] - 1)} longer{_by_chance(most)}."
+    )
+    if len(by_cost) > 1:
+        cost += f" For {least['job_id']}, it is {share(least['slowdown'] - 1)}{_by_chance(least)}."
+    if None in (most["episodes_share"], most["levels_share"]):
+        return [text, cost]
+    causes = (
+        f"of the loss of {most['job_id']}, {share(most['episodes_share'])} is due to "
+        f"episodes and {share(most['levels_share'])} to different levels of its workers."
+    )
+    return [text, cost, causes]
+
+
+def _by_chance(job: dict[str, Any]) -> str:
+    if job["slowdown_noise"] is None:
+        return ""
+    return f" ({share(job['slowdown_noise'] - 1)} by random variation alone)"
+
+
+SECTION = Section(
+    "stragglers",
+    "Stragglers",
+    10,
+    build,
+    needs=({"worker_samples": ("batch_time",)},),
+    figures=("straggler-overview", "straggler-map", "worker-times", "cov"),
+    more=draw_more,
+    part="Stragglers",
+    question="Which workers delay their jobs, and what does this cost?",
+)

@@ -1,0 +1,159 @@
+"""Stragglers by attribute: which group of workers explains why a job is slow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.page.blocks import (
+    Block,
+    Content,
+    Gallery,
+    Text,
+    drawing,
+    picture_key,
+    result_table,
+)
+from traceana.page.section import Section
+from traceana.questions.stragglers import analyze as workers
+from traceana.questions.stragglers.tables_attributes import AttributeGroups, StragglerAttributes
+from traceana.tables.formatting import plural, share
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traceana.page.blocks import Drawing
+    from traceana.page.context import Context
+    from traceana.questions.stragglers.tables_attributes import AttributeResult
+
+_MAX_FILES: Final = 12
+_MAX_ROWS: Final = 10
+_LEAD: Final = (
+    *("trace", "job_id", "attribute", "group", "n_workers", "gain", "explained"),
+    *("explained_by_chance", "explains"),
+)
+_LIMITATIONS: Final = (
+    "Gains hold if every step waits for its slowest worker. Which attribute is tested depends on "
+    "what the trace names: without hosts or stages each worker is a group by itself."
+)
+_DEFINITIONS: Final = (
+    "The workers of a job are grouped by each attribute that the data have (such as host, rack or "
+    "pipeline stage); each worker is a group by itself. Time gained: the fraction of the job's "
+    "time saved if the workers of a group took at most the median of the others in the same step, "
+    "if every step waited for its slowest worker. Explained: the same, as a fraction of the time "
+    "that the job takes above its median worker; it may exceed 100 %. By chance: the most that "
+    "the group explains in 20 shuffles of times between the workers of each step. An attribute "
+    "explains the slowness if its slowest group explains at least 50 percentage points more than "
+    "by chance; of several, the one with the smallest group is taken. p: permutation test of the "
+    "variance between groups; it cannot be small with few workers."
+)
+
+
+def build(session: Context, traces: Sequence[str]) -> Content:
+    """The group that explains most of each job, and a figure of the job that gains most."""
+    results = {trace: session.once(workers.straggler_attributes, trace) for trace in traces}
+    names = {trace: session.title(trace) for trace in traces}
+    findings = tuple(
+        f"{names[trace]}: {_finding(result.attributes.sort(*workers.JOB_ORDER))}"
+        for trace, result in results.items()
+    )
+    best = _best_of_jobs(results, names)
+    job = best.row(0, named=True) if best.height else None
+    pictures = [
+        one
+        for one in draw_more(session, traces)
+        if job and one.trace == job["id"] and one.result.attributes["job_id"][0] == job["job_id"]
+    ]
+    some = f", the first {_MAX_ROWS} of {best.height}" if best.height > _MAX_ROWS else ""
+    lead: list[Block] = [Gallery(tuple(pictures))] if pictures else []
+    if best.height:
+        table = result_table(
+            best.head(_MAX_ROWS),
+            StragglerAttributes,
+            columns=_LEAD if len(traces) > 1 else _LEAD[1:],
+            headings={"trace": "Trace"},
+            caption="Group that explains most of each job's slowdown, the most time gained first"
+            f"{some}. {'; '.join(names.values())}",
+        )
+        lead.append(table)
+    blocks: list[Block] = [Text(_DEFINITIONS)]
+    for trace, result in results.items():
+        costly = result.groups.filter(pl.col("explained") >= 0.05)
+        blocks += [
+            result_table(
+                result.attributes.sort(*workers.JOB_ORDER, maintain_order=True),
+                StragglerAttributes,
+                caption=f"What explains slow jobs. {names[trace]}",
+            ),
+            result_table(
+                costly.sort(*workers.JOB_ORDER, maintain_order=True),
+                AttributeGroups,
+                caption=f"Groups that explain at least 5 % of the slowdown. {names[trace]}",
+                folded=True,
+            ),
+        ]
+    return Content(findings, tuple(blocks), " ".join(findings), tuple(lead), _LIMITATIONS)
+
+
+def _best_of_jobs(results: dict[str, AttributeResult], names: dict[str, str]) -> pl.DataFrame:
+    """Return the attribute of each job that explains, or else that gains most."""
+    best = [
+        result.attributes.drop_nulls("gain")
+        .sort("explains", "gain", descending=True, nulls_last=True, maintain_order=True)
+        .unique("job_id", keep="first", maintain_order=True)
+        .with_columns(id=pl.lit(trace), trace=pl.lit(names[trace]))
+        for trace, result in results.items()
+    ]
+    return pl.concat(best).sort(
+        "explains", "gain", descending=True, nulls_last=True, maintain_order=True
+    )
+
+
+def draw_more(session: Context, traces: Sequence[str]) -> list[Drawing]:
+    """Draw the first jobs of each trace that have a gain."""
+    pictures = []
+    for trace in traces:
+        result = session.once(workers.straggler_attributes, trace)
+        jobs = result.attributes.drop_nulls("gain")["job_id"].unique(maintain_order=True)
+        pictures += [
+            drawing(
+                "straggler-attributes",
+                result.of_job(job),
+                trace=trace,
+                key=picture_key("straggler-attributes", trace, job),
+                about=f"Time gained by attribute in {job}",
+            )
+            for job in jobs.head(_MAX_FILES)
+        ]
+    return pictures
+
+
+def _finding(jobs: pl.DataFrame) -> str:
+    found = jobs.filter("explains")
+    number = jobs["job_id"].n_unique()
+    if found.is_empty():
+        of = "the job" if number == 1 else f"any of {plural(number, 'job')}"
+        return f"no single group of workers explains the slowness of {of}."
+    parts = [
+        f"In {row['job_id']}, {row['attribute']} {row['group']} explains {share(row['explained'])} "
+        f"({share(row['explained_by_chance'])} by chance; n = {plural(row['n_steps'], 'step')})"
+        for row in found.head(3).iter_rows(named=True)
+    ]
+    return (
+        f"one group of workers explains the slowdown of {found.height} of {plural(number, 'job')}. "
+        f"{'. '.join(parts)}."
+    )
+
+
+SECTION = Section(
+    "straggler-attributes",
+    "Stragglers by attribute",
+    30,
+    build,
+    needs=({"worker_samples": ("batch_time",)},),
+    figures=("straggler-attributes",),
+    more=draw_more,
+    part="Stragglers",
+    question="Which host, stage or worker explains why a job is slow?",
+)

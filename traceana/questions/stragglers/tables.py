@@ -1,0 +1,218 @@
+"""Stragglers of synchronous jobs: result and tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.tables.declare import ResultTable, any_key, count, flag, number, text
+from traceana.tables.formatting import plural
+from traceana.tables.result import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Episodes(ResultTable):
+    """Transient stragglers: periods in which a worker is slow."""
+
+    worker_id = any_key("Worker", "worker")
+    onset_s = number("Onset (s)", "first slow sample", unit="s", display="count")
+    end_s = number("End (s)", "last slow sample", unit="s", display="count")
+    duration_s = number("Duration (s)", "`end_s` minus `onset_s`", unit="s", display="count")
+    n_samples = count("Samples", "samples of the worker in the episode")
+    severity = number("Severity", "median ratio to the worker's usual value", display="ratio")
+    ratio_to_peers = number(
+        "Ratio to peers", "median ratio to the median of the other workers", display="ratio"
+    )
+    excess = number("Excess", "median ratio that the peers do not explain", display="ratio")
+    n_reports = count("Reports", "reports in the episode; a repeated value is one report")
+    n_at_once = count("At once", "most workers in an episode at one time, including this one")
+
+
+class Levels(ResultTable):
+    """Workers: how slow each is over the whole job."""
+
+    worker_id = any_key("Worker", "worker")
+    median = number("Median", "median of the worker's values without its episodes", display="plain")
+    ratio_to_peers = number(
+        "Ratio to peers", "median over the median of the other workers' medians", display="ratio"
+    )
+    is_slow = flag(
+        "Persistent straggler",
+        "whether `ratio_to_peers` exceeds `slow_level`, its interval 1, and in each third of the "
+        "job; null if the workers move as one",
+    )
+    ci_low = number("95 % CI of the ratio", "interval of `ratio_to_peers`", display="ratio")
+    ci_high = number("95 % CI of the ratio", "interval of `ratio_to_peers`", display="ratio")
+    n_samples = count("Samples", "rows with a value")
+    n_missing = count("Missing", "rows without a value")
+    n_episodes = count("Episodes", "episodes of the worker")
+    lost_share = number(
+        "Waited for", "fraction of the job's waiting time in which it is slowest", display="percent"
+    )
+    note = text("Note", "why values are missing, or why the worker is not persistently slow")
+
+
+class StragglerJobs(ResultTable):
+    """Jobs: what stragglers cost."""
+
+    n_workers = count("Workers", "workers with a value")
+    slowdown = number("Slowdown", "sum of the largest value over sum of the mean", display="ratio")
+    slowdown_median = number(
+        "Slowdown (median)", "sum of the largest value over sum of the median", display="ratio"
+    )
+    n_episodes = count("Episodes", "episodes of all workers; null if the workers move as one")
+    n_slow_workers = count("Persistent stragglers", "workers with `is_slow`")
+    max_at_once = count("Most at once", "most workers in an episode at one time")
+    slowdown_noise = number(
+        "Slowdown (noise)",
+        "slowdown expected from random variation alone, with workers of one level",
+        display="ratio",
+    )
+    slowdown_excess = number("Excess", "`slowdown` minus `slowdown_noise`", display="three_digits")
+    slowdown_without_episodes = number(
+        "Without episodes", "slowdown with each episode at its peers' median", display="ratio"
+    )
+    slowdown_without_either = number(
+        "Without either", "slowdown also with slower workers at their peers' level", display="ratio"
+    )
+    episodes_share = number(
+        "Removed: episodes", "fraction of (slowdown - 1) without episodes", display="percent"
+    )
+    levels_share = number(
+        "Removed: levels",
+        "fraction of (slowdown - 1) with equal levels, after episodes",
+        display="percent",
+    )
+    n_missing = count("Missing", "rows without a value")
+    note = text("Note", "why values are missing")
+
+
+class PeerRatios(ResultTable):
+    """Ratios to the peers: each sample over the median of the other workers at its time."""
+
+    worker_id = any_key("Worker", "worker")
+    time_s = number("Time (s)", "time of the sample", unit="s", display="count")
+    ratio_to_peers = number("Ratio to peers", "null without a peer", display="ratio")
+
+
+@dataclass(frozen=True, repr=False)
+class StragglerResult(Result):
+    """Result of :func:`traceana.detect_stragglers`.
+
+    Every frame begins with the columns of `by`.
+
+    Attributes
+    ----------
+    episodes
+        One row per transient straggler: a period in which a worker is slow compared with its own
+        usual value and with its peers.
+    levels
+        One row per worker: how slow it is over the whole job.
+    jobs
+        One row per job: what stragglers cost.
+    ratios
+        One row per sample: its ratio to the peers. The ratios of the first jobs with two million
+        samples together are kept.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> samples = traceana.open_sample().scan("alibaba-minibatch-2020", "worker_samples")
+    >>> result = traceana.detect_stragglers(samples)
+    >>> result.episodes.height, result.jobs.height
+    (9, 4)
+    """
+
+    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
+        "jobs": StragglerJobs,
+        "episodes": Episodes,
+        "levels": Levels,
+        "ratios": PeerRatios,
+    }
+    drawn_by: ClassVar[str] = "plot_straggler_map"
+
+    episodes: pl.DataFrame
+    levels: pl.DataFrame
+    jobs: pl.DataFrame
+    ratios: pl.DataFrame
+
+    def of_job(self, job: object, /) -> StragglerResult:
+        """Return the result of one job, by its key; a tuple if several columns are its key."""
+        by = self._by
+        key = job if isinstance(job, tuple) else (job,)
+        if len(key) != len(by):
+            raise DataError(f"job= needs the values of {', '.join(by)}; it is {job!r}")
+        is_job = pl.all_horizontal(
+            pl.lit(value=True),
+            *(pl.col(name).eq_missing(pl.lit(one)) for name, one in zip(by, key, strict=True)),
+        )
+        if self.jobs.filter(is_job).is_empty():
+            known = ", ".join(map(str, self.jobs.select(by).head(5).rows()))
+            raise DataError(f"job= is {job!r}; no job has this key; the first are {known}")
+        return replace(self, **{name: getattr(self, name).filter(is_job) for name in self.tables})
+
+    def key(self) -> tuple[object, ...]:
+        """Return the key of the first job: the values of the columns of `by`."""
+        return self.jobs.select(self._by).row(0) if self._by else ()
+
+    @property
+    def _by(self) -> list[str]:
+        return self.jobs.columns[: -len(StragglerJobs.columns())]
+
+    def summary(self) -> str:
+        """Return a short text on the result."""
+        lines = [
+            f"{plural(self.jobs.height, 'job')}, {plural(self.levels.height, 'worker')}",
+            f"episodes: {self._episodes()}",
+            f"levels:   {self._levels()}",
+        ]
+        slowdown = self.jobs["slowdown"].drop_nulls()
+        if len(slowdown):
+            lines.append(
+                f"slowdown: {_middle_and_largest(slowdown)} "
+                "(sum of the slowest over sum of the mean)"
+            )
+        noise = self.jobs["slowdown_noise"].drop_nulls()
+        if len(noise):
+            lines.append(f"noise:    {_middle_and_largest(noise)} (slowdown without stragglers)")
+        notes = self.jobs["note"].value_counts(sort=True).drop_nulls().rows()
+        lines += [f"note:     {plural(number, 'job')}: {note!s}" for note, number in notes]
+        return "\n".join(lines)
+
+    def _episodes(self) -> str:
+        if self._unknown():
+            return "cannot tell"
+        if self.episodes.is_empty():
+            return "none"
+        severity = self.episodes["severity"]
+        return (
+            f"{self.episodes.height}, in {(self.jobs['n_episodes'] > 0).sum()} of "
+            f"{plural(self.jobs.height, 'job')}; up to {self.episodes['n_at_once'].max()!s} at "
+            f"once; severity {_middle_and_largest(severity)}"
+        )
+
+    def _unknown(self) -> bool:
+        """Return whether no job can be analyzed."""
+        return self.jobs.height > 0 and self.jobs["n_episodes"].null_count() == self.jobs.height
+
+    def _levels(self) -> str:
+        slow = int(self.levels["is_slow"].sum())
+        if self._unknown():
+            return "cannot tell"
+        if not slow:
+            return "no persistent straggler"
+        return (
+            f"{plural(slow, 'persistent straggler')}, in "
+            f"{(self.jobs['n_slow_workers'] > 0).sum()} of {plural(self.jobs.height, 'job')}"
+        )
+
+
+def _middle_and_largest(numbers: pl.Series) -> str:
+    middle: Any = numbers.median()
+    largest: Any = numbers.max()
+    return f"median {middle:.3g}, maximum {largest:.3g}"

@@ -1,0 +1,1 @@
+"""Utilization: used and requested resources, allocation and sharing."""

@@ -1,0 +1,278 @@
+"""Utilization of a trace: what instances and machines used of what was requested."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from traceana.cohorts.hash_index import hash_keys
+from traceana.cohorts.task_times import KEYS
+from traceana.cohorts.tasks import instance_times, sample_jobs, sampled_rows, task_owners
+from traceana.questions.runtimes.empirical import empirical_distribution
+from traceana.questions.utilization.allocation import allocation_rate, summarize_allocation
+from traceana.questions.utilization.sharing import gpu_sharing
+from traceana.questions.utilization.tables import MachineUtilization
+from traceana.questions.utilization.used import RESOURCES, idle_gpu_hours, utilization
+from traceana.questions.workload.demand import gpu_demand
+from traceana.store.frames import reduce_frame
+from traceana.tables.declare import declared
+
+if TYPE_CHECKING:
+    from traceana.store.session import Session
+
+MOST_GROUPS: Final = 10
+"""Groups of a column with more values: those with the most requested GPU-hours."""
+BIN_S: Final = 6 * 3600
+_ROLE: Final = "task_name"
+
+
+@dataclass(frozen=True)
+class UtilizationTables:
+    """Results on the utilization of a trace; None where columns are missing."""
+
+    n_rows: int = 0
+    n_instances: int = 0
+    """Rows of instance_usage, and instances among them: repeated rows count once."""
+    used: dict[str, pl.DataFrame] = field(default_factory=dict)
+    """Used versus requested resources, by column of the groups; the key "" is all instances."""
+    idle: pl.DataFrame | None = None
+    shared: pl.DataFrame | None = None
+    """Idle GPU-hours by GPU type or overall, and GPUs shared by instances."""
+    by_size: pl.DataFrame | None = None
+    """Used versus requested resources of instances that request a fraction of a GPU, one, or
+    several, with their GPU-hours."""
+    curves: dict[str, pl.DataFrame] = field(default_factory=dict)
+    """Distribution functions of requested and used, by resource."""
+    allocation: pl.DataFrame | None = None
+    allocation_summary: pl.DataFrame | None = None
+    """Allocation rate over time, overall and by GPU type."""
+    unknown_machines: float | None = None
+    """Fraction of the allocated GPU time on machines that are not in the machines table; None where
+    it is not recorded."""
+    machines: pl.DataFrame | None = None
+    """Use of machines, by GPU type."""
+
+
+def analyze_utilization(session: Session, trace: str, /) -> UtilizationTables:
+    """Compute the utilization of a trace from instance_usage, tasks, instances and machines."""
+    manifest = session.manifest(trace)
+    rows = _instances(session, trace)
+    n_rows = manifest.tables["instance_usage"].rows
+    typed = ("gpu_type",) if rows["gpu_type"].count() else ()
+    shared = None
+    if rows["gpu_device"].count() and rows["machine_id"].count():
+        shared = gpu_sharing(rows, by=typed)
+    rows = rows.drop("machine_id", "gpu_device", "start_s", "end_s")  # the others need less memory
+    by = [name for name in ("gpu_type", "user", _ROLE) if rows[name].count()]
+    unit = "user" if rows["user"].count() else "job"
+    used = {"": utilization(rows, cluster=unit)}
+    for name in by:
+        within = "job" if name == "user" else unit
+        used[name] = utilization(_largest(rows, name), by=name, cluster=within)
+    sized = rows.with_columns(gpus_requested=_size(pl.col("gpus")))
+    idle = idle_gpu_hours(rows, by=typed, cluster=unit)
+    if typed:
+        whole = idle_gpu_hours(rows, cluster=unit).select(pl.lit("all").alias("gpu_type"), pl.all())
+        idle = pl.concat([idle.with_columns(pl.col("gpu_type").cast(pl.String)), whole])
+    by_size = idle_gpu_hours(sized.drop_nulls("gpus_requested"), by="gpus_requested", cluster=unit)
+    curves = {
+        request: _curve(rows, request, use)
+        for use, request in RESOURCES.items()
+        if request and rows[request].count() and rows[use].count()
+    }
+    del rows, sized
+    allocation, summary, unknown = _allocation(session, trace)
+    return UtilizationTables(
+        n_rows=n_rows,
+        n_instances=int(used[""]["n"][0] + used[""]["n_missing"][0]),
+        used=used,
+        idle=idle,
+        shared=shared,
+        by_size=by_size,
+        curves=curves,
+        allocation=allocation,
+        allocation_summary=summary,
+        unknown_machines=unknown,
+        machines=_machines(session, trace),
+    )
+
+
+def _instances(session: Session, trace: str) -> pl.DataFrame:
+    """Return one row per instance of instance_usage, with the request of its task and its times.
+
+    Of repeated rows of an instance (worker_id) the last counts, as in the publisher's analysis: in
+    instances that is the row of a completed attempt with the latest start. A row without a
+    worker_id is its own instance. Keys are 64-bit hashes.
+    """
+    key = hash_keys(KEYS, 1).alias(".task")
+    named = pl.col("worker_id").is_not_null()
+    worker = pl.when(named).then(pl.col("worker_id").hash(2)).alias(".worker")
+    columns = (*KEYS, "worker_id", *RESOURCES, "machine_id", "gpu_device")
+    usage = sampled_rows(session, trace, "instance_usage", *columns)
+    used = usage.select(
+        worker,
+        key,
+        *(pl.col(name).cast(pl.Float64) for name in RESOURCES),
+        pl.col("machine_id", "gpu_device").cast(pl.Categorical()),
+        job=pl.col("job_id").hash(3),
+    ).collect(engine="streaming")
+    used = used.filter(pl.col(".worker").is_null() | pl.col(".worker").is_last_distinct())
+    places = used.lazy().select(".worker").with_row_index(".place")
+    used = used.drop(".worker")
+    times = (
+        sampled_rows(
+            session, trace, "instances", "job_id", "worker_id", "start_s", "end_s", "status"
+        )
+        .filter(named)
+        .select(worker, "start_s", "end_s", ok=pl.col("status").cast(pl.String) == "completed")
+        .join(places, on=".worker")
+        .drop(".worker")
+        .collect(engine="streaming")
+    )
+    again = times[".place"].is_duplicated()
+    last = times.filter(again).sort("ok", "start_s", "end_s").unique(".place", keep="last")
+    times = pl.concat([times.filter(~again), last]).drop("ok")
+    of_usage = pl.repeat(None, used.height, dtype=pl.UInt32, eager=True)
+    of_usage.scatter(times[".place"], pl.int_range(times.height, dtype=pl.UInt32, eager=True))
+    used = used.hstack(times.select(pl.col("start_s", "end_s").gather(of_usage)))
+    del again, last, places, times
+    known = session.once(instance_times, trace).tasks
+    owners = session.once(task_owners, trace, "user")
+    tasks = known.select(key, "gpus", "cpus", "memory_gib", "gpu_type", _ROLE).hstack(
+        owners.select("user") if "user" in owners.columns else []
+    )
+    names = [name for name in ("gpu_type", _ROLE, "user") if name in tasks.columns]
+    tasks = tasks.with_columns(pl.col(names).cast(pl.Categorical()))
+    if "user" not in names:
+        tasks = tasks.with_columns(user=pl.lit(None, pl.Categorical()))
+    # a join of the keys alone, then gathered: a join of all columns needs twice the memory
+    places = tasks.lazy().select(".task").with_row_index(".place")
+    found = used.lazy().select(".task").join(places, on=".task", how="left", maintain_order="left")
+    place = found.select(".place").collect(engine="streaming").to_series()
+    used = used.hstack(tasks.drop(".task").select(pl.all().gather(place))).drop(".task")
+    return used.with_columns(runtime_s=pl.col("end_s") - pl.col("start_s")).rechunk()
+
+
+def _size(gpus: pl.Expr) -> pl.Expr:
+    """Return whether a fraction of one GPU, one, or several are requested."""
+    names = ("fraction of one", "one", "several")
+    return (
+        pl.when(gpus <= 0)
+        .then(None)
+        .when(gpus < 1)
+        .then(pl.lit(names[0]))
+        .when(gpus == 1)
+        .then(pl.lit(names[1]))
+        .when(gpus > 1)
+        .then(pl.lit(names[2]))
+        .cast(pl.Enum(names))
+    )
+
+
+def _largest(rows: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Return the rows of the groups with the most GPU-hours, if there are many groups."""
+    if rows[name].n_unique() <= MOST_GROUPS + 1:
+        return rows
+    hours = (pl.col("gpus") * pl.col("runtime_s")).sum()
+    most = reduce_frame(rows, (name,), hours=hours).drop_nulls(name)
+    kept = most.top_k(MOST_GROUPS, by="hours").select(name)
+    return rows.join(kept, on=name, how="semi", maintain_order="left")
+
+
+def _curve(rows: pl.DataFrame, request: str, use: str) -> pl.DataFrame:
+    both = rows.select(request, use).filter(pl.all_horizontal(pl.all().is_not_null()))
+    return pl.concat(
+        empirical_distribution(both, column).select(pl.lit(kind).alias("kind"), pl.all())
+        for kind, column in (("requested", request), ("used", use))
+    )
+
+
+def _allocation(
+    session: Session, trace: str
+) -> tuple[pl.DataFrame | None, pl.DataFrame | None, float | None]:
+    """Return the allocation rate by time bin and its summary, of all GPUs and by GPU type.
+
+    An instance holds the GPUs of its task from its own start to its own end; those of a sample are
+    multiplied by all tasks over those drawn. The third is the fraction of the GPU time that is on
+    machines without a row in machines.
+    """
+    manifest = session.manifest(trace)
+    if not manifest.has("machines", ("gpus",)):
+        return None, None, None
+    sample = session.once(sample_jobs, trace)
+    key = hash_keys(KEYS, 1).alias(".task")
+    requested = session.once(instance_times, trace).tasks.lazy().filter(pl.col("gpus") > 0)
+    requested = requested.select(key, pl.col("gpu_type").cast(pl.String), "gpus")
+    machines = session.scan(trace, "machines").collect()
+    located = manifest.has("instances", ("machine_id",))
+    there = pl.col("machine_id").is_in(machines["machine_id"].implode()) if located else pl.lit(1)
+    held = (
+        sampled_rows(session, trace, "instances", *KEYS, "start_s", "end_s", "machine_id")
+        .filter(pl.col("end_s") > pl.col("start_s"))
+        .select(key, "start_s", "end_s", there=there.cast(pl.Boolean))
+        .join(requested, on=".task", maintain_order="left")
+        .with_columns(pl.col("gpus") / (sample.fraction if sample else 1))
+        .drop(".task")
+        .collect(engine="streaming")
+        .rechunk()
+    )
+    whole = pl.lit("all").alias("gpu_type")
+    found = []
+    for some, capacity in (
+        (held.with_columns(whole), machines.with_columns(whole)),
+        (held.drop_nulls("gpu_type"), machines),
+    ):
+        if some.height and capacity["gpu_type"].count():
+            demand = gpu_demand(some, bin_s=BIN_S, by="gpu_type")
+            found.append(allocation_rate(demand, capacity, by="gpu_type"))
+    if not found or not (every := pl.concat(found)).height:
+        return None, None, None
+    seconds = pl.col("gpus") * (pl.col("end_s") - pl.col("start_s"))
+    elsewhere = seconds.filter(~pl.col("there")).sum() / seconds.sum()
+    away = reduce_frame(held, (), away=elsewhere).item()
+    summary = summarize_allocation(every, by="gpu_type")
+    return every, summary, float(away) if located else None
+
+
+def _machines(session: Session, trace: str) -> pl.DataFrame | None:
+    """Return the use of machines by GPU type, weighted by the time that each row covers."""
+    if not session.manifest(trace).has("machine_usage", ("start_s", "end_s", "machine_id")):
+        return None
+    rows = session.rows(trace, "machine_usage")
+    if session.has(trace, "machines"):
+        kinds = session.rows(trace, "machines")
+        kind = nw.col("gpu_type").cast(nw.String)
+        rows = rows.join(kinds.select("machine_id", kind, "gpus"), on="machine_id", how="left")
+    else:
+        none = {"gpu_type": nw.lit(None, nw.String), "gpus": nw.lit(None, nw.Float64)}
+        rows = rows.with_columns(**none)
+    some, each = nw.when(nw.col("gpus") > 0), nw.col("gpu") / nw.col("gpus")
+    seconds = nw.col("end_s") - nw.col("start_s")
+    measures = {
+        "cpu": nw.col("cpu"),
+        "iowait": nw.col("cpu_iowait"),
+        "gpu": some.then(nw.col("gpu")),
+        "gpu_each": some.then(each),
+        "workers": nw.col("num_worker"),
+    }
+    weighed = {name: nw.when(~value.is_null() & (seconds > 0)) for name, value in measures.items()}
+    sums = reduce_frame(
+        rows,
+        ("gpu_type",),
+        machines=nw.col("machine_id").n_unique(),
+        n=seconds.count(),
+        n_missing=nw.len() - seconds.count(),
+        **{name: weighed[name].then(value * seconds).sum() for name, value in measures.items()},
+        **{f"{name}_s": each.then(seconds).sum() for name, each in weighed.items()},
+    )
+    weights = {name: pl.col(f"{name}_s") for name in measures}
+    found = sums.with_columns(
+        **{
+            name: pl.when(weight > 0).then(pl.col(name) / weight)
+            for name, weight in weights.items()
+        }
+    )
+    return declared(found, MachineUtilization, by=("gpu_type",))

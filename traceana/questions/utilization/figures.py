@@ -1,0 +1,72 @@
+"""Allocation rate of GPUs over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from matplotlib.ticker import PercentFormatter
+
+from traceana.drawing.labels import name_group
+from traceana.drawing.registry import figure
+from traceana.drawing.style import start_axes
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+
+
+@figure(
+    "allocation-rate",
+    result="allocation_rate",
+    reading="Line: GPUs that running tasks requested over the GPUs of the machines, averaged over "
+    "each time bin. Tasks with lost times are missing, so the rate is too low.",
+)
+def plot_allocation_rate(
+    allocation: pl.DataFrame, /, *, ax: Axes | None = None, heading: str = ""
+) -> Axes:
+    """Draw the allocation rate against time, one line per group.
+
+    Parameters
+    ----------
+    allocation
+        What `allocation_rate` returns.
+    heading
+        Title of the figure.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_allocation_rate
+    >>> jobs = pl.DataFrame({"start_s": [0, 1800], "end_s": [3600, 7200], "gpus": [4, 2]})
+    >>> rate = traceana.allocation_rate(traceana.gpu_demand(jobs), pl.DataFrame({"gpus": [8]}))
+    >>> plot_allocation_rate(rate).get_ylabel()
+    'Allocated GPUs'
+    """
+    if allocation.is_empty():
+        raise DataError("plot_allocation_rate has nothing to draw: the result has no row")
+    ax = start_axes(ax)
+    keys = allocation.columns[: allocation.columns.index("bin_start_s")]
+    parts = allocation.partition_by(keys, maintain_order=True) if keys else [allocation]
+    for own in parts:
+        name = name_group(own.select(keys).row(0)) if keys else None
+        ax.plot(
+            own["bin_start_s"] / 86_400, own["allocation_rate"], drawstyle="steps-post", label=name
+        )
+    ax.set_ylim(bottom=0)
+    ax.margins(x=0)
+    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    ax.set_xlabel("Day of the trace")
+    ax.set_ylabel("Allocated GPUs")
+    ax.set_title(heading)
+    if keys:
+        ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return ax
+
+
+def describe_allocation_rate(allocation: pl.DataFrame) -> str:
+    """Return a sentence on the bins for the caption."""
+    keys = allocation.columns[: allocation.columns.index("bin_start_s")]
+    bins = allocation["bin_start_s"].n_unique()
+    groups = f"{allocation.select(keys).n_unique()} groups, " if keys else ""
+    return f"{groups}{bins:,} time bins, maximum {100 * max(allocation['allocation_rate']):.0f} %."

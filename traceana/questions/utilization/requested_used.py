@@ -1,0 +1,130 @@
+"""Used versus requested CPU time, memory, GPUs and time limits of jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from traceana.cohorts.tasks import sample_jobs, sampled_rows
+from traceana.questions.runtimes.empirical import empirical_distribution
+from traceana.questions.utilization.tables import RequestedUsed
+from traceana.stats.quantiles import woodruff_interval
+from traceana.tables.declare import declared
+
+if TYPE_CHECKING:
+    from traceana.store.manifest import Manifest
+    from traceana.store.session import Session
+
+_RUNTIME: Final = pl.col("runtime_s") / 3600
+_RESOURCES: Final = {
+    "CPU time": ("core-hours", pl.col("cpu_time_s") / 3600, pl.col("cpus") * _RUNTIME),
+    "Memory": (
+        "GiB-hours", pl.col("memory_gib_used") * _RUNTIME, pl.col("memory_gib") * _RUNTIME,
+    ),
+    "GPUs": ("GPU-hours", pl.col("gpu_utilization") * pl.col("gpus") * _RUNTIME,
+             pl.col("gpus") * _RUNTIME),
+    "Time limit": ("hours", _RUNTIME, pl.col("time_limit_s") / 3600),
+}  # fmt: skip
+"""By resource, the unit of its hours, those used and those requested."""
+REQUESTED_NEEDS: Final = tuple(
+    {"jobs": tuple(sorted({*used.meta.root_names(), *requested.meta.root_names(), "status"}))}
+    for _, used, requested in _RESOURCES.values()
+)
+"""What a trace needs for one of the resources."""
+_GROUPS: Final = ("queue", "gpu_type")
+_MOST_GROUPS: Final = 20
+_LEAST_REQUEST: Final = 1e-9
+"""Hours; no ratio to a smaller request is a number that means anything."""
+_ENDED: Final = ("completed", "failed", "cancelled")
+
+
+def requested_used(session: Session, trace: str, /) -> dict[str, pl.DataFrame]:
+    """Compare use with requests of ended jobs, overall (key "") and by queue and GPU type."""
+    jobs, unit = _hours(session, trace), session.manifest(trace).independent_unit
+    sample = session.once(sample_jobs, trace)
+    drawn = sample.fraction if sample else 1.0
+    cluster = unit if unit in jobs.columns else None
+    found = {"": _compare(jobs, cluster, {}, drawn)}
+    for name in _GROUPS:
+        if name not in jobs.columns:
+            continue
+        largest = jobs.group_by(name).len().sort("len", name, descending=[True, False])
+        groups = largest[name].drop_nulls().head(_MOST_GROUPS).to_list()
+        if len(groups) > 1:
+            parts = [_compare(jobs.filter(pl.col(name) == one), cluster, {name: one}, drawn)
+                     for one in groups]  # fmt: skip
+            found[name] = pl.concat(parts)
+    return found
+
+
+def requested_curves(session: Session, trace: str, /) -> pl.DataFrame:
+    """Return the distribution function of use over request, by resource."""
+    jobs = _hours(session, trace)
+    known = [
+        jobs.select(resource=pl.lit(name), value=jobs[f"{name} ratio"]).drop_nulls()
+        for name in _RESOURCES
+        if f"{name} ratio" in jobs.columns
+    ]
+    return empirical_distribution(pl.concat(known), "value", by="resource")
+
+
+def _hours(session: Session, trace: str) -> pl.DataFrame:
+    """Return hours used and requested, and their ratio, of the jobs that ended, or a sample."""
+    manifest = session.manifest(trace)
+    there = _stated(manifest)
+    names = [name for name in (*_GROUPS, manifest.independent_unit)
+             if name and manifest.has("jobs", (name,))]  # fmt: skip
+    stated = [needs["jobs"] for needs in REQUESTED_NEEDS if manifest.has("jobs", needs["jobs"])]
+    needed = {"status", "runtime_s", *names}.union(*stated)
+    ended = sampled_rows(session, trace, "jobs", *sorted(needed)).filter(
+        pl.col("status").cast(pl.String).is_in(_ENDED), pl.col("runtime_s") > 0
+    )
+    columns = [pl.col(name).cast(pl.String) for name in dict.fromkeys(names)]
+    for name in there:
+        _, used, requested = _RESOURCES[name]
+        known = used.is_not_null() & (requested > _LEAST_REQUEST)
+        columns += [
+            pl.when(known).then(used).alias(f"{name} used"),
+            pl.when(known).then(requested).alias(f"{name} requested"),
+            pl.when(known).then(used / requested).alias(f"{name} ratio"),
+        ]
+    return ended.select(columns).collect(engine="streaming")
+
+
+def _stated(manifest: Manifest) -> list[str]:
+    pairs = zip(_RESOURCES, REQUESTED_NEEDS, strict=True)
+    return [name for name, needs in pairs if manifest.has("jobs", needs["jobs"])]
+
+
+def _compare(
+    jobs: pl.DataFrame, cluster: str | None, group: dict[str, str], drawn: float
+) -> pl.DataFrame:
+    """Compare use with requests; totals are those of all jobs, of which a fraction is drawn."""
+    rows: list[dict[str, object]] = []
+    for name, (unit, _, _) in _RESOURCES.items():
+        if f"{name} ratio" not in jobs.columns:
+            continue
+        known = jobs.drop_nulls(f"{name} ratio")
+        ratio, requested = known[f"{name} ratio"], known[f"{name} requested"]
+        codes = known[cluster].rank("dense").fill_null(0).to_numpy() if cluster else None
+        low, high = woodruff_interval(ratio.to_numpy(), codes)
+        total = float(requested.sum())
+        unused = float((requested - known[f"{name} used"]).clip(0).sum())
+        rows.append(
+            {
+                **group,
+                "resource": f"{name} ({unit})",
+                "n": known.height,
+                "n_missing": jobs.height - known.height,
+                **{f"p{q}" if q != 50 else "median": ratio.quantile(q / 100, "linear")
+                   for q in (25, 50, 75)},
+                "ci_low": None if np.isnan(low) else low,
+                "ci_high": None if np.isnan(high) else high,
+                "requested_hours": total / drawn,
+                "unused_hours": unused / drawn,
+                "share_unused": unused / total if total else None,
+            }
+        )  # fmt: skip
+    return declared(pl.DataFrame(rows, infer_schema_length=None), RequestedUsed, by=tuple(group))

@@ -1,0 +1,224 @@
+"""Utilization: used versus requested resources, idle and shared GPUs, allocation of capacity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.cohorts.cohort import sample_note, task_title
+from traceana.page.blocks import (
+    Block,
+    Content,
+    Drawing,
+    Gallery,
+    Text,
+    drawing,
+    join_parts,
+    result_table,
+    small_multiples,
+)
+from traceana.page.section import Section
+from traceana.questions.utilization.analyze import (
+    BIN_S,
+    MOST_GROUPS,
+    UtilizationTables,
+    analyze_utilization,
+)
+from traceana.questions.utilization.tables import (
+    AllocationSummary,
+    GpuSharing,
+    IdleGpuHours,
+    MachineUtilization,
+    Utilization,
+)
+from traceana.tables.display import key_heading
+from traceana.tables.formatting import hours, listed, share, share_range
+
+if TYPE_CHECKING:
+    from traceana.page.context import Context
+
+_RESOURCES: Final = {
+    "gpus": ("GPUs", "GPU"),
+    "cpus": ("CPU cores", "CPU"),
+    "memory_gib": ("Memory (GiB)", "memory"),
+    "gpu_memory_gib_mean": ("GPU memory (GiB)", "GPU memory"),
+}
+_FINDING: Final = {"gpus": "GPUs", "cpus": "CPU cores", "memory_gib": "memory"}
+_KEYS: Final = {"user": "user", "task_name": "task role", "gpu_type": "GPU type"}
+_OPENING: Final = (
+    "Use is the mean over the life of an instance; a request is that of its task for each "
+    "instance. Repeated rows of an instance count once (the last; of its times those of a "
+    "completed attempt). Idle GPU-hours are the GPUs that an instance requests minus the GPUs that "
+    "it uses, at least 0, times its runtime. Unused are those of instances that use less than 1 % "
+    "of a GPU. GPU memory is not requested. An instance holds the GPUs that its task requests for "
+    "each instance from its own start to its own end; these are allocated. Intervals of ratios of "
+    "sums use linearization over users (jobs, within users or where no user is recorded)."
+)
+_LIMITATIONS: Final = (
+    "All machines count as available all the time. Instances without times are not counted, "
+    "so allocation is too low. Quantiles and shared GPUs have no intervals."
+)
+
+
+def build(session: Context, traces: list[str]) -> Content:
+    """Show the utilization of each trace."""
+    return join_parts(
+        _OPENING, ((task_title(session, trace), _trace(session, trace)) for trace in traces)
+    )
+
+
+def _trace(session: Context, trace: str) -> Content:
+    found, title = session.once(analyze_utilization, trace), task_title(session, trace)
+    counted = (
+        f"{found.n_rows:,} rows of usage belong to {found.n_instances:,} instances."
+        f"{sample_note(session, trace)}"
+    )
+    groups = [name for name in found.used if name]
+    above = _above_capacity(session, trace, found)
+    first = "gpu_type" if "gpu_type" in groups else ""
+    others = [name for name in found.used if name != first]
+    blocks: list[Block] = [
+        Text(f"{counted}{above}"),
+        *(_used(found.used[name], name, title) for name in others),
+    ]
+    for frame, table, key, what in (
+        (found.idle, IdleGpuHours, "gpu_type", "Idle GPU-hours by GPU type"),
+        (found.by_size, IdleGpuHours, "gpus_requested", "GPU-hours by GPUs requested"),
+        (found.shared, GpuSharing, "gpu_type", "GPUs with several instances at once"),
+        (found.allocation_summary, AllocationSummary, "gpu_type", "Allocation rate over time"),
+        (found.machines, MachineUtilization, "gpu_type", "Use of machines, weighted by time"),
+    ):
+        if frame is not None:
+            null = {key: "not stated"}
+            caption = f"{what}. {title}"
+            blocks.append(result_table(frame, table, caption=caption, null=null, folded=True))
+    pictures = (
+        *_allocation(found, trace, title, above),
+        *_requested_used(found, trace, title).pictures,
+    )
+    lead = (Gallery(pictures), _used(found.used[first], first, title))
+    return Content(_findings(found, title), tuple(blocks), "", lead, _LIMITATIONS)
+
+
+def _above_capacity(session: Context, trace: str, found: UtilizationTables) -> str:
+    """State why more GPUs are allocated than the machines have; empty if none are."""
+    summary = found.allocation_summary
+    if summary is None or not summary["bins_over"].sum():
+        return ""
+    where = listed(
+        f"{over} of {bins} bins ({kind})"
+        for kind, over, bins in summary.select("gpu_type", "bins_over", "bins").rows()
+        if over
+    )
+    reasons = []
+    if session.synthetic(trace):
+        reasons.append("instances of synthetic traces are not scheduled on machines")
+    if found.unknown_machines:
+        away = share(found.unknown_machines)
+        reasons.append(f"{away} of the allocated GPU time is on machines without a row in machines")
+    why = "; ".join(reasons) or "the machines table is incomplete, or requests are not reserved"
+    return f" Allocated GPUs exceed the capacity in {where}: {why}."
+
+
+def _used(table: pl.DataFrame, by: str, title: str) -> Block:
+    within = f" by {_KEYS[by]}" if by else ""
+    many = table[by].n_unique() if by else 0
+    most = f" The {MOST_GROUPS} with the most GPU-hours are shown." if many >= MOST_GROUPS else ""
+    named = table.with_columns(
+        pl.col("resource").replace({name: label for name, (label, _) in _RESOURCES.items()}),
+        *([pl.col(by).cast(pl.String)] if by else []),
+    )
+    return result_table(
+        named,
+        Utilization,
+        caption=f"Used versus requested resources{within}: quantiles of use divided by request."
+        f"{most} {title}",
+        headings={by: key_heading(by) if by != "task_name" else "Task role"} if by else None,
+        null={by: "not stated"} if by else None,
+    )
+
+
+def _allocation(found: UtilizationTables, trace: str, title: str, above: str) -> list[Drawing]:
+    figures = []
+    if found.allocation is not None:
+        figures.append(
+            drawing(
+                "allocation-rate",
+                found.allocation,
+                trace=trace,
+                title=title,
+                key=f"allocation-{trace}",
+                about=f"Allocation rate by GPU type, in bins of {BIN_S / 3600:.0f} h."
+                f"{above}".removesuffix("."),
+                heading="Allocation rate by GPU type",
+            )
+        )
+    return figures
+
+
+def _requested_used(found: UtilizationTables, trace: str, title: str) -> Gallery:
+    figures = []
+    for resource, curve in found.curves.items():
+        label, name = _RESOURCES[resource]
+        figures.append(
+            drawing(
+                "empirical-distribution",
+                curve,
+                trace=trace,
+                title=title,
+                key=f"requested-used-{resource}-{trace}",
+                about=f"Requested and used {name} of instances",
+                x_label=label,
+                heading=f"Requested and used {name}",
+            )
+        )
+    return small_multiples(
+        figures,
+        key=f"requested-used-{trace}",
+        about="Requested and used resources of instances",
+    )
+
+
+def _findings(found: UtilizationTables, title: str) -> tuple[str, ...]:
+    findings = []
+    rows = {row["resource"]: row for row in found.used[""].iter_rows(named=True)}
+    stated = [
+        f"{_effect(rows[name], 'used_of_requested')} of the {_FINDING[name]}"
+        for name in _FINDING
+        if name in rows and rows[name]["used_of_requested"] is not None
+    ]
+    if stated:
+        n = max(rows[name]["n"] for name in rows)
+        findings.append(
+            f"{title}: instances use {', '.join(stated)} that they request (n = {n:,} instances)."
+        )
+    if found.idle is not None and found.idle.height:
+        row = found.idle.row(-1, named=True)
+        if row["share_idle"] is not None:
+            findings.append(
+                f"{title}: {_effect(row, 'share_idle')} of {hours(row['gpu_hours'])} requested "
+                f"GPU-hours are idle, and {_effect(row, 'share_unused', 'unused_')} are of "
+                f"instances that use less than 1 % of a GPU (n = {row['n']:,} instances)."
+            )
+    return tuple(findings)
+
+
+def _effect(row: dict[str, Any], name: str, prefix: str = "") -> str:
+    """Write a fraction with its interval."""
+    low, high = row[f"{prefix}ci_low"], row[f"{prefix}ci_high"]
+    interval = "no interval" if low is None else f"95 % CI {share_range(low, high)}"
+    return f"{share(row[name])} ({interval})"
+
+
+SECTION = Section(
+    "utilization",
+    "Utilization",
+    55,
+    build,
+    needs=({"instance_usage": (), "tasks": ("status",), "instances": ("start_s", "end_s")},),
+    figures=("allocation-rate", "small-multiples", "empirical-distribution"),
+    shares="times",
+    part="Utilization",
+    question="How much of the requested resources and of the capacity is used?",
+)

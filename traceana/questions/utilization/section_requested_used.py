@@ -1,0 +1,123 @@
+"""Section on used versus requested resources of jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from traceana.cohorts.cohort import sample_note, task_title
+from traceana.page.blocks import (
+    Block,
+    Content,
+    Drawing,
+    Gallery,
+    Text,
+    drawing,
+    result_table,
+)
+from traceana.page.section import Section
+from traceana.questions.utilization.requested_used import (
+    REQUESTED_NEEDS,
+    requested_curves,
+    requested_used,
+)
+from traceana.questions.utilization.tables import RequestedUsed
+from traceana.tables.display import key_heading
+from traceana.tables.formatting import count, in_sentence, listed, share, share_range
+
+if TYPE_CHECKING:
+    from traceana.page.context import Context
+
+_SHOWN = (
+    "resource", "n", "p25", "median", "p75", "ci_low", "ci_high", "unused_hours", "share_unused",
+)  # fmt: skip
+
+
+def build(session: Context, traces: list[str]) -> Content:
+    """Show what the jobs of each trace used of their requests."""
+    headlines, findings, lead = list[str](), list[str](), list[pl.DataFrame]()
+    drawings, blocks = list[Drawing](), list[Block]()
+    for trace in traces:
+        if session.manifest(trace).repeats in traces:
+            continue
+        found, title = session.once(requested_used, trace), task_title(session, trace)
+        whole = found[""]
+        if not whole["n"].sum():
+            continue
+        headline, each = _findings(whole, title)
+        headlines.append(headline)
+        findings += each
+        lead.append(whole.select(pl.lit(title).alias("trace"), pl.all()))
+        note = sample_note(session, trace).strip()
+        blocks += [Text(note)] if note else []
+        drawings.append(
+            drawing(
+                "empirical-distribution",
+                session.once(requested_curves, trace),
+                trace=trace,
+                title=title,
+                key=f"requested-used-jobs-{trace}",
+                about="Use over request of jobs",
+                x_label="Used over requested",
+                heading="Use over request of jobs",
+            )
+        )
+        for name, rows in found.items():
+            by = f" by {in_sentence(key_heading(name))}" if name else ""
+            caption = f"Used over requested resources{by}. {title}"
+            blocks.append(result_table(rows, RequestedUsed, caption=caption, folded=bool(by)))
+    if not headlines:
+        return Content()
+    several = ("trace",) if len(lead) > 1 else ()
+    table = result_table(
+        pl.concat(lead),
+        RequestedUsed,
+        columns=[*several, *_SHOWN],
+        headings={"trace": "Trace"} if several else None,
+        caption="Used over requested resources of ended jobs",
+    )
+    return Content(
+        tuple(headlines if several else findings),
+        tuple(blocks),
+        headlines[0],
+        lead=(Gallery(tuple(drawings[:2])), table),
+        limitations="Memory used is the largest that the scheduler sampled, of one task of a job "
+        "for Slurm, so it can be too low. Jobs without a recorded use are excluded; below 3 "
+        "effective users (one has most jobs) a median has no interval.",
+    )
+
+
+def _findings(rows: pl.DataFrame, title: str) -> tuple[str, list[str]]:
+    """Return one sentence on all resources, and one on each with its interval."""
+    known = rows.filter(pl.col("n") > 0).rows(named=True)
+    names = [in_sentence(row["resource"].partition(" (")[0]) for row in known]
+    medians, each = list[str](), list[str]()
+    counts = [row["n"] for row in known]
+    for row, name in zip(known, names, strict=True):
+        interval = ""
+        if row["ci_low"] is not None:
+            interval = f"95 % CI {share_range(row['ci_low'], row['ci_high'])}; "
+        median = f"{share(row['median'])} of the {name}"
+        medians.append(f"{median} ({interval.rstrip('; ')})" if interval else median)
+        unit = row["resource"].partition(" (")[2].rstrip(")")
+        each.append(
+            f"{title}: the median job used {median} that it requested ({interval}quartiles "
+            f"{share(row['p25'])} and {share(row['p75'])}; n = {row['n']:,}); "
+            f"{count(row['unused_hours'])} {unit} were unused."
+        )
+    n = " to ".join(f"{one:,}" for one in sorted({min(counts), max(counts)}))
+    used = listed(medians)
+    return f"{title}: the median job used {used} that it requested (n = {n}).", each
+
+
+SECTION = Section(
+    "requested-used",
+    "Requested and used resources of jobs",
+    60,
+    build,
+    needs=REQUESTED_NEEDS,
+    figures=("empirical-distribution",),
+    part="Utilization",
+    question="How much of the CPU time, memory, GPUs and time that jobs request do they use?",
+)

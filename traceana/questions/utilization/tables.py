@@ -1,0 +1,110 @@
+"""Tables of utilization: used versus requested resources, idle and shared GPUs, allocation."""
+
+from __future__ import annotations
+
+from traceana.tables.declare import (
+    ResultTable,
+    count,
+    fraction,
+    interval,
+    number,
+    quantiles,
+    seconds,
+    text,
+)
+
+
+class Utilization(ResultTable):
+    """Used versus requested resources, one row per group and resource."""
+
+    resource = text("Resource", "what was requested and used")
+    n = count("Instances", "rows with a request above 0 and a use")
+    n_missing = count("Without", "rows without a request above 0 or without a use")
+    requested_mean = number("Requested (mean)", "null where the resource is not requested")
+    used_mean = number("Used (mean)", "mean use")
+    used_of_requested = fraction("Used of requested", "sum of use over sum of requests")
+    ci_low, ci_high = interval("95 % CI", "of used_of_requested", display="percent")
+    p25, median, p75 = quantiles("quantile of use over request", 25, 50, 75, display="percent")
+    share_over = fraction("Used more", "fraction of rows that used more than they requested")
+
+
+class RequestedUsed(ResultTable):
+    """Used versus requested resources of jobs that ended, one row per group and resource."""
+
+    resource = text("Resource", "what was requested and used, and the unit of the hours")
+    n = count("Jobs", "jobs with a use and a request above 0")
+    n_missing = count("Without", "jobs without a use or a request above 0")
+    p25, median, p75 = quantiles("quantile of use over request", 25, 50, 75, display="percent")
+    ci_low = fraction("95 % CI of the median", "Woodruff's interval")
+    ci_high = fraction("95 % CI of the median", "Woodruff's interval")
+    requested_hours = number("Requested", "sum over jobs", display="hours", unit="h")
+    unused_hours = number(
+        "Unused", "requested minus used, at least 0, summed", display="hours", unit="h"
+    )
+    share_unused = fraction("Fraction unused", "unused_hours over requested_hours")
+
+
+class IdleGpuHours(ResultTable):
+    """GPU-hours that were requested and not used."""
+
+    n = count("Instances", "rows with GPUs, use and runtime")
+    n_missing = count("Without", "rows without GPUs, use or runtime")
+    gpu_hours = number("GPU-hours", "GPUs times runtime", display="hours", unit="h")
+    used_gpu_hours = number("Used", "used GPUs times runtime", display="hours", unit="h")
+    idle_gpu_hours = number(
+        "Idle", "GPUs minus used GPUs, at least 0, times runtime", display="hours", unit="h"
+    )
+    share_idle = fraction("Fraction idle", "idle_gpu_hours over gpu_hours")
+    ci_low, ci_high = interval("95 % CI", "of share_idle", display="percent")
+    n_unused = count("Unused", "rows whose use is below the limit")
+    unused_gpu_hours = number(
+        "GPU-hours unused", "GPU-hours of these rows", display="hours", unit="h"
+    )
+    share_unused = fraction("Fraction unused", "unused_gpu_hours over gpu_hours")
+    unused_ci_low, unused_ci_high = interval("95 % CI", "of share_unused", display="percent")
+
+
+class GpuSharing(ResultTable):
+    """GPUs that several instances use at once."""
+
+    devices = count("GPUs", "GPUs with at least one instance")
+    devices_shared = count("GPUs shared", "GPUs with several instances at once")
+    n = count("Instances", "rows with a GPU, a start and an end")
+    n_missing = count("Without", "rows without a GPU, a start or an end")
+    busy_hours = number("Busy", "time with at least one instance", display="hours", unit="h")
+    shared_hours = number("Shared", "time with several instances", display="hours", unit="h")
+    share_of_time = fraction("Fraction shared", "shared_hours over busy_hours")
+    instances_max = count("Most at once", "largest number of instances on one GPU")
+
+
+class Allocation(ResultTable):
+    """Allocated GPUs against the capacity, by time bin."""
+
+    bin_start_s = seconds("Bin start", "on the clock of the trace")
+    gpus_mean = number("Allocated GPUs", "averaged over the bin", unit="GPUs")
+    capacity_gpus = number("GPUs of the machines", "sum over the machines", display="plain")
+    allocation_rate = fraction("Allocation rate", "gpus_mean over capacity_gpus")
+
+
+class AllocationSummary(ResultTable):
+    """Allocation rate over time."""
+
+    capacity_gpus = number("GPUs of the machines", "sum over the machines", display="plain")
+    bins = count("Bins", "time bins")
+    bins_over = count("Bins above 100 %", "time bins with more allocated GPUs than capacity")
+    mean = fraction("Mean allocation rate", "over the bins")
+    p05, median, p95 = quantiles("quantile over the bins", 5, 50, 95, display="percent")
+    max = fraction("Maximum", "over the bins")
+
+
+class MachineUtilization(ResultTable):
+    """Use of machines, weighted by the time that each row covers."""
+
+    machines = count("Machines", "machines with a row")
+    n = count("Rows", "rows with a start and an end")
+    n_missing = count("Without times", "rows without a start or an end")
+    cpu = number("CPU (%)", "mean CPU use", display="seconds", unit="%")
+    iowait = number("I/O wait (%)", "mean CPU time waiting for input and output", unit="%")
+    gpu = number("GPU (%, all)", "mean GPU use over all GPUs of a machine", display="seconds")
+    gpu_each = number("GPU (%, each)", "the same over the number of GPUs", display="seconds")
+    workers = number("Instances at once", "mean instances on the machine", display="seconds")

@@ -1,0 +1,248 @@
+"""Used versus requested resources, and idle GPU-hours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.questions.utilization.tables import IdleGpuHours, Utilization
+from traceana.stats.arguments import check_confidence, is_number
+from traceana.stats.intervals import ratio_interval
+from traceana.store.frames import (
+    Names,
+    as_names,
+    column_names,
+    open_frame,
+    reduce_frame,
+    refuse_clash,
+)
+from traceana.tables.declare import declared, returns
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
+RESOURCES: Final[dict[str, str | None]] = {
+    "gpus_used": "gpus",
+    "cpus_used": "cpus",
+    "memory_gib_mean": "memory_gib",
+    "gpu_memory_gib_mean": None,
+}
+"""Columns of use with the column of the request; None: it is not requested."""
+
+
+@returns(Utilization)
+def utilization(
+    frame: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    resources: Mapping[str, str | None] | None = None,
+    cluster: str | None = None,
+    confidence: float = 0.95,
+) -> pl.DataFrame:
+    """Compare used with requested resources by group.
+
+    Parameters
+    ----------
+    frame
+        One row per instance: `by` and the columns of `resources`; eager or lazy, of any supported
+        engine. A repeated instance counts as often as it occurs.
+    by
+        Columns to group by; null is a group of its own. By default all rows are one group.
+    resources
+        Columns of use, each with the column of the request in the same unit, or None if the
+        resource is not requested. By default those of gpus_used (gpus), cpus_used (cpus),
+        memory_gib_mean (memory_gib) and gpu_memory_gib_mean (None) that the frame has.
+    cluster
+        Column of the independent unit, such as user, null being a unit of its own; None: rows are
+        independent.
+    confidence
+        Coverage of the intervals, in (0, 1).
+
+    Returns
+    -------
+    DataFrame
+        One row per group and resource, sorted by `by` (nulls last), with the columns of `by` and
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> rows = pl.DataFrame({"gpus": [1.0, 0.5], "gpus_used": [0.2, 0.1]})
+    >>> traceana.utilization(rows)["used_of_requested"].round(3).item()
+    0.2
+    """
+    keys = as_names(by)
+    refuse_clash(keys, Utilization.columns())
+    check_confidence(confidence)
+    pairs = resources
+    if pairs is None:
+        there = set(column_names(frame))
+        pairs = {a: b for a, b in RESOURCES.items() if a in there and (b is None or b in there)}
+    if not isinstance(pairs, Mapping) or not pairs:
+        raise DataError(f"no resource to compare: pass resources=, such as {RESOURCES}")
+    parts = []
+    for used, requested in pairs.items():
+        names = (used,) if requested is None else (used, requested)
+        rows = open_frame(frame, keys=(*keys, *_unit(cluster, keys)), measures=names)
+        y = nw.col(used)
+        x = nw.lit(1.0) if requested is None else nw.col(requested)
+        known = ~y.is_null() & (x > 0)
+        y, x = nw.when(known).then(y), nw.when(known).then(x)
+        found = reduce_frame(
+            rows,
+            keys,
+            n=y.count(),
+            rows=nw.len(),
+            requested_sum=x.sum(),
+            used_sum=y.sum(),
+            **({} if requested is None else _relative(x, y)),
+        )
+        if requested is not None:
+            limits = _limits(rows, keys, x, y, cluster=cluster, confidence=confidence)
+            found = found.hstack(limits)
+        n = pl.when(pl.col("n") > 0).then("n")
+        ratios = ("used_of_requested", "ci_low", "ci_high", "p25", "median", "p75", "share_over")
+        found = found.with_columns(
+            resource=pl.lit(requested or used),
+            n_missing=pl.col("rows") - pl.col("n"),
+            requested_mean=pl.col("requested_sum") / n,
+            used_mean=pl.col("used_sum") / n,
+            used_of_requested=pl.when(pl.col("n") > 0).then(
+                pl.col("used_sum") / pl.col("requested_sum")
+            ),
+        )
+        if requested is None:
+            none = pl.lit(None, pl.Float64)
+            found = found.with_columns(none.alias(name) for name in ("requested_mean", *ratios))
+        # a request near the smallest number has no ratio
+        finite = (pl.when(pl.col(name).is_finite()).then(name) for name in ratios)
+        parts.append(declared(found.with_columns(finite), Utilization, by=keys))
+    every = pl.concat(parts)
+    return every.sort(keys, nulls_last=True, maintain_order=True) if keys else every
+
+
+@returns(IdleGpuHours)
+def idle_gpu_hours(
+    frame: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    gpus: str = "gpus",
+    used: str = "gpus_used",
+    runtime: str = "runtime_s",
+    unused_below: float = 0.01,
+    cluster: str | None = None,
+    confidence: float = 0.95,
+) -> pl.DataFrame:
+    """Compute the GPU-hours that were requested and not used.
+
+    Idle GPU-hours are the requested GPUs minus the mean GPUs used, at least 0, times the runtime,
+    summed over instances. Unused GPU-hours are all those of instances with a mean use below
+    `unused_below` of a GPU.
+
+    Parameters
+    ----------
+    frame
+        One row per instance: `by` and the columns below; eager or lazy, of any supported engine.
+    gpus, used, runtime
+        Columns of the GPUs requested, the mean GPUs used, and the runtime in seconds.
+    unused_below
+        Mean GPUs used below which an instance counts as unused; above 0.
+    by, cluster, confidence
+        As in :func:`utilization`.
+
+    Returns
+    -------
+    DataFrame
+        One row per group, sorted by `by` (nulls last), with the columns of `by` and
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> rows = pl.DataFrame({"gpus": [2.0], "gpus_used": [0.5], "runtime_s": [7200.0]})
+    >>> traceana.idle_gpu_hours(rows)["idle_gpu_hours"].item()
+    3.0
+    """
+    if not (is_number(unused_below) and unused_below > 0):
+        raise DataError(f"unused_below must be a number above 0; it is {unused_below!r}")
+    keys = as_names(by)
+    refuse_clash(keys, IdleGpuHours.columns())
+    check_confidence(confidence)
+    measures = {"gpus": gpus, "used": used, "runtime": runtime}
+    rows = open_frame(frame, keys=(*keys, *_unit(cluster, keys)), measures=measures)
+    asked, use, hours = nw.col(gpus), nw.col(used), nw.col(runtime) / 3600
+    known = ~(asked * use * hours).is_null() & (asked > 0)
+    unused = known & (use < unused_below)
+    found = reduce_frame(
+        rows,
+        keys,
+        rows=nw.len(),
+        n=nw.when(known).then(asked).count(),
+        gpu_hours=nw.when(known).then(asked * hours).sum(),
+        used_gpu_hours=nw.when(known).then(use * hours).sum(),
+        idle_gpu_hours=nw.when(known).then((asked - use).clip(0) * hours).sum(),
+        n_unused=nw.when(unused).then(asked).count(),
+        unused_gpu_hours=nw.when(unused).then(asked * hours).sum(),
+    )
+    x = nw.when(known).then(asked * hours)
+    idle = nw.when(known).then((asked - use).clip(0) * hours)
+    none = nw.when(known).then(nw.when(unused).then(asked * hours).otherwise(0.0))
+    for share, prefix in ((idle, ""), (none, "unused_")):
+        limits = _limits(rows, keys, x, share, cluster=cluster, confidence=confidence)
+        found = found.hstack(limits.select(pl.all().name.prefix(prefix)))
+    # engines sum nothing to 0 or to null
+    sums = ("gpu_hours", "used_gpu_hours", "idle_gpu_hours", "unused_gpu_hours")
+    total = pl.when(pl.col("gpu_hours") > 0).then("gpu_hours")
+    found = found.with_columns(
+        pl.when(pl.col("n") > 0).then(pl.col(*sums).fill_null(0.0)).name.keep(),
+        n_missing=pl.col("rows") - pl.col("n"),
+    )
+    found = found.with_columns(
+        share_idle=pl.col("idle_gpu_hours") / total, share_unused=pl.col("unused_gpu_hours") / total
+    )
+    return declared(found, IdleGpuHours, by=keys)
+
+
+def _relative(x: nw.Expr, y: nw.Expr) -> dict[str, nw.Expr]:
+    quantiles = {"p25": 0.25, "median": 0.5, "p75": 0.75}
+    return {
+        **{name: (y / x).quantile(q, interpolation="linear") for name, q in quantiles.items()},
+        "share_over": (y > x).cast(nw.Float64).mean(),
+    }
+
+
+def _unit(cluster: str | None, keys: tuple[str, ...]) -> tuple[str, ...]:
+    return () if cluster is None or cluster in keys else (cluster,)
+
+
+def _limits(
+    rows: nw.LazyFrame[Any],
+    keys: tuple[str, ...],
+    x: nw.Expr,
+    y: nw.Expr,
+    *,
+    cluster: str | None,
+    confidence: float,
+) -> pl.DataFrame:
+    """Return [ci_low, ci_high] of sum(y) / sum(x) by group, in the order of `reduce_frame`."""
+    units = rows.select(*keys, *_unit(cluster, keys), x.alias("ratio_x"), y.alias("ratio_y"))
+    if cluster is not None:
+        by_unit = (*keys, *_unit(cluster, keys))
+        sums = {name: nw.col(name).sum() for name in ("ratio_x", "ratio_y")}
+        units = nw.from_native(reduce_frame(units, by_unit, **sums).lazy())
+    a, b = nw.col("ratio_x"), nw.col("ratio_y")
+    moments = {
+        "ratio_sx": a.sum(), "ratio_sy": b.sum(), "ratio_xx": (a * a).sum(),
+        "ratio_xy": (a * b).sum(), "ratio_yy": (b * b).sum(),
+        "ratio_n": nw.when(a > 0).then(a).count(),
+    }  # fmt: skip
+    found = reduce_frame(units, keys, **moments).select(list(moments))
+    low, high = ratio_interval(found.to_numpy().T, confidence=confidence)
+    limits = pl.DataFrame({"ci_low": low, "ci_high": high}).fill_nan(None)
+    return limits.with_columns(pl.col("ci_low").clip(0))

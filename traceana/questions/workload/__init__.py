@@ -1,0 +1,1 @@
+"""Workload: jobs, sizes, arrivals, waits, users and GPU-hours."""

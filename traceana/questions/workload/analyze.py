@@ -1,0 +1,275 @@
+"""Workload of a trace: all results of the section, each from the columns that it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal
+
+import narwhals.stable.v2 as nw
+import polars as pl
+import polars.selectors as cs
+
+from traceana.cohorts.capacity import sum_gpus
+from traceana.cohorts.cohort import GROUPINGS
+from traceana.cohorts.jobs_of_tasks import from_tasks, jobs_of_tasks
+from traceana.cohorts.local_time import read_clock
+from traceana.cohorts.observation import Observation, observe
+from traceana.cohorts.tasks import sample_jobs
+from traceana.errors import DataError
+from traceana.questions.runtimes.empirical import empirical_distribution
+from traceana.questions.workload.arrivals import arrival_rhythm
+from traceana.questions.workload.concentration import concentration as compute_concentration
+from traceana.questions.workload.concentration import lorenz_curve
+from traceana.questions.workload.demand import gpu_demand
+from traceana.questions.workload.interarrivals import interarrival_curve
+from traceana.questions.workload.interarrivals import interarrivals as compute_interarrivals
+from traceana.questions.workload.queueing import queueing_delay
+from traceana.questions.workload.summary import workload_summary
+from traceana.store.frames import reduce_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from narwhals.stable.v2.typing import IntoFrame
+
+    from traceana.store.frames import Names
+    from traceana.store.manifest import Manifest
+    from traceana.store.session import Session
+
+_DAY_S: Final = 86_400
+_YEAR_S: Final = 365 * _DAY_S
+_MAX_GROUPS: Final = 50
+_SEEN: Final = {"runtime": "duration_s", "entry": "entry_s", "observed": "observed"}
+
+
+@dataclass(frozen=True)
+class Split:
+    """A result on all jobs, and without survivors; None where there are none."""
+
+    total: pl.DataFrame
+    since: pl.DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Results on the jobs of a trace; None where columns are missing."""
+
+    by: str | None
+    """Column of the groups; None if there is none with several values."""
+    survivors: int
+    first_end_s: float
+    """Jobs submitted before the first recorded end, if the trace lists only survivors of that time,
+    and that end; 0 if there are none."""
+    summary: pl.DataFrame
+    by_group: pl.DataFrame | None
+    """Summary of all jobs, and by group."""
+    concentration: Split | None
+    interarrivals: Split | None
+    queueing: pl.DataFrame | None
+    """Results of the functions of these names."""
+    of_starts: bool
+    """Whether arrivals are starts, since no submission is recorded."""
+    requested: pl.DataFrame | None
+    """Distribution function of the GPUs requested."""
+    hours: pl.DataFrame | None
+    curve: pl.DataFrame | None
+    """Arrivals by hour, and the interarrival curve, without survivors."""
+    demand: pl.DataFrame | None
+    starts_assumed: bool
+    """GPU demand by hour, and whether jobs are assumed to start when submitted."""
+    capacity: float | None
+    """GPUs of all machines."""
+    lorenz: pl.DataFrame | None
+    """Lorenz curve."""
+    observation: Observation | None
+    """What the trace's window cuts off; None without runtimes."""
+    waits: pl.DataFrame | None
+    """Distribution function of the queueing delay."""
+
+
+def describe_workload(session: Session, trace: str, /) -> Workload:
+    """Compute the results on the jobs of a trace."""
+    manifest = session.manifest(trace)
+    # a trace may have many jobs: each result reads the columns it needs
+    jobs = every = session.frame(trace, "jobs")
+    by = grouping_column(session, trace, "jobs")
+    there = set(manifest.tables["jobs"].columns)
+    derived = from_tasks(session, trace)
+    if derived:
+        rows_of_tasks = session.once(jobs_of_tasks, trace)
+        jobs = rows_of_tasks.lazy()
+        there = {column.name for column in rows_of_tasks if column.count()}
+        groups = (*manifest.tables["tasks"].groups, *GROUPINGS)
+        by = next((name for name in groups if name in there), None)
+    # jobs of tasks may be a sample; times between submissions need every job
+    since, survivors, first_end_s = _without_survivors(every, manifest)
+    sized = {"gpus", "runtime_s"} <= there
+    arrived = next((name for name in ("submit_s", "start_s") if name in there), None)
+
+    def split(function: Callable[..., pl.DataFrame], of: IntoFrame) -> Split:
+        both = survivors and of is every
+        return Split(function(of), function(since) if both else None)
+
+    observation, rows, columns = (None, jobs, {}) if derived else _observed(session, trace)
+    demand, assumed = _demand(jobs, there)
+    if observation and observation.n_open and sized and isinstance(rows, pl.LazyFrame):
+        ended = pl.col("start_s") + pl.col("runtime_s")
+        last = pl.when(pl.col("duration_s").is_not_null()).then(observation.end_s)
+        demand = _in_bins(rows.with_columns(end_s=pl.coalesce("end_s", ended, last)))
+
+    def summarize(by: Names = ()) -> pl.DataFrame:
+        found = workload_summary(rows, by=by)  # GPU-hours of recorded runtimes
+        if not columns:
+            return found
+        seen = workload_summary(rows, by=by, **columns)
+        return seen.with_columns(found.select(cs.matches("gpu_hours|jobs_with")))
+
+    curve = interarrival_curve(since, submit=arrived) if arrived else pl.DataFrame()
+    lorenz = lorenz_curve(jobs) if sized else pl.DataFrame()
+    queueing = waits = None
+    if {"submit_s", "start_s"} <= there:
+        queueing = queueing_delay(jobs)
+        waits = empirical_distribution(_delays(jobs), "value")
+    waited = queueing is not None and bool(queueing["n"].item())
+    machines = manifest.has("machines", ("gpus",))
+    return Workload(
+        by=by,
+        survivors=survivors,
+        first_end_s=first_end_s,
+        summary=summarize(),
+        by_group=summarize(by=by) if by else None,
+        concentration=split(compute_concentration, jobs) if sized else None,
+        interarrivals=split(partial(compute_interarrivals, submit=arrived), every)
+        if arrived
+        else None,
+        queueing=queueing if waited else None,
+        of_starts=arrived == "start_s",
+        requested=_requested(jobs) if "gpus" in there else None,
+        hours=_rhythm(since, manifest, "hour", arrived) if arrived else None,
+        curve=curve if curve.height else None,
+        demand=demand,
+        starts_assumed=assumed,
+        capacity=sum_gpus(session.frame(trace, "machines")) if machines else None,
+        lorenz=lorenz if lorenz.height else None,
+        observation=observation,
+        waits=waits if waited else None,
+    )
+
+
+def grouping_column(session: Session, trace: str, table: str, /) -> str | None:
+    """Return the first of the manifest's groups, or cluster, that has several values.
+
+    None if there is no such column, or each has more than 50 values.
+    """
+    known = session.manifest(trace).tables[table]
+    names = [name for name in (*known.groups, "cluster") if name in known.columns]
+    if not names:
+        return None
+    rows = session.rows(trace, table)
+    counts = reduce_frame(rows, (), **{name: nw.col(name).n_unique() for name in names})
+    return next(
+        (name for name, n in counts.row(0, named=True).items() if 2 <= n <= _MAX_GROUPS), None
+    )
+
+
+def clock_name(manifest: Manifest, /) -> str | None:
+    """Return the name of the local time of hours and weekdays; None if it is not known."""
+    if manifest.utc_offset_h is not None:
+        return f"UTC{manifest.utc_offset_h:+g}"
+    return (manifest.timezone or "UTC") if manifest.absolute_times else None
+
+
+def _without_survivors(jobs: IntoFrame, manifest: Manifest) -> tuple[IntoFrame, int, float]:
+    """Return the jobs submitted after the first end, the number of the others, and that end."""
+    if not (manifest.lists_only_survivors and manifest.has("jobs", ("submit_s", "end_s"))):
+        return jobs, 0, 0.0
+    rows, submitted = nw.from_native(jobs).lazy(), nw.col("submit_s")
+    firsts = {"ended": nw.col("end_s").min(), "submitted": submitted.min()}
+    first_end_s, first_submit_s = reduce_frame(rows, (), **firsts).row(0)
+    if first_end_s - first_submit_s <= _DAY_S:
+        return jobs, 0, 0.0
+    before = submitted < first_end_s
+    since = rows.filter(~before | submitted.is_null())
+    n = reduce_frame(rows.filter(before), (), n=nw.len()).item()
+    return since.to_native(), n, first_end_s
+
+
+def _observed(session: Session, trace: str) -> tuple[Observation | None, IntoFrame, dict[str, str]]:
+    """Return what the window cuts off, the jobs, and the columns of entry and observed ends."""
+    manifest = session.manifest(trace)
+    if not manifest.has("jobs", ("runtime_s",)):
+        return None, session.frame(trace, "jobs"), {}
+    sample = session.once(sample_jobs, trace)
+    rows, observation = observe(session.frame(trace, "jobs"), manifest, sample=sample)
+    if not observation.n_truncated + observation.n_censored:
+        return observation, session.frame(trace, "jobs"), {}
+    return observation, rows, _SEEN
+
+
+def _delays(jobs: IntoFrame, *by: str) -> IntoFrame:
+    """Return the queueing delay of each job as value, with `by` as text."""
+    delay = (nw.col("start_s") - nw.col("submit_s")).alias("value")
+    rows: IntoFrame = (
+        nw.from_native(jobs)
+        .select(*(nw.col(name).cast(nw.String) for name in by), delay)
+        .to_native()
+    )
+    return rows
+
+
+def _in_bins(
+    jobs: IntoFrame, *, start: str = "start_s", runtime: str | None = None
+) -> pl.DataFrame:
+    """Return the demand by hour, or by year if a time is far from the others (an end in 9999)."""
+    try:
+        return gpu_demand(jobs, start=start, runtime=runtime)
+    except DataError:
+        return gpu_demand(jobs, start=start, runtime=runtime, bin_s=_YEAR_S)
+
+
+def _demand(jobs: IntoFrame, there: set[str]) -> tuple[pl.DataFrame | None, bool]:
+    """Return the demand, and whether jobs are assumed to start when submitted."""
+    for start, end, assumed in (
+        ("start_s", "end_s", False),
+        ("start_s", "runtime_s", False),
+        ("submit_s", "runtime_s", True),
+    ):
+        if {start, end, "gpus"} <= there:
+            runtime = end if end == "runtime_s" else None
+            demand = _in_bins(jobs, start=start, runtime=runtime)
+            if demand["gpus_mean"].count():
+                return demand, assumed
+    return None, False
+
+
+def weekdays_and_waits(
+    session: Session, trace: str, /
+) -> tuple[pl.DataFrame | None, pl.DataFrame | None, str | None]:
+    """Return the submissions by weekday where that is known, and delays by a column, its name."""
+    manifest, found = session.manifest(trace), session.once(describe_workload, trace)
+    jobs = session.frame(trace, "jobs")
+    since, _, _ = _without_survivors(jobs, manifest)
+    timed = manifest.has("jobs", ("submit_s",)) and clock_name(manifest)
+    days = _rhythm(since, manifest, "weekday", "submit_s") if timed else None
+    if found.queueing is None or found.by is None:
+        return days, None, None
+    rows = session.once(jobs_of_tasks, trace).lazy() if from_tasks(session, trace) else jobs
+    delays = _delays(rows, found.by)
+    return days, empirical_distribution(delays, "value", by=found.by), found.by
+
+
+def _requested(jobs: IntoFrame) -> pl.DataFrame | None:
+    found = empirical_distribution(jobs, "gpus")
+    return found if found.height and (found["value"] > 0).any() else None
+
+
+def _rhythm(
+    jobs: IntoFrame, manifest: Manifest, per: Literal["hour", "weekday"], arrived: str
+) -> pl.DataFrame:
+    if manifest.absolute_times and manifest.timezone and manifest.utc_offset_h is None:
+        rows, submitted = nw.from_native(jobs), nw.col(arrived)
+        clock = read_clock(rows.lazy(), submitted, manifest.timezone)
+        jobs = rows.select((submitted + clock.offset_s(submitted)).alias(arrived)).to_native()
+    offset = manifest.utc_offset_h or 0
+    return arrival_rhythm(jobs, per=per, utc_offset_h=offset, submit=arrived)

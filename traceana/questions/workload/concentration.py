@@ -1,0 +1,165 @@
+"""Concentration of GPU-hours: top fractions, Gini coefficient and Lorenz curve."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import polars as pl
+
+from traceana.questions.workload.tables import Concentration, LorenzCurve
+from traceana.stats.arguments import check_count
+from traceana.store.frames import (
+    Names,
+    as_names,
+    count_values,
+    open_frame,
+    reduce_frame,
+    refuse_clash,
+)
+from traceana.tables.declare import declared, returns
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
+_TOP: Final = {"share_of_top_1_percent": 0.01, "share_of_top_10_percent": 0.1}
+_MOST_POINTS: Final = 1_000_000
+_SPREAD: Final = (*_TOP, "share_of_lower_half", "gini")
+
+
+@returns(Concentration)
+def concentration(
+    jobs: IntoFrame, /, *, by: Names = (), runtime: str = "runtime_s", gpus: str = "gpus"
+) -> pl.DataFrame:
+    """Compute the concentration of GPU-hours: Gini coefficient and top fractions.
+
+    With x_1 <= ... <= x_n the GPU-hours of the jobs (gpus * runtime / 3600), gini = 2 sum(i x_i) /
+    (n sum(x)) - (n + 1) / n: 0 where all jobs are equal, (n - 1) / n where one job has all. The top
+    fraction p consists of the p * n largest jobs; the last may count in part (linear interpolation
+    of the Lorenz curve). Jobs that requested no GPU have no GPU-hours and are not among the n jobs.
+
+    Parameters
+    ----------
+    jobs
+        One row per job; eager or lazy, of any supported engine. The engine counts the jobs of each
+        distinct number of GPU-hours, so that a large trace needs little memory.
+    by
+        Columns to group by; null is a group of its own. By default all rows are one group.
+    runtime, gpus
+        Columns of the runtime and the requested GPUs.
+
+    Returns
+    -------
+    DataFrame
+        Sorted by `by`, nulls last, with the columns `by` and
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpus": [1, 1, 1, 8], "runtime_s": [60, 60, 600, 36000]})
+    >>> found = traceana.concentration(jobs)
+    >>> found.select("gpu_hours", pl.col("share_of_lower_half", "gini").round(2)).rows()
+    [(80.2, 0.0, 0.75)]
+    """
+    keys = as_names(by)
+    refuse_clash(keys, Concentration.columns())
+    rows = _gpu_hours(jobs, keys, runtime, gpus)
+    x, jobs_each, upto = pl.col("gpu_hours"), pl.col(".n"), pl.col(".upto")
+    n = jobs_each.filter(x.is_not_null()).sum()
+    total = (jobs_each * x).sum()
+
+    def sum_of(some: pl.Expr) -> pl.Expr:
+        """Return the fraction that so many jobs of each value have."""
+        return (some.clip(0, jobs_each) * x).sum() / total
+
+    statistics = {
+        "jobs": jobs_each.sum(),
+        "n_missing": jobs_each.filter(x.is_null()).sum(),
+        "n": n,
+        "gpu_hours": pl.when(n > 0).then(total),
+        **{name: sum_of(top * n - (n - upto)) for name, top in _TOP.items()},
+        "share_of_lower_half": sum_of(n / 2 - (upto - jobs_each)),
+        # the sum of the ranks of equal values
+        "gini": (jobs_each * (2 * upto - jobs_each + 1) * x).sum() / (n * total) - (n + 1) / n,
+    }
+    some = pl.col("gpu_hours") > 0
+    found = reduce_frame(rows, keys, **statistics).with_columns(
+        pl.when(some).then(pl.col(*_SPREAD)).name.keep(),
+        note=pl.when(some.fill_null(value=False).not_()).then(pl.lit("no GPU-hours")),
+    )
+    return declared(found, Concentration, by=keys)
+
+
+@returns(LorenzCurve)
+def lorenz_curve(
+    jobs: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    points: int = 101,
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
+) -> pl.DataFrame:
+    """Compute the Lorenz curve of GPU-hours at evenly spaced fractions of jobs.
+
+    Parameters
+    ----------
+    jobs, by, runtime, gpus
+        As in :func:`concentration`.
+    points
+        Number of points per group, from fraction 0 to 1; from 2 to a million.
+
+    Returns
+    -------
+    DataFrame
+        Sorted by `by` and share_of_jobs, nulls last; linear between jobs. A group without
+        GPU-hours has no row. The columns are `by` and
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpus": [1, 1, 1, 8], "runtime_s": [60, 60, 600, 36000]})
+    >>> found = traceana.lorenz_curve(jobs, points=5)
+    >>> found.select("share_of_jobs", pl.col("share_of_gpu_hours").round(2)).rows()
+    [(0.0, 0.0), (0.25, 0.0), (0.5, 0.0), (0.75, 0.0), (1.0, 1.0)]
+    """
+    check_count("points", points, least=2, most=_MOST_POINTS)
+    keys = as_names(by)
+    refuse_clash(keys, ("share_of_jobs", "share_of_gpu_hours", "gpu_hours"))
+    known = _gpu_hours(jobs, keys, runtime, gpus).drop_nulls("gpu_hours")
+    known = known.with_columns(gpu_hours=pl.col("gpu_hours") * pl.col(".n"))
+    held = pl.col("gpu_hours", ".upto")
+    groups = known.group_by(keys).agg(held) if keys else known.select(held.implode())
+    groups = groups.filter(pl.col("gpu_hours").list.sum() > 0)
+    shares = np.linspace(0, 1, points)
+    curves = []
+    for hours, upto in groups.select(held).iter_rows():
+        summed, below = np.cumsum([0.0, *hours]), [0, *upto]
+        curves.append(np.interp(shares * upto[-1], below, summed / summed[-1]))
+    both = ("share_of_jobs", "share_of_gpu_hours")
+    lists = pl.List(pl.Float64)
+    curve = (
+        groups.select(
+            *keys,
+            pl.Series(both[0], [shares] * groups.height, dtype=lists),
+            pl.Series(both[1], curves, dtype=lists),
+        )
+        .explode(both)
+        .sort(*keys, both[0], nulls_last=True)
+    )
+    return declared(curve, LorenzCurve, by=keys)
+
+
+def _gpu_hours(jobs: IntoFrame, keys: tuple[str, ...], runtime: str, gpus: str) -> pl.DataFrame:
+    """Return [*keys, gpu_hours, .n, .upto], one row per distinct value, in their order.
+
+    .upto is the number of jobs with at most as many GPU-hours.
+    """
+    hours = nw.when(nw.col(gpus) > 0).then(nw.col(gpus) * nw.col(runtime) / 3600)
+    frame = open_frame(jobs, keys=keys, measures={"runtime": runtime, "gpus": gpus})
+    held = frame.select(*keys, hours.alias("gpu_hours"))
+    rows = count_values(held, (*keys, "gpu_hours"))
+    return rows.with_columns(pl.col(".n").cum_sum().over(pl.lit(0), *keys).alias(".upto"))

@@ -1,0 +1,173 @@
+"""GPUs requested by running jobs over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.questions.workload.tables import GpuDemand
+from traceana.stats.arguments import is_number
+from traceana.store.frames import (
+    LARGEST,
+    Names,
+    as_names,
+    open_frame,
+    reduce_frame,
+    refuse_clash,
+)
+from traceana.tables.declare import declared, returns
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
+_MOST_BINS: Final = 10_000_000
+_CHANGES: Final = ("gpus_change", "gpu_s", "asking_change", "jobs_change", "job_s")
+
+
+@returns(GpuDemand)
+def gpu_demand(
+    jobs: IntoFrame,
+    /,
+    *,
+    bin_s: float = 3600,
+    by: Names = (),
+    start: str = "start_s",
+    end: str = "end_s",
+    runtime: str | None = None,
+    gpus: str = "gpus",
+) -> pl.DataFrame:
+    """Compute the GPUs requested by running jobs, averaged over time bins.
+
+    gpus_mean is the sum over jobs of their GPUs times their seconds within the bin, over bin_s;
+    summed over bins and multiplied by bin_s / 3600 it equals the GPU-hours. Jobs that ran before
+    the trace began, or whose end is missing, are not included: demand is low at both ends.
+
+    If a trace has no starts, ``start="submit_s", runtime="runtime_s"`` computes the demand if
+    every job had started when it was submitted. It can exceed the capacity of the cluster.
+
+    Parameters
+    ----------
+    jobs
+        One row per job; eager or lazy, of any supported engine.
+    bin_s
+        Length of a bin in s; bins are [k, k + 1) * bin_s on the clock of the trace, at most ten
+        million.
+    by
+        Columns to group by; null is a group of its own. By default all rows are one group.
+    start, end, gpus
+        Columns of the start (seconds or datetimes), the end and the requested GPUs.
+    runtime
+        Column of the runtime: jobs end at start + runtime, and `end` is not used.
+
+    Returns
+    -------
+    DataFrame
+        Every bin from the first start to before the last end of each group, sorted by `by` and bin,
+        nulls last. A group without any complete job has one row of nulls with a note. The
+        columns are `by` and
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"start_s": [0, 1800], "end_s": [3600, 7200], "gpus": [4, 8]})
+    >>> traceana.gpu_demand(jobs).select("bin_start_s", "gpus_mean", "jobs_mean").rows()
+    [(0.0, 8.0, 1.5), (3600.0, 8.0, 1.0)]
+    """
+    if not (is_number(bin_s) and 0 < bin_s <= LARGEST):
+        raise DataError(f"bin_s must be a positive number of seconds; it is {bin_s!r}")
+    keys = as_names(by)
+    refuse_clash(keys, (*GpuDemand.columns(), "bin", "left_s"))
+    second = end if runtime is None else runtime
+    measures = {"start": start, "end" if runtime is None else "runtime": second, "gpus": gpus}
+    frame = open_frame(jobs, keys=keys, measures=measures)
+    begun = nw.col(start)
+    ended = nw.col(end) if runtime is None else begun + nw.col(runtime)
+    known = ~((ended - begun) * nw.col(gpus)).is_null()
+    groups = reduce_frame(
+        frame,
+        keys,
+        n_excluded=nw.len() - nw.when(known).then(begun).count(),
+        shortest=(ended - begun).min(),
+        first=nw.when(known).then(begun).min(),
+        last=nw.when(known).then(ended).max(),
+    )
+    if (groups["shortest"] < 0).any():
+        raise DataError(f"a job ends before it starts: {second} is below {start}")
+    grid = _grid(groups, bin_s)
+    running = frame.filter(known)
+    edges = pl.concat(
+        _edge(running, keys, time, gpus, bin_s=bin_s, sign=sign)
+        for time, sign in ((begun, 1), (ended, -1))
+    )
+    changes = edges.group_by(*keys, "bin").agg(pl.all().sum())
+
+    def before(change: str) -> pl.Expr:
+        return pl.col(change).cum_sum().shift(1, fill_value=0).over(pl.lit(0), *keys)
+
+    def mean(change: str, seconds: str, jobs: str) -> pl.Expr:
+        """Return the GPUs at the beginning of each bin, and the changes within it."""
+        # what is added up and taken away again leaves a rounding error, at times below 0; how many
+        # jobs it was of is an integer, and exactly 0 when no job is left
+        there = pl.when(before(jobs) > 0).then(before(change)).otherwise(0)
+        # the order of the sums differs between engines, by less than a billionth of a GPU
+        return (there + pl.col(seconds) / bin_s).clip(0).round(9)
+
+    left_out = pl.col("bin").is_null()
+    why = f"no job has {start}, {second} and {gpus}"
+    demand = (
+        grid.join(changes, on=[*keys, "bin"], how="left", nulls_equal=True, maintain_order="left")
+        .with_columns(pl.col(_CHANGES).fill_null(0))
+        .with_columns(
+            bin_start_s=pl.col("bin") * float(bin_s),
+            gpus_mean=pl.when(~left_out).then(mean("gpus_change", "gpu_s", "asking_change")),
+            jobs_mean=pl.when(~left_out).then(mean("jobs_change", "job_s", "jobs_change")),
+            note=pl.when(left_out).then(pl.lit(why)),
+        )
+    )
+    return declared(demand, GpuDemand, by=keys)
+
+
+def _grid(groups: pl.DataFrame, bin_s: float) -> pl.DataFrame:
+    """Return [*keys, n_excluded, bin] with every bin of every group, null where it has none."""
+    ends = groups.with_columns(
+        (pl.col("first") / bin_s).floor(), (pl.col("last") / bin_s).ceil() - 1
+    ).with_columns(pl.max_horizontal("first", "last").alias("last"))
+    bins = float((ends["last"] - ends["first"] + 1).sum())
+    if bins > _MOST_BINS or (ends["last"] > 2**53).any():
+        raise DataError(
+            f"bin_s {bin_s:g} is too short: there would be {bins:.3g} bins, and at most "
+            f"{_MOST_BINS:,} are given, on a clock of at most 2^53 of them"
+        )
+    first, last = (pl.col(name).cast(pl.Int64) for name in ("first", "last"))
+    return (
+        ends.with_columns(bin=pl.int_ranges(first, last + 1))
+        .drop("shortest", "first", "last")
+        .explode("bin")
+    )
+
+
+def _edge(
+    running: nw.LazyFrame[Any],
+    keys: tuple[str, ...],
+    time: nw.Expr,
+    gpus: str,
+    *,
+    bin_s: float,
+    sign: int,
+) -> pl.DataFrame:
+    """Return, by bin, the jobs and GPUs that come or go, and their seconds to the bin's end."""
+    bin_of = (time / bin_s).floor()
+    left_s = ((bin_of + 1) * bin_s - time) * sign
+    return reduce_frame(
+        running.with_columns(bin_of.cast(nw.Int64).alias("bin"), left_s.alias("left_s")),
+        (*keys, "bin"),
+        gpus_change=nw.col(gpus).sum() * sign,
+        gpu_s=(nw.col(gpus) * nw.col("left_s")).sum(),
+        asking_change=nw.when(nw.col(gpus) > 0).then(nw.col(gpus)).count() * sign,
+        jobs_change=nw.len() * sign,
+        job_s=nw.col("left_s").sum(),
+    )

@@ -1,0 +1,280 @@
+"""Submissions and GPU demand over time."""
+
+from __future__ import annotations
+
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+from traceana.drawing.labels import place_legend, split_lines
+from traceana.drawing.registry import figure
+from traceana.drawing.scales import use_log_axis
+from traceana.drawing.style import color_of, palette, shade, start_axes
+from traceana.errors import DataError
+from traceana.tables.formatting import listed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_VISIBLE: Final = 0.01
+"""Fraction of the time axis that is wide enough to be shaded."""
+_WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_FAR: Final = 3
+"""Capacities of more than this many times the largest demand are stated, not drawn."""
+
+
+@figure(
+    "arrivals",
+    result="arrival_rhythm",
+    reading="Bar: arrivals per hour of observed time; dashed line: mean over all of it. Of "
+    "several traces: lines, as multiples of the mean of each.",
+)
+def plot_arrivals(
+    rhythm: pl.DataFrame, /, *, ax: Axes | None = None, clock: str | None = None
+) -> Axes:
+    """Draw the rate of submissions by hour of the day or weekday, one line per group.
+
+    Parameters
+    ----------
+    rhythm
+        What `arrival_rhythm` returns. One group is drawn as bars; several as lines, divided by the
+        mean rate of the group. An hour that was not observed has neither.
+    clock
+        Name of the local time of the hours, such as "UTC+8". None: the time of day is unknown,
+        and hours count from the beginning of the trace.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_arrivals
+    >>> jobs = pl.DataFrame({"submit_s": [0, 60, 3600, 90000]})
+    >>> plot_arrivals(traceana.arrival_rhythm(jobs, per="hour")).get_ylabel()
+    'Jobs per hour'
+    """
+    slot = _slot(rhythm)
+    lines = split_lines(rhythm, slot)
+    ax = start_axes(ax, height_in=1.8 + 0.3 * (len(lines) - 1))  # names below
+    for name, own in lines:
+        observed_h = sum(own["observed_h"])
+        mean = sum(own["jobs"]) / observed_h if observed_h else 0
+        if len(lines) > 1:
+            ax.plot(
+                own[slot], own["jobs_per_h"] / (mean or 1), drawstyle="steps-mid", label=name,
+                gid=f"hours-{name}",
+            )  # fmt: skip
+            continue
+        ax.bar(own[slot], own["jobs_per_h"].fill_null(0), 0.8, color=color_of(0))
+        if observed_h:
+            ax.axhline(
+                mean, color=shade(ax), linewidth=0.8, linestyle="--", gid="mean", label="mean"
+            )
+            ax.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2)
+    ax.set_ylim(bottom=0)
+    ax.grid(visible=False, axis="x")
+    ax.yaxis.set_major_formatter("{x:,.5g}")
+    ax.locator_params(axis="y", nbins=4)
+    ax.set_ylabel("Jobs per hour / mean" if len(lines) > 1 else "Jobs per hour")
+    names = {"hour": "Hour of the day" if clock else "Hour, modulo 24", "weekday": "Weekday"}
+    ax.set_title(f"Arrivals by {names[slot].lower()}")
+    if slot == "hour":
+        ax.set_xticks(range(0, 24, 3))
+    else:
+        ax.set_xticks(range(1, 8), _WEEKDAYS)
+    ax.set_xlabel(f"{names[slot]} ({clock or 'clock of the trace; time of day unknown'})")
+    if len(lines) > 1:
+        place_legend(ax)
+    return ax
+
+
+def _slot(rhythm: pl.DataFrame) -> str:
+    for slot in ("hour", "weekday"):
+        if slot in rhythm.columns:
+            return slot
+    raise DataError("plot_arrivals draws arrival_rhythm: column hour or weekday is missing")
+
+
+def describe_arrivals(rhythm: pl.DataFrame) -> str:
+    """Return one sentence on what the figure of these arrivals shows."""
+    slot = _slot(rhythm)
+    lines = [own for _, own in split_lines(rhythm, slot)]
+    days = listed(f"{sum(own['observed_h']) / 24:,.1f}" for own in lines)
+    jobs = listed(f"{sum(own['jobs']):,.0f}" for own in lines)
+    text = f"{jobs} jobs over {days} days"
+    if len(lines) == 1:
+        rates = rhythm.drop_nulls("jobs_per_h").sort("jobs_per_h", slot).rows(named=True)
+        extremes = (*rates[:1], *rates[-1:])
+        for what, row in zip((f"; quietest {slot}", ", busiest"), extremes, strict=False):
+            text += f"{what} {_name(row[slot], slot)} "
+            text += f"({row['jobs_per_h']:,.3g} jobs per hour)"
+        return f"{text}."
+    busiest = (own.sort("jobs_per_h", nulls_last=False)[slot][-1] for own in lines)
+    return f"{text}; busiest {slot} {listed(_name(one, slot) for one in busiest)}."
+
+
+def _name(value: int, slot: str) -> str:
+    return _WEEKDAYS[value - 1] if slot == "weekday" else str(value)
+
+
+@figure(
+    "interarrivals",
+    result="interarrival_curve",
+    reading="Line: fraction of the times between arrivals that are longer than x; dashed: the "
+    "same for a Poisson process of equal rate. Daily and weekly cycles alone cause differences.",
+)
+def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+    """Draw the survival function of the times between submissions, one line per group.
+
+    Both axes logarithmic; a time of 0 is drawn at the left end.
+
+    Parameters
+    ----------
+    curve
+        What `interarrival_curve` returns.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_interarrivals
+    >>> jobs = pl.DataFrame({"submit_s": [0, 10, 30, 100, 400]})
+    >>> plot_interarrivals(traceana.interarrival_curve(jobs)).get_xlabel()
+    'Interarrival time (logarithmic)'
+    """
+    lines = split_lines(curve, "n", "gap_s")
+    ax = start_axes(ax)
+    for (name, own), color in zip(lines, cycle(palette()), strict=False):
+        longer = own.filter(pl.col("share_longer") > 0)
+        ax.plot(
+            longer["gap_s"], longer["share_longer"], color=color, linewidth=1.4, linestyle="-",
+            drawstyle="steps-post", label=name or "arrivals", gid=_gid("gaps", name),
+        )  # fmt: skip
+        ax.plot(
+            own["gap_s"], own["share_longer_poisson"], color=color, linestyle="--", linewidth=0.8,
+            label=None if name else "Poisson process of the same rate", gid=_gid("poisson", name),
+        )  # fmt: skip
+    use_log_axis(ax, "x", curve["gap_s"], durations=True)
+    use_log_axis(ax, "y", [1 / max(curve["n"]), 1.0])
+    ax.set_xlabel("Interarrival time (logarithmic)")
+    ax.set_ylabel("Fraction longer (logarithmic)")
+    ax.set_title("Interarrival times")
+    place_legend(ax)
+    return ax
+
+
+def _gid(kind: str, name: str) -> str:
+    return f"{kind}-{name}" if name else kind
+
+
+def describe_interarrivals(curve: pl.DataFrame) -> str:
+    """Return one sentence on what the figure of this curve shows."""
+    lines = [own for _, own in split_lines(curve, "n", "gap_s")]
+    n, longest = (listed(f"{max(own[name]):,.0f}" for own in lines) for name in ("n", "gap_s"))
+    if len(lines) > 1:
+        return f"n = {n} interarrival times; the longest is {longest} s."
+    above = curve.filter(pl.col("gap_s") > 0)["gap_s"]
+    at_once = curve.filter(gap_s=0)["share_longer"].to_list()
+    least = f"{100 * (1 - at_once[0]):.1f} % are 0 s" if at_once else f"from {min(above):,.3g} s"
+    return f"n = {n} interarrival times: {least}, the longest is {longest} s."
+
+
+@figure(
+    "gpu-demand",
+    result="gpu_demand",
+    reading="Line: GPUs requested by running jobs, averaged over each time bin; gray: outside "
+    "the observation window. Jobs of which the trace has no row are missing.",
+)
+def plot_gpu_demand(
+    demand: pl.DataFrame,
+    /,
+    *,
+    ax: Axes | None = None,
+    starts_assumed: bool = False,
+    timezone: str | None = None,
+    window: tuple[float | None, float | None] = (None, None),
+    capacity: float | None = None,
+) -> Axes:
+    """Draw the requested GPUs against time, with the observation window and the capacity.
+
+    Parameters
+    ----------
+    demand
+        Rows of one group of what `gpu_demand` returns.
+    starts_assumed
+        Whether jobs are assumed to start when submitted; the label then states it.
+    timezone
+        IANA name of the time zone if the times are Unix seconds: the axis then shows dates. By
+        default it shows days on the clock of the trace.
+    window
+        First and last second of the observation window; demand outside is shaded.
+    capacity
+        GPUs of the cluster.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_gpu_demand
+    >>> jobs = pl.DataFrame({"start_s": [0, 1800], "end_s": [3600, 7200], "gpus": [4, 8]})
+    >>> plot_gpu_demand(traceana.gpu_demand(jobs)).get_ylabel()
+    'Requested GPUs'
+    """
+    known = demand.filter(pl.col("gpus_mean").is_not_null()).sort("bin_start_s")
+    if known.is_empty() or not known["bin_start_s"].is_unique().all():
+        raise DataError("plot_gpu_demand draws one group, each bin once")
+    ax = start_axes(ax, height_in=1.8)
+    ax.plot(
+        _times(known["bin_start_s"], timezone), known["gpus_mean"], drawstyle="steps-post",
+        color=color_of(0), linewidth=0.6, linestyle="-", gid="gpus",
+    )  # fmt: skip
+    _draw_window(ax, known["bin_start_s"], window, timezone)
+    if capacity is not None and capacity <= _FAR * max(known["gpus_mean"]):
+        ax.axhline(capacity, color=shade(ax, 0.8), linewidth=0.8, linestyle="--", gid="capacity",
+                   label=f"capacity: {capacity:,.0f} GPUs")  # fmt: skip
+    elif capacity is not None:
+        ax.plot([], [], linestyle="", label=f"capacity: {capacity:,.0f} GPUs, beyond the axis")
+    if ax.get_legend_handles_labels()[1]:
+        place_legend(ax)
+    ax.set_ylim(bottom=0)
+    ax.margins(x=0)
+    ax.yaxis.set_major_formatter("{x:,.0f}")
+    ax.locator_params(axis="y", nbins=4)
+    if timezone is not None:
+        ax.xaxis.set_major_locator(locator := AutoDateLocator(minticks=3, maxticks=7))  # type: ignore[no-untyped-call]
+        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    ax.set_xlabel("Day of the trace" if timezone is None else f"Date ({timezone})")
+    ax.set_title("GPU demand")
+    ax.set_ylabel(
+        "GPUs if jobs had started\nwhen submitted" if starts_assumed else "Requested GPUs"
+    )
+    return ax
+
+
+def _draw_window(
+    ax: Axes, bins: pl.Series, window: tuple[float | None, float | None], timezone: str | None
+) -> None:
+    """Shade what is outside the observation window."""
+    low, high = float(min(bins)), float(max(bins))
+    first, last = window
+    least = _VISIBLE * (high - low)
+    outside = [(low, first)] if first is not None and first > low + least else []
+    outside += [(last, high)] if last is not None and last < high - least else []
+    label: str | None = "outside the observation window"
+    for ends in outside:
+        left, right = _times(pl.Series(ends, dtype=pl.Float64), timezone)
+        ax.axvspan(left, right, color=shade(ax, 0.15), linewidth=0, gid="outside", label=label)
+        label = None
+
+
+def _times(seconds: pl.Series, timezone: str | None) -> Any:  # noqa: ANN401  numbers or datetimes
+    if timezone is None:
+        return seconds / 86_400
+    at = pl.from_epoch((seconds * 1000).cast(pl.Int64), time_unit="ms")
+    return at.dt.replace_time_zone("UTC").dt.convert_time_zone(timezone).dt.replace_time_zone(None)
+
+
+def describe_gpu_demand(demand: pl.DataFrame) -> str:
+    """Return one sentence on what the figure of this demand shows."""
+    gpus = demand["gpus_mean"].drop_nulls().to_numpy()
+    excluded = max(demand["n_excluded"])
+    but = f"; {excluded:,} jobs without times or GPUs excluded" if excluded else ""
+    return f"{len(gpus):,} bins, mean {gpus.mean():,.1f} GPUs, maximum {gpus.max():,.1f}{but}."

@@ -1,0 +1,307 @@
+"""Section on the workload of the traces: jobs, GPU-hours, sizes, and their timing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.cohorts.cohort import sample_note, task_title
+from traceana.cohorts.jobs_of_tasks import from_tasks
+from traceana.page.blocks import (
+    Block,
+    Content,
+    Drawing,
+    Gallery,
+    Heading,
+    Table,
+    Text,
+    drawing,
+    result_table,
+)
+from traceana.page.section import Section
+from traceana.questions.workload.analyze import clock_name, describe_workload, weekdays_and_waits
+from traceana.questions.workload.section_shape import draw_demand, draw_hours, draw_shared
+from traceana.questions.workload.tables import (
+    Concentration,
+    Interarrivals,
+    QueueingDelay,
+    WorkloadOverview,
+    WorkloadSummary,
+)
+from traceana.tables.display import key_heading
+from traceana.tables.formatting import days, in_sentence, share, three_digits
+
+if TYPE_CHECKING:
+    from traceana.page.context import Context
+    from traceana.questions.workload.analyze import Split, Workload
+    from traceana.questions.workload.section_shape import Found
+    from traceana.tables.declare import ResultTable
+
+_SUMMARY: Final = (
+    *("jobs", "gpu_hours", "jobs_without_gpu_hours", "n_truncated", "n_censored"),
+    *("runtime_s_restricted_mean", "runtime_s_median", "runtime_s_p95", "gpus_median", "gpus_max"),
+)
+_SIZES: Final = (
+    *("n", "n_missing", "gini", "share_of_top_1_percent", "share_of_top_10_percent"),
+    "share_of_lower_half",
+)
+_GAPS: Final = ("n", "median_s", "max_s", "cv", "burstiness", "memory", "dispersion")
+_QUEUEING: Final = (
+    *("jobs", "n", "n_no_start", "share_zero", "mean_s", "median_s", "p90_s", "p99_s", "max_s"),
+)
+_FROM_TASKS: Final = (
+    "A job starts with the first start of its tasks and ends with the last end of its instances; "
+    "its GPUs are those of its instances, averaged over its runtime (`drop`, see task runtimes)."
+)
+_LIMITATIONS: Final = (
+    "A few very long jobs decide the concentration, and in a longer window it would be larger. "
+    "It is over GPU jobs: those that requested GPUs and have a runtime; traces are not added up."
+)
+
+
+def build(session: Context, traces: list[str]) -> Content:
+    """Compare the jobs of the traces; one that repeats another one is named only."""
+    distinct = [one for one in traces if session.manifest(one).repeats not in traces]
+    found = {trace: session.once(describe_workload, trace) for trace in distinct}
+    titles = {
+        trace: task_title(session, trace) if from_tasks(session, trace) else session.title(trace)
+        for trace in distinct
+    }
+
+    def shared(figure: str, field: str, about: str, key: str = "", **options: object) -> Gallery:
+        frames = {titles[trace]: getattr(one, field) for trace, one in found.items()}
+        return Gallery(tuple(draw_shared(frames, figure, about, key, **options)))
+
+    arrivals = {
+        trace: f"{titles[trace]} (starts; no submissions)" if one.of_starts else titles[trace]
+        for trace, one in found.items()
+    }
+    gaps = {arrivals[one]: result.interarrivals for one, result in found.items()}
+    curves = {arrivals[one]: result.curve for one, result in found.items()}
+    sizes = {titles[one]: result.concentration for one, result in found.items()}
+    lead = Gallery(
+        (
+            *shared("concentration", "lorenz", "GPU-hours over jobs").pictures,
+            *draw_shared(curves, "interarrivals", "Times between submissions"),
+        )
+    )
+    pictures = (
+        *draw_hours(session, found, arrivals),
+        *shared(
+            "empirical-distribution", "requested", "GPUs requested per job",
+            key="gpus-requested", x_label="GPUs", heading="GPUs requested per job",
+        ).pictures,
+        *shared(
+            "empirical-distribution", "waits", "Queueing delay: time from submission to start",
+            key="wait-distribution", x_label="Queueing delay", heading="Queueing delay",
+            durations=True,
+        ).pictures,
+        *(
+            picture
+            for trace, one in found.items()
+            for picture in draw_demand(session, trace, titles[trace], one)
+        ),
+    )  # fmt: skip
+    top, bursts = _top_finding(found, titles), _burst_finding(gaps)
+    return Content(
+        tuple(text for text in (_size_finding(found, titles), top, bursts) if text),
+        (
+            *(block for trace in found for block in _notes(session, trace, titles, found[trace])),
+            *_repeats(session, traces),
+            Gallery(pictures),
+            *_split_table(sizes, Concentration, _SIZES, "Concentration of GPU-hours over jobs"),
+            *_split_table(gaps, Interarrivals, _GAPS, "Burstiness of submissions"),
+            *_queueing(found, titles),
+        ),
+        top,
+        lead=(lead, _overview(found, titles)),
+        limitations=_LIMITATIONS,
+    )
+
+
+def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
+    """Draw the submissions by weekday, and the queueing delays by group."""
+    drawings = []
+    for trace in traces:
+        days, waits, by = weekdays_and_waits(session, trace)
+        if days is not None:
+            clock = clock_name(session.manifest(trace))
+            drawings.append(
+                drawing(
+                    "arrivals", days, trace=trace, key=f"arrivals-weekday-{trace}", clock=clock,
+                    about=f"Jobs submitted by weekday, {clock}",
+                )
+            )  # fmt: skip
+        if waits is not None and by is not None:
+            name = in_sentence(key_heading(by))
+            drawings.append(
+                drawing(
+                    "empirical-distribution", waits, trace=trace, key=f"wait-{by}-{trace}",
+                    about=f"Queueing delay by {name}: time from submission to start",
+                    x_label="Queueing delay", heading=f"Queueing delay by {name}", durations=True,
+                )
+            )  # fmt: skip
+    return drawings
+
+
+def _overview(found: Found, titles: dict[str, str]) -> Table:
+    rows = []
+    for trace, one in found.items():
+        gaps, sizes = one.interarrivals, one.concentration
+        rows.append(
+            {"trace": titles[trace]}
+            | one.summary.select("jobs", "gpu_hours", "runtime_s_median", "gpus_median").row(
+                0, named=True
+            )
+            | {
+                "share_of_top_1_percent": sizes and sizes.total["share_of_top_1_percent"].item(),
+                "cv": gaps and _shown(gaps)["cv"].item(),
+                "delay_s_median": None if one.queueing is None else one.queueing["median_s"].item(),
+            }
+        )
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    return result_table(frame, WorkloadOverview, caption="Workload of each trace")
+
+
+def _shown(gaps: Split) -> pl.DataFrame:
+    """Return the result without survivors, if there are any."""
+    return gaps.total if gaps.since is None else gaps.since
+
+
+def _notes(session: Context, trace: str, titles: dict[str, str], found: Workload) -> list[Block]:
+    manifest, title = session.manifest(trace), titles[trace]
+    table, of_tasks = manifest.tables["jobs"], from_tasks(session, trace)
+    notes = [*table.notes, *([_FROM_TASKS + sample_note(session, trace)] if of_tasks else [])]
+    if found.observation:
+        notes.append(found.observation.describe(table.unit_noun))
+    if found.survivors:
+        notes.append(_survivors(session, trace, found))
+    notes += [manifest.clock_note] if manifest.clock_note else []
+    blocks: list[Block] = [Heading(title), *([Text(" ".join(notes))] if any(notes) else [])]
+    if found.by is None or found.by_group is None:
+        return blocks
+    shown = [name for name in _SUMMARY if name in found.by_group.columns]
+    what = f"Workload by {in_sentence(key_heading(found.by))}"
+    total = found.summary.select(pl.lit("all").alias(found.by), *shown)
+    groups = found.by_group.select(pl.col(found.by).cast(pl.String), *shown)
+    null = {found.by: "not stated"}
+    caption = f"{what}. {title}"
+    return [
+        *blocks,
+        result_table(groups, WorkloadSummary, caption=caption, null=null, total=total),
+    ]
+
+
+def _repeats(session: Context, traces: list[str]) -> list[Text]:
+    parts = [
+        f"{session.title(one)} repeats the jobs of {session.title(original)} and is not shown."
+        for one in traces
+        if (original := session.manifest(one).repeats) in traces
+    ]
+    return [Text(" ".join(parts))] if parts else []
+
+
+def _survivors(session: Context, trace: str, found: Workload) -> str:
+    manifest, jobs = session.manifest(trace), found.summary
+    noun = manifest.tables["jobs"].unit_noun
+    begin = jobs["first_submit_s"].item() if manifest.absolute_times else 0
+    return (
+        f"{found.survivors:,} of {jobs['jobs'].item():,} {noun} were submitted before the first "
+        f"recorded end (day {days(found.first_end_s - begin)}). They are listed because they still "
+        "existed then (survivorship bias). Figures of submissions exclude them."
+    )
+
+
+def _split_table(
+    results: dict[str, Split | None],
+    table: type[ResultTable],
+    columns: tuple[str, ...],
+    caption: str,
+) -> list[Table]:
+    """Show a result of each trace, and without survivors."""
+    rows = [
+        frame.select(pl.lit(name).alias("trace"), *columns)
+        for title, one in results.items()
+        if one is not None
+        for name, frame in ((title, one.total), (f"{title}, without survivors", one.since))
+        if frame is not None
+    ]
+    return [result_table(pl.concat(rows), table, caption=caption)] if rows else []
+
+
+def _queueing(found: Found, titles: dict[str, str]) -> list[Block]:
+    known = {titles[trace]: one.queueing for trace, one in found.items()}
+    unknown = [title for title, one in known.items() if one is None]
+    blocks: list[Block] = []
+    if len(unknown) < len(known):
+        rows = [
+            one.select(pl.lit(title).alias("trace"), *_QUEUEING)
+            for title, one in known.items()
+            if one is not None
+        ]
+        caption = "Queueing delay: time from submission to start, of the jobs that started"
+        blocks.append(result_table(pl.concat(rows), QueueingDelay, caption=caption))
+    if unknown:
+        blocks.append(
+            Text(f"Without start times the queueing delay is not known: {'; '.join(unknown)}.")
+        )
+    return blocks
+
+
+def _size_finding(found: Found, titles: dict[str, str]) -> str:
+    parts = []
+    for trace, one in found.items():
+        row = one.summary.row(0, named=True)
+        hours = row["gpu_hours"]
+        size = "GPU-hours not recorded" if hours is None else f"{hours:,.0f} GPU-hours"
+        if row["gpus_median"] is not None:
+            size += f", median {row['gpus_median']:,.3g} GPUs"
+        parts.append(f"{titles[trace]}: {row['jobs']:,} jobs, {size}")
+    return f"{'; '.join(parts)}."
+
+
+def _top_finding(found: Found, titles: dict[str, str]) -> str:
+    parts = []
+    for trace, one in found.items():
+        if one.concentration is None or one.concentration.total["gini"].item() is None:
+            continue
+        total, since = one.concentration.total, one.concentration.since
+        top = f"n = {total['n'].item():,})"
+        for other in () if since is None else since["share_of_top_1_percent"].drop_nulls():
+            top += (
+                f". Without the {one.survivors:,} that started before the first recorded end, they "
+                f"use {share(other)}"
+            )
+        parts.append(f"{share(total['share_of_top_1_percent'].item())} in {titles[trace]} ({top}")
+    if not parts:
+        return ""
+    return f"Of the GPU-hours, the largest 1 % of GPU jobs use {'. They use '.join(parts)}."
+
+
+def _burst_finding(gaps: dict[str, Split | None]) -> str:
+    parts = [
+        f"{three_digits(cv)} in {title} (n = {_shown(one)['n'].item():,})"
+        for title, one in gaps.items()
+        if one is not None and (cv := _shown(one)["cv"].item()) is not None
+    ]
+    if not parts:
+        return ""
+    return (
+        f"The coefficient of variation (CV) of times between submissions is {'; '.join(parts)}. "
+        "In a Poisson process it is 1."
+    )
+
+
+SECTION = Section(
+    "workload",
+    "Workload",
+    10,
+    build,
+    needs=({"jobs": ()},),
+    figures=("arrivals", "interarrivals", "gpu-demand", "concentration", "empirical-distribution"),
+    shares="times",
+    more=draw_more,
+    part="Workload",
+    question="When are jobs submitted, what do they request, and who uses the GPUs?",
+)

@@ -1,0 +1,236 @@
+"""Section on who used the cluster, how long jobs waited, and which nodes fail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from traceana.page.blocks import Block, Content, Heading, Text, result_table
+from traceana.page.section import Section
+from traceana.questions.failures.tables import FailureOutliers
+from traceana.questions.workload.analyze_usage import FEWEST, USAGE_NEEDS, describe_usage
+from traceana.questions.workload.tables import QueueingDelay
+from traceana.questions.workload.tables_usage import GpuHours
+from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE
+from traceana.tables.display import key_heading
+from traceana.tables.formatting import (
+    count,
+    in_sentence,
+    listed,
+    p_equals,
+    plural,
+    ratio,
+    ratio_range,
+    seconds,
+    seconds_range,
+    share,
+    three_digits,
+)
+
+if TYPE_CHECKING:
+    from traceana.page.context import Context
+    from traceana.questions.workload.analyze_usage import Usage
+
+_LEAD = ("user", "account", "queue", "status")
+_MOST_NODES = 20
+_NOTICED_S = 10
+"""Difference of median delays below which it is called negligible."""
+_ROWS = 10
+_SIZE = {"size": "GPUs requested"}
+_WAITS = ("n", "median_s", "p90_s", "p99_s", "share_zero")
+
+
+def build(session: Context, traces: list[str]) -> Content:
+    """Show GPU-hours by group of each trace, waits, arrays and nodes."""
+    findings: list[str] = []
+    lead: list[Block] = []
+    blocks: list[Block] = []
+    for trace in traces:
+        if session.manifest(trace).repeats in traces:
+            continue
+        found, title = session.once(describe_usage, trace), session.title(trace)
+        findings += _findings(found, title)
+        first = next((name for name in _LEAD if name in found.groups), None)
+        whole = set[str]()  # tables that the lead has in full
+        if first and not lead:
+            lead = [_group(found, first, title, rows=_ROWS)]
+            whole = {first} if found.groups[first].height <= _ROWS else whole
+        blocks += [Heading(title)] if len(traces) > 1 else []
+        blocks += [_group(found, name, title) for name in found.groups if name not in whole]
+        blocks += [_wait(name, rows, title) for name, rows in found.waits.items()]
+        blocks += [Text(_arrays(found.arrays))] if found.arrays else []
+        blocks += _nodes(found, title)
+    return Content(
+        tuple(findings),
+        tuple(blocks),
+        findings[0] if findings else "",
+        lead=tuple(lead),
+        limitations="All recorded jobs with GPUs and a runtime are counted, so there is no "
+        "sampling error and no interval. GPU-hours in failed or cancelled jobs are not all lost: "
+        "some jobs save checkpoints.",
+    )
+
+
+def _group(found: Usage, name: str, title: str, *, rows: int | None = None) -> Block:
+    table = found.groups[name]
+    what = in_sentence(key_heading(name))
+    return result_table(
+        table.head(rows) if rows else table,
+        GpuHours,
+        caption=f"GPU-hours by {what}. {title}",
+        columns=[
+            c
+            for c in table.columns
+            if (c not in ("users", "n_missing") or rows is None)
+            and (c not in ("failed", "cancelled") or table[c].sum())
+        ],
+    )
+
+
+def _wait(name: str, rows: pl.DataFrame, title: str) -> Block:
+    heading = {"size": "requested GPUs", "hour": "hour of submission"}
+    what = heading.get(name, in_sentence(key_heading(name)))
+    return result_table(
+        rows,
+        QueueingDelay,
+        caption=f"Queueing delay by {what}. {title}",
+        columns=[name, *_WAITS],
+        headings=_SIZE,
+    )
+
+
+def _arrays(found: dict[str, int]) -> str:
+    parts = []
+    if found["jobs_in_arrays"]:
+        parts.append(
+            f"{found['jobs_in_arrays']:,} of {found['jobs']:,} jobs belong to "
+            f"{plural(found['arrays'], 'job array')}"
+        )
+    parts.append(f"{plural(found['restarted'], 'job')} restarted at least once")
+    return f"{'; '.join(parts)}."
+
+
+def _nodes(found: Usage, title: str) -> list[Block]:
+    if found.nodes is None:
+        return []
+    ended, alone = found.node_rows
+    within = "of the same users " if found.n_users else ""
+    text = (
+        f"The failures of each node are compared with those of the jobs {within}on other nodes, "
+        f"over the {alone:,} of {ended:,} completed and failed jobs that ran on one node."
+    )
+    table = result_table(
+        found.nodes.head(_MOST_NODES),
+        FailureOutliers,
+        caption=f"Failures by node, smallest adjusted p first. {title}",
+    )
+    return [Text(text), table]
+
+
+def _findings(found: Usage, title: str) -> list[str]:
+    """State who used the cluster and what was lost, then what differs, then what does not."""
+    used, findings, others = list[str](), list[str](), list[str]()
+    if found.top_share is not None and found.n_top is not None:
+        first = found.groups["user"].drop_nulls("user")["share"][0]
+        several = f", and the {found.n_top} with the most {share(found.top_share)}"
+        used.append(
+            f"1 of {found.n_users:,} users used {share(first)} of the GPU-hours"
+            f"{several if found.n_top > 1 else ''}."
+        )
+    by_status = found.groups.get("status")
+    if by_status is not None and (total := float(by_status["gpu_hours"].sum())):
+        parts = [
+            f"{share(row['share'])} were in {row['status']} jobs"
+            for row in by_status.drop_nulls("status").rows(named=True)
+            if row["status"] != "completed" and row["gpu_hours"]
+        ]
+        if parts:
+            used.append(f"Of {count(total)} GPU-hours, {listed(parts)}.")
+    if used:
+        findings.append(f"{title}: {' '.join([used[0][0].lower() + used[0][1:], *used[1:]])}")
+    tests = found.wait_tests.rows(named=True)
+    untested = [one for one in tests if one["pvalue_adjusted"] is None]
+    differ = [one for one in tests if one not in untested and _matters(found.waits, one)]
+    findings += [_wait_differs(found.waits, one, title) for one in differ]
+    if alike := [_alike(found.waits, one["by"]) for one in tests if one not in differ + untested]:
+        what = "differs negligibly or inconclusively"
+        others.append(f"{title}: the queueing delay {what} by {listed(alike)}.")
+    for one in untested:
+        why = f" is not tested ({one['note']})" if one["note"] else " is not tested"
+        by, medians = one["by"], _medians(found.waits, one["by"])
+        others.append(f"{title}: the queueing delay by {_by(by)}{why}; {_from_to(medians, by)}.")
+    if found.nodes is not None:
+        more = (found.nodes["pvalue_adjusted"] < 0.05) & (found.nodes["odds_ratio"] > 1)
+        (findings if more.any() else others).append(_outliers(found.nodes, title))
+    return findings + others
+
+
+def _by(name: str) -> str:
+    return in_sentence(_SIZE.get(name) or key_heading(name))
+
+
+def _medians(waits: dict[str, pl.DataFrame], by: str) -> pl.DataFrame:
+    """Return the groups with the smallest and the largest median delay."""
+    known = waits[by].drop_nulls([by, "median_s"]).filter(pl.col("n") >= FEWEST).sort("median_s")
+    return known[[0, -1]]
+
+
+def _matters(waits: dict[str, pl.DataFrame], test: dict[str, Any]) -> bool:
+    """Return whether delays differ in rank, and in their medians by more than a few seconds."""
+    low, high = _medians(waits, test["by"])["median_s"]
+    return test["conclusion"] not in (NEGLIGIBLE, INCONCLUSIVE) and high - low >= _NOTICED_S
+
+
+def _alike(waits: dict[str, pl.DataFrame], by: str) -> str:
+    low, high = _medians(waits, by)["median_s"]
+    return f"{_by(by)} (medians {seconds_range(low, high)} s)"
+
+
+def _from_to(medians: pl.DataFrame, by: str) -> str:
+    ends = (
+        f"{seconds(row['median_s'])} s ({row[by]}; n = {row['n']:,})"
+        for row in medians.iter_rows(named=True)
+    )
+    return f"its median is from {' to '.join(ends)}"
+
+
+def _wait_differs(waits: dict[str, pl.DataFrame], test: dict[str, Any], title: str) -> str:
+    """State by which column the delay differs, from the smallest to the largest median."""
+    by = test["by"]
+    interval = ""
+    if test["ci_low"] is not None:
+        interval = f", 95 % CI {ratio_range(test['ci_low'], test['ci_high'])}"
+    return (
+        f"{title}: the queueing delay differs by {_by(by)}, a {test['conclusion']} difference "
+        f"(epsilon squared {ratio(test['effect'])}{interval}; n = {test['n']:,}; adjusted "
+        f"{p_equals(test['pvalue_adjusted'])}); {_from_to(_medians(waits, by), by)}."
+    )
+
+
+def _outliers(nodes: pl.DataFrame, title: str) -> str:
+    tested = nodes["pvalue"].count()
+    more = nodes.filter(pl.col("pvalue_adjusted") < 0.05, pl.col("odds_ratio") > 1)
+    if not tested:
+        return f"{title}: no node has enough jobs for a test of its failures."
+    if more.is_empty():
+        return f"{title}: no node of {tested} tested fails more often than chance allows (Holm)."
+    first = more.row(0, named=True)
+    return (
+        f"{title}: {more.height} of {plural(tested, 'node')} tested "
+        f"{'fails' if more.height == 1 else 'fail'} more often than the rest. Smallest p: "
+        f"{first['node']}, odds ratio {three_digits(first['odds_ratio'])} (95 % CI "
+        f"{three_digits(first['ci_low'])} to {three_digits(first['ci_high'])}; "
+        f"{first['failures']:,} failures, {three_digits(first['expected'])} expected)."
+    )
+
+
+SECTION = Section(
+    "usage",
+    "Usage, waiting and nodes",
+    20,
+    build,
+    needs=USAGE_NEEDS,
+    part="Workload",
+    question="Who used the cluster, what was lost to failed jobs, and how long did jobs wait?",
+)

@@ -1,0 +1,126 @@
+"""Summary of a workload: jobs, runtimes, sizes and GPU-hours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from traceana.questions.failures.curves import WEEK_S, kaplan_meier
+from traceana.questions.workload.tables import WorkloadSummary
+from traceana.store.frames import Names, as_names, open_frame, reduce_frame
+from traceana.tables.declare import declared, returns
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
+    from traceana.questions.failures.tables_competing_risks import SurvivalCurves
+
+
+@returns(WorkloadSummary)
+def workload_summary(
+    jobs: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    submit: str = "submit_s",
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
+    entry: str | None = None,
+    observed: str | None = None,
+) -> pl.DataFrame:
+    """Compute jobs, GPU-hours, runtimes, sizes and the range of submissions.
+
+    GPU-hours are the sum of gpus * runtime / 3600 over the jobs for which both are known.
+    With `entry` or `observed`, quantiles are Kaplan-Meier estimates, and the mean of a group with
+    truncated or censored jobs is null.
+
+    Parameters
+    ----------
+    jobs
+        One row per job; eager or lazy, of any supported engine. Null and NaN are missing.
+    by
+        Columns to group by; null is a group of its own. By default all rows are one group.
+    submit, runtime, gpus
+        Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
+    entry, observed
+        As in :func:`kaplan_meier`.
+
+    Returns
+    -------
+    DataFrame
+        Sorted by `by`, nulls last, with the columns `by` and
+        {columns}
+
+        Quantiles interpolate linearly between order statistics (type 7 of Hyndman and Fan,
+        1996). A statistic of no value is null.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"submit_s": [0, 6, 9], "runtime_s": [60, 600, 720], "gpus": [1, 2, 8]})
+    >>> found = traceana.workload_summary(jobs)
+    >>> found.select("jobs", "runtime_s_median", pl.col("gpu_hours").round(2)).rows()
+    [(3, 600.0, 1.95)]
+    """
+    keys = as_names(by)
+    measures = {"submit": submit, "runtime": runtime, "gpus": gpus}
+    time, size, begun = nw.col(runtime), nw.col(gpus), nw.col(submit)
+    gpu_hours = size * time / 3600
+    quantiles = {"p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99}
+    summary = reduce_frame(
+        open_frame(jobs, keys=keys, measures=measures),
+        keys,
+        jobs=nw.len(),
+        jobs_with_runtime=time.count(),
+        gpu_hours=gpu_hours.sum(),
+        jobs_without_gpu_hours=nw.len() - gpu_hours.count(),
+        runtime_s_mean=time.mean(),
+        **{
+            f"runtime_s_{name}": time.quantile(q, interpolation="linear")
+            for name, q in quantiles.items()
+        },
+        gpus_median=size.quantile(0.5, interpolation="linear"),
+        gpus_p95=size.quantile(0.95, interpolation="linear"),
+        gpus_max=size.max(),
+        first_submit_s=begun.min(),
+        last_submit_s=begun.max(),
+    )
+    # engines sum nothing to 0
+    known = pl.col("jobs_without_gpu_hours") < pl.col("jobs")
+    found = summary.with_columns(
+        gpu_hours=pl.when(known).then("gpu_hours"),
+    ).with_columns(  # the last digits of a sum depend on how the engine splits the rows
+        pl.col("gpu_hours", "runtime_s_mean").round_sig_figs(13)
+    )
+    if entry is not None or observed is not None:
+        survival = kaplan_meier(
+            jobs, by=keys, status=None, runtime=runtime, entry=entry, observed=observed,
+            quantiles=tuple(quantiles.values()), horizon_s=WEEK_S,
+        )  # fmt: skip
+        found = _by_survival(found, survival, keys, quantiles)
+    return declared(found, WorkloadSummary, by=keys)
+
+
+def _by_survival(
+    summary: pl.DataFrame,
+    survival: SurvivalCurves,
+    keys: tuple[str, ...],
+    quantiles: dict[str, float],
+) -> pl.DataFrame:
+    """Replace quantiles of the runtime by their Kaplan-Meier estimates, in the same order."""
+    order = survival.groups.sort(keys, nulls_last=True) if keys else survival.groups
+    cut = order["n_truncated"] + order["n_censored"] > 0
+    of = survival.quantiles
+    found = {
+        f"runtime_s_{name}": of.filter(pl.col("quantile") == q)["time_s"]
+        for name, q in quantiles.items()
+    }
+    return summary.with_columns(
+        n_truncated=order["n_truncated"],
+        n_censored=order["n_censored"],
+        runtime_s_mean=pl.when(~cut).then("runtime_s_mean"),
+        runtime_s_restricted_mean=order["restricted_mean_s"],
+        **found,
+    )

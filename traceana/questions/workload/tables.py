@@ -1,0 +1,170 @@
+"""Tables of a workload: summaries, job sizes, arrivals, demand, queueing and concentration."""
+
+from __future__ import annotations
+
+from traceana.tables.declare import ResultTable, count, fraction, number, seconds, text
+
+
+class WorkloadSummary(ResultTable):
+    """Jobs, GPU-hours, runtimes and sizes."""
+
+    jobs = count("Jobs", "rows")
+    jobs_with_runtime = count("Jobs with runtime")
+    gpu_hours = number(
+        "GPU-hours", "null where no job has both GPUs and runtime", display="hours", unit="h"
+    )
+    jobs_without_gpu_hours = count("GPU-hours missing", "jobs whose GPUs or runtime are missing")
+    n_truncated = count(
+        "Left-truncated", "started before the window; with `entry` or `observed`", optional=True
+    )
+    n_censored = count("Censored", "end not observed; with `entry` or `observed`", optional=True)
+    runtime_s_mean = seconds("Mean runtime", "null where jobs are truncated or censored")
+    runtime_s_restricted_mean = number(
+        "7-day restricted mean (s)", "mean of min(runtime, 7 days), with `entry` or `observed`",
+        display="seconds", unit="s", optional=True,
+    )  # fmt: skip
+    runtime_s_p25 = seconds("25 %", "quantile of the runtime")
+    runtime_s_median = seconds("Median", "median runtime")
+    runtime_s_p75 = seconds("75 %", "quantile of the runtime")
+    runtime_s_p95 = seconds("95 %", "quantile of the runtime")
+    runtime_s_p99 = seconds("99 %", "quantile of the runtime")
+    gpus_median = number("GPUs: median", "over the jobs whose GPUs are known", display="plain")
+    gpus_p95 = number("GPUs: 95 %", "quantile of the GPUs", display="plain")
+    gpus_max = number("GPUs: maximum", display="plain")
+    first_submit_s = number("Submissions (days)", "first submission", display="days", unit="s")
+    last_submit_s = number("Submissions (days)", "last submission", display="days", unit="s")
+
+
+class WorkloadOverview(ResultTable):
+    """One row per trace: what its other tables begin with."""
+
+    trace = text("Trace")
+    jobs = count("Jobs", "rows")
+    gpu_hours = number("GPU-hours", display="hours", unit="h")
+    runtime_s_median = seconds("Median runtime")
+    gpus_median = number("Median GPUs", display="plain")
+    share_of_top_1_percent = fraction("Top 1 % of GPU jobs", "fraction of the GPU-hours")
+    cv = number("CV of interarrival times", "without survivors; Poisson process: 1")
+    delay_s_median = seconds("Median queueing delay")
+
+
+class SizeDistribution(ResultTable):
+    """Jobs and GPU-hours by number of GPUs."""
+
+    gpus = number("GPUs", "number of GPUs; null: not known", display="plain")
+    jobs = count("Jobs")
+    share_of_jobs = fraction("Fraction of jobs", "within the group")
+    gpu_hours = number(
+        "GPU-hours", "null where no job has both GPUs and runtime", display="hours", unit="h"
+    )
+    share_of_gpu_hours = fraction("Fraction of GPU-hours", "within the group")
+    jobs_without_gpu_hours = count("GPU-hours missing", "jobs whose GPUs or runtime are missing")
+    runtime_s_median = seconds("Median runtime")
+
+
+class JobQuantiles(ResultTable):
+    """Quantiles of runtime, GPUs and GPU-hours."""
+
+    quantity = text("Quantity", "runtime_s, gpus or gpu_hours")
+    n = count("n", "jobs that have the quantity")
+    n_missing = count("Missing", "jobs that do not have it")
+    mean = number("Mean")
+    min = number("Minimum")
+    p01 = number("1 %", "quantile")
+    p05 = number("5 %", "quantile")
+    p25 = number("25 %", "quantile")
+    median = number("Median")
+    p75 = number("75 %", "quantile")
+    p95 = number("95 %", "quantile")
+    p99 = number("99 %", "quantile")
+    max = number("Maximum")
+
+
+class ArrivalRhythm(ResultTable):
+    """Submissions by hour of the day or weekday."""
+
+    hour = count("Hour", "0 to 23; with per='hour'", unit="", optional=True)
+    weekday = count("Weekday", "1 (Monday) to 7; with per='weekday'", unit="", optional=True)
+    jobs = count("Jobs", "submissions in the slot")
+    share = fraction("Fraction", "of the submissions of the group")
+    observed_h = number(
+        "Observed (h)", "time for which the slot was observed", display="hours", unit="h"
+    )
+    jobs_per_h = number("Jobs per hour", "null where the slot was not observed", unit="1/h")
+
+
+class GpuDemand(ResultTable):
+    """GPUs requested by running jobs, by time bin."""
+
+    bin_start_s = seconds("Bin start", "on the clock of the trace")
+    gpus_mean = number("GPUs", "GPUs of running jobs, averaged over the bin", unit="GPUs")
+    jobs_mean = number("Jobs", "running jobs, averaged over the bin")
+    n_excluded = count("Excluded", "jobs of the group without start, end or GPUs")
+    note = text("Note", "why values are null")
+
+
+class QueueingDelay(ResultTable):
+    """Time from submission to start."""
+
+    jobs = count("Jobs", "rows")
+    n = count("Delays", "jobs with a submission and a start")
+    n_no_start = count("Never started", "jobs with a submission and no start")
+    n_no_submit = count("Without submission", "jobs without a submission")
+    mean_s = seconds("Mean")
+    median_s = seconds("Median")
+    p75_s = seconds("75 %", "quantile")
+    p90_s = seconds("90 %", "quantile")
+    p95_s = seconds("95 %", "quantile")
+    p99_s = seconds("99 %", "quantile")
+    max_s = seconds("Maximum")
+    share_zero = fraction("No delay", "fraction of delays of 0")
+    note = text("Note", "why values are null")
+
+
+class Concentration(ResultTable):
+    """How unevenly GPU-hours are distributed over jobs."""
+
+    jobs = count("Jobs", "rows")
+    n_missing = count("Others", "jobs that requested no GPU, or whose GPUs or runtime are missing")
+    n = count("GPU jobs", "jobs that requested GPUs and have a runtime")
+    gpu_hours = number("GPU-hours", display="hours", unit="h")
+    share_of_top_1_percent = fraction("Top 1 % of GPU jobs", "fraction of the GPU-hours")
+    share_of_top_10_percent = fraction("Top 10 %", "fraction of the GPU-hours")
+    share_of_lower_half = fraction("Lower half", "fraction of the GPU-hours")
+    gini = number("Gini", "Gini coefficient of the GPU-hours", display="ratio")
+    note = text("Note", "why values are null")
+
+
+class LorenzCurve(ResultTable):
+    """Lorenz curve of GPU-hours over jobs."""
+
+    share_of_jobs = fraction("Fraction of jobs", "smallest first")
+    share_of_gpu_hours = fraction("Fraction of GPU-hours")
+
+
+class Interarrivals(ResultTable):
+    """Times between submissions, and counts in windows of time."""
+
+    jobs = count("Jobs", "rows")
+    n_missing = count("Missing", "jobs without a submission")
+    n = count("Interarrival times", "jobs - n_missing - 1")
+    mean_s = seconds("Mean")
+    median_s = seconds("Median")
+    p99_s = seconds("99 %", "quantile")
+    max_s = seconds("Maximum")
+    share_zero = fraction("Zero", "fraction of interarrival times of 0")
+    cv = number("CV", "coefficient of variation (ddof 1); Poisson process: 1")
+    burstiness = number("Burstiness", "(cv - 1) / (cv + 1); Poisson process: 0", display="ratio")
+    memory = number("Memory", "correlation of successive times; Poisson: 0", display="ratio")
+    windows = count("Windows", "whole windows between first and last submission")
+    dispersion = number("Index of dispersion", "variance / mean of the counts; Poisson: 1")
+    note = text("Note", "why cv is null")
+
+
+class InterarrivalCurve(ResultTable):
+    """Survival function of the times between submissions."""
+
+    n = count("n", "times between submissions")
+    gap_s = seconds("Interarrival time")
+    share_longer = fraction("Longer", "fraction of times that are longer")
+    share_longer_poisson = fraction("Longer (Poisson)", "of a Poisson process of the same rate")

@@ -1,0 +1,154 @@
+"""Data quality: rows read, kept and rejected, and the files they are from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.page.blocks import Absent, Block, Content, Heading, Table, Text, result_table
+from traceana.page.section import Section
+from traceana.report.tables import Rejections, RowCounts, SourceFiles, UnknownValues
+from traceana.tables.formatting import plural
+
+if TYPE_CHECKING:
+    from traceana.page.context import Context
+    from traceana.store import Ledger
+
+_ROWS: Final = ("rows_read", "rows_kept", "rows_rejected", "rows_not_applicable")
+
+
+def build(context: Context) -> Content:
+    """Count the rows of each table, the rows that each rule rejected, and list the files."""
+    ledgers = context.ledgers
+    tables = pl.concat([ledger.tables for ledger in ledgers.values()])
+    rejections = pl.concat([ledger.rejections for ledger in ledgers.values()])
+    blocks: list[Block] = [
+        Text(
+            "Each row that was read is either kept or rejected. Rejected rows are stored with "
+            "file, row number and rule in the folder `rejected/` of their trace. Rows that belong "
+            "to another table are counted as not applicable. Rows are not summed over traces, "
+            "since two traces may contain the same jobs."
+        ),
+        result_table(_without_zeros(tables.drop("state")), RowCounts, caption="Rows by table"),
+    ]
+    if rejections.is_empty():
+        blocks.append(Text("No row was rejected."))
+    else:
+        blocks.append(result_table(rejections, Rejections, caption="Rejected rows by rule"))
+    unknown = _unknown_values(ledgers)
+    if unknown.height:
+        caption = "Values that no mapping lists: they count as unknown"
+        blocks.append(result_table(unknown, UnknownValues, caption=caption))
+    blocks += [*_missing(context), Heading("Files"), _files(ledgers)]
+    blocks += [_rows_by_file(trace, ledger) for trace, ledger in ledgers.items()]
+    return Content(_findings(tables) + _altered(ledgers), tuple(blocks))
+
+
+def _without_zeros(tables: pl.DataFrame) -> pl.DataFrame:
+    """Leave out replaced rows where there are none."""
+    return tables if tables["rows_replaced"].sum() else tables.drop("rows_replaced")
+
+
+def _findings(tables: pl.DataFrame) -> tuple[str, ...]:
+    traces = tables["trace"].n_unique()
+    verb = "was" if tables.height == 1 else "were"
+    read = f"{plural(tables.height, 'table')} of {plural(traces, 'trace')} {verb} read."
+    replaced = int(tables["rows_replaced"].sum())
+    if replaced:
+        read += f" {plural(replaced, 'row')} were replaced by newer records."
+    rejected = tables.filter(pl.col("rows_rejected") > 0)
+    if rejected.is_empty():
+        return (f"{read} No row was rejected.",)
+    named = "; ".join(
+        f"{row['rows_rejected']:,} of {row['rows_read']:,} in `{row['table']}` ({row['trace']})"
+        for row in rejected.iter_rows(named=True)
+    )
+    return (f"{read} Rejected rows: {named}. All other rows were kept.",)
+
+
+def _altered(ledgers: dict[str, Ledger]) -> tuple[str, ...]:
+    """Name the files that differ from the published ones, before any number from them."""
+    return tuple(
+        f"These files of {trace} differ from the published ones, and so may all its numbers: "
+        f"{', '.join(f'`{name}`' for name in names)}."
+        for trace, ledger in ledgers.items()
+        if not ledger.synthetic
+        and (
+            names := ledger.files.filter(~pl.col("as_published"))["file"].unique().sort().to_list()
+        )
+    )
+
+
+def _unknown_values(ledgers: dict[str, Ledger]) -> pl.DataFrame:
+    rows = [
+        (entry.trace, entry.table, column, value, number)
+        for ledger in ledgers.values()
+        for entry in ledger.entries
+        for column, found in entry.unknown_words.items()
+        for value, number in found.items()
+    ]
+    names = UnknownValues.column_names()
+    return pl.DataFrame(
+        rows, schema=dict(zip(names, [*[pl.String] * 4, pl.Int64], strict=True)), orient="row"
+    )
+
+
+def _missing(context: Context) -> list[Block]:
+    return [
+        Absent(
+            f"Files that were missing when {trace} was ingested: {', '.join(names)}.",
+            context.data_source.commands(trace),
+        )
+        for trace, ledger in context.ledgers.items()
+        if (names := ledger.missing["csv"].to_list())
+    ]
+
+
+def _files(ledgers: dict[str, Ledger]) -> Table:
+    files = pl.concat([ledger.files for ledger in ledgers.values()])
+    synthetic = [trace for trace, ledger in ledgers.items() if ledger.synthetic]
+    named = (
+        files.select("file", "trace", "bytes", "as_published", "sha256")
+        .unique(maintain_order=True)
+        .with_columns(
+            as_published=pl.when(pl.col("trace").is_in(synthetic))
+            .then(pl.lit("synthetic"))
+            .when("as_published")
+            .then(pl.lit("yes"))
+            .when(~pl.col("as_published"))
+            .then(pl.lit("NO, it differs"))
+            .otherwise(pl.lit("not known")),
+            sha256=pl.format("`{}`", "sha256"),
+        )
+    )
+    caption = "Files, and whether they are as published (sha256 equal to the catalog's)"
+    return result_table(named, SourceFiles, caption=caption)
+
+
+def _rows_by_file(trace: str, ledger: Ledger) -> Table:
+    member = pl.col("member")
+    files = ledger.files.select(
+        "table",
+        *_ROWS,
+        file=pl.when(member.is_null()).then("file").otherwise(pl.format("{}: {}", "file", member)),
+    ).sort("table", "file", maintain_order=True)
+    return result_table(
+        files,
+        RowCounts,
+        columns=("file", "table", *_ROWS),
+        caption=f"Rows by file and table: {trace}",
+        null={"table": ""},
+        total=files.select(*map(pl.sum, _ROWS), file=pl.lit("Sum"), table=pl.lit(None, pl.String)),
+        folded=True,
+    )
+
+
+SECTION = Section(
+    "data-quality",
+    "Data quality",
+    10,
+    build,
+    part="Appendix",
+    question="How many rows were read, kept and rejected, and from which files?",
+)

@@ -1,0 +1,85 @@
+"""Definitions with their formulas, and the provenance of the page."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from traceana.page.blocks import Block, Content, Facts, Heading
+from traceana.page.section import Section
+from traceana.report.data_source import SEED
+
+if TYPE_CHECKING:
+    from traceana.page.context import Context
+
+_LIBRARIES = ("polars", "numpy", "scipy", "matplotlib")
+DEFINITIONS = {
+    "CoV": "over the n workers of a job in one iteration: `CoV = s / m` with `m = sum(x) / n` and "
+    "`s = sqrt(sum((x - m)^2) / (n - ddof))`, ddof 0 or 1 as stated. For values that are not "
+    "negative it is at most `sqrt(n - 1)` with ddof 0 and `sqrt(n)` with ddof 1. Iterations with "
+    "fewer than two workers are excluded.",
+    "Quantile": "linear between order statistics (type 7 of Hyndman and Fan, The American "
+    "Statistician 50, 1996).",
+    "Slowdown": "`sum(max(x)) / sum(mean(x))` with x the times of a job's workers in an iteration, "
+    "summed over all iterations.",
+    "Time and energy to the target": "`mean(epochs) * time of an epoch`, and that times the mean "
+    "power; cost is `0.5 * energy + 0.5 * largest power limit * time` (Zeus, NSDI 2023).",
+    "Gini": "`2 sum(i x_i) / (n sum(x)) - (n + 1) / n` over the GPU-hours of jobs in rising order.",
+    "Burstiness": "`(cv - 1) / (cv + 1)` with cv the standard deviation (ddof 1) over the mean of "
+    "the times between submissions; memory is the correlation of each with the next (Goh and "
+    "Barabasi, EPL 81, 2008); dispersion is variance over mean of submissions an hour.",
+    "GPU-hours": "`sum(GPUs requested * runtime in s) / 3600` over the jobs with both values.",
+    "Interval of a mean": "Student's t: `mean +/- t * s / sqrt(n)` with t the 97.5 % quantile of "
+    "its distribution with n - 1 degrees of freedom and s of ddof 1; none for a single value.",
+    "Failure rate": "`p = failed / n` with n = completed + failed + cancelled; where a text names "
+    "completed and failed, these two. Its interval is Wilson's "
+    "(Journal of the American Statistical Association 22, 1927): "
+    "`(p + z^2 / 2n +/- z * sqrt(p * (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)` with z the 97.5 % "
+    "quantile of the normal distribution.",
+    "Missing values": "are excluded from every statistic, and counted; only ends of instances are "
+    "imputed, where stated.",
+}
+
+
+def build(context: Context) -> Content:
+    """Define the statistics; state the store and the versions."""
+    facts = [
+        ("Data", _data(context)),
+        ("Engine", _engine(context)),
+        ("traceana", version("traceana")),
+        ("Python", platform.python_version()),
+        *((name, version(name)) for name in _LIBRARIES),
+    ]
+    if context.date:
+        facts.append(("Date", f"{context.date} (SOURCE_DATE_EPOCH)"))
+    blocks: tuple[Block, ...] = (
+        Heading("Definitions"),
+        Facts(tuple(DEFINITIONS.items())),
+        Heading("Provenance"),
+        Facts(tuple(facts)),
+    )
+    return Content((), blocks)
+
+
+def _engine(context: Context) -> str:
+    if context.master is None:
+        return "Polars"
+    spark = f"Spark {version('pyspark')} on `{context.master}`"
+    return f"{spark} reduced tables to one row per task or group; Polars computed the rest"
+
+
+def _data(context: Context) -> str:
+    if context.data_source.is_sample:
+        return f"the synthetic sample that `traceana sample --seed {SEED}` writes"
+    return f"store `{context.data_source.path}`; its source files are listed above with sha256"
+
+
+SECTION = Section(
+    "provenance",
+    "Definitions and provenance",
+    180,
+    build,
+    part="Appendix",
+    question="How is each statistic defined, and what made this page?",
+)

@@ -1,1 +1,0 @@
-"""The sections of the report: one file each, found by their SECTION."""

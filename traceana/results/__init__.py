@@ -1,1 +1,0 @@
-"""Result classes, declarations of result tables, and how both are displayed."""

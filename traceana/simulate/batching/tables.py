@@ -1,0 +1,319 @@
+"""Dynamic batching: results and tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import polars as pl
+
+from traceana.tables.declare import ResultTable, count, flag, fraction, number, quantiles, text
+from traceana.tables.result import Result
+
+
+class Batches(ResultTable):
+    """Batch sizes at step 0 and at each step at which one changes."""
+
+    step = count("Step", "step", unit="")
+    worker_id = text("Worker", "worker")
+    batch = count("Batch size", "samples of the worker", unit="samples")
+    gradient_weight = number("Gradient weight", "batch size over the sum of batch sizes")
+    iteration_s = number("Iteration (s)", "iteration time at this step", unit="s")
+
+
+class Steps(ResultTable):
+    """Steps of a simulated job."""
+
+    step = count("Step", "step", unit="")
+    step_s = number("Step (s)", "iteration time of the slowest worker", unit="s")
+    idle_share = fraction("Idle", "1 - mean iteration time / `step_s`")
+    samples = count("Samples", "samples trained in this step", unit="samples")
+
+
+class Workers(ResultTable):
+    """Workers of a simulated job."""
+
+    worker_id = text("Worker", "worker")
+    batch_first = count("First batch size", "at step 0", unit="samples")
+    batch_last = count("Last batch size", "at the last step", unit="samples")
+    mean_iteration_s = number("Iteration (s)", "mean iteration time", unit="s")
+    busy_share = fraction("Busy", "fraction of the job's time at work")
+
+
+@dataclass(frozen=True, repr=False)
+class BatchingResult(Result):
+    """A simulated job under one batch-size controller.
+
+    Attributes
+    ----------
+    controller
+        Name of the controller.
+    batches, steps, workers
+        Batch sizes where they change, steps and workers.
+    time_s, samples
+        Time of the job and samples trained.
+    uniform_time_s
+        Time of as many steps with equal batches on the same workers.
+    speedup
+        Time per sample with equal batches over time per sample with this controller.
+    adjustments
+        Steps at which batch sizes changed.
+    idle_share
+        Fraction of the workers' time spent waiting: 1 - sum of times / (K * time_s).
+    note
+        What to know of the result, such as a negative batch size or a dead-band that kept the
+        controller from any adjustment; None otherwise.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> result = traceana.simulate_batching([(0.1, 100), (0.1, 300)], controller="oracle", steps=50)
+    >>> print(result)
+    oracle: 6,400 samples in 21.0 s
+    speedup over uniform batches: 1.762
+    0 adjustments; workers wait 0.0% of their time
+    >>> result.batches.select("step", "worker_id", "batch").rows()
+    [(0, '0', 32), (0, '1', 96)]
+    """
+
+    tables: ClassVar = {"workers": Workers, "batches": Batches, "steps": Steps}
+
+    controller: str
+    batches: pl.DataFrame
+    steps: pl.DataFrame
+    workers: pl.DataFrame
+    time_s: float
+    samples: int
+    uniform_time_s: float
+    speedup: float
+    adjustments: int
+    idle_share: float
+    note: str | None
+
+    def time_to_samples(self, samples: int, /) -> float | None:
+        """Return the time at the end of the step in which the job reaches so many samples.
+
+        None if the simulated steps do not reach it.
+        """
+        reached = self.steps.select(
+            pl.col("step_s").cum_sum().filter(pl.col("samples").cum_sum() >= samples).first()
+        )
+        time: float | None = reached.item()
+        return time
+
+    def summary(self) -> str:
+        """Return a short text on the result."""
+        lines = [
+            f"{self.controller}: {self.samples:,} samples in {self.time_s:,.1f} s",
+            f"speedup over uniform batches: {self.speedup:.3f}",
+            f"{self.adjustments} adjustments; workers wait {self.idle_share:.1%} of their time",
+        ]
+        return "\n".join(lines if self.note is None else [*lines, self.note])
+
+
+class ReplayJobs(ResultTable):
+    """Recorded jobs under each controller."""
+
+    job_id = text("Job", "job")
+    controller = text("Controller", "controller")
+    n_workers = count("Workers", "workers")
+    n_steps = count("Steps", "times at which all workers have a sample")
+    n_excluded = count("Excluded", "other times")
+    time = number("Time", "sum of the slowest worker's times, in the unit of the samples")
+    speedup = number("Speedup", "time with uniform batches over `time`", display="ratio")
+    of_possible = fraction(
+        "Of possible", "saving relative to the oracle's; null if the oracle saves nothing"
+    )
+    adjustments = count("Adjustments", "steps at which batch sizes changed")
+    idle_share = fraction("Idle", "fraction of the workers' time spent waiting")
+    note = text("Note", "why values are missing, or a dead-band kept all batch sizes")
+
+
+class ReplaySteps(ResultTable):
+    """Step times of recorded jobs under each controller."""
+
+    job_id = text("Job", "job")
+    controller = text("Controller", "controller")
+    time_s = number("Time (s)", "time in the trace", unit="s")
+    step_time = number("Step time", "time of the slowest worker, in the unit of the samples")
+
+
+class ReplayWorkers(ResultTable):
+    """Workers of recorded jobs under each controller; quantiles over the steps."""
+
+    job_id = text("Job", "job")
+    controller = text("Controller", "controller")
+    worker_id = text("Worker", "worker")
+    mean_batch = number("Mean batch size", "over the steps", unit="samples")
+    q05, q25, median, q75, q95 = quantiles(
+        "quantile of the iteration time, in the unit of the samples", 5, 25, 50, 75, 95
+    )
+    busy_share = fraction("Busy", "fraction of the job's time at work")
+
+
+class ReplayEpisodes(ResultTable):
+    """Straggler episodes of recorded jobs under each controller."""
+
+    job_id = text("Job", "job")
+    worker_id = text("Worker", "worker")
+    onset_s = number("Onset (s)", "first slow sample", unit="s", display="count")
+    end_s = number("End (s)", "last slow sample", unit="s", display="count")
+    controller = text("Controller", "controller")
+    n_steps = count("Steps", "steps in the episode")
+    time = number("Time", "time of these steps, in the unit of the samples")
+    cost = number("Cost", "`time` minus that with the worker at its usual time")
+    cost_share = fraction("Relative cost", "`cost` over the time without it")
+    cost_after = number("Cost after", "additional time of all later steps")
+    ratio_to_oracle = number("Ratio to oracle", "`time` over the oracle's", display="ratio")
+    share_within = fraction(
+        "Near the oracle", "fraction of steps that take at most 1 + `within` times the oracle's"
+    )
+    recovery_steps = count(
+        "Recovery (steps)",
+        "steps until the first of three such steps in a row; null if the episode ends before",
+    )
+    recovery_s = number("Recovery (s)", "the same as time in the trace", unit="s")
+    note = text("Note", "why values are missing")
+
+
+@dataclass(frozen=True, repr=False)
+class BatchingReplay(Result):
+    """Recorded jobs replayed under several batch-size controllers.
+
+    Attributes
+    ----------
+    jobs
+        One row per job and controller. A job without a time at which all of two or more workers
+        have a sample has nulls and a note; it comes last and is in no other frame.
+    steps
+        One row per job, controller and step.
+    workers
+        One row per job, controller and worker.
+    episodes
+        One row per episode and controller; empty if no episodes were given.
+    within
+        Relative difference from the oracle's step up to which a step counts as recovered.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> samples = pl.DataFrame({"job_id": "a", "time_s": [0, 0, 30, 30, 60, 60],
+    ...                         "worker_id": ["0", "1"] * 3, "batch_time": [1.0, 2.0] * 3})
+    >>> replay = traceana.replay_batching(samples, controllers=["uniform", "oracle"])
+    >>> replay.workers.select("controller", "worker_id", "mean_batch").rows()
+    [('uniform', '0', 64.0), ('uniform', '1', 64.0), ('oracle', '0', 86.0), ('oracle', '1', 42.0)]
+    """
+
+    tables: ClassVar = {
+        "jobs": ReplayJobs,
+        "episodes": ReplayEpisodes,
+        "workers": ReplayWorkers,
+        "steps": ReplaySteps,
+    }
+
+    jobs: pl.DataFrame
+    steps: pl.DataFrame
+    workers: pl.DataFrame
+    episodes: pl.DataFrame
+    within: float
+
+    def summary(self) -> str:
+        """Return a short text on the result."""
+        lines = [
+            f"{job}: " + ", ".join(f"{name} {speedup:.3f}" for name, speedup in rows.iter_rows())
+            for (job,), rows in (
+                (key, group.select("controller", "speedup"))
+                for key, group in self.jobs.filter(self.jobs["note"].is_null()).group_by(
+                    "job_id", maintain_order=True
+                )
+            )
+        ]
+        return "\n".join(["speedup over uniform batches", *lines])
+
+
+class BatchingSetting(ResultTable):
+    """Setting of a run of a sweep."""
+
+    level = text("Cores", "cores of each worker")
+    n_workers = count("Workers", "workers")
+    mean_over_min = number(
+        "Mean / min", "mean over minimum cores: the maximum speedup", display="ratio"
+    )
+    overhead_s = number("Overhead (s)", "overhead of an iteration", unit="s", display="plain")
+    noise_cv = number("Noise (CV)", "coefficient of variation of the noise", display="plain")
+
+
+class BatchingSweep(BatchingSetting):
+    """Runs of a sweep."""
+
+    seed = count("Seed", "seed of the noise; null without noise", unit="")
+    controller = text("Controller", "controller")
+    time_s = number("Time (s)", "time of the job", unit="s")
+    samples = count("Samples", "samples trained", unit="samples")
+    step_s = number("Step (s)", "mean time of a step", unit="s")
+    speedup = number("Speedup", "over uniform batches under the same noise", display="ratio")
+    idle_share = fraction("Idle", "fraction of the workers' time spent waiting")
+    adjustments = count("Adjustments", "steps at which batch sizes changed")
+    time_to_samples_s = number(
+        "Time to samples (s)", "time at which global_batch * steps samples are trained", unit="s"
+    )
+    note = text("Note", "a batch size was negative, or a dead-band kept all of them")
+
+
+class BatchingSummary(BatchingSetting):
+    """Runs of a sweep, averaged over the seeds."""
+
+    controller = text("Controller", "controller")
+    n = count("Seeds", "number of seeds")
+    speedup = number("Speedup", "mean over the seeds", display="ratio")
+    speedup_ci_low = number("Speedup, CI", "Student's t; null for one seed", display="ratio")
+    speedup_ci_high = number("Speedup, CI", "Student's t; null for one seed", display="ratio")
+    step_s = number("Step (s)", "mean time of a step", unit="s")
+    idle_share = fraction("Idle", "mean fraction of the workers' time waiting")
+    adjustments = number("Adjustments", "mean number of adjustments")
+    note = text("Note", "of the first run that has one")
+
+
+class ClusterComparison(ResultTable):
+    """Clusters under uniform, static and dynamic batch sizes, and published factors."""
+
+    cluster = text("Cluster")
+    workers = text("Workers", "homogeneous, heterogeneous, or published (a factor of the paper)")
+    system = text("System", "uniform, static or dynamic; the model of a published factor")
+    relative_time = number(
+        "Relative time",
+        "time over that of uniform batches on the homogeneous cluster; for a published speedup the "
+        "time that it implies for dynamic batches, for a slowdown the time of uniform ones",
+        display="ratio",
+    )
+    speedup = number(
+        "Speedup", "over uniform batches on the same workers; null for a slowdown", display="ratio"
+    )
+
+
+class PublishedGains(ResultTable):
+    """Published speedups and the throughput ratios that they imply."""
+
+    id = text("Claim", "id of the claim")
+    published = number("Published speedup", "published speedup", display="plain")
+    devices = text("Devices", "workers")
+    ratio = number("Implied ratio", "implied throughput ratio without overhead", display="ratio")
+    ratio_overhead_10 = number(
+        "10 % overhead", "with 10 % overhead; null: impossible", display="ratio"
+    )
+    ratio_overhead_20 = number(
+        "20 % overhead", "with 20 % overhead; null: impossible", display="ratio"
+    )
+    flops_ratio = number("FLOPS ratio", "ratio of the devices' peak FLOPS", display="ratio")
+    largest_gain = number("Maximum speedup", "at the ratio of FLOPS", display="ratio")
+    is_plausible = flag("Plausible", "whether `ratio` is within a factor of 1.5 of `flops_ratio`")
+    note = text("Note", "explanation")
+    overhead_at_flops = fraction(
+        "Overhead at FLOPS",
+        "overhead at which `flops_ratio` gives the published speedup; null: impossible",
+    )
+    reached_by = text(
+        "Device pairs that reach it",
+        "pairs of known devices, fast and slow, whose FLOPS allow the published speedup, in the "
+        "numbers of the cluster; null for a slowdown",
+    )

@@ -1,0 +1,1 @@
+"""Replay of training steps from their operations: what a step waits for."""

@@ -1,0 +1,296 @@
+"""Slowdown of a job by groups of operations: what explains it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.simulate.operations.kinds import MERGED
+from traceana.simulate.operations.model import Model, prepare
+from traceana.simulate.operations.run import replay, replay_ranks
+from traceana.simulate.operations.tables import (
+    Explained,
+    SlowdownBy,
+    WorkerSlowdown,
+    WorkerSlowdownResult,
+)
+from traceana.store.frames import as_names
+from traceana.tables.declare import declared, returns
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+    from numpy.typing import NDArray
+
+    from traceana.simulate.operations.run import Times
+    from traceana.store.frames import Names
+
+GROUPINGS: Final = ("kind", "stage", "dp_rank", "worker", "step")
+"""What operations can be grouped by."""
+SLOWEST_PERCENT: Final = 3
+"""Percentage of workers, rounded up, that are the slowest."""
+
+
+@dataclass(frozen=True)
+class Replays:
+    """Step times of one group of operations, over steps."""
+
+    added: Times
+    """Everything ideal but the group."""
+    removed: Times
+    """The group ideal and everything else as it was."""
+
+
+@returns(SlowdownBy)
+def slowdown_by(operations: IntoFrame, /, by: Names) -> pl.DataFrame:
+    r"""Attribute the slowdown of a training job to groups of operations.
+
+    The job is replayed with ideal durations except in one group g, and as it was except that the
+    group is ideal (see :func:`replay_operations`). With :math:`T` the mean step time, the slowdown
+    of a group is :math:`T_{\text{all ideal but } g} / T_{\text{ideal}}`. By addition, the group
+    explains the fraction :math:`(T_{\text{all ideal but } g} - T_{\text{ideal}}) /
+    (T_{\text{original}} - T_{\text{ideal}})` of the job's slowdown; by removal,
+    :math:`(T_{\text{original}} - T_{g \text{ ideal}}) / (T_{\text{original}} - T_{\text{ideal}})`.
+    Fractions may be negative or above 1, and do not add up to 1: operations overlap.
+
+    Parameters
+    ----------
+    operations
+        One row per operation of one job, as for :func:`replay_operations`.
+    by
+        One or more of "kind", "stage", "dp_rank", "worker" and "step". Sends and receives of one
+        direction are one kind, forward-pp-comm or backward-pp-comm. With "step", the slowdown is
+        that of the step's own time, and the fractions are those of the slowdown of all steps.
+
+    Returns
+    -------
+    DataFrame
+        One row per group, sorted by `by`: a column for each name in `by` and
+
+    {columns}
+
+    Raises
+    ------
+    DataError
+        As :func:`replay_operations` does, or if `by` has another name.
+
+    References
+    ----------
+    Lin et al., "Understanding Stragglers in Large Model Training Using What-if Analysis", OSDI'25.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> kinds = ["forward-compute", "backward-compute", "optimizer"]
+    >>> operations = pl.DataFrame({
+    ...     "step": [0, 0, 0, 1, 1, 1], "dp_rank": 0, "stage": 0, "kind": kinds * 2,
+    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
+    ... })
+    >>> traceana.slowdown_by(operations, by="step")["slowdown"].to_list()
+    [0.8, 1.2]
+    """
+    names = as_names(by)
+    if not names or len(set(names)) < len(names) or not set(names) <= set(GROUPINGS):
+        raise DataError(f"by must be of {', '.join(GROUPINGS)}, each once; it is {by!r}")
+    return decompose(prepare(operations), names)
+
+
+def decompose(model: Model, names: tuple[str, ...], /) -> pl.DataFrame:
+    """Return what :func:`slowdown_by` does, of a job that is ready to be replayed."""
+    found = model.operations
+    original = np.broadcast_to(replay(model.graph, list(model.own)), model.shape[:1])
+    ideal = np.broadcast_to(replay(model.graph, list(model.ideal)), model.shape[:1])
+    if set(names) == {"step"}:
+        parts: list[tuple[dict[str, Any], Replays]] = [({}, Replays(original, ideal))]
+    else:
+        parts = list(_replays(model, set(names)))
+    rows: list[dict[str, Any]] = []
+    excess = original.mean() - ideal.mean()
+    for group, times in parts:
+        shown = {name: group[name] for name in names if name != "step"}
+        if "step" in names:
+            added, removed = times.added / ideal, original - times.removed
+            whole = excess * len(ideal)
+            rows += (
+                shown | {"step": step} | _shares(one, (extra, rest), whole)
+                for step, one, extra, rest in zip(
+                    found.steps.tolist(), added, times.added - ideal, removed, strict=True
+                )
+            )
+        else:
+            extra, rest = times.added.mean() - ideal.mean(), original.mean() - times.removed.mean()
+            rows.append(shown | _shares(times.added.mean() / ideal.mean(), (extra, rest), excess))
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    return declared(frame, SlowdownBy, by=names).sort(names, maintain_order=True)
+
+
+def _shares(slowdown: float, parts: tuple[float, float], whole: float) -> dict[str, float | None]:
+    added, removed = (float(part / whole) if whole else None for part in parts)
+    return {
+        "slowdown": float(slowdown),
+        "explained_removal": removed,
+        "explained_addition": added,
+    }
+
+
+def _replays(model: Model, names: set[str]) -> list[tuple[dict[str, Any], Replays]]:
+    """Return the step times of each group, of the groupings other than the step."""
+    found = model.operations
+    by_rank = bool(names & {"dp_rank", "worker"})
+    kinds = np.array([MERGED.get(str(kind), str(kind)) for kind in found.kind])
+    columns: dict[str, NDArray[Any]] = {}
+    if "kind" in names:
+        columns["kind"] = kinds
+    if names & {"stage", "worker"}:
+        columns["stage"] = found.stage
+    groups = sorted(set(zip(*(column.tolist() for column in columns.values()), strict=True)))
+    parts: list[tuple[dict[str, Any], Replays]] = []
+    for group in groups or [()]:
+        chosen = np.ones(len(found.kind), dtype=bool)
+        for column, value in zip(columns.values(), group, strict=True):
+            chosen &= column == value
+        label = dict(zip(columns, group, strict=True))
+        if by_rank:
+            for rank, times in enumerate(_by_rank(model, chosen)):
+                dp_rank = int(found.dp_ranks[rank])
+                worker = found.workers[label["stage"], rank] if "stage" in label else None
+                parts.append((label | {"dp_rank": dp_rank, "worker": worker}, times))
+        else:
+            steps = model.shape[:1]
+            added, removed = (
+                np.broadcast_to(replay(model.graph, model.mixed(mask)), steps)
+                for mask in (~chosen, chosen)
+            )
+            parts.append((label, Replays(added, removed)))
+    return parts
+
+
+def _by_rank(model: Model, chosen: NDArray[np.bool_]) -> list[Replays]:
+    nothing, everything = np.zeros_like(chosen), np.ones_like(chosen)
+    own, ideal = model.mixed(nothing), model.mixed(everything)
+    # the same object where durations agree, which is how the replay knows
+    added = [a if one else b for one, a, b in zip(chosen, own, ideal, strict=True)]
+    removed = [b if one else a for one, a, b in zip(chosen, own, ideal, strict=True)]
+    pairs = (
+        replay_ranks(model.graph, ideal, added, model.shape),
+        replay_ranks(model.graph, own, removed, model.shape),
+    )
+    return [Replays(*times) for times in zip(*pairs, strict=True)]
+
+
+def worker_slowdown(operations: IntoFrame, /) -> WorkerSlowdownResult:
+    r"""Find the slowest workers and what they and the last stage explain.
+
+    The slowdown of a worker is the smaller one of its data-parallel rank's and its stage's (see
+    :func:`slowdown_by`). M_S is the fraction of the job's slowdown that vanishes if the last stage
+    has ideal durations, M_W if the slowest 3 % of the workers (rounded up) have.
+
+    Parameters
+    ----------
+    operations
+        One row per operation of one job, as for :func:`replay_operations`.
+
+    Returns
+    -------
+    WorkerSlowdownResult
+        `m_s`, `m_w`; `workers` with the slowdown of each worker, the slowest first; `explained`
+        with the step times of both what-ifs; `t_original_s` and `t_ideal_s`, mean step times.
+        `m_s` and `m_w` are NaN for a job whose ideal step time is the original.
+
+    Raises
+    ------
+    DataError
+        As :func:`replay_operations` does.
+
+    References
+    ----------
+    Lin et al., "Understanding Stragglers in Large Model Training Using What-if Analysis", OSDI'25.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> kinds = ["forward-compute", "backward-compute", "optimizer"]
+    >>> operations = pl.DataFrame({
+    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0, "kind": kinds * 2,
+    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
+    ... })
+    >>> traceana.worker_slowdown(operations).workers["worker"][0]
+    '1-0'
+    """
+    return slowest_workers(prepare(operations))
+
+
+def slowest_workers(model: Model, /) -> WorkerSlowdownResult:
+    """Return what :func:`worker_slowdown` does, of a job that is ready to be replayed."""
+    found = model.operations
+    original = float(replay(model.graph, list(model.own)).mean())
+    ideal = float(replay(model.graph, list(model.ideal)).mean())
+    of_rank = decompose(model, ("dp_rank",))["slowdown"].to_numpy()
+    of_stage = decompose(model, ("stage",))["slowdown"].to_numpy()
+    score = np.minimum.outer(of_stage, of_rank)
+    stages, ranks = (part.ravel() for part in np.indices(score.shape))
+    names = found.workers.ravel()
+    numbered = all(str(name).isdecimal() for name in names)
+    order = sorted(
+        range(len(names)),
+        key=lambda i: (-score.flat[i], int(names[i]) if numbered else 0, stages[i], ranks[i]),
+    )
+    n = -(-len(names) * SLOWEST_PERCENT // 100)
+    slowest = np.zeros(score.shape, dtype=bool)
+    slowest.flat[order[:n]] = True
+    last = np.zeros(score.shape, dtype=bool)
+    last[-1] = True
+    workers = pl.DataFrame(
+        {
+            "worker": names[order].tolist(),
+            "dp_rank": found.dp_ranks[ranks[order]],
+            "stage": stages[order],
+            "slowdown": score.ravel()[order],
+            "is_slowest": slowest.ravel()[order],
+        },
+        schema_overrides={"worker": pl.String},
+    )
+    rows = [
+        {"group": group, **_explained(model, workers_in, original, ideal)}
+        for group, workers_in in (("last stage", last), ("slowest workers", slowest))
+    ]
+    return WorkerSlowdownResult(
+        m_s=_or_nan(rows[0]["explained_removal"]),
+        m_w=_or_nan(rows[1]["explained_removal"]),
+        t_original_s=original,
+        t_ideal_s=ideal,
+        workers=declared(workers, WorkerSlowdown),
+        explained=declared(pl.DataFrame(rows), Explained),
+    )
+
+
+def _or_nan(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def _explained(
+    model: Model, workers: NDArray[np.bool_], original: float, ideal: float
+) -> dict[str, Any]:
+    """Replay with some workers ideal, and with all others ideal."""
+    marked = workers[model.operations.stage]
+    pairs = list(zip(marked, model.own, model.ideal, strict=True))
+    removed, added = (
+        float(replay(model.graph, [_choose(mask ^ flip, a, b) for mask, a, b in pairs]).mean())
+        for flip in (False, True)
+    )
+    whole = original - ideal
+    shares = (added - ideal, original - removed)
+    return {
+        "t_removal_s": removed,
+        "t_addition_s": added,
+        **{name: value for name, value in _shares(1, shares, whole).items() if name != "slowdown"},
+    }
+
+
+def _choose(ideal_of_rank: NDArray[np.bool_], own: Any, ideal: Any) -> Any:  # noqa: ANN401
+    if ideal_of_rank.all():
+        return ideal
+    return np.where(ideal_of_rank, ideal, own) if ideal_of_rank.any() else own

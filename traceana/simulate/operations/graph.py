@@ -1,0 +1,310 @@
+"""Dependencies of the operations of a training step, in an order in which they can be replayed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import numpy as np
+
+from traceana.errors import DataError
+from traceana.simulate.operations.kinds import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    BACKWARD,
+    CLIP,
+    COMPUTE,
+    DATA_PARALLEL,
+    EMBEDDING,
+    FORWARD,
+    GARBAGE,
+    LAYERNORM,
+    OPTIMIZER,
+    POINT_TO_POINT,
+    REDUCE_SCATTER,
+    SYNCHRONIZED,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from traceana.simulate.operations.read import Operations
+
+_TOLERANCE_S: Final = 5e-5
+"""Clocks of two workers may differ by so much."""
+_NEXT: Final = {"forward-send": 1, "forward-recv": -1, "backward-send": -1, "backward-recv": 1}
+_PARTNER: Final = {"forward-send": "forward-recv", "backward-send": "backward-recv"}
+
+
+@dataclass(frozen=True)
+class Event:
+    """Operations that begin together, when all that they wait for has ended."""
+
+    members: tuple[int, ...]
+    waits_for: tuple[tuple[int, ...], ...]
+    """Operations that each member waits for."""
+    synchronized: bool
+    """Whether all data-parallel ranks begin together."""
+    last_used: tuple[int, ...] = ()
+    """Operations that no later event waits for."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Events in an order in which each comes after all that it waits for."""
+
+    events: tuple[Event, ...]
+    last: tuple[int, ...]
+    """Operations that end a step."""
+
+
+@dataclass
+class _Builder:
+    operations: Operations
+    waits_for: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    groups: list[tuple[int, ...]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        found = self.operations
+        self.start, self.end = found.start[:, 0, 0], found.end[:, 0, 0]
+        self.nodes: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for node, (kind, stage) in enumerate(zip(found.kind, found.stage, strict=True)):
+            self.nodes[str(kind), int(stage)].append(node)  # in the order of their sequence
+        self.chunks = max(int(found.chunk.max()), 0) + 1
+
+    def of(self, stage: int, *kinds: str) -> list[int]:
+        """Return the operations of a stage in the order of their start."""
+        nodes = [node for kind in kinds for node in self.nodes[kind, stage]]
+        sequence, kind = self.operations.sequence, self.operations.kind
+        return sorted(nodes, key=lambda node: (self.start[node], sequence[node], kind[node]))
+
+    def chunk(self, node: int) -> int:
+        return max(int(self.operations.chunk[node]), 0)
+
+    def chain(self, nodes: Iterable[int]) -> None:
+        for before, after in pairwise(nodes):
+            self.waits_for[after].append(before)
+
+
+def build_graph(operations: Operations, /) -> Graph:
+    """Return the dependencies, from the first step of the first data-parallel rank.
+
+    Raises a DataError if a transfer has no partner, a collective misses a stage, or operations wait
+    for one another in a circle; the message names step, worker and kind.
+    """
+    builder = _Builder(operations)
+    partners: dict[tuple[str, int], list[int]] = {}
+    # a job with one data-parallel rank may record these collectives of other dimensions
+    parallel = len(operations.dp_ranks) > 1 or bool(set(operations.kind) & set(DATA_PARALLEL))
+    overlapped = ALL_REDUCE in operations.kind
+    for stage in range(operations.stages):
+        computes = builder.of(stage, *COMPUTE)
+        builder.chain(computes)
+        for kind in POINT_TO_POINT:
+            partners[kind, stage] = _match(builder, kind, stage)
+        _delay_first_backward(builder, computes, stage)
+        if parallel:
+            _join_data_parallel(builder, stage, overlapped=overlapped)
+        _finish(builder, computes, stage, overlapped=overlapped)
+    _pair(builder, partners)
+    _gather(builder)
+    return _order(builder)
+
+
+def _match(builder: _Builder, kind: str, stage: int) -> list[int]:
+    """Match transfers with computes of their direction; return those that need a partner."""
+    operations = builder.operations
+    direction, way = kind.split("-")
+    computes = builder.nodes[f"{direction}-compute", stage]
+    transfers = builder.of(stage, kind)
+    builder.chain(transfers)
+    if way == "recv":
+        latest = builder.start[computes].max() + _TOLERANCE_S
+        launched = [node for node in transfers if builder.start[node] <= latest]
+    else:
+        earliest = builder.end[computes].min() - _TOLERANCE_S
+        launched = [node for node in transfers if builder.end[node] >= earliest]
+    at_edge = stage in (0, operations.stages - 1)
+    missing = len(computes) - len(launched)
+    if missing and not (at_edge and (missing == 1 or not launched)):
+        raise DataError(
+            f"operations: step {operations.steps[0]}, worker {operations.workers[stage, 0]}: "
+            f"{len(launched)} {kind} for {len(computes)} {direction}-compute; each needs one"
+        )
+    skipped = missing if way == "recv" and launched else 0
+    with_partner = []
+    chunks = builder.chunks * operations.stages
+    for node, place in zip(launched, range(skipped, len(computes)), strict=False):
+        compute = computes[place]
+        if way == "send":
+            builder.waits_for[node].append(compute)
+        else:
+            builder.waits_for[compute].append(node)
+            if place:
+                builder.waits_for[node].append(computes[place - 1])
+        chunk = int(operations.global_chunk[compute])
+        if chunk < 0:
+            chunk = builder.chunk(compute) * operations.stages + stage
+        if 0 <= chunk + _NEXT[kind] < chunks:
+            with_partner.append(node)
+    alone = set(transfers) - set(with_partner)
+    builder.groups += [(node,) for node in sorted(alone)]
+    return with_partner
+
+
+def _delay_first_backward(builder: _Builder, computes: Sequence[int], stage: int) -> None:
+    kinds = [builder.operations.kind[node] for node in computes]
+    first = kinds.index(BACKWARD)
+    if first >= 2:
+        for kind in ("backward-send", "backward-recv"):
+            for node in builder.nodes[kind, stage][:1]:
+                builder.waits_for[node].append(computes[first - 2])
+
+
+def _join_data_parallel(builder: _Builder, stage: int, *, overlapped: bool) -> None:
+    builder.chain(builder.of(stage, ALL_GATHER, REDUCE_SCATTER))
+    forward = builder.of(stage, FORWARD)
+    gathered = {builder.chunk(node): node for node in builder.nodes[ALL_GATHER, stage]}
+    for chunk, node in gathered.items():
+        of_chunk = [compute for compute in forward if builder.chunk(compute) == chunk]
+        builder.waits_for[(of_chunk or forward)[0]].append(node)
+    if overlapped:
+        backward = builder.of(stage, BACKWARD)
+        for node in reversed(builder.nodes[REDUCE_SCATTER, stage]):
+            first = next(
+                other
+                for other in builder.nodes[REDUCE_SCATTER, stage]
+                if builder.chunk(other) == builder.chunk(node)
+            )
+            of_chunk = [one for one in backward if builder.chunk(one) == builder.chunk(node)]
+            if node == first:
+                latest = max(of_chunk or backward, key=lambda one: builder.end[one])
+                builder.waits_for[node].append(latest)
+
+
+def _finish(builder: _Builder, computes: Sequence[int], stage: int, *, overlapped: bool) -> None:
+    """Add what follows the last compute, to the optimizer."""
+    last = max(computes, key=lambda node: builder.end[node])
+    garbage = builder.nodes[GARBAGE, stage]
+    builder.chain([last, *garbage])
+    before = [garbage[-1] if garbage else last]
+    scattered = builder.nodes[REDUCE_SCATTER, stage]
+    first, second = (LAYERNORM, EMBEDDING), (CLIP, OPTIMIZER)
+    kinds = (*first, ALL_REDUCE, *second) if overlapped else (*first, REDUCE_SCATTER, *second)
+    if overlapped:
+        before += scattered[-1:]
+    chained = [node for kind in kinds for node in builder.nodes[kind, stage]]
+    if chained:
+        builder.waits_for[chained[0]] += before
+    builder.chain(chained)
+
+
+def _pair(builder: _Builder, partners: dict[tuple[str, int], list[int]]) -> None:
+    operations = builder.operations
+    stages = operations.stages
+    for send, receive in _PARTNER.items():
+        for stage in range(stages):
+            other = (stage + _NEXT[send]) % stages
+            sent, received = partners[send, stage], partners[receive, other]
+            if len(sent) != len(received):
+                sender, receiver = (operations.workers[one, 0] for one in (stage, other))
+                raise DataError(
+                    f"operations: step {operations.steps[0]}, worker {sender}: {len(sent)} {send} "
+                    f"for {len(received)} {receive} of worker {receiver}; each needs a partner"
+                )
+            builder.groups += zip(sent, received, strict=True)
+
+
+def _gather(builder: _Builder) -> None:
+    """Add the groups of collectives: within a stage, at both ends of the pipeline, over all."""
+    operations = builder.operations
+    last = operations.stages - 1
+    of_all: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for node, kind in enumerate(operations.kind):
+        if kind in DATA_PARALLEL:
+            builder.groups.append((node,))
+        elif kind in (EMBEDDING, CLIP):
+            of_all[str(kind), int(operations.sequence[node])].append(node)
+    for (kind, _), nodes in of_all.items():
+        there = {int(operations.stage[node]) for node in nodes}
+        needed = {0, last} if kind == EMBEDDING else set(range(last + 1))
+        if wrong := needed ^ there:
+            here, stage = nodes[0], min(wrong)
+            verb = "lacks it" if stage in needed else "has it"
+            raise DataError(
+                f"operations: {operations.name(here)} joins "
+                f"{'the first and last stage' if kind == EMBEDDING else 'all stages'}, but worker "
+                f"{operations.workers[stage, 0]} (stage {stage}) {verb}"
+            )
+        builder.groups.append(tuple(nodes))
+
+
+def _order(builder: _Builder) -> Graph:
+    """Return the events in topological order."""
+    operations = builder.operations
+    n = len(operations.kind)
+    grouped = {node for group in builder.groups for node in group}
+    groups = [*builder.groups, *((node,) for node in range(n) if node not in grouped)]
+    event_of = np.empty(n, dtype=np.int64)
+    for event, group in enumerate(groups):
+        event_of[list(group)] = event
+    followers: list[list[int]] = [[] for _ in groups]
+    open_ends = np.zeros(len(groups), dtype=np.int64)
+    for node, before in builder.waits_for.items():
+        for other in before:
+            followers[event_of[other]].append(int(event_of[node]))
+            open_ends[event_of[node]] += 1
+    ready = [event for event in range(len(groups)) if not open_ends[event]]
+    order: list[int] = []
+    for event in ready:  # grows while it is walked through
+        order.append(event)
+        for follower in followers[event]:
+            open_ends[follower] -= 1
+            if not open_ends[follower]:
+                ready.append(follower)
+    if len(order) < len(groups):
+        _tell_circle(builder, groups, event_of, set(range(len(groups))) - set(order))
+    events: list[Event] = []
+    used: set[int] = {int(node) for node in np.flatnonzero(operations.kind == OPTIMIZER)}
+    last = tuple(sorted(used))
+    for event in reversed(order):
+        members = groups[event]
+        waits = tuple(tuple(sorted(set(builder.waits_for[node]))) for node in members)
+        needed = {node for part in waits for node in part} | set(members)
+        events.append(
+            Event(
+                members=members,
+                waits_for=waits,
+                synchronized=operations.kind[members[0]] in SYNCHRONIZED,
+                last_used=tuple(sorted(needed - used)),
+            )
+        )
+        used |= needed
+    return Graph(tuple(reversed(events)), last)
+
+
+def _tell_circle(
+    builder: _Builder, groups: Sequence[tuple[int, ...]], event_of: NDArray[Any], left: set[int]
+) -> NoReturn:
+    """Raise a DataError that names the operations of a circle."""
+    path, event = [], min(left)
+    while event not in path:
+        path.append(event)
+        waits = (other for node in groups[event] for other in builder.waits_for[node])
+        event = next(int(event_of[other]) for other in waits if event_of[other] in left)
+    circle = path[path.index(event) :]
+    operations = builder.operations
+    shown = [groups[one][0] for one in reversed(circle)]
+    names = " -> ".join(
+        f"{operations.kind[node]} {operations.sequence[node]} of worker "
+        f"{operations.workers[operations.stage[node], 0]}"
+        for node in [*shown[:4], shown[0]]
+    )
+    raise DataError(
+        f"operations: step {operations.steps[0]}: operations wait for one another in a circle, "
+        f"{names}; check start_s and sequence of these"
+    )

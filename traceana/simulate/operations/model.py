@@ -1,0 +1,61 @@
+"""A training job ready to be replayed: graph, own durations and ideal durations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from traceana.simulate.operations.graph import build_graph
+from traceana.simulate.operations.kinds import COMMUNICATION
+from traceana.simulate.operations.read import read_operations
+from traceana.simulate.operations.run import transfer_durations
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+    from numpy.typing import NDArray
+
+    from traceana.simulate.operations.graph import Graph
+    from traceana.simulate.operations.read import Operations
+    from traceana.simulate.operations.run import Durations
+
+
+@dataclass(frozen=True)
+class Model:
+    """Operations of a job, their graph, and own durations over (operations, steps, ranks)."""
+
+    operations: Operations
+    graph: Graph
+    own: NDArray[np.float64]
+    ideal: NDArray[np.float64]
+    """Ideal duration of each operation: one value per kind."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Return the number of steps and of data-parallel ranks."""
+        return len(self.operations.steps), len(self.operations.dp_ranks)
+
+    def mixed(self, ideal: NDArray[np.bool_], /) -> Durations:
+        """Return own durations, and ideal ones of the operations that are marked."""
+        return [self.ideal[node] if one else self.own[node] for node, one in enumerate(ideal)]
+
+
+def prepare(operations: IntoFrame, /) -> Model:
+    """Read the operations of one job and return what is needed to replay it.
+
+    The own duration of computation is its duration; that of communication is its end minus the
+    latest start of its group, which contains no waiting for others. The ideal duration of a kind is
+    the mean of computation and the median of communication, over all steps and workers.
+    """
+    found, own = read_operations(operations)
+    graph = build_graph(found)
+    transfer_durations(graph, found, own)
+    ideal = np.empty(len(found.kind))
+    for kind in np.unique(found.kind):
+        ideal[found.kind == kind] = _ideal(own[found.kind == kind], kind)
+    return Model(found, graph, own.astype(np.float64, copy=False), ideal)
+
+
+def _ideal(own: NDArray[Any], kind: str) -> float:
+    return float(np.median(own) if kind in COMMUNICATION else own.mean(dtype=np.float64))

@@ -1,0 +1,343 @@
+"""What-ifs of a replayed job: which operations get which durations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+import numpy as np
+
+from traceana.errors import DataError
+from traceana.simulate.operations.graph import Graph, build_graph
+from traceana.simulate.operations.kinds import COMMUNICATION, COMPUTE, POINT_TO_POINT
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceana.simulate.operations.model import Model
+    from traceana.simulate.operations.read import Operations
+    from traceana.simulate.operations.run import Durations
+
+Values: TypeAlias = str | int | Sequence[str] | Sequence[int] | None
+"""One value of a grouping or several; None is all."""
+
+_SETS: Final[dict[str, frozenset[str]]] = {
+    "compute": frozenset(COMPUTE),
+    "communication": COMMUNICATION,
+    "forward-pp-comm": frozenset(POINT_TO_POINT[:2]),
+    "backward-pp-comm": frozenset(POINT_TO_POINT[2:]),
+}
+"""Names of several kinds."""
+
+
+class Policy(Protocol):
+    """Durations of a what-if."""
+
+    def plan(self, model: Model, /) -> tuple[Graph, Durations]:
+        """Return a graph and the own duration of each of its operations."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Operations chosen by their kind, stage, data-parallel rank, worker and step.
+
+    A kind may also be "forward-pp-comm" or "backward-pp-comm" (the sends and receives of a
+    direction), "compute" (forward and backward) or "communication". None chooses all.
+    """
+
+    _: KW_ONLY
+    kind: Values = None
+    stage: Values = None
+    dp_rank: Values = None
+    worker: Values = None
+    step: Values = None
+
+    def marks(self, model: Model, /) -> list[NDArray[np.bool_]]:
+        """Return which operations are chosen: an array over (steps, ranks) for each.
+
+        Raises a DataError if the job has no such value; those that it has are listed.
+        """
+        found = model.operations
+        kinds = self.kind
+        if kinds is not None:
+            several = [kinds] if isinstance(kinds, str) else list(kinds)  # type: ignore[arg-type]
+            kinds = sorted({one for name in several for one in _SETS.get(str(name), {str(name)})})
+            if set(several) & set(_SETS):  # not every job has all kinds of communication
+                kinds = [kind for kind in kinds if kind in found.kind] or kinds
+        nodes = _among("kind", kinds, found.kind) & _among("stage", self.stage, found.stage)
+        steps = _among("step", self.step, found.steps)[:, None]
+        workers = _among("worker", self.worker, found.workers.astype(str))
+        pairs = workers & _among("dp_rank", self.dp_rank, found.dp_ranks)
+        nothing = np.zeros((1, 1), dtype=bool)
+        return [
+            steps & pairs[stage] if chosen else nothing
+            for chosen, stage in zip(nodes, found.stage, strict=True)
+        ]
+
+    def __str__(self) -> str:
+        names = ("kind", "stage", "dp_rank", "worker", "step")
+        chosen = {name: getattr(self, name) for name in names}
+        listed = (f"{name} {value}" for name, value in chosen.items() if value is not None)
+        return ", ".join(listed) or "all operations"
+
+
+@dataclass(frozen=True)
+class Ideal(Group):
+    """A group has ideal durations, and everything else is as it was.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.simulate import Ideal
+    >>> operations = pl.DataFrame({
+    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
+    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
+    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
+    ... })
+    >>> traceana.replay_operations(operations, ideal=Ideal(dp_rank=1)).slowdown
+    1.2
+    """
+
+    def plan(self, model: Model, /) -> tuple[Graph, Durations]:
+        """Return the graph of the job and its durations."""
+        return model.graph, _mixed(self.marks(model), list(model.ideal), list(model.own))
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} ideal"
+
+
+@dataclass(frozen=True)
+class AsMeasured(Group):
+    """A group is as it was, and everything else has ideal durations.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.simulate import AsMeasured
+    >>> operations = pl.DataFrame({
+    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
+    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
+    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
+    ... })
+    >>> traceana.replay_operations(operations, ideal=AsMeasured(worker="1-0")).step_s_ideal
+    array([6.])
+    """
+
+    def plan(self, model: Model, /) -> tuple[Graph, Durations]:
+        """Return the graph of the job and its durations."""
+        return model.graph, _mixed(self.marks(model), list(model.own), list(model.ideal))
+
+    def __str__(self) -> str:
+        return f"everything ideal but {super().__str__()}"
+
+
+@dataclass(frozen=True)
+class Scaled(Group):
+    """The durations of a group are multiplied by a factor, and everything else is as it was.
+
+    ``Scaled(0.9, stage=3)``: stage 3 takes 10 % less time. ``Scaled(0.5, kind="communication")``:
+    the network is twice as fast.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.simulate import Scaled
+    >>> operations = pl.DataFrame({
+    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
+    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
+    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
+    ... })
+    >>> traceana.replay_operations(operations, ideal=Scaled(0.5, dp_rank=1)).step_s_ideal
+    array([4.])
+    """
+
+    factor: float
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.factor, int | float) and 0 <= self.factor < float("inf")):
+            raise DataError(f"factor must be a number of 0 or more; it is {self.factor!r}")
+
+    def plan(self, model: Model, /) -> tuple[Graph, Durations]:
+        """Return the graph of the job and its durations."""
+        scaled = [own * self.factor for own in model.own]
+        return model.graph, _mixed(self.marks(model), scaled, list(model.own))
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} x {self.factor:g}"
+
+
+@dataclass(frozen=True)
+class BalancedStages:
+    """All stages take the same time for a micro-batch: layers are split evenly over them.
+
+    The k-th forward (backward) computation of each stage takes the mean of the stages.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.simulate import BalancedStages
+    >>> operations = pl.DataFrame({
+    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
+    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
+    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
+    ... })
+    >>> traceana.replay_operations(operations, ideal=BalancedStages()).slowdown
+    1.0
+    """
+
+    def plan(self, model: Model, /) -> tuple[Graph, Durations]:
+        """Return the graph of the job and its durations.
+
+        Raises a DataError if stages differ in their number of computations.
+        """
+        found = model.operations
+        durations = list(model.own)
+        for kind in COMPUTE:
+            stages = [_of(found, kind, stage) for stage in range(found.stages)]
+            if len({len(nodes) for nodes in stages}) > 1:
+                raise DataError(f"operations: stages differ in their number of {kind}")
+            for peers in zip(*stages, strict=True):
+                mean = model.own[list(peers)].mean(axis=0)
+                for node in peers:
+                    durations[node] = mean
+        return model.graph, durations
+
+    def __str__(self) -> str:
+        return "stages balanced"
+
+
+@dataclass(frozen=True)
+class MicroBatches:
+    """The same batch is split into another number of micro-batches, in the 1F1B schedule.
+
+    Computation and transfers of a micro-batch take the mean of those recorded (by stage, step and
+    rank), times the recorded number over the new one. All else is as it was.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.simulate import MicroBatches
+    >>> operations = pl.DataFrame({
+    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
+    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
+    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
+    ... })
+    >>> traceana.replay_operations(operations, ideal=MicroBatches(4)).step_s_ideal
+    array([6.])
+    """
+
+    number: int
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.number, int) and 1 <= self.number <= 10_000):
+            raise DataError(
+                f"the number of micro-batches must be from 1 to 10,000; it is {self.number!r}"
+            )
+
+    def plan(self, model: Model, /) -> tuple[Graph, Durations]:
+        """Return the graph of the new schedule and its durations.
+
+        Raises a DataError if a stage has several chunks of the model.
+        """
+        found = model.operations
+        if max(found.chunk.max(), 0) > 0:
+            raise DataError(
+                "operations: another number of micro-batches needs one chunk of the model per "
+                f"stage; there are {found.chunk.max() + 1}"
+            )
+        recorded = len(_of(found, COMPUTE[0], 0))
+        parts = {*COMPUTE, *POINT_TO_POINT}
+        kept = [node for node, kind in enumerate(found.kind) if kind not in parts]
+        rows = [(*_name(found, node), float(found.start[node, 0, 0])) for node in kept]
+        durations = [model.own[node] for node in kept]
+        for stage in range(found.stages):
+            for kind, sequence, start in _one_forward_one_backward(self.number, stage, found):
+                if nodes := _of(found, kind, stage):
+                    rows.append((kind, stage, sequence, start))
+                    own = model.own[nodes].mean(axis=0)
+                    durations.append(own * (recorded / self.number))
+        kinds, stages, sequences, starts = (np.array(column) for column in zip(*rows, strict=True))
+        order = np.lexsort((sequences, stages, kinds))
+        times = starts[order].astype(float)[:, None, None]
+        nothing = np.full(len(rows), -1)
+        new = replace(
+            found,
+            kind=kinds[order],
+            stage=stages[order],
+            sequence=sequences[order],
+            chunk=nothing,
+            global_chunk=nothing,
+            start=times,
+            end=times,
+        )
+        return build_graph(new), [durations[place] for place in order]
+
+    def __str__(self) -> str:
+        return f"{self.number} micro-batches"
+
+
+def as_policy(ideal: Policy | Mapping[str, Any] | None, /) -> Policy:
+    """Return a policy; a mapping is the group that is ideal, and None is everything.
+
+    Raises a DataError if it is none of these.
+    """
+    if ideal is None:
+        return Ideal()
+    if isinstance(ideal, Mapping):
+        names = ("kind", "stage", "dp_rank", "worker", "step")
+        if not ideal or not set(ideal) <= set(names):
+            raise DataError(f"ideal must have keys of {', '.join(names)}; it is {dict(ideal)!r}")
+        return Ideal(**ideal)
+    if not callable(getattr(ideal, "plan", None)):
+        raise DataError(
+            f'ideal must be None, a mapping such as {{"stage": 3}} or a policy; it is {ideal!r}'
+        )
+    return ideal
+
+
+def _among(name: str, values: Values, there: NDArray[Any]) -> NDArray[np.bool_]:
+    if values is None:
+        return np.ones(there.shape, dtype=bool)
+    given = [values] if isinstance(values, str | int | np.integer) else list(values)
+    known = {str(one) for one in there.ravel()}
+    if unknown := [one for one in given if str(one) not in known]:
+        listed = ", ".join(map(str, np.unique(there)[:20]))
+        raise DataError(f"operations: no {name} is {unknown[0]!r}; there is {listed}")
+    return np.isin(there.astype(str), [str(one) for one in given])
+
+
+def _mixed(marks: Sequence[NDArray[np.bool_]], of_group: Durations, others: Durations) -> Durations:
+    return [
+        np.where(mark, of_group[node], others[node]) if mark.any() else others[node]
+        for node, mark in enumerate(marks)
+    ]
+
+
+def _of(found: Operations, kind: str, stage: int) -> list[int]:
+    return [int(node) for node in np.flatnonzero((found.kind == kind) & (found.stage == stage))]
+
+
+def _name(found: Operations, node: int) -> tuple[str, int, int]:
+    return str(found.kind[node]), int(found.stage[node]), int(found.sequence[node])
+
+
+def _one_forward_one_backward(
+    n: int, stage: int, found: Operations
+) -> list[tuple[str, int, float]]:
+    """Return kind, sequence number and place in the order of a stage's operations."""
+    last = found.stages - 1
+    early = min(last - stage, n)
+    order = [("forward", place) for place in range(early)]
+    for place in range(n - early):
+        order += [("forward", early + place), ("backward", place)]
+    order += [("backward", place) for place in range(n - early, n)]
+    listed = []
+    for at, (direction, place) in enumerate(order):
+        first, final = (0, last) if direction == "forward" else (last, 0)
+        if stage != first:
+            listed.append((f"{direction}-recv", place, at - 0.25))
+        listed.append((f"{direction}-compute", place, float(at)))
+        if stage != final:
+            listed.append((f"{direction}-send", place, at + 0.25))
+    return listed

@@ -1,0 +1,297 @@
+"""Read a frame of operations into arrays: one row per operation, over steps and ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from traceana.errors import DataError
+from traceana.simulate.operations.kinds import COMPUTE, FORWARD, KINDS
+from traceana.store.frames import admit_columns, collect, column_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from narwhals.stable.v2.typing import IntoFrame
+
+Floats: TypeAlias = NDArray[np.floating[Any]]
+Integers: TypeAlias = NDArray[np.integer[Any]]
+
+_NEEDED: Final = ("step", "dp_rank", "stage", "kind", "start_s", "duration_s")
+_CHUNKS: Final = ("chunk", "global_chunk")
+_OPTIONAL: Final = ("job_id", "worker_id", "sequence", *_CHUNKS)
+_WHOLE: Final = ("step", "dp_rank", "stage", "sequence")
+_LARGEST: Final = 1e12
+_ENUM: Final = pl.Enum(KINDS)
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Operations of a job: an axis of operations, then steps, then data-parallel ranks.
+
+    An operation is named by its kind, stage and sequence number. `start` and `end` are relative to
+    the first start of the step.
+    """
+
+    job: str
+    steps: Integers
+    dp_ranks: Integers
+    workers: NDArray[np.object_]
+    """Worker of each (stage, data-parallel rank)."""
+    kind: NDArray[np.str_]
+    stage: Integers
+    sequence: Integers
+    chunk: Integers
+    """Chunk of the stage's model; -1 where there is none."""
+    global_chunk: Integers
+    """Chunk of the whole model; -1 where there is none."""
+    start: Floats
+    end: Floats
+
+    @property
+    def stages(self) -> int:
+        """Return the number of stages."""
+        return len(self.workers)
+
+    def name(self, node: int, /, step: int = 0, rank: int = 0) -> str:
+        """Return the step, worker, kind and sequence number of an operation, for a message."""
+        return (
+            f"step {self.steps[step]}, worker {self.workers[self.stage[node], rank]}: "
+            f"{self.kind[node]} {self.sequence[node]}"
+        )
+
+
+def read_operations(operations: IntoFrame, /) -> tuple[Operations, Floats]:
+    """Return the operations of one job as arrays, and their durations.
+
+    Raises a DataError if a column is missing or has other values, the frame has several jobs, or
+    the steps or ranks differ in their operations; the message names step, worker and kind.
+    """
+    there = column_names(operations)
+    names = [*_NEEDED, *(name for name in _OPTIONAL if name in there)]
+    admitted = admit_columns(operations, names)
+    native = admitted.to_native()
+    rows = native if isinstance(native, pl.LazyFrame) else collect(admitted).lazy()
+    job = _only_job(rows, names)
+    table = _compact(rows, names)
+    coded = {name: _coded(table.drop_in_place(name)) for name in _WHOLE}
+    kind = table.drop_in_place("kind").to_numpy()
+    (steps, step), (ranks, rank), (stages, stage), (sequences, sequence) = coded.values()
+    if not np.array_equal(stages, np.arange(len(stages))):
+        raise DataError(
+            f"operations: stages must be 0, 1, 2, ... without a gap; found "
+            f"{', '.join(map(str, stages[:20]))}"
+        )
+    workers = _workers(rows, names, ranks, len(stages))
+
+    def where(row: int) -> str:
+        return (
+            f"step {steps[step[row]]}, worker {workers[stage[row], rank[row]]}: "
+            f"{KINDS[kind[row]]} {sequences[sequence[row]]}"
+        )
+
+    lane = step * np.int64(len(ranks)) + rank
+    label = (kind * np.int64(len(stages)) + stage) * len(sequences) + sequence
+    first = np.flatnonzero(lane == 0)
+    labels, at = np.unique(label[first], return_index=True)
+    first = first[at]
+    node_of = np.full(len(KINDS) * len(stages) * len(sequences), -1)
+    node_of[labels] = np.arange(len(labels))
+    node = node_of[label]
+    del label
+    if (node < 0).any():
+        raise DataError(
+            f"operations: {where(int(np.argmax(node < 0)))} has no counterpart in step {steps[0]} "
+            f"of data-parallel rank {ranks[0]}; all steps and ranks need the same operations"
+        )
+    shape = (len(labels), len(steps), len(ranks))
+    cell = node * (shape[1] * shape[2]) + lane
+    del node, lane
+    nothing = np.empty(0)
+    found = Operations(
+        job=job,
+        steps=steps,
+        dp_ranks=ranks,
+        workers=workers,
+        kind=np.array(KINDS)[kind[first]],
+        stage=stage[first],
+        sequence=sequences[sequence[first]],
+        chunk=_chunks(table, "chunk", first),
+        global_chunk=_chunks(table, "global_chunk", first),
+        start=nothing,
+        end=nothing,
+    )
+    _refuse_unequal(found, cell, shape, where)
+    values = []
+    for name in ("start_s", "duration_s"):
+        column = table.drop_in_place(name).to_numpy()
+        within = np.abs(column) <= _LARGEST if name == "start_s" else (column >= 0)
+        within &= column <= _LARGEST
+        if not within.all():
+            row = int(np.argmin(within))
+            raise DataError(
+                f"operations: {where(row)} has {name} {column[row]}; a finite number"
+                f"{' of 0 or more' if name == 'duration_s' else ''} is needed"
+            )
+        values.append(np.empty(shape, dtype=column.dtype))
+        values[-1].reshape(-1)[cell] = column
+    start, duration = _single(values)
+    first_start = start.min(axis=(0, 2), keepdims=True)
+    end = start + duration
+    end -= first_start
+    start -= first_start
+    return replace(found, start=start, end=end), duration
+
+
+def _single(values: list[Floats]) -> list[Floats]:
+    """Return times that were recorded as 32-bit floats as such.
+
+    Their sums are then rounded as their publishers' are.
+    """
+    if all(one.dtype == np.float32 for one in values):
+        return values
+    single = [one.astype(np.float32) for one in values]
+    exact = all(np.array_equal(*both) for both in zip(single, values, strict=True))
+    return single if exact else [one.astype(np.float64, copy=False) for one in values]
+
+
+def _only_job(rows: pl.LazyFrame, names: list[str]) -> str:
+    if "job_id" not in names:
+        return ""
+    jobs = collect(rows.select(pl.col("job_id").unique())).to_series().cast(pl.String).sort()
+    if len(jobs) > 1:
+        listed = ", ".join(map(str, jobs.head(5)))
+        raise DataError(
+            f"operations: the frame has {len(jobs)} jobs ({listed}); pass one at a time"
+        )
+    return str(jobs[0] or "") if len(jobs) else ""
+
+
+def _compact(rows: pl.LazyFrame, names: list[str]) -> pl.DataFrame:
+    """Return the needed columns in types that take little memory."""
+    schema = rows.collect_schema()
+    whole = [name for name in (*_WHOLE, *_CHUNKS) if name in names]
+    floats = [name for name in whole if schema[name].is_float()]
+    rows = rows.with_columns(pl.col(floats).fill_nan(None))
+    broken = collect(rows.select((pl.col(floats) % 1 != 0).any())).row(0) if floats else ()
+    if any(broken):
+        name = floats[broken.index(True)]
+        raise DataError(f"operations: column {name} holds fractions; whole numbers are needed")
+    times = ("start_s", "duration_s")
+    if odd := [name for name in times if not schema[name].is_numeric()]:
+        raise DataError(f"operations: column {odd[0]} holds {schema[odd[0]]}; numbers are needed")
+    if "sequence" not in names or not collect(rows.select(pl.col("sequence").count())).item():
+        order = pl.col("start_s").rank("ordinal").over("step", "dp_rank", "stage", "kind")
+        rows = rows.with_columns(sequence=order.cast(pl.Int64) - 1)
+    words = pl.col("kind").cast(pl.String)
+    small = pl.Float32 if all(schema[name] == pl.Float32 for name in times) else pl.Float64
+    table = collect(
+        rows.select(
+            *(pl.col(name).cast(pl.Int64 if name == "step" else pl.Int32) for name in _WHOLE),
+            *(pl.col(name).cast(pl.Int32) for name in _CHUNKS if name in names),
+            pl.col(times).cast(small).fill_null(float("nan")),
+            kind=words.cast(_ENUM, strict=False).to_physical().cast(pl.UInt8),
+        )
+    )
+    if table.is_empty():
+        raise DataError("operations: the frame has no rows")
+    if table["kind"].null_count():
+        known = words.is_in(KINDS).fill_null(value=False)
+        unknown = collect(rows.filter(~known).select(words).head(1)).item()
+        raise DataError(
+            f"operations: kind {unknown!r} is unknown; the kinds are {', '.join(KINDS)}"
+        )
+    for name in _WHOLE:
+        if nulls := table[name].null_count():
+            raise DataError(f"operations: column {name} has {nulls} null(s)")
+    return table
+
+
+def _coded(column: pl.Series) -> tuple[Integers, Integers]:
+    """Return the sorted values of a column, and the place of each row's among them."""
+    numbers = column.to_numpy()
+    low = int(numbers.min())
+    span = int(numbers.max()) - low + 1
+    if span > 1_000_000:
+        return np.unique(numbers, return_inverse=True)
+    there = np.zeros(span, dtype=bool)  # a table is faster than sorting
+    offset = numbers - low
+    there[offset] = True
+    return np.flatnonzero(there) + low, (np.cumsum(there, dtype=np.int32) - 1)[offset]
+
+
+def _chunks(table: pl.DataFrame, name: str, rows: Integers) -> Integers:
+    if name not in table.columns:
+        return np.full(len(rows), -1)
+    return table[name].gather(rows).fill_null(-1).to_numpy()
+
+
+def _workers(
+    rows: pl.LazyFrame, columns: list[str], ranks: Integers, stages: int
+) -> NDArray[np.object_]:
+    """Return the worker of each (stage, rank), by the computations that each must have."""
+    names = np.empty((stages, len(ranks)), dtype=object)
+    for (stage, rank), _ in np.ndenumerate(names):
+        names[stage, rank] = f"{ranks[rank]}-{stage}"
+    if "worker_id" not in columns:
+        return names
+    places = collect(
+        rows.filter(pl.col("kind").cast(pl.String) == FORWARD)
+        .select(pl.col("worker_id").cast(pl.String), pl.col("dp_rank", "stage").cast(pl.Int64))
+        .unique()
+        .sort("worker_id")
+    )
+    by_place = places.group_by("dp_rank", "stage", maintain_order=True).agg("worker_id")
+    several = by_place.filter(pl.col("worker_id").list.len() > 1)
+    if not several.is_empty():
+        rank, stage, both = several.row(0)
+        raise DataError(
+            f"operations: workers {both[0]} and {both[1]} are both data-parallel rank {rank} of "
+            f"stage {stage}; keep one (of tensor parallelism, one rank)"
+        )
+    at = {int(value): place for place, value in enumerate(ranks)}
+    for rank, stage, (worker,) in by_place.iter_rows():
+        if worker is None:
+            raise DataError("operations: column worker_id has null(s)")
+        names[stage, at[rank]] = worker
+    if len(set(names.ravel())) < names.size:
+        twice = places.filter(places["worker_id"].is_duplicated())["worker_id"][0]
+        raise DataError(f"operations: worker {twice} has several data-parallel ranks or stages")
+    return names
+
+
+def _refuse_unequal(
+    found: Operations,
+    cell: Integers,
+    shape: tuple[int, int, int],
+    where: Callable[[int], str],
+) -> None:
+    seen = np.zeros(shape, dtype=bool)
+    seen.reshape(-1)[cell] = True
+    if not seen.all():
+        node, step, rank = np.unravel_index(int(np.argmin(seen)), shape)
+        raise DataError(
+            f"operations: {found.name(int(node), int(step), int(rank))} is missing; step "
+            f"{found.steps[0]} of data-parallel rank {found.dp_ranks[0]} has it, and all steps and "
+            "ranks need the same operations"
+        )
+    if len(cell) > seen.size:
+        kept = np.unique(cell, return_index=True)[1]
+        row = np.setdiff1d(np.arange(len(cell)), kept)[0]
+        raise DataError(f"operations: {where(int(row))} occurs twice")
+    kinds = set(found.kind)
+    for stage in range(found.stages):
+        if missing := set(COMPUTE) - set(found.kind[found.stage == stage]):
+            raise DataError(
+                f"operations: step {found.steps[0]}, worker {found.workers[stage, 0]}: no "
+                f"{min(missing)}; every stage needs forward and backward computation"
+            )
+    if "optimizer" not in kinds:
+        raise DataError(
+            f"operations: step {found.steps[0]}, worker {found.workers[0, 0]}: no optimizer; "
+            "a step ends with it"
+        )

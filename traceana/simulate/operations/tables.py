@@ -1,0 +1,168 @@
+"""Results of the replay of operations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from traceana.tables.declare import ResultTable, count, flag, number, seconds, text
+from traceana.tables.result import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+
+
+class SlowdownBy(ResultTable):
+    """Slowdown of groups of operations."""
+
+    slowdown = number(
+        "Slowdown", "step time with everything ideal but the group, over the ideal step time"
+    )
+    explained_removal = number(
+        "Explained by removal",
+        "fraction of the slowdown that vanishes if the group is ideal; null without a slowdown",
+        display="percent",
+    )
+    explained_addition = number(
+        "Explained by addition",
+        "fraction of the slowdown that appears if all but the group is ideal; null without one",
+        display="percent",
+    )
+
+
+class WorkerSlowdown(ResultTable):
+    """Slowdown of each worker."""
+
+    worker = text("Worker")
+    dp_rank = count("Data-parallel rank", unit="")
+    stage = count("Stage", unit="")
+    slowdown = number("Slowdown", "the smaller one of its rank's and its stage's")
+    is_slowest = flag("Slowest", "among the slowest 3 % of the workers")
+
+
+class Explained(ResultTable):
+    """What-ifs of the last stage and of the slowest workers."""
+
+    group = text("Group", "last stage or slowest workers")
+    t_removal_s = seconds("Step time if the group is ideal")
+    t_addition_s = seconds("Step time if all but the group is ideal")
+    explained_removal = number("Explained by removal", display="percent")
+    explained_addition = number("Explained by addition", display="percent")
+
+
+class ReplayedSteps(ResultTable):
+    """Step times of a replayed job."""
+
+    step = count("Step", unit="")
+    measured_s = seconds("Measured")
+    replayed_s = seconds("Replayed with launch delays")
+    original_s = seconds("Replayed")
+    ideal_s = seconds("Ideal")
+    slowdown = number("Slowdown", "original_s over ideal_s")
+
+
+@dataclass(frozen=True, repr=False)
+class ReplayResult(Result):
+    """Step times of a replayed job: as measured, as it was, and with ideal durations.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> operations = pl.DataFrame({
+    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
+    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
+    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
+    ... })
+    >>> print(traceana.replay_operations(operations))
+    1 steps of 6 s; all operations ideal: 5 s (slowdown 1.200)
+    ...
+    """
+
+    job: str
+    policy: str
+    """What is ideal."""
+    steps: pl.DataFrame
+
+    tables: ClassVar[Mapping[str, type[ResultTable]]] = {"steps": ReplayedSteps}
+
+    @property
+    def step_s_measured(self) -> NDArray[np.float64]:
+        """Return the measured time of each step: first start to last end."""
+        return self.steps["measured_s"].to_numpy()
+
+    @property
+    def step_s_original(self) -> NDArray[np.float64]:
+        """Return the replayed time of each step, without launch delays."""
+        return self.steps["original_s"].to_numpy()
+
+    @property
+    def step_s_ideal(self) -> NDArray[np.float64]:
+        """Return the replayed time of each step under the policy."""
+        return self.steps["ideal_s"].to_numpy()
+
+    @property
+    def slowdown(self) -> float:
+        """Return the mean original over the mean ideal step time."""
+        return float(self.step_s_original.mean() / self.step_s_ideal.mean())
+
+    @property
+    def launch_slowdown(self) -> float:
+        """Return the mean measured over the mean original step time."""
+        return float(self.step_s_measured.mean() / self.step_s_original.mean())
+
+    @property
+    def replay_error(self) -> float:
+        """Return the largest relative error of a step replayed with its launch delays."""
+        replayed = self.steps["replayed_s"].to_numpy()
+        return float(abs(replayed / self.step_s_measured - 1).max())
+
+    def summary(self) -> str:
+        """Return the mean step times, the slowdown and the error of the replay."""
+        of = f"job {self.job}: " if self.job else ""
+        return (
+            f"{of}{len(self.step_s_ideal)} steps of {self.step_s_original.mean():.4g} s; "
+            f"{self.policy}: {self.step_s_ideal.mean():.4g} s (slowdown {self.slowdown:.3f})\n"
+            f"launch delays add {100 * (self.launch_slowdown - 1):.2g} %; replayed with them, step "
+            f"times differ from the measured ones by at most {self.replay_error:.1g} (relative)"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class WorkerSlowdownResult(Result):
+    """Slowdown of each worker, and what the last stage and the slowest workers explain.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> operations = pl.DataFrame({
+    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
+    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
+    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
+    ... })
+    >>> print(traceana.worker_slowdown(operations))
+    slowdown 1.200; the last stage explains 100 % of it, the slowest worker(s) 1-0 100 %
+    """
+
+    m_s: float
+    m_w: float
+    t_original_s: float
+    t_ideal_s: float
+    workers: pl.DataFrame
+    explained: pl.DataFrame
+
+    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
+        "workers": WorkerSlowdown,
+        "explained": Explained,
+    }
+
+    def summary(self) -> str:
+        """Return the fractions that the last stage and the slowest workers explain."""
+        slowest = ", ".join(self.workers.filter("is_slowest")["worker"])
+        return (
+            f"slowdown {self.t_original_s / self.t_ideal_s:.3f}; the last stage explains "
+            f"{100 * self.m_s:.3g} % of it, the slowest worker(s) {slowest} {100 * self.m_w:.3g} %"
+        )

@@ -1,0 +1,381 @@
+"""Results of simulated recurring jobs: runs, recurrences, savings and regret."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import polars as pl
+
+from traceana.tables.declare import (
+    ResultTable,
+    count,
+    declared,
+    flag,
+    fraction,
+    interval,
+    number,
+    seconds,
+    text,
+)
+from traceana.tables.result import Result
+
+if TYPE_CHECKING:
+    import numpy as np
+
+LAST: Final = 5
+"""Recurrences at the end of a history that savings are computed from, as published."""
+
+
+class Runs(ResultTable):
+    """Runs of a recurring job, in order."""
+
+    recurrence = count("Recurrence", "number of the recurrence, from 1")
+    batch_size = count("Batch size", unit="samples")
+    power_limit_w = number("Power limit (W)", display="plain", unit="W")
+    energy_j = number("Energy (J)", display="count", unit="J")
+    time_s = seconds("Time")
+    cost_j = number("Cost (J)", display="count", unit="J")
+    reached = flag("Reached the target")
+    epochs = count("Epochs", unit="epochs")
+    profiled = flag("Profiled", "the first epoch covered all power limits")
+
+
+class RunsByConfiguration(ResultTable):
+    """Runs by batch size and power limit."""
+
+    batch_size = count("Batch size", unit="samples")
+    power_limit_w = number("Power limit (W)", display="plain", unit="W")
+    runs = count("Runs")
+    missed = count("Missed", "runs that missed the target")
+    energy_j = number("Mean energy (J)", display="count", unit="J")
+    time_s = seconds("Mean time")
+    last = count("Last recurrence")
+
+
+class Recurrences(ResultTable):
+    """Recurrences of a job: the sums of their runs."""
+
+    policy = text("Policy", optional=True)
+    recurrence = count("Recurrence")
+    runs = count("Runs")
+    batch_size = count("Batch size", "of the last run", unit="samples")
+    power_limit_w = number("Power limit (W)", "of the last run", display="plain", unit="W")
+    energy_j = number("Energy (J)", display="count", unit="J")
+    time_s = seconds("Time")
+    cost_j = number("Cost (J)", display="count", unit="J")
+    cumulative_cost_j = number("Cumulative cost (J)", display="count", unit="J")
+    regret_j = number(
+        "Regret (J)", "cost minus the expected cost of the oracle", display="count", unit="J"
+    )
+    cumulative_regret_j = number("Cumulative regret (J)", display="count", unit="J")
+
+
+class References(ResultTable):
+    """Expected energy, time and cost of a recurrence with the default and with the oracle."""
+
+    policy = text("Policy", "default or oracle")
+    batch_size = count("Batch size", unit="samples")
+    power_limit_w = number("Power limit (W)", display="plain", unit="W")
+    energy_j = number("Energy (J)", display="count", unit="J")
+    time_s = seconds("Time")
+    cost_j = number("Cost (J)", display="count", unit="J")
+    note = text("Note", "why values are null")
+
+
+class Totals(ResultTable):
+    """Sums over all runs of a job; savings of the last five recurrences."""
+
+    recurrences = count("Recurrences")
+    runs = count("Runs")
+    runs_missed = count("Missed", "runs that missed the target")
+    batch_sizes_tried = count("Batch sizes tried")
+    points_missing = count("Points missing", "(batch size, power limit) without data")
+    energy_j = number("Energy (J)", display="count", unit="J")
+    energy_saved = fraction("Energy saved")
+    time_s = seconds("Time")
+    time_saved = fraction("Time saved")
+    cost_j = number("Cost (J)", display="count", unit="J")
+    cost_saved = fraction("Cost saved")
+    regret_j = number("Regret (J)", "cost minus that of the oracle", display="count", unit="J")
+    regret_share = fraction("Regret", "regret over the cost of the oracle")
+
+
+class Gaps(ResultTable):
+    """Batch sizes without data, or not at every power limit."""
+
+    batch_size = count("Batch size", unit="samples")
+    runs = count("Runs")
+    power_limits = count("Power limits")
+    points_missing = count("Points missing", "(batch size, power limit) without data")
+    note = text("Note")
+
+
+class _Seed(ResultTable):
+    gpu = text("GPU")
+    dataset = text("Data set")
+    seed = count("Seed", unit="")
+
+
+class Sweep(_Seed, Totals):
+    """Totals of each GPU, data set and seed."""
+
+    note = text("Note", "why values are null")
+
+
+class SweepSummary(ResultTable):
+    """Means over the seeds of a sweep with Student's t intervals."""
+
+    gpu = text("GPU")
+    dataset = text("Data set")
+    seeds = count("Seeds", "seeds that could be simulated")
+    seeds_failed = count("Seeds failed")
+    points_missing = count("Points missing", "(batch size, power limit) without data")
+    energy_saved = fraction("Energy saved", "mean over the seeds")
+    energy_saved_ci_low, energy_saved_ci_high = interval("Energy, 95 %", display="percent")
+    time_saved = fraction("Time saved", "mean over the seeds")
+    time_saved_ci_low, time_saved_ci_high = interval("Time, 95 %", display="percent")
+    cost_saved = fraction("Cost saved", "mean over the seeds")
+    cost_saved_ci_low, cost_saved_ci_high = interval("Cost, 95 %", display="percent")
+    regret_share = fraction("Regret", "mean over the seeds")
+    regret_share_ci_low, regret_share_ci_high = interval("Regret, 95 %", display="percent")
+    note = text("Note", "why values are null")
+
+
+class GroupRuns(ResultTable):
+    """Runs of groups of recurring jobs, in the order in which they end."""
+
+    group = text("Group")
+    dataset = text("Data set")
+    recurrence = count("Recurrence")
+    batch_size = count("Batch size", unit="samples")
+    power_limit_w = number("Power limit (W)", display="plain", unit="W")
+    energy_j = number("Energy (J)", "scaled by runtime_ratio", display="count", unit="J")
+    time_s = seconds("Time", "scaled by runtime_ratio")
+    cost_j = number("Cost (J)", "scaled by runtime_ratio", display="count", unit="J")
+    reached = flag("Reached the target")
+    concurrent = flag("Concurrent", "began while others of its group ran")
+    start_s = seconds("Start", "on the clock of the trace")
+    end_s = seconds("End", "on the clock of the trace")
+    runtime_ratio = number("Runtime ratio")
+
+
+class Groups(ResultTable):
+    """Groups of recurring jobs; savings over all runs of the group."""
+
+    group = text("Group")
+    dataset = text("Data set")
+    recurrences = count("Recurrences")
+    runs = count("Runs")
+    runs_missed = count("Missed", "runs that missed the target")
+    runs_concurrent = count("Concurrent", "runs that began while others of the group ran")
+    energy_j = number("Energy (J)", display="count", unit="J")
+    time_s = seconds("Time")
+    default_energy_j = number("Default energy (J)", "expected", display="count", unit="J")
+    default_time_s = seconds("Default time", "expected")
+    energy_saved = fraction("Energy saved")
+    time_saved = fraction("Time saved")
+    note = text("Note", "why values are null")
+
+
+class GroupsByDataset(ResultTable):
+    """Simulated groups of recurring jobs, by the workload that represents them."""
+
+    dataset = text("Data set")
+    groups = count("Groups")
+    failed = count("Not simulated", "groups that missed the target or have no workload")
+    recurrences = count("Recurrences")
+    runs = count("Runs")
+    runs_missed = count("Missed", "runs that missed the target")
+    concurrent = fraction("Concurrent", "fraction of runs that began while others of the group ran")
+    energy_j = number("Energy (J)", display="count", unit="J")
+    energy_saved = fraction("Energy saved", "of all runs, relative to the default")
+    time_saved = fraction("Time saved", "of all runs, relative to the default")
+
+
+@dataclass(frozen=True, repr=False)
+class RecurringResult(Result):
+    """Result of :func:`traceana.simulate.simulate_recurring`.
+
+    Attributes
+    ----------
+    gpu, dataset, target
+        The job.
+    policy, eta, beta, rng
+        The settings.
+    history
+        Runs in order, including those that missed the target.
+    recurrences
+        Sums by recurrence.
+    references
+        Expected energy, time and cost with the default and with the oracle.
+    totals
+        One row of sums, savings and regret.
+    gaps
+        Batch sizes without data, or not at every power limit.
+    job
+        The data of the job that the simulation uses.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> result = traceana.simulate_recurring(runs, power, gpu="v100", dataset="cifar100")
+    >>> result.totals.select("recurrences", "runs", "runs_missed").rows()
+    [(140, 143, 3)]
+    """
+
+    gpu: str
+    dataset: str
+    target: float
+    policy: str
+    eta: float
+    beta: float
+    rng: int | np.random.Generator
+    history: pl.DataFrame
+    recurrences: pl.DataFrame
+    references: pl.DataFrame
+    totals: pl.DataFrame
+    gaps: pl.DataFrame
+    job: Any = field(repr=False)
+
+    tables: ClassVar = {
+        "history": Runs,
+        "recurrences": Recurrences,
+        "references": References,
+        "totals": Totals,
+        "gaps": Gaps,
+    }
+    drawn_by: ClassVar[str] = "plot_recurring_choices"
+
+    def summary(self) -> str:
+        """Return a short text on the result."""
+        row = self.totals.row(0, named=True)
+        lines = [
+            (
+                f"{self.dataset} on {self.gpu} to {self.target:g}, policy {self.policy}, "
+                f"eta {self.eta:g}, beta {self.beta:g}, {_seed(self.rng)}"
+            ),
+            (
+                f"runs:    {row['runs']:,} in {row['recurrences']:,} recurrences, "
+                f"{row['runs_missed']:,} missed the target"
+            ),
+            f"took:    {row['energy_j']:,.0f} J, {row['time_s']:,.0f} s",
+        ]
+        saved = [(name, row[f"{name}_saved"]) for name in ("energy", "time", "cost")]
+        if row["energy_saved"] is not None:
+            listed = ", ".join(f"{100 * value:.1f} % of {name}" for name, value in saved)
+            last = min(LAST, row["recurrences"])
+            lines.append(f"saved:   {listed} (last {last} recurrences, relative to the default)")
+        if row["regret_j"] is not None:
+            lines.append(
+                f"regret:  {row['regret_j']:,.0f} J over the oracle, "
+                f"{100 * row['regret_share']:.1f} % of its cost"
+            )
+        lines += [
+            f"note:    no {name}: {note}"
+            for name, note in self.references.select("policy", "note").drop_nulls().rows()
+        ]
+        if row["points_missing"]:
+            lines.append(
+                f"missing: {row['points_missing']:,} points (batch size, power limit) "
+                f"not in the trace, of {self.gaps.height} batch sizes"
+            )
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, repr=False)
+class RecurringGroupsResult(Result):
+    """Result of :func:`traceana.simulate.simulate_recurring_groups`.
+
+    Attributes
+    ----------
+    gpu, policy, eta, beta
+        The settings.
+    history
+        Runs by group, in the order in which they end. Energy, time and cost are scaled by
+        runtime_ratio; start and end are those of the trace.
+    groups
+        One row per group. Savings are over all runs, exploration included, against the expected
+        energy and time of the default with the same ratios.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> jobs = store.scan("zeus-2023", "recurring_jobs").head(20)
+    >>> result = traceana.simulate_recurring_groups(runs, power, jobs, gpu="v100")
+    >>> result.by_dataset().select("dataset", "groups").rows()
+    [('librispeech', 1), ('movielens-1m', 2), ('squad', 1), (None, 4)]
+    """
+
+    gpu: str
+    policy: str
+    eta: float
+    beta: float
+    history: pl.DataFrame
+    groups: pl.DataFrame
+
+    tables: ClassVar = {"history": GroupRuns, "groups": Groups}
+
+    def by_dataset(self) -> pl.DataFrame:
+        """Sum the groups of each data set, and of all (data set null) if there are several.
+
+        Savings compare the groups whose default is known.
+        """
+        known = pl.col("default_energy_j").is_not_null()
+        sums = [
+            pl.len().cast(pl.Int64).alias("groups"),
+            pl.col("runs").is_null().sum().cast(pl.Int64).alias("failed"),
+            pl.col("recurrences", "runs", "runs_missed", "energy_j").sum(),
+            (pl.col("runs_concurrent").sum() / pl.col("runs").sum()).alias("concurrent"),
+            *(
+                (1 - pl.col(taken).filter(known).sum() / pl.col(f"default_{taken}").sum())
+                .fill_nan(None)
+                .alias(saved)
+                for taken, saved in (("energy_j", "energy_saved"), ("time_s", "time_saved"))
+            ),
+        ]
+        found = self.groups.group_by("dataset").agg(sums).sort("dataset")
+        if found.height > 1:
+            everything = self.groups.select(sums)
+            found = pl.concat(
+                [
+                    found,
+                    everything.with_columns(dataset=pl.lit(None, pl.String)).select(found.columns),
+                ]
+            )
+        return declared(
+            found.with_columns(pl.col("concurrent", "energy_saved", "time_saved").fill_nan(None)),
+            GroupsByDataset,
+        )
+
+    def summary(self) -> str:
+        """Return a short text on the result."""
+        played = self.groups.filter(pl.col("runs").is_not_null())
+        lines = [
+            (
+                f"{self.groups.height:,} groups on {self.gpu}, policy {self.policy}, "
+                f"eta {self.eta:g}, beta {self.beta:g}"
+            ),
+            (
+                f"runs:   {self.history.height:,} in {played['recurrences'].sum():,} recurrences, "
+                f"{played['runs_missed'].sum():,} missed the target, "
+                f"{played['runs_concurrent'].sum():,} began while others of their group ran"
+            ),
+        ]
+        known = played.drop_nulls("energy_saved")
+        for name, unit in (("energy", "j"), ("time", "s")):
+            default = sum(known[f"default_{name}_{unit}"])
+            if default:
+                share = 100 * (1 - sum(known[f"{name}_{unit}"]) / default)
+                lines.append(f"{name + ':':7} {share:.1f} % saved relative to the default")
+        notes = self.groups["note"].value_counts(sort=True).drop_nulls().rows()
+        lines += [f"note:   {number:,} groups: {note!s}" for note, number in notes]
+        return "\n".join(lines)
+
+
+def _seed(rng: int | np.random.Generator) -> str:
+    return f"seed {rng}" if isinstance(rng, int) else "a generator"

@@ -1,0 +1,1 @@
+"""Declared result tables, and their formatting."""

@@ -1,0 +1,156 @@
+"""Result tables as text: one rendering for the page, the terminal and notebooks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from traceana.tables import formatting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import polars as pl
+
+    from traceana.tables.declare import ResultTable
+
+Frame = TypeVar("Frame", "pl.DataFrame", "pl.LazyFrame")
+DASH: Final = "\N{EN DASH}"
+"""Displayed for a null."""
+KEY_HEADINGS: Final = {
+    "cov_job_id": "CoV row",
+    "cpus": "CPUs",
+    "dataset": "Data set",
+    "eta_j": "Energy to the target (J)",
+    "gpu": "GPU",
+    "gpu_type": "GPU type",
+    "gpus": "GPUs",
+    "gpus_requested": "GPUs requested",
+    "job_id": "Job",
+    "n": "n",
+    "n_instances": "Instances",
+    "pvalue": "p",
+    "pvalue_adjusted": "Adjusted p",
+    "qos": "QoS class",
+    "tta_s": "Time to the target (s)",
+    "worker_id": "Worker",
+}
+_FIRST_ROWS: Final = 10
+_FORMULA: Final = "(?s)^([=+@\t\r\n\uff1d\uff0b\uff20\uff0d-].)"  # wide signs count as well
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A table whose cells are text."""
+
+    headings: tuple[str, ...]
+    numeric: tuple[bool, ...]
+    """Of each column, its heading and whether it contains numbers."""
+    rows: tuple[tuple[str, ...], ...]
+    """The rows; the first cell names the row."""
+
+
+def neutral(frame: Frame, /) -> Frame:
+    """Return a frame for a CSV file: what a spreadsheet takes for a formula gets an apostrophe.
+
+    Every CSV file with names or texts of a trace is written through it, column names included.
+    """
+    import polars as pl  # noqa: PLC0415  a page needs none of it
+
+    words = pl.col(pl.String, pl.Categorical, pl.Enum).cast(pl.String)
+    made = frame.with_columns(
+        words.str.replace(_FORMULA, "'$1").str.replace(r"^'(-[0-9.]+)$", "$1")  # a number is none
+    )
+    return made.rename(lambda name: re.sub(_FORMULA, r"'\1", name))
+
+
+def key_heading(name: str, /) -> str:
+    """Return the heading of a column that no table declares, such as one of `by`."""
+    words, _, unit = name.rpartition("_")
+    if name not in KEY_HEADINGS and unit in formatting.UNITS and words:
+        return f"{key_heading(words)} ({formatting.UNITS[unit]})"
+    return KEY_HEADINGS.get(
+        name, re.sub("^share_", "fraction_", name).replace("_", " ").capitalize()
+    )
+
+
+def cells_of(
+    frame: pl.DataFrame,
+    table: type[ResultTable] | None = None,
+    /,
+    *,
+    columns: Sequence[str] | None = None,
+    headings: Mapping[str, str] | None = None,
+    null: Mapping[str, str] | None = None,
+) -> Cells:
+    """Return a frame as text, each column as declared.
+
+    Two adjacent columns with the same heading are the ends of an interval and become one column.
+
+    Parameters
+    ----------
+    frame
+        The rows.
+    table
+        Declaration; columns that it lacks are displayed as text, or as plain numbers.
+    columns
+        Columns to display; None displays all.
+    headings
+        Headings by column that replace the declared ones.
+    null
+        Text displayed for a null, by column; a dash elsewhere.
+    """
+    declared = table.columns() if table else {}
+    replaced, nulls = headings or {}, null or {}
+    names = list(columns if columns is not None else frame.columns)
+    shown: list[tuple[str, str, bool, list[str]]] = []
+    place = 0
+    while place < len(names):
+        name = names[place]
+        metadata: dict[str, Any] = dict(declared[name].metadata or {}) if name in declared else {}
+        numeric = frame.schema[name].is_numeric()
+        display = metadata.get("display") or ("plain" if numeric else "as_text")
+        heading = replaced.get(name) or metadata.get("heading") or key_heading(name)
+        other = names[place + 1] if place + 1 < len(names) else ""
+        values: list[list[Any]] = [frame[name].to_list()]
+        if other in declared and (declared[other].metadata or {}).get("heading") == heading:
+            display, place = f"{display}_range", place + 1
+            values.append(frame[other].to_list())
+        write = getattr(formatting, display)
+        empty = nulls.get(name, DASH)
+        texts = [empty if None in row else write(*row) for row in zip(*values, strict=True)]
+        shown.append((name, heading, numeric, texts))
+        place += 1
+    return Cells(
+        tuple(heading for _, heading, _, _ in shown),
+        tuple(numeric for _, _, numeric, _ in shown),
+        tuple(zip(*(texts for _, _, _, texts in shown), strict=True)),
+    )
+
+
+def html_table(frame: pl.DataFrame, table: type[ResultTable] | None = None, /) -> str:
+    """Return the first ten rows of a frame as an HTML table, with the number of all rows."""
+    cells = cells_of(frame.head(_FIRST_ROWS), table)
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in cells.headings)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in cells.rows
+    )
+    more = f"<p>{_FIRST_ROWS} of {frame.height:,} rows</p>" if frame.height > _FIRST_ROWS else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def csv_text(frame: pl.DataFrame, table: type[ResultTable] | None = None, /) -> str:
+    """Return a frame as CSV: headings with the declared units, no cell that is a formula."""
+    import polars as pl  # noqa: PLC0415  as above
+
+    from traceana.tables.declare import headings  # noqa: PLC0415
+
+    names = dict(zip(frame.columns, headings(table, frame.columns), strict=True))
+    flat = frame.with_columns(
+        pl.col(name).cast(pl.List(pl.String)).list.join(" ")
+        for name, kind in frame.schema.items()
+        if isinstance(kind, pl.List)
+    )
+    return neutral(flat.rename(names)).write_csv()
