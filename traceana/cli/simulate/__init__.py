@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from traceana.cli.simulate import batching, deadlines, energy, place, recurring
+from traceana.cli.simulate import batching, deadlines, energy, place, recurring, schedule
 
 app = typer.Typer(
-    help="Simulate dynamic batching, recurring jobs, deadlines, energy and placement.",
+    help="Simulate dynamic batching, recurring jobs, deadlines, energy, placement and schedules.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -24,3 +24,4 @@ app.command()(recurring.recurring)
 app.command()(batching.batching)
 app.command()(energy.energy)
 app.command()(place.place)
+app.command()(schedule.schedule)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class EasyBackfilling(SchedulingPolicy):
             return changes
         shadow, extra = self._reservation(state, jobs.gpus[first], free)
         while free:
-            job = window.first_fit(free, shadow - state.now, extra, first)
+            job = window.first_fit(first, free, shadow - state.now, extra)
             if job < 0:
                 break
             if state.now + jobs.time_limit_s[job] > shadow:
@@ -91,79 +91,71 @@ class EasyBackfilling(SchedulingPolicy):
         return shadow, free - gpus
 
 
+class _Arrays(NamedTuple):
+    """GPUs and limits of the waiting jobs, and their smallest by block."""
+
+    gpus: NDArray[np.int64]
+    limits: NDArray[np.float64]
+    block_gpus: NDArray[np.int64]
+    block_limits: NDArray[np.float64]
+
+
 class _Window:
     """Waiting jobs in order of submission, searched by blocks of their smallest values."""
 
     def __init__(self, state: ScheduleState) -> None:
         n = len(state.jobs)
-        self._gpus = np.full(n, _GONE)
-        self._all_gpus = np.array(state.jobs.gpus, dtype=np.int64)
-        self._limits = np.array(state.jobs.time_limit_s, dtype=np.float64)
+        self._gpus = state.jobs.gpus
         blocks = n // _BLOCK + 1
-        self._block_gpus = np.full(blocks, _GONE)
-        self._block_limits = np.full(blocks, math.inf)
+        self._arrays = _Arrays(
+            np.full(n, _GONE),
+            np.array(state.jobs.time_limit_s, dtype=np.float64),
+            np.full(blocks, _GONE),
+            np.full(blocks, math.inf),
+        )
         self._waiting: dict[int, int] = {}
 
     def extend(self, arrived: Sequence[int]) -> None:
         for job in arrived:
-            gpus, block = self._all_gpus[job], job // _BLOCK
-            self._gpus[job] = gpus
-            self._block_gpus[block] = min(self._block_gpus[block], gpus)
-            self._block_limits[block] = min(self._block_limits[block], self._limits[job])
-            size = int(gpus)
-            self._waiting[size] = self._waiting.get(size, 0) + 1
+            gpus = self._gpus[job]
+            _put(self._arrays, job, gpus)
+            self._waiting[gpus] = self._waiting.get(gpus, 0) + 1
 
     def remove(self, job: int) -> None:
-        size = int(self._gpus[job])
-        self._waiting[size] -= 1
-        if not self._waiting[size]:
-            del self._waiting[size]
-        _remove(self._gpus, self._limits, self._block_gpus, self._block_limits, job)
+        gpus = self._gpus[job]
+        self._waiting[gpus] -= 1
+        if not self._waiting[gpus]:
+            del self._waiting[gpus]
+        _put(self._arrays, job, _GONE)
 
     def smallest(self) -> int:
+        """Return the fewest GPUs of a waiting job."""
         return min(self._waiting, default=_GONE)
 
-    def first_fit(self, free: int, seconds: float, extra: int, first: int) -> int:
+    def first_fit(self, first: int, free: int, seconds: float, extra: int) -> int:
         """Return the first waiting job after `first` that delays no reservation, or -1."""
-        return int(
-            _first_fit(
-                self._gpus, self._limits, self._block_gpus, self._block_limits,
-                free, seconds, extra, first + 1,
-            )
-        )  # fmt: skip
+        return int(_first_fit(self._arrays, first + 1, free, seconds, extra))
 
 
 @compiled
-def _remove(
-    gpus: NDArray[np.int64],
-    limits: NDArray[np.float64],
-    block_gpus: NDArray[np.int64],
-    block_limits: NDArray[np.float64],
-    job: int,
-) -> None:
-    gpus[job] = _GONE
+def _put(arrays: _Arrays, job: int, gpus: int) -> None:
+    """Set the GPUs of a job, and the smallest of its block."""
+    arrays.gpus[job] = gpus
     block = job // _BLOCK
     fewest, shortest = _GONE, np.inf
-    for other in range(block * _BLOCK, min((block + 1) * _BLOCK, len(gpus))):
-        if gpus[other] < _GONE:
-            fewest, shortest = min(fewest, gpus[other]), min(shortest, limits[other])
-    block_gpus[block], block_limits[block] = fewest, shortest
+    for other in range(block * _BLOCK, min((block + 1) * _BLOCK, len(arrays.gpus))):
+        if arrays.gpus[other] < _GONE:
+            fewest = min(fewest, arrays.gpus[other])
+            shortest = min(shortest, arrays.limits[other])
+    arrays.block_gpus[block], arrays.block_limits[block] = fewest, shortest
 
 
 @compiled
-def _first_fit(
-    gpus: NDArray[np.int64],
-    limits: NDArray[np.float64],
-    block_gpus: NDArray[np.int64],
-    block_limits: NDArray[np.float64],
-    free: int,
-    seconds: float,
-    extra: int,
-    start: int,
-) -> int:
-    for block in range(start // _BLOCK, len(block_gpus)):
-        fewest = block_gpus[block]
-        if fewest > free or (block_limits[block] > seconds and fewest > extra):
+def _first_fit(arrays: _Arrays, start: int, free: int, seconds: float, extra: int) -> int:
+    gpus, limits = arrays.gpus, arrays.limits
+    for block in range(start // _BLOCK, len(arrays.block_gpus)):
+        fewest = arrays.block_gpus[block]
+        if fewest > free or (arrays.block_limits[block] > seconds and fewest > extra):
             continue
         for job in range(max(start, block * _BLOCK), min((block + 1) * _BLOCK, len(gpus))):
             if gpus[job] <= free and (limits[job] <= seconds or gpus[job] <= extra):
@@ -219,7 +211,8 @@ def _reserve(times: list[float], free: list[int], gpus: int, limit: float) -> fl
     """Take GPUs for a time from the earliest step at which they stay free."""
     first = 0
     while True:
-        end = times[first] + limit
+        # a job without a runtime holds its GPUs until the next event
+        end = max(times[first] + limit, math.nextafter(times[first], math.inf))
         step = first
         while step < len(times) and times[step] < end and free[step] >= gpus:
             step += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numba
 
@@ -14,5 +14,4 @@ Function = TypeVar("Function", bound="Callable[..., object]")
 
 def compiled(function: Function, /) -> Function:
     """Compile a function of numbers and arrays when it is first called, and keep it on disk."""
-    result: Function = numba.njit(cache=True)(function)
-    return result
+    return cast("Function", numba.njit(cache=True)(function))

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
 from traceana.errors import DataError
 from traceana.simulate.schedule.clocks import ContinuousClock
-from traceana.simulate.schedule.elastic_plan import NEVER, plan_jobs, spread_free
+from traceana.simulate.schedule.elastic_plan import (
+    NEVER,
+    Problem,
+    make_plans,
+    make_steps,
+    plan_jobs,
+    spread_free,
+)
+from traceana.simulate.schedule.nodes import BuddyNodes
 from traceana.simulate.schedule.overheads import RESTART_EVERY, scaling_overhead_s
 from traceana.simulate.schedule.policy import SchedulingPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from traceana.simulate.schedule.policy import ScheduleState
     from traceana.simulate.schedule.profiles import Profile
+
+_STEPS_PER_JOB: Final = 6
 
 
 def _profile(state: ScheduleState, job: int) -> Profile:
@@ -38,34 +49,46 @@ class EarliestDeadlineFirst(SchedulingPolicy):
     """
 
     slot_s: ClassVar[float] = 60.0
+    elastic: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._levels: dict[int, tuple[int, ...]] = {}
+        self._queue: list[tuple[float, int]] = []
 
     def make_clock(self, state: ScheduleState, /) -> ContinuousClock:
         """Return a clock whose ends are whole seconds."""
         return ContinuousClock(state, whole_seconds=True)
 
-    def order(self, state: ScheduleState, /) -> list[int]:
+    def admit(self, state: ScheduleState, arrived: Sequence[int], /) -> Sequence[int]:
+        """Queue the arrived jobs by deadline."""
+        for job in arrived:
+            self._levels[job] = _profile(state, job).gpus
+            insort(self._queue, (state.jobs.deadline_s[job], job))
+        return arrived
+
+    def finish(self, state: ScheduleState, ended: Sequence[int], /) -> None:
+        """Forget ended jobs."""
+        for job in ended:
+            del self._queue[bisect_left(self._queue, (state.jobs.deadline_s[job], job))]
+
+    def order(self, state: ScheduleState, /) -> Iterator[int]:
         """Return all jobs by deadline."""
-        deadline = state.jobs.deadline_s
-        return sorted([*state.running, *state.waiting], key=lambda job: (deadline[job], job))
+        del state
+        return (job for _, job in self._queue)
 
     def allocate(self, state: ScheduleState, order: Iterable[int], /) -> dict[int, int]:
         """Give each job in order the most GPUs of its profile that are free."""
         free, running = state.gpus, state.running
         changes = dict.fromkeys(running, 0)
         for job in order:
-            if job not in self._levels:
-                self._levels[job] = _profile(state, job).gpus
             given = max((gpus for gpus in self._levels[job] if gpus <= free), default=0)
-            if not given:
-                continue
             free -= given
             if running.get(job) == given:
                 del changes[job]
-            else:
+            elif given:
                 changes[job] = given
+            if not free:
+                break
         return changes
 
 
@@ -91,14 +114,18 @@ class ElasticFlow(SchedulingPolicy):
     """
 
     slot_s: ClassVar[float] = 60.0
+    elastic: ClassVar[bool] = True
 
     def __init__(self, *, admission: bool = True, least: bool = True) -> None:
         self._admission = admission
-        self._least = least
+        self.least = least
         self._clock: _PlannedClock | None = None
         self._queue: list[int] = []
         self._profiles: dict[int, Profile] = {}
         self._used: set[tuple[int, int]] = set()
+        self._nodes: BuddyNodes | None = None
+        self._ended: list[int] = []
+        self._placed: list[int] = []
         self._decisions = 0
         self._change = math.inf
 
@@ -107,26 +134,28 @@ class ElasticFlow(SchedulingPolicy):
         self._clock = _PlannedClock(state)
         return self._clock
 
-    def is_met(self, job: int, end: float, /) -> bool:
+    def is_met(self, job: int, /) -> bool:
         """Return whether the last plan of a job met its deadline."""
         clock = self._clock
-        return clock is not None and clock.planned[job] <= clock.state.jobs.deadline_s[job] and end >= 0
+        return clock is not None and clock.planned[job] <= clock.state.jobs.deadline_s[job]
 
     def finish(self, state: ScheduleState, ended: Sequence[int], /) -> None:
         """Forget ended jobs."""
         del state
         gone = set(ended)
+        self._ended = list(ended)
+        self._placed = [job for job in self._placed if job not in gone]
         self._queue = [job for job in self._queue if job not in gone]
 
     def admit(self, state: ScheduleState, arrived: Sequence[int], /) -> Sequence[int]:
         """Accept the arrived jobs if all jobs then meet their deadlines."""
         for job in arrived:
             profile = _profile(state, job)
-            self._profiles[job] = profile.rising() if self._least else profile
+            self._profiles[job] = profile.rising() if self.least else profile
         if not self._admission:
             self._queue += arrived
             return arrived
-        if self._least:
+        if self.least:
             if not _Plans(self, state, [*self._queue, *arrived], stop=True).all_met:
                 return []
             self._queue += arrived
@@ -147,34 +176,34 @@ class ElasticFlow(SchedulingPolicy):
     def allocate(self, state: ScheduleState, order: Iterable[int], /) -> dict[int, int]:
         """Plan all jobs and give free GPUs away."""
         plans = _Plans(self, state, list(order))
-        if self._least:
+        if self.least:
             plans.spread()
         self._queue = plans.by_return()
         self._change = plans.next_change()
         if self._clock is not None:
             self._clock.follow(plans)
-        self._queue.sort(key=lambda job: -plans.gpus[job])
-        held = state.running
-        return {job: gpus for job, gpus in plans.gpus.items() if held.get(job, 0) != gpus}
+        given, held = plans.gpus(), state.running
+        self._queue.sort(key=lambda job: -given[job])
+        return {job: gpus for job, gpus in given.items() if held.get(job, 0) != gpus}
 
     def place(self, state: ScheduleState, changes: Mapping[int, int], /) -> dict[int, float]:
         """Place all jobs on consecutive GPUs, the largest first, and charge each."""
         del changes
-        first, cached = 0, {}
-        for job in self._queue:
-            gpus = state.running.get(job, 0)
-            if gpus:
-                cached[job] = (first, gpus) in self._used
-                self._used.add((first, gpus))
-                first += gpus
+        if self._nodes is None:
+            self._nodes = BuddyNodes(state.gpus, state.gpus_per_node)
+        deadline = state.jobs.deadline_s
+        self._nodes.release([*self._ended, *sorted(self._placed, key=deadline.__getitem__)])
+        self._ended = []
+        self._placed = [job for job in self._queue if state.running.get(job)]
+        places = self._nodes.place({job: state.running[job] for job in self._placed})
+        cached = {job: place in self._used for job, place in places.items()}
+        self._used.update(places.values())
         restart = self._decisions > 0 and self._decisions % RESTART_EVERY == 0
         self._decisions += 1
         if restart:
             self._used.clear()
         return {
-            job: scaling_overhead_s(
-                state.running[job], state.gpus, cached=known, restart=restart
-            )
+            job: scaling_overhead_s(state.running[job], state.gpus, cached=known, restart=restart)
             for job, known in cached.items()
         }
 
@@ -194,65 +223,62 @@ class _Plans:
     def __init__(
         self, policy: ElasticFlow, state: ScheduleState, jobs: list[int], *, stop: bool = False
     ) -> None:
-        self.least = policy._least  # noqa: SLF001 -- the plans are the policy's own
-        self.now, self.slot, self.capacity = state.now, policy.slot_s, state.gpus
-        self.jobs = sorted(jobs, key=state.jobs.deadline_s.__getitem__)
-        n = len(self.jobs)
+        deadline = state.jobs.deadline_s
+        self.jobs = sorted(jobs, key=deadline.__getitem__)
         profiles = [policy.profile(job) for job in self.jobs]
-        width = max((len(profile.gpus) for profile in profiles), default=0) + 1
-        self.rates, self.sizes = np.zeros((n, width)), np.zeros((n, width), dtype=np.int64)
+        n, width = len(profiles), max((len(one.gpus) for one in profiles), default=0) + 1
+        rates, sizes = np.zeros((n, width)), np.zeros((n, width), dtype=np.int64)
         for row, profile in enumerate(profiles):
-            self.rates[row, 1 : len(profile.gpus) + 1] = profile.rates
-            self.sizes[row, 1 : len(profile.gpus) + 1] = profile.gpus
-        self.top = np.array([len(profile.gpus) for profile in profiles], dtype=np.int64)
-        self.left = np.array([state.left[job] for job in self.jobs])
-        deadlines = (min(state.jobs.deadline_s[job], NEVER) for job in self.jobs)
-        self.deadline = np.array(list(deadlines), dtype=float)
-        self.room = 6 * n + 32
-        self.times = np.empty(self.room)
-        self.free = np.empty(self.room, dtype=np.int64)
-        self.plan_times = np.empty((n, self.room))
-        self.plan_levels = np.empty((n, self.room), dtype=np.int64)
-        self.plan_n = np.zeros(n, dtype=np.int64)
-        self.end, self.exact, self.following = np.zeros(n), np.zeros(n), np.zeros(n)
-        self.met = np.zeros(n, dtype=np.bool_)
-        self.steps = plan_jobs(
-            self.now, self.slot, self.capacity, self.left, self.deadline, self.rates, self.sizes,
-            self.top, self.least, self.room, self.times, self.free, self.plan_times,
-            self.plan_levels, self.plan_n, self.end, self.exact, self.following, self.met, stop,
-        )  # fmt: skip
-        self.all_met = bool(self.met.all())
-        self.level = self.plan_levels[:, 0].copy()
-        self.rank = np.arange(n)
+            rates[row, 1 : len(profile.gpus) + 1] = profile.rates
+            sizes[row, 1 : len(profile.gpus) + 1] = profile.gpus
+        self._problem = Problem(
+            now=float(state.now),
+            slot=policy.slot_s,
+            gpus=state.gpus,
+            least=policy.least,
+            deadline=np.array([min(deadline[job], NEVER) for job in self.jobs], dtype=float),
+            rates=rates,
+            sizes=sizes,
+            top=np.array([len(profile.gpus) for profile in profiles], dtype=np.int64),
+        )
+        self._room = _STEPS_PER_JOB * n + 32
+        self._steps = make_steps(self._room)
+        left = np.array([state.left[job] for job in self.jobs], dtype=float)
+        self._plans = make_plans(left, self._room)
+        plan_jobs(self._problem, self._steps, self._plans, stop)
+        self.all_met = bool(self._plans.met[:n].all())
+        self._rank = np.arange(n)
 
     def spread(self) -> None:
         """Give free GPUs away."""
-        spread_free(
-            self.now, self.slot, self.capacity, self.left, self.deadline, self.rates, self.sizes,
-            self.top, self.room, self.steps, self.times, self.free, self.plan_times,
-            self.plan_levels, self.plan_n, self.end, self.following, self.met, self.level,
-            self.rank,
-        )  # fmt: skip
+        out = make_steps(self._room)
+        spread_free(self._problem, self._steps, self._plans, out, self._rank)
 
-    @property
     def gpus(self) -> dict[int, int]:
-        """GPUs by job."""
-        given = self.sizes[np.arange(len(self.jobs)), self.level].tolist()
+        """Return the GPUs by job."""
+        rows = np.arange(len(self.jobs))
+        given = self._problem.sizes[rows, self._plans.levels[:-1, 0]].tolist()
         return dict(zip(self.jobs, given, strict=True))
+
+    def ends(self) -> tuple[dict[int, float], dict[int, float]]:
+        """Return the ends of the slots, and those to the second before free GPUs were given."""
+        slots, exact = self._plans.end.tolist(), self._plans.exact.tolist()
+        return dict(zip(self.jobs, slots, strict=False)), dict(zip(self.jobs, exact, strict=False))
 
     def by_return(self) -> list[int]:
         """Return the jobs in order of their marginal return."""
-        return [self.jobs[row] for row in self.rank]
+        return [self.jobs[row] for row in self._rank]
 
     def next_change(self) -> float:
         """Return when a plan changes first, if no job ends before; else infinity."""
-        change = math.inf
+        change, ends = math.inf, self._plans.end[:-1]
         for row in range(len(self.jobs)):
-            levels = self.plan_levels[row, : self.plan_n[row]]
-            differs = np.flatnonzero(levels != levels[0])
-            if len(differs):
-                change = min(change, float(self.plan_times[row, differs[0]]))
-        return change if change < self.end.min(initial=math.inf) else math.inf
+            levels = self._plans.levels[row, : self._plans.used[row]]
+            if len(levels) > 1:
+                differs = np.flatnonzero(levels != levels[0])
+                if len(differs):
+                    change = min(change, float(self._plans.times[row, differs[0]]))
+        return change if change < ends.min(initial=math.inf) else math.inf
 
 
 class _PlannedClock:
@@ -266,8 +292,8 @@ class _PlannedClock:
 
     def follow(self, plans: _Plans) -> None:
         """Note the ends of new plans."""
-        self._end = dict(zip(plans.jobs, plans.end.tolist(), strict=True))
-        self.planned.update(zip(plans.jobs, plans.exact.tolist(), strict=True))
+        self._end, planned = plans.ends()
+        self.planned.update(planned)
 
     def remaining(self, job: int, /) -> float:
         return self.state.left[job]

@@ -1,14 +1,15 @@
-"""Plans of elastic jobs until their deadlines: the loops of ElasticFlow and of earliest deadline.
+"""Plans of elastic jobs until they end: the loops of ElasticFlow, compiled.
 
-A plan is a list of steps (time, level): the job holds the GPUs of a level from a time to the next
-step, level 0 being none. The free GPUs of the cluster are a list of steps (time, GPUs), the last
-without an end. All times of one decision are whole slots after it.
+A plan is a list of steps (time, level): the job holds the GPUs of a level until the next step,
+level 0 being none. The free GPUs of the cluster are a list of steps (time, GPUs), the last without
+an end. All times of one decision are whole slots after it. Compilation makes the decisions about
+30 times faster.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -23,13 +24,72 @@ if TYPE_CHECKING:
 NEVER: Final = 1e300
 
 
+class Problem(NamedTuple):
+    """A decision: time, slot, GPUs of the cluster, and the jobs in order of deadline.
+
+    `rates` and `sizes` have a row per job and a column per level; `top` is the highest level.
+    """
+
+    now: float
+    slot: float
+    gpus: int
+    least: bool
+    deadline: Floats
+    rates: Floats
+    sizes: Integers
+    top: Integers
+
+
+class Steps(NamedTuple):
+    """Free GPUs from each time on; `used[0]` steps are in use."""
+
+    times: Floats
+    free: Integers
+    used: Integers
+
+
+class Plans(NamedTuple):
+    """A row per job, and one to try a plan: steps, work, ends, and the next step after the end."""
+
+    times: Floats
+    levels: Integers
+    used: Integers
+    work: Floats
+    end: Floats
+    exact: Floats
+    following: Floats
+    met: NDArray[np.bool_]
+    fits: Integers
+
+
+def make_steps(room: int, /) -> Steps:
+    """Return an empty list of steps."""
+    return Steps(np.empty(room), np.empty(room, dtype=np.int64), np.zeros(1, dtype=np.int64))
+
+
+def make_plans(work: Floats, room: int, /) -> Plans:
+    """Return empty plans for jobs with this work left."""
+    rows = len(work) + 1
+    return Plans(
+        times=np.empty((rows, room)),
+        levels=np.zeros((rows, room), dtype=np.int64),
+        used=np.zeros(rows, dtype=np.int64),
+        work=np.append(work, 0.0),
+        end=np.zeros(rows),
+        exact=np.zeros(rows),
+        following=np.full(rows, NEVER),
+        met=np.zeros(rows, dtype=np.bool_),
+        fits=np.zeros(room, dtype=np.int64),
+    )
+
+
 @compiled
 def _aligned(start: float, at: float, slot: float) -> float:
     return start + math.ceil((at - start) / slot) * slot
 
 
 @compiled
-def _fit(free: int, sizes: Integers, top: int) -> int:
+def _fit(sizes: Integers, top: int, free: int) -> int:
     """Return the highest level that fits free GPUs."""
     level = 0
     while level < top and sizes[level + 1] <= free:
@@ -39,7 +99,7 @@ def _fit(free: int, sizes: Integers, top: int) -> int:
 
 @compiled
 def _search(times: Floats, n: int, at: float) -> int:
-    """Return the first step at or after a time."""
+    """Return the first of n times at or after a time."""
     low, high = 0, n
     while low < high:
         middle = (low + high) // 2
@@ -51,303 +111,266 @@ def _search(times: Floats, n: int, at: float) -> int:
 
 
 @compiled
-def _insert(times: Floats, free: Integers, n: int, at: float, value: int) -> int:
-    """Insert a step unless there is one at this time; return the number of steps."""
+def _insert(steps: Steps, at: float, value: int) -> None:
+    """Insert a step unless there is one at this time."""
+    times, free, n = steps.times, steps.free, steps.used[0]
     place = _search(times, n, at)
     if place < n and times[place] == at:
-        return n
+        return
     for step in range(n, place, -1):
         times[step], free[step] = times[step - 1], free[step - 1]
     times[place], free[place] = at, value
-    return n + 1
+    steps.used[0] = n + 1
 
 
 @compiled
-def _merge(times: Floats, free: Integers, n: int) -> int:
-    """Remove steps that change nothing; return the number of steps."""
-    kept = 0
-    for step in range(1, n):
+def _merge(steps: Steps) -> None:
+    """Remove steps that change nothing."""
+    times, free, kept = steps.times, steps.free, 0
+    for step in range(1, steps.used[0]):
         if free[step] != free[kept]:
             kept += 1
             times[kept], free[kept] = times[step], free[step]
-    return kept + 1
+    steps.used[0] = kept + 1
 
 
 @compiled
-def plan_greedily(
-    times: Floats, free: Integers, n: int, now: float, slot: float,
-    left: float, rates: Floats, sizes: Integers, top: int, deadline: float,
-    plan_times: Floats, plan_levels: Integers,
-) -> tuple[int, int, float, float]:
+def _plan_greedily(problem: Problem, job: int, steps: Steps, plans: Plans) -> None:
     """Give a job the highest level that fits at each step until it ends.
 
-    Progress in the part of a slot after the deadline does not count. Returns the number of steps of
-    the free GPUs, that of the plan, and its end: of the slot, and to the second.
-    """  # fmt: skip
+    Where least shares are planned, the part of a slot after the deadline does not count.
+    """
+    now, slot = problem.now, problem.slot
+    deadline = problem.deadline[job] if problem.least else NEVER
     aligned = _aligned(now, deadline, slot) if deadline < NEVER else NEVER
     if now < aligned < NEVER:
-        before = free[_search(times, n, aligned) - 1] if _search(times, n, aligned) else free[0]
-        n = _insert(times, free, n, aligned, before)
-    m, end, exact = 0, 0.0, 0.0
-    for step in range(n):
-        level = _fit(free[step], sizes, top)
-        plan_times[m], plan_levels[m] = times[step], level
-        m += 1
+        before = steps.free[_search(steps.times, steps.used[0], aligned) - 1]
+        _insert(steps, aligned, before)
+    left = plans.work[job]
+    sizes, rates, top = problem.sizes[job], problem.rates[job], problem.top[job]
+    plans.used[job] = 0
+    for step in range(steps.used[0]):
+        start, level = steps.times[step], _fit(sizes, top, steps.free[step])
+        plans.times[job, plans.used[job]] = start
+        plans.levels[job, plans.used[job]] = level
+        plans.used[job] += 1
         if not level:
             continue
-        until = times[step + 1] if step + 1 < n else NEVER
+        until = steps.times[step + 1] if step + 1 < steps.used[0] else NEVER
         if until == aligned:
             until = deadline
-        before = free[step]
-        free[step] -= sizes[level]
-        done = (until - times[step]) * rates[level]
-        if done >= left:
-            exact = math.ceil(times[step] + left / rates[level])
-            end = _aligned(now, exact, slot)
-            n = _insert(times, free, n, end, before)
+        before, rate = steps.free[step], rates[level]
+        steps.free[step] -= sizes[level]
+        if (until - start) * rate >= left:
+            plans.exact[job] = math.ceil(start + left / rate)
+            plans.end[job] = _aligned(now, plans.exact[job], slot)
+            _insert(steps, plans.end[job], before)
             break
-        left -= done
-    return _merge(times, free, n), m, end, exact
+        left -= (until - start) * rate
+    plans.following[job] = NEVER
+    _merge(steps)
 
 
 @compiled
-def plan_least(
-    times: Floats, free: Integers, n: int, now: float, slot: float,
-    left: float, rates: Floats, sizes: Integers, top: int, deadline: float,
-    plan_times: Floats, plan_levels: Integers, m: int, first: int, levels: Integers,
-) -> tuple[bool, int, int, float, float, float]:
-    """Plan the least level that meets the deadline, from step `first` of the free GPUs on.
-
-    The job has at most this level as late as suffices, and at most the level below before that.
-    Appends to the m steps of the plan. Returns whether the deadline can be met (else nothing has
-    changed), the numbers of steps, the end of the slot, the exact end, and the next step of the
-    free GPUs after the end before the deadline (NEVER without one).
-    """  # fmt: skip
-    steps = _search(times, n, _aligned(now, deadline, slot))
+def _least_level(problem: Problem, job: int, steps: Steps, plans: Plans, row: int) -> int:
+    """Return the least level that meets the deadline, or 0; note the levels that fit."""
+    deadline, first = problem.deadline[job], plans.used[row]
+    sizes, rates, top = problem.sizes[job], problem.rates[job], problem.top[job]
+    times, free, fits = steps.times, steps.free, plans.fits
+    last = _search(times, steps.used[0], _aligned(problem.now, deadline, problem.slot))
     seconds = np.zeros(top + 1)
-    for step in range(first, steps):
-        levels[step] = _fit(free[step], sizes, top)
-        until = times[step + 1] if step + 1 < steps else deadline
-        seconds[levels[step]] += until - times[step]
-    above = seconds[1:].sum()
-    done, share = 0.0, 0
+    for step in range(first, last):
+        level = _fit(sizes, top, free[step])
+        fits[step] = level
+        until = times[step + 1] if step + 1 < last else deadline
+        seconds[level] += until - times[step]
+    above, done = seconds[1:].sum(), 0.0
     for level in range(1, top + 1):
-        if done + above * rates[level] >= left:
-            share = level
-            break
+        if done + above * rates[level] >= plans.work[row]:
+            return level
         done += seconds[level] * rates[level]
         above -= seconds[level]
+    return 0
+
+
+@compiled
+def _plan_least(problem: Problem, job: int, steps: Steps, plans: Plans, row: int) -> bool:
+    """Plan the least level that meets the deadline, from the first step without a plan on.
+
+    The job has at most this level as late as suffices, and at most the level below before that.
+    Returns whether the deadline can be met; else nothing has changed.
+    """
+    share = _least_level(problem, job, steps, plans, row)
     if not share:
-        return False, n, m, 0.0, 0.0, NEVER
-    point, done, until = first, 0.0, deadline
-    for step in range(steps - 1, first - 1, -1):
-        level = min(levels[step], share)
-        if level:
-            done += (until - times[step]) * rates[level]
-            if done >= left:
-                point = step
-                break
-        until = times[step]
-    end, exact, following = 0.0, 0.0, NEVER
-    for step in range(first, steps):
-        level = min(levels[step], share if step >= point else share - 1)
+        return False
+    sizes, rates, deadline = problem.sizes[job], problem.rates[job], problem.deadline[job]
+    times, free, fits = steps.times, steps.free, plans.fits
+    plan_times, plan_levels, m = plans.times[row], plans.levels[row], plans.used[row]
+    last = _search(times, steps.used[0], _aligned(problem.now, deadline, problem.slot))
+    point, until, done = last, deadline, 0.0
+    while done < plans.work[row] and point > m:
+        point -= 1
+        done += (until - times[point]) * rates[min(fits[point], share)]
+        until = times[point]
+    plans.following[row] = NEVER
+    left = plans.work[row]
+    for step in range(m, last):
+        level = min(fits[step], share if step >= point else share - 1)
         plan_times[m], plan_levels[m] = times[step], level
         m += 1
         if not level:
             continue
-        until = times[step + 1] if step + 1 < steps else deadline
+        until = times[step + 1] if step + 1 < last else deadline
         before = free[step]
         free[step] -= sizes[level]
         done = (until - times[step]) * rates[level]
-        if (step >= point and done >= left) or step == steps - 1:
+        if (step >= point and done >= left) or step == last - 1:
             needed = math.ceil(left / rates[level])
-            exact = times[step] + needed
-            end = times[step] + _aligned(0.0, needed, slot)
-            if step + 1 < steps:
-                following = times[step + 1]
-            n = _insert(times, free, n, end, before)
+            plans.exact[row] = times[step] + needed
+            plans.end[row] = times[step] + _aligned(0.0, needed, problem.slot)
+            if step + 1 < last:
+                plans.following[row] = times[step + 1]
+            _insert(steps, plans.end[row], before)
             break
         left -= done
-    return True, n, m, end, exact, following
+    plans.used[row] = m
+    return True
 
 
 @compiled
-def _gpu_time(
-    plan_times: Floats, plan_levels: Integers, m: int, sizes: Integers, end: float, following: float
-) -> float:
-    """Return the GPU time of a plan, the last part until the next step of the free GPUs."""
-    total, last = 0.0, min(following, NEVER)
-    for step in range(m):
-        if plan_levels[step]:
-            until = plan_times[step + 1] if step + 1 < m else (last if last < NEVER else end)
-            total += sizes[plan_levels[step]] * (until - plan_times[step])
+def _gpu_time(plans: Plans, row: int, sizes: Integers) -> float:
+    """Return the GPU time of a plan, its last part until the next step of the free GPUs."""
+    total, n = 0.0, plans.used[row]
+    times, levels = plans.times[row], plans.levels[row]
+    last = plans.end[row] if plans.following[row] >= NEVER else plans.following[row]
+    for step in range(n):
+        until = times[step + 1] if step + 1 < n else last
+        total += sizes[levels[step]] * (until - times[step])
     return total
 
 
 @compiled
-def _without(
-    times: Floats, free: Integers, n: int, plan_times: Floats, plan_levels: Integers, m: int,
-    sizes: Integers, end: float, out_times: Floats, out_free: Integers,
-) -> int:
-    """Write the free GPUs without a job's plan; return their number of steps."""  # fmt: skip
-    count, step, own = 0, 0, 0
-    level = 0
+def _without(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps) -> None:
+    """Write the free GPUs without a job's plan."""
+    times, free, n, sizes = steps.times, steps.free, steps.used[0], problem.sizes[job]
+    plan_times, plan_levels, m = plans.times[job], plans.levels[job], plans.used[job]
+    out_times, out_free, end = out.times, out.free, plans.end[job]
+    count, step, own, level = 0, 0, 0, 0
+    ended = False
     while True:
         following = times[step] if step < n else NEVER
         change = NEVER
-        if own < m:
-            change = plan_times[own]
-        if change >= end:
-            change = end if own <= m else NEVER
+        if not ended:
+            change = min(plan_times[own] if own < m else end, end)
         at = min(following, change)
         if at >= NEVER:
             break
         if following == at:
             step += 1
         if change == at:
-            if at == end:
-                level, own = 0, m + 1
-            else:
-                level = plan_levels[own]
-                own += 1
+            ended = at == end
+            level = 0 if ended else plan_levels[own]
+            own += 1
         out_times[count], out_free[count] = at, free[step - 1] + sizes[level]
         count += 1
-    return _merge(out_times, out_free, count)
+    out.used[0] = count
+    _merge(out)
 
 
 @compiled
-def _scaled_up(
-    job: int, times: Floats, free: Integers, n: int, now: float, slot: float,
-    left: Floats, deadline: Floats, rates: Floats, sizes: Integers, top: Integers,
-    level: Integers, plan_times: Floats, plan_levels: Integers, plan_n: Integers,
-    end: Floats, following: Floats,
-    new_times: Floats, new_free: Integers, own_times: Floats, own_levels: Integers,
-    levels: Integers,
-) -> tuple[float, int, int, float, float]:
-    """Plan a job with the next level until the first step, and the least share after that.
-
-    Returns the GPU time that it costs per GPU, the numbers of steps of the new free GPUs and of the
-    new plan, its end, and the step after it.
-    """  # fmt: skip
-    size = sizes[job]
-    m = _without(
-        times, free, n, plan_times[job], plan_levels[job], plan_n[job], size, end[job],
-        new_times, new_free,
-    )  # fmt: skip
-    up = level[job] + 1
-    rate = rates[job, up]
-    aligned = _aligned(now, deadline[job], slot)
-    first = new_times[1] if m > 1 else aligned
-    exact = math.ceil(now + left[job] / rate)
-    until = _aligned(now, exact, slot)
-    own_times[0], own_levels[0], count, after = now, up, 1, NEVER
-    if first >= until and deadline[job] >= exact:
-        m = _insert(new_times, new_free, m, until, new_free[0])
-        new_free[0] -= size[up]
+def _scale_up(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps) -> None:
+    """Plan a job in the last row: a level more until the first step, then its least share."""
+    _without(problem, job, steps, plans, out)
+    row, now = len(plans.used) - 1, problem.now
+    up = plans.levels[job, 0] + 1
+    rate, deadline = problem.rates[job, up], problem.deadline[job]
+    aligned = _aligned(now, deadline, problem.slot)
+    first = out.times[1] if out.used[0] > 1 else aligned
+    plans.exact[row] = math.ceil(now + plans.work[job] / rate)
+    plans.end[row] = _aligned(now, plans.exact[row], problem.slot)
+    plans.times[row, 0], plans.levels[row, 0], plans.used[row] = now, up, 1
+    plans.following[row] = NEVER
+    if first >= plans.end[row] and deadline >= plans.exact[row]:
+        _insert(out, plans.end[row], out.free[0])
+        out.free[0] -= problem.sizes[job, up]
     else:
-        if m == 1:
-            m = _insert(new_times, new_free, m, first, new_free[0])
-        stop = deadline[job] if first == aligned else first
-        new_free[0] -= size[up]
-        _, m, count, until, exact, after = plan_least(
-            new_times, new_free, m, now, slot, left[job] - (stop - now) * rate, rates[job], size,
-            top[job], deadline[job], own_times, own_levels, 1, 1, levels,
-        )  # fmt: skip
-    m = _merge(new_times, new_free, m)
-    new = _gpu_time(own_times, own_levels, count, size, until, after)
-    old = _gpu_time(plan_times[job], plan_levels[job], plan_n[job], size, end[job], following[job])
-    return (new - old) / (size[up] - size[level[job]]), m, count, until, after
+        _insert(out, first, out.free[0])
+        out.free[0] -= problem.sizes[job, up]
+        ran = (deadline if first == aligned else first) - now
+        plans.work[row] = plans.work[job] - ran * rate
+        _plan_least(problem, job, out, plans, row)
+    _merge(out)
 
 
 @compiled
-def plan_jobs(
-    now: float, slot: float, gpus: int,
-    left: Floats, deadline: Floats, rates: Floats, sizes: Integers, top: Integers,
-    least: bool, room: int, times: Floats, free: Integers, plan_times: Floats,
-    plan_levels: Integers, plan_n: Integers, end: Floats, exact: Floats, following: Floats,
-    met: NDArray[np.bool_], stop: bool,
-) -> int:
-    """Plan jobs one after the other; return the number of steps of the free GPUs.
+def plan_jobs(problem: Problem, steps: Steps, plans: Plans, stop: bool) -> None:
+    """Plan jobs one after the other.
 
-    With `least` each gets its minimum satisfactory share, and one that cannot meet its deadline as
-    many GPUs as possible; without it all jobs do. `stop` ends at the first that misses.
-    """  # fmt: skip
-    levels = np.empty(room, dtype=np.int64)
-    times[0], free[0], n = now, gpus, 1
-    for job in range(len(left)):
-        met[job] = False
-        following[job] = NEVER
-        if least and deadline[job] > now:
-            met[job], n, plan_n[job], end[job], exact[job], following[job] = plan_least(
-                times, free, n, now, slot, left[job], rates[job], sizes[job], top[job],
-                deadline[job], plan_times[job], plan_levels[job], 0, 0, levels,
-            )  # fmt: skip
-            if met[job]:
-                n = _merge(times, free, n)
-        if not met[job]:
-            if stop and least:
-                return n
-            n, plan_n[job], end[job], exact[job] = plan_greedily(
-                times, free, n, now, slot, left[job], rates[job], sizes[job], top[job],
-                deadline[job] if least else NEVER, plan_times[job], plan_levels[job],
-            )  # fmt: skip
-            if not least:
-                met[job] = exact[job] <= deadline[job]
-                if stop and not met[job]:
-                    return n
-    return n
+    Each gets its least share, and one that cannot meet its deadline as many GPUs as possible;
+    without `least` all jobs do. With `stop` the first that misses ends the planning.
+    """
+    steps.times[0], steps.free[0], steps.used[0] = problem.now, problem.gpus, 1
+    for job in range(len(problem.deadline)):
+        plans.used[job] = 0
+        if problem.least and problem.deadline[job] > problem.now:
+            plans.met[job] = _plan_least(problem, job, steps, plans, job)
+            _merge(steps)
+        if not plans.met[job]:
+            if stop and problem.least:
+                return
+            _plan_greedily(problem, job, steps, plans)
+            if not problem.least:
+                plans.met[job] = plans.exact[job] <= problem.deadline[job]
+                if stop and not plans.met[job]:
+                    return
 
 
 @compiled
-def spread_free(
-    now: float, slot: float, gpus: int,
-    left: Floats, deadline: Floats, rates: Floats, sizes: Integers, top: Integers, room: int,
-    n: int, times: Floats, free: Integers, plan_times: Floats, plan_levels: Integers,
-    plan_n: Integers, end: Floats, following: Floats, met: NDArray[np.bool_],
-    level: Integers, order: Integers,
-) -> None:
+def _missing(problem: Problem, job: int, plans: Plans) -> int:
+    """Return the GPUs that a job needs for its next level, or more than there are."""
+    level = plans.levels[job, 0]
+    if level == problem.top[job] or not plans.met[job]:
+        return problem.gpus + 1
+    gpus: int = problem.sizes[job, level + 1] - problem.sizes[job, level]
+    return gpus
+
+
+@compiled
+def spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps, order: Integers) -> None:
     """Give free GPUs away one level at a time, to the job with the largest return.
 
-    Changes levels, plans, ends and the order of the jobs (by their return, stable).
-    """  # fmt: skip
-    jobs = len(left)
-    levels = np.empty(room, dtype=np.int64)
-    new_times, new_free = np.empty(room), np.empty(room, dtype=np.int64)
-    own_times, own_levels = np.empty(room), np.empty(room, dtype=np.int64)
+    The return is the GPU time that a level adds over its GPUs, as in the publisher's simulator;
+    that of a job without GPUs is the largest. Sorts the jobs by their return, stably.
+    """
+    jobs, row = len(problem.deadline), len(plans.used) - 1
     gain = np.full(jobs, -NEVER)
-    spare = free[0]
-    while spare > 0:
+    while steps.free[0] > 0:
         for job in range(jobs):
-            if level[job] == top[job] or not met[job]:
+            missing = _missing(problem, job, plans)
+            if missing > problem.gpus:
                 continue
             gain[job] = -NEVER
-            if sizes[job, level[job] + 1] - sizes[job, level[job]] > spare:
-                continue
-            if level[job] == 0:
-                gain[job] = NEVER
-                continue
-            gain[job] = _scaled_up(
-                job, times, free, n, now, slot, left, deadline, rates, sizes, top, level,
-                plan_times, plan_levels, plan_n, end, following,
-                new_times, new_free, own_times, own_levels, levels,
-            )[0]  # fmt: skip
+            if missing <= steps.free[0]:
+                if plans.levels[job, 0] == 0:
+                    gain[job] = NEVER
+                    continue
+                _scale_up(problem, job, steps, plans, out)
+                sizes = problem.sizes[job]
+                more = _gpu_time(plans, row, sizes) - _gpu_time(plans, job, sizes)
+                gain[job] = more / missing
         order[:] = order[np.argsort(-gain[order], kind="mergesort")]
         chosen = -1
         for job in order:
-            if level[job] < top[job] and met[job]:
-                if sizes[job, level[job] + 1] - sizes[job, level[job]] <= spare:
-                    chosen = job
-                    break
+            if _missing(problem, job, plans) <= steps.free[0]:
+                chosen = job
+                break
         if chosen < 0:
             break
-        _, n, count, end[chosen], following[chosen] = _scaled_up(
-            chosen, times, free, n, now, slot, left, deadline, rates, sizes, top, level,
-            plan_times, plan_levels, plan_n, end, following,
-            new_times, new_free, own_times, own_levels, levels,
-        )  # fmt: skip
-        times[:n], free[:n] = new_times[:n], new_free[:n]
-        plan_n[chosen] = count
-        plan_times[chosen, :count] = own_times[:count]
-        plan_levels[chosen, :count] = own_levels[:count]
-        level[chosen] += 1
-        spare = free[0]
+        _scale_up(problem, chosen, steps, plans, out)
+        n = out.used[0]
+        steps.times[:n], steps.free[:n], steps.used[0] = out.times[:n], out.free[:n], n
+        count = plans.used[row]
+        plans.times[chosen, :count] = plans.times[row, :count]
+        plans.levels[chosen, :count] = plans.levels[row, :count]
+        plans.used[chosen] = count
+        plans.end[chosen], plans.following[chosen] = plans.end[row], plans.following[row]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from traceana.errors import DataError
@@ -16,14 +16,53 @@ if TYPE_CHECKING:
     from traceana.simulate.schedule.policy import SchedulingPolicy
 
 
-@dataclass(frozen=True)
+@dataclass
 class Schedule:
-    """Starts and ends by job (NaN where a job never runs), and jobs that met their deadline."""
+    """Starts and ends by job (NaN where a job never runs), and the use of the cluster by step."""
 
     start_s: list[float]
     end_s: list[float]
     met: list[bool]
-    declined: list[int]
+    declined: list[int] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    used: list[int] = field(default_factory=list)
+    running: list[int] = field(default_factory=list)
+    waiting: list[int] = field(default_factory=list)
+
+    def record(self, state: ScheduleState, /) -> None:
+        """Note the use of the cluster from now on."""
+        if self.times and self.times[-1] == state.now:
+            for steps in (self.times, self.used, self.running, self.waiting):
+                steps.pop()
+        self.times.append(state.now)
+        self.used.append(state.gpus - state.free)
+        self.running.append(len(state.running))
+        self.waiting.append(len(state.waiting))
+
+
+class Arrivals:
+    """Jobs that fit the cluster, in order of submission."""
+
+    def __init__(self, jobs: ScheduledJobs, gpus: int, /) -> None:
+        self._jobs = [job for job in range(len(jobs)) if jobs.gpus[job] <= gpus]
+        self._submit = jobs.submit_s
+        self._next = 0
+        self._last = self._submit[self._jobs[-1]] if self._jobs else -math.inf
+
+    def next(self) -> float:
+        """Return the time of the next arrival; infinite after the last."""
+        return self._submit[self._jobs[self._next]] if self._next < len(self._jobs) else math.inf
+
+    def several(self) -> bool:
+        """Return whether jobs are to arrive at more than one time."""
+        return self._last > self.next()
+
+    def take(self, now: float, /) -> list[int]:
+        """Return the jobs that have arrived by now."""
+        first = self._next
+        while self.next() <= now:
+            self._next += 1
+        return self._jobs[first : self._next]
 
 
 def run_schedule(
@@ -36,49 +75,42 @@ def run_schedule(
     """
     n = len(jobs)
     state = ScheduleState(jobs, gpus, gpus_per_node, free=gpus, left=list(jobs.work))
-    make_clock = getattr(policy, "make_clock", None)
-    clock = state.clock = ContinuousClock(state) if make_clock is None else make_clock(state)
-    slot = getattr(policy, "slot_s", 0.0)
-    wake = getattr(policy, "wake", None)
-    finish = getattr(policy, "finish", None)
-    is_met = getattr(policy, "is_met", None)
-    start, end = [math.nan] * n, [math.nan] * n
-    met, declined = [False] * n, []
-    fits = [job for job in range(n) if jobs.gpus[job] <= gpus]
-    submit, n_fits, arrived = jobs.submit_s, len(fits), 0
-    now = submit[fits[0]] if fits else math.inf
+    make_clock = getattr(policy, "make_clock", ContinuousClock)
+    clock = state.clock = make_clock(state)
+    slot, wake = getattr(policy, "slot_s", 0.0), getattr(policy, "wake", None)
+    finish, is_met = getattr(policy, "finish", None), getattr(policy, "is_met", None)
+    found = Schedule([math.nan] * n, [math.nan] * n, [False] * n)
+    arrivals = Arrivals(jobs, gpus)
+    now = arrivals.next()
     while now < math.inf:
         ended = clock.advance(now)
         state.now = now
         for job, at in ended:
-            end[job] = at
-            met[job] = at <= jobs.deadline_s[job] if is_met is None else is_met(job, at)
+            found.end_s[job] = at
+            found.met[job] = at <= jobs.deadline_s[job] if is_met is None else is_met(job)
             state.free += state.running.pop(job)
         if ended and finish is not None:
             finish(state, [job for job, _ in ended])
-        if arrived < n_fits and submit[fits[arrived]] <= now:
-            first = arrived
-            while arrived < n_fits and submit[fits[arrived]] <= now:
-                arrived += 1
-            new = fits[first:arrived]
+        if arrivals.next() <= now:
+            new = arrivals.take(now)
             accepted = list(policy.admit(state, new))
             state.waiting.update(dict.fromkeys(accepted))
             if len(accepted) < len(new):
-                declined += sorted(set(new) - set(accepted))
+                found.declined += sorted(set(new) - set(accepted))
         changes = policy.allocate(state, policy.order(state))
-        _apply(state, changes, start)
+        _apply(state, changes, found.start_s)
         clock.apply(changes, policy.place(state, changes))
+        found.record(state)
         woken = math.inf if wake is None else wake(state)
         if woken <= now:
             raise DataError(f"the policy's wake must be after {now:g} s; it is {woken:g}")
-        coming = submit[fits[arrived]] if arrived < n_fits else math.inf
+        coming = arrivals.next()
         following = min(clock.next_end(), coming, woken)
-        if slot and following - now <= slot:
-            later = arrived < n_fits and submit[fits[-1]] > coming
-            if later or (coming < math.inf) + clock.pending() > 1:
-                following = now + slot
+        events = (coming < math.inf) + clock.pending() + arrivals.several()
+        if slot and following - now <= slot and events > 1:  # the last of all is not postponed
+            following = now + slot
         now = following
-    return Schedule(start, end, met, declined)
+    return found
 
 
 def _apply(state: ScheduleState, changes: Mapping[int, int], start: list[float]) -> None:

@@ -120,6 +120,8 @@ class SchedulingPolicy(Protocol):
     ----------
     slot_s
         Events within a slot of this length are handled together at its end; 0 for none.
+    elastic
+        Whether the policy chooses the number of GPUs of a job; it then needs throughput profiles.
 
     Examples
     --------
@@ -130,6 +132,7 @@ class SchedulingPolicy(Protocol):
     """
 
     slot_s: ClassVar[float] = 0.0
+    elastic: ClassVar[bool] = False
 
     def admit(self, state: ScheduleState, arrived: Sequence[int], /) -> Iterable[int]:
         """Return the arrived jobs that may wait; the others are declined and never run."""

@@ -263,6 +263,7 @@ class Themis(SchedulingPolicy):
             return active
         age = state.now - np.array([state.jobs.submit_s[job] for job in active])
         alone = np.array([self._isolated[job] for job in active]) + left / share
+        alone = np.maximum(alone, 1e-9)  # a job without a runtime
         fractions = _fair_fractions(gpus, left, age, alone, float(state.gpus)).tolist()
         rank = {
             job: (-x * (1e9 if not self._rounds[job] else 1 / self._rounds[job]), job)
