@@ -24,7 +24,10 @@ from traceana.tables.declare import describe_columns
 from traceana.tables.result import Result
 
 AREAS = {
-    "store": ("Files and store", ("ingesters", "store", "exchange", "catalog", "samples", "trace")),
+    "store": (
+        "Files and store",
+        ("ingesters", "store", "exchange", "catalog", "samples", "opening"),
+    ),
     "stragglers": ("Stragglers and variation between workers", ("questions.stragglers",)),
     "workload": ("Workload", ("questions.workload",)),
     "runtimes": ("Runtimes and distributions", ("questions.runtimes", "cohorts")),
@@ -54,7 +57,7 @@ Python
 Public functions and classes by area; most can be imported from ``traceana``. In all of them:
 
 - A frame is eager or lazy, of any :doc:`supported engine </explanation/engines>`: Polars, DuckDB,
-  pandas, pyarrow or PySpark. Results are Polars frames, or objects that have some.
+  pandas, pyarrow, PySpark or Ibis. Results are Polars frames, or objects that have some.
 - Null and NaN are missing. ``n`` counts the rows used, ``n_missing`` those without a value and
   ``n_excluded`` those left out for another reason.
 - Units are suffixes: ``_s``, ``_h``, ``_w`` (watts), ``_j`` (joules), ``_gib``. Counts have none;

@@ -94,7 +94,7 @@ def test_load_fetches_a_public_trace_once(tmp_path: Path, monkeypatch: pytest.Mo
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "cluster01.csv").write_text("job_id,submission_time,duration,num_gpu\na,1,60,2\n")
-    monkeypatch.setattr("traceana.trace.fetch", lambda _: folder)
+    monkeypatch.setattr("traceana.opening.fetch", lambda _: folder)
     trace = traceana.load("microsoft-itp-2021")
     assert trace.id == "microsoft-itp-2021"
     assert trace.jobs.select("job_id", "gpus").rows() == [("a", 2.0)]

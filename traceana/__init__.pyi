@@ -33,18 +33,28 @@ from .questions.failures.comparison import compare_runtimes as compare_runtimes
 from .questions.failures.curves import cumulative_incidence as cumulative_incidence
 from .questions.failures.curves import kaplan_meier as kaplan_meier
 from .questions.failures.means import runtime_means as runtime_means
+from .questions.failures.hazards import cause_specific_hazards as cause_specific_hazards
+from .questions.failures.hazards import outcome_by_horizon as outcome_by_horizon
 from .questions.failures.model import failure_model as failure_model
 from .questions.failures.odds import failure_odds as failure_odds
 from .questions.failures.outliers import failure_outliers as failure_outliers
 from .questions.failures.rates import failure_rates as failure_rates
 from .questions.failures.rates import outcome_rates as outcome_rates
 from .questions.failures.runtimes import runtime_by as runtime_by
+from .questions.failures.standardized import (
+    standardized_failure_rates as standardized_failure_rates,
+)
 from .questions.failures.variance import variance_share as variance_share
 from .questions.recurring.groups import map_groups_to_workloads as map_groups_to_workloads
 from .questions.recurring.groups import recurring_groups as recurring_groups
+from .questions.failures.goodput import goodput as goodput
+from .questions.failures.hazard_by_runtime import hazard_by_runtime as hazard_by_runtime
+from .questions.failures.hazard_by_runtime import time_limit_ends as time_limit_ends
+from .questions.runtimes.predict import predict_runtimes as predict_runtimes
 from .questions.reliability.checkpoints import checkpoint_interval as checkpoint_interval
 from .questions.reliability.jobs import job_failure_interval as job_failure_interval
 from .questions.reliability.machines import machine_reliability as machine_reliability
+from .questions.reliability.scheduler import faults_of_jobs as faults_of_jobs
 from .questions.reliability.tables import JobFailureResult as JobFailureResult
 from .questions.reliability.tables import ReliabilityResult as ReliabilityResult
 from .questions.runtimes.compare import compare_distributions as compare_distributions
@@ -81,6 +91,7 @@ from .questions.workload.summary import workload_summary as workload_summary
 from .questions.workload.usage import gpu_hours_by as gpu_hours_by
 from .report import build_report as build_report
 from .report import write_figures as write_figures
+from .samples import sample_operations as sample_operations
 from .samples import write_sample as write_sample
 from .simulate.batching.clusters import compare_clusters as compare_clusters
 from .simulate.batching.gains import implied_throughput_ratio as implied_throughput_ratio
@@ -94,16 +105,18 @@ from .simulate.deadlines.synthesis import synthesize_deadlines as synthesize_dea
 from .simulate.operations.decompose import slowdown_by as slowdown_by
 from .simulate.operations.decompose import worker_slowdown as worker_slowdown
 from .simulate.operations.replay import replay_operations as replay_operations
+from .simulate.operations.timeline import operation_timeline as operation_timeline
+from .simulate.operations.timeline import write_timeline as write_timeline
 from .simulate.recurring.groups import simulate_recurring_groups as simulate_recurring_groups
 from .simulate.recurring.read import sample_training_path as sample_training_path
 from .simulate.recurring.simulate import simulate_recurring as simulate_recurring
 from .simulate.recurring.sweep import summarize_recurring as summarize_recurring
 from .simulate.recurring.sweep import sweep_recurring as sweep_recurring
 from .store import open_store as open_store
-from .trace import Trace as Trace
-from .trace import load as load
-from .trace import open_sample as open_sample
-from .trace import read as read
+from .store.trace import Trace as Trace
+from .opening import load as load
+from .opening import open_sample as open_sample
+from .opening import read as read
 
 from .simulate.placement.cluster import PlacementNodes as PlacementNodes
 from .simulate.placement.policies import PlacementPolicy as PlacementPolicy

@@ -30,6 +30,8 @@ from .questions.failures.figures import plot_runtime_by as plot_runtime_by
 from .questions.failures.figures import plot_runtime_ratio as plot_runtime_ratio
 from .questions.failures.figures_cumulative_incidence import plot_cumulative_incidence as plot_cumulative_incidence
 from .questions.failures.figures_model import plot_failure_odds as plot_failure_odds
+from .questions.operations.figures import plot_step_timeline as plot_step_timeline
+from .questions.operations.figures import plot_worker_slowdown as plot_worker_slowdown
 from .questions.recurring.figures import plot_recurring_choices as plot_recurring_choices
 from .questions.recurring.figures import plot_regret as plot_regret
 from .questions.reliability.figures import plot_faults_over_time as plot_faults_over_time
@@ -40,6 +42,8 @@ from .questions.runtimes.figures import plot_distribution_fit as plot_distributi
 from .questions.runtimes.figures_empirical import plot_empirical_distribution as plot_empirical_distribution
 from .questions.runtimes.figures_means import plot_runtime_against as plot_runtime_against
 from .questions.runtimes.figures_ratio import plot_ratio_distribution as plot_ratio_distribution
+from .questions.scheduling.figures_placement import plot_placement_allocated as plot_placement_allocated
+from .questions.scheduling.figures_placement import plot_placement_fragment as plot_placement_fragment
 from .questions.stragglers.figures_attributes import plot_straggler_attributes as plot_straggler_attributes
 from .questions.stragglers.figures_map import plot_straggler_map as plot_straggler_map
 from .questions.stragglers.figures_overview import plot_straggler_overview as plot_straggler_overview

@@ -19,12 +19,12 @@ import polars as pl
 from findings import as_table, write_measured
 from pyspark.sql import SparkSession
 
+from tests.generator import write_sample
 from tests.spark.questions import ROW_QUESTIONS, TABLES, ask_of_ended
 from tests.spark.test_session import OPTIONS
 from tests.store.test_frames import ROWS
 from traceana import open_store
 from traceana.ingesters import ingest
-from traceana.samples import write_sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from findings import as_table, write_measured
 
-from traceana.samples.pai import COLUMNS
+from tests.generator.pai import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

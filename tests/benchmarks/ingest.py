@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from tests.benchmarks.results import show
-from traceana.samples import write_sample
+from tests.generator import write_sample
 
 DUCKDB = """
 import sys, duckdb

@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests.generator import write_sample
 from tests.ingesters.conftest import tar_gz
 from traceana.catalog import load_catalog
 from traceana.claims import (
@@ -24,9 +25,7 @@ from traceana.claims import (
 from traceana.cohorts import job_sample
 from traceana.errors import DataError
 from traceana.ingesters import ingest
-from traceana.samples import write_sample
-from traceana.store import Store, open_store
-from traceana.store.session import Session
+from traceana.store import Store, Trace, open_store
 
 ITP = ("microsoft-itp-2021", "jobs")
 CLAIMS = {claim.id: claim for paper in PAPERS.values() for claim in paper.claims}
@@ -227,7 +226,7 @@ def test_a_claim_judged_from_a_sample_of_jobs_says_so(
     assert not whole["note"].str.contains("of a sample").any()
     monkeypatch.setattr(job_sample, "MAX_TASKS", 2000)
     monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 1500)
-    drawn = check_claims(store, paper="pai").table
+    drawn = check_claims(Store(store.path), paper="pai").table
     told = drawn.filter(
         pl.concat_str("note", "measured").str.contains(r"[Oo]f a sample: 1,\d{3} of [\d,]+ tasks")
     )
@@ -260,28 +259,28 @@ def test_what_two_claims_need_is_computed_once_a_run(
 ) -> None:
     calls = []
 
-    def count(data: Session) -> int:
-        calls.append(data)
-        return data.scan(*ITP).collect().height
+    def count(trace: Trace) -> int:
+        calls.append(trace)
+        return trace.scan(ITP[1]).collect().height
 
-    def judge(data: Session, _claim: Claim) -> Judgement:
-        return decide(holds=data.once(count) == 20, measured="", note="")
+    def judge(data: Store, _claim: Claim) -> Judgement:
+        return decide(holds=data.trace(ITP[0]).once(count) == 20, measured="", note="")
 
     planted(
         monkeypatch, *(Claim(name, ONE_PAPER, "", "", ("/".join(ITP),), judge) for name in "ab")
     )
     store, shares = itp_store(tmp_path), list[float]()
-    for run in (1, 2):
+    for _ in (1, 2):
         found = check_claims(store, paper=ONE_PAPER, progress=shares.append)
         assert verdicts(found) == {"a": "reproduced", "b": "reproduced"}
-        assert len(calls) == run, "nothing is kept from one run to the next"
+        assert len(calls) == 1, "what an open store has is kept"
     assert shares == [0.5, 1.0] * 2
 
 
 def test_rows_that_cannot_be_analyzed_are_no_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_data: Session, _claim: Claim) -> float:
+    def refuse(_data: Store, _claim: Claim) -> float:
         raise DataError("a column is constant")
 
     planted(monkeypatch, Claim("refused", ONE_PAPER, "", "", ("/".join(ITP),), refuse))

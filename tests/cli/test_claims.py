@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.claims.test_data import itp_store
+from traceana.claims import PAPERS
 from traceana.cli import app
 from traceana.errors import DataError, StoreError
 from traceana.store import Store
@@ -58,7 +59,6 @@ def test_strict_fails_where_a_claim_differs_only(store: Store) -> None:
 def test_a_users_mistake(store: Store, tmp_path: Path) -> None:
     done = run(store.path, "--paper", "none")
     assert isinstance(done.exception, DataError)
-    names = "antman-minibatch, bytedance-stragglers, dynamic-batching, itp-elasticflow, pai, zeus"
-    assert f"there is {names}" in str(done.exception)
+    assert f"there is {', '.join(PAPERS)}" in str(done.exception)
     assert "\n" not in str(done.exception)
     assert isinstance(run(tmp_path).exception, StoreError)

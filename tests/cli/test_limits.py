@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from pathlib import Path
 
 import polars as pl
@@ -64,3 +65,28 @@ def test_a_trace_that_is_nowhere_is_one_line(
     monkeypatch.setenv("TRACEANA_STORE", str(tmp_path / "none"))
     with pytest.raises(AssertionError, match="nowhere"):
         run(tmp_path, monkeypatch, "--compare", "nowhere")
+
+
+def test_a_report_of_files_keeps_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    run(tmp_path, monkeypatch, "--only", "provenance", "--format", "md,html")
+    page = (tmp_path / "out" / "index.html").read_text()
+    typed = f"traceana report {tmp_path}/march.txt --only workload --format md --out {tmp_path}/out"
+    assert f"Reproduce this page with <code>{typed} --only provenance" in page
+    assert "a temporary store, which" in page
+    kept = {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*") if path.is_file()}
+    assert kept - {"cache"} == {"march.txt", "out"}
+    in_cache = {path.relative_to(tmp_path).parts[1] for path in (tmp_path / "cache").rglob("*")}
+    assert in_cache <= {"matplotlib"}
+
+
+def test_a_report_of_files_in_a_named_store_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(tmp_path, monkeypatch, "--store", str(tmp_path / "data"), "--format", "md,html")
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert f"<code>traceana report --store {tmp_path}/data</code>" in page
+    assert traceana.open_store(tmp_path / "data").traces() == ["march"]

@@ -7,11 +7,11 @@ from tests.cli.command import run_command
 
 def test_it_says_what_it_wrote_and_what_comes_next(tmp_path: Path) -> None:
     to = tmp_path / "a place"
-    done = run_command("sample", str(to), "--trace", "zeus-2023", "--scale", "0.001", "--seed", "7")
+    done = run_command("sample", str(to), "--trace", "zeus-2023")
     assert done.returncode == 0, done.stderr
     assert "SYNTHETIC" in done.stdout
     (line,) = [ln for ln in done.stdout.splitlines() if "zeus-2023" in ln]
-    rows = 3759 + 453 + 270 + 410 + 476 + 100
+    rows = 3759 + 453 + 270 + 410 + 476 + 3000
     assert f"{rows:,}" in line
     assert done.stdout.splitlines()[-1] == f"next: traceana ingest '{to}'"
     assert [path.name for path in to.iterdir()] == ["zeus-2023"]
@@ -23,6 +23,6 @@ def test_users_mistake_is_one_line_and_status_2(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == (
-        f"traceana: {tmp_path} holds notes.txt, which is no part of an earlier sample; "
+        f"traceana: {tmp_path} has notes.txt, which is no part of an earlier sample; "
         "name a new or empty folder\n"
     )

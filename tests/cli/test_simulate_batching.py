@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from tests.generator import write_sample
 from traceana import open_store, replay_batching, simulate_batching
 from traceana.cli import app
 from traceana.errors import DataError
 from traceana.ingesters import ingest
-from traceana.samples import write_sample
 from traceana.simulate import Static
 
 SWEEP = ("--sweep", "--seeds", "2", "--steps", "5", "--overheads", "0", "--noise", "0.1")

@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from tests.generator import write_sample
 from traceana import deadline_tightness, synthesize_deadlines
 from traceana.cli import app
 from traceana.errors import DataError
 from traceana.ingesters import ingest
-from traceana.samples import write_sample
 from traceana.store import open_store
 
 JOBS = pl.DataFrame(

@@ -10,11 +10,11 @@ import pytest
 from polars.testing import assert_frame_equal
 from typer.testing import CliRunner
 
+from tests.generator import write_sample
 from traceana import energy_to_accuracy
 from traceana.cli import app
 from traceana.errors import TraceanaError
 from traceana.ingesters import ingest
-from traceana.samples import write_sample
 from traceana.store import open_store
 
 

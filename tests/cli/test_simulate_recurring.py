@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from tests.generator import write_sample
 from traceana.cli import app
 from traceana.errors import DataError, TraceanaError
 from traceana.ingesters import add_table, ingest
-from traceana.samples import write_sample
 
 ONE = ("--gpu", "v100", "--dataset", "cifar100", "--recurrences", "8")
 

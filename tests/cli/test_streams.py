@@ -217,8 +217,9 @@ def test_each_csv_of_a_command_is_neutralized(tmp_path: Path) -> None:
         )
     }
     assert writers - {"samples/files.py", "samples/pai.py"} == {
-        "exchange/export.py", "results/display.py",
-    }  # fmt: skip
+        "exchange/export.py",
+        "tables/display.py",
+    }
     jobs = pl.DataFrame({"job_id": ["=cmd()"], "submit_s": [5.0], "user": ["\x1b[31m@u"]})
     add_table(jobs, trace="mine", table="jobs", store=tmp_path)
     [path] = export_tables("mine", store=tmp_path, out=tmp_path, file_format="csv")

@@ -16,7 +16,6 @@ from traceana.cohorts.tasks import task_owners
 from traceana.ingesters import add_table
 from traceana.questions.workload.analyze import describe_workload
 from traceana.store import Store
-from traceana.store.session import Session
 
 N_JOBS = 20_000
 
@@ -101,7 +100,7 @@ def test_owners_are_those_of_the_jobs_of_the_tasks(tmp_path: Path) -> None:
         add_table(frame, trace="somewhere", table=name, store=tmp_path, mapping=mapping)
 
     def owners() -> pl.DataFrame:
-        return task_owners(Session(Store(tmp_path)), "somewhere")
+        return task_owners(Store(tmp_path).trace("somewhere"))
 
     keys: dict[str, list[object]] = {
         "job_id": ["b", "a", "c", "b"], "task_name": ["w", "w", "w", "ps"],
@@ -133,13 +132,13 @@ def test_a_trace_of_jobs_alone_is_sampled_as_well(
     add_table(jobs, trace="mine", table="jobs", store=tmp_path)
     monkeypatch.setattr(job_sample, "MAX_TASKS", 10_000)
     monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 5_000)
-    session = Session(Store(tmp_path))
-    cohort = form_cohort(session, "mine")
+    session = Store(tmp_path)
+    cohort = form_cohort(session.trace("mine"))
     # 1,000 endings of 20 jobs each, of which 250 are drawn
     assert cohort.rows.height == 5_000
     assert cohort.title.endswith("a sample of 25.0 % of its jobs")
     assert "5,000 of 20,000 jobs (25.0 %), drawn by the end of their job_id" in cohort.sampled
-    whole = describe_workload(session, "mine")
+    whole = describe_workload(session.trace("mine"))
     assert whole.summary["jobs"].item() == N_JOBS
     assert whole.observation is not None
     assert whole.observation.n == N_JOBS

@@ -11,8 +11,7 @@ from traceana.cohorts.jobs_of_tasks import from_tasks, jobs_of_tasks
 from traceana.ingesters import add_table
 from traceana.questions.runtimes.task_tables import capacity
 from traceana.questions.workload.analyze import describe_workload
-from traceana.store import open_store
-from traceana.store.session import Session
+from traceana.store import Store, open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +20,7 @@ TRACE = "somewhere"
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+def session(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Job a: a server without GPUs and two workers; b starts before it was submitted; c is lost."""
     store: Path = tmp_path_factory.mktemp("jobs") / "store"
     jobs = pl.DataFrame({"job_id": ["a", "b", "c"], "status": "completed",
@@ -47,14 +46,14 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     )
     for table, frame in {"jobs": jobs, "tasks": tasks, "instances": instances}.items():
         add_table(frame, trace=TRACE, table=table, store=store)
-    return Session(open_store(store))
+    return open_store(store)
 
 
 def test_a_job_starts_with_its_first_task_and_holds_the_gpus_of_its_instances(
-    session: Session,
+    session: Store,
 ) -> None:
-    assert from_tasks(session, TRACE)
-    a, b, c = jobs_of_tasks(session, TRACE).rows(named=True)
+    assert from_tasks(session.trace(TRACE))
+    a, b, c = jobs_of_tasks(session.trace(TRACE)).rows(named=True)
     assert (a["submit_s"], a["start_s"], a["runtime_s"]) == (100.0, 130.0, 1000.0)
     assert a["gpus"] == pytest.approx(2 * (400 + 100) / 1000)
     assert a["gpu_type"] == "T4"
@@ -62,18 +61,18 @@ def test_a_job_starts_with_its_first_task_and_holds_the_gpus_of_its_instances(
     assert (c["start_s"], c["runtime_s"], c["gpus"]) == (None, None, None)
 
 
-def test_gpu_hours_are_those_of_the_instances(session: Session) -> None:
-    found = describe_workload(session, TRACE)
+def test_gpu_hours_are_those_of_the_instances(session: Store) -> None:
+    found = describe_workload(session.trace(TRACE))
     expected = (2 * 500 + 0.5 * 500) / 3600
     assert found.summary["gpu_hours"].item() == pytest.approx(expected)
-    check, _ = capacity(session, TRACE)
+    check, _ = capacity(session.trace(TRACE))
     assert check.filter(end_imputation="drop")["gpu_hours"].item() == pytest.approx(expected)
     assert found.demand is not None
     assert found.demand["gpus_mean"].sum() == pytest.approx(2 * 500 / 3600)  # b has no start
 
 
-def test_the_wait_is_until_the_first_task_starts(session: Session) -> None:
-    found = describe_workload(session, TRACE)
+def test_the_wait_is_until_the_first_task_starts(session: Store) -> None:
+    found = describe_workload(session.trace(TRACE))
     assert found.queueing is not None
     assert found.queueing.select("n", "median_s", "n_no_start").row(0) == (1, 30.0, 2)
     assert found.waits is not None

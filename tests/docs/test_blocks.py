@@ -33,6 +33,8 @@ NOT_RUN = {
     "duckdb -c": "an optional program",
     "jq '": "an optional program",
     "kubectl get": "a cluster",
+    "sacctmgr show": "a cluster",
+    "traceana ingest events.txt": "its output",
     "TZ=UTC SLURM_TIME_FORMAT": "a cluster",
     "traceana report --engine spark": "Java; tests/spark/test_session.py",
     "PYSPARK_SUBMIT_ARGS": "Java; tests/spark/test_session.py",
@@ -41,6 +43,7 @@ NOT_RUN = {
     "$spark/bin": "Java; tests/spark/test_cluster.py",
     "from pyspark.sql": "Java; tests/spark/test_session.py",
     "spark = (": "an object store",
+    "import ibis": "a database; tests/store/test_frames.py",
     "import csv, time, socket": "a training loop on several hosts",
 }
 """Beginnings of the commands and Python blocks that do not run here, and what they need."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.generator import write_sample
 from traceana.cli import app
-from traceana.ingesters import ingest
-from traceana.samples import write_sample
+from traceana.ingesters import add_table, ingest
 
 if TYPE_CHECKING:
     import polars as pl
@@ -74,3 +74,20 @@ def test_own_schedule(blocks: list[str]) -> None:
     missed: pl.DataFrame = page["missed"]
     assert missed["policy"].to_list() == ["fifo", "edf", "smallest_first"]
     assert set(missed["n"]) == {200}
+
+
+def test_own_placement(blocks: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (block,) = (each for each in blocks if "class SpareMachines" in each)
+    page: dict[str, Any] = {}
+    exec(compile(block, "own-policies.md", "exec"), page)  # noqa: S102
+    placed: pl.DataFrame = page["placed"]
+    assert placed["arrived"].to_list() == list(range(10, 131, 10))
+    (tmp_path / "spare.py").write_text(block)
+    for table in ("jobs", "machines"):
+        rows = page[table].with_row_index(f"{table[:-1]}_id")
+        add_table(rows, trace="mine", table=table, store=tmp_path / "store")
+    monkeypatch.chdir(tmp_path)
+    asked = ["mine", "--policy", "fgd,spare:SpareMachines", "--seeds", "1", "--store", "store"]
+    shown = CliRunner().invoke(app, ["simulate", "place", *asked])
+    assert shown.exit_code == 0, shown.output
+    assert "spare:SpareMachines" in shown.output

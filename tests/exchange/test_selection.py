@@ -55,6 +55,7 @@ def chosen(store: Path, out: Path, **limits: object) -> list[str]:
         ({"since": str(MARCH + 1)}, ["c", "d", "e"]),
         ({"where": "queue = 'gpu' AND gpus >= 4"}, ["c", "d"]),
         ({"where": "queue <> 'gpu'"}, ["b"]),
+        ({"where": "user = 'x' OR group = 'y' OR queue <> 'gpu'"}, ["b"]),
         ({}, ["a", "b", "c", "d", "e"]),
     ],
 )
@@ -96,8 +97,11 @@ def test_a_table_of_which_nothing_is_left_qualifies_for_nothing(
     [
         ({"since": "next week"}, "write 2026-03-31"),
         ({"where": "gpus >"}, "not an SQL condition"),
-        ({"where": "gppus > 1"}, "the columns are job_id"),
+        ({"where": "gppus > 1"}, r"no column is called 'gppus' \(did you mean 'gpus'\?\); it has"),
         ({"where": "gpus"}, "where 'gpus'"),
+        ({"where": "MAX(gpus) = gpus"}, r"cannot be used \(MAX\)"),
+        ({"where": "submit_s < now()"}, r"cannot be used \(NOW\)"),
+        ({"where": "gpus > SUM(gpus) OVER (PARTITION BY queue)"}, r"cannot be used \(Window\)"),
         ({"where": "gpus > 100"}, "no job is left"),
         ({"since": True}, "pass a date, a time or seconds"),
     ],

@@ -107,7 +107,7 @@ def test_a_mistake_is_one_line(arguments: dict[str, Any], message: str, tmp_path
 
 
 def test_what_is_no_frame_and_what_keeps_no_row(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="a builtins dict is no frame"):
+    with pytest.raises(DataError, match=r"expected a .* frame, got dict"):
         traceana.add_table({"a": 1}, trace="mine", table="jobs", store=tmp_path)  # type: ignore[arg-type]
     with pytest.raises(SourceError, match=r"none of 40 rows could be kept: 40 by gpus\|min"):
         traceana.add_table(

@@ -260,9 +260,9 @@ def test_unknown_values_beyond_the_limit_are_counted_together(
     assert entry.unknown_words == {"s": {"(other values)": 2, "A": 2, "B": 2}}
 
 
-def test_the_first_rejected_row_is_quoted_up_to_200_characters(tmp_path: Path) -> None:
+def test_the_first_rejected_row_is_quoted_up_to_80_characters(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("id,n\n" + "y" * 300 + "\nz\n")
     mapping = '[jobs]\njob_id = "id"\ngpus = "n"\n'
-    first = r"none of 2 rows could be kept: 2 by short_row; the first is line 2 of x.csv: y{200}$"
+    first = r"none of 2 rows could be kept: 2 by short_row; the first is line 2 of x.csv: y{80} "
     with pytest.raises(SourceError, match=first):
         ingest(tmp_path / "x.csv", mapping=mapping, trace="m", store=tmp_path / "store")

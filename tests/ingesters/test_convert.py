@@ -8,12 +8,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from tests.generator.pai import COLUMNS
 from traceana.catalog import get_trace
 from traceana.ingesters.compiled import compile_mapping
 from traceana.ingesters.convert import Converted, convert
 from traceana.ingesters.mapping import parse_mapping
 from traceana.ingesters.readers.lines import LINE, Block
-from traceana.samples.pai import COLUMNS
 from traceana.schema import get_table
 
 TASKS = list(COLUMNS["pai_task_table"])

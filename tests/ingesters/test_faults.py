@@ -154,3 +154,22 @@ def test_the_published_trace_has_the_publishers_counts(
     days = sum(sign[one["event_type"]] * one["event_time"] for one in published)
     assert found["downtime_s"].sum() == pytest.approx(86_400 * days)
     assert not found["end_s"].has_nulls()
+
+
+def test_a_mapping_is_proposed_for_a_fault_log(tmp_path: Path) -> None:
+    (tmp_path / "failures.csv").write_text(
+        "System,nodes,nodenum,Prob Started,Prob Fixed,Down Time,Hardware\n"
+        "2,49,0,06/21/2005 10:54,06/21/2005 11:00,6,Memory\n"
+        "2,49,22,07/17/2005 08:41,07/17/2005 10:00,79,\n"
+    )
+    text = traceana.propose_mapping(tmp_path / "failures.csv")
+    assert "state the number of all machines" in text
+    ingest(tmp_path / "failures.csv", mapping=text, trace="lanl", store=tmp_path)
+    found = open_store(tmp_path).scan("lanl", "faults").collect()
+    assert found.select("machine_id", "downtime_s").rows() == [("0", 360.0), ("22", 4740.0)]
+    assert (found["end_s"] - found["start_s"]).to_list() == [360.0, 4740.0]
+    (tmp_path / "other.csv").write_text("host,fault_start,repair_time\nn1,1577836800,3600\n")
+    assert 'downtime_s = "repair_time"' in traceana.propose_mapping(tmp_path / "other.csv")
+    # a job log with a reason of failure stays one
+    (tmp_path / "jobs.csv").write_text("job,node,start_time,fail_reason\na,n1,1577836800,oom\n")
+    assert "[jobs]" in traceana.propose_mapping(tmp_path / "jobs.csv")

@@ -253,7 +253,7 @@ def test_an_array_that_is_cut_off_keeps_what_is_whole(write: Write, tmp_path: Pa
         write("x.json", text[:-40]) / "x.json", tmp_path / "store", mapping=MAPPING, trace="mine"
     )
     assert (jobs.height, entry.rejected) == (8, {"not_json": 1})
-    with pytest.raises(SourceError, match="no array of JSON objects"):
+    with pytest.raises(SourceError, match="no list of JSON objects"):
         read(write("y.json", "{\n") / "y.json", tmp_path / "s", mapping=MAPPING, trace="mine")
     with pytest.raises(SourceError, match="has no JSON object"):
         read(write("z.json", "[1, 2]") / "z.json", tmp_path / "s", mapping=MAPPING, trace="mine")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from traceana.errors import SourceError
+from traceana.ingesters import ingest, propose_mapping
 from traceana.ingesters.files import CsvFile, list_csvs
 from traceana.ingesters.readers import json as reader
+from traceana.store import open_store
 
 
 def file_of(folder: Path, text: str) -> CsvFile:
@@ -27,8 +30,6 @@ def test_elements_are_the_same_however_much_is_read_at_once(
     monkeypatch.setattr(reader, "_BYTES", size)
     texts = ['{"a": "1"}', '{"b": ["]", null]}', "{}"]
     file = file_of(tmp_path, f"[{texts[0]},\n {texts[1]} ,{texts[2]}]")
-    if size == 1:  # the beginning of an array is looked for in the first part
-        monkeypatch.setattr(reader, "_OPENING", re.compile(r"\["))
     assert [*reader.read_items(file)] == [(text, json.loads(text)) for text in texts]
 
 
@@ -58,3 +59,71 @@ def test_members_are_those_of_the_first_ten_thousand_elements(
 ) -> None:
     file = file_of(tmp_path, f'[{"{}, " * (before - 1)}{{"a": 1}}, {{"b": 1}}]')
     assert reader.READER.open(file, "UTC").columns == names
+
+
+ROWS = [{"id": "a", "n": {"gpus": 1}}, {"id": "b", "n": {"gpus": 2}}]
+MAPPING = '[jobs]\njob_id = "id"\ngpus = "n.gpus"\n'
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        (ROWS, None),
+        ({"meta": {"errors": [], "api": {"v": [1, 2]}}, "jobs": ROWS}, None),
+        ({"data": {"items": ROWS, "total": 2}, "next": None}, None),
+        ({"data": {"items": ROWS}, "nodes": [{"name": "n1"}]}, "data.items"),
+        ({"jobs": ROWS[:1], "note": "{[", "more": {"a": {}, "b": []}}, "jobs"),
+    ],
+)
+def test_a_list_is_found_wherever_it_is(
+    tmp_path: Path, content: object, rows: str | None, indent: int | None
+) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(content, indent=indent, separators=None if indent else (",", ":")))
+    head = f'[trace]\nrows = "{rows}"\n' if rows else ""
+    (entry,) = ingest(path, mapping=head + MAPPING, trace="m", store=tmp_path / "s").entries
+    jobs = open_store(tmp_path / "s").scan("m", "jobs").select("job_id", "gpus").collect().rows()
+    assert jobs == [("a", 1.0), ("b", 2.0)][: len(jobs)]
+    assert entry.rows_read == entry.rows_kept == len(jobs) >= 1
+
+
+def test_two_lists_are_named_and_one_has_to_be_stated(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"nodes": [{"name": "n1"}], "jobs": ROWS}))
+    expected = r'lists of objects: nodes \(1\), jobs \(2\); .* rows = "jobs"'
+    with pytest.raises(SourceError, match=expected):
+        ingest(path, mapping=MAPPING, trace="m", store=tmp_path / "s")
+    with pytest.raises(SourceError, match=r"rows = 'job' is no list of objects; it has nodes"):
+        ingest(path, mapping='[trace]\nrows = "job"\n' + MAPPING, trace="m", store=tmp_path / "s")
+    proposed = propose_mapping(path)
+    assert 'rows = "jobs"' in proposed
+    ledger = ingest(path, mapping=proposed, trace="m", store=tmp_path / "s")
+    assert ledger.entries[0].rows_kept == 2
+
+
+def test_objects_with_lists_on_lines_of_their_own_are_json_lines(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text("".join(json.dumps({**row, "tasks": [{"t": 1}]}) + "\n" for row in ROWS))
+    (entry,) = ingest(path, mapping=MAPPING, trace="m", store=tmp_path / "s").entries
+    assert entry.rows_kept == 2
+
+
+names = st.text(st.characters(codec="utf-8"), max_size=4)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | names,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(value=st.dictionaries(names, values, max_size=4), indent=st.sampled_from([None, 1]))
+def test_lists_are_those_of_the_whole_text(value: dict[str, object], indent: int | None) -> None:
+    def lists(inside: object) -> list[int]:
+        if isinstance(inside, list):
+            return [len(inside)] if inside and isinstance(inside[0], dict) else []
+        members = inside.values() if isinstance(inside, dict) else ()
+        return [count for one in members for count in lists(one)]
+
+    found = reader.find_lists(json.dumps(value, indent=indent))
+    assert [one.elements for one in found] == lists(value)

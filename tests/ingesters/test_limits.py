@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
+import subprocess
+import sys
 import tarfile
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -16,6 +19,7 @@ import pytest
 
 from tests.benchmarks.rejected import FIRST_ROWS, FORMATS, ingest_faults
 from tests.ingesters.conftest import itp_archive, worker_rows
+from traceana.catalog import get_trace
 from traceana.errors import DataError
 from traceana.ingesters import IngestError, ahead, archive, build, convert, ingest
 from traceana.ingesters.archive import members, open_archive
@@ -329,3 +333,34 @@ def test_names_that_cannot_be_encoded_are_escaped(tmp_path: Path) -> None:
     ledger = ingest(bad, mapping=MAPPING, trace="m", store=tmp_path / "store")
     assert ledger.entries[0].files[0].file == "bad\\udcff\\n.csv"
     assert open_store(tmp_path / "store").ledger("m").entries[0].rows_kept == 2
+
+
+WIDE = {
+    "openb_pod_list_default.csv": (
+        f"{','.join(get_trace('alibaba-openb-2023').contents[0].columns)}\n".encode(),
+        b",",
+    ),
+    "sacct.txt": (b"JobID|JobName|User|State|Submit|Start|End|Elapsed\n", b"|"),
+    "node1.csv": (b"timestamp, index, utilization.gpu [%]\n", b","),
+    "node1.log": (b"#Entity GPUTL\n", b"GPU 0 "),
+    "run.log": (b"iteration 1/ 2 | elapsed time per iteration (ms): x |\n", b"iteration 1/ 2 "),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_a_line_of_millions_of_cells_takes_little_memory(name: str, tmp_path: Path) -> None:
+    """A file of 2 kB; what ingests it may use 700 MB beyond what Python and Polars need."""
+    header, cell = WIDE[name]
+    file = tmp_path / f"{name}.xz"
+    file.write_bytes(lzma.compress(header + cell * (15_000_000 // len(cell)), preset=1))
+    code = (
+        "import sys; from traceana.ingesters import ingest\n"
+        "try: ingest(sys.argv[1], store=sys.argv[2])\n"
+        "except Exception as error: print(len(str(error)))\n"
+        "print([line.split()[1] for line in open('/proc/self/status') if 'VmHWM' in line][0])"
+    )
+    command = [sys.executable, "-c", code, str(file), str(tmp_path / "store")]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    length, peak_kb = map(int, run.stdout.split())
+    assert length < 300
+    assert peak_kb < 900_000

@@ -40,7 +40,7 @@ def test_values(
     ("stated", "message"),
     [
         ("\"ABS('a')\"", r"runtime_s: cannot be computed \(`abs` operation not supp"),
-        ("\"ARRAY_LENGTH(STRING_TO_ARRAY(x, ','))\"", r"cannot be used \(ListExpr Length\)"),
+        ("\"ARRAY_LENGTH(STRING_TO_ARRAY(x, ','))\"", r"cannot be used \(ARRAY_LENGTH\)"),
         (f'"{"y" * 200}"', f"no column '{'y' * 200}';"),
         (f'"{"y" * 201}"', rf"no column '{'y' * 200}\.\.\.';"),
         (f'"{"x + 1":<8193}"', "has too many terms"),

@@ -181,18 +181,40 @@ def test_operations_are_summed_by_worker_and_step(tmp_path: Path, job: str) -> N
     ]
     names = ["rank", "dp_rank", "stage", "step", "optype", "start_ts", "duration"]
     (tmp_path / "files").mkdir()
-    frame = pl.DataFrame(rows, schema=names, orient="row")
+    numbers = {"seq_id": 0, "mb_id": -1, "mc": 0, "gmc": 1}
+    frame = pl.DataFrame(rows, schema=names, orient="row").with_columns(
+        **{name: pl.lit(value) for name, value in numbers.items()}
+    )
     frame.write_parquet(tmp_path / f"files/trace-{job}.parquet")
     samples = table(tmp_path, "bytedance-stragglers-2025", "worker_samples")
     shown = samples.select("job_id", "worker_id", "step", "batch_time", "stage", "step_s")
     assert shown.rows() == [(job, "0", 7, 0.75, "0", 5.25), (job, "1", 9, 1.5, "1", 1.5)]
-    (entry,) = ingest(tmp_path / "files", store=tmp_path / "store").entries
+    entry, operations = ingest(tmp_path / "files", store=tmp_path / "store").entries
+    assert (operations.table, operations.rows_kept) == ("operations", 4)
+    assert operations.rejected == {"duration_s|nullability": 1}
     assert (entry.rows_read, entry.rows_rejected) == (3, 1)
     assert sum(file.rows_not_applicable for file in entry.files) == 2
     rejected = open_store(tmp_path / "store").scan_rejected(
         "bytedance-stragglers-2025", "worker_samples"
     )
     assert rejected.collect()["row"].to_list() == [2]
+    first = open_store(tmp_path / "store").scan("bytedance-stragglers-2025", "operations").first()
+    assert first.collect().to_dicts() == [
+        {
+            "job_id": job,
+            "step": 7,
+            "worker_id": "0",
+            "dp_rank": 0,
+            "stage": 0,
+            "kind": "forward-compute",
+            "start_s": 10.0,
+            "duration_s": 0.25,
+            "sequence": 0,
+            "micro_batch": None,
+            "chunk": 0,
+            "global_chunk": 1,
+        }
+    ]
 
 
 def test_files_without_a_checksum_are_not_fetched(tmp_path: Path) -> None:

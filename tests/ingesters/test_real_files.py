@@ -74,6 +74,7 @@ def counted(real_data: Path) -> dict[tuple[str, str], int]:
         rows["bytedance-stragglers-2025", "worker_samples"] += len(
             {(row["rank"], row["step"]) for row in workers}
         )
+        rows["bytedance-stragglers-2025", "operations"] += len(workers)
     return dict(rows)
 
 

@@ -267,13 +267,13 @@ def test_what_is_no_record_is_rejected_and_named(write: Write, tmp_path: Path) -
         record(JobID="5"),
     )
     jobs, ledger = read(write("log.txt", text + record(JobID="6")[:30]), tmp_path)
-    assert jobs["job_id"].to_list() == ["1", "5"]
-    assert ledger.entries[0].rejected == {
-        "short_row": 2, "Elapsed|not_a_duration": 1, "JobID|not_a_job_id": 1,
-        "Submit|not_a_time": 1,
-    }  # fmt: skip
+    assert jobs["job_id"].to_list() == ["1", "3", "5"]
+    assert jobs["runtime_s"].to_list() == [3600, None, 3600]
+    (entry,) = ledger.entries
+    assert entry.rejected == {"short_row": 2, "JobID|not_a_job_id": 1, "Submit|not_a_time": 1}
+    assert entry.nulled == {"Elapsed|not_a_duration": 1}
     rejected = Store(tmp_path / "store").scan_rejected("log", "jobs").collect()
-    assert rejected["line"].to_list() == [3, 4, 5, 6, 8]
+    assert rejected["line"].to_list() == [3, 5, 6, 8]
     assert rejected["text"][0] == record(JobID="2", Submit="yesterday")
 
 

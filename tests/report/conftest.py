@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import make_once
+from tests.generator import write_sample
 from tests.report.reader import Element, read_page
 from traceana.ingesters import ingest
 from traceana.report import build_report
-from traceana.samples import write_sample
 from traceana.store import Store, open_store
 
 

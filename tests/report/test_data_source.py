@@ -48,32 +48,37 @@ def test_a_store_is_the_one_given_else_the_environments_else_data(
     (nowhere / "data").symlink_to(store.path)
     assert not find_data_source().is_sample
     monkeypatch.setenv("TRACEANA_STORE", "elsewhere")
-    assert (str(find_data_source().path), find_data_source().is_sample) == ("elsewhere", True)
+    with pytest.raises(StoreError, match="elsewhere: no store here"):
+        find_data_source()
+    with pytest.raises(StoreError, match="elsewhere: no store here"):
+        find_data_source("elsewhere")
     assert find_data_source(store.path).path == store.path
 
 
 def test_without_a_store_the_command_reports_on_the_sample_and_says_so(
     nowhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, "--store", "my store", "--only", "provenance") == 0
+    assert run(monkeypatch, "--store", "my store", "--only", "provenance") == 2
+    assert capsys.readouterr().err.startswith("traceana: my store: no store here")
+    assert run(monkeypatch, "--only", "provenance") == 0
     told = capsys.readouterr()
     address = (nowhere / "reports/latest/index.html").as_uri()
     assert told.out == f"reports/latest/index.html\n{address}\n"
     assert told.err == (
-        "traceana: note: nothing is ingested under my store, so the SYNTHETIC sample is used; "
-        "for real files: traceana ingest PATH --store 'my store'\n"
+        "traceana: note: nothing is ingested under data, so the SYNTHETIC sample is used; "
+        "for real files: traceana ingest PATH --store data\n"
     )
     page = read_page((nowhere / "reports/latest/index.html").read_text(encoding="utf-8"))
     assert page.all("title")[0].text.startswith("SYNTHETIC sample")
     (note,) = (part for part in page.all("div") if part.attributes.get("role") == "note")
-    assert "Nothing is ingested under my store" in note.text
-    assert "traceana ingest PATH --store 'my store'" in note.text
-    assert "seed 1" in section(page, "provenance").text
+    assert "Nothing is ingested under data" in note.text
+    assert "traceana ingest PATH --store data" in note.text
+    assert "the synthetic sample that" in section(page, "provenance").text
     assert [path.name for path in nowhere.iterdir()] == ["reports"], "no store is made here"
     # made once, then taken again
     (made,) = (nowhere.parent / "cache/traceana/sample").iterdir()
     before = {path: path.stat().st_mtime_ns for path in made.rglob("*.parquet")}
-    assert open_data_source(find_data_source("my store")).path == made
+    assert open_data_source(find_data_source()).path == made
     assert {path: path.stat().st_mtime_ns for path in made.rglob("*.parquet")} == before
     assert list(made.parent.iterdir()) == [made]
 

@@ -183,7 +183,7 @@ def test_a_job_is_drawn_from_its_own_rows(tmp_path: Path) -> None:
 def test_figures_of_a_paper_are_listed_without_a_store(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert set(PUBLISHED) == set(PAPERS)
+    assert set(PUBLISHED) <= set(PAPERS)
     for paper, published in PUBLISHED.items():
         assert run(monkeypatch, "--paper", paper) == 0
         listed = capsys.readouterr().out

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
+from tests.generator.pai_shares import ROWS
 from traceana.cohorts import job_sample
 from traceana.cohorts.tasks import instance_times, sample_jobs
 from traceana.page.blocks import Drawing, Gallery, Table, Text
 from traceana.page.section import sections
 from traceana.report.build import open_context
 from traceana.report.data_source import find_data_source
-from traceana.samples.pai_shares import ROWS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,15 +53,15 @@ def test_the_published_trace_and_whatever_has_no_more_tasks_is_analysed_whole(
 ) -> None:
     assert ROWS["pai_task_table"] <= job_sample.MAX_TASKS
     data = open_context(find_data_source(store.path), None)
-    tasks = data.scan(TRACE, "tasks").collect()
+    tasks = data.store.trace(TRACE).table("tasks")
     monkeypatch.setattr(job_sample, "MAX_TASKS", tasks.height)
-    assert data.once(sample_jobs, TRACE) is None
+    assert data.store.trace(TRACE).once(sample_jobs) is None
 
 
 @pytest.mark.parametrize("name", OF_TASKS)
 def test_every_number_of_a_sample_says_that_it_is_one(sampled: Context, name: str) -> None:
     content = build(sampled, name)
-    sample = sampled.once(sample_jobs, TRACE)
+    sample = sampled.store.trace(TRACE).once(sample_jobs)
     assert sample is not None
     share = f", a sample of {100 * sample.fraction:.1f} % of its tasks"
     texts = [block.text for block in content.all_blocks if isinstance(block, Text)]
@@ -106,9 +106,9 @@ def test_gpu_hours_of_a_sample_are_those_of_the_trace_within_their_error(
 
 
 def test_the_end_of_the_trace_is_that_of_all_its_rows(sampled: Context) -> None:
-    records = sampled.once(instance_times, TRACE)
+    records = sampled.store.trace(TRACE).once(instance_times)
     times = pl.concat(
-        sampled.scan(TRACE, table).select(pl.col(time).alias("time_s"))
+        sampled.store.trace(TRACE).scan(table).select(pl.col(time).alias("time_s"))
         for table in ("tasks", "instances")
         for time in ("start_s", "end_s")
     )
@@ -116,6 +116,6 @@ def test_the_end_of_the_trace_is_that_of_all_its_rows(sampled: Context) -> None:
         times.select(pl.col("time_s").min(), last=pl.col("time_s").max()).collect().row(0)
     )
     assert (records.first_s, records.last_s) == (first_s, last_s)
-    sample = sampled.once(sample_jobs, TRACE)
+    sample = sampled.store.trace(TRACE).once(sample_jobs)
     assert sample is not None
     assert records.tasks.height == sample.drawn

@@ -110,7 +110,7 @@ def test_every_figure_is_declared_by_the_section_that_draws_it(store: Store) -> 
         assert all(isinstance(one, Drawing) for one in pictures)
         members = (own for one in pictures if isinstance(one, Drawing) for own in one.members)
         traces = part.traces(context)
-        more = part.more(context, traces) if part.more else []
+        more = part.more(traces) if part.more else []
         drawn = {one.figure for one in (*pictures, *members, *more)}
         # no trace of the sample has both used and requested resources of jobs
         assert drawn == (set() if part.needs and not traces else set(part.figures)), part.id

@@ -17,8 +17,8 @@ PLUGIN = """
 from traceana.page.blocks import Content
 from traceana.page.section import Section
 
-def build(session, traces):
-    return Content(tuple(f"{session.title(trace)} has a carbon section" for trace in traces))
+def build(traces):
+    return Content(tuple(f"{trace.label} has a carbon section" for trace in traces))
 
 SECTION = Section(
     "carbon", "Carbon", 1, build, needs=({"jobs": ("gpus",)},), part="Energy",
@@ -68,10 +68,10 @@ from traceana.errors import DataError
 from traceana.page.blocks import Content, Gallery, drawing
 from traceana.page.section import Section
 
-def build(session, traces):
-    if "theirs" in traces:
+def build(traces):
+    if "theirs" in [trace.id for trace in traces]:
         raise DataError("their carbon is negative")
-    sheet = drawing("gpu-demand", session.scan("mine", "jobs").collect(), trace="mine",
+    sheet = drawing("gpu-demand", traces[0].jobs, trace=traces[0],
                     key="carbon", about="Carbon over time")
     return Content(("Mine has carbon",), lead=(Gallery((sheet,)),))
 

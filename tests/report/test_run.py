@@ -111,7 +111,7 @@ def test_an_unchanged_section_is_not_built_again(
     "change",
     [
         lambda m, _: replace(m, date="1970-01-02 00:00 UTC"),
-        lambda m, _: replace(m, master="local[2]"),
+        lambda m, _: replace(m, store=replace(m.store, master="local[2]")),
         lambda m, _: replace(m, data_source=replace(m.data_source, is_sample=True)),
         lambda m, patch: patch.setattr(report_run, "versions", lambda *_: ("99",)) or m,
         lambda m, patch: patch.setattr(report_run, "code_digest", lambda *_: "new") or m,
@@ -173,14 +173,14 @@ import os, time
 from traceana.page.blocks import Content
 from traceana.page.section import Section
 
-def build(session):
+def build(context):
     return Content(("built",))
 
-def dies(session, traces):
+def dies(traces):
     time.sleep(3)  # until the other process has built what waits
     os._exit(1)
 
-def slow(session, traces):
+def slow(traces):
     time.sleep(1)
     return Content(("slow",))
 

@@ -20,10 +20,10 @@ from traceana.ingesters import add_table
 from traceana.page.blocks import Drawing, Gallery, Picture, Table, Text
 from traceana.page.context import Context
 from traceana.questions.workload.analyze import describe_workload
-from traceana.questions.workload.section import SECTION, build
+from traceana.questions.workload.section import build
 from traceana.report import build_report, find_data_source
 from traceana.report.run import draw_content
-from traceana.store import Store
+from traceana.store import Store, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,13 +139,13 @@ def test_queueing_delay_is_polars_and_told_where_there_is_none(store: Store, par
 
 
 @dataclass(frozen=True)
-class Changed(Context):
-    """A context with other jobs, and no cache."""
+class Changed(Trace):
+    """A trace with other jobs, and no cache."""
 
-    jobs: pl.DataFrame = field(kw_only=True)
+    changed: pl.DataFrame = field(kw_only=True, compare=False)
 
-    def scan(self, trace: str, table: str, /) -> pl.LazyFrame:  # noqa: ARG002
-        return self.jobs.lazy()
+    def scan(self, table: str, /) -> pl.LazyFrame:  # noqa: ARG002
+        return self.changed.lazy()
 
     def cached(self, key: object, function: Callable[[], Any], /, **_: object) -> Any:  # noqa: ARG002
         return function()
@@ -158,8 +158,7 @@ def test_survivors_of_an_earlier_time_are_told_and_left_out_of_arrivals(store: S
     jobs = jobs.with_columns(
         pl.when(early).then(pl.col("submit_s") - 864_000).otherwise("submit_s")
     )
-    context = Changed(store, data_source=find_data_source(store.path), jobs=jobs)
-    content = build(context, [OPENB])
+    content = build([Changed(OPENB, store, changed=jobs)])
     first_end = min(jobs["end_s"].drop_nulls())
     survivors = sum(submit < first_end for submit in jobs["submit_s"])
     assert survivors >= 5
@@ -196,8 +195,9 @@ def test_a_trace_that_no_catalog_has_is_drawn_under_its_title(store: Store, tmp_
     path.write_text(json.dumps(facts | {"source": "api"}))
     own = Store(tmp_path)
     jobs = jobs_of(store, ITP).with_columns(pl.col("submit_s") + begin)
-    context = Changed(own, data_source=find_data_source(store.path), jobs=jobs)
-    content = draw_content(SECTION.content(context), context)
+    context = Context(own, find_data_source(store.path))
+    trace = Changed("my-lab", own, changed=jobs)
+    content = draw_content(build([trace]), context)
     captions = [
         picture.caption
         for block in content.all_blocks
@@ -210,7 +210,7 @@ def test_a_trace_that_no_catalog_has_is_drawn_under_its_title(store: Store, tmp_
     hour = Counter(
         datetime.fromtimestamp(submit, ZoneInfo("Asia/Tokyo")).hour for submit in jobs["submit_s"]
     )
-    observed = describe_workload(context, "my-lab").hours
+    observed = describe_workload(trace).hours
     assert observed is not None
     assert observed["jobs"].to_list() == [hour[slot] for slot in range(24)]
     assert any(

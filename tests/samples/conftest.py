@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from traceana.samples import write_sample
+from tests.generator import write_sample
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _WRITE_AND_TELL = """
 import sys
 from pathlib import Path
-from traceana.samples import write_sample
+from tests.generator import write_sample
 write_sample(sys.argv[1], scale=0.05, traces="alibaba-pai-2020")
 status = Path("/proc/self/status")
 print(status.read_text() if status.exists() else "")

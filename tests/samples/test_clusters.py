@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.generator import write_sample
 from tests.samples.published import columns, contents
-from traceana.samples import write_sample
 
 if TYPE_CHECKING:
     from pathlib import Path

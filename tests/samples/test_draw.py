@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceana.samples.draw import (
+from tests.generator.draw import (
     DAY_S,
     apportion,
     arrivals,

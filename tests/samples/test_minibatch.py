@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.generator import write_sample
 from tests.samples.published import columns, contents
-from traceana.samples import write_sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable

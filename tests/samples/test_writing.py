@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import tests.generator as sample_package
 import traceana
-import traceana.samples as sample_package
+from tests.generator import write_sample
 from tests.samples.published import contents
 from traceana.errors import TraceanaError
-from traceana.samples import write_sample
 
 if TYPE_CHECKING:
     from pathlib import Path

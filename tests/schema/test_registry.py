@@ -28,8 +28,11 @@ DESIGN = {
     "machines": "machine_id gpu_type gpus cpus memory_gib",
     "machine_usage": "worker_id machine_id start_s end_s cpu_iowait cpu_kernel cpu_usr gpu load_1 "
     "net_receive num_worker cpu",
+    "gpu_samples": "machine_id gpu time_s utilization memory_gib power_w job_id",
     "faults": "machine_id start_s end_s downtime_s class description level",
     "worker_samples": "job_id worker_id time_s step host gpus batch_time",
+    "operations": "job_id step worker_id dp_rank stage kind start_s duration_s sequence "
+    "micro_batch chunk global_chunk",
     "cov_samples": "job_id sample time_s cov",
     "training_plans": "job_id cluster model batch_size iterations deadline_s",
     "training_runs": "dataset network batch_size optimizer learning_rate run target_metric "

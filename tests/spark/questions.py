@@ -52,7 +52,7 @@ from traceana.questions.stragglers.analyze import cov_by_job, stragglers, worker
 from traceana.questions.utilization.requested_used import requested_used
 from traceana.questions.workload.analyze import describe_workload, weekdays_and_waits
 from traceana.questions.workload.analyze_usage import describe_usage
-from traceana.store.session import Session
+from traceana.store import Trace
 
 ROW_QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     **QUESTIONS,
@@ -200,14 +200,14 @@ def write_own(store: Path) -> None:
 
 
 # what a report reduces of jobs and worker samples
-OWN: dict[str, Callable[[Session, str], Any]] = {
+OWN: dict[str, Callable[[Trace], Any]] = {
     "workload": describe_workload,
     "weekdays": weekdays_and_waits,
     "usage": describe_usage,
     "cohort": form_cohort,
     "requested": requested_used,
     "groups": grouped_jobs,
-    "ratios": lambda session, trace: ratio_tables(session, trace, "jobs"),
+    "ratios": lambda trace: ratio_tables(trace, "jobs"),
     "cov": cov_by_job,
     "stragglers": stragglers,
     "samples": worker_samples,

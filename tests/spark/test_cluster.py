@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.generator import write_sample
 from tests.spark.questions import write_own
 from tests.spark.test_session import ABSENT
 from traceana.ingesters import ingest
 from traceana.report import build_report
-from traceana.samples import write_sample
 
 SECTIONS = "task-runtimes,requested-used,variation"
 JAVA = (

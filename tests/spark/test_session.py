@@ -22,6 +22,7 @@ from polars.testing import assert_frame_equal
 
 import traceana as analysis
 from tests.conftest import NO_FILES
+from tests.generator import write_sample
 from tests.spark.questions import (
     OWN,
     REAL,
@@ -42,9 +43,7 @@ from traceana.page.section import sections
 from traceana.report import build_report
 from traceana.report.build import open_context
 from traceana.report.data_source import find_data_source
-from traceana.samples import write_sample
-from traceana.store import Store, open_spark, open_store
-from traceana.store.session import Session
+from traceana.store import Store, Trace, open_spark, open_store
 
 MASTER = "local[2]"
 ABSENT = "is not here: nothing is tested with Spark (pip install -e '.[spark]', and Java 17)"
@@ -144,29 +143,29 @@ def test_tables_read_by_each_engine_give_the_same_values(
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Session:
+def own(tmp_path_factory: pytest.TempPathFactory) -> Store:
     folder = tmp_path_factory.mktemp("own") / "[1] {a,b} st*r?"  # no pattern
     write_own(folder)
-    return Session(open_store(folder))
+    return open_store(folder)
 
 
 @pytest.mark.parametrize("question", OWN)
 @pytest.mark.usefixtures("spark")
 def test_tables_of_a_user_are_reduced_by_spark_to_the_same_values(
-    own: Session, question: str, monkeypatch: pytest.MonkeyPatch
+    own: Store, question: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    frame = Session.frame
+    frame = Trace.frame
 
-    def note_and_read(session: Session, trace: str, table: str) -> Any:
-        found = frame(session, trace, table)
+    def note_and_read(trace: Trace, table: str) -> Any:
+        found = frame(trace, table)
         read.append(type(found).__module__.partition(".")[0])
         return found
 
-    monkeypatch.setattr(Session, "frame", note_and_read)
-    there = dict(frames_of(OWN[question](replace(own, master=MASTER), "own")))
+    monkeypatch.setattr(Trace, "frame", note_and_read)
+    there = dict(frames_of(OWN[question](replace(own, master=MASTER).trace("own"))))
     assert {*read} == {"pyspark"}
-    here = dict(frames_of(OWN[question](own, "own")))
+    here = dict(frames_of(OWN[question](own.trace("own"))))
     assert there.keys() == here.keys()
     words = pl.selectors.by_dtype(pl.Categorical, pl.Enum).cast(pl.String)
     for place, one in here.items():
@@ -228,7 +227,7 @@ def test_a_section_is_the_same_from_spark(
     section: Any, spark: Any, synthetic_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     polars = open_context(find_data_source(synthetic_store.path))
-    by_spark = replace(polars, master=MASTER)
+    by_spark = replace(polars, store=replace(polars.store, master=MASTER))
     read: list[str] = []
     reader = type(spark.read)
     parquet = reader.parquet
@@ -251,7 +250,7 @@ def test_a_sample_of_jobs_is_the_same_from_spark(
     monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 300)
     polars = open_context(find_data_source(synthetic_store.path))
     (section,) = (part for part in sections() if part.id == "task-runtimes")
-    found = section.content(replace(polars, master=MASTER))
+    found = section.content(replace(polars, store=replace(polars.store, master=MASTER)))
     assert told(found) == told(section.content(polars))
     assert "a sample of" in found.findings[0]
 

@@ -50,7 +50,7 @@ def test_even_counts_have_no_dispersion() -> None:
     assert np.isnan(fit_negative_binomial([3])[0])
 
 
-@pytest.mark.parametrize("mean", [0.05, 2.0])
+@pytest.mark.parametrize("mean", [0.05, 2.0, 6.0])
 def test_the_p_of_poisson_counts_is_uniform(mean: float) -> None:
     rng = np.random.default_rng(5)
     found = [dispersion_pvalue(rng.poisson(mean, 150), resamples=99, rng=rng) for _ in range(200)]

@@ -15,7 +15,6 @@ import pytest
 from traceana.errors import StoreError
 from traceana.ingesters import add_table, ingest
 from traceana.store import Store, open_store
-from traceana.store.session import Session
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def test_a_store_that_is_deleted_while_it_is_read_is_one_line(store: Path) -> None:
-    session = Session(open_store(store))
+    session = open_store(store)
     assert session.scan("mine", "jobs").collect().height == 2
     shutil.rmtree(store)
     with pytest.raises(StoreError, match=r"no table 'jobs' of 'mine' \(traces: none\)"):
@@ -46,7 +45,7 @@ def test_a_store_of_an_older_version_says_what_to_do(store: Path, name: str) -> 
     with pytest.raises(StoreError, match=rf"not a {name} .*format.* ingest the trace again"):
         getattr(Store(store), name)("mine")
     with pytest.raises(StoreError, match=f"not a {name}"):
-        _ = Session(Store(store)).ledgers  # before anything is computed
+        _ = Store(store).trace("mine").manifest
 
 
 @pytest.mark.parametrize("name", ["jobs.parquet", "rejected/jobs.parquet"])
@@ -90,11 +89,11 @@ def test_a_file_is_read_where_neither_a_home_nor_a_cache_can_be_written(tmp_path
     (tmp_path / "a.swf").write_text("1 0 10 100 4 -1 -1 4 3600 -1 1 1 1 1 1 -1 -1 -1\n")
     (tmp_path / "file").touch()
     environment = {**os.environ, "HOME": "/nowhere", "XDG_CACHE_HOME": str(tmp_path / "file")}
-    command = [sys.executable, "-m", "traceana", "report", str(tmp_path / "a.swf")]
+    out = ["--only", "data-quality", "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "traceana", "report", str(tmp_path / "a.swf"), *out]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert "cannot be written" in done.stderr
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "index.html").is_file()
 
 
 @pytest.mark.parametrize(

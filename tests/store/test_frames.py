@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+import sqlite3
 from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -93,6 +96,30 @@ def make_rows() -> pl.DataFrame:
 
 ROWS = make_rows()
 CONNECTION = duckdb.connect()
+
+
+def ibis_duckdb(rows: pl.DataFrame) -> Any:
+    """Return the rows as a table of DuckDB, through Ibis."""
+    ibis = pytest.importorskip("ibis", reason=NO_IBIS)
+    name = f"rows{next(NUMBERS)}"
+    CONNECTION.from_arrow(rows.to_arrow()).create(name)
+    return ibis.duckdb.from_connection(CONNECTION).table(name)
+
+
+def ibis_sqlite(rows: pl.DataFrame) -> Any:
+    """Return the rows as a table of SQLite, through Ibis."""
+    ibis = pytest.importorskip("ibis", reason=NO_IBIS)
+    name, connection = f"rows{next(NUMBERS)}", sqlite3.connect(":memory:")
+    kinds = {pl.String: "TEXT", pl.Int64: "INTEGER", pl.Binary: "BLOB", pl.Boolean: "BOOLEAN"}
+    columns = [f'"{one}" {kinds.get(type(dtype), "REAL")}' for one, dtype in rows.schema.items()]
+    connection.execute(f"CREATE TABLE {name} ({', '.join(columns)})")
+    marks = ", ".join("?" * rows.width)
+    connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows.rows())
+    return ibis.sqlite.from_connection(connection).table(name)
+
+
+NO_IBIS = "needs ibis-framework[duckdb,sqlite]"
+NUMBERS = itertools.count()
 ENGINES: dict[str, Callable[[pl.DataFrame], Any]] = {
     "polars": lambda rows: rows,
     "polars lazy": lambda rows: rows.lazy(),
@@ -100,6 +127,14 @@ ENGINES: dict[str, Callable[[pl.DataFrame], Any]] = {
     "pandas": lambda rows: pd.DataFrame(rows.to_dict(as_series=False)),
     "pyarrow": lambda rows: rows.to_arrow(),
 }
+OTHERS = {"ibis duckdb": ibis_duckdb, "ibis sqlite": ibis_sqlite}
+"""Databases behind Ibis, which share the code of the others: not asked everything."""
+ALL = ENGINES | OTHERS
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning"),  # ibis
+    pytest.mark.filterwarnings("ignore:The .future.infer_string:Warning"),  # ibis
+    pytest.mark.filterwarnings("ignore:sqlite through Ibis lacks:UserWarning"),
+]
 QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     "iteration_cov, ddof 0": lambda rows: iteration_cov(rows, ddof=0),
     "iteration_cov, ddof 1": lambda rows: iteration_cov(rows, ddof=1, min_workers=9),
@@ -190,11 +225,11 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
 
 @cache
 def answer(engine: str, question: str) -> pl.DataFrame:
-    return QUESTIONS[question](ENGINES[engine](ROWS))
+    return QUESTIONS[question](ALL[engine](ROWS))
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-@pytest.mark.parametrize("engine", [name for name in ENGINES if name != "polars"])
+@pytest.mark.parametrize("engine", [name for name in ALL if name != "polars"])
 def test_every_engine_gives_the_same_values(engine: str, question: str) -> None:
     here = answer("polars", question)
     assert_frame_equal(answer(engine, question), here, rel_tol=1e-12, abs_tol=0)
@@ -216,31 +251,31 @@ COMPARISONS: dict[str, Callable[[Any], pl.DataFrame]] = {
 
 
 @pytest.mark.parametrize("question", COMPARISONS)
-@pytest.mark.parametrize("engine", [name for name in ENGINES if name != "polars"])
+@pytest.mark.parametrize("engine", [name for name in ALL if name != "polars"])
 def test_every_engine_is_compared_alike(engine: str, question: str) -> None:
     ask = COMPARISONS[question]
-    result = ask(ENGINES[engine](ROWS))
+    result = ask(ALL[engine](ROWS))
     assert_frame_equal(result, ask(ROWS), rel_tol=1e-9)
     assert not any(column.is_nan().any() for column in result.select(pl.selectors.float()))
 
 
-@pytest.mark.parametrize("engine", [name for name in ENGINES if name != "polars"])
+@pytest.mark.parametrize("engine", [name for name in ALL if name != "polars"])
 def test_every_engine_gives_the_same_published_family(engine: str) -> None:
     ended = ROWS.drop_nulls("status").rename({"size": "n_instances"})  # a null status is refused
     options: dict[str, Any] = {"by": "cluster", "cluster": "worker_id", "resamples": 100}
     here, there = (
         runtime_correlations(rows, level=("row", "group_mean"), **options).table
-        for rows in (ended, ENGINES[engine](ended))
+        for rows in (ended, ALL[engine](ended))
     )
     assert here.height == 4 * 2 * 2 * 2 * 2
     assert_frame_equal(there, here, rel_tol=1e-9)
 
 
-@pytest.mark.parametrize("engine", [name for name in ENGINES if name != "polars"])
+@pytest.mark.parametrize("engine", [name for name in ALL if name != "polars"])
 def test_every_engine_gives_the_same_pairs(engine: str) -> None:
     here, there = (
         compare_distributions(rows, "runtime_s", ("cluster", "size"), resamples=9, rng=1)
-        for rows in (ROWS, ENGINES[engine](ROWS))
+        for rows in (ROWS, ALL[engine](ROWS))
     )
     assert here.height == 12 * 11 / 2
     assert_frame_equal(there, here, rel_tol=1e-12, abs_tol=0)
@@ -257,7 +292,7 @@ def test_no_result_holds_a_nan_and_rows_go_by_their_keys(engine: str, question: 
             assert_frame_equal(result, result.sort(keys, nulls_last=True))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ALL)
 @pytest.mark.parametrize(
     ("change", "question", "text"),
     [
@@ -275,23 +310,23 @@ def test_every_engine_is_refused_alike(
 ) -> None:
     rows = ROWS.drop_nulls().with_columns(change)
     with pytest.raises(DataError, match=text) as refusal:
-        QUESTIONS[question](ENGINES[engine](rows))
+        QUESTIONS[question](ALL[engine](rows))
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ALL)
 def test_a_missing_column_is_named_beside_those_there_are(engine: str) -> None:
-    frame = ENGINES[engine](ROWS.select("cluster", "size", "gpus"))
+    frame = ALL[engine](ROWS.select("cluster", "size", "gpus"))
     with pytest.raises(
         DataError, match="column job_id, runtime_s is missing; found cluster, size, gpus"
     ):
         runtime_by(frame, "job_id")
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ALL)
 def test_a_column_without_any_value_is_missing_throughout(engine: str) -> None:
     rows = pl.DataFrame({"cluster": ["a", "a"], "runtime_s": [None, None], "status": [None, None]})
-    frame = ENGINES[engine](rows)
+    frame = ALL[engine](rows)
     assert runtime_by(frame, "cluster").rows() == [("a", 0, *[None] * 5, 2, None, None)]
     assert outcome_rates(frame, "cluster").rows() == [("a", 0, 0, None, None, None, 2)]
 
@@ -325,25 +360,38 @@ def test_nan_is_no_group_beside_null() -> None:
 @pytest.mark.parametrize(
     ("frame", "kind"),
     [
-        ([{"runtime_s": 1}], "builtins list"),
-        ({"runtime_s": [1]}, "builtins dict"),
+        ([{"runtime_s": 1}], "list (a path? use traceana.read)"),
+        ("jobs.parquet", "str (a path? use traceana.read)"),
+        ({"runtime_s": [1]}, "dict"),
         (np.ones(3), "numpy ndarray"),
         (pl.Series("runtime_s", [1]), "polars Series"),
         (pd.Series([1], name="runtime_s"), "pandas Series"),
-        ("jobs.parquet", "builtins str"),
-        (None, "builtins NoneType"),
+        (None, "NoneType"),
     ],
 )
 def test_what_is_no_frame_is_refused_by_name_with_the_list(frame: Any, kind: str) -> None:
-    with pytest.raises(DataError, match=f"a {kind} is no frame .*Polars .*DuckDB .*pandas .*pyarr"):
+    expected = "expected a Polars, pandas, pyarrow, DuckDB, PySpark or Ibis frame, got "
+    with pytest.raises(DataError, match=f"^{re.escape(expected + kind)}$"):
         runtime_by(frame, ())
 
 
 def test_an_engine_that_is_not_listed_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     listed = {engine: name for engine, name in gate.ENGINES.items() if "pandas" not in name}
     monkeypatch.setattr(gate, "ENGINES", listed)
-    with pytest.raises(DataError, match="a pandas DataFrame is no frame of an engine that is read"):
+    with pytest.raises(DataError, match=r"or Ibis frame, got pandas DataFrame$"):
         runtime_by(ENGINES["pandas"](ROWS), ())
+
+
+def test_an_aggregate_that_a_database_lacks_is_computed_here_or_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frame = ibis_sqlite(ROWS)
+    with pytest.warns(UserWarning, match=r"sqlite .* 'Quantile' .*; 3,000 rows are read into mem"):
+        found = runtime_by(frame, "cluster")
+    assert_frame_equal(found, runtime_by(ROWS, "cluster"), rel_tol=1e-12)
+    monkeypatch.setattr(gate, "MOST_ROWS_HERE", 10)
+    with pytest.raises(DataError, match=r"its 3,000 rows are more than the 10 that are read into"):
+        runtime_by(frame, "cluster")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from traceana.questions.stragglers.analyze import cov_matches, stragglers, worke
 from traceana.questions.stragglers.iterations import summarize_cov
 
 if TYPE_CHECKING:
-    from traceana.store.session import Session
+    from traceana.store import Store, Trace
 
 _TRACE: Final = "alibaba-minibatch-2020"
 _COV: Final = (_TRACE, "cov_samples")
@@ -23,9 +23,9 @@ _IS_ROW: Final = 0.99
 _TICK_S: Final = 10
 
 
-def _files(session: Session) -> pl.DataFrame:
+def _files(trace: Trace) -> pl.DataFrame:
     time = pl.col("batch_time")
-    jobs = session.scan(_TRACE, "worker_samples").group_by("job_id")
+    jobs = trace.scan("worker_samples").group_by("job_id")
     return (
         jobs.agg(
             workers=pl.col("worker_id").n_unique(),
@@ -40,17 +40,17 @@ def _files(session: Session) -> pl.DataFrame:
     )
 
 
-def _own_range(session: Session, job: str) -> float:
+def _own_range(store: Store, job: str) -> float:
     """Return the largest ratio of a worker's own 95 % to its 5 % quantile."""
     high, low = (pl.col("batch_time").quantile(q, "linear") for q in (0.95, 0.05))
-    rows = session.scan(_TRACE, "worker_samples").filter(job_id=job)
+    rows = store.trace(_TRACE).scan("worker_samples").filter(job_id=job)
     return span(rows.group_by("worker_id").agg(own=high / low).collect()["own"])[1]
 
 
-def antman_workers(session: Session, _claim: Claim) -> Judgement:
+def antman_workers(store: Store, _claim: Claim) -> Judgement:
     """Compare the bound that each CoV implies with ten workers."""
-    files = session.once(_files)
-    largest = session.scan(*_COV).group_by("job_id").agg(pl.col("cov").max()).sort("cov").collect()
+    files = store.trace(_TRACE).once(_files)
+    largest = store.scan(*_COV).group_by("job_id").agg(pl.col("cov").max()).sort("cov").collect()
     # n values that are not negative have a CoV of sqrt(n) at most, with ddof 1
     beyond = largest.filter(pl.col("cov") > sqrt(_WORKERS)).height
     tight = largest.filter(pl.col("cov") > sqrt(_WORKERS - 1)).height
@@ -74,15 +74,15 @@ def antman_workers(session: Session, _claim: Claim) -> Judgement:
     )
 
 
-def _rows_of_table(session: Session) -> pl.DataFrame:
-    matches = session.once(cov_matches, _TRACE)
+def _rows_of_table(store: Store) -> pl.DataFrame:
+    matches = store.trace(_TRACE).once(cov_matches)
     return matches.filter(pl.col("share_within_rounding") > _IS_ROW)
 
 
-def antman_cov_definition(session: Session, _claim: Claim) -> Judgement:
+def antman_cov_definition(store: Store, _claim: Claim) -> Judgement:
     """Find the deviation with which job files are rows of the table."""
-    matches, rows = session.once(cov_matches, _TRACE), _rows_of_table(session)
-    above = session.scan(*_COV).filter(pl.col("cov") > sqrt(_WORKERS - 1)).collect().height
+    matches, rows = store.trace(_TRACE).once(cov_matches), _rows_of_table(store)
+    above = store.scan(*_COV).filter(pl.col("cov") > sqrt(_WORKERS - 1)).collect().height
     bound = f"{above:,} CoVs above {sqrt(_WORKERS - 1):g}, the largest of {_WORKERS} values"
     if rows.is_empty():
         if above:
@@ -107,12 +107,12 @@ def antman_cov_definition(session: Session, _claim: Claim) -> Judgement:
     )
 
 
-def antman_iterations(session: Session, _claim: Claim) -> Judgement:
+def antman_iterations(store: Store, _claim: Claim) -> Judgement:
     """Compare the columns of the table with the ticks of job files."""
-    rows = _rows_of_table(session)
+    rows = _rows_of_table(store)
     if rows.is_empty():
         return untested("no job file is a row of the table, with either deviation")
-    of_rows = worker_samples(session, _TRACE).filter(
+    of_rows = worker_samples(store.trace(_TRACE)).filter(
         pl.col("job_id").is_in(rows["job_id"].unique().implode())
     )
     ticks = of_rows.select("job_id", "time_s").unique().sort("job_id", "time_s")
@@ -134,9 +134,9 @@ def antman_iterations(session: Session, _claim: Claim) -> Judgement:
     )
 
 
-def antman_scale(session: Session, _claim: Claim) -> Judgement:
+def antman_scale(store: Store, _claim: Claim) -> Judgement:
     """Compare the range of each job file."""
-    files = session.once(_files)
+    files = store.trace(_TRACE).once(_files)
     low, high = span(files["smallest"])[0], span(files["largest"])[1]
     own = files.filter(largest=1000).height
     return decide(
@@ -147,14 +147,14 @@ def antman_scale(session: Session, _claim: Claim) -> Judgement:
     )
 
 
-def job(session: Session, claim: Claim) -> Judgement:
+def job(store: Store, claim: Claim) -> Judgement:
     """Check a job file: its GPU request, then what is stated of its workers."""
     name = claim.values["job"]
-    file = session.once(_files).filter(job_id=name)
+    file = store.trace(_TRACE).once(_files).filter(job_id=name)
     if file.is_empty():
         return untested(f"{name} is not among the jobs of {claim.needs[0]}")
-    episodes = session.once(stragglers, _TRACE).episodes.filter(job_id=name)
-    holds, measured = _JOBS[name](session, file, episodes)
+    episodes = store.trace(_TRACE).once(stragglers).episodes.filter(job_id=name)
+    holds, measured = _JOBS[name](store, file, episodes)
     request = file["gpus"].item().to_list()
     printed = ", ".join(f"{100 * each:g} %" for each in request) or "unknown"
     return decide(
@@ -164,7 +164,7 @@ def job(session: Session, claim: Claim) -> Judgement:
     )
 
 
-def _job1(_session: Session, file: pl.DataFrame, episodes: pl.DataFrame) -> tuple[bool, str]:
+def _job1(_store: Store, file: pl.DataFrame, episodes: pl.DataFrame) -> tuple[bool, str]:
     first, last = file.select("first_s", "last_s").row(0)
     onset = ((episodes["onset_s"] - first) / (last - first)).to_list()
     parts = [
@@ -177,17 +177,17 @@ def _job1(_session: Session, file: pl.DataFrame, episodes: pl.DataFrame) -> tupl
     return holds, f"episodes: {'; '.join(parts) or 'none'}"
 
 
-def _job2(session: Session, _file: pl.DataFrame, episodes: pl.DataFrame) -> tuple[bool, str]:
-    low, high = span(session.once(stragglers, _TRACE).levels.filter(job_id="job_2")["median"])
-    own = _own_range(session, "job_2")
+def _job2(store: Store, _file: pl.DataFrame, episodes: pl.DataFrame) -> tuple[bool, str]:
+    low, high = span(store.trace(_TRACE).once(stragglers).levels.filter(job_id="job_2")["median"])
+    own = _own_range(store, "job_2")
     return episodes.is_empty() and high / low > own, (
         f"{episodes.height} episodes; workers' medians differ by a factor of {high / low:.2f}, a "
         f"worker's own 95 % and 5 % quantiles by {own:.2f} at most"
     )
 
 
-def _job3(session: Session, file: pl.DataFrame, episodes: pl.DataFrame) -> tuple[bool, str]:
-    levels = session.once(stragglers, _TRACE).levels.filter(job_id=file["job_id"].item())
+def _job3(store: Store, file: pl.DataFrame, episodes: pl.DataFrame) -> tuple[bool, str]:
+    levels = store.trace(_TRACE).once(stragglers).levels.filter(job_id=file["job_id"].item())
     slow = levels.filter("is_slow")["worker_id"]
     workers = episodes["worker_id"].unique()
     return len(set(slow) | set(workers)) >= 2, (
@@ -195,9 +195,9 @@ def _job3(session: Session, file: pl.DataFrame, episodes: pl.DataFrame) -> tuple
     )
 
 
-def _job4(session: Session, file: pl.DataFrame, episodes: pl.DataFrame) -> tuple[bool, str]:
-    holds, measured = _job3(session, file, episodes)
-    own = _own_range(session, "job_4")
+def _job4(store: Store, file: pl.DataFrame, episodes: pl.DataFrame) -> tuple[bool, str]:
+    holds, measured = _job3(store, file, episodes)
+    own = _own_range(store, "job_4")
     return holds and own >= 2, (
         f"{measured}; a worker's own 95 % and 5 % quantiles differ by a factor of {own:.2f} at most"
     )
@@ -206,9 +206,9 @@ def _job4(session: Session, file: pl.DataFrame, episodes: pl.DataFrame) -> tuple
 _JOBS: Final = {"job_1": _job1, "job_2": _job2, "job_3": _job3, "job_4": _job4}
 
 
-def antman_diversity(session: Session, _claim: Claim) -> Judgement:
+def antman_diversity(store: Store, _claim: Claim) -> Judgement:
     """Compare the CoV between jobs and within them."""
-    jobs = summarize_cov(session.scan(*_COV))
+    jobs = summarize_cov(store.scan(*_COV))
     low, high = np.quantile(jobs["median"].to_numpy(), (0.1, 0.9)).tolist()
     within = float(np.median((jobs["q95"] / jobs["q05"]).to_numpy()))
     return decide(

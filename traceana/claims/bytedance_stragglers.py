@@ -1,26 +1,168 @@
-"""LLM training jobs of ByteDance (OSDI'25): which group of workers makes them slow."""
+"""LLM training jobs of ByteDance (OSDI'25): how slow their steps are, and what explains it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from traceana.claims.claim import Claim, Judgement, decide, not_testable, untested
+from traceana.claims.rounding import agrees, round_as
+from traceana.errors import DataError
+from traceana.questions.operations.analyze import job_names, operations_of
 from traceana.questions.stragglers.analyze import straggler_attributes
+from traceana.simulate.operations.decompose import decompose, slowest_workers
+from traceana.simulate.operations.model import prepare
+from traceana.simulate.operations.replay import replay_model
 
 if TYPE_CHECKING:
-    from traceana.store.session import Session
+    from traceana.store import Store, Trace
+
+_JOBS: Final = ("AR", "ST")
+_GROUPINGS: Final = ("kind", "stage", "dp_rank")
+_RELATIVE: Final = 1e-6
+_KEY: Final = ["job", "family", "group", "step"]
+_SCHEMA: Final = {
+    "job": pl.String,
+    "family": pl.String,
+    "group": pl.String,
+    "step": pl.Int64,
+    "value": pl.Float64,
+}
 
 
-def _attributes(session: Session, claim: Claim) -> pl.DataFrame:
-    found = session.once(straggler_attributes, claim.tables[0][0]).attributes
-    return found.filter(pl.col("job_id").is_in(["AR", "ST"])).sort("job_id", maintain_order=True)
+def published_numbers() -> pl.DataFrame:
+    """Return the numbers of the publisher's result files: [job, family, group, step, value]."""
+    text = files("traceana.claims").joinpath("bytedance-stragglers.csv").read_bytes()
+    return pl.read_csv(text, schema=_SCHEMA)
 
 
-def attribute(session: Session, claim: Claim) -> Judgement:
-    """Compare the attribute that explains a job with the published one."""
-    found = _attributes(session, claim).filter(job_id=claim.values["job"])
+def _numbers(trace: Trace) -> pl.DataFrame:
+    """Return the same numbers of every job of a trace, as replayed."""
+    rows: list[tuple[str, str, str, int | None, float]] = []
+    for job in job_names(trace):
+        try:
+            model = prepare(operations_of(trace, job))
+        except DataError:  # another job than the published ones
+            continue
+        replayed, workers = replay_model(model), slowest_workers(model)
+        measured, original = replayed.step_s_measured, replayed.step_s_original
+        ideal = replayed.step_s_ideal
+        steps = replayed.steps["step"].to_list()
+        for family, group, values in (
+            ("step-times", "measured", measured),
+            ("step-times", "original", original),
+            ("step-times", "ideal", ideal),
+            ("step-slowdowns", "measured", measured / original),
+            ("step-slowdowns", "original", original / ideal),
+        ):
+            rows += [
+                (job, family, group, *pair) for pair in zip(steps, values.tolist(), strict=True)
+            ]
+        rows += [
+            (job, "slowdowns", "measured", None, replayed.launch_slowdown),
+            (job, "slowdowns", "original", None, replayed.slowdown),
+        ]
+        for by in _GROUPINGS:
+            alone = decompose(model, (by,)).select(pl.col(by).cast(pl.String), "slowdown")
+            rows += [(job, by, group, None, value) for group, value in alone.rows()]
+            both = decompose(model, (by, "step"))
+            shown = both.select(pl.col(by).cast(pl.String), "step", "slowdown")
+            rows += [(job, f"{by}-by-step", *row) for row in shown.rows()]
+        for family, name, row, fraction in zip(
+            ("last-stage", "slowest-workers"),
+            ("Ms", "Mw"),
+            workers.explained.iter_rows(named=True),
+            (workers.m_s, workers.m_w),
+            strict=True,
+        ):
+            named = {
+                "tori": workers.t_original_s,
+                "tideal": workers.t_ideal_s,
+                "trem": row["t_removal_s"],
+                "tadd": row["t_addition_s"],
+                "rem": row["explained_removal"],
+                "add": row["explained_addition"],
+                name: fraction,
+            }
+            rows += [(job, family, group, None, value) for group, value in named.items()]
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+
+
+def _of_store(store: Store, claim: Claim) -> pl.DataFrame:
+    return store.trace(claim.tables[0][0]).once(_numbers)
+
+
+def _one(numbers: pl.DataFrame, job: str, family: str, group: str) -> float | None:
+    found = numbers.filter(job=job, family=family, group=group)
+    return found["value"][0] if found.height else None
+
+
+def quantity(store: Store, claim: Claim) -> Judgement | float | None:
+    """Return the slowdown of a job or of a group, or a fraction that a group explains."""
+    numbers, job = _of_store(store, claim), claim.values["job"]
+    if numbers.filter(job=job).is_empty():
+        return untested(f"{job} is not among the jobs of {claim.needs[0]}")
+    name = claim.values["quantity"]
+    families = {"S": "slowdowns", "Ms": "last-stage", "Mw": "slowest-workers"}
+    group = claim.values.get("group", "original" if name == "S" else name)
+    return _one(numbers, job, families.get(name, name), group)
+
+
+def fractions(store: Store, claim: Claim) -> Judgement:
+    """Compare the step times or fractions of both jobs with the printed ones."""
+    numbers = _of_store(store, claim)
+    rows = []
+    for job in _JOBS:
+        for name, printed in claim.values[job].items():
+            family = "slowest-workers" if name == "Mw" else "last-stage"
+            rows.append((job, name, printed, _one(numbers, job, family, name)))
+    if all(value is None for *_, value in rows):
+        return untested(f"{' and '.join(_JOBS)} are not among the jobs of {claim.needs[0]}")
+    parts = [f"{job} {name} {round_as(value, printed)}" for job, name, printed, value in rows]
+    return decide(
+        holds=all(agrees(value, printed) for *_, printed, value in rows),
+        measured=", ".join(parts),
+    )
+
+
+def family(store: Store, claim: Claim) -> Judgement:
+    """Compare every number of a family with the replayed one."""
+    published = published_numbers().filter(family=claim.values["family"])
+    if published.height != claim.numbers:
+        raise DataError(f"{claim.id}: {published.height} numbers are published")
+    both = published.join(
+        _of_store(store, claim), on=_KEY, how="left", suffix="_here", nulls_equal=True
+    ).with_columns(
+        difference=(pl.col("value_here") / pl.col("value") - 1).abs(),
+    )
+    there = both.drop_nulls("value_here")
+    if there.is_empty():
+        return untested(f"{' and '.join(_JOBS)} are not among the jobs of {claim.needs[0]}")
+    equal = there.filter(pl.col("difference") <= _RELATIVE).height
+    largest = float(there["difference"].to_numpy().max())
+    return decide(
+        holds=equal == both.height,
+        measured=f"{equal:,} of {both.height:,} equal to 1e-6, the largest relative difference "
+        f"is {largest:.1g}",
+        evidence=both.filter(pl.col("difference").fill_null(1) > _RELATIVE)
+        if equal < both.height
+        else None,
+    )
+
+
+def private(store: Store, claim: Claim) -> Judgement:
+    """Return the slowdowns of the public jobs; the statement is on private ones."""
+    found = _of_store(store, claim).filter(family="slowdowns", group="original").sort("job")
+    parts = [f"{job} {value:.3f}" for job, value in found.select("job", "value").rows()]
+    return not_testable(f"slowdown of the public jobs: {', '.join(parts)}")
+
+
+def attribute(store: Store, claim: Claim) -> Judgement:
+    """Compare the attribute that explains a job by compute times with the published one."""
+    attributes = store.trace(claim.tables[0][0]).once(straggler_attributes).attributes
+    found = attributes.filter(job_id=claim.values["job"])
     if found.is_empty():
         return untested(f"{claim.values['job']} is not among the jobs of {claim.needs[0]}")
     expected = {name: value for name, value in claim.values.items() if name != "job"}
@@ -33,22 +175,3 @@ def attribute(session: Session, claim: Claim) -> Judgement:
         measured=f"fraction explained: {', '.join(parts)}",
         evidence=found,
     )
-
-
-def fractions(session: Session, claim: Claim) -> Judgement:
-    """Return the fractions explained by sums of compute time."""
-    found = _attributes(session, claim).filter(pl.col("attribute").is_in(["worker", "stage"]))
-    parts = [
-        f"{row['job_id']} {row['attribute']} {row['group']} {row['explained']:.3f}"
-        for row in found.drop_nulls("explained").iter_rows(named=True)
-    ]
-    return not_testable(f"by compute time: {', '.join(parts)}", evidence=found)
-
-
-def slowdown(session: Session, claim: Claim) -> Judgement:
-    """Return the slowest worker's compute time over the median worker's."""
-    found = _attributes(session, claim).filter(attribute="worker")
-    parts = ", ".join(
-        f"{job} {value:.3f}" for job, value in found.select("job_id", "slowdown").rows()
-    )
-    return not_testable(f"slowest worker over median worker: {parts}")

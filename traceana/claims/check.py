@@ -12,14 +12,14 @@ from traceana.claims.papers import PAPERS
 from traceana.claims.rounding import agrees, round_as
 from traceana.claims.tables import ClaimVerdicts
 from traceana.errors import DataError
-from traceana.store.session import Session
+from traceana.tables.declare import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traceana.store import Store, TableEntry
 
-_SCHEMA: Final = dict.fromkeys(ClaimVerdicts.column_names(), pl.String)
+_SCHEMA: Final = schema_of(ClaimVerdicts)
 
 
 def check_claims(
@@ -27,7 +27,6 @@ def check_claims(
     /,
     *,
     paper: str | None = None,
-    session: Session | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> ClaimResults:
     """Compare published claims with the data in a store.
@@ -43,8 +42,6 @@ def check_claims(
         What :func:`open_store` returns.
     paper
         One of :data:`traceana.claims.PAPERS`; None for all.
-    session
-        Session on the store that shares derived tables, such as that of a report.
     progress
         Called after each claim with the completed fraction.
 
@@ -59,7 +56,6 @@ def check_claims(
         raise DataError(f"paper {paper!r} is unknown; there is {', '.join(PAPERS)}")
     names = PAPERS if paper is None else (paper,)
     claims = [claim for name in names for claim in PAPERS[name].claims]
-    session = session or Session(store)
     entries = {
         (trace, entry.table): entry
         for trace in store.traces()
@@ -67,13 +63,13 @@ def check_claims(
     }
     rows, evidence = [], {}
     for done, claim in enumerate(claims, 1):
-        found = _judge(claim, session, entries)
+        found = _judge(claim, store, entries)
         rows.append(
             (
                 *(claim.id, claim.paper, claim.statement, claim.published),
                 *(found.measured, found.verdict, found.note or claim.note),
                 *(claim.function, _source(claim, entries)),
-                *(claim.kind, claim.tolerance, claim.reference),
+                *(claim.kind, claim.tolerance, claim.reference, claim.numbers),
             )
         )
         if found.evidence is not None:
@@ -90,7 +86,7 @@ def check_claims(
     return ClaimResults(pl.DataFrame(rows, schema=_SCHEMA, orient="row"), evidence, tuple(altered))
 
 
-def _judge(claim: Claim, session: Session, entries: dict[tuple[str, str], TableEntry]) -> Judgement:
+def _judge(claim: Claim, store: Store, entries: dict[tuple[str, str], TableEntry]) -> Judgement:
     absent = [
         "/".join(need)
         for need in claim.tables
@@ -102,13 +98,11 @@ def _judge(claim: Claim, session: Session, entries: dict[tuple[str, str], TableE
     if synthetic:
         return untested(f"the store's rows of {', '.join(synthetic)} are synthetic")
     if claim.every_file:
-        missing = dict.fromkeys(
-            csv for need in claim.tables for csv in session.store.missing(*need)
-        )
+        missing = dict.fromkeys(csv for need in claim.tables for csv in store.missing(*need))
         if missing:
             return untested(f"files of the trace are not in the store: {', '.join(missing)}")
     try:
-        found = claim.measure(session, claim)
+        found = claim.measure(store, claim)
     except DataError as error:
         return untested(f"the rows in the store cannot be analyzed: {error}")
     if not isinstance(found, Judgement):

@@ -14,10 +14,12 @@ from traceana.tables.result import Result
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from traceana.store.session import Session
+    from traceana.store import Store
+
 
 VERDICTS: Final = ("reproduced", "differs", "observation", "untested", "not testable")
 """`observation` is the verdict on unpublished results; it is not counted as a reproduction."""
+_NOT_MEASURED: Final = ("untested", "not testable")
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,6 +81,8 @@ class Claim:
         Whether all published files of a table are needed.
     values
         Further printed values.
+    numbers
+        How many published numbers it compares; of a single statement 1.
 
     Examples
     --------
@@ -93,7 +97,7 @@ class Claim:
     statement: str
     published: str
     needs: tuple[str, ...]
-    measure: Callable[[Session, Claim], Judgement | float | None]
+    measure: Callable[[Store, Claim], Judgement | float | None]
     note: str = ""
     reference: str = ""
     kind: str = "published"
@@ -101,6 +105,7 @@ class Claim:
     function: str = "Store.scan"
     every_file: bool = True
     values: Mapping[str, Any] = field(default_factory=dict)
+    numbers: int = 1
 
     @property
     def tables(self) -> tuple[tuple[str, str], ...]:
@@ -196,7 +201,19 @@ class ClaimResults(Result):
             for verdict, number in self.counts.items()
         ]
         number = self.table.height
-        return f"{number} claim{'' if number == 1 else 's'}: {', '.join(parts)}"
+        return f"{number} claim{'' if number == 1 else 's'}: {', '.join(parts)}{self._families}"
+
+    @property
+    def _families(self) -> str:
+        """The numbers that claims on whole files compare, which are counted apart."""
+        families = self.table.filter(pl.col("numbers") > 1, ~pl.col("verdict").is_in(_NOT_MEASURED))
+        if families.is_empty():
+            return ""
+        equal = families.filter(verdict="reproduced")["numbers"].sum()
+        return (
+            f"; {families.height} of them compare {families['numbers'].sum():,} numbers of result "
+            f"files, {equal:,} in those reproduced"
+        )
 
     def summary(self) -> str:
         """Return a short text on the result."""

@@ -16,10 +16,10 @@ from traceana.simulate import published_gains, replay_batching, simulate_batchin
 from traceana.simulate.batching.devices import LEVELS
 
 if TYPE_CHECKING:
-    from traceana.store.session import Session
+    from traceana.store import Store
 
 
-def cores(_session: Session, claim: Claim) -> Judgement:
+def cores(_store: Store, claim: Claim) -> Judgement:
     """Return what a slowdown on CPU workers needs; the split of cores was not published."""
     found = published_gains().filter(id=claim.id).row(0, named=True)
     times = found["published"]
@@ -32,7 +32,7 @@ def cores(_session: Session, claim: Claim) -> Judgement:
     )
 
 
-def devices(_session: Session, claim: Claim) -> Judgement:
+def devices(_store: Store, claim: Claim) -> Judgement:
     """Return the throughput ratio that a gain implies, beside that of the peak FLOPS."""
     evidence = published_gains().filter(id=claim.id)
     found = evidence.row(0, named=True)
@@ -54,7 +54,7 @@ def devices(_session: Session, claim: Claim) -> Judgement:
     )
 
 
-def batching_equalises(_session: Session, _claim: Claim) -> Judgement:
+def batching_equalises(_store: Store, _claim: Claim) -> Judgement:
     """Simulate the controller on uneven splits of cores."""
     rows = []
     for name, split in LEVELS.items():
@@ -75,10 +75,10 @@ def batching_equalises(_session: Session, _claim: Claim) -> Judgement:
     )
 
 
-def open_loop(session: Session, claim: Claim) -> Judgement:
+def open_loop(store: Store, claim: Claim) -> Judgement:
     """Compare one adjustment with continual adjustment of recorded workers."""
     names = ("measured", "proportional")
-    samples = session.scan(*claim.tables[0])
+    samples = store.scan(*claim.tables[0])
     replay = replay_batching(samples, controllers=(*names, "oracle")).jobs
     saved = (
         replay.filter(pl.col("controller").is_in(names))

@@ -10,45 +10,45 @@ from traceana.claims.claim import Claim, Judgement, decide, not_testable
 from traceana.claims.rounding import agrees
 
 if TYPE_CHECKING:
-    from traceana.store.session import Session
+    from traceana.store import Store
 
 _DAY_S = 86_400
 
 
-def infinitehbd_fleet(session: Session, claim: Claim) -> Judgement:
+def infinitehbd_fleet(store: Store, claim: Claim) -> Judgement:
     """Count the servers with a fault."""
-    seen = session.scan(*claim.tables[0]).select(pl.col("machine_id").n_unique()).collect().item()
+    seen = store.scan(*claim.tables[0]).select(pl.col("machine_id").n_unique()).collect().item()
     return not_testable(f"{seen} servers have a fault")
 
 
-def infinitehbd_days(session: Session, claim: Claim) -> Judgement:
+def infinitehbd_days(store: Store, claim: Claim) -> Judgement:
     """Compare the whole days up to the last event."""
-    last = session.scan(*claim.tables[0]).select(pl.col("end_s").max()).collect().item() / _DAY_S
+    last = store.scan(*claim.tables[0]).select(pl.col("end_s").max()).collect().item() / _DAY_S
     holds = agrees(last // 1, claim.published)
     return decide(holds=holds, measured=f"last event on day {last:.2f}")
 
 
-def infinitehbd_clock(session: Session, claim: Claim) -> Judgement:
+def infinitehbd_clock(store: Store, claim: Claim) -> Judgement:
     """Compare the time of the first event."""
-    first = session.scan(*claim.tables[0]).sort("start_s").head(1).collect()
+    first = store.scan(*claim.tables[0]).sort("start_s").head(1).collect()
     start = first["start_s"].item()
     measured = f"first event on day {start / _DAY_S:.4f}"
     return decide(holds=start == 0, measured=measured, evidence=first)
 
 
-def percentage(session: Session, claim: Claim) -> float:
+def percentage(store: Store, claim: Claim) -> float:
     """Return the percentage of the faults that have a value."""
     is_it = pl.col(claim.values["column"]) == claim.values["value"]
-    share: float = session.scan(*claim.tables[0]).select(is_it.mean()).collect().item()
+    share: float = store.scan(*claim.tables[0]).select(is_it.mean()).collect().item()
     return 100 * share
 
 
-def counts(session: Session, claim: Claim) -> Judgement:
+def counts(store: Store, claim: Claim) -> Judgement:
     """Compare the faults of each group with the published counts."""
     columns = claim.values["columns"]
     names = [*columns, "published"]
     published = pl.DataFrame(claim.values["counts"], schema=names, orient="row")
-    found = session.scan(*claim.tables[0]).group_by(columns).len("measured").collect()
+    found = store.scan(*claim.tables[0]).group_by(columns).len("measured").collect()
     both = published.join(found, on=columns, how="full", coalesce=True).fill_null(0).sort(columns)
     same = both.filter(pl.col("published") == pl.col("measured")).height
     return decide(

@@ -12,7 +12,8 @@ from traceana.questions.deadlines.plans import rates, rules
 from traceana.questions.workload.summary import workload_summary
 
 if TYPE_CHECKING:
-    from traceana.store.session import Session
+    from traceana.store import Store
+
 
 _ITP: Final = ("microsoft-itp-2021", "jobs")
 _JOBS: Final = ("elasticflow-2023", "jobs")
@@ -21,16 +22,16 @@ _TESTBED: Final = "195job"
 _ALPHA: Final = 0.05
 
 
-def itp_gpu_hours(session: Session, _claim: Claim) -> float:
+def itp_gpu_hours(store: Store, _claim: Claim) -> float:
     """Sum the GPU-hours."""
-    hours: float = workload_summary(session.scan(*_ITP))["gpu_hours"].item()
+    hours: float = workload_summary(store.scan(*_ITP))["gpu_hours"].item()
     return hours
 
 
-def itp_span(session: Session, claim: Claim) -> Judgement:
+def itp_span(store: Store, claim: Claim) -> Judgement:
     """Compare the length of the clock."""
     submitted, ended = pl.col("submit_s"), pl.col("submit_s") + pl.col("runtime_s")
-    jobs = session.scan(*_ITP).select(submitted=submitted / 86_400, ended=ended / 86_400).collect()
+    jobs = store.scan(*_ITP).select(submitted=submitted / 86_400, ended=ended / 86_400).collect()
     (first, _), (_, last) = span(jobs["submitted"]), span(jobs["ended"])
     return decide(
         holds=agrees(last, claim.values["days"]) and first < 1,
@@ -38,14 +39,14 @@ def itp_span(session: Session, claim: Claim) -> Judgement:
     )
 
 
-def elasticflow_deadline_rule(session: Session, _claim: Claim) -> Judgement:
+def elasticflow_deadline_rule(store: Store, _claim: Claim) -> Judgement:
     """Test the rules of the deadlines."""
-    found = session.once(rules, _PLANS[0])
+    found = store.trace(_PLANS[0]).once(rules)
     of_deadlines = found.filter(pl.col("rule").str.starts_with("tightness"))
     rejected = of_deadlines.filter(pl.col("pvalue_adjusted") < _ALPHA)
     fit = of_deadlines.row(0, named=True)
     left, runtime = pl.col("deadline_s") - pl.col("submit_s"), pl.col("runtime_s")
-    jobs = session.scan(*_PLANS).join(session.scan(*_JOBS), on=("cluster", "job_id"))
+    jobs = store.scan(*_PLANS).join(store.scan(*_JOBS), on=("cluster", "job_id"))
     # deadlines are cut to whole seconds, so that up to one more may have been left
     outside = jobs.filter((left + 1 <= 0.5 * runtime) | (left >= 1.5 * runtime)).collect().height
     return decide(
@@ -61,12 +62,12 @@ def elasticflow_deadline_rule(session: Session, _claim: Claim) -> Judgement:
     )
 
 
-def elasticflow_iterations_random(session: Session, _claim: Claim) -> Judgement:
+def elasticflow_iterations_random(store: Store, _claim: Claim) -> Judgement:
     """Count the iterations that follow from other columns."""
-    found = session.once(rules, _PLANS[0])
+    found = store.trace(_PLANS[0]).once(rules)
     determined = found.filter(rule="iterations are floor(rate * runtime)").row(0, named=True)
     n, fraction = determined["n"], determined["value"]
-    cells = session.once(rates, _PLANS[0])
+    cells = store.trace(_PLANS[0]).once(rates)
     return decide(
         holds=fraction < 0.5,
         measured=f"{round(fraction * n):,} of {n:,} are floor(rate * runtime), with "
@@ -79,16 +80,18 @@ def elasticflow_iterations_random(session: Session, _claim: Claim) -> Judgement:
     )
 
 
-def elasticflow_testbed(session: Session, claim: Claim) -> Judgement:
+def elasticflow_testbed(store: Store, claim: Claim) -> Judgement:
     """Find the jobs of the testbed among those of the clusters."""
-    plans, jobs = session.scan(*_PLANS).collect(), session.scan(*_JOBS).collect()
+    plans, jobs = store.scan(*_PLANS).collect(), store.scan(*_JOBS).collect()
     listed = plans.filter(cluster=_TESTBED)
     beside = listed.join(
         plans.filter(pl.col("cluster") != _TESTBED), on="job_id", suffix="_there"
     ).join(jobs, left_on=("cluster_there", "job_id"), right_on=("cluster", "job_id"))
     names = ("model", "batch_size", "iterations", "deadline_s")
     same = {name: (beside[name] == beside[f"{name}_there"]).sum() for name in names}
-    cells = session.once(rates, _PLANS[0]).select("model", "batch_size", "gpus", "iterations_per_s")
+    cells = (
+        store.trace(_PLANS[0]).once(rates).select("model", "batch_size", "gpus", "iterations_per_s")
+    )
     implied = (pl.col("iterations_per_s") * pl.col("runtime_s")).floor()
     kept = beside.join(cells, on=("model", "batch_size", "gpus")).filter(
         implied == pl.col("iterations")
@@ -105,12 +108,12 @@ def elasticflow_testbed(session: Session, claim: Claim) -> Judgement:
     )
 
 
-def example(session: Session, claim: Claim) -> Judgement:
+def example(store: Store, claim: Claim) -> Judgement:
     """Search a printed row: its id, and its values under any id."""
     first, *others = claim.tables
-    rows = session.scan(*first)
+    rows = store.scan(*first)
     for other in others:
-        rows = rows.join(session.scan(*other), on=("cluster", "job_id"), maintain_order="left")
+        rows = rows.join(store.scan(*other), on=("cluster", "job_id"), maintain_order="left")
     name = claim.values["job_id"]
     values = {column: value for column, value in claim.values.items() if column != "job_id"}
     kept = rows.select("cluster", "job_id", *values)

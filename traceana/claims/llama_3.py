@@ -10,7 +10,7 @@ from traceana.claims.claim import Claim, Judgement, decide
 from traceana.claims.rounding import agrees, round_as
 
 if TYPE_CHECKING:
-    from traceana.store.session import Session
+    from traceana.store import Store
 
 _CAUSES: Final = pl.DataFrame(
     [
@@ -38,17 +38,17 @@ _CAUSES: Final = pl.DataFrame(
 )
 
 
-def total(_session: Session, _claim: Claim) -> float:
+def total(_store: Store, _claim: Claim) -> float:
     """Add up the counts."""
     return float(_CAUSES["interruptions"].sum())
 
 
-def faulty_gpu(_session: Session, claim: Claim) -> Judgement:
+def faulty_gpu(_store: Store, claim: Claim) -> Judgement:
     """Compare the percentage of the first cause."""
     return _share(claim, _CAUSES[:1])
 
 
-def gpu_causes(_session: Session, claim: Claim) -> Judgement:
+def gpu_causes(_store: Store, claim: Claim) -> Judgement:
     """Compare the percentage of the causes of category GPU."""
     return _share(claim, _CAUSES.filter(category="GPU"))
 
@@ -62,7 +62,7 @@ def _share(claim: Claim, causes: pl.DataFrame) -> Judgement:
     )
 
 
-def others(_session: Session, _claim: Claim) -> Judgement:
+def others(_store: Store, _claim: Claim) -> Judgement:
     """Compare the percentages of all causes but the first."""
     rest = _CAUSES[1:].with_columns(
         percentage=100 * pl.col("interruptions") / _CAUSES["interruptions"].sum()

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from traceana.claims.claim import Claim
-    from traceana.store.session import Session
+    from traceana.store import Store
 
 _GPUS_PER_NODE: Final = 8
 
 
-def mean_time_to_failure(_session: Session, claim: Claim) -> float:
+def mean_time_to_failure(_store: Store, claim: Claim) -> float:
     """Return 1 / (r N) in hours."""
     nodes = claim.values["gpus"] / _GPUS_PER_NODE
     hours: float = 24 * 1000 / (claim.values["rate"] * nodes)

@@ -23,16 +23,17 @@ from traceana.questions.failures.runtimes import runtime_by
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traceana.store.session import Session
+    from traceana.store import Store, Trace
+
 
 _TRACE: Final = "alibaba-pai-2020"
 _FAILURE: Final = ("failed", "cancelled", "running", "pending", "unknown")
 
 
-def pai_jobs(session: Session, claim: Claim) -> Judgement:
+def pai_jobs(store: Store, claim: Claim) -> Judgement:
     """Count jobs, and instances by job."""
-    jobs = session.scan(_TRACE, "jobs").select(pl.len()).collect().item()
-    each = session.scan(_TRACE, "instances").group_by("job_id").len()
+    jobs = store.trace(_TRACE).scan("jobs").select(pl.len()).collect().item()
+    each = store.trace(_TRACE).scan("instances").group_by("job_id").len()
     found = each.select(low=pl.col("len").min(), high=pl.col("len").max())
     low, high = found.collect(engine="streaming").row(0)
     return decide(
@@ -41,11 +42,11 @@ def pai_jobs(session: Session, claim: Claim) -> Judgement:
     )
 
 
-def _correlations(session: Session) -> pl.DataFrame:
+def _correlations(trace: Trace) -> pl.DataFrame:
     """Return the correlations over group means under every imputation of missing ends."""
     return pl.concat(
         runtime_correlations(
-            task_times(session, _TRACE, policy).drop("job_id"),
+            task_times(trace, policy).drop("job_id"),
             failure=_FAILURE,
             method="pearson",
             level="group_mean",
@@ -54,7 +55,7 @@ def _correlations(session: Session) -> pl.DataFrame:
     )
 
 
-def _runtimes(session: Session) -> pl.DataFrame:
+def _runtimes(trace: Trace) -> pl.DataFrame:
     """Return the mean runtimes by GPU type under every imputation of missing ends."""
     success = pl.col("status") == "completed"
     outcome = pl.when(success).then(pl.lit("success")).otherwise(pl.lit("failure"))
@@ -63,16 +64,20 @@ def _runtimes(session: Session) -> pl.DataFrame:
             pl.lit(policy).alias("end_imputation"), pl.lit(name).alias("outcome"), pl.all()
         )
         for policy in END_IMPUTATIONS
-        for (name,), rows in task_times(session, _TRACE, policy)
+        for (name,), rows in task_times(trace, policy)
         .with_columns(outcome=outcome)
         .group_by("outcome", maintain_order=True)
     )
 
 
-def correlation(session: Session, claim: Claim) -> Judgement:
+def correlation(store: Store, claim: Claim) -> Judgement:
     """Compare r and p with those under each imputation of missing ends."""
     printed = {"r": claim.values["r"], "pvalue_t": claim.values["p"]}
-    table = session.once(_correlations).filter(outcome=claim.values["outcome"], x=claim.values["x"])
+    table = (
+        store.trace(_TRACE)
+        .once(_correlations)
+        .filter(outcome=claim.values["outcome"], x=claim.values["x"])
+    )
     if not table["r"].count():
         note = table["note"].to_list() or ["no such task"]
         return untested(f"no correlation can be computed: {note[0]}")
@@ -81,14 +86,14 @@ def correlation(session: Session, claim: Claim) -> Judgement:
         f"(p = {round_as(row['pvalue_t'], printed['pvalue_t'])})"
         for row in table.iter_rows(named=True)
     ]
-    return _under_policies(session, parts, {row["end_imputation"]: row for row in table.to_dicts()},
+    return _under_policies(store, parts, {row["end_imputation"]: row for row in table.to_dicts()},
                            printed, table)  # fmt: skip
 
 
-def runtimes(session: Session, claim: Claim) -> Judgement:
+def runtimes(store: Store, claim: Claim) -> Judgement:
     """Compare mean runtimes with those under each imputation of missing ends."""
     printed: dict[str, str] = claim.values["means"]
-    rows = session.once(_runtimes).filter(outcome=claim.values["outcome"])
+    rows = store.trace(_TRACE).once(_runtimes).filter(outcome=claim.values["outcome"])
     table = rows.filter(pl.col("gpu_type").is_in(list(printed)))
     means: dict[str, dict[str, Any]] = {policy: {} for policy in END_IMPUTATIONS}
     for policy, gpu, mean in table.select("end_imputation", "gpu_type", "mean_s").rows():
@@ -97,11 +102,11 @@ def runtimes(session: Session, claim: Claim) -> Judgement:
     for policy, of in means.items():
         each = [f"{gpu} {round_as(of.get(gpu), mean)}" for gpu, mean in printed.items()]
         parts.append(f"{policy}: {', '.join(each)}")
-    return _under_policies(session, parts, means, printed, table)
+    return _under_policies(store, parts, means, printed, table)
 
 
 def _under_policies(
-    session: Session,
+    store: Store,
     parts: list[str],
     measured: Mapping[str, Mapping[str, Any]],
     printed: Mapping[str, str],
@@ -122,7 +127,7 @@ def _under_policies(
         measured,
         key=lambda policy: abs((measured[policy].get(first) or 1e99) - float(printed[first])),
     )
-    sample = session.once(sample_jobs, _TRACE)
+    sample = store.trace(_TRACE).once(sample_jobs)
     note = (
         f"The printed numbers fit end_imputation {', '.join(fits)}."
         if fits
@@ -134,12 +139,16 @@ def _under_policies(
     return decide(holds=bool(fits), measured="; ".join(parts), note=note, evidence=evidence)
 
 
-def terminated_runtime(session: Session, _claim: Claim) -> Judgement:
+def terminated_runtime(store: Store, _claim: Claim) -> Judgement:
     """Compare the two runtimes of completed tasks."""
-    tasks = session.once(instance_times, _TRACE).tasks.filter(
-        pl.col("status") == "completed",
-        pl.col("n_known") == pl.col("n_instances"),
-        pl.col("n_known") > 0,
+    tasks = (
+        store.trace(_TRACE)
+        .once(instance_times)
+        .tasks.filter(
+            pl.col("status") == "completed",
+            pl.col("n_known") == pl.col("n_instances"),
+            pl.col("n_known") > 0,
+        )
     )
     both = tasks.drop_nulls(["task_start_s", "task_end_s"]).select(
         task=pl.col("task_end_s") - pl.col("task_start_s"),
@@ -149,7 +158,7 @@ def terminated_runtime(session: Session, _claim: Claim) -> Judgement:
         return untested("no completed task has both runtimes")
     gap = (both["task"] - both["instances"]).abs()
     same, mean = int((gap < 1).sum()), float(gap.to_numpy().mean())
-    sample = session.once(sample_jobs, _TRACE)
+    sample = store.trace(_TRACE).once(sample_jobs)
     return decide(
         holds=same == both.height,
         measured=f"{same:,} of {both.height:,} are equal to the second; the differences are up to "
@@ -159,9 +168,9 @@ def terminated_runtime(session: Session, _claim: Claim) -> Judgement:
     )
 
 
-def machines(session: Session, claim: Claim) -> Judgement:
+def machines(store: Store, claim: Claim) -> Judgement:
     """Count GPUs, and machines that have any."""
-    counts = session.scan(_TRACE, "machines").select("gpus").collect()["gpus"]
+    counts = store.trace(_TRACE).scan("machines").select("gpus").collect()["gpus"]
     gpus, with_gpu = counts.sum(), int((counts > 0).sum())
     return decide(
         holds=gpus > claim.values["gpus"] and round(with_gpu, -2) == claim.values["machines"],
@@ -170,7 +179,7 @@ def machines(session: Session, claim: Claim) -> Judgement:
     )
 
 
-def consistency(_session: Session, _claim: Claim) -> Judgement:
+def consistency(_store: Store, _claim: Claim) -> Judgement:
     """Return the number of groups that each printed pair of r and p implies."""
     pairs = [claim for claim in PAPERS["pai"].claims if "r" in claim.values]
     values = [claim.values for claim in pairs]
@@ -201,7 +210,7 @@ def consistency(_session: Session, _claim: Claim) -> Judgement:
     )
 
 
-def openb_gpus(session: Session, claim: Claim) -> Judgement:
+def openb_gpus(store: Store, claim: Claim) -> Judgement:
     """Sum the GPUs of the nodes."""
-    gpus = session.scan(*claim.tables[0]).select(pl.col("gpus").sum()).collect().item()
+    gpus = store.scan(*claim.tables[0]).select(pl.col("gpus").sum()).collect().item()
     return decide(holds=gpus > claim.values["gpus"], measured=f"{gpus:,.0f}")

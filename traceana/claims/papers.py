@@ -16,7 +16,7 @@ from traceana.claims.claim import Claim
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from traceana.store.session import Session
+    from traceana.store import Store
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def _module(name: str) -> str:
     return name.replace("-", "_")
 
 
-def _count(sql: str, session: Session, claim: Claim) -> float:
-    number: float = session.scan(*claim.tables[0]).select(pl.sql_expr(sql)).collect().item()
+def _count(sql: str, store: Store, claim: Claim) -> float:
+    number: float = store.scan(*claim.tables[0]).select(pl.sql_expr(sql)).collect().item()
     return number
 
 

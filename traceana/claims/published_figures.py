@@ -122,6 +122,30 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
             "simulate deadlines` schedules jobs under simple policies",
         ),
     ),
+    "fgd": (
+        PublishedFigure("fragment versus requested GPUs", "placement-fragment", number="7a"),
+        PublishedFigure(
+            "fragment over free GPUs versus requested GPUs",
+            "placement-fragment",
+            number="7b",
+            note="in percent of all GPUs, not of the free ones",
+        ),
+        PublishedFigure("allocated versus requested GPUs", "placement-allocated", number="9a"),
+        *(
+            PublishedFigure(
+                f"allocated GPUs of lists with more {what}",
+                "placement-allocated",
+                number=number,
+                note="of a list of the publisher, ingested as a trace of its own",
+            )
+            for number, what in (
+                ("11", "jobs that share GPUs"),
+                ("12", "jobs with several GPUs"),
+                ("13", "jobs bound to a GPU type"),
+                ("14", "jobs without GPUs"),
+            )
+        ),
+    ),
     "zeus": (
         PublishedFigure(
             "energy by batch size, power limit and both on V100",

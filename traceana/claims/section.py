@@ -30,7 +30,7 @@ def build(context: Context) -> Content:
     """Check every published claim against the store, if it has a public trace."""
     if not context.ledgers.keys() & load_catalog().keys():
         return Content((), (Text("No public trace is stored, so no published claim is checked."),))
-    results = check_claims(context.store, session=context)
+    results = check_claims(context.store)
     papers = results.table.partition_by("paper", maintain_order=True)
     blocks: list[Block] = [
         Text(

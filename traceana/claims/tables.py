@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traceana.tables.declare import ResultTable, text
+from traceana.tables.declare import ResultTable, count, text
 
 
 class ClaimVerdicts(ResultTable):
@@ -22,3 +22,4 @@ class ClaimVerdicts(ResultTable):
         "Tolerance", "what is compared and whose choice it is; null for the printed digits"
     )
     reference = text("Reference", "where it was published")
+    numbers = count("Numbers", "how many published numbers the claim compares")

@@ -14,7 +14,8 @@ from traceana.questions.energy.analyze import defaults, recurring_seeds, savings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traceana.store.session import Session
+    from traceana.store import Store
+
 
 _TRACE: Final = "zeus-2023"
 _GPU: Final = "v100"
@@ -22,7 +23,7 @@ _SEEDS: Final = 79
 """The range of n draws has the next one in n - 1 of n + 1 cases: 97.5 % for each of two ends."""
 
 
-def _rows(session: Session, table: str, values: Mapping[str, Any]) -> pl.DataFrame:
+def _rows(store: Store, table: str, values: Mapping[str, Any]) -> pl.DataFrame:
     """Return rows with these values; text without its case, numbers to a relative 1e-9."""
     conditions = [
         pl.col(name).str.to_lowercase() == value
@@ -30,13 +31,13 @@ def _rows(session: Session, table: str, values: Mapping[str, Any]) -> pl.DataFra
         else pl.col(name).cast(pl.Float64).is_close(value, rel_tol=1e-9)
         for name, value in values.items()
     ]
-    return session.scan(_TRACE, table).filter(*conditions).collect()
+    return store.trace(_TRACE).scan(table).filter(*conditions).collect()
 
 
-def zeus_pairs(session: Session, claim: Claim) -> Judgement:
+def zeus_pairs(store: Store, claim: Claim) -> Judgement:
     """Count the pairs in both tables."""
     trained, profiled = (
-        set(session.scan(*table).select("dataset", "network").unique().collect().rows())
+        set(store.scan(*table).select("dataset", "network").unique().collect().rows())
         for table in claim.tables
     )
     return decide(
@@ -45,10 +46,11 @@ def zeus_pairs(session: Session, claim: Claim) -> Judgement:
     )
 
 
-def zeus_seeds(session: Session, claim: Claim) -> Judgement:
+def zeus_seeds(store: Store, claim: Claim) -> Judgement:
     """Count the runs of each batch size."""
     runs = (
-        session.scan(_TRACE, "training_runs")
+        store.trace(_TRACE)
+        .scan("training_runs")
         .group_by("dataset", "network", "batch_size")
         .agg(runs=pl.col("run").n_unique().cast(pl.Int64))
         .sort("runs", "dataset", "batch_size")
@@ -67,14 +69,14 @@ def zeus_seeds(session: Session, claim: Claim) -> Judgement:
     )
 
 
-def zeus_power_once(session: Session, _claim: Claim) -> Judgement:
+def zeus_power_once(store: Store, _claim: Claim) -> Judgement:
     """Count the rows of each point."""
     point = ("gpu", "dataset", "network", "batch_size", "power_limit_w")
-    power = session.scan(_TRACE, "power_profiles").collect()
+    power = store.trace(_TRACE).scan("power_profiles").collect()
     counted = power.group_by(*point).agg(rows=pl.len(), names=pl.col("optimizer").sort())
     several = counted.filter(pl.col("rows") > 1).sort(point)
     # a second row of the same key is rejected when a table is ingested
-    rejected = session.store.scan_rejected(_TRACE, "power_profiles")
+    rejected = store.scan_rejected(_TRACE, "power_profiles")
     repeated = rejected.filter(rule="duplicate_key").collect().height
     names = sorted({name for row in several["names"] for name in row})
     where = several.select("gpu", "dataset").unique().sort("gpu", "dataset").rows()
@@ -89,17 +91,17 @@ def zeus_power_once(session: Session, _claim: Claim) -> Judgement:
     )
 
 
-def _normalized(session: Session) -> pl.DataFrame:
+def _normalized(store: Store) -> pl.DataFrame:
     """Return the energy of each choice on a V100 as a fraction of the baseline's."""
-    found = session.once(savings, _TRACE).filter(gpu=_GPU, objective="energy")
+    found = store.trace(_TRACE).once(savings).filter(gpu=_GPU, objective="energy")
     return found.drop_nulls("ratio").select(
         "dataset", "choice", "batch_size", "power_limit_w", "ratio"
     )
 
 
-def zeus_potential(session: Session, claim: Claim) -> Judgement:
+def zeus_potential(store: Store, claim: Claim) -> Judgement:
     """Compute the smallest and largest saving."""
-    both = _normalized(session).filter(choice="both").drop("choice")
+    both = _normalized(store).filter(choice="both").drop("choice")
     if both.is_empty():
         return untested(f"no data set of {_GPU} has a baseline to compare with")
     ends, printed = span(100 * (1 - both["ratio"])), claim.values["ends"]
@@ -112,9 +114,9 @@ def zeus_potential(session: Session, claim: Claim) -> Judgement:
     )
 
 
-def zeus_bars(session: Session, claim: Claim) -> Judgement:
+def zeus_bars(store: Store, claim: Claim) -> Judgement:
     """Compare all bars."""
-    ratios = {(row[0], row[1]): row[-1] for row in _normalized(session).rows()}
+    ratios = {(row[0], row[1]): row[-1] for row in _normalized(store).rows()}
     bars = [
         (dataset, choice, text, ratios.get((dataset, choice)))
         for dataset, texts in claim.values.items()
@@ -134,11 +136,11 @@ def zeus_bars(session: Session, claim: Claim) -> Judgement:
     )
 
 
-def zeus_front(session: Session, claim: Claim) -> Judgement:
+def zeus_front(store: Store, claim: Claim) -> Judgement:
     """Compare the Pareto front."""
     found = energy_to_accuracy(
-        *training_tables(session, _TRACE),
-        gpu=_GPU, dataset="librispeech", defaults=session.once(defaults, _TRACE),
+        *training_tables(store.trace(_TRACE)),
+        gpu=_GPU, dataset="librispeech", defaults=store.trace(_TRACE).once(defaults),
     ).filter("on_front").sort("tta_s")  # fmt: skip
     printed = [
         any(agrees(time, t) and agrees(energy, e) for t, e in claim.values["points"])
@@ -163,9 +165,9 @@ def zeus_front(session: Session, claim: Claim) -> Judgement:
     )
 
 
-def zeus_improvement(session: Session, claim: Claim) -> Judgement:
+def zeus_improvement(store: Store, claim: Claim) -> Judgement:
     """Simulate the policy with many seeds."""
-    sweep = session.once(recurring_seeds, _TRACE, _GPU, _SEEDS).drop_nulls("energy_saved")
+    sweep = store.trace(_TRACE).once(recurring_seeds, _GPU, _SEEDS).drop_nulls("energy_saved")
     if sweep.is_empty():
         return untested(f"no job of {_GPU} can be simulated")
     saved = pl.col("energy_saved") * 100
@@ -186,10 +188,10 @@ def zeus_improvement(session: Session, claim: Claim) -> Judgement:
     )
 
 
-def zeus_ratio_mean(session: Session, claim: Claim) -> Judgement:
+def zeus_ratio_mean(store: Store, claim: Claim) -> Judgement:
     """Compute the mean ratio of each data set."""
     means = (
-        session.scan(*claim.tables[0])
+        store.scan(*claim.tables[0])
         .group_by("dataset")
         .agg(jobs=pl.len(), mean=pl.col("runtime_ratio").mean())
         .sort("dataset")
@@ -203,15 +205,15 @@ def zeus_ratio_mean(session: Session, claim: Claim) -> Judgement:
     )
 
 
-def zeus_example(session: Session, claim: Claim) -> Judgement:
+def zeus_example(store: Store, claim: Claim) -> Judgement:
     """Search the row, or its measurements under other settings."""
-    rows = _rows(session, "power_profiles", claim.values)
+    rows = _rows(store, "power_profiles", claim.values)
     if not rows.is_empty():
         return decide(
             holds=True, measured=f"a row of {rows['gpu'][0]}", note="Every value is compared."
         )
     measures = {name: claim.values[name] for name in ("epoch_s", "mean_power_w")}
-    same = _rows(session, "power_profiles", measures)
+    same = _rows(store, "power_profiles", measures)
     parts = [
         f"{row['gpu']} has this time and power at batch size {row['batch_size']} and "
         f"{row['power_limit_w']:g} W"
@@ -227,12 +229,12 @@ def zeus_example(session: Session, claim: Claim) -> Judgement:
     )
 
 
-def zeus_train_example(session: Session, claim: Claim) -> Judgement:
+def zeus_train_example(store: Store, claim: Claim) -> Judgement:
     """Search the row, or its run with other values."""
-    rows = _rows(session, "training_runs", claim.values)
+    rows = _rows(store, "training_runs", claim.values)
     compared = ("learning_rate", "target_epoch")
     key = {name: value for name, value in claim.values.items() if name not in compared}
-    there = _rows(session, "training_runs", key)
+    there = _rows(store, "training_runs", key)
     rate = {"learning_rate": claim.values["learning_rate"]}
     parts = [
         f"that run is at learning rate {row['learning_rate']:g} and epoch {row['target_epoch']}"
@@ -242,12 +244,12 @@ def zeus_train_example(session: Session, claim: Claim) -> Judgement:
         holds=not rows.is_empty(),
         measured="the row" if len(rows) else f"no such row; {'; '.join(parts) or 'nor its run'}",
         note="Every value is compared, the optimizer without its case; the printed learning rate "
-        f"is in {_rows(session, 'training_runs', rate).height} rows of the trace.",
+        f"is in {_rows(store, 'training_runs', rate).height} rows of the trace.",
         evidence=there,
     )
 
 
-def zeus_group_example(session: Session, claim: Claim) -> Judgement:
+def zeus_group_example(store: Store, claim: Claim) -> Judgement:
     """Search the row."""
-    rows = _rows(session, "recurring_jobs", claim.values)
+    rows = _rows(store, "recurring_jobs", claim.values)
     return decide(holds=not rows.is_empty(), measured="the row" if len(rows) else "no such row")

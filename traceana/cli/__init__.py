@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import signal
 import sys
 from contextlib import suppress
 from importlib.metadata import version
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+import typer.core
 
 from traceana.cli import (
     anonymize,
@@ -32,10 +34,24 @@ from traceana.cli import (
     tables,
     traces,
 )
+from traceana.cli.options import TYPED
 from traceana.cli.streams import ReaderGoneError, guard_streams
 from traceana.errors import TraceanaError
 
+
+class _Group(typer.core.TyperGroup):
+    """Keeps the words of the command, which a page names for its reproduction."""
+
+    def make_context(self, *given: Any, **options: Any) -> Any:  # noqa: ANN401  as its base
+        """Return the context of a command, whose words are the second argument."""
+        typed = shlex.join(["traceana", *(options.get("args") or given[1])])
+        context = super().make_context(*given, **options)
+        context.meta[TYPED] = typed
+        return context
+
+
 app = typer.Typer(
+    cls=_Group,
     name="traceana",
     help="Statistical analysis of machine-learning cluster traces.",
     no_args_is_help=True,
@@ -96,7 +112,7 @@ def main() -> None:
     try:
         try:
             if "SOURCE_DATE_EPOCH" in os.environ:  # numpy reads it too
-                from traceana.report.data_source import read_date
+                from traceana.page.date import read_date
 
                 read_date()
             app()

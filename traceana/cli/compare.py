@@ -41,7 +41,6 @@ def compare(
     from traceana.questions.comparison.compare_traces import compare_traces
     from traceana.questions.comparison.tables import Comparison
     from traceana.store import open_store
-    from traceana.store.session import Session
 
     if (split is None) != (len(traces) > 1):
         raise DataError("name two traces or more, or one and --split TIME")
@@ -53,7 +52,7 @@ def compare(
             traces = [f"{trace}-before", f"{trace}-after"]
             select_jobs(trace, out=place, store=store, until=split, name=traces[0])
             select_jobs(trace, out=place, store=store, since=split, name=traces[1])
-        found = compare_traces(Session(open_store(place)), traces)
+        found = compare_traces([*map(open_store(place).trace, traces)])
     write(found)
     if json:
         print_json(found.rows(named=True))

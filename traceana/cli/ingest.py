@@ -46,6 +46,12 @@ def ingest(
     mapping: MappingOption = None,
     reader: ReaderOption = None,
     timezone: TimezoneOption = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST", help="Columns of files without a header: JobID,User,State,..."
+        ),
+    ] = None,
     replace: Annotated[
         bool,
         typer.Option("--replace", help="Replace the trace's tables instead of updating them."),
@@ -69,6 +75,7 @@ def ingest(
                 mapping=mapping,
                 reader=reader,
                 timezone=timezone,
+                columns=[name.strip() for name in columns.split(",")] if columns else None,
                 store=store,
                 replace=replace,
                 progress=_progress(console, status.update),

@@ -90,8 +90,8 @@ def _link(folder: Path, target: Path) -> None:
 
 def _find(trace: str) -> Path:
     """Return the folder of a trace in the default store, or of a public one that is downloaded."""
+    from traceana.opening import load
     from traceana.store import Store, store_path
-    from traceana.trace import load
 
     default = Store(store_path(None))
     store = default if trace in default.traces() else load(trace).store

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
+TYPED: Final = "traceana.command"
+"""Key under which a command's context has its words."""
 StoreOption = Annotated[
     Path | None,
     typer.Option(

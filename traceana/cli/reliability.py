@@ -52,12 +52,10 @@ def reliability(
     )
     from traceana.questions.reliability.checkpoints import checkpoint_interval
     from traceana.store import open_store
-    from traceana.store.session import Session
 
-    session = Session(open_store(store))
-    trace = qualifying_trace(session, trace, NEEDS)
-    found = reliability_of(session, trace, group_column(session, trace), total_machines)
-    jobs = job_failures_of(session, trace, [machines or found.total_machines], total_machines)
+    chosen = qualifying_trace(open_store(store), trace, NEEDS)
+    found = reliability_of(chosen, group_column(chosen), total_machines)
+    jobs = job_failures_of(chosen, [machines or found.total_machines], total_machines)
     row = jobs.intervals.row(0, named=True)
     mttf_s = row["observed_s"] or row["mean_s"]
     checkpoints = None
@@ -75,15 +73,15 @@ def reliability(
             "checkpoint_interval": checkpoints,
         }
         about = {
-            "trace": trace,
-            "synthetic": session.synthetic(trace),
+            "trace": chosen.id,
+            "synthetic": chosen.synthetic,
             "total_machines": found.total_machines,
             "total_machines_stated": found.is_stated,
             "window_s": list(found.window_s),
         }
         print_json(about | {k: None if f is None else f.to_dicts() for k, f in frames.items()})
         return
-    sys.stdout.write(f"{session.title(trace)}\n\n")
+    sys.stdout.write(f"{chosen.label}\n\n")
     _show(found, jobs, checkpoints)
 
 

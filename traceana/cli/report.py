@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from textwrap import fill
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,10 +20,14 @@ from traceana.cli.limits import (
     WhereOption,
     limited_store,
 )
-from traceana.cli.options import MappingOption, ReaderOption, StoreOption, TimezoneOption
+from traceana.cli.options import TYPED, MappingOption, ReaderOption, StoreOption, TimezoneOption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def report(
+    context: typer.Context,
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -50,8 +57,9 @@ def report(
         ),
     ] = None,
     title: Annotated[
-        str, typer.Option(metavar="TEXT", help="Title of the report.")
-    ] = "traceana report",
+        str | None,
+        typer.Option(metavar="TEXT", help="Title of the report.  [default: of its only trace]"),
+    ] = None,
     formats: Annotated[
         str, typer.Option("--format", metavar="html,md", help="What to write.")
     ] = "html,md",
@@ -85,11 +93,13 @@ def report(
     check_sections(only or ())  # before the store is looked for
     if not paths and (mapping or reader or timezone):
         raise DataError("--mapping, --reader and --timezone are for files: name them (PATH...)")
-    store = _find_store(paths, store, mapping=mapping, reader=reader, timezone=timezone)
     results: list[str] = []
+    failed: list[str] = []
     limits = {"since": since, "until": until, "where": where}
+    read = {"mapping": mapping, "reader": reader, "timezone": timezone}
     with (
-        limited_store(store, **limits, anonymize=anonymize, compare=compare) as place,
+        _open_store(paths, store, **read) as found,
+        limited_store(found, **limits, anonymize=anonymize, compare=compare) as place,
         show_steps("report") as on_step,
     ):
         page = build_report(
@@ -102,8 +112,15 @@ def report(
             engine=engine,
             master=master,
             per_trace=per_trace,
+            command=None if place == store else context.meta[TYPED],
             on_step=on_step,
             on_results=results.extend,
+            on_failure=failed.extend,
+        )
+    if found != store:
+        sys.stderr.write(
+            f"traceana: note: kept: the report in {out}; deleted: the tables of the files (to keep "
+            "them: --store DIR)\n"
         )
     _print_results(results)
     sys.stdout.write(f"{page}\n{page.absolute().as_uri()}\n")
@@ -111,6 +128,9 @@ def report(
         import webbrowser
 
         webbrowser.open(page.absolute().as_uri())
+    if failed:
+        sys.stderr.write(f"traceana: not computed: {', '.join(failed)}; the page states why\n")
+        raise typer.Exit(1)
 
 
 def summary(
@@ -128,9 +148,8 @@ def summary(
     from traceana.report.build import summarize
     from traceana.report.run import count_workers
 
-    store = _find_store(paths, store)
-    with show_steps("summary") as on_step:
-        results = summarize(store, workers=count_workers(), on_step=on_step)
+    with _open_store(paths, store) as place, show_steps("summary") as on_step:
+        results = summarize(place, workers=count_workers(), on_step=on_step)
     _print_results(results)
 
 
@@ -140,33 +159,38 @@ def _print_results(results: list[str]) -> None:
         sys.stdout.write(fill(f"{number}. {text}", 88, subsequent_indent="   ") + "\n")
 
 
-def _find_store(
+@contextmanager
+def _open_store(
     paths: list[Path] | None,
     store: Path | None,
     **options: Any,  # noqa: ANN401  those of ingest()
-) -> Path | None:
-    """Ingest the files, if any; note on standard error where the synthetic sample is used."""
+) -> Iterator[Path | None]:
+    """Yield the store, or a temporary one of the files, whose rows are named.
+
+    Of a temporary one, results are not kept in the user's cache folder either. A note on standard
+    error states where the synthetic sample is used.
+    """
+    from traceana.ingesters import ingest
     from traceana.report import find_data_source
+    from traceana.store.cache import FOLDER
 
-    if paths:
-        return _ingest(paths, store, **options)
-    data_source = find_data_source(store)
-    if data_source.is_sample:
-        sys.stderr.write(f"traceana: note: {data_source.notice}\n")
-    return store
-
-
-def _ingest(paths: list[Path], store: Path | None, **options: Any) -> Path:  # noqa: ANN401
-    """Ingest files into the store, or into one of their own in the cache, and name their rows."""
-    from traceana.ingesters import ingest, ingest_cached
-    from traceana.store import open_store
-
-    if store is not None:
+    if not paths:
+        data_source = find_data_source(store)
+        if data_source.is_sample:
+            sys.stderr.write(f"traceana: note: {data_source.notice}\n")
+        yield store
+    elif store is not None:
         ingest(paths, store=store, **options)
-        return store
-    place = ingest_cached(paths, **options)
-    there = open_store(place)
-    for trace in there.traces():
-        for line in str(there.ledger(trace)).splitlines():
-            sys.stderr.write(f"{line}\n")
-    return place
+        yield store
+    else:
+        with TemporaryDirectory(prefix="traceana-") as scratch:
+            place = Path(scratch) / "store"
+            sys.stderr.write(f"{ingest(paths, store=place, **options)}\n")
+            earlier = os.environ.get(FOLDER)
+            os.environ[FOLDER] = str(Path(scratch) / "cache")
+            try:
+                yield place
+            finally:
+                os.environ.pop(FOLDER)
+                if earlier is not None:
+                    os.environ[FOLDER] = earlier

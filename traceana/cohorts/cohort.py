@@ -11,8 +11,8 @@ from traceana.cohorts.observation import Observation, observe
 from traceana.cohorts.tasks import sample_jobs, sampled_rows, task_owners, task_times
 
 if TYPE_CHECKING:
+    from traceana.store import Trace
     from traceana.store.manifest import Manifest
-    from traceana.store.session import Session
 
 COHORT_NEEDS: Final = (
     {"jobs": ("status", "runtime_s")},
@@ -28,7 +28,7 @@ _MOST_GROUPS: Final = 20
 class Cohort:
     """Rows with status and runtime_s, and what a reader must know of them."""
 
-    trace: str
+    trace: Trace
     title: str
     """The trace, and its title with the fraction that was sampled, if any."""
     noun: str
@@ -69,58 +69,52 @@ class Cohort:
         )
 
 
-def form_cohort(session: Session, trace: str, /, *, end_imputation: str = "drop") -> Cohort:
+def form_cohort(trace: Trace, /, *, end_imputation: str = "drop") -> Cohort:
     """Return the cohort of a trace: its jobs if they have runtimes, else its tasks.
 
     Parameters
     ----------
-    session
-        The session.
     trace
         A trace that meets one of :data:`COHORT_NEEDS`, or has jobs with runtimes.
     end_imputation
         What replaces a missing end of an instance (see :func:`traceana.task_runtimes`).
     """
-    manifest = session.manifest(trace)
+    manifest = trace.manifest
     of_jobs, of_tasks = (all(manifest.has(*one) for one in needs.items()) for needs in COHORT_NEEDS)
     if of_jobs or not of_tasks:
-        return session.cached(
-            ("cohort of jobs", trace), lambda: _jobs(session, trace), on_disk=False
-        )
+        return trace.cached(("cohort of jobs",), lambda: _jobs(trace), on_disk=False)
     if end_imputation != "drop":  # one section only
-        return _tasks(session, trace, end_imputation)
-    return session.cached(
-        ("cohort of tasks", trace), lambda: _tasks(session, trace, "drop"), on_disk=False
-    )
+        return _tasks(trace, end_imputation)
+    return trace.cached(("cohort of tasks",), lambda: _tasks(trace, "drop"), on_disk=False)
 
 
-def task_title(session: Session, trace: str, /) -> str:
+def task_title(trace: Trace, /) -> str:
     """Return the title of a trace, with the fraction of its tasks or jobs that was sampled."""
-    sample = session.once(sample_jobs, trace)
-    title = session.title(trace)
+    sample = trace.once(sample_jobs)
+    title = trace.label
     if sample is None:
         return title
     return f"{title}, a sample of {100 * sample.fraction:.1f} % of its {sample.noun}"
 
 
-def sample_note(session: Session, trace: str, /) -> str:
+def sample_note(trace: Trace, /) -> str:
     """Return a sentence on the sample of a trace's jobs; empty if all are analyzed."""
-    sample = session.once(sample_jobs, trace)
+    sample = trace.once(sample_jobs)
     return "" if sample is None else f" All results are from a sample: {sample.description}."
 
 
-def _tasks(session: Session, trace: str, end_imputation: str) -> Cohort:
-    tasks = task_times(session, trace, end_imputation)
-    manifest = session.store.manifest(trace)
-    owners = session.once(task_owners, trace)
+def _tasks(trace: Trace, end_imputation: str) -> Cohort:
+    tasks = task_times(trace, end_imputation)
+    manifest = trace.manifest
+    owners = trace.once(task_owners)
     unit = manifest.independent_unit or "user"
     rows = tasks.hstack(owners.select(unit)) if unit in owners.columns else tasks
     rows, cluster = _with_unit(rows, unit)
     known = rows["runtime_s"].count()
-    note = sample_note(session, trace)
+    note = sample_note(trace)
     return Cohort(
         trace,
-        task_title(session, trace),
+        task_title(trace),
         manifest.tables["tasks"].unit_noun,
         _with_requested(rows.drop("job_id")).with_columns(
             duration_s="runtime_s", entry_s=pl.lit(0.0), observed=pl.lit(value=True)
@@ -135,19 +129,19 @@ def _tasks(session: Session, trace: str, end_imputation: str) -> Cohort:
     )
 
 
-def _jobs(session: Session, trace: str) -> Cohort:
-    manifest = session.store.manifest(trace)
+def _jobs(trace: Trace) -> Cohort:
+    manifest = trace.manifest
     # no analysis of a cohort uses the names of each job
-    there = session.scan(trace, "jobs").collect_schema().names()
+    there = trace.scan("jobs").collect_schema().names()
     used = [name for name in there if name not in ("job_name", "inst_id", "array_id")]
-    jobs = sampled_rows(session, trace, "jobs", *used).collect()
+    jobs = sampled_rows(trace, "jobs", *used).collect()
     rows, observation = observe(jobs, manifest)
-    note = sample_note(session, trace)
+    note = sample_note(trace)
     table = manifest.tables["jobs"]
     rows, cluster = _with_unit(rows, manifest.independent_unit or "user")
     return Cohort(
         trace,
-        task_title(session, trace),
+        task_title(trace),
         table.unit_noun,
         _with_requested(rows),
         cluster,

@@ -9,18 +9,18 @@ import polars as pl
 from traceana.cohorts.tasks import instance_times, sampled_rows
 
 if TYPE_CHECKING:
-    from traceana.store.session import Session
+    from traceana.store import Trace
 
 
-def from_tasks(session: Session, trace: str, /) -> bool:
+def from_tasks(trace: Trace, /) -> bool:
     """Return whether the runtimes of a trace's jobs are known from their tasks only."""
-    manifest = session.manifest(trace)
+    manifest = trace.manifest
     if manifest.has("jobs", ("runtime_s",)) or not manifest.has("jobs"):
         return False
     return manifest.has("tasks") and manifest.has("instances", ("start_s", "end_s"))
 
 
-def jobs_of_tasks(session: Session, trace: str, /) -> pl.DataFrame:
+def jobs_of_tasks(trace: Trace, /) -> pl.DataFrame:
     """Return one row per job: [job_id, submit_s, start_s, runtime_s, gpus, gpu_type].
 
     start_s is the first start of a task, null if it is before the submission. runtime_s is from the
@@ -28,7 +28,7 @@ def jobs_of_tasks(session: Session, trace: str, /) -> pl.DataFrame:
     averaged over the runtime, so that their product is the GPU time. gpu_type is that of the first
     task that has one.
     """
-    tasks = session.once(instance_times, trace).tasks.lazy()
+    tasks = trace.once(instance_times).tasks.lazy()
     gpus = pl.col("gpus")
     by_job = tasks.group_by("job_id").agg(
         start_s=pl.col("task_start_s").min(),
@@ -37,7 +37,7 @@ def jobs_of_tasks(session: Session, trace: str, /) -> pl.DataFrame:
         n_gpus=(gpus * pl.col("known_s")).count(),
         gpu_type=pl.col("gpu_type").drop_nulls().first(),
     )
-    jobs = sampled_rows(session, trace, "jobs", "job_id", "submit_s")
+    jobs = sampled_rows(trace, "jobs", "job_id", "submit_s")
     early = pl.col("start_s") < pl.col("submit_s")
     known = (pl.col("n_gpus") > 0) & (pl.col("runtime_s") > 0)
     return (

@@ -16,7 +16,8 @@ from traceana.store.frames import open_frame, reduce_frame
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-    from traceana.store.session import Session
+    from traceana.store import Trace
+
 
 _RUNTIMES: Final = (
     *("job_id", "status", "runtime_s", "n_instances"),
@@ -26,45 +27,45 @@ OWNERS: Final = ("user", "group", "account", "job_name")
 """Columns of a job by which its tasks are grouped, if they have values."""
 
 
-def sample_jobs(session: Session, trace: str, /) -> job_sample.JobSample | None:
+def sample_jobs(trace: Trace, /) -> job_sample.JobSample | None:
     """Return the sample of jobs that are analyzed one by one; None if all are."""
-    tables = session.manifest(trace).tables
-    table = "tasks" if session.has(trace, "tasks") else "jobs"
+    tables = trace.manifest.tables
+    table = "tasks" if trace.has("tasks") else "jobs"
     if table not in tables or tables[table].rows <= job_sample.MAX_TASKS:
         return None
-    rows = session.frame(trace, table)
+    rows = trace.frame(table)
     return job_sample.draw_jobs(rows, max_tasks=job_sample.SAMPLED_TASKS, noun=table)
 
 
-def sampled_rows(session: Session, trace: str, table: str, /, *columns: str) -> pl.LazyFrame:
+def sampled_rows(trace: Trace, table: str, /, *columns: str) -> pl.LazyFrame:
     """Return columns of the rows of a table whose jobs are in the sample; all if there is none.
 
     The engine of the session selects them.
     """
-    rows = nw.from_native(_sampled(session, trace, table)).select(*columns)
-    return session.local(rows.to_native(), trace, table)
+    rows = nw.from_native(_sampled(trace, table)).select(*columns)
+    return trace.local(rows.to_native(), table)
 
 
-def instance_times(session: Session, trace: str, /) -> TaskTimes:
+def instance_times(trace: Trace, /) -> TaskTimes:
     """Return the times of instances by task; the end of the trace is that of all its rows."""
-    tables = [session.frame(trace, table) for table in ("tasks", "instances")]
-    times = read_task_times(*(_sampled(session, trace, table) for table in ("tasks", "instances")))
-    if session.once(sample_jobs, trace) is None:
+    tables = [trace.frame(table) for table in ("tasks", "instances")]
+    times = read_task_times(*(_sampled(trace, table) for table in ("tasks", "instances")))
+    if trace.once(sample_jobs) is None:
         return times
     known = [time for table in tables for time in _ends(table) if time is not None]
     return replace(times, first_s=min(known, default=None), last_s=max(known, default=None))
 
 
-def task_times(session: Session, trace: str, /, end_imputation: str = "drop") -> pl.DataFrame:
+def task_times(trace: Trace, /, end_imputation: str = "drop") -> pl.DataFrame:
     """Return the runtimes of the tasks, computed from the cached times of their instances.
 
     [job_id, status, runtime_s, n_instances, gpus, cpus, memory_gib, gpu_type]
     """
-    times = session.once(instance_times, trace)
+    times = trace.once(instance_times)
     return impute_ends(times, end_imputation).select(_RUNTIMES).collect(engine="streaming")
 
 
-def task_owners(session: Session, trace: str, /, *names: str) -> pl.DataFrame:
+def task_owners(trace: Trace, /, *names: str) -> pl.DataFrame:
     """Return the :data:`OWNERS` of the tasks that the trace has, in the order of the tasks.
 
     With `names` only these are read.
@@ -72,25 +73,25 @@ def task_owners(session: Session, trace: str, /, *names: str) -> pl.DataFrame:
     A group is a hash of its name, as groups are only compared. If a job has several in the table
     job_tags, it is the first by name; if it has none, what the manifest states as its fallback.
     """
-    owners = session.once(instance_times, trace).tasks.lazy().select("job_id")
-    if session.store.has(trace, "jobs"):
-        there = session.scan(trace, "jobs").collect_schema().names()
-        tagged = session.store.has(trace, "job_tags") and (not names or "group" in names)
+    owners = trace.once(instance_times).tasks.lazy().select("job_id")
+    if trace.store.has(trace.id, "jobs"):
+        there = trace.scan("jobs").collect_schema().names()
+        tagged = trace.store.has(trace.id, "job_tags") and (not names or "group" in names)
         # identifiers of 60 characters are joined by 128 bits
         key = {f".inst {seed}": pl.col("inst_id").hash(seed) for seed in (1, 2)} if tagged else {}
         named = [name for name in names or OWNERS if name in there]
         needed = dict.fromkeys(("job_id", *named, *(["inst_id"] if tagged else [])))
-        jobs = sampled_rows(session, trace, "jobs", *needed).select(
+        jobs = sampled_rows(trace, "jobs", *needed).select(
             "job_id", *(pl.col(name).cast(pl.Categorical()) for name in named), **key
         )
         if tagged:
-            tags = session.scan(trace, "job_tags").drop_nulls("inst_id").select("group", **key)
+            tags = trace.scan("job_tags").drop_nulls("inst_id").select("group", **key)
             known = tags.join(jobs, on=list(key), how="semi")
             first = pl.col("group").min()
             first = pl.when(first.is_not_null()).then(first.hash())
             groups = known.group_by(list(key)).agg(first.alias("group"))
             jobs = jobs.drop("group", strict=False).join(groups, on=list(key), how="left")
-            fallback = session.manifest(trace).tables["job_tags"].group_fallback
+            fallback = trace.manifest.tables["job_tags"].group_fallback
             if fallback in named:
                 other = pl.col(fallback).cast(pl.String).hash()
                 jobs = jobs.with_columns(
@@ -105,9 +106,9 @@ def task_owners(session: Session, trace: str, /, *names: str) -> pl.DataFrame:
     return found.select(column.name for column in found if column.count())
 
 
-def _sampled(session: Session, trace: str, table: str) -> IntoFrame:
-    frame, sample = session.frame(trace, table), session.once(sample_jobs, trace)
-    of_jobs = "job_id" in session.scan(trace, table).collect_schema()
+def _sampled(trace: Trace, table: str) -> IntoFrame:
+    frame, sample = trace.frame(table), trace.once(sample_jobs)
+    of_jobs = "job_id" in trace.scan(table).collect_schema()
     return sample.rows_of(frame) if sample is not None and of_jobs else frame
 
 

@@ -13,6 +13,7 @@ from polars.exceptions import PolarsError
 
 from traceana.errors import DataError
 from traceana.exchange.copying import copy_trace
+from traceana.ingesters.expressions import row_condition
 from traceana.store import Manifest, TableManifest, open_store
 
 if TYPE_CHECKING:
@@ -83,14 +84,12 @@ def select_jobs(
     chosen = source.scan(trace, "jobs").filter(
         pl.lit(value=True) if first_s is None else submitted >= first_s,
         pl.lit(value=True) if last_s is None else submitted < last_s,
-        _condition(where),
+        _condition(where, source.scan(trace, "jobs").collect_schema().names()),
     )
     try:
         jobs = chosen.select("job_id", "inst_id").collect()
     except PolarsError as error:
-        names = ", ".join(source.scan(trace, "jobs").collect_schema().names())
-        reason = str(error).splitlines()[0]
-        raise DataError(f"where {where!r}: {reason}; the columns are {names}") from error
+        raise DataError(f"where {where!r}: {str(error).splitlines()[0]}") from error
     limits = [
         text
         for text, given in (
@@ -123,14 +122,8 @@ def select_jobs(
     return Path(out)
 
 
-def _condition(where: str | None) -> pl.Expr:
-    if where is None:
-        return pl.lit(value=True)
-    try:
-        return pl.sql_expr(where)
-    except PolarsError as error:
-        reason = str(error).splitlines()[0]
-        raise DataError(f"where {where!r}: not an SQL condition ({reason})") from error
+def _condition(where: str | None, columns: list[str]) -> pl.Expr:
+    return pl.lit(value=True) if where is None else row_condition(where, columns, where="where")
 
 
 def _to_seconds(given: str | float | date | None, manifest: Manifest) -> float | None:

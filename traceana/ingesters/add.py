@@ -38,7 +38,7 @@ def add_table(
     Parameters
     ----------
     frame
-        Frame of Polars (eager or lazy), DuckDB, pandas, pyarrow or PySpark.
+        Frame of Polars (eager or lazy), DuckDB, pandas, pyarrow, PySpark or Ibis.
     trace
         Id of the trace; its other tables are kept.
     table
@@ -85,14 +85,12 @@ def to_polars(frame: IntoFrame, /) -> pl.DataFrame:
     """Return a frame of any engine as one of Polars."""
     import narwhals.stable.v2 as nw  # noqa: PLC0415  what ingests files needs no other engine
 
+    from traceana.store.frames import not_a_frame  # noqa: PLC0415  as above
+
     try:
         narrow = nw.from_native(frame)
     except TypeError:
-        kind = type(frame)
-        raise DataError(
-            f"a {kind.__module__.split('.')[0]} {kind.__name__} is no frame; pass one of Polars, "
-            "DuckDB, pandas, pyarrow or PySpark"
-        ) from None
+        raise DataError(not_a_frame(frame)) from None
     if isinstance(narrow, nw.LazyFrame):
         narrow = narrow.collect(backend="polars")
     return narrow.to_polars()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Progress = Callable[[str, str, int], None]
 _WORDS: Final = 1000
 _LONGEST_TEXT: Final = 1 << 16
-_SHOWN: Final = 200
+_SHOWN: Final = 80
 _OTHERS: Final = "(other values)"
 _NO_ROW: Final = ("unbalanced_quote", "short_row", "long_row", "blank_line")
 _MOST_LINES: Final = 1_000_000
@@ -61,6 +61,13 @@ class _UnclosedQuote:
                 f"{self._label}: line {self._line:,} has a quote that is not closed, and none of "
                 f"the {self._lines:,} lines after it is a row; a cell has to end on its line"
             )
+
+
+def _shown(source: Source, bad: pl.DataFrame) -> str:
+    """Return the place of the first rejected row, and the beginning of its text."""
+    line, text = bad["line"][0], bad["text"][0]
+    more = f" ... ({len(text):,} characters)" if len(text) > _SHOWN else ""
+    return f"line {line} of {source.label}: {plain(text[:_SHOWN])}{more}"
 
 
 class TableBuilder:
@@ -165,15 +172,13 @@ class TableBuilder:
             if self._is_update:
                 good = good.with_columns(pl.lit(number, UPDATE[SOURCE]).alias(SOURCE))
             self._writer.keep(good)
-            for (column, rule), cells in result.nulled.items():
+            for (column, rule), cells in [*result.nulled.items(), *block.nulled.items()]:
                 self._nulled[column, rule] += cells
                 nulled[rule] += cells
             self._values.update({one.name: good.height - one.null_count() for one in good})
             unclosed.check(good.height, bad)
             if bad.height:
-                self.first_rejected = self.first_rejected or (
-                    f"line {bad['line'][0]} of {source.label}: {plain(bad['text'][0][:_SHOWN])}"
-                )
+                self.first_rejected = self.first_rejected or _shown(source, bad)
                 self._writer.reject(
                     bad.select(
                         file=pl.lit(source.label),

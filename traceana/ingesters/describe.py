@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from traceana.ingesters.mapping import Mapping
     from traceana.store.ledger import Ledger, TableEntry
 
-_OF_THE_FILES: Final = ("reader", "keep")
+_OF_THE_FILES: Final = ("reader", "keep", "rows")
 _CLOCK: Final = ("submit_s", "start_s", "end_s")
 UNIX_S: Final = 631_152_000  # 1990
 """No trace's own clock is that far from its start."""

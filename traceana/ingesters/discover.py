@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+_SHOWN = 120  # characters of a name
+
 
 @dataclass
 class Discovery:
@@ -49,6 +52,7 @@ def discover(
     reader: str | None = None,
     leave_out: Sequence[Path] = (),
     read_through: bool = False,
+    columns: tuple[str, ...] | None = None,
 ) -> Discovery:
     """Find the traces under some files and folders.
 
@@ -60,6 +64,8 @@ def discover(
         Format of all files, which are no published ones; None detects it.
     leave_out
         Folders not to look into.
+    columns
+        Names of the columns of files without a header.
     read_through
         Whether to read every archive to its end (see :func:`~traceana.ingesters.list_csvs`).
     """
@@ -72,12 +78,19 @@ def discover(
     suffixes += tuple(PurePath(csv).suffix or csv for _, c in contents for csv in c.csvs)
     for path in paths:
         listing = list_csvs(path, leave_out=leave_out, read_through=read_through, suffixes=suffixes)
+        listing.csvs = [replace(csv, columns=columns) for csv in listing.csvs]
         _match(listing, contents, discovery, trace or name_of(path), reader)
     for name in discovery.sources:
         _drop_repeated(name, discovery)
     if not (discovery.sources or discovery.formats or discovery.failures):
-        if trace:
+        if trace and (trace in catalog or difflib.get_close_matches(trace, catalog, n=1)):
             get_trace(trace)  # raises where no trace is called so
+        if trace and discovery.not_recognised:
+            file = next((path for path in paths if path.is_file()), "FILE")
+            raise SourceError(
+                f"{', '.join(map(str, paths))}: give a mapping: traceana map {file} --out M.toml, "
+                f"then add --mapping M.toml; or the files of a public trace (no one is {trace!r})"
+            )
         raise SourceError(_nothing_found(paths, discovery.not_recognised, contents))
     return discovery
 
@@ -112,7 +125,7 @@ def _match(
             discovery.not_recognised.append(csv.label + _hint(csv, contents))
             continue
         try:
-            trace, source = _fit(csv, named, listing)
+            trace, sources = _fit(csv, named, listing)
         except SourceError as error:
             neighbours = {t for t, _ in named} & {
                 t for t, sources in discovery.sources.items() if _beside(csv, sources)
@@ -120,7 +133,7 @@ def _match(
             traces = neighbours or {t for t, _ in named}
             discovery.failures.append((min(traces) if len(traces) == 1 else None, str(error)))
         else:
-            discovery.sources[trace].append(source)
+            discovery.sources[trace] += sources
     discovery.not_recognised += listing.others
     for name, reason in listing.broken:
         packed = {t for t, c in contents if any(_packs(name, csv) for csv in c.csvs)}
@@ -145,8 +158,13 @@ def _beside(csv: CsvFile, sources: list[Source]) -> bool:
     return any(source.file and source.file.folder == csv.folder for source in sources)
 
 
-def _fit(csv: CsvFile, named: list[tuple[str, Content]], listing: Listing) -> tuple[str, Source]:
-    """Choose among the kinds of CSV with the right name the one whose columns are there."""
+def _fit(
+    csv: CsvFile, named: list[tuple[str, Content]], listing: Listing
+) -> tuple[str, list[Source]]:
+    """Choose among the kinds of CSV with the right name the one whose columns are there.
+
+    A file of another format may be read in several ways, each for other tables.
+    """
     if not csv.head:
         raise SourceError(f"{csv.where}: the file is empty; fetch it again")
     fits: list[tuple[int, str, Source]] = []
@@ -154,7 +172,8 @@ def _fit(csv: CsvFile, named: list[tuple[str, Content]], listing: Listing) -> tu
         if content.by_folder:
             csv = replace(csv, within=f"{_folder_of(csv)}/")
         if content.reader != "csv":
-            return trace, _open(csv, content)
+            ways = [other for name, other in named if name == trace and other.reader != "csv"]
+            return trace, [_open(csv, way) for way in ways]
         columns = read_header(csv.head) if content.header else _columns_beside(csv, listing)
         columns = columns or list(content.columns)
         if set(content.columns) <= set(columns) and len(columns) == len(set(columns)):
@@ -175,7 +194,7 @@ def _fit(csv: CsvFile, named: list[tuple[str, Content]], listing: Listing) -> tu
             f"found {_shorten(tuple(found))}; fetch the file again"
         )
     _, trace, source = max(fits, key=lambda fit: fit[0])
-    return trace, source
+    return trace, [source]
 
 
 def _open(file: CsvFile, content: Content) -> Source:
@@ -197,12 +216,13 @@ def _columns_beside(csv: CsvFile, listing: Listing) -> list[str]:
 
 def _drop_repeated(trace: str, discovery: Discovery) -> None:
     """Read a CSV with two equal copies once; refuse two that differ."""
-    by_name: dict[str, list[tuple[Source, CsvFile]]] = defaultdict(list)
+    by_name: dict[tuple[str, str], list[tuple[Source, CsvFile]]] = defaultdict(list)
     for source in discovery.sources[trace]:
         if source.file:
-            by_name[source.file.within + source.file.name].append((source, source.file))
+            name = source.file.within + source.file.name
+            by_name[name, source.reader].append((source, source.file))
     kept = []
-    for name, sources in by_name.items():
+    for (name, _), sources in by_name.items():
         (first, _), *others = sources
         kept.append(first)
         if not others:
@@ -212,7 +232,8 @@ def _drop_repeated(trace: str, discovery: Discovery) -> None:
             reason = f"{name} is here twice and the two differ: {', '.join(places)}"
             discovery.failures.append((trace, f"{reason}; name one of them"))
         else:
-            discovery.left_out += [f"{place} (same as {places[0]})" for place in places[1:]]
+            copies = [f"{place} (same as {places[0]})" for place in places[1:]]
+            discovery.left_out += [copy for copy in copies if copy not in discovery.left_out]
     discovery.sources[trace] = kept
 
 
@@ -231,5 +252,5 @@ def _nothing_found(
 
 
 def _shorten(names: tuple[str, ...], most: int = 12) -> str:
-    shown = ", ".join(plain(name) or "(no name)" for name in names[:most])
+    shown = ", ".join(plain(name[:_SHOWN]) or "(no name)" for name in names[:most])
     return f"{shown}, ... ({len(names)} in all)" if len(names) > most else shown or "nothing"

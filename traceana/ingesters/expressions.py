@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import io
-import json
+import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 import polars as pl
 from polars.exceptions import ComputeError, PolarsError
@@ -16,22 +15,37 @@ from traceana.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from sqlglot.expressions import Expression
+
 Kind = Literal["text", "number", "time"]
 """How a cell of a source is read."""
 
-_ARITHMETIC: Final = {"Plus", "Minus", "Multiply", "Divide", "TrueDivide", "FloorDivide", "Modulus"}
-_COMPARISONS: Final = {
-    *("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq", "EqValidity", "NotEqValidity"),
-}
-_LOGIC: Final = {"And", "Or", "Xor", "LogicalAnd", "LogicalOr"}
-_OF_NUMBERS: Final = {
-    *("Abs", "Ceil", "Floor", "Exp", "Log", "Log1p", "Sign", "Negate", "Pow", "Round", "Truncate"),
-    *("Sql", "RoundSF"),
-}
-_OF_EITHER: Final = {"Coalesce", "FillNull", "MaxHorizontal", "MinHorizontal"}
-_BOOLEAN: Final = {"Not", "IsNull", "IsNotNull", "IsIn", "IsNan", "IsFinite", "IsBetween"}
-_LITERALS: Final = {"String", "Boolean", "Null", "Decimal"}
-_NOT_OF_ROWS: Final = {"ConcatVertical", "Strptime"}
+_TEXT: Final = frozenset({
+    *("UPPER", "LOWER", "TRIM", "LTRIM", "RTRIM", "LEFT", "RIGHT", "SUBSTR", "SUBSTRING"),
+    *("REPLACE", "REVERSE", "CONCAT", "CONCAT_WS", "SPLIT_PART", "INITCAP", "LPAD", "RPAD"),
+})  # fmt: skip
+_LENGTHS: Final = frozenset({
+    *("LENGTH", "LEN", "CHAR_LENGTH", "CHARACTER_LENGTH", "OCTET_LENGTH", "BIT_LENGTH"),
+    *("STRPOS", "POSITION"),
+})  # fmt: skip
+_TESTS: Final = frozenset({"STARTS_WITH", "ENDS_WITH", "REGEXP_LIKE", "CONTAINS"})
+_OF_NUMBERS: Final = frozenset({
+    *("ABS", "CEIL", "CEILING", "FLOOR", "ROUND", "TRUNCATE", "TRUNC", "EXP", "LN", "LOG", "LOG2"),
+    *("LOG10", "LOG1P", "POW", "POWER", "SQRT", "CBRT", "SIGN", "MOD", "DIV"),
+})  # fmt: skip
+_OF_EITHER: Final = frozenset({"COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST", "IF"})
+_ARITHMETIC: Final = frozenset(["Add", "Sub", "Mul", "Div", "IntDiv", "Mod", "Neg"])
+_EQUALITY: Final = frozenset(["EQ", "NEQ", "NullSafeEQ", "NullSafeNEQ"])
+_ORDER: Final = frozenset(["LT", "LTE", "GT", "GTE"])
+_LOGIC: Final = frozenset(["And", "Or", "Xor", "Not", "Is"])
+_PATTERNS: Final = frozenset(["Like", "ILike", "RegexpLike", "DPipe"])
+_PLAIN: Final = frozenset(["Literal", "Null", "Boolean", "DataType"])
+_TOKENS: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[A-Za-z_]\w*|\s+|.", re.DOTALL)
+_WORDS: Final = frozenset({
+    *("and", "or", "not", "in", "is", "null", "like", "ilike", "between", "case", "when", "then"),
+    *("else", "end", "true", "false", "cast", "as"),
+})  # fmt: skip
+"""Words that are always SQL's, also where a column has such a name."""
 _LONGEST: Final = 1 << 13
 _SHOWN: Final = 200
 
@@ -54,19 +68,29 @@ class Columns:
     """The kinds in which each column is used so far."""
     casts: list[tuple[pl.Expr, pl.Expr]] = field(default_factory=list)
     """Casts that a row may fail, and what each is of."""
+    typed: bool = False
+    """Whether the columns have types already, and are used under their own names."""
 
     def use(self, name: str, kind: Kind, where: str) -> str:
-        """Note that a column is used, and return the name under which it is read in that kind."""
+        """Return the internal name of a column that an expression uses.
+
+        Raises a MissingColumnError if the source does not have it.
+        """
         if name not in self.names:
             close = difflib.get_close_matches(name, self.names, n=1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
-            raise MissingColumnError(
-                f"{where}: the source has no column {_brief(name)}{hint}; "
-                f"it has {', '.join(map(_brief, self.names[:30]))}"
-            )
-        kind = self.declared.get(name, kind)
-        self.used.setdefault(name, set()).add(kind)
-        return view_name(name, kind)
+            missing = "no column is called" if self.typed else "the source has no column"
+            listed = f"it has {', '.join(map(_brief, self.names[:30]))}"
+            raise MissingColumnError(f"{where}: {missing} {_brief(name)}{hint}; {listed}")
+        if self.typed:
+            return name
+        kinds = self.used.setdefault(name, set())
+        declared = self.declared.get(name, kind)
+        kinds.add(declared)
+        if declared == "text" and kind == "number":  # a number where the expression needs one
+            kinds.add("number")
+            return view_name(name, "number")
+        return view_name(name, declared)
 
 
 def view_name(name: str, kind: Kind, /) -> str:
@@ -86,8 +110,11 @@ def compile_expression(text: str, want: Kind, columns: Columns, /, *, where: str
     where
         What it is for, for messages.
     """
+    if text in columns.names:
+        return pl.col(columns.use(text, want, where))
     try:
-        return _build(_Walk(columns, where, text).walk(_parse(text, columns, where), want))
+        tree = _parse(text, columns, where)
+        return _build(_Walk(columns, where, text).walk(tree, want))
     except (RecursionError, ComputeError):  # Polars stops at some fifty levels
         raise DataError(
             f"{where}: {_brief(text)} has too many terms; state the values of a column by "
@@ -95,61 +122,97 @@ def compile_expression(text: str, want: Kind, columns: Columns, /, *, where: str
         ) from None
 
 
+def row_condition(text: str, names: Sequence[str], /, *, where: str) -> pl.Expr:
+    """Return an SQL condition over the columns of a table."""
+    return compile_expression(text, "text", Columns(names, typed=True), where=where)
+
+
 def bare_column(text: str, columns: Columns, /) -> str | None:
     """Return the column that a text names, or None where it is another expression."""
     if text in columns.names:
         return text
+    if len(text) > _LONGEST:
+        return None
     try:
-        node = _tree(text)
+        node = _tree(_quote_names(text, columns.names))
     except (PolarsError, ValueError, RecursionError):
         return None
-    return node["Column"] if isinstance(node, dict) and "Column" in node else None
+    return _name_of(node) if type(node).__name__ == "Column" else None
 
 
-def _tree(text: str) -> Any:  # noqa: ANN401
+def _quote_names(text: str, names: Sequence[str]) -> str:
+    """Quote the columns in an expression, some of which have names that SQL uses."""
+    tokens = _TOKENS.findall(text)
+    for place, token in enumerate(tokens):
+        after = next((one for one in tokens[place + 1 :] if not one.isspace()), "")
+        if token in names and token.lower() not in _WORDS and after not in ("(", "."):
+            tokens[place] = token if token[0] in "'\"" else f'"{token}"'
+    return "".join(tokens)
+
+
+def _tree(text: str) -> Expression:
+    """Parse an expression; functions keep their names."""
+    from sqlglot import ParseError, TokenError, parse_one  # noqa: PLC0415  only for expressions
+
+    from traceana.ingesters.dialect import Rows  # noqa: PLC0415  as above
+
+    try:
+        return cast("Expression", parse_one(text, dialect=Rows))
+    except (ParseError, TokenError) as error:
+        raise ValueError(str(error).splitlines()[0]) from None
+
+
+def _sql(node: Expression) -> str:
+    from traceana.ingesters.dialect import Rows  # noqa: PLC0415  only for expressions
+
+    return node.sql(dialect=Rows)
+
+
+def _parse(text: str, columns: Columns, where: str) -> Expression:
+    quoted = _quote_names(text, columns.names)
     if len(text) > _LONGEST:  # minutes, for Polars
         raise RecursionError
-    return json.loads(pl.sql_expr(text).meta.serialize(format="json"))
-
-
-def _parse(text: str, columns: Columns, where: str) -> Any:  # noqa: ANN401  a tree of JSON
-    if text in columns.names:
-        return {"Column": text}
     try:
-        node = _tree(text)
-        reason = "an alias is not needed"
+        pl.sql_expr(quoted)
     except PolarsError as error:
-        node, reason = {"Alias": None}, str(error).splitlines()[0]
-    if isinstance(node, dict) and "Alias" in node:  # two words are an expression and its alias
-        close = difflib.get_close_matches(text, columns.names, n=1)
-        hint = f" (did you mean the column {close[0]!r}?)" if close else ""
-        raise MissingColumnError(
-            f"{where}: {_brief(text)} is neither a column of the source{hint} nor an SQL "
-            f"expression ({_brief(reason, str)}); put names with other signs, and SQL's own words, "
-            "in double quotes"
-        )
-    return _members(node)
+        reason = str(error).splitlines()[0]
+    else:
+        try:
+            node = _tree(quoted)
+        except ValueError as error:
+            raise _refused(text, str(error), where) from None
+        if type(node).__name__ != "Alias":  # two words are an expression and its alias
+            return node
+        reason = "an alias is not needed"
+    close = difflib.get_close_matches(text, columns.names, n=1)
+    hint = f" (did you mean the column {close[0]!r}?)" if close else ""
+    if columns.typed:
+        raise DataError(f"{where} {_brief(text)}: not an SQL condition ({_brief(reason, str)})")
+    raise MissingColumnError(
+        f"{where}: {_brief(text)} is neither a column of the source{hint} nor an SQL "
+        f"expression ({_brief(reason, str)}); put names with other signs, and SQL's own words, "
+        "in double quotes"
+    )
 
 
-def _members(node: Any) -> Any:  # noqa: ANN401
-    """Make a member of an object, ``a.b`` in SQL, the column of that name."""
-    match node:
-        case {"Function": {"input": [inner], "function": {"StructExpr": {"FieldByName": name}}}}:
-            outer = _members(inner)
-            return {"Column": f"{outer['Column']}.{name}"} if "Column" in outer else node
-        case dict():
-            return {key: _members(value) for key, value in node.items()}
-        case list():
-            return [_members(value) for value in node]
-    return node
+def _name_of(column: Expression) -> str:
+    """Return a column's name; a member of an object is ``outer.inner``."""
+    return ".".join(part.name for part in column.parts)  # type: ignore[attr-defined]
 
 
 def _brief(text: str, form: Callable[[str], str] = repr) -> str:
     return form(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
 
 
-def _build(node: Any) -> pl.Expr:  # noqa: ANN401
-    return pl.Expr.deserialize(io.StringIO(json.dumps(node)), format="json")
+def _build(node: Expression) -> pl.Expr:
+    return pl.sql_expr(_sql(node))
+
+
+def _refused(text: str, what: str, where: str) -> DataError:
+    return DataError(
+        f"{where}: {_brief(text)} cannot be used ({_brief(what, str)}): an expression looks at "
+        "one row; aggregates, windows, times of now and functions of several rows are refused"
+    )
 
 
 @dataclass(frozen=True)
@@ -161,111 +224,131 @@ class _Walk:
     text: str
     guarded: bool = False  # both arms of CASE are computed for every row
 
-    def walk(self, node: Any, want: Kind | None) -> Any:  # noqa: ANN401, PLR0911
-        if not isinstance(node, dict):
-            raise self._refused(str(node))
-        (kind, body), *_ = node.items()
+    def walk(self, node: Expression, want: Kind | None) -> Expression:  # noqa: PLR0911  a table
+        from sqlglot import exp  # noqa: PLC0415  only for expressions
+
+        kind = type(node).__name__
+        inner = [one for one in node.iter_expressions() if isinstance(one, exp.Expression)]
         if kind == "Column":
-            if body in self.columns.literals and body not in self.columns.names:
-                return {"Literal": {"Scalar": {"String": self.columns.literals[body]}}}
-            return {"Column": self.columns.use(body, want or "text", self.where)}
-        if kind == "Literal":
-            return self._literal(body, node)
-        if kind == "BinaryExpr":
-            sides = (body["left"], body["right"])
-            if body["op"] in _COMPARISONS:
-                equal = body["op"] in ("Eq", "NotEq", "EqValidity", "NotEqValidity")
-                want = self._kind_of(*sides) or ("text" if equal else "number")
-            elif body["op"] in _ARITHMETIC:
-                want = "text" if want == "text" else "number"
-            elif body["op"] in _LOGIC:
-                want = None
-            else:
-                raise self._refused(body["op"])
-            left, right = (self.walk(side, want) for side in sides)
-            return {kind: {"left": left, "op": body["op"], "right": right}}
-        if kind == "Ternary":
-            predicate = self.walk(body["predicate"], None)
-            arm = replace(self, guarded=True)
-            want = self._kind_of(body["truthy"], body["falsy"]) or want
-            arms = {name: arm.walk(body[name], want) for name in ("truthy", "falsy")}
-            return {kind: {"predicate": predicate, **arms}}
-        if kind == "Cast":
-            return self._cast(body)
-        if kind == "Function":
-            return self._function(body, want)
+            return self._column(node, want)
+        if kind in _PLAIN:
+            is_decimal = kind == "Literal" and not node.is_string and "." in node.name
+            return exp.Literal.number(f"{float(node.name):.17e}") if is_decimal else node
+        if kind == "Paren":
+            return self._with(node, want)
+        if kind in _ARITHMETIC:
+            return self._with(node, "text" if want == "text" else "number")
+        if kind in _EQUALITY | _ORDER | {"In", "Between"}:
+            usual: Kind = "text" if kind in _EQUALITY else "number"
+            compared = self._kind_of(*inner) or (None if kind == "In" else usual)
+            return self._with(node, compared)
+        if kind in _LOGIC:
+            return self._with(node, None)
+        if kind in _PATTERNS:
+            return self._with(node, "text")
+        if kind in ("Case", "If"):
+            return self._case(node, want)
+        if kind in ("Cast", "TryCast"):
+            return self._cast(node)
+        if kind == "Anonymous":
+            return self._with(node, self._kind_of_arguments(node, want))
         raise self._refused(kind)
 
-    def _cast(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Replace a failing cast by null, which breaks a rule."""
-        inner = self.walk(body["expr"], None)
-        cast = {"Cast": body | {"expr": inner, "options": "NonStrict"}}
-        if body["options"] != "NonStrict" and not self.guarded:
-            self.columns.casts.append((_build(cast), _build(inner)))
-        return cast
+    def _with(self, node: Expression, want: Kind | None) -> Expression:
+        """Return a node with its members walked."""
+        from sqlglot import exp  # noqa: PLC0415  only for expressions
 
-    def _function(self, body: dict[str, Any], want: Kind | None) -> dict[str, Any]:
-        function, inputs = body["function"], body["input"]
-        name, detail = (
-            next(iter(function.items())) if isinstance(function, dict) else (function, "")
-        )
-        inner = next(iter(detail)) if isinstance(detail, dict) else str(detail)
-        if name == "StringExpr" and inner not in _NOT_OF_ROWS:
-            kind: Kind | None = "text"
-        elif (name, inner) == ("Sql", "IsIn") or (name == "Boolean" and inner in _BOOLEAN):
-            kind = self._kind_of(*inputs)
-        elif name in _OF_NUMBERS:
-            kind = "number"
-        elif name in _OF_EITHER:
-            kind = self._kind_of(*inputs) or want
-        elif name == "ListExpr" and inner == "Get":  # SPLIT_PART
-            kind = "text"
-        else:
-            raise self._refused(f"{name} {inner}".strip())
-        return {"Function": body | {"input": [self.walk(one, kind) for one in inputs]}}
-
-    def _literal(self, body: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
-        (form, value), *_ = body.items()
-        if form == "Scalar":
-            (form, value), *_ = value.items()
-            if form == "Decimal":
-                return {"Literal": {"Dyn": {"Float": value[0] / 10 ** value[2]}}}
-            if form not in _LITERALS and not form.startswith(("Int", "UInt", "Float")):
-                raise self._refused(f"a literal of type {form} (now() among them)")
+        node = node.copy()
+        for one in list(node.iter_expressions()):
+            if isinstance(one, exp.Expression):
+                one.replace(self.walk(one, want))
         return node
 
-    def _kind_of(self, *nodes: Any) -> Kind | None:  # noqa: ANN401, PLR0911
+    def _column(self, node: Expression, want: Kind | None) -> Expression:
+        from sqlglot import exp  # noqa: PLC0415  only for expressions
+
+        name = _name_of(node)
+        if name in self.columns.literals and name not in self.columns.names:
+            return exp.Literal.string(self.columns.literals[name])
+        view = self.columns.use(name, want or "text", self.where)
+        return exp.Column(this=exp.to_identifier(view, quoted=True))
+
+    def _case(self, node: Expression, want: Kind | None) -> Expression:
+        arms = _arms(node)
+        compared = node.args.get("this") if type(node).__name__ == "Case" else None
+        tests = [one.this for one in node.args.get("ifs") or [node]]
+        kind = self._kind_of(compared, *tests) or "text" if compared is not None else None
+        arm, found = replace(self, guarded=True), self._kind_of(*arms) or want
+        done = node.copy()
+        for one, copy in zip(arms, _arms(done), strict=True):
+            copy.replace(arm.walk(one, found))
+        for one, holder in zip(tests, done.args.get("ifs") or [done], strict=True):
+            holder.set("this", self.walk(one, kind))
+        if compared is not None:
+            done.set("this", self.walk(compared, kind))
+        return done
+
+    def _cast(self, node: Expression) -> Expression:
+        """Replace a failing cast by null, which breaks a rule."""
+        from sqlglot import exp  # noqa: PLC0415  only for expressions
+
+        inner = self.walk(node.this, None)
+        done = exp.TryCast(this=inner, to=node.args["to"].copy())
+        if type(node).__name__ == "Cast" and not self.guarded:
+            self.columns.casts.append((_build(done), _build(inner)))
+        return done
+
+    def _kind_of_arguments(self, node: Expression, want: Kind | None) -> Kind | None:
+        name = node.name.upper()
+        if name in _TEXT | _LENGTHS | _TESTS:
+            return "text"
+        if name in _OF_NUMBERS:
+            return "number"
+        if name in _OF_EITHER:
+            return self._kind_of(*node.expressions) or want
+        raise self._refused(name)
+
+    def _kind_of(self, *nodes: Expression | None) -> Kind | None:
         """Return the kind that literals, functions and declared columns among some nodes have."""
-        for node in nodes:
-            if not isinstance(node, dict):
-                continue
-            (kind, body), *_ = node.items()
-            if kind == "Literal":
-                dtype = pl.select(_build(node)).to_series().dtype
-                inner = dtype.inner if isinstance(dtype, pl.List) else dtype
-                if inner not in (pl.Null, pl.Boolean):
-                    return "text" if inner == pl.String else "number"
-            elif kind == "Column" and body in self.columns.declared:
-                return self.columns.declared[body]
-            elif kind == "Column" and body in self.columns.literals:
+        found = [self._kind(node) for node in nodes if node is not None]
+        literal = [
+            kind
+            for kind, node in zip(found, filter(None, nodes), strict=False)
+            if type(node).__name__ != "Column"
+        ]
+        return next((kind for kind in (*literal, *found) if kind), None)
+
+    def _kind(self, node: Expression) -> Kind | None:  # noqa: PLR0911  a table
+        kind = type(node).__name__
+        if kind == "Literal":
+            return "text" if node.is_string else "number"
+        if kind == "Column":
+            name = _name_of(node)
+            if name in self.columns.declared:
+                return self.columns.declared[name]
+            return "text" if name in self.columns.literals else None
+        if kind in ("Paren", "Neg"):
+            return self._kind(node.this)
+        if kind in ("Case", "If"):
+            return self._kind_of(*_arms(node))
+        if kind == "DPipe":
+            return "text"
+        if kind == "Anonymous":
+            name = node.name.upper()
+            if name in _TEXT:
                 return "text"
-            elif kind == "Ternary" and (found := self._kind_of(body["truthy"], body["falsy"])):
-                return found
-            elif kind == "Function":
-                function = body["function"]
-                name = next(iter(function)) if isinstance(function, dict) else function
-                if name == "StringExpr":
-                    return "number" if function[name] == "LenChars" else "text"
-                if name in _OF_NUMBERS:
-                    return "number"
-                if name == "ListExpr":
-                    return "text"
-                if name in _OF_EITHER and (found := self._kind_of(*body["input"])):
-                    return found
+            if name in _OF_NUMBERS | _LENGTHS:
+                return "number"
+            return self._kind_of(*node.expressions) if name in _OF_EITHER else None
         return None
 
     def _refused(self, what: str) -> DataError:
-        return DataError(
-            f"{self.where}: {_brief(self.text)} cannot be used ({what}): an expression looks at "
-            "one row; aggregates, windows, times of now and functions of several rows are refused"
-        )
+        return _refused(self.text, what, self.where)
+
+
+def _arms(case: Expression) -> list[Expression]:
+    """Return the results of a CASE or IF."""
+    ifs = case.args.get("ifs")
+    arms = [one.args["true"] for one in ifs] if ifs else [case.args["true"]]
+    last = case.args.get("default" if ifs else "false")
+    return [*arms, *([] if last is None else [last])]

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 SYNTHETIC_PREFIX: Final = "SYNTHETIC-"
 LONGEST_LINE: Final = 1 << 24
+LONGEST_HEAD: Final = 1 << 18
+"""Bytes of a first line that are kept of each file: more than any header has."""
 _PACKED: Final = (ZIP_STORED, ZIP_DEFLATED, ZIP_BZIP2, ZIP_LZMA)
 
 
@@ -50,11 +52,15 @@ class CsvFile:
     synthetic: bool
     """Whether its name, or its archive's, marks it as synthetic."""
     head: bytes = field(repr=False)
-    """Its first line (or the first 16 MiB where there is no line end), without the line end."""
+    """Its first line (or the first 256 KiB where it is longer), without the line end."""
     last: bool = False
     """Whether it is taken for the last member of an archive that was not read through."""
     within: str = ""
     """Its folder with a slash, where another file has its name."""
+    rows: str | None = None
+    """Path of the list that has its rows, where it is JSON with several."""
+    columns: tuple[str, ...] | None = None
+    """Names of its columns, where it has no header."""
 
     @property
     def folder(self) -> Path:
@@ -313,7 +319,7 @@ def open_csv(csv: CsvFile) -> Iterator[IO[bytes]]:
 
 
 def _first_line(stream: IO[bytes]) -> bytes:
-    return stream.readline(LONGEST_LINE).rstrip(b"\r\n")
+    return stream.readline(LONGEST_HEAD).rstrip(b"\r\n")
 
 
 def _bare(paths: tuple[Path, ...]) -> str:

@@ -56,6 +56,7 @@ def ingest(
     mapping: str | PathLike[str] | None = None,
     reader: str | None = None,
     timezone: str | None = None,
+    columns: Sequence[str] | None = None,
     store: str | PathLike[str] | None = None,
     replace: bool = False,
     progress: Progress | None = None,
@@ -87,6 +88,8 @@ def ingest(
         Format of the files, such as ``csv``, ``json``, ``parquet`` or ``sacct``; None: detected.
     timezone
         Time zone of times without an offset; None: that of the mapping, else UTC.
+    columns
+        Names of the columns of files without a header, in their order.
     store
         Folder of the store; None: TRACEANA_STORE, else ``./data``.
     replace
@@ -132,11 +135,14 @@ def ingest(
     if trace is not None:
         check_id(trace)
 
+    named_columns = tuple(columns) if columns else None
+
     def run(*, read_through: bool) -> Ledger:
         if own is None:
             found = discover(
-                folders, trace=trace, reader=reader, leave_out=leave_out, read_through=read_through
-            )
+                folders, trace=trace, reader=reader, leave_out=leave_out,
+                read_through=read_through, columns=named_columns,
+            )  # fmt: skip
             plans = {
                 one: Plan(one, parse_mapping(get_trace(one).text, where=one), sources, "catalog")
                 for one, sources in sorted(found.sources.items())
@@ -151,7 +157,7 @@ def ingest(
             own_zone = _in_zone(own, timezone)
             found = match_files(
                 folders, own_zone, trace=name, reader=reader, leave_out=leave_out,
-                read_through=read_through,
+                read_through=read_through, columns=named_columns,
             )  # fmt: skip
             sources = found.sources[name]
             plans = {name: _plan(name, own_zone, sources, timezone, anew=replace)}

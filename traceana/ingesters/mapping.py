@@ -87,6 +87,8 @@ class Mapping:
     """Further columns to carry along: by name in the table, the name in the source."""
     tables: dict[str, TableMapping]
     """The tables by name, in the order of the text."""
+    rows: str | None = None
+    """Path of the list in a JSON file whose elements are the rows; None where there is one."""
 
 
 def parse_mapping(text: str, /, *, where: str) -> Mapping:
@@ -97,6 +99,7 @@ def parse_mapping(text: str, /, *, where: str) -> Mapping:
         raise DataError(f"{where}: not TOML: {error}") from error
     facts = content.get("trace", {})
     check_type(facts, "dict", f"{where}: [trace]")
+    check_type(facts.get("rows", ""), "str", f"{where}: [trace] rows")
     names = [name for name in content if name != "trace" and name not in _OF_A_CATALOG]
     for name in names:
         _check_name(name, TABLES, f"{where}: no table is called {name!r}")
@@ -113,6 +116,7 @@ def parse_mapping(text: str, /, *, where: str) -> Mapping:
             for name in names
             if content[name].keys() - set(_SPECIAL)
         },
+        facts.get("rows"),
     )
     if not mapping.tables:
         raise DataError(f"{where}: no table in it; state its columns below [jobs], for example")
@@ -120,9 +124,9 @@ def parse_mapping(text: str, /, *, where: str) -> Mapping:
         _check_name(mapping.reader, readers(), f"{where}: no reader is called {mapping.reader!r}")
     check_zone(mapping.timezone, where)
     for name in mapping.keep:
-        for table in mapping.tables:
-            if name in describe_table(table)["column"]:
-                raise DataError(f"{where}: keep names {name!r}, which is a column of {table}")
+        if all(name in describe_table(table)["column"] for table in mapping.tables):
+            table = ", ".join(mapping.tables)
+            raise DataError(f"{where}: keep names {name!r}, which is a column of {table}")
     return mapping
 
 

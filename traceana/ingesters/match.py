@@ -29,6 +29,7 @@ def match_files(
     reader: str | None,
     leave_out: Sequence[Path] = (),
     read_through: bool = False,
+    columns: tuple[str, ...] | None = None,
 ) -> Discovery:
     """Find the tables that each file is for: those whose columns it has.
 
@@ -38,6 +39,8 @@ def match_files(
         Files of any name; of folders, the files whose names end as a reader expects.
     reader
         Format of all files; None takes the mapping's, or else finds it out.
+    columns
+        Names of the columns of files without a header.
     leave_out, read_through
         As in :func:`~traceana.ingesters.files.list_csvs`.
     """
@@ -47,6 +50,7 @@ def match_files(
     found = Discovery()
     for path in paths:
         listing = list_csvs(path, leave_out=leave_out, read_through=read_through, suffixes=suffixes)
+        listing.csvs = [replace(csv, columns=columns) for csv in listing.csvs]
         found.not_recognised += listing.others
         found.failures += [(trace, str(error)) for _, error in listing.broken]
         fit_files(listing.csvs, mapping, found, trace=trace, reader=reader, named=path.is_file())
@@ -87,6 +91,7 @@ def fit_files(
 
 
 def _fit(file: CsvFile, mapping: Mapping, reader: str | None) -> Source:
+    file = replace(file, rows=mapping.rows)
     source = open_source(file, reader=reader, timezone=mapping.timezone)
     tables, missing = [], []
     for name in mapping.tables:

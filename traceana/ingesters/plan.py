@@ -22,7 +22,7 @@ from traceana.ingesters.describe import check_facts, describe_trace
 from traceana.ingesters.reshape import RESHAPES
 from traceana.ingesters.unwrap import plain
 from traceana.ingesters.update import UPDATE, append_rejected, merge_newest, stored_kept
-from traceana.schema import get_key, schema_version
+from traceana.schema import get_key, get_table, schema_version
 from traceana.store.ledger import FileEntry, Ledger, TableEntry, ledger_json
 from traceana.store.manifest import MANIFEST, manifest_json
 from traceana.store.store import LEDGER, Store, is_whole, read_ledger
@@ -281,7 +281,10 @@ def _kept_columns(
 ) -> dict[str, pl.DataType]:
     """Return the columns that a table carries along, with their types; stored ones too."""
     kept: dict[str, pl.DataType] = {}
+    own = set(get_table(table).column_names())
     for name, published in mapping.keep.items():
+        if name in own:
+            continue
         there = [source for source in sources if published in source.columns]
         declared = mapping.tables[table].source.get(published)
         if declared and declared.type:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
-
-from traceana.store.session import Session
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from traceana.store import Ledger, Store, Trace
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class DataSource:
         The folder given, else TRACEANA_STORE, else ``data``.
     is_sample
         Whether the synthetic sample is used, since there is no ledger.
+    command
+        The command that made a temporary store, which the page names instead of it.
 
     Examples
     --------
@@ -33,6 +36,12 @@ class DataSource:
 
     path: Path
     is_sample: bool
+    command: str | None = None
+
+    @property
+    def reproduction(self) -> str:
+        """The command that makes the page again."""
+        return self.command or f"traceana report {self.option}"
 
     @property
     def option(self) -> str:
@@ -56,10 +65,37 @@ class DataSource:
 
 
 @dataclass(frozen=True)
-class Context(Session):
-    """A session with what the page states."""
+class Context:
+    """An open store with what the page states."""
 
-    data_source: DataSource = field(kw_only=True)
+    store: Store
+    """The store."""
+    data_source: DataSource
     """Where the store is from."""
     date: str | None = None
     """The date to show, if any."""
+
+    @cached_property
+    def traces(self) -> tuple[Trace, ...]:
+        """The traces in the store, in alphabetical order of their ids."""
+        return tuple(self.store.trace(trace) for trace in self.store.traces())
+
+    @property
+    def ledgers(self) -> dict[str, Ledger]:
+        """Ledger of each trace, by its id."""
+        return {trace.id: trace.ledger for trace in self.traces}
+
+    def label(self, trace: str | None, /) -> str:
+        """Return the title of a trace, marked if its rows are synthetic."""
+        return "Simulated, from no trace" if trace is None else self.store.trace(trace).label
+
+    def synthetic(self, trace: str | None, /) -> bool:
+        """Return whether a trace has synthetic rows; None: whether all traces have."""
+        if trace is None:
+            return all(one.synthetic for one in self.traces)
+        return self.store.trace(trace).synthetic
+
+    def check_unchanged(self) -> None:
+        """Check that the traces are as they were when the store was opened."""
+        for trace in self.traces:
+            trace.check_unchanged()

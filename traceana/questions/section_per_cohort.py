@@ -8,16 +8,15 @@ from traceana.cohorts.cohort import form_cohort
 from traceana.page.blocks import join_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
     from traceana.cohorts.cohort import Cohort
     from traceana.page.blocks import Content
-    from traceana.page.context import Context
+    from traceana.store import Trace
 
 
 def build_per_cohort(
-    session: Context,
-    traces: Iterable[str],
+    traces: Sequence[Trace],
     build: Callable[[Cohort], Content],
     /,
     *,
@@ -28,8 +27,6 @@ def build_per_cohort(
 
     Parameters
     ----------
-    session
-        The session.
     traces
         Traces that meet one of :data:`traceana.cohorts.cohort.COHORT_NEEDS`.
     build
@@ -39,6 +36,6 @@ def build_per_cohort(
     end_imputation
         As in :func:`traceana.cohorts.cohort.form_cohort`.
     """
-    cohorts = (form_cohort(session, trace, end_imputation=end_imputation) for trace in traces)
+    cohorts = (form_cohort(trace, end_imputation=end_imputation) for trace in traces)
     parts = ((f"{cohort.title}: {cohort.noun}", build(cohort)) for cohort in cohorts)
     return join_parts(opening, parts)

@@ -3,13 +3,14 @@
 from traceana.page.context import DataSource
 from traceana.report.build import build_report, summarize
 from traceana.report.data_source import find_data_source
-from traceana.report.figure_files import WrittenFigures, write_figures
+from traceana.report.figure_files import WrittenFigures, plot_trace, write_figures
 
 __all__ = [
     "DataSource",
     "WrittenFigures",
     "build_report",
     "find_data_source",
+    "plot_trace",
     "summarize",
     "write_figures",
 ]

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError, TraceanaError
 from traceana.page.blocks import Table
-from traceana.page.context import Context
+from traceana.page.context import Context, DataSource
+from traceana.page.date import read_date
 from traceana.page.section import PARTS, sections
-from traceana.report.data_source import find_data_source, open_data_source, read_date
+from traceana.report.data_source import find_data_source, open_data_source
 from traceana.report.markdown import render_markdown
-from traceana.report.page import Built, main_results, number_blocks, render_page
+from traceana.report.page import Built, alerts, main_results, number_blocks, render_page
 from traceana.report.run import build_sections
-from traceana.store import open_spark
+from traceana.store import Store, Trace, open_spark, store_path
 from traceana.store.writer import write_bytes_whole, write_whole
 from traceana.tables.formatting import without_controls
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.page.blocks import Picture
-    from traceana.page.context import DataSource
     from traceana.page.section import Section
 
 FORMATS: Final = ("html", "md")
@@ -38,19 +38,21 @@ DATA_FOLDER: Final = "data"
 
 
 def build_report(
-    store: str | PathLike[str] | Mapping[str, IntoFrame] | IntoFrame | None = None,
+    store: str | PathLike[str] | Store | Trace | Mapping[str, IntoFrame] | IntoFrame | None = None,
     /,
     *,
     out: str | PathLike[str] = "reports/latest",
     only: str | Sequence[str] = (),
-    title: str = "traceana report",
+    title: str | None = None,
     formats: str | Sequence[str] = FORMATS,
     workers: int = 1,
     engine: str = "polars",
     master: str | None = None,
     per_trace: bool = False,
+    command: str | None = None,
     on_step: Callable[[int, int, str], None] | None = None,
     on_results: Callable[[list[str]], None] | None = None,
+    on_failure: Callable[[list[str]], None] | None = None,
 ) -> Path:
     """Write a report on a store as one HTML page and Markdown.
 
@@ -61,16 +63,18 @@ def build_report(
     Parameters
     ----------
     store
-        Folder of a store, a :class:`~traceana.trace.Trace`, a raw file of a known format, frames by
-        the names of their tables (as :func:`~traceana.add_table` takes them), or a frame of jobs;
-        None: TRACEANA_STORE, else ``./data``. Without a ledger there, the report is made from the
-        synthetic sample and marked as such.
+        Folder of a store, a :class:`~traceana.store.Store` or one
+        :class:`~traceana.Trace` of it, a raw file of a known format, frames by the names of their
+        tables (as :func:`~traceana.add_table` takes them), or a frame of jobs; None:
+        TRACEANA_STORE, else ``./data``. Tables of files and frames are kept in the user's cache
+        folder. If no store is named and there is none, the report is made
+        from the synthetic sample and marked as such.
     out
         Folder for the report; made if it does not exist.
     only
         Ids of the sections to build, in the report's order; none means all.
     title
-        Title of the report.
+        Title of the report; None: that of the trace if there is one alone.
     formats
         ``html`` for ``index.html``, ``md`` for ``index.md``. Figures (SVG, PDF) are in
         ``figures/``, the data of figures and tables (CSV) in ``data/``.
@@ -84,11 +88,16 @@ def build_report(
         Spark master, such as ``local[2]`` or ``spark://host:7077``; None: ``local[*]``.
     per_trace
         Whether to make a page of each trace too, in a folder with its name.
+    command
+        Command that made a temporary `store`, for the page to name instead of its path.
     on_step
         Called with the number of steps done, the number of all steps, and the name of the last one.
         None: a progress bar in a notebook, else nothing.
     on_results
-        Called with the main results as short texts.
+        Called with the main results as short texts, after the alerts.
+    on_failure
+        Called with the ids of sections that could not be computed, if there are any; the page
+        states why.
 
     Returns
     -------
@@ -106,7 +115,6 @@ def build_report(
     'index.html'
     """
     chosen = check_sections(only)
-    store = _store_of(store)
     forms = choose(formats, FORMATS, what="format")
     spark = _choose_master(engine, master)
     folder = Path(out)
@@ -115,33 +123,44 @@ def build_report(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(folder, "report", error) from error
-    data_source = find_data_source(store)
-    context = open_context(data_source, date, spark)
+    context = _open(store, date, spark)
+    if command is not None:
+        source = DataSource(store_path(), is_sample=False, command=command)
+        context = replace(context, data_source=source)
+    if title is None:
+        title = context.traces[0].title if len(context.traces) == 1 else "traceana report"
     pages = [(folder, context, chosen)]
     if per_trace:
         for trace in context.ledgers:
-            own = replace(context, store=replace(context.store, only=(trace,)))
+            own = Context(replace(context.store, only=(trace,)), context.data_source, date)
             shown = [one for one in chosen if one.traces(own) or one.part == PARTS[-1]]
             pages.append((folder / trace, own, shown))
     steps = sum(len(shown) + 1 for _, _, shown in pages)
     report_step = on_step or _notebook_bar()
     done = 0
-    report_step(done, steps, "synthetic sample" if data_source.is_sample else "ledgers")
+    report_step(done, steps, "synthetic sample" if context.data_source.is_sample else "ledgers")
     for place, of_page, shown in pages:
 
         def on_done(number: int, section: Section, before: int = done) -> None:
             report_step(before + number, steps, section.title)
 
         contents = build_sections(shown, of_page, workers=1 if spark else workers, on_done=on_done)
-        built = number_blocks([Built(*pair) for pair in zip(shown, contents, strict=True)])
-        heading = title if place == folder else context.title(place.name)
+        pairs = [Built(*pair) for pair in zip(shown, contents, strict=True)]
+        built = number_blocks([part for part in pairs if not part.is_empty])
+        absent = [part.section for part in pairs if part.is_empty and part.section.needs]
+        heading = title if place == folder else context.label(place.name)
         traces = list(context.ledgers) if per_trace and place == folder else []
         try:
-            _write_page(place, built, of_page, title=heading, forms=forms, traces=traces)
+            _write_page(
+                place, built, of_page, title=heading, forms=forms, traces=traces, absent=absent
+            )
         except OSError as error:
             raise cannot_write(place, "report", error) from error
         if on_results and place == folder:
-            on_results([part.headline for part in main_results(built)])
+            on_results([one.text for one in (*alerts(built), *main_results(built))])
+        failed = [part.section.id for part in built if part.content.failed]
+        if on_failure and failed and place == folder:
+            on_failure(failed)
         done += len(shown) + 1
         report_step(done, steps, "page")
     return folder / ("index.html" if "html" in forms else "index.md")
@@ -176,23 +195,31 @@ def summarize(
         on_done=lambda done, section: report_step(done, len(chosen), section.title),
     )
     built = [Built(*pair) for pair in zip(chosen, contents, strict=True)]
-    return [part.headline for part in main_results(built)]
+    return [one.text for one in (*alerts(built), *main_results(built))]
 
 
-def _store_of(
-    given: str | PathLike[str] | Mapping[str, IntoFrame] | IntoFrame | None,
-) -> str | PathLike[str] | None:
-    """Return the folder of a store; files and frames are ingested into one in the cache."""
+def _open(
+    given: str | PathLike[str] | Store | Trace | Mapping[str, IntoFrame] | IntoFrame | None,
+    date: str | None,
+    master: str | None,
+) -> Context:
+    """Open what a report is made from; files and frames are ingested into the cache."""
+    if isinstance(given, Trace):
+        given = replace(given.store, only=(given.id,))
+    if isinstance(given, Store):
+        source = DataSource(given.path, is_sample=False)
+        return Context(replace(given, master=master), source, date)
     if given is None or (isinstance(given, str | PathLike) and not Path(given).is_file()):
-        return given
+        return open_context(find_data_source(given), date, master)
     from traceana.ingesters.cached import (  # noqa: PLC0415  a store needs no reader
         ingest_cached,
         store_frames,
     )
 
     if isinstance(given, str | PathLike):
-        return ingest_cached(given)
-    return store_frames(given if isinstance(given, Mapping) else {"jobs": given})
+        return open_context(find_data_source(ingest_cached(given)), date, master)
+    frames = given if isinstance(given, Mapping) else {"jobs": given}
+    return open_context(find_data_source(store_frames(frames)), date, master)
 
 
 def open_context(
@@ -200,7 +227,7 @@ def open_context(
 ) -> Context:
     """Open the store of a report and read its ledgers."""
     store = open_data_source(data_source)
-    context = Context(store, master, data_source=data_source, date=date)
+    context = Context(replace(store, master=master), data_source, date)
     _ = context.ledgers  # an interrupted ingest is reported before anything is built
     return context
 
@@ -223,6 +250,12 @@ def choose(wanted: str | Sequence[str], there: Sequence[str], /, *, what: str) -
 
 def _choose_master(engine: str, master: str | None) -> str | None:
     """Return the master on which Spark answers; None where Polars is the engine."""
+    if engine.startswith("ibis"):
+        raise DataError(
+            "a report is not made through Ibis: its sections need the tables of a store; call the "
+            "functions on Ibis tables, or export a part of them with add_table() (see the page "
+            "'Analyze a trace in a database')"
+        )
     if engine not in ENGINES:
         raise DataError(f"no engine is called {engine!r}; the engines are {', '.join(ENGINES)}")
     if engine == "polars":
@@ -241,6 +274,7 @@ def _write_page(
     title: str,
     forms: Sequence[str],
     traces: Sequence[str],
+    absent: Sequence[Section],
 ) -> None:
     """Write the page, its figures and its data, and remove those of an earlier report."""
     pictures = [picture for part in built for picture in part.pictures]
@@ -262,7 +296,7 @@ def _write_page(
         texts["index.md"] = without_controls(text)
     if "html" in forms:
         texts["index.html"] = without_controls(
-            render_page(built, context, title=title, traces=traces)
+            render_page(built, context, title=title, traces=traces, absent=absent)
         )
     for name, contents in files.items():
         place = folder / name

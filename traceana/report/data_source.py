@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import tempfile
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from traceana.errors import DataError, StoreError
+from traceana.errors import StoreError
 from traceana.page.context import DataSource
 from traceana.store import Store, open_store, store_path
 from traceana.store.cache import code_digest
 
-SEED: Final = 1
-"""Seed of the synthetic sample."""
 _MADE_BY: Final = ("catalog", "ingesters", "samples", "schema", "stats", "store")
 """Packages whose code determines the store of the sample."""
 
@@ -23,37 +20,26 @@ _MADE_BY: Final = ("catalog", "ingesters", "samples", "schema", "stats", "store"
 def find_data_source(store: str | os.PathLike[str] | None = None, /) -> DataSource:
     """Find the data source of a report without reading it.
 
+    Raises a StoreError if a store is named, here or in TRACEANA_STORE, and there is none.
+
     Examples
     --------
-    >>> import tempfile
     >>> from traceana.report import find_data_source
-    >>> find_data_source(tempfile.mkdtemp()).is_sample
-    True
+    >>> find_data_source("no/such/store")
+    Traceback (most recent call last):
+    ...
+    traceana.errors.StoreError: no/such/store: no store here (no ledger.json in any folder of it)...
     """
     path = store_path(store)
+    if store is not None or os.environ.get("TRACEANA_STORE"):
+        return DataSource(open_store(path).path, is_sample=False)
     return DataSource(path, is_sample=not Store(path).traces())
-
-
-def read_date() -> str | None:
-    """Return the date in SOURCE_DATE_EPOCH, if it is set.
-
-    Raises a DataError if it is not a whole number of seconds.
-    """
-    epoch = os.environ.get("SOURCE_DATE_EPOCH")
-    if not epoch:
-        return None
-    try:
-        return datetime.fromtimestamp(int(epoch), UTC).strftime("%Y-%m-%d %H:%M UTC")
-    except (ValueError, OverflowError, OSError):
-        raise DataError(
-            f"SOURCE_DATE_EPOCH is {epoch!r}; it must be whole seconds since 1970"
-        ) from None
 
 
 def open_data_source(data_source: DataSource, /) -> Store:
     """Open the store, or a cached store of the synthetic sample if there is none.
 
-    The store of the sample is in the user's cache folder, under a name of the version, the seed and
+    The store of the sample is in the user's cache folder, under a name of the version and
     the digest of the code. It is built beside that name and then renamed. Raises a StoreError if
     the store cannot be read, or the cache folder cannot be written.
     """
@@ -63,7 +49,7 @@ def open_data_source(data_source: DataSource, /) -> Store:
 
     cache = user_cache_path("traceana") / "sample"
     digest = code_digest(*_MADE_BY)
-    place = cache / f"{version('traceana')}-seed{SEED}-{digest}"
+    place = cache / f"{version('traceana')}-{digest}"
     if not place.is_dir():
         try:
             _make_sample_store(cache, place)
@@ -82,7 +68,7 @@ def _make_sample_store(cache: Path, place: Path) -> None:
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache, prefix=".making-") as folder:
         beside = Path(folder) / "store"
-        ingest(write_sample(Path(folder) / "files", seed=SEED), store=beside)
+        ingest(write_sample(Path(folder) / "files"), store=beside)
         try:
             beside.rename(place)
         except OSError:

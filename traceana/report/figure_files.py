@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
-from traceana.page.blocks import Absent, Content, Drawing, Gallery
+from traceana.page.blocks import Content, Drawing, Gallery
+from traceana.page.context import Context, DataSource
 from traceana.page.section import sections
 from traceana.report.build import cannot_write, choose, open_context
 from traceana.report.data_source import find_data_source
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from os import PathLike
 
-    from traceana.page.context import Context
+    from matplotlib.axes import Axes
+
     from traceana.page.section import Section
+    from traceana.store import Trace
 
 FIGURE_FORMATS: Final = ("svg", "pdf", "png")
 _MM: Final = {"mm": 1.0, "cm": 10.0, "in": 25.4, "": 1.0}
@@ -157,6 +160,26 @@ def write_figures(
     return WrittenFigures(tuple(paths), tuple(absent))
 
 
+def plot_trace(trace: Trace, figure: str, /, *, ax: Axes | None = None, **options: object) -> Axes:
+    """Draw a figure of a trace: the first of those in its report.
+
+    Raises a DataError if the trace has not what the figure needs.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> trace = traceana.open_sample().trace("microsoft-itp-2021")
+    >>> trace.plot("concentration").get_ylabel()
+    'Fraction of GPU-hours'
+    """
+    from traceana.figures import get_figure  # noqa: PLC0415  matplotlib is slow to load
+
+    [name] = check_figures(figure)
+    context = Context(trace.store, DataSource(trace.store.path, is_sample=False))
+    first = _choose_drawings(context, name, trace.id, Choice(), {})[0]
+    return get_figure(name).plot(first.result, ax=ax, **(first.options | options))
+
+
 def check_figures(figures: str | Sequence[str], /) -> list[str]:
     """Return the ids of figures; none means all."""
     from traceana.figures import figures as all_figures  # noqa: PLC0415  matplotlib is slow to load
@@ -200,7 +223,7 @@ def _choose_drawings(
     ]
     known = list({one.key: one for one in drawings if one.figure == name}.values())
     if not known:
-        raise DataError(_tell_absent(name, [content for content, _ in contents]))
+        raise DataError(_tell_absent(name, own))
     chosen = [drawing for drawing in known if choice.matches(drawing.key)]
     if not chosen:
         there = ", ".join(drawing.key for drawing in known)
@@ -214,9 +237,9 @@ def _direct_drawings(
     """Return the drawings of each trace, and the errors of those that have not what is chosen."""
     found, errors = [], []
     for one in DIRECT[name].traces(context):
-        if trace in (None, one):
+        if trace in (None, one.id):
             try:
-                drawings = DIRECT[name].drawings(context, one, choice)
+                drawings = DIRECT[name].drawings(one, choice)
             except DataError as error:
                 errors.append(error)
             else:
@@ -226,11 +249,11 @@ def _direct_drawings(
 
 def _build(section: Section, context: Context, trace: str | None) -> tuple[Content, list[Drawing]]:
     """Return the content of a section and its further drawings, of one trace if one is named."""
-    traces = [one for one in section.traces(context) if trace in (None, one)]
-    more = section.more(context, traces) if section.more and traces else []
+    traces = [one for one in section.traces(context) if trace in (None, one.id)]
+    more = section.more(traces) if section.more and traces else []
     if trace is None or not section.needs:
         return section.content(context), more
-    return (section.build(context, traces) if traces else Content()), more
+    return (section.build(traces) if traces else Content()), more
 
 
 def _write(folder: Path, name: str, drawn: list[tuple[str, dict[str, bytes], str]]) -> list[Path]:
@@ -266,16 +289,10 @@ def _parse_width(size: str | float | None) -> float | None:
     return width_mm / _MM["in"]
 
 
-def _tell_absent(name: str, contents: list[Content]) -> str:
-    """Return how to get the data of a figure that its sections could not draw."""
+def _tell_absent(name: str, own: list[Section]) -> str:
+    """Return which tables a figure needs that its sections could not draw."""
     from traceana.figures import get_figure  # noqa: PLC0415  as above
 
-    commands = [
-        f"{fetch} && {ingest}"
-        for content in contents
-        for block in content.all_blocks
-        if isinstance(block, Absent)
-        for fetch, ingest in zip(block.commands[::2], block.commands[1::2], strict=True)
-    ]
-    remedy = f"; to get it: {' or '.join(dict.fromkeys(commands))}" if commands else ""
+    needed = " or ".join(dict.fromkeys(section.needed for section in own if section.needs))
+    remedy = f"; it needs {needed}" if needed else ""
     return f"the store has nothing to draw it from ({get_figure(name).result}){remedy}"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from traceana.page.blocks import Drawing
     from traceana.page.context import Context
     from traceana.page.section import Needs
+    from traceana.store import Trace
 
 _MAX_NAMED: Final = 20
 _SYNONYMS: Final = {
@@ -66,38 +67,36 @@ class Direct:
     """Of a choice."""
     needs: Needs
     """Tables, and columns of each with values."""
-    drawings: Callable[[Context, str, Choice], list[Drawing]]
+    drawings: Callable[[Trace, Choice], list[Drawing]]
     """Returns the drawings of a trace, among them this figure's."""
 
-    def traces(self, context: Context, /) -> list[str]:
+    def traces(self, context: Context, /) -> list[Trace]:
         """Return the traces in the store that qualify."""
-        found = (
-            set(context.store.traces(table=table, columns=columns))
-            for table, columns in self.needs.items()
-        )
-        return sorted(set.intersection(*found))
+        return [
+            trace
+            for trace in context.traces
+            if all(trace.has(table, columns) for table, columns in self.needs.items())
+        ]
 
 
-def _of_job(context: Context, trace: str, choice: Choice) -> list[Drawing]:
-    rows, time = workers.worker_samples(context, trace), workers.clock(context, trace)
+def _of_job(trace: Trace, choice: Choice) -> list[Drawing]:
+    rows, time = workers.worker_samples(trace), workers.clock(trace)
     samples = rows.filter(job_id=choice.job)
     if samples.is_empty():
         jobs = rows["job_id"].unique(maintain_order=True).to_list()
         there = ", ".join(jobs[:_MAX_NAMED]) + (", ..." if len(jobs) > _MAX_NAMED else "")
-        raise DataError(f"{trace} has no job {choice.job!r}; its jobs are {there}")
+        raise DataError(f"{trace.id} has no job {choice.job!r}; its jobs are {there}")
     found = detect_stragglers(samples, time=time)
     return [
-        *stragglers.draw_job(context, trace, samples, found),
-        *variation.draw_distributions(context, trace, samples),
+        *stragglers.draw_job(trace, samples, found),
+        *variation.draw_distributions(trace, samples),
     ]
 
 
-def _of_gpu(context: Context, trace: str, choice: Choice) -> list[Drawing]:
-    known = context.scan(trace, "power_profiles").select("gpu").unique().collect()["gpu"].sort()
-    gpu = (
-        energy.shown_gpu(context, trace) if choice.gpu is None else _find(choice.gpu, known, "GPU")
-    )
-    found = energy.configurations(context, trace, gpu)
+def _of_gpu(trace: Trace, choice: Choice) -> list[Drawing]:
+    known = trace.scan("power_profiles").select("gpu").unique().collect()["gpu"].sort()
+    gpu = energy.shown_gpu(trace) if choice.gpu is None else _find(choice.gpu, known, "GPU")
+    found = energy.configurations(trace, gpu)
     if choice.dataset is not None:
         dataset = _find(choice.dataset, sorted(found), f"configuration on {gpu} of data set")
         found = {dataset: found[dataset]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from traceana.page.blocks import Absent, Facts, Gallery, Heading, Points, Quote, Table, Text
+from traceana.page.blocks import Facts, Gallery, Heading, Points, Quote, Table, Text
 from traceana.report.page import group_parts, name_page, trace_titles
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def render_markdown(built: list[Built], context: Context, /, *, title: str, figu
         Folder of the figures, relative to the Markdown file.
     """
     parts = [f"# {_prose(name_page(title, context))}", " · ".join(trace_titles(context))]
-    synthetic = context.synthetic_traces
+    synthetic = [trace.id for trace in context.traces if trace.synthetic]
     if synthetic:
         parts.append(
             f"> **SYNTHETIC data** ({', '.join(synthetic)}): no number and no figure that comes "
@@ -85,10 +85,6 @@ def _write(block: Block, figures: str) -> Iterator[str]:
         case Quote(summary, text):
             yield f"{_prose(summary)}:"
             yield f"```text\n{text.strip()}\n```"
-        case Absent(what, commands):
-            yield _prose(what)
-            if commands:
-                yield "To add what is missing:\n\n```sh\n" + "\n".join(commands) + "\n```"
         case Table():
             yield f"**Table {block.number}.** {_prose(block.caption)}"
             yield "\n".join(_rows(block))

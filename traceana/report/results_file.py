@@ -27,12 +27,11 @@ def results_json(built: Sequence[Built], context: Context, /) -> str:
     ``<section>.<position>``.
     """
     traces = {
-        trace: {"title": context.manifest(trace).title, "synthetic": context.synthetic(trace)}
-        for trace in context.store.traces()
+        trace.id: {"title": trace.title, "synthetic": trace.synthetic} for trace in context.traces
     }
     numbers: dict[str, dict[str, Any]] = {}
     for trace in traces:
-        rows = context.once(describe_headlines, trace).rows(named=True)
+        rows = context.store.trace(trace).once(describe_headlines).rows(named=True)
         numbers[trace] = {row["name"]: {one: row[one] for one in _NUMBERS} for row in rows}
     findings = [
         {

@@ -10,14 +10,16 @@ from collections import deque
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from importlib.metadata import version
 from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.errors import DataError, TraceanaError
+from traceana.errors import DataError, StoreError, TraceanaError
 from traceana.page.blocks import Content, Drawing, Gallery, Picture, Text
 from traceana.page.section import sections
 from traceana.store.cache import Cache, code_digest, key_of, versions
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from traceana.tables.declare import ResultTable
 
 SECTION_CACHE: Final = Cache("report", limit_bytes=1 << 28)
+_LONGEST: Final = 300  # characters of an error
 _MOST_WORKERS: Final = 4
 """More would wait for the longest section, and each takes some 300 MB."""
 _Elsewhere = tuple["list[Section]", "Future[list[Content]]"]
@@ -205,17 +208,33 @@ def _build_by_id(*names: str) -> list[Content]:
 def _build(section: Section, context: Context) -> Content:
     try:
         content = draw_content(section.content(context), context)
-    finally:
+    except (StoreError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001  a fault of ours costs its section alone
         context.check_unchanged()
+        return Content(failed=_fault(section, error))
+    context.check_unchanged()
     SECTION_CACHE.save(section_key(context, section), content)
     return content
+
+
+def _fault(section: Section, error: Exception) -> str:
+    """Return why a section could not be computed, with what a bug report needs."""
+    at = extract_tb(error.__traceback__)[-1]
+    reason = (str(error).splitlines() or [""])[0][:_LONGEST]
+    place = f"{Path(at.filename).name}:{at.lineno}"
+    return (
+        f"This section could not be computed. Please report it with these words: traceana "
+        f"{version('traceana')}, section {section.id}, {type(error).__name__} in {place}: {reason}"
+    )
 
 
 def section_key(context: Context, section: Section, /) -> str:
     """Return a key of all that a section depends on: data, code, versions, options."""
     ledgers = {name: ledger_json(ledger) for name, ledger in sorted(context.ledgers.items())}
-    options = (str(context.data_source.path), context.data_source.is_sample, context.date)
-    engine = (context.master, versions("matplotlib", "jinja2", "pyspark"))
+    source = context.data_source
+    options = (str(source.path), source.is_sample, source.command, context.date)
+    engine = (context.store.master, versions("matplotlib", "jinja2", "pyspark"))
     code = Path(inspect.getfile(section.build)).read_text(encoding="utf-8")  # of any package
     return key_of(section.id, ledgers, options, engine, code, code_digest())
 
@@ -311,7 +330,7 @@ def draw(
 
     with use_width(width_in):
         drawn = draw_figure(drawing.figure, drawing.result, **drawing.options)
-    title = drawing.title or context.title(drawing.trace)
+    title = drawing.title or context.label(drawing.trace)
     described = get_figure(drawing.figure).describe(drawing.result)
     caption = f"{drawing.about}. {title}. {described}"
     if context.synthetic(drawing.trace):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from traceana.page.blocks import Block, Content, Facts, Heading
 from traceana.page.section import Section
-from traceana.report.data_source import SEED
 
 if TYPE_CHECKING:
     from traceana.page.context import Context
@@ -63,15 +62,18 @@ def build(context: Context) -> Content:
 
 
 def _engine(context: Context) -> str:
-    if context.master is None:
+    if context.store.master is None:
         return "Polars"
-    spark = f"Spark {version('pyspark')} on `{context.master}`"
+    spark = f"Spark {version('pyspark')} on `{context.store.master}`"
     return f"{spark} reduced tables to one row per task or group; Polars computed the rest"
 
 
 def _data(context: Context) -> str:
     if context.data_source.is_sample:
-        return f"the synthetic sample that `traceana sample --seed {SEED}` writes"
+        return "the synthetic sample that `traceana sample` writes"
+    if command := context.data_source.command:
+        typed = command.replace("`", "'")
+        return f"a temporary store, which `{typed}` made and deleted; its source files are above"
     return f"store `{context.data_source.path}`; its source files are listed above with sha256"
 
 

@@ -1,9 +1,103 @@
-"""Synthetic traces in the publishers' own formats: one file a trace or pair of traces.
+"""A small synthetic data set in the formats of six public traces; no row is real."""
 
-No row of real data is in them. What is taken from the real traces is their form (columns, number
-format, packaging), their size, and published fractions.
-"""
+from __future__ import annotations
 
-from traceana.samples.write import write_sample
+import shutil
+from difflib import get_close_matches
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["write_sample"]
+import polars as pl
+
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["sample_operations", "write_sample"]
+
+MARKER: Final = "SYNTHETIC.json"
+
+
+def write_sample(to: str | Path, /, *, traces: str | Sequence[str] | None = None) -> Path:
+    """Write the synthetic sample in the publishers' own formats, ready for `ingest`.
+
+    Each trace has the folder `to/<trace id>`; `to` is returned. File names begin with
+    ``SYNTHETIC-``; ``SYNTHETIC.json`` states seed, scale and rows, and ``SYNTHETIC-truth.json`` the
+    planted stragglers of the mini-batch trace. No row is real.
+
+    Parameters
+    ----------
+    to
+        Folder to write to: new, empty, or with an earlier sample, whose traces are replaced.
+    traces
+        Ids of the traces to write; None: all six.
+
+    Raises
+    ------
+    DataError
+        If a trace is not in the sample, or the folder has other files or cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile, traceana
+    >>> folder = traceana.write_sample(tempfile.mkdtemp(), traces="microsoft-itp-2021")
+    >>> sorted(path.name for path in folder.glob("*/*"))
+    ['SYNTHETIC-raw-traces.tar.gz', 'SYNTHETIC.json']
+    """
+    folder = Path(to)
+    with as_file(files(__name__) / "data") as data:
+        there = sorted(path.name for path in data.iterdir())
+        wanted = [traces] if isinstance(traces, str) else list(traces or there)
+        for trace in wanted:
+            if trace not in there:
+                close = get_close_matches(trace.lower(), there, n=1)
+                hint = f" (did you mean {close[0]}?)" if close else ""
+                raise DataError(
+                    f"no trace is called {trace!r}{hint}; the traces are {', '.join(there)}"
+                )
+        try:
+            _check_folder(folder, there)
+            for trace in wanted:
+                shutil.rmtree(folder / trace, ignore_errors=True)
+                shutil.copytree(data / trace, folder / trace)
+        except OSError as error:
+            raise DataError(
+                f"the sample cannot be written to {folder}: {error.strerror or error}"
+            ) from error
+    return folder
+
+
+def _check_folder(folder: Path, traces: list[str]) -> None:
+    """Raise if there is anything but an earlier sample."""
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder} is a file; name a folder for the sample")
+    for entry in sorted(folder.iterdir()) if folder.exists() else []:
+        if entry.name not in traces or (any(entry.iterdir()) and not (entry / MARKER).is_file()):
+            raise DataError(
+                f"{folder} has {entry.name}, which is no part of an earlier sample; name a new or "
+                "empty folder"
+            )
+
+
+def sample_operations() -> pl.DataFrame:
+    """Return the operations of a synthetic pipeline-parallel job.
+
+    Five steps of eight micro-batches in the 1F1B schedule, on two data-parallel ranks of four
+    stages. Worker 5 (rank 1, stage 2) computes 1.5 times as slowly as the others. No row is
+    observed.
+
+    Returns
+    -------
+    DataFrame
+        An ``operations`` table, for :func:`traceana.replay_operations` and the like.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> operations = traceana.sample_operations()
+    >>> traceana.worker_slowdown(operations).workers["worker"][0]
+    '5'
+    """
+    return pl.read_parquet(files(__name__).joinpath("operations.parquet").read_bytes())

@@ -34,6 +34,7 @@ A cell of an optional column that cannot be read is null; `ledger.json` counts i
 
 _KEYS: Final = {
     "worker_samples": "`job_id`, `worker_id` and `time_s`, or `step` where `time_s` is null",
+    "operations": "`job_id`, `step`, `worker_id`, `kind`, and `sequence`, or `start_s` without it",
     "gpu_samples": "`machine_id`, `gpu`, `time_s`, and which of the measures it has",
 }
 

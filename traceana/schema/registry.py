@@ -25,6 +25,7 @@ TABLES: Final[dict[str, type[dy.Schema]]] = {
     "gpu_samples": workload.GpuSamples,
     "faults": faults.Faults,
     "worker_samples": training.WorkerSamples,
+    "operations": training.Operations,
     "cov_samples": training.CovSamples,
     "training_plans": training.TrainingPlans,
     "training_runs": training.TrainingRuns,
@@ -93,6 +94,9 @@ def get_key(name: str, /) -> list[str | pl.Expr]:
     if name == "gpu_samples":  # a monitor may list one quantity after the other
         there = (pl.col(one).is_not_null().alias(one) for one in _SAMPLED)
         return ["machine_id", "gpu", "time_s", *there]
+    if name == "operations":  # the start distinguishes those without a number
+        start = pl.when(pl.col("sequence").is_null()).then(pl.col("start_s")).alias("start_s")
+        return ["job_id", "step", "worker_id", "kind", "sequence", start]
     return list(get_table(name).primary_key())
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import dataframely as dy
 
-from traceana.schema.columns import clock, identifier, measure, text, whole
+from traceana.schema.columns import clock, identifier, measure, seconds, text, whole
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,6 +29,28 @@ class WorkerSamples(dy.Schema):
     def time_or_step(cls) -> pl.Expr:
         """A sample has a time or a step."""
         return cls.time_s.col.is_not_null() | cls.step.col.is_not_null()
+
+
+class Operations(dy.Schema):
+    """Operations of a pipeline-parallel training job: what each worker did in a step, and when."""
+
+    job_id = identifier("job, as published")
+    step = whole("training step", unit="index", minimum=0)
+    worker_id = text("worker within its job", privacy="rank")
+    dp_rank = whole("data-parallel rank of the worker", unit="index", minimum=0)
+    stage = whole("pipeline stage of the worker", unit="index", minimum=0)
+    kind = text("kind of operation, such as forward-compute or params-all-gather")
+    start_s = clock("start, since the step began or Unix time", nullable=False)
+    duration_s = seconds("time from start to end, with waiting for others", nullable=False)
+    sequence = whole(
+        "order among the operations of its kind, worker and step",
+        unit="index",
+        nullable=True,
+        minimum=0,
+    )
+    micro_batch = whole("micro-batch of the step", unit="index", nullable=True, minimum=0)
+    chunk = whole("chunk of the stage's model", unit="index", nullable=True, minimum=0)
+    global_chunk = whole("chunk of the whole model", unit="index", nullable=True, minimum=0)
 
 
 class CovSamples(dy.Schema):

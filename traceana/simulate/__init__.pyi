@@ -28,6 +28,8 @@ from .operations.policies import Scaled as Scaled
 from .operations.replay import replay_operations as replay_operations
 from .operations.tables import ReplayResult as ReplayResult
 from .operations.tables import WorkerSlowdownResult as WorkerSlowdownResult
+from .operations.timeline import operation_timeline as operation_timeline
+from .operations.timeline import write_timeline as write_timeline
 from .placement.cluster import PlacementNodes as PlacementNodes
 from .placement.request import PlacementRequest as PlacementRequest
 from .placement.policies import PlacementPolicy as PlacementPolicy

@@ -29,7 +29,8 @@ def fit_firth(design: Floats, failed: Floats, /, *, confidence: float) -> Logist
     """
     free = np.ones(design.shape[1], dtype=bool)
     beta, best = _climb(design, failed, np.zeros(design.shape[1]), free)
-    error = np.sqrt(np.diag(np.linalg.inv(_information(design, beta))))
+    covariance = np.asarray(np.linalg.inv(_information(design, beta)), dtype=np.float64)
+    error = np.sqrt(np.diag(covariance))
     drop = float(chdtri(1, 1 - confidence)) / 2
     low, high = np.full(len(beta), np.nan), np.full(len(beta), np.nan)
     pvalue = np.full(len(beta), np.nan)
@@ -54,7 +55,7 @@ def fit_firth(design: Floats, failed: Floats, /, *, confidence: float) -> Logist
                     beta[column] + sign * step,
                     xtol=1e-6,
                 )
-    return LogisticFit(beta, error, low, high, pvalue)
+    return LogisticFit(beta, error, low, high, pvalue, covariance)
 
 
 def _information(design: Floats, beta: Floats) -> Floats:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import scipy  # scipy.stats is slow to import and loaded when used
-from scipy.linalg import qr
-from scipy.special import expit, logit, stdtr, stdtrit
+from scipy.special import chdtrc, expit, fdtrc, logit, stdtr, stdtrit
 
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -30,6 +31,17 @@ class LogisticFit(NamedTuple):
     ci_low: Floats
     ci_high: Floats
     pvalue: Floats
+    covariance: Floats
+    """Of the coefficients."""
+
+
+class JointTest(NamedTuple):
+    """Wald test that several coefficients are 0."""
+
+    statistic: float
+    df: int
+    error_df: float
+    pvalue: float
 
 
 class Calibration(NamedTuple):
@@ -75,22 +87,43 @@ def fit_logistic(
     error = np.sqrt(np.diag(covariance))
     df = len(failed) - design.shape[1] if cluster is None else int(cluster.max())
     half = stdtrit(df, (1 + confidence) / 2) * error
-    return LogisticFit(beta, error, beta - half, beta + half, 2 * stdtr(df, -np.abs(beta / error)))
+    pvalue = 2 * stdtr(df, -np.abs(beta / error))
+    return LogisticFit(beta, error, beta - half, beta + half, pvalue, covariance)
+
+
+def joint_test(fit: LogisticFit, columns: Sequence[int], error_df: float, /) -> JointTest:
+    """Test that the coefficients of some columns are 0, by Wald's statistic W = b' V^-1 b.
+
+    With `error_df` degrees of freedom m of V (clusters - 1), W (m - q + 1) / (m q) has an F
+    distribution of q and m - q + 1, as Hotelling's T-squared; infinite m: W is chi-squared of q.
+    NaN if V is singular, or m is below q.
+    """
+    at = list(columns)
+    b, v, q = fit.coefficient[at], fit.covariance[np.ix_(at, at)], len(at)
+    if not np.isfinite(v).all() or np.linalg.matrix_rank(v) < q or error_df < q:
+        return JointTest(np.nan, q, error_df, np.nan)
+    w = float(b @ np.linalg.solve(v, b))
+    if np.isinf(error_df):
+        return JointTest(w, q, error_df, float(chdtrc(q, w)))
+    left = error_df - q + 1
+    return JointTest(w, q, error_df, float(fdtrc(q, left, w * left / (error_df * q))))
 
 
 def dependent_columns(design: Floats, /) -> list[list[int]]:
-    """Return columns that are linear combinations of others, each with those others."""
+    """Return columns that are linear combinations of earlier ones, each with those."""
     # only the triangle: there may be many rows
     triangle: Floats = np.asarray(np.linalg.qr(design / np.linalg.norm(design, axis=0), mode="r"))
-    _, r, pivots = qr(triangle, pivoting=True)
-    order: Integers = np.asarray(pivots, dtype=np.int64)
-    size = np.abs(np.diag(r))
-    rank = int((size > 1e-9).sum())  # of columns of length 1
-    groups = []
-    for column in order[rank:].tolist():
-        weights = np.linalg.lstsq(triangle[:, order[:rank]], triangle[:, column], rcond=None)[0]
-        others = order[:rank][np.abs(weights) > 1e-6]
-        groups.append([column, *sorted(others.tolist())])
+    groups: list[list[int]] = []
+    kept: list[int] = []
+    for column in range(design.shape[1]):
+        if kept:
+            before, own = triangle[:, kept], triangle[:, column]
+            weights = np.linalg.lstsq(before, own, rcond=None)[0]
+            if np.linalg.norm(own - before @ weights) < 1e-9:  # of columns of length 1
+                found = [kept[at] for at in np.flatnonzero(np.abs(weights) > 1e-6)]
+                groups.append([column, *found])
+                continue
+        kept.append(column)
     return groups
 
 

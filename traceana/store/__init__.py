@@ -4,6 +4,7 @@ from traceana.store.ledger import FileEntry, Ledger, TableEntry
 from traceana.store.manifest import Capacity, Manifest, TableManifest
 from traceana.store.spark import open_spark, scan_by_spark
 from traceana.store.store import Store, open_store, store_path
+from traceana.store.trace import Trace, distinct_traces
 
 __all__ = [
     "Capacity",
@@ -13,6 +14,8 @@ __all__ = [
     "Store",
     "TableEntry",
     "TableManifest",
+    "Trace",
+    "distinct_traces",
     "open_spark",
     "open_store",
     "scan_by_spark",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import pickle
 import platform
 import tempfile
@@ -21,6 +22,8 @@ from platformdirs import user_cache_path
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
+FOLDER: Final = "TRACEANA_CACHE"
+"""Variable that names another folder: a command that keeps nothing sets it to a temporary one."""
 _LIBRARIES: Final = ("polars", "pyarrow", "narwhals", "numpy", "scipy", "statsmodels")
 _CODE: Final = (".py", ".toml", ".csv", ".jinja", ".css", ".js", ".mplstyle")
 _LARGEST_OBJECT_BYTES: Final = 1 << 26
@@ -90,7 +93,8 @@ class Cache:
             self._tidy(path.parent)
 
     def _path(self, key: str) -> Path:
-        return user_cache_path("traceana") / self.name / f"{key}.pickle"
+        cache = os.environ.get(FOLDER) or user_cache_path("traceana")
+        return Path(cache) / self.name / f"{key}.pickle"
 
     def _tidy(self, folder: Path) -> None:
         stats = {path: path.stat() for path in folder.iterdir()}

@@ -6,7 +6,9 @@ themselves. pandas and pyarrow have no lazy engine, so their columns become a Po
 
 from __future__ import annotations
 
+import os
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -28,17 +30,20 @@ Measures: TypeAlias = Sequence[str] | Mapping[str, str]
 """Columns of numbers; a mapping names the parameter that sets each."""
 
 ENGINES: Final = {
-    nw.Implementation.POLARS: "Polars (DataFrame or LazyFrame)",
-    nw.Implementation.DUCKDB: "DuckDB (relation)",
-    nw.Implementation.PANDAS: "pandas (DataFrame)",
-    nw.Implementation.PYARROW: "pyarrow (Table)",
-    nw.Implementation.PYSPARK: "PySpark (DataFrame, not of Spark Connect)",
+    nw.Implementation.POLARS: "Polars",
+    nw.Implementation.PANDAS: "pandas",
+    nw.Implementation.PYARROW: "pyarrow",
+    nw.Implementation.DUCKDB: "DuckDB",
+    nw.Implementation.PYSPARK: "PySpark",
+    nw.Implementation.IBIS: "Ibis",
 }
 """Engines whose results are tested to be equal; any other is refused."""
 
-_RUN_BY: Final = ("narwhals", "polars", "duckdb", "_duckdb", "pyarrow", "pyspark", "py4j")
+_RUN_BY: Final = ("narwhals", "polars", "duckdb", "_duckdb", "pyarrow", "pyspark", "py4j", "ibis")
 _UNFIT: Final = re.compile(r"""^$|^\*$|^\^.*\$$|^\.|["]""")
 _ALL, _WHOLE = " all", " whole"
+MOST_ROWS_HERE: Final = 10_000_000
+"""Rows that are read into memory where a database cannot aggregate them."""
 _LONGEST: Final = 300  # characters of an engine's message
 LARGEST: Final = 1e150
 """Largest value of a measure: its square is finite, so that no variance overflows."""
@@ -127,7 +132,7 @@ def clean_columns(lazy: nw.LazyFrame[Any], measures: Sequence[str], /) -> nw.Laz
 
     Raises a DataError if a measure is not numeric.
     """
-    schema = lazy.collect_schema()
+    schema, has_nan = lazy.collect_schema(), _has_nan(lazy)
     cleaned = []
     for name in schema.names():
         column = nw.col(name)
@@ -139,11 +144,22 @@ def clean_columns(lazy: nw.LazyFrame[Any], measures: Sequence[str], /) -> nw.Laz
                 raise DataError(f"column {name} holds {schema[name]}; numbers are needed")
             column = nw.lit(None, nw.Float64).alias(name)
         elif name in measures:
-            column = column.cast(nw.Float64).fill_nan(None)
-        elif schema[name].is_float():
+            column = column.cast(nw.Float64)
+            column = column.fill_nan(None) if has_nan else column
+        elif schema[name].is_float() and has_nan:
             column = column.fill_nan(None)
         cleaned.append(column)
     return lazy.select(*cleaned)
+
+
+def _has_nan(lazy: nw.LazyFrame[Any], /) -> bool:
+    """Return whether an engine distinguishes NaN from null; SQLite does not."""
+    if lazy.implementation is not nw.Implementation.IBIS:
+        return True
+    from ibis.expr.operations import IsNan  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415  there if the frame is
+
+    has: bool = lazy.to_native().get_backend().has_operation(IsNan)
+    return has
 
 
 def as_seconds(time: nw.Expr, dtype: nw.dtypes.DType, engine: nw.Implementation) -> nw.Expr:
@@ -215,11 +231,34 @@ def reduce_unsorted(
         whole = of.col(groups[0]).null_count().alias(_WHOLE)
         result = collect(ordered.group_by(*groups).agg(*named, whole), streaming=False)
     if result is None or not (keys or result.height):
-        result = collect(rows.group_by(*keys).agg(*named) if keys else rows.select(*named))
+        try:
+            result = collect(rows.group_by(*keys).agg(*named) if keys else rows.select(*named))
+        except DataError as error:
+            there = nw.from_native(_read_here(rows, error).lazy())
+            return reduce_unsorted(there, keys, **aggregates)
     # engines count in integers of their own, and DuckDB's sums of them are decimals
     integers = pl.selectors.integer() | pl.selectors.by_dtype(pl.Decimal(38, 0))
     counts = integers & pl.selectors.by_name(*aggregates)
     return result.select(*keys, *aggregates).with_columns(counts.cast(pl.Int64))
+
+
+def _read_here(rows: Any, error: DataError) -> pl.DataFrame:  # noqa: ANN401  as below
+    """Return the rows in memory where a database behind Ibis cannot compute an aggregate.
+
+    Raises the error again if that is not its cause, or another one if the rows are too many.
+    """
+    cause = error.__cause__
+    if type(cause).__name__ not in ("OperationNotDefinedError", "UnsupportedOperationError"):
+        raise error
+    n, name = collect(rows.select(nw.len())).item(), rows.to_native().get_backend().name
+    said = f"{name} through Ibis lacks an aggregate ({str(cause)[:_LONGEST]})"
+    if n > MOST_ROWS_HERE:
+        raise DataError(
+            f"{said}; its {n:,} rows are more than the {MOST_ROWS_HERE:,} that are read into "
+            "memory instead: select or sample rows first, or use another engine"
+        ) from error
+    warnings.warn(f"{said}; {n:,} rows are read into memory instead", stacklevel=4)
+    return collect(rows)
 
 
 def in_order(rows: Any, /) -> Any:  # noqa: ANN401  what it is given: Polars' or narwhals' lazy frame
@@ -283,6 +322,17 @@ def reading() -> Iterator[None]:
         raise DataError(f"the frame cannot be read: {said[:_LONGEST]}") from error
 
 
+def not_a_frame(found: object, /) -> str:
+    """Return the message on what is no frame of a supported engine."""
+    *names, last = ENGINES.values()
+    kind = type(found)
+    module = kind.__module__.partition(".")[0]
+    name = kind.__name__ if module == "builtins" else f"{module} {kind.__name__}"
+    is_path = isinstance(found, str | os.PathLike | list | tuple)
+    hint = " (a path? use traceana.read)" if is_path else ""
+    return f"expected a {', '.join(names)} or {last} frame, got {name}{hint}"
+
+
 def _admit(frame: IntoFrame) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
     try:
         admitted = nw.from_native(frame)
@@ -291,11 +341,7 @@ def _admit(frame: IntoFrame) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
     except TypeError:
         admitted = None
     if admitted is None or admitted.implementation not in ENGINES:
-        kind = type(frame)
-        raise DataError(
-            f"a {kind.__module__.split('.')[0]} {kind.__name__} is no frame of an engine that is "
-            f"read; these are {', '.join(ENGINES.values())}"
-        )
+        raise DataError(not_a_frame(frame))
     return admitted
 
 

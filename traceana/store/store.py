@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import polars as pl
 
@@ -16,6 +16,7 @@ from traceana.errors import StoreError
 from traceana.schema import REJECTED, TABLES
 from traceana.store.ledger import Ledger, TableEntry, parse_ledger
 from traceana.store.manifest import MANIFEST, Manifest, parse_manifest
+from traceana.store.trace import Trace
 from traceana.store.writer import extend_crc32, stored_metadata
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Store:
         Folder of the store.
     only
         Traces to include; none means all.
+    master
+        Master of the Spark that reduces tables; None: Polars does.
 
     Examples
     --------
@@ -62,6 +65,22 @@ class Store:
 
     path: Path
     only: tuple[str, ...] = ()
+    master: str | None = None
+    _opened: dict[str, Trace] = field(init=False, default_factory=dict, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": {}}
+
+    def trace(self, trace: str, /) -> Trace:
+        """Return a trace by its id; the same object each time, with what was computed from it.
+
+        Raises a StoreError if the store has no such trace.
+        """
+        if trace not in self._opened:
+            opened = Trace(trace, self)
+            _ = opened.ledger  # one that cannot be read is found before hours of work
+            self._opened[trace] = opened
+        return self._opened[trace]
 
     def traces(self, table: str | None = None, columns: Sequence[str] = ()) -> list[str]:
         """Return the traces in the store, in alphabetical order.

@@ -13,7 +13,6 @@ import traceana
 from traceana.cli import app
 from traceana.questions.comparison.compare_traces import compare_traces
 from traceana.store import open_store
-from traceana.store.session import Session
 
 QUESTIONS = 7
 
@@ -38,7 +37,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def rows(store: Path, *traces: str) -> dict[tuple[str, str], dict[str, object]]:
-    found = compare_traces(Session(open_store(store)), traces)
+    found = compare_traces([*map(open_store(store).trace, traces)])
     return {(r["question"], r["trace"]): r for r in found.rows(named=True)}
 
 

@@ -13,7 +13,6 @@ from traceana.cohorts.cohort import form_cohort
 from traceana.cohorts.observation import observe
 from traceana.errors import DataError
 from traceana.store.manifest import Manifest
-from traceana.store.session import Session
 
 if TYPE_CHECKING:
     from traceana.store import Store
@@ -167,7 +166,7 @@ def test_unlisted_jobs_are_estimated_from_the_listed() -> None:
 
 
 def test_published_pods(real_store: Store) -> None:
-    cohort = form_cohort(Session(real_store), "alibaba-openb-2023")
+    cohort = form_cohort(real_store.trace("alibaba-openb-2023"))
     observation = cohort.observation
     assert observation is not None
     assert (observation.start_s, observation.end_s) == (9_964_972, 12_902_960)

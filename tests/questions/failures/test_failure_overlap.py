@@ -9,7 +9,6 @@ import pytest
 from traceana import failure_model
 from traceana.questions.failures.analyze import fit_failure_model
 from traceana.store import Store
-from traceana.store.session import Session
 
 WORDS = np.array(["completed", "failed"])
 
@@ -17,7 +16,7 @@ WORDS = np.array(["completed", "failed"])
 def test_8_gpu_pods_are_not_compared_with_1_gpu_pods(real_store: Store) -> None:
     published = ("failed", "cancelled", "running", "pending", "unknown")
     for failure in (None, published):
-        model, _ = fit_failure_model(Session(real_store), "alibaba-openb-2023", failure)
+        model, _ = fit_failure_model(real_store.trace("alibaba-openb-2023"), failure)
         assert model is not None
         row = model.odds_ratios.filter(level="8").row(0, named=True)
         assert row["odds_ratio"] is None

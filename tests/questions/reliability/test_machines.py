@@ -129,6 +129,7 @@ def test_an_end_is_unknown_where_the_machine_failed_again() -> None:
     row = analyze(log, total_machines=2, window=(0, 10 * DAY)).overall.row(0, named=True)
     assert (row["n"], row["n_open"], row["n_missing"]) == (4, 1, 1)
     assert row["downtime_s"] == (1 + 5 + 1) * DAY
+    assert "ends are missing" in row["note"]
     assert row["availability"] == pytest.approx(1 - 7 / 20)
 
 

@@ -90,3 +90,16 @@ def test_mistakes_are_told_on_one_line(store: Path) -> None:
         assert done.returncode == 2
         assert message in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+def test_machines_are_counted_from_their_table(tmp_path: Path) -> None:
+    log = pl.DataFrame(
+        {"machine_id": ["a", "b"], "start_s": [0.0, 5 * DAY], "end_s": [1.0, 6 * DAY]}
+    )
+    machines = pl.DataFrame({"machine_id": ["a", "c", "d"], "gpus": [8, 8, 8]})
+    traceana.add_table(log, trace="mine", table="faults", store=tmp_path)
+    alone = json.loads(run_command("reliability", "mine", "--store", tmp_path, "--json").stdout)
+    assert (alone["total_machines"], alone["total_machines_stated"]) == (2, False)
+    traceana.add_table(machines, trace="mine", table="machines", store=tmp_path)
+    found = json.loads(run_command("reliability", "mine", "--store", tmp_path, "--json").stdout)
+    assert (found["total_machines"], found["total_machines_stated"]) == (4, True)

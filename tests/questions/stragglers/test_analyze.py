@@ -9,7 +9,6 @@ import pytest
 
 import traceana
 from traceana.questions.stragglers.analyze import clock
-from traceana.store.session import Session
 
 OFFSET = pl.col("worker_id").cast(pl.Float64) / 1000
 STEPS = pl.DataFrame(
@@ -35,4 +34,4 @@ def test_workers_that_share_no_time_are_compared_by_step(
     rows: pl.DataFrame, expected: str, tmp_path: Path
 ) -> None:
     traceana.add_table(rows, trace="mine", table="worker_samples", store=tmp_path)
-    assert clock(Session(traceana.open_store(tmp_path)), "mine") == expected
+    assert clock(traceana.open_store(tmp_path).trace("mine")) == expected

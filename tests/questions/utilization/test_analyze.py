@@ -10,7 +10,6 @@ import pytest
 from traceana.ingesters import add_table
 from traceana.questions.utilization.analyze import UtilizationTables, analyze_utilization
 from traceana.store import open_store
-from traceana.store.session import Session
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +62,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> UtilizationTables:
     }  # fmt: skip
     for table, frame in tables.items():
         add_table(frame, trace="somewhere", table=table, store=store)
-    return analyze_utilization(Session(open_store(store)), "somewhere")
+    return analyze_utilization(open_store(store).trace("somewhere"))
 
 
 def test_a_repeated_instance_counts_once_with_its_last_row(found: UtilizationTables) -> None:
@@ -131,7 +130,7 @@ def test_an_instance_holds_its_gpus_from_its_own_start_to_its_own_end(tmp_path: 
     }
     for table, frame in tables.items():
         add_table(frame, trace="somewhere", table=table, store=tmp_path)
-    found = analyze_utilization(Session(open_store(tmp_path)), "somewhere")
+    found = analyze_utilization(open_store(tmp_path).trace("somewhere"))
     assert found.allocation is not None
     assert found.allocation_summary is not None
     rates = found.allocation.filter(gpu_type="T4")["allocation_rate"].to_list()

@@ -246,7 +246,7 @@ def test_a_target_that_no_run_or_not_the_first_reached() -> None:
 
 
 def test_what_is_wrong_with_a_table() -> None:
-    with pytest.raises(DataError, match="training_runs: a builtins list is no frame"):
+    with pytest.raises(DataError, match=r"training_runs: expected a .* frame, got list"):
         simulate_recurring([], POWER, gpu="g", dataset="cifar100")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="column target_epoch is missing"):
         simulate(RUNS.drop("target_epoch"))

@@ -78,7 +78,7 @@ def test_a_sweep_that_passed_through_another_engine_is_summarized() -> None:
             sweep.with_columns(energy_saved=pl.lit("x")),
             "summarize_recurring: the frame cannot be read",
         ),
-        ([1], "summarize_recurring: a builtins list is no frame"),
+        ([1], "summarize_recurring: expected a .* frame, got list"),
     ):
         with pytest.raises(DataError, match=line):
             summarize_recurring(wrong)  # type: ignore[arg-type]

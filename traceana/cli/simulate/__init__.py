@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import typer
 
-from traceana.cli.simulate import batching, deadlines, energy, place, recurring, schedule
+from traceana.cli.simulate import (
+    batching,
+    deadlines,
+    energy,
+    operations,
+    place,
+    recurring,
+    schedule,
+)
 
 app = typer.Typer(
-    help="Simulate dynamic batching, recurring jobs, deadlines, energy, placement and schedules.",
+    help="Simulate dynamic batching, recurring jobs, deadlines, energy, operations, placement and "
+    "schedules.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -24,4 +33,5 @@ app.command()(recurring.recurring)
 app.command()(batching.batching)
 app.command()(energy.energy)
 app.command()(place.place)
+app.command()(operations.operations)
 app.command()(schedule.schedule)

@@ -140,25 +140,25 @@ def run_replay(
     from traceana.questions.stragglers import analyze as workers
     from traceana.simulate import replay_batching
     from traceana.store import open_store
-    from traceana.store.session import Session
 
     if _STATIC in settings.get("controllers", ()):
         raise DataError("static needs an estimate, which no trace has; pass measured instead")
-    session = Session(open_store(store))
-    traces = session.store.traces(table="worker_samples", columns=("batch_time",))
+    opened = open_store(store)
+    traces = opened.traces(table="worker_samples", columns=("batch_time",))
     if trace is None and len(traces) == 1:
         trace = traces[0]
     if trace is None or trace not in traces:
         found = ", ".join(traces) or "none"
         raise DataError(f"--trace: pass a trace with worker_samples; the store has {found}")
+    recorded = opened.trace(trace)
     result = replay_batching(
-        workers.worker_samples(session, trace),
-        episodes=session.once(workers.stragglers, trace).episodes,
-        time=workers.clock(session, trace),
+        workers.worker_samples(recorded),
+        episodes=recorded.once(workers.stragglers).episodes,
+        time=workers.clock(recorded),
         **settings,
     )
     writer(result.steps)
-    synthetic = session.synthetic(trace)
+    synthetic = recorded.synthetic
     if json:
         frames = {
             name: getattr(result, name).to_dicts() for name in ("jobs", "workers", "episodes")

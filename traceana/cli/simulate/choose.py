@@ -10,31 +10,25 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from traceana.store.session import Session
+    from traceana.store import Store, Trace
 
 _NUMBERS: Final = "numbers separated by commas, such as 12,12,8,16"
 
 
 def qualifying_trace(
-    session: Session, trace: str | None, needs: Sequence[Mapping[str, tuple[str, ...]]], /
-) -> str:
+    store: Store, trace: str | None, needs: Sequence[Mapping[str, tuple[str, ...]]], /
+) -> Trace:
     """Return the named trace, or the first that has the needed tables and columns."""
     from traceana.errors import DataError
 
-    found = sorted(
-        {
-            known
-            for known in session.store.traces()
-            for tables in needs
-            if all(session.manifest(known).has(*each) for each in tables.items())
-        }
-    )
-    if trace is None and found:
-        return found[0]
-    if trace is not None:
-        session.store.ledger(trace)  # refuses a trace that is not in the store
-        if trace in found:
-            return trace
+    found = [
+        known.id
+        for known in map(store.trace, store.traces())
+        if any(all(known.has(*each) for each in tables.items()) for tables in needs)
+    ]
+    chosen = found[0] if trace is None and found else trace
+    if chosen is not None and store.trace(chosen).id in found:
+        return store.trace(chosen)
     needed = " or ".join(", ".join(tables) for tables in needs)
     known = f"; traces with values are {', '.join(found)}" if found else ""
     lacking = f"{trace} has no" if trace else "no trace of the store has"

@@ -143,20 +143,18 @@ def _read_store(store: Path | None, trace: str | None) -> _Source:
     from traceana.errors import DataError
     from traceana.questions.deadlines.plans import PLANS_NEEDS
     from traceana.store import open_store
-    from traceana.store.session import Session
 
-    session = Session(open_store(store))
+    opened = open_store(store)
     try:
-        trace = trace or qualifying_trace(session, None, PLANS_NEEDS)
+        trace = trace or qualifying_trace(opened, None, PLANS_NEEDS).id
     except DataError:  # no trace has plans: they can be drawn for any jobs
         trace = None
-    trace = qualifying_trace(session, trace, _JOBS_NEEDED)
-    has_plans = session.manifest(trace).has("training_plans")
+    found = qualifying_trace(opened, trace, _JOBS_NEEDED)
     return _Source(
-        trace,
-        _take(session.scan(trace, "jobs"), trace),
-        session.scan(trace, "training_plans").collect() if has_plans else None,
-        synthetic=session.synthetic(trace),
+        found.id,
+        _take(found.scan("jobs"), found.id),
+        found.table("training_plans") if found.has("training_plans") else None,
+        synthetic=found.synthetic,
     )
 
 

@@ -55,17 +55,15 @@ def energy(
     from traceana.questions.energy.tables import EnergyToAccuracy, EtaSweep
     from traceana.questions.energy.weights import eta_sweep
     from traceana.store import open_store
-    from traceana.store.session import Session
 
     if dataset is None and (figures or target is not None):
         raise DataError("--figures and --target are for one data set; pass --dataset")
     writer = frame_writer(out, EtaSweep if dataset is None else EnergyToAccuracy)
-    session = Session(open_store(store))
-    trace = qualifying_trace(session, trace, ENERGY_NEEDS)
-    tables = training_tables(session, trace)
-    known = defaults(session, trace)
-    gpu = gpu or shown_gpu(session, trace)
-    synthetic = session.synthetic(trace)
+    found_trace = qualifying_trace(open_store(store), trace, ENERGY_NEEDS)
+    tables = training_tables(found_trace)
+    known = defaults(found_trace)
+    gpu = gpu or shown_gpu(found_trace)
+    synthetic = found_trace.synthetic
     if dataset is None:
         found = _least(tables, gpu, eta, known)
         writer(found)

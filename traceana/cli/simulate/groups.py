@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from traceana.store.session import Session
+    from traceana.store import Trace
 
 
 def simulate_groups(
-    session: Session,
-    trace: str,
+    trace: Trace,
     workloads: str | None,
     gpu: str | None,
     settings: dict[str, Any],
@@ -34,29 +33,30 @@ def simulate_groups(
     from traceana.simulate.recurring.tables import GroupRuns, GroupsByDataset
 
     writer = frame_writer(out, GroupRuns)
-    workloads = workloads or workloads_of(session, trace)[0] or None
-    if workloads is None:
+    first = workloads_of(trace)[0]
+    if workloads is None and first is None:
         raise DataError(
             "groups are simulated with the workloads of a trace with training_runs and "
             "power_profiles, and the store has none; ingest one (see `traceana traces`)"
         )
-    workloads = qualifying_trace(session, workloads, ENERGY_NEEDS)
-    gpu = gpu or shown_gpu(session, workloads)
-    jobs = mapped_jobs(session, trace, workloads, gpu)
+    chosen = first if workloads is None and first else None
+    chosen = chosen or qualifying_trace(trace.store, workloads, ENERGY_NEEDS)
+    gpu = gpu or shown_gpu(chosen)
+    jobs = mapped_jobs(trace, chosen, gpu)
     result = simulate_recurring_groups(
-        *training_tables(session, workloads),
+        *training_tables(chosen),
         jobs,
         gpu=gpu,
-        defaults=defaults(session, workloads),
+        defaults=defaults(chosen),
         **settings,
     )
     writer(result.history)
-    synthetic = session.synthetic(trace) or session.synthetic(workloads)
+    synthetic = trace.synthetic or chosen.synthetic
     table = result.by_dataset()
     if json:
         found = {
-            "trace": trace,
-            "workloads": workloads,
+            "trace": trace.id,
+            "workloads": chosen.id,
             "gpu": gpu,
             "policy": result.policy,
             "eta": result.eta,
@@ -67,5 +67,5 @@ def simulate_groups(
         }
         print_json(found)
         return
-    sys.stdout.write(mark(f"{trace}: {result}", synthetic=synthetic) + "\n\n")
+    sys.stdout.write(mark(f"{trace.id}: {result}", synthetic=synthetic) + "\n\n")
     print_rows(table, GroupsByDataset, null={"dataset": "all"})

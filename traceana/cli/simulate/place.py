@@ -12,7 +12,7 @@ from traceana.cli.options import JsonOption, OutOption, StoreOption
 if TYPE_CHECKING:
     import polars as pl
 
-    from traceana.store.session import Session
+    from traceana.store import Trace
 
 _NEEDED: Final = ({"jobs": ("gpus",), "machines": ("gpus",)},)
 _POLICIES: Final = "random,dotprod,clustering,packing,bestfit,fgd"
@@ -54,18 +54,16 @@ def place(
     from traceana.simulate.placement.tables import PlacementRuns
     from traceana.stats.arguments import MOST_RESAMPLES, check_choice, check_count
     from traceana.store import open_store
-    from traceana.store.session import Session
 
     check_count("--seeds", seeds, most=MOST_RESAMPLES)
     check_choice("--ties", ties, _TIES)
     writer = frame_writer(out, PlacementRuns)
     policies = {name.strip(): load_object(name.strip(), "--policy") for name in policy.split(",")}
-    session = Session(open_store(store))
-    trace = qualifying_trace(session, trace, _NEEDED)
-    jobs, machines = (session.scan(trace, table).collect() for table in ("jobs", "machines"))
+    chosen = qualifying_trace(open_store(store), trace, _NEEDED)
+    jobs, machines = chosen.jobs, chosen.table("machines")
     runs = _run(jobs, machines, policies=policies, seeds=range(1, seeds + 1), ties=(ties,))
     writer(runs)
-    about = _describe(session, trace, jobs, machines)
+    about = _describe(chosen, jobs, machines)
     if json:
         print_json({**about, "results": runs.to_dicts()})
     else:
@@ -80,13 +78,11 @@ def _run(jobs: pl.DataFrame, machines: pl.DataFrame, **how: Any) -> pl.DataFrame
         return sweep_placement(jobs, machines, **how, progress=progress)
 
 
-def _describe(
-    session: Session, trace: str, jobs: pl.DataFrame, machines: pl.DataFrame
-) -> dict[str, Any]:
+def _describe(trace: Trace, jobs: pl.DataFrame, machines: pl.DataFrame) -> dict[str, Any]:
     with_gpus = machines.filter(machines["gpus"] > 0)
     return {
-        "trace": trace,
-        "synthetic": session.synthetic(trace),
+        "trace": trace.id,
+        "synthetic": trace.synthetic,
         "jobs": jobs["gpus"].count(),
         "machines": with_gpus.height,
         "gpus": with_gpus["gpus"].sum(),

@@ -78,36 +78,35 @@ def recurring(
     from traceana.simulate import simulate_recurring, sweep_recurring
     from traceana.simulate.recurring.tables import Runs, Sweep
     from traceana.store import open_store
-    from traceana.store.session import Session
 
-    session = Session(open_store(store))
+    opened = open_store(store)
     needs = ENERGY_NEEDS if trace is None else (*ENERGY_NEEDS, *GROUP_NEEDS)
-    trace = qualifying_trace(session, trace, GROUP_NEEDS if groups else needs)
+    chosen = qualifying_trace(opened, trace, GROUP_NEEDS if groups else needs)
     settings: dict[str, Any] = {"eta": eta, "beta": beta}
-    if groups or not session.manifest(trace).has("training_runs"):
+    if groups or not chosen.has("training_runs"):
         given = {"--dataset": dataset, "--target": target, "--seeds": seeds,
                  "--recurrences": recurrences}  # fmt: skip
         if unfit := [name for name, value in given.items() if value is not None]:
             raise DataError(f"{', '.join(unfit)}: groups have their own jobs; leave it out")
         options = settings | {"policy": load_object(policy, "--policy"), "rng": seed}
-        simulate_groups(session, trace, workloads, gpu, options, out=out, json=json)
+        simulate_groups(chosen, workloads, gpu, options, out=out, json=json)
         return
     if workloads is not None:
         raise DataError("--workloads is for groups; pass --groups")
     one_job = gpu is not None and dataset is not None and seeds is None
     writer = frame_writer(out, Runs if one_job else Sweep)
-    runs, power = training_tables(session, trace)
+    runs, power = training_tables(chosen)
     settings["recurrences"] = recurrences
     options = settings | {
         "policy": load_object(policy, "--policy"),
-        "defaults": defaults(session, trace),
+        "defaults": defaults(chosen),
     }
     if one_job:
         result = simulate_recurring(
             runs, power, gpu=str(gpu), dataset=str(dataset), target=target, rng=seed, **options
         )
         writer(result.history)
-        _print_result(result, synthetic=session.synthetic(trace), json=json)
+        _print_result(result, synthetic=chosen.synthetic, json=json)
         return
     if target is not None:
         raise DataError("--target is for one job: a sweep trains to the defaults")
@@ -123,9 +122,7 @@ def recurring(
             progress=progress,
         )
     writer(sweep)
-    _print_sweep(
-        sweep, settings | {"policy": policy}, synthetic=session.synthetic(trace), json=json
-    )
+    _print_sweep(sweep, settings | {"policy": policy}, synthetic=chosen.synthetic, json=json)
 
 
 def _print_result(result: RecurringResult, *, synthetic: bool, json: bool) -> None:

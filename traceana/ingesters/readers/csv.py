@@ -19,6 +19,10 @@ _SEPARATORS: Final = ",;\t|"
 _RARE: Final = "\x1f\x01^~:# "  # of a first line that has none of the others
 
 
+MOST_COLUMNS: Final = 10_000
+"""A table with more is refused: each column takes memory, whether or not it is used."""
+
+
 def read_header(head: bytes, separator: str = ",") -> list[str]:
     """Return the names in a first line."""
     text = head.decode(errors="backslashreplace").removeprefix("\ufeff").replace("\0", "\\0")
@@ -71,13 +75,30 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
     if b"\r" in file.head and b'"' not in file.head:
         raise SourceError(f"{file.where}: lines end in CR alone; save it with LF or CR LF")
     separator = find_separator(file.head)
+    if file.columns:
+        return _named(file, file.columns, separator)
     columns = read_header(file.head, separator)
     if columns.count("") > 1:  # doubled separators, or several at the end: not read
         columns = [name or f"\0{place}" for place, name in enumerate(columns)]
+    if len(columns) > MOST_COLUMNS:
+        raise SourceError(
+            f"{file.where}: its first line has {len(columns):,} cells or more; at most "
+            f"{MOST_COLUMNS:,} columns are read"
+        )
     repeated = sorted({name for name in columns if columns.count(name) > 1})
     if repeated:
         raise SourceError(f"{file.where}: its header names {repeated[0]!r} more than once")
     return csv_rows(file, columns, separator=separator)
+
+
+def _named(file: CsvFile, columns: tuple[str, ...], separator: str) -> Rows:
+    """Return the rows of a file without a header."""
+    width = len(read_header(file.head, separator))
+    if width != len(columns):
+        raise SourceError(
+            f"{file.where}: {len(columns)} columns are named, its first line has {width}"
+        )
+    return csv_rows(file, columns, header=False, separator=separator)
 
 
 def csv_rows(

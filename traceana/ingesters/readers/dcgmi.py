@@ -34,7 +34,7 @@ _EPOCH: Final = re.compile(r"\d{9,11}(?:\.\d+)?")
 
 def _heading(file: CsvFile) -> list[str]:
     """Return the short names of the fields in the first line that has them."""
-    lines = file.head[: 1 << 16].decode(errors="replace").splitlines() or [""]
+    lines = file.head.decode(errors="replace").splitlines() or [""]
     found = _HEADING.fullmatch(lines[0].rstrip())
     return found[2].split() if found else []
 

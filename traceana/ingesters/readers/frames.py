@@ -40,6 +40,8 @@ class FrameBlock:
     not_utf8: bool = False
     not_applicable: int = 0
     """Rows of the source that are read and belong to no table, such as the steps of jobs."""
+    nulled: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """By field and rule, cells that the reader set to null."""
 
     @property
     def lines(self) -> int:

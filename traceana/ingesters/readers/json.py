@@ -1,13 +1,15 @@
-"""JSON arrays of objects, at the top or as the first list in an object; read element by element."""
+"""JSON arrays of objects, at the top or anywhere in objects; read element by element."""
 
 from __future__ import annotations
 
 import codecs
 import json
+import math
 import re
+from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from traceana.errors import SourceError
 from traceana.ingesters.files import LONGEST_LINE, open_csv
@@ -16,7 +18,7 @@ from traceana.ingesters.readers.jsonl import DECODER, flatten
 from traceana.ingesters.readers.reader import Reader, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
@@ -24,10 +26,98 @@ if TYPE_CHECKING:
 
 _ELEMENTS: Final = 10_000  # in which the members are looked up
 _BYTES: Final = 1 << 20
-_NAME: Final = r'\s*"[^"\\]*"\s*'
-_SCALAR: Final = r'\s*(?:"[^"\\]*"|[\w.+-]+|\{[^{}\[\]]*\})\s*'
-_OPENING: Final = re.compile(rf"\s*(?:\{{(?:{_NAME}:{_SCALAR},)*{_NAME}:\s*)?\[")
 _BETWEEN: Final = re.compile(r"[\s,]*")
+_BLANK: Final = re.compile(r"\s*")
+_TOP: Final = re.compile(r"\s*\[")
+_AFTER: Final = 1 << 16  # bytes after a first line, blank where it is all of the file
+
+
+class JsonList(NamedTuple):
+    """A list of objects in a file."""
+
+    path: str
+    """Names of the members that lead to it, with dots between; empty at the top."""
+    start: int
+    """Where its first element begins, in characters."""
+    elements: int | None
+    """How many elements it has; None where it goes on after the part that was looked at."""
+
+
+def find_lists(text: str, /) -> list[JsonList]:
+    """Return the lists of objects in the beginning of a file, all but those in other lists."""
+    found: list[JsonList] = []
+    with suppress(ValueError, IndexError, RecursionError):  # the part ends within a value
+        _scan(text, 0, "", found)
+    return found
+
+
+def _scan(text: str, at: int, path: str, found: list[JsonList]) -> int:
+    """Add the lists of objects in a value, and return where it ends."""
+    at = _BLANK.match(text, at).end()  # type: ignore[union-attr]
+    if text[at] == "[":
+        start = at + 1
+        if text[_BLANK.match(text, start).end()] != "{":  # type: ignore[union-attr]
+            return DECODER.raw_decode(text, at)[1]
+        found.append(JsonList(path, start, None))
+        value, end = DECODER.raw_decode(text, at)
+        found[-1] = JsonList(path, start, len(value))
+        return end
+    if text[at] != "{":
+        return DECODER.raw_decode(text, at)[1]
+    while text[at] != "}":  # at an opening brace or a comma
+        at = _BLANK.match(text, at + 1).end()  # type: ignore[union-attr]
+        if text[at] == "}":
+            break
+        name, at = DECODER.raw_decode(text, at)
+        at = text.index(":", at) + 1
+        at = _scan(text, at, f"{path}.{name}" if path else str(name), found)
+        at = _BLANK.match(text, at).end()  # type: ignore[union-attr]
+        if text[at] not in ",}":
+            raise ValueError(text[at])
+    return at + 1
+
+
+def list_of(file: CsvFile, /) -> JsonList:
+    """Return the list whose elements are the rows: ``file.rows``, or the only one.
+
+    Raises a SourceError where there is none, or several and none is stated.
+    """
+    found = lists_of(file)
+    named = [one for one in found if file.rows in (None, one.path)]
+    if len(named) == 1:
+        return named[0]
+    listed = ", ".join(f"{one.path} ({_count(one)})" for one in found)
+    if not found:
+        raise SourceError(f"{file.where}: no list of JSON objects is in it")
+    if file.rows is not None:
+        raise SourceError(
+            f"{file.where}: rows = {file.rows!r} is no list of objects; it has {listed}"
+        )
+    raise SourceError(
+        f"{file.where}: several lists of objects: {listed}; state the one with the rows below "
+        f'[trace], such as rows = "{longest(found).path}"'
+    )
+
+
+def longest(lists: Sequence[JsonList], /) -> JsonList:
+    """Return the list with the most elements."""
+    return max(lists, key=lambda one: math.inf if one.elements is None else one.elements)
+
+
+def _count(one: JsonList) -> str:
+    return "many" if one.elements is None else f"{one.elements:,}"
+
+
+def lists_of(file: CsvFile, /) -> list[JsonList]:
+    """Return the lists of objects in the first 16 MiB of a file."""
+    decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
+    with open_csv(file) as stream:
+        text = decode(stream.read(_BYTES)).removeprefix("\ufeff")
+        if opening := _TOP.match(text):
+            return [JsonList("", opening.end(), None)]
+        while len(text) < LONGEST_LINE and (part := stream.read(_BYTES)):
+            text += decode(part)
+    return find_lists(text)
 
 
 def read_items(
@@ -37,21 +127,23 @@ def read_items(
 
     Without an array around them (not `listed`) they follow each other, as in JSON lines; a line
     that is not JSON is None. `opening` is searched for the beginning of the array, where it is not
-    the first one.
+    that of :func:`list_of`.
     """
+    start = list_of(file).start if listed and opening is None else 0
     decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
     with open_csv(file) as stream:
         text = decode(stream.read(_BYTES)).removeprefix("\ufeff")
+        while len(text) < start and (part := stream.read(_BYTES)):
+            text += decode(part)
+        at = start
         if opening:
             found = opening.search(text)
             while found is None and len(text) < LONGEST_LINE and (part := stream.read(len(text))):
                 text += decode(part)
                 found = opening.search(text)
-        else:
-            found = _OPENING.match(text) if listed else _BETWEEN.match(text)
-        if found is None:
-            raise SourceError(f"{file.where}: no array of JSON objects at its beginning")
-        at = found.end()
+            if found is None:
+                raise SourceError(f"{file.where}: no array of JSON objects at its beginning")
+            at = found.end()
         while True:
             at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]
             if listed and text.startswith("]", at):
@@ -118,10 +210,16 @@ def _detect(file: CsvFile) -> bool:
     if not head.startswith((b"[", b"{")):
         return False
     try:
-        return not isinstance(json.loads(head), dict)  # else it is the first of JSON lines
+        text = head.decode()
+        if not isinstance(json.loads(text), dict):
+            return True
     except (ValueError, RecursionError):
         return True
+    if not find_lists(text):  # an object of JSON lines
+        return False
+    with open_csv(file) as stream:
+        return not stream.read(len(file.head) + _AFTER)[len(file.head) :].strip()
 
 
 READER: Final = Reader("json", _detect, _open, (".json",))
-"""Reader of JSON arrays."""
+"""Reader of JSON arrays, minified or not."""

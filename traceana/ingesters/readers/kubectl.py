@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from importlib.resources import files
@@ -202,6 +203,8 @@ def _find_kind(file: CsvFile) -> tuple[str, bool] | None:
 
 def _open(file: CsvFile, _timezone: str) -> Rows:
     kind, listed = _find_kind(file) or ("Pod", True)
+    is_array = file.head.lstrip(b"\xef\xbb\xbf \t").startswith(b"[")
+    file = replace(file, rows="" if is_array else "items")
     row_of = partial(_row_of, kind)
     return Rows(_COLUMNS, partial(array_blocks, file, row_of, listed=listed))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, cast
@@ -20,7 +20,7 @@ import polars as pl
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -55,6 +55,7 @@ class Block:
     quoting: bool = True
     """Whether cells may be quoted as in RFC 4180; else a quote is a character as any other."""
     not_applicable: int = 0
+    nulled: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     @cached_property
     def lines(self) -> int:
@@ -74,8 +75,11 @@ class Block:
             commas, marks = _count(self.data)
         else:
             commas, marks = self.data.count(self.separator.encode()), -1
-        # as many lines as this cannot all be rows, and would take much memory as such
         width, size = len(self.columns), len(self.data)
+        # Polars makes a column of each cell of the first line, however many they are
+        if self.data.count(self.separator.encode(), 0, self.data.find(b"\n")) != width - 1:
+            return None
+        # as many lines as this cannot all be rows, and would take much memory as such
         if (marks < 0 or (marks - commas) * width > size) and self.lines * width > size:
             return None
         try:

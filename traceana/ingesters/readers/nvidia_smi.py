@@ -99,7 +99,7 @@ def _scaled(value: str, unit: str) -> str:
 
 
 def _detect(file: CsvFile) -> bool:
-    names = [name for name, _ in _heading(file.head[: 1 << 16])]
+    names = [name for name, _ in _heading(file.head)]
     return "timestamp" in names and "utilization.gpu" in names
 
 

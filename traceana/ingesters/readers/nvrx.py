@@ -13,7 +13,7 @@ from traceana.ingesters.ahead import text_lines
 from traceana.ingesters.files import open_csv
 from traceana.ingesters.readers.frames import item_blocks
 from traceana.ingesters.readers.reader import Reader, Rows
-from traceana.ingesters.readers.training_log import BEGINNING, SUFFIXES
+from traceana.ingesters.readers.training_log import BEGINNING, LONGEST, SUFFIXES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,16 +44,16 @@ def _scores(file: CsvFile) -> Iterator[_Item]:
         if line.startswith("{"):
             reports += 1
             yield from _of_json(line, str(reports))
-        elif found := _SCORE.search(line):
+        elif found := _SCORE.search(line[:LONGEST]):
             rank, host, score = found.groups()
             row = {"rank": rank, "host": host, "step": step or str(reports), "score": score}
             # a small job lists a rank among the worst and among the best
             yield line, row if relative and rank not in seen else False
             seen.add(rank)
-        elif begun := _REPORT.search(line):
+        elif begun := _REPORT.search(line[:LONGEST]):
             relative, seen = begun[1] == "relative", set()
             reports += relative
-        elif named := _STEP.search(line):
+        elif named := _STEP.search(line[:LONGEST]):
             step = named[1]
 
 

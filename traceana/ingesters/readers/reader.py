@@ -32,6 +32,10 @@ class AnyBlock(Protocol):
         """How many further rows of the source it is made from, which belong to no table."""
 
     @property
+    def nulled(self) -> Mapping[tuple[str, str], int]:
+        """By field and rule, cells that the reader set to null."""
+
+    @property
     def header_lines(self) -> int:
         """Number of lines of the file before its first row."""
 

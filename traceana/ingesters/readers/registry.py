@@ -22,6 +22,8 @@ from traceana.ingesters.readers import (
     parquet,
     prometheus,
     sacct,
+    sacctmgr,
+    slurm_json,
     swf,
     training_log,
 )
@@ -38,7 +40,9 @@ _OWN = (
         parquet,
         nvidia_smi,
         dcgmi,
+        sacctmgr,
         sacct,
+        slurm_json,
         swf,
         prometheus,
         kineto,

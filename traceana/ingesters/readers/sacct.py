@@ -18,9 +18,11 @@ from traceana.ingesters.readers.lines import LINE
 from traceana.ingesters.readers.reader import Reader, Rows
 from traceana.ingesters.readers.sacct_fields import (
     FIELDS,
+    REQUEUED,
     RULE,
     TIMES,
     TYPES,
+    UNREAD,
     USAGE,
     derive,
     step_usage,
@@ -40,13 +42,15 @@ _AT: Final = "\0at"
 _BEFORE: Final = "\0before"
 
 
-def _usage(file: CsvFile, layout: Layout) -> pl.DataFrame:
-    """Return what the steps of each job used, by the line of the job."""
+def _usage(file: CsvFile, layout: Layout) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return what the steps of each job used, by the line of the job, and requeued records."""
     jobs = [pl.DataFrame(schema={_JOB: pl.UInt64, LINE: pl.Int64})]
+    requeued = [jobs[0].rename({LINE: _AT})]
+    n_steps = 0
     schema = {**dict.fromkeys((_STEP, *USAGE), pl.String()), _AT: pl.Int64()}
     usage, strays = [total_usage(step_usage(pl.DataFrame(schema=schema), _STEP), _AT)], []
     before: tuple[str | None, int | None] = (None, None)
-    for records, _, _ in layout.records(file, ("JobID", *USAGE)):
+    for records, _, _ in layout.records(file, ("JobID", "State", *USAGE)):
         parts = pl.col("JobID").str.splitn(".", 2).struct
         of_job = pl.when(pl.col(_STEP).is_null())
         rows = records.with_columns(parts[0].alias(_JOB), parts[1].alias(_STEP)).with_columns(
@@ -55,6 +59,10 @@ def _usage(file: CsvFile, layout: Layout) -> pl.DataFrame:
         )
         is_job = rows[_STEP].is_null()
         jobs.append(rows.filter(is_job).select(pl.col(_JOB).hash(), LINE))
+        if "State" in rows.columns:
+            again = rows.filter(is_job & rows["State"].str.starts_with("REQUEUED"))
+            requeued.append(again.select(pl.col(_JOB).hash(), pl.col(LINE).alias(_AT)))
+        n_steps += rows.height - jobs[-1].height
         if rows.height:
             before = rows[_BEFORE][-1], rows[_AT][-1]
         if not is_job.all():
@@ -63,8 +71,23 @@ def _usage(file: CsvFile, layout: Layout) -> pl.DataFrame:
             usage.append(total_usage(steps.filter(follows), _AT))
             strays.append(steps.filter(~follows).drop(_AT).with_columns(pl.col(_JOB).hash()))
     known = pl.concat(jobs)
+    if n_steps and not known.height:
+        raise SourceError(
+            f"{file.where}: it has {n_steps:,} steps of jobs (JobID.STEP) and no job; make it with "
+            f"{COMMAND}"
+        )
     usage += [total_usage(_find_jobs(stray, known), _AT) for stray in strays if stray.height]
-    return total_usage(pl.concat(usage), _AT).sort(_AT)
+    return total_usage(pl.concat(usage), _AT).sort(_AT), pl.concat(requeued)
+
+
+def _with_restarts(jobs: pl.DataFrame, requeued: pl.DataFrame) -> pl.DataFrame:
+    """Add how many records of each job's id before it were requeued; null where none is listed."""
+    if not requeued.height:
+        return jobs.with_columns(pl.lit(None, pl.Float64).alias(REQUEUED))
+    pairs = jobs.select(LINE, pl.col("JobID").hash().alias(_JOB)).join(requeued, on=_JOB)
+    counts = pairs.filter(pl.col(_AT) < pl.col(LINE)).group_by(LINE).agg(pl.len().alias(REQUEUED))
+    joined = jobs.join(counts, on=LINE, how="left", maintain_order="left")
+    return joined.with_columns(pl.col(REQUEUED).fill_null(0).cast(pl.Float64))
 
 
 def _find_jobs(steps: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
@@ -98,20 +121,32 @@ class _Jobs(FrameBlock):
 def _blocks(
     file: CsvFile, layout: Layout, timezone: str, kinds: Mapping[str, Kind]
 ) -> Iterator[FrameBlock]:
-    usage = _usage(file, layout)
+    usage, requeued = _usage(file, layout)
     for records, strange, line in layout.records(file):
         is_step = pl.col("JobID").str.contains(".", literal=True).fill_null(value=False)
         jobs = _with_fields(records.filter(~is_step), FIELDS).with_columns(job_id="JobID")
         used = usage.filter(pl.col(_AT).is_in(jobs[LINE].implode()))
         joined = jobs.join(used, left_on=LINE, right_on=_AT, how="left", maintain_order="left")
-        rows = derive(joined, timezone)
+        rows = derive(_with_restarts(joined, requeued), timezone)
         wrong, bad = rows.filter(pl.col(RULE).is_not_null()), strange
         if wrong.height:
             rows = rows.filter(pl.col(RULE).is_null())
             unread = wrong.select(line=LINE, rule=RULE).with_columns(text=layout.texts(wrong))
             bad = pl.concat([strange, unread])
         steps = records.height - jobs.height
-        yield _Jobs(rows, kinds, line, None, bad, 1, not_applicable=steps, layout=layout)
+        head = int(layout.header)
+        yield _Jobs(
+            rows, kinds, line, None, bad, head, not_applicable=steps, layout=layout,
+            nulled=_nulled(rows),
+        )  # fmt: skip
+
+
+def _nulled(rows: pl.DataFrame) -> dict[tuple[str, str], int]:
+    """Count the cells that cannot be read and are null, by field and rule."""
+    marks = [name for name in rows.columns if name.startswith(UNREAD)]
+    counts = rows.select(pl.col(marks).sum()).row(0, named=True) if marks else {}
+    rules = {name.removeprefix(UNREAD): int(count or 0) for name, count in counts.items()}
+    return {(rule.partition("|")[0], rule): count for rule, count in rules.items() if count}
 
 
 def _with_fields(records: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:
@@ -134,7 +169,13 @@ def _open(file: CsvFile, timezone: str) -> Rows:
             f"make it with {COMMAND}"
         )
     columns = tuple(dict.fromkeys((*layout.columns, *FIELDS, *TYPES)))
-    return Rows(columns, partial(_blocks, file, layout, timezone), TYPES)
+    facts = {}
+    if not layout.header and not file.columns:
+        used = [name for name in layout.columns if not name.startswith(("column ", "\0"))]
+        unread = [name for name in layout.columns if name.startswith("column ")]
+        note = f"The file has no header. Columns found by their content: {', '.join(used)}"
+        facts = {"notes": [f"{note}; not read: {', '.join(unread) or 'none'}."]}
+    return Rows(columns, partial(_blocks, file, layout, timezone), TYPES, facts)
 
 
 READER: Final = Reader(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
 RULE: Final = "\0rule"
 """Column with the rule that a record breaks."""
+UNREAD: Final = "\0unread\0"
+"""Before a rule, the column that marks the cells that break it and are null."""
+REQUEUED: Final = "\0requeued"
+"""Column with the number of earlier records of a job that was requeued."""
 TIMES: Final = ("Submit", "Start", "End")
 USAGE: Final = (
     *("MaxRSS", "TotalCPU", "ConsumedEnergyRaw", "ConsumedEnergy"),
@@ -25,11 +30,24 @@ _NULLS: Final = (
 )
 _NO_ENERGY: Final = 1e18  # Slurm's marks of no value are near 2**64
 
+_AMOUNT: Final = r"\d+(?:\.\d+)?[KMGTP]?"
+_COMMENTS: Final = ("Comment", "AdminComment", "SystemComment")
+_NO_NODE: Final = ("None assigned", "None", "(null)", "")
+_MOST_HOSTS: Final = 1 << 16
 Values = dict[str, pl.Expr]
+
+
+def _read_count(text: pl.Expr) -> pl.Expr:
+    return read_size(text, unit="B", base=1024)
 
 
 def _number(name: str) -> Callable[[pl.Expr], Values]:
     return lambda text: {name: text.cast(pl.Float64, strict=False)}
+
+
+def _count(name: str) -> Callable[[pl.Expr], Values]:
+    """Counts, of which sacct abbreviates large ones: 1.5K is 1536."""
+    return lambda text: {name: read_size(text, unit="B", base=1024)}
 
 
 def _duration(name: str) -> Callable[[pl.Expr], Values]:
@@ -44,16 +62,16 @@ def _memory(text: pl.Expr) -> Values:
 
 def _tres(prefix: str) -> Callable[[pl.Expr], Values]:
     def parse(text: pl.Expr) -> Values:
-        typed = text.str.extract_all(r"gres/gpu:[^=,]+=\d+")
-        counts = typed.list.eval(pl.element().str.extract(r"=(\d+)$").cast(pl.Float64))
+        typed = text.str.extract_all(rf"gres/gpu:[^=,]+={_AMOUNT}")
+        counts = typed.list.eval(_read_count(pl.element().str.extract(rf"=({_AMOUNT})$")))
         names = typed.list.eval(pl.element().str.extract(r"gres/gpu:([^=,]+)="))
         # the sum of nothing is -0.0
         summed = pl.when(counts.list.len() > 0).then(counts.list.sum()).otherwise(0.0)
-        total = text.str.extract(r"(?:^|,)gres/gpu=(\d+)").cast(pl.Float64)
+        total = _read_count(text.str.extract(rf"(?:^|,)gres/gpu=({_AMOUNT})"))
         memory = read_size(text.str.extract(r"(?:^|,)mem=([^,]+)"), unit="MiB", base=1024)
         return {
-            f"{prefix}_cpus": text.str.extract(r"(?:^|,)cpu=(\d+)").cast(pl.Float64),
-            f"{prefix}_nodes": text.str.extract(r"(?:^|,)node=(\d+)").cast(pl.Float64),
+            f"{prefix}_cpus": _read_count(text.str.extract(rf"(?:^|,)cpu=({_AMOUNT})")),
+            f"{prefix}_nodes": _read_count(text.str.extract(rf"(?:^|,)node=({_AMOUNT})")),
             f"{prefix}_memory": memory / BYTES["GiB"],
             f"{prefix}_gpus": total.fill_null(summed),
             f"{prefix}_type": _joined(names),
@@ -62,10 +80,46 @@ def _tres(prefix: str) -> Callable[[pl.Expr], Values]:
     return parse
 
 
-def _busy_gpus(name: str) -> Callable[[pl.Expr], Values]:
-    """Utilization in GPUs: Slurm adds up the percentages of the GPUs that a task uses."""
+def _tasks_usage(suffix: str) -> Callable[[pl.Expr], Values]:
+    """Usage of tasks: GPUs in use (Slurm adds up percentages), memory and CPU time."""
     percent = r"(?:^|,)gres/gpuutil=(\d+(?:\.\d+)?)(?:,|$)"
-    return lambda text: {name: text.str.extract(percent).cast(pl.Float64) / 100}
+
+    def parse(text: pl.Expr) -> Values:
+        memory = text.str.extract(r"(?:^|,)mem=([^,]+)")
+        return {
+            f"busy_{suffix}": text.str.extract(percent).cast(pl.Float64) / 100,
+            f"mem_{suffix}": read_size(memory, unit="B", base=1024),
+            f"cpu_{suffix}": read_duration(text.str.extract(r"(?:^|,)cpu=([^,]+)")),
+        }
+
+    return parse
+
+
+def _comment(name: str) -> Callable[[pl.Expr], Values]:
+    """GPU utilization that a site writes into a job's comment, as in :func:`gpu_percent`."""
+
+    def parse(text: pl.Expr) -> Values:
+        parts = text.str.extract_groups(_PERCENT.pattern).struct
+        given, sign = parts[0], parts[1]
+        value = given.cast(pl.Float64)
+        is_fraction = given.str.contains(".", literal=True) & (value <= 1) & (sign == "")
+        return {name: pl.when(is_fraction).then(value).when(value <= 100).then(value / 100)}
+
+    return parse
+
+
+_PERCENT: Final = re.compile(r"gpu_?util(?:ization)?[\"']?\s*[=:]\s*[\"']?(\d+(?:\.\d+)?)\s*(%?)")
+
+
+def gpu_percent(text: str, /) -> float | None:
+    """Return the GPU utilization in a comment, such as gpu_util=45 (percent) or 0.45."""
+    found = _PERCENT.search(text)
+    if not found:
+        return None
+    value = float(found[1])
+    if "." in found[1] and value <= 1 and not found[2]:
+        return value
+    return value / 100 if value <= 100 else None
 
 
 def _gres(prefix: str) -> Callable[[pl.Expr], Values]:
@@ -98,14 +152,15 @@ _FIELDS: Final[dict[str, tuple[str, Callable[[pl.Expr], Values]]]] = {
     "ReqTRES": ("", _tres("req")),
     "AllocTRES": ("", _tres("alloc")),
     "TRES": ("", _tres("tres")),
-    "TRESUsageInTot": ("", _busy_gpus("busy_total")),
-    "TRESUsageInAve": ("", _busy_gpus("busy_mean")),
-    "NTasks": ("number", _number("n_NTasks")),
+    "TRESUsageInTot": ("", _tasks_usage("total")),
+    "TRESUsageInAve": ("", _tasks_usage("mean")),
+    "NTasks": ("number", _count("n_NTasks")),
+    **{name: ("", _comment(f"stated_{name}")) for name in _COMMENTS},
     "ReqGRES": ("", _gres("req")),
     "AllocGRES": ("", _gres("alloc")),
     "State": ("", lambda text: {"state": text.str.extract(r"^([^\s+]+)")}),
     **{
-        name: ("number", _number(f"n_{name}"))
+        name: ("number", _count(f"n_{name}"))
         for name in ("ReqCPUS", "AllocCPUS", "NCPUS", "ReqNodes", "AllocNodes", "NNodes")
     },
 }
@@ -121,15 +176,14 @@ TYPES: Final[dict[str, pl.DataType]] = {
         ("runtime_s", "time_limit_s", "cpu_time_s", "memory_gib", "memory_gib_used", "energy_j"),
         pl.Float64(),
     ),
-    **dict.fromkeys(("cpus", "nodes", "gpus", "gpu_utilization"), pl.Float64()),
+    **dict.fromkeys(("cpus", "nodes", "gpus", "gpu_utilization", "restarts"), pl.Float64()),
     **dict.fromkeys(("job_id", "array_id", "gpu_type", "state"), pl.String()),
 }
 """Columns that are computed, with their types."""
 
 
 def parse_fields(records: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:
-    """Add the values of some fields, each distinct text read once, and the rule broken first."""
-    broken = []
+    """Add the values of some fields, each distinct text read once; :data:`UNREAD` marks faults."""
     for name in names:
         what, parse = _FIELDS[name]
         if records[name].null_count() == records.height:
@@ -147,11 +201,8 @@ def parse_fields(records: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:
         )
         if what:
             unread = pl.col(f"{RULE}{name}") & pl.col(next(iter(values))).is_null()
-            broken.append(pl.when(unread).then(pl.lit(f"{name}|not_a_{what}")))
-    earlier = [RULE] if RULE in records.columns else []
-    rule = pl.coalesce(*earlier, *broken, pl.lit(None))
-    marks = [f"{RULE}{name}" for name in names]
-    return records.with_columns(rule.cast(pl.String).alias(RULE)).drop(marks, strict=False)
+            records = records.with_columns(unread.alias(f"{UNREAD}{name}|not_a_{what}"))
+    return records.drop((f"{RULE}{name}" for name in names), strict=False)
 
 
 @cache
@@ -167,10 +218,11 @@ def step_usage(steps: pl.DataFrame, step: str) -> pl.DataFrame:
     The energy of ``.batch`` and ``.extern`` is that of the whole nodes, numbered steps included.
     """
     whole = pl.col(step).is_in(("batch", "extern"))
+    tasks = pl.col("n_NTasks").fill_null(1.0)
     return parse_fields(steps, USAGE).with_columns(
-        rss="own_rss",
-        cpu="own_cpu",
-        busy=pl.coalesce("busy_total", pl.col("busy_mean") * pl.col("n_NTasks")),
+        rss=pl.coalesce("mem_total", pl.col("mem_mean") * tasks, "own_rss"),
+        cpu=pl.coalesce("own_cpu", "cpu_total", pl.col("cpu_mean") * tasks),
+        busy=pl.coalesce("busy_total", pl.col("busy_mean") * tasks),
         whole=pl.when(whole).then(_energy()),
         parts=pl.when(~whole).then(_energy()),
     )
@@ -202,9 +254,10 @@ def derive(records: pl.DataFrame, timezone: str) -> pl.DataFrame:
     gres = (pl.when(col("alloc_gres") > 0).then("alloc_gres"), col("req_gres") * nodes)
     none = first("alloc_gpus", "tres_gpus", "req_gpus")
     elapsed = first("elapsed_raw", "elapsed")
+    rows = rows.with_columns(elapsed=elapsed).with_columns(_without_a_start(rows))
     started = col("start").is_not_null() | (elapsed > 0)  # a job that never started ran for no time
     return rows.with_columns(
-        runtime_s=pl.when(started).then(elapsed),
+        runtime_s=pl.when(started).then("elapsed"),
         time_limit_s=first("limit", col("limit_raw") * 60),
         cpu_time_s=pl.max_horizontal("own_cpu", "cpu"),
         memory_gib_used=pl.max_horizontal("own_rss", "rss") / BYTES["GiB"],
@@ -215,12 +268,65 @@ def derive(records: pl.DataFrame, timezone: str) -> pl.DataFrame:
         gpus=first(*found, *gres, none),
         gpu_type=first("alloc_type", "tres_type", "req_type", "alloc_gres_type", "req_gres_type"),
         array_id=col("JobID").str.extract(r"^(\d+)_"),
+        restarts=first(col("Restarts").cast(pl.Float64, strict=False), REQUEUED),
+        NodeList=_hosts(records["NodeList"]),
+        stated=first(*(f"stated_{name}" for name in _COMMENTS)),
     ).with_columns(
         # Slurm's marks of no value are far above 1
-        gpu_utilization=pl.when(col("gpus") > 0, col("busy") <= col("gpus")).then(
-            col("busy") / col("gpus")
+        gpu_utilization=first(
+            "stated",
+            pl.when(col("gpus") > 0, col("busy") <= col("gpus")).then(col("busy") / col("gpus")),
         )
     )
+
+
+def _without_a_start(records: pl.DataFrame) -> list[pl.Expr]:
+    """Remove the start of jobs that were cancelled before they ran: Slurm states the end."""
+    none = [pl.col("start") == pl.col("end")]
+    if records["NodeList"].null_count() < records.height:
+        none.append(pl.col("NodeList").is_null() | pl.col("NodeList").is_in(_NO_NODE))
+    if records["AllocTRES"].null_count() < records.height:
+        none.append(pl.col("AllocTRES").is_null())
+    idle = (pl.col("elapsed") > 0).not_().fill_null(value=True)
+    never = (pl.col("state") == "CANCELLED") & pl.any_horizontal(none) & idle
+    return [pl.when(~never.fill_null(value=False)).then("start").alias("start")]
+
+
+def _hosts(lists: pl.Series) -> pl.Series:
+    """Expand lists of nodes; that of a job without one is null."""
+    texts = lists.unique().drop_nulls()
+    names = [None if text in _NO_NODE else ",".join(expand_hosts(text)) for text in texts]
+    return lists.replace_strict(texts, pl.Series(names, dtype=pl.String), return_dtype=pl.String)
+
+
+def expand_hosts(text: str, /) -> list[str]:
+    """Return the nodes of a list as Slurm abbreviates it; the text itself where it is no such list.
+
+    Examples
+    --------
+    >>> expand_hosts("gpu[003-005,007],login1")
+    ['gpu003', 'gpu004', 'gpu005', 'gpu007', 'login1']
+    """
+    hosts: list[str] = []
+    for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
+        parts = re.split(r"\[([^\]]*)\]", part)
+        found = [parts[0]]
+        for ranges, after in zip(parts[1::2], parts[2::2], strict=True):
+            numbers = [number for one in ranges.split(",") for number in _range(one)]
+            found = [f"{host}{number}{after}" for host in found for number in numbers]
+            if len(found) > _MOST_HOSTS:
+                return [text]
+        hosts += found
+    return hosts
+
+
+def _range(text: str) -> list[str]:
+    first, dash, last = text.partition("-")
+    if not (dash and first.isdecimal() and last.isdecimal()):
+        return [text]
+    if int(last) - int(first) > _MOST_HOSTS:
+        return [text]
+    return [f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1)]
 
 
 def _energy() -> pl.Expr:
@@ -270,7 +376,8 @@ def _choose_hours(rows: pl.DataFrame, late: dict[str, pl.Series]) -> pl.DataFram
     rows = rows.with_columns(
         end=pl.when(again.fill_null(value=False)).then("late_End").otherwise(end)
     )
-    return rows.drop("elapsed", RULE, *(f"late_{name}" for name in TIMES))
+    unread = [name for name in rows.columns if name.startswith(UNREAD)]
+    return rows.drop("elapsed", *unread, *(f"late_{name}" for name in TIMES))
 
 
 def _moment(text: pl.Series, timezone: str, ambiguous: Literal["earliest", "latest"]) -> pl.Series:

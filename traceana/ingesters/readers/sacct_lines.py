@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import SourceError
-from traceana.ingesters.ahead import whole_lines
+from traceana.ingesters.ahead import first_lines, whole_lines
 from traceana.ingesters.readers.lines import BAD_LINES, LINE, Block
+from traceana.ingesters.readers.sacct_columns import guess_columns, seems_accounting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +43,7 @@ _SHAPES: Final = {
     **dict.fromkeys(
         ("ReqCPUS", "AllocCPUS", "NCPUS", "NNodes", "ReqNodes", "AllocNodes", "Priority", "UID",
          "NTasks", "ElapsedRaw", "TimelimitRaw", "CPUTimeRAW", "ConsumedEnergyRaw", "Restarts"),
-        rf"\d+|{_NONE}",
+        rf"\d+(?:\.\d+)?[KMGTP]?|{_NONE}",
     ),
     **dict.fromkeys(
         ("ReqMem", "MaxRSS", "AveRSS", "MaxVMSize", "ConsumedEnergy"),
@@ -57,6 +58,9 @@ _KNOWN: Final = {*_SHAPES, *_FREE_TEXT, "NodeList"} - {_END}
 _FEWEST_KNOWN: Final = 3
 _NO_ID: Final = "JobID|not_a_job_id"
 _MOST_LINES: Final = 100  # of one record
+_MOST_FIELDS: Final = 1000  # sacct has some 120
+_MOST_BROKEN: Final = 1 << 16  # lines of a block that are joined: more are no log
+_LONGEST_BROKEN: Final = 1 << 18
 _BLOCK: Final = 1 << 22
 COMMAND: Final = "sacct --allusers --parsable2 --duplicates --format=JobID,..."
 
@@ -64,6 +68,10 @@ COMMAND: Final = "sacct --allusers --parsable2 --duplicates --format=JobID,..."
 def find_layout(file: CsvFile, /) -> Layout | None:
     """Return how a file's lines are split; None where its first line is not sacct's."""
     text = file.head.decode(errors="replace").removeprefix("\ufeff")
+    if (file.columns and "JobID" in file.columns) or (
+        file.columns is None and seems_accounting(text)
+    ):
+        return _without_header(file, text)
     words = text.split(" ")  # a tab may separate fields
     if "JobID" in words and len(_KNOWN & set(words)) >= _FEWEST_KNOWN:
         raise SourceError(
@@ -81,7 +89,33 @@ def find_layout(file: CsvFile, /) -> Layout | None:
         return None
     if len(names) != len(set(names)):
         raise SourceError(f"{file.where}: its header names a field more than once")
+    if len(names) > _MOST_FIELDS:
+        raise SourceError(f"{file.where}: its header has more than {_MOST_FIELDS:,} fields")
     return Layout(found[1], tuple(names))
+
+
+def _without_header(file: CsvFile, text: str) -> Layout:
+    """Return how the lines of a file without a header are split, by stated or found columns."""
+    width = text.count("|") + 1
+    if file.columns:
+        columns = file.columns if len(file.columns) == width else (*file.columns, _END)
+        if len(columns) != width or (columns[-1] == _END and not text.endswith("|")):
+            raise SourceError(
+                f"{file.where}: {len(file.columns)} columns are named, its first line has {width}"
+            )
+        return Layout("|", columns, header=False)
+    lines = first_lines(file)
+    if all(line.endswith("|") for line in lines):
+        found = guess_columns([line[:-1] for line in lines])
+        found = (*found, _END) if found else None
+    else:
+        found = guess_columns(lines)
+    if found is None:
+        raise SourceError(
+            f"{file.where}: its first line has no names of fields; name them in their order: "
+            "--columns JobID,User,Partition,State,Submit,Start,End,..."
+        )
+    return Layout("|", found, header=False)
 
 
 @dataclass(frozen=True)
@@ -90,6 +124,8 @@ class Layout:
 
     separator: str
     columns: tuple[str, ...]
+    header: bool = True
+    """Whether the first line has the names of the columns."""
 
     def records(
         self, file: CsvFile, only: tuple[str, ...] | None = None
@@ -104,14 +140,16 @@ class Layout:
         mark = separator if len(separator) == 1 else _UNIT_SEPARATOR
         for data in chain(whole_lines(file, size=_BLOCK), [None]):
             lines = carried + (data or b"")
-            if line == 1:
+            if line == 1 and self.header:
                 lines, line = lines.partition(b"\n")[2], 2
             if mark != separator:
                 lines = lines.replace(separator, mark)
             cut = self._end(lines, mark) if data else len(lines)
             lines, carried = lines[:cut], lines[cut:]
             if lines:
-                block = Block(lines, self.columns, line, 1, mark.decode(), quoting=False)
+                block = Block(
+                    lines, self.columns, line, int(self.header), mark.decode(), quoting=False
+                )
                 rows = block.typed((), names)
                 if rows is None:
                     rows, bad = block.cells, block.bad
@@ -123,10 +161,14 @@ class Layout:
                     strange = lines_.to_frame().with_columns(
                         rule=pl.lit(_NO_ID), text=block.text_of(lines_)
                     )
-                    broken = pl.concat([bad, strange]).sort("line")
-                    joined, left = self._join(broken, names, mark.decode())
-                    mended, bad = self._mend(left, mark.decode())
-                    parts = [rows.filter(named), joined, mended]
+                    bad = pl.concat([bad, strange]).sort("line")
+                    parts = [rows.filter(named)]
+                    is_long = bad["text"].str.len_bytes() > _LONGEST_BROKEN
+                    if bad.height <= _MOST_BROKEN:
+                        joined, left = self._join(bad.filter(~is_long), names, mark.decode())
+                        mended, left = self._mend(left, mark.decode())
+                        parts += [joined, mended]
+                        bad = pl.concat([left, bad.filter(is_long)]).sort("line")
                     rows = pl.concat(part.select(*names, LINE) for part in parts).sort(LINE)
                 yield rows.select(*names, LINE), bad, line
                 line += block.lines

@@ -24,6 +24,8 @@ SUFFIXES: Final = (".log", ".txt", ".out", ".err", ".output")
 """Ends of the names of logs."""
 BEGINNING: Final = 1 << 22
 """Bytes of a log in which its format is looked for."""
+LONGEST: Final = 4096
+"""Characters of a line that are read: searching takes the square of them."""
 _COLUMNS: Final = ("worker", "step", "step_s")
 _NUMBER: Final = r"([-+.\w]+)"
 _FORMATS: Final = {
@@ -54,7 +56,12 @@ def find_format(file: CsvFile, /) -> str | None:
     """Return the first format that a line near the beginning of a log has."""
     with open_csv(file) as stream:
         text = stream.read(BEGINNING).decode(errors="replace")
-    return next((name for name, line in _FORMATS.items() if line.search(text)), None)
+    lines = [line[:LONGEST] for line in text.split("\n") if _is_marked(line)]
+    return next((name for name, one in _FORMATS.items() if any(map(one.search, lines))), None)
+
+
+def _is_marked(line: str) -> bool:
+    return any(mark in line for mark in _MARKS)
 
 
 def worker_of(line: str, /) -> str:
@@ -77,7 +84,7 @@ def _blocks(file: CsvFile, name: str, kinds: Mapping[str, Kind]) -> Iterator[Fra
     read = _Samples() if name == "samples" else _Timers() if name == "timers" else _simple(name)
 
     def parse(line: str) -> list[str | None] | str | bool:
-        row = read(line) if any(mark in line for mark in _MARKS) else None
+        row = read(line[:LONGEST]) if _is_marked(line) else None
         if row is None or isinstance(row, str):
             return row or True
         return [*map(dict(zip(_COLUMNS, row, strict=True)).get, kinds)]

@@ -34,8 +34,8 @@ from traceana.tables.formatting import plural, ratio
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceana.page.context import Context
     from traceana.simulate.batching.tables import BatchingReplay
+    from traceana.store import Trace
 
 _MAX_DRAWN: Final = 2
 _MAX_FILES: Final = 8
@@ -61,13 +61,17 @@ _GAINS: Final = (
 )
 
 
-def build(session: Context, traces: Sequence[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """Recorded workers under each controller, the sweep over heterogeneity, published gains."""
     if not traces:
         return Content((), ())
-    recorded = [_recorded(session, trace) for trace in traces]
-    pictures = tuple(one for trace in traces for one in _draw_best(session, trace))[:_MAX_DRAWN]
-    synthetic = " SYNTHETIC data: no real system is shown." if session.synthetic(None) else ""
+    recorded = [_recorded(trace) for trace in traces]
+    pictures = tuple(one for trace in traces for one in _draw_best(trace))[:_MAX_DRAWN]
+    synthetic = (
+        " SYNTHETIC data: no real system is shown."
+        if traces and all(trace.synthetic for trace in traces)
+        else ""
+    )
     blocks: list[Block] = [
         Text(
             "A synchronous step takes as long as its slowest worker. With equal batch sizes fast "
@@ -80,7 +84,7 @@ def build(session: Context, traces: Sequence[str]) -> Content:
         ),
         *(block for part in recorded for block in part.blocks),
         Heading("Simulated workers"),
-        *_levels(session.once(workers.batching_sweep), synthetic),
+        *_levels(workers.batching_sweep(), synthetic),
         Heading("Published speedups"),
         Text(
             "Without overhead the maximum speedup over uniform batch sizes is mean(x) / min(x). "
@@ -94,7 +98,7 @@ def build(session: Context, traces: Sequence[str]) -> Content:
             (
                 drawing(
                     "batching-clusters",
-                    session.once(workers.batching_clusters),
+                    workers.batching_clusters(),
                     trace=None,
                     key="batching-clusters",
                     about="Uniform, static and dynamic batching by cluster, without overhead",
@@ -111,16 +115,16 @@ def build(session: Context, traces: Sequence[str]) -> Content:
         ),
     ]
     findings = tuple(line for part in recorded for line in part.findings)
-    lead = (*([Gallery(pictures)] if pictures else []), *_compare(session, traces))
+    lead = (*([Gallery(pictures)] if pictures else []), *_compare(traces))
     return Content(findings, tuple(blocks), "", lead, _LIMITATIONS if pictures else "")
 
 
-def _compare(session: Context, traces: Sequence[str]) -> list[Block]:
+def _compare(traces: Sequence[Trace]) -> list[Block]:
     """Return the table of the jobs of all traces, the largest speedup first."""
-    found = {trace: session.once(workers.batching_replay, trace) for trace in traces}
+    found = {trace.label: trace.once(workers.batching_replay) for trace in traces}
     frames = [
-        result.jobs.drop_nulls("speedup").with_columns(trace=pl.lit(session.title(trace)))
-        for trace, result in found.items()
+        result.jobs.drop_nulls("speedup").with_columns(trace=pl.lit(label))
+        for label, result in found.items()
         if not isinstance(result, str)
     ]
     jobs = pl.concat(frames) if frames else pl.DataFrame()
@@ -146,8 +150,8 @@ def _compare(session: Context, traces: Sequence[str]) -> list[Block]:
     return [table]
 
 
-def _recorded(session: Context, trace: str) -> Content:
-    name, result = session.title(trace), session.once(workers.batching_replay, trace)
+def _recorded(trace: Trace) -> Content:
+    name, result = trace.label, trace.once(workers.batching_replay)
     heading = Heading(f"Recorded workers: {name}")
     if isinstance(result, str):
         return Content((), (heading, Text(f"No job was replayed: {result}.")))
@@ -161,7 +165,7 @@ def _recorded(session: Context, trace: str) -> Content:
             "sooner."
         ),
         _jobs(jobs, name),
-        _episodes(result, name, workers.clock(session, trace)),
+        _episodes(result, name, workers.clock(trace)),
     )
     return Content((_finding(jobs.drop_nulls("speedup"), name),), blocks)
 
@@ -213,12 +217,12 @@ def _episodes(result: BatchingReplay, name: str, time: str) -> Block:
     )  # fmt: skip
 
 
-def _draw_best(session: Context, trace: str) -> list[Drawing]:
+def _draw_best(trace: Trace) -> list[Drawing]:
     """Draw the steps of the job with the largest possible speedup."""
-    result = session.once(workers.batching_replay, trace)
+    result = trace.once(workers.batching_replay)
     if isinstance(result, str):
         return []
-    return [_draw_steps(session, trace, result, _most(result))]
+    return [_draw_steps(trace, result, _most(result))]
 
 
 def _most(result: BatchingReplay) -> str:
@@ -228,7 +232,7 @@ def _most(result: BatchingReplay) -> str:
     return job
 
 
-def _draw_steps(session: Context, trace: str, result: BatchingReplay, job: str) -> Drawing:
+def _draw_steps(trace: Trace, result: BatchingReplay, job: str) -> Drawing:
     episodes = result.episodes.unique(["job_id", "worker_id", "onset_s"], maintain_order=True)
     return drawing(
         "batching-replay",
@@ -237,21 +241,21 @@ def _draw_steps(session: Context, trace: str, result: BatchingReplay, job: str) 
         key=picture_key("batching", trace, job),
         about=f"Steps of {job} under three controllers",
         episodes=episodes.filter(job_id=job),
-        time=workers.clock(session, trace),
-        unit=workers.batch_time_unit(session, trace),
+        time=workers.clock(trace),
+        unit=workers.batch_time_unit(trace),
     )
 
 
-def draw_more(session: Context, traces: Sequence[str]) -> list[Drawing]:
+def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the steps of the first jobs, iteration times, and batch sizes of simulated workers."""
     pictures = _trajectories()
     for trace in traces:
-        result = session.once(workers.batching_replay, trace)
+        result = trace.once(workers.batching_replay)
         if isinstance(result, str):
             continue
         jobs = result.jobs.drop_nulls("speedup").sort(*workers.JOB_ORDER, maintain_order=True)
         pictures += [
-            _draw_steps(session, trace, result, job)
+            _draw_steps(trace, result, job)
             for job in jobs["job_id"].unique(maintain_order=True).head(_MAX_FILES)
         ]
         most = _most(result)
@@ -262,7 +266,7 @@ def draw_more(session: Context, traces: Sequence[str]) -> list[Drawing]:
                 trace=trace,
                 key=picture_key("iterations", trace, most),
                 about=f"Iteration times of the workers of {most} under two controllers",
-                unit=workers.batch_time_unit(session, trace),
+                unit=workers.batch_time_unit(trace),
             )
         )
     return pictures

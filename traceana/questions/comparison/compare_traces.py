@@ -15,13 +15,14 @@ from traceana.questions.failures.rates import failure_rates
 from traceana.questions.stragglers.analyze import cov_by_job, published_cov, stragglers
 from traceana.questions.workload.concentration import concentration
 from traceana.stats.quantiles import woodruff_interval
+from traceana.store import distinct_traces
 from traceana.tables.declare import declared, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from traceana.cohorts.cohort import Cohort
-    from traceana.store.session import Session
+    from traceana.store import Trace
 
 _QUESTIONS: Final = {
     "Runtime": ("runtime_s_median", "Median runtime (s)"),
@@ -41,19 +42,17 @@ Row = dict[str, Any]
 P = ParamSpec("P")
 
 
-def compare_traces(session: Session, traces: Sequence[str], /) -> pl.DataFrame:
+def compare_traces(traces: Sequence[Trace], /) -> pl.DataFrame:
     """Return the headline numbers of traces, by question: columns of :class:`Comparison`.
 
     Parameters
     ----------
-    session
-        The session.
     traces
-        Ids of the traces, in the order in which each question lists them. One that repeats the
+        The traces, in the order in which each question lists them. One that repeats the
         jobs of another one of them is left out.
     """
-    distinct = [one for one in traces if session.manifest(one).repeats not in traces]
-    rows = pl.concat([session.once(describe_headlines, trace) for trace in distinct])
+    distinct = distinct_traces(traces)
+    rows = pl.concat([trace.once(describe_headlines) for trace in distinct])
     order = pl.Enum(list(_QUESTIONS))
     ranked = rows.with_columns(
         rank=pl.col("estimate").rank("min", descending=True).over("question").cast(pl.Int64)
@@ -61,14 +60,14 @@ def compare_traces(session: Session, traces: Sequence[str], /) -> pl.DataFrame:
     return declared(ranked, Comparison)
 
 
-def describe_headlines(session: Session, trace: str, /) -> pl.DataFrame:
+def describe_headlines(trace: Trace, /) -> pl.DataFrame:
     """Return the headline numbers of one trace: columns of :class:`Comparison` without ranks."""
-    found = _of_jobs(session, trace) | {
-        "Variation": _or_note(_variation, session, trace),
-        "Stragglers": _or_note(_straggler_cost, session, trace),
+    found = _of_jobs(trace) | {
+        "Variation": _or_note(_variation, trace),
+        "Stragglers": _or_note(_straggler_cost, trace),
     }
     rows = [
-        {"question": question, "name": name, "measure": measure, "trace": session.title(trace)}
+        {"question": question, "name": name, "measure": measure, "trace": trace.label}
         | {"rank": None}
         | _row()
         | found[question]
@@ -87,15 +86,15 @@ def _row(
     return {"n": n, "estimate": estimate, "ci_low": low, "ci_high": high, "note": note}
 
 
-def _of_jobs(session: Session, trace: str) -> dict[str, Row]:
+def _of_jobs(trace: Trace) -> dict[str, Row]:
     """Return the rows on jobs, or on tasks where only these have runtimes."""
-    manifest = session.manifest(trace)
+    manifest = trace.manifest
     needs = ({"jobs": ("runtime_s",)}, *COHORT_NEEDS)
     if not any(all(manifest.has(*need) for need in one.items()) for one in needs):
         missing = "no runtimes of jobs are recorded"
         names = ("Runtime", "Size", "Queueing", "Failure", "Concentration")
         return {name: _row(note=missing) for name in names}
-    cohort = form_cohort(session, trace)
+    cohort = form_cohort(trace)
     kind = f"of {cohort.noun}" if cohort.from_tasks else None
     return {
         "Runtime": _or_note(_runtime, cohort, kind),
@@ -208,21 +207,21 @@ def _independence(cohort: Cohort) -> str | None:
     return None if cohort.cluster else "rows treated as independent: no user is recorded"
 
 
-def _variation(session: Session, trace: str) -> Row:
-    manifest = session.manifest(trace)
+def _variation(trace: Trace) -> Row:
+    manifest = trace.manifest
     if manifest.has("worker_samples"):
-        jobs = session.once(cov_by_job, trace).filter(ddof=0)["median"].drop_nulls()
+        jobs = trace.once(cov_by_job).filter(ddof=0)["median"].drop_nulls()
         return _over_jobs(jobs)
     if manifest.has("cov_samples"):
-        jobs = session.once(published_cov, trace)[0]["median"].drop_nulls()
+        jobs = trace.once(published_cov)[0]["median"].drop_nulls()
         return _over_jobs(jobs)
     return _row(note="no step times of workers are recorded")
 
 
-def _straggler_cost(session: Session, trace: str) -> Row:
-    if not session.manifest(trace).has("worker_samples"):
+def _straggler_cost(trace: Trace) -> Row:
+    if not trace.manifest.has("worker_samples"):
         return _row(note="no step times of workers are recorded")
-    jobs = session.once(stragglers, trace).jobs
+    jobs = trace.once(stragglers).jobs
     return _over_jobs(jobs["slowdown"].drop_nulls())
 
 

@@ -6,29 +6,29 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.page.blocks import Absent, Content, Points, Table, result_table
+from traceana.page.blocks import Content, Points, Table, result_table
 from traceana.page.section import Section
 from traceana.questions.comparison.compare_traces import compare_traces
 from traceana.questions.comparison.tables import reasons
 from traceana.tables.formatting import three_digits
 
 if TYPE_CHECKING:
-    from traceana.page.context import Context
+    from collections.abc import Sequence
+
+    from traceana.store import Trace
 
 _FINDINGS: Final = ("Runtime", "Failure", "Stragglers")
-_NONE: Final = Content(blocks=(Absent("Two or more traces are compared here.", ()),))
 
 
-def build(session: Context) -> Content:
-    """Compare all traces of the store; nothing with fewer than two."""
-    traces = session.store.traces()
+def build(traces: Sequence[Trace]) -> Content:
+    """Compare all traces; nothing with fewer than two."""
     if len(traces) < 2:
-        return _NONE
-    found = session.once(_compare, *traces)
+        return Content()
+    found = compare_traces(traces)
     found = found.filter(pl.col("estimate").count().over("question") > 0)
     answered = found.filter(pl.col("estimate").count().over("question") > 1)
     if answered.is_empty():
-        return _NONE
+        return Content()
     return Content(
         tuple(_finding(answered.filter(question=one)) for one in _FINDINGS
               if one in answered["question"].to_list()),
@@ -61,10 +61,6 @@ def _side_by_side(answered: pl.DataFrame) -> Table:
     )
 
 
-def _compare(session: Context, *traces: str) -> pl.DataFrame:
-    return compare_traces(session, traces)
-
-
 def _finding(rows: pl.DataFrame) -> str:
     """Return the range of an estimate over the traces."""
     known = rows.drop_nulls("estimate").sort("estimate")
@@ -93,6 +89,7 @@ SECTION = Section(
     "Traces side by side",
     30,
     build,
+    needs=({},),
     part="Workload",
     question="How do the traces compare?",
 )

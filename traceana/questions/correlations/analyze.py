@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import polars as pl
 
 from traceana.cohorts.cohort import form_cohort
-from traceana.cohorts.definitions import ENDED
 from traceana.questions.correlations.failure import failure_correlations
 from traceana.questions.correlations.family import LEVELS
 from traceana.questions.correlations.points import mean_by_value
@@ -17,7 +16,7 @@ from traceana.stats.multiplicity import adjust_pvalues
 if TYPE_CHECKING:
     from traceana.cohorts.cohort import Cohort
     from traceana.questions.correlations.tables import CorrelationResult
-    from traceana.store.session import Session
+    from traceana.store import Trace
 
 FEATURES: Final = ("gpus", "cpus", "memory_gib", "n_instances", "nodes")
 """Columns of a cohort that are correlated with runtime and failure, if they have values."""
@@ -36,22 +35,22 @@ def features_of(cohort: Cohort, /) -> list[str]:
     return [name for name in FEATURES if name in cohort.rows.columns and cohort.rows[name].count()]
 
 
-def cohort_correlations(session: Session, trace: str, /) -> CorrelationResult | None:
+def cohort_correlations(trace: Trace, /) -> CorrelationResult | None:
     """Return the correlations of a cohort; None if it has no feature or no outcome."""
-    cohort = form_cohort(session, trace)
-    return _correlations(session, cohort, cohort.rows, ("pearson", "spearman"), LEVELS)
+    cohort = form_cohort(trace)
+    return _correlations(cohort, cohort.rows, ("pearson", "spearman"), LEVELS)
 
 
-def cut_correlations(session: Session, trace: str, /) -> pl.DataFrame | None:
+def cut_correlations(trace: Trace, /) -> pl.DataFrame | None:
     """Return Pearson's correlations over the rows with a runtime below each published cut-off.
 
     [below_s, outcome, ...], one family of tests over all cut-offs; None if the trace has none.
     """
-    cohort = form_cohort(session, trace)
+    cohort = form_cohort(trace)
     tables = []
-    for below_s in sorted({*_cutoffs(session, cohort).values()}):
+    for below_s in sorted({*_cutoffs(cohort).values()}):
         rows = cohort.rows.filter(pl.col("runtime_s") < below_s)
-        found = _correlations(session, cohort, rows, ("pearson",), ("row", "group_mean"))
+        found = _correlations(cohort, rows, ("pearson",), ("row", "group_mean"))
         if found is not None:
             tables.append(
                 found.table.select(pl.lit(below_s, pl.Float64).alias("below_s"), pl.all())
@@ -63,62 +62,62 @@ def cut_correlations(session: Session, trace: str, /) -> pl.DataFrame | None:
     return cut.with_columns(pvalue_adjusted=pl.Series(adjusted).fill_nan(None))
 
 
-def group_correlations(session: Session, trace: str, /) -> pl.DataFrame | None:
+def group_correlations(trace: Trace, /) -> pl.DataFrame | None:
     """Return Spearman's rank correlations over rows within the cohort's groups.
 
     [`by`, outcome, ...], one family of tests; None without groups, features or outcomes.
     """
-    cohort = form_cohort(session, trace)
+    cohort = form_cohort(trace)
     if cohort.by is None:
         return None
     known = cohort.rows.filter(pl.col(cohort.by).is_not_null())
-    found = _correlations(session, cohort, known, ("spearman",), ("row",), by=(cohort.by,))
+    found = _correlations(cohort, known, ("spearman",), ("row",), by=(cohort.by,))
     return None if found is None else found.table
 
 
-def published_means(session: Session, trace: str, /) -> dict[tuple[str, str], pl.DataFrame]:
+def published_means(trace: Trace, /) -> dict[tuple[str, str], pl.DataFrame]:
     """Return the mean runtime at each value of each feature, by outcome and feature.
 
     Empty if no published cut-off is stated for the trace.
     """
-    cohort = form_cohort(session, trace)
-    if not _cutoffs(session, cohort):
+    cohort = form_cohort(trace)
+    if not _cutoffs(cohort):
         return {}
     means = {}
     for outcome in ("success", "failure"):
         for name in features_of(cohort):
             x = PERCENT.get(name, name)
-            own = _own_rows(session, cohort, outcome, name).drop_nulls([x, "runtime_s"])
+            own = _own_rows(cohort, outcome, name).drop_nulls([x, "runtime_s"])
             if own.height:
                 means[outcome, x] = mean_by_value(own, x, "runtime_s")
     return means
 
 
-def cut_points(session: Session, trace: str, /) -> dict[tuple[str, str], CutPoints]:
+def cut_points(trace: Trace, /) -> dict[tuple[str, str], CutPoints]:
     """Return the group means below each published cut-off, by outcome and feature."""
-    cohort = form_cohort(session, trace)
+    cohort = form_cohort(trace)
     points = {}
-    for key, below_s in _cutoffs(session, cohort).items():
+    for key, below_s in _cutoffs(cohort).items():
         outcome, name = key.split()
         if name not in features_of(cohort):
             continue
         x = PERCENT.get(name, name)
-        own = _own_rows(session, cohort, outcome, name).filter(pl.col("runtime_s") < below_s)
+        own = _own_rows(cohort, outcome, name).filter(pl.col("runtime_s") < below_s)
         if own.height:
             points[outcome, x] = CutPoints(below_s, mean_by_value(own, x, "runtime_s"))
     return points
 
 
 def failure_association(
-    session: Session, trace: str, /
+    trace: Trace, /
 ) -> tuple[CorrelationResult, CorrelationResult | None] | None:
     """Return the correlations of failure with each feature: overall, and by the cohort's groups.
 
-    Failed rows against the others that ended. None if there is no feature, or no row ended; the
-    second is None without groups.
+    Failed rows against completed ones. None if there is no feature, or no such row; the second
+    is None without groups.
     """
-    cohort = form_cohort(session, trace)
-    outcomes = cohort.rows["status"].cast(pl.String).is_in([*ENDED["success"], *ENDED["failure"]])
+    cohort = form_cohort(trace)
+    outcomes = cohort.rows["status"].cast(pl.String).is_in(["completed", "failed"])
     features = features_of(cohort)
     if not features or not outcomes.any():
         return None
@@ -130,7 +129,6 @@ def failure_association(
             by=by,
             cluster=cohort.cluster,
             resamples=RESAMPLES,
-            **ENDED,
         )
 
     overall = correlated(cohort.rows, ())
@@ -141,7 +139,6 @@ def failure_association(
 
 
 def _correlations(
-    session: Session,
     cohort: Cohort,
     rows: pl.DataFrame,
     method: tuple[str, ...],
@@ -150,7 +147,7 @@ def _correlations(
     by: tuple[str, ...] = (),
 ) -> CorrelationResult | None:
     features = features_of(cohort)
-    failure = session.manifest(cohort.trace).failure_statuses
+    failure = cohort.trace.manifest.failure_statuses
     outcomes = rows["status"].is_in(["completed", *failure])
     if not features or not outcomes.any():
         return None
@@ -166,14 +163,14 @@ def _correlations(
     )
 
 
-def _cutoffs(session: Session, cohort: Cohort) -> dict[str, float]:
-    tables = session.manifest(cohort.trace).tables
+def _cutoffs(cohort: Cohort) -> dict[str, float]:
+    tables = cohort.trace.manifest.tables
     return tables["tasks" if cohort.from_tasks else "jobs"].runtime_cutoffs_s
 
 
-def _own_rows(session: Session, cohort: Cohort, outcome: str, name: str) -> pl.DataFrame:
+def _own_rows(cohort: Cohort, outcome: str, name: str) -> pl.DataFrame:
     """Return the rows of an outcome, with a feature under the name that it is correlated by."""
-    failure = session.manifest(cohort.trace).failure_statuses
+    failure = cohort.trace.manifest.failure_statuses
     statuses = ("completed",) if outcome == "success" else failure
     value = pl.col(name) * (100 if name in PERCENT else 1)
     own = cohort.rows.filter(pl.col("status").is_in(statuses))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -42,8 +41,10 @@ from traceana.stats.effect_sizes import THRESHOLDS
 from traceana.tables.formatting import correlation
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from traceana.cohorts.cohort import Cohort
-    from traceana.page.context import Context
+    from traceana.store import Trace
 
 _OPENING: Final = (
     "Group means are the published PAI method: one point per distinct value, at its mean runtime. "
@@ -57,13 +58,13 @@ _LIMITATIONS: Final = (
 )
 
 
-def build(session: Context, traces: list[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """Show the correlations of each cohort, and the points that they are computed from."""
-    return build_per_cohort(session, traces, partial(_cohort, session), opening=_OPENING)
+    return build_per_cohort(traces, _cohort, opening=_OPENING)
 
 
-def _cohort(session: Context, cohort: Cohort) -> Content:
-    found = session.once(cohort_correlations, cohort.trace)
+def _cohort(cohort: Cohort) -> Content:
+    found = cohort.trace.once(cohort_correlations)
     method = f"{cohort.about} {cohort.independence}"
     if found is None:
         return Content((), (Text(f"{method} No feature or no outcome has values."),))
@@ -76,13 +77,13 @@ def _cohort(session: Context, cohort: Cohort) -> Content:
         )
     table = name_rows(found.table).sort("outcome", descending=True, maintain_order=True)
     ranks = table.filter(method="spearman", level="row")
-    within = session.once(group_correlations, cohort.trace)
+    within = cohort.trace.once(group_correlations)
     lead = (
         draw_forest(
             cohort,
             ranks,
             within,
-            key=f"correlations-{cohort.trace}",
+            key=f"correlations-{cohort.trace.id}",
             about=f"Rank correlation of runtime with the resources that {cohort.noun} request",
         ),
         result_table(
@@ -96,8 +97,8 @@ def _cohort(session: Context, cohort: Cohort) -> Content:
     )
     blocks: tuple[Block, ...] = (
         Text(method),
-        _views(session, cohort),
-        *_below_cutoffs(session, cohort, found.table),
+        _views(cohort),
+        *_below_cutoffs(cohort, found.table),
         result_table(
             table,
             Correlations,
@@ -124,9 +125,9 @@ def _cohort(session: Context, cohort: Cohort) -> Content:
     )
 
 
-def _below_cutoffs(session: Context, cohort: Cohort, uncut: pl.DataFrame) -> list[Table]:
+def _below_cutoffs(cohort: Cohort, uncut: pl.DataFrame) -> list[Table]:
     """Return Pearson's r over the rows below each published cut-off, beside that over all rows."""
-    cut = session.once(cut_correlations, cohort.trace)
+    cut = cohort.trace.once(cut_correlations)
     if cut is None:
         return []
     every = uncut.filter(pl.col("level").is_in(cut["level"].unique().implode()), method="pearson")
@@ -153,10 +154,10 @@ def _below_cutoffs(session: Context, cohort: Cohort, uncut: pl.DataFrame) -> lis
     ]
 
 
-def _views(session: Context, cohort: Cohort) -> Gallery:
+def _views(cohort: Cohort) -> Gallery:
     """Draw group means as published, if a cut-off is: uncut and cut, on both scales where cut."""
-    every = session.once(published_means, cohort.trace)
-    cut = session.once(cut_points, cohort.trace)
+    every = cohort.trace.once(published_means)
+    cut = cohort.trace.once(cut_points)
     panels = []
     for (outcome, x), means in sorted(every.items(), key=lambda case: case[0] in cut):
         views: list[tuple[float | None, pl.DataFrame, bool]] = [(None, means, False)]
@@ -173,7 +174,7 @@ def _views(session: Context, cohort: Cohort) -> Gallery:
                     shown,
                     trace=cohort.trace,
                     title=cohort.title,
-                    key=f"against-{view}-{cohort.trace}",
+                    key=f"against-{view}-{cohort.trace.id}",
                     about=f"Mean runtime of {cohort.noun} versus {name}, {outcome}{closer}"
                     f"{', logarithmic x' * log_x}",
                     x_label=name,
@@ -184,7 +185,7 @@ def _views(session: Context, cohort: Cohort) -> Gallery:
             )
     return small_multiples(
         panels,
-        key=f"against-{cohort.trace}",
+        key=f"against-{cohort.trace.id}",
         about=f"Mean runtime of {cohort.noun} versus each feature, by outcome, uncut and below the "
         "published cut-offs",
         columns=4,

@@ -15,7 +15,8 @@ from traceana.questions.deadlines.rules import deadline_rules
 from traceana.questions.deadlines.tightness import deadline_tightness
 
 if TYPE_CHECKING:
-    from traceana.store.session import Session
+    from traceana.store import Trace
+
 
 PLANS_NEEDS: Final = (
     {
@@ -34,46 +35,46 @@ MAX_JOBS: Final = 100_000
 """Jobs that the report schedules: the first."""
 
 
-def _tables(session: Session, trace: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-    plans, jobs = (session.scan(trace, table).collect() for table in ("training_plans", "jobs"))
+def _tables(trace: Trace) -> tuple[pl.DataFrame, pl.DataFrame]:
+    plans, jobs = (trace.scan(table).collect() for table in ("training_plans", "jobs"))
     return plans, jobs
 
 
-def _jobs(session: Session, trace: str) -> pl.LazyFrame:
+def _jobs(trace: Trace) -> pl.LazyFrame:
     """Return the jobs of a trace, with the runtimes and GPUs of their instances if need be."""
-    if from_tasks(session, trace):
-        return session.once(jobs_of_tasks, trace).lazy().drop("start_s", "gpu_type")
+    if from_tasks(trace):
+        return trace.once(jobs_of_tasks).lazy().drop("start_s", "gpu_type")
     columns = ("job_id", "cluster", "submit_s", "runtime_s", "gpus")
-    return session.scan(trace, "jobs").select(columns)
+    return trace.scan("jobs").select(columns)
 
 
-def rules(session: Session, trace: str, /) -> pl.DataFrame:
+def rules(trace: Trace, /) -> pl.DataFrame:
     """Return the tests of the rules that the deadlines of a trace follow."""
-    found = session.once(draws, trace)
-    return deadline_rules(*_tables(session, trace), draws=found)
+    found = trace.once(draws)
+    return deadline_rules(*_tables(trace), draws=found)
 
 
-def rates(session: Session, trace: str, /) -> pl.DataFrame:
+def rates(trace: Trace, /) -> pl.DataFrame:
     """Return the iteration rates behind the plans of a trace."""
-    return iteration_rates(*_tables(session, trace))
+    return iteration_rates(*_tables(trace))
 
 
-def draws(session: Session, trace: str, /) -> pl.DataFrame:
+def draws(trace: Trace, /) -> pl.DataFrame:
     """Return the models of plans as draws of one seeded sequence."""
-    return replay_published_draws(session.scan(trace, "training_plans"))
+    return replay_published_draws(trace.scan("training_plans"))
 
 
-def synthetic(session: Session, trace: str, /) -> pl.DataFrame:
+def synthetic(trace: Trace, /) -> pl.DataFrame:
     """Return synthetic plans of the jobs of a trace."""
-    return simulate.synthesize_deadlines(_jobs(session, trace), rng=SEED)
+    return simulate.synthesize_deadlines(_jobs(trace), rng=SEED)
 
 
-def tightness(session: Session, trace: str, /) -> tuple[pl.DataFrame, pl.DataFrame]:
+def tightness(trace: Trace, /) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the tightness by kind of plans and cluster, and of all plans of the trace."""
-    plans, jobs = _tables(session, trace)
+    plans, jobs = _tables(trace)
     kinds = {"published": plans}
-    if session.manifest(trace).tables["training_plans"].generated:
-        kinds["synthetic"] = session.once(synthetic, trace)
+    if trace.manifest.tables["training_plans"].generated:
+        kinds["synthetic"] = trace.once(synthetic)
     by_cluster = [
         deadline_tightness(each, jobs, by="cluster").select(pl.lit(kind).alias("plans"), pl.all())
         for kind, each in kinds.items()
@@ -81,19 +82,19 @@ def tightness(session: Session, trace: str, /) -> tuple[pl.DataFrame, pl.DataFra
     return pl.concat(by_cluster), deadline_tightness(plans, jobs)
 
 
-def missed_deadlines(session: Session, trace: str, /) -> pl.DataFrame:
+def missed_deadlines(trace: Trace, /) -> pl.DataFrame:
     """Return the deadlines that the first jobs of a trace miss under scheduling policies.
 
     Deadlines are those of the trace, or synthetic ones. Clusters have so many GPUs that jobs use
     80 % of them.
     """
-    jobs = _jobs(session, trace).sort("submit_s", "job_id").head(MAX_JOBS)
-    if session.manifest(trace).has("training_plans"):
-        return simulate.simulate_deadlines(jobs, plans=session.scan(trace, "training_plans"))
-    return simulate.simulate_deadlines(jobs, plans=session.once(synthetic, trace))
+    jobs = _jobs(trace).sort("submit_s", "job_id").head(MAX_JOBS)
+    if trace.manifest.has("training_plans"):
+        return simulate.simulate_deadlines(jobs, plans=trace.scan("training_plans"))
+    return simulate.simulate_deadlines(jobs, plans=trace.once(synthetic))
 
 
-def agreement(session: Session, trace: str, /) -> pl.DataFrame:
+def agreement(trace: Trace, /) -> pl.DataFrame:
     """Return the comparison of synthetic plans with those of the trace."""
-    plans, jobs = _tables(session, trace)
-    return compare_plans(plans, session.once(synthetic, trace), jobs)
+    plans, jobs = _tables(trace)
+    return compare_plans(plans, trace.once(synthetic), jobs)

@@ -46,7 +46,10 @@ from traceana.simulate.deadlines.tables import (
 from traceana.tables.formatting import count, plural, share, share_range
 
 if TYPE_CHECKING:
-    from traceana.page.context import Context
+    from collections.abc import Sequence
+
+    from traceana.store import Trace
+
 
 _OPENING: Final = (
     "A deadline counts as met if the job, started when submitted, ends in time at the requested "
@@ -113,20 +116,20 @@ _RATES: Final = (
 _FEWEST_DEADLINES = 30  # below, no finding names a policy
 
 
-def build(session: Context, traces: list[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """Show tightness and rates of each trace; rules and synthetic plans if it was generated."""
-    manifests = {trace: session.manifest(trace) for trace in traces}
+    manifests = {trace: trace.manifest for trace in traces}
     planned = [trace for trace in traces if manifests[trace].has("training_plans")]
     repeated = {manifests[trace].repeats for trace in planned}
-    others = [trace for trace in traces if trace not in planned and trace not in repeated]
-    parts = [(session.title(trace), _trace(session, trace)) for trace in planned]
-    parts += [(_title(session, trace), _of_jobs(session, trace)) for trace in others]
+    others = [trace for trace in traces if trace not in planned and trace.id not in repeated]
+    parts = [(trace.label, _trace(trace)) for trace in planned]
+    parts += [(_title(trace), _of_jobs(trace)) for trace in others]
     content = join_parts(_OPENING, parts)
-    pictures = [_draw_tightness(session, trace) for trace in planned]
-    pictures += [one for trace in (*planned, *others) for one in _draw_missed(session, trace)]
+    pictures = [_draw_tightness(trace) for trace in planned]
+    pictures += [one for trace in (*planned, *others) for one in _draw_missed(trace)]
     lead: list[Block] = [Gallery(tuple(pictures[:_MAX_DRAWN]))] if pictures else []
-    totals = {trace: _all_clusters(session, trace) for trace in (*planned, *others)}
-    known = {_title(session, trace): rows for trace, rows in totals.items() if rows is not None}
+    totals = {trace: _all_clusters(trace) for trace in (*planned, *others)}
+    known = {_title(trace): rows for trace, rows in totals.items() if rows is not None}
     if known:
         lead.append(
             result_table(
@@ -140,34 +143,34 @@ def build(session: Context, traces: list[str]) -> Content:
     return replace(content, lead=tuple(lead), limitations=_LIMITATIONS)
 
 
-def _title(session: Context, trace: str) -> str:
-    return task_title(session, trace) if from_tasks(session, trace) else session.title(trace)
+def _title(trace: Trace) -> str:
+    return task_title(trace) if from_tasks(trace) else trace.label
 
 
-def _all_clusters(session: Context, trace: str) -> pl.DataFrame | None:
+def _all_clusters(trace: Trace) -> pl.DataFrame | None:
     """Return the missed deadlines of all clusters together, or None without jobs to schedule."""
     try:
-        found = session.once(missed_deadlines, trace)
+        found = trace.once(missed_deadlines)
     except DataError:
         return None
     total = found.filter(pl.col("cluster").is_null())
     return found if total.is_empty() else total
 
 
-def _draw_tightness(session: Context, trace: str) -> Drawing:
-    by_cluster, _ = session.once(tightness, trace)
+def _draw_tightness(trace: Trace) -> Drawing:
+    by_cluster, _ = trace.once(tightness)
     return drawing(
         "deadline-tightness",
         by_cluster,
         trace=trace,
-        key=f"deadline-tightness-{trace}",
+        key=f"deadline-tightness-{trace.id}",
         about="Tightness of deadlines by cluster",
     )
 
 
-def _draw_missed(session: Context, trace: str) -> list[Drawing]:
+def _draw_missed(trace: Trace) -> list[Drawing]:
     try:
-        found = session.once(missed_deadlines, trace)
+        found = trace.once(missed_deadlines)
     except DataError:
         return []
     return [
@@ -177,23 +180,23 @@ def _draw_missed(session: Context, trace: str) -> list[Drawing]:
             trace=trace,
             key=picture_key("missed-deadlines", trace),
             about="Missed deadlines by cluster and policy",
-            title=_title(session, trace),
+            title=_title(trace),
         )
     ]
 
 
-def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
+def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the missed deadlines of each trace, and the throughput of its plans."""
-    pictures = [one for trace in traces for one in _draw_missed(session, trace)]
+    pictures = [one for trace in traces for one in _draw_missed(trace)]
     for trace in traces:
-        if session.manifest(trace).has("training_plans"):
-            found = session.once(rates, trace)
+        if trace.manifest.has("training_plans"):
+            found = trace.once(rates)
             pictures += [
                 drawing(
                     "throughput",
                     found,
                     trace=trace,
-                    key=f"throughput-{measure}-{trace}",
+                    key=f"throughput-{measure}-{trace.id}",
                     about=about,
                     measure=measure,
                 )
@@ -203,21 +206,19 @@ def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
     return pictures
 
 
-def _of_jobs(session: Context, trace: str) -> Content:
+def _of_jobs(trace: Trace) -> Content:
     """Show synthetic deadlines of a trace that has none."""
-    finding, blocks = _missed(session, trace, "randomly drawn deadlines")
+    finding, blocks = _missed(trace, "randomly drawn deadlines")
     about = _DRAWN
-    if from_tasks(session, trace):
-        about = f"{_OF_TASKS}{_DRAWN}{sample_note(session, trace)}"
+    if from_tasks(trace):
+        about = f"{_OF_TASKS}{_DRAWN}{sample_note(trace)}"
     return Content(finding, (Text(about), *blocks))
 
 
-def _missed(
-    session: Context, trace: str, what: str = "deadlines"
-) -> tuple[tuple[str, ...], tuple[Block, ...]]:
-    title = _title(session, trace)
+def _missed(trace: Trace, what: str = "deadlines") -> tuple[tuple[str, ...], tuple[Block, ...]]:
+    title = _title(trace)
     try:
-        found = session.once(missed_deadlines, trace)
+        found = trace.once(missed_deadlines)
     except DataError as error:
         return (), (Text(f"No job can be scheduled: {error}."),)
     named, total = found.drop_nulls("cluster"), found.filter(pl.col("cluster").is_null())
@@ -250,13 +251,13 @@ def _missed(
     return findings, blocks[: 3 if len(total) == len(named) else 4]
 
 
-def _trace(session: Context, trace: str) -> Content:
-    title = session.title(trace)
-    by_cluster, total = session.once(tightness, trace)
+def _trace(trace: Trace) -> Content:
+    title = trace.label
+    by_cluster, total = trace.once(tightness)
     everything = total.select(pl.lit("All").alias("cluster"), pl.all())
-    generated = session.manifest(trace).tables["training_plans"].generated
+    generated = trace.manifest.tables["training_plans"].generated
     blocks: list[Block] = [
-        *(_rules(session, trace) if generated else ()),
+        *(_rules(trace) if generated else ()),
         Heading("Tightness"),
         result_table(
             by_cluster.filter(plans="published"),
@@ -266,23 +267,21 @@ def _trace(session: Context, trace: str) -> Content:
             total=everything,
         ),
         Heading("Throughput"),
-        *_throughput(session, trace),
-        *(_synthetic(session, trace) if generated else ()),
+        *_throughput(trace),
+        *(_synthetic(trace) if generated else ()),
     ]
-    findings = _findings(session, trace, total.row(0, named=True), generated=generated)
-    missed, scheduled = _missed(session, trace)
+    findings = _findings(trace, total.row(0, named=True), generated=generated)
+    missed, scheduled = _missed(trace)
     return Content((*findings, *missed), (*blocks, *scheduled))
 
 
-def _rules(session: Context, trace: str) -> tuple[Block, ...]:
-    title = session.title(trace)
+def _rules(trace: Trace) -> tuple[Block, ...]:
+    title = trace.label
     return (
         Text(_GENERATED),
+        result_table(trace.once(rules), DeadlineRules, caption=f"Tests of the rules. {title}"),
         result_table(
-            session.once(rules, trace), DeadlineRules, caption=f"Tests of the rules. {title}"
-        ),
-        result_table(
-            session.once(draws, trace),
+            trace.once(draws),
             PublishedDraws,
             caption="Models of each file as draws of one seeded generator, in the order of the "
             f"job ids; by chance 13 draws per plan would be passed over. {title}",
@@ -291,8 +290,8 @@ def _rules(session: Context, trace: str) -> tuple[Block, ...]:
     )
 
 
-def _throughput(session: Context, trace: str) -> list[Block]:
-    found = session.once(rates, trace)
+def _throughput(trace: Trace) -> list[Block]:
+    found = trace.once(rates)
     return [
         Text(
             f"One rate explains all plans in {found['is_one_rate'].sum()} of "
@@ -302,14 +301,14 @@ def _throughput(session: Context, trace: str) -> list[Block]:
         result_table(
             found,
             IterationRates,
-            caption=f"Throughput by model, batch size and GPUs. {session.title(trace)}",
+            caption=f"Throughput by model, batch size and GPUs. {trace.label}",
             columns=_RATES,
             folded=True,
         ),
     ]
 
 
-def _synthetic(session: Context, trace: str) -> tuple[Block, ...]:
+def _synthetic(trace: Trace) -> tuple[Block, ...]:
     return (
         Heading("Synthetic plans"),
         Text(
@@ -317,17 +316,15 @@ def _synthetic(session: Context, trace: str) -> tuple[Block, ...]:
             "published ones."
         ),
         result_table(
-            session.once(agreement, trace),
+            trace.once(agreement),
             PlanComparison,
-            caption=f"Synthetic and published plans compared. {session.title(trace)}",
+            caption=f"Synthetic and published plans compared. {trace.label}",
         ),
     )
 
 
-def _findings(
-    session: Context, trace: str, met: dict[str, float], /, *, generated: bool
-) -> list[str]:
-    title = session.title(trace)
+def _findings(trace: Trace, met: dict[str, float], /, *, generated: bool) -> list[str]:
+    title = trace.label
     fractions = (
         f"{title}: {share(met['share_met'])} of {count(met['n'])} deadlines could be met at the "
         f"requested GPUs (95 % CI {share_range(met['ci_low'], met['ci_high'])}), "
@@ -335,7 +332,7 @@ def _findings(
     )
     if not generated:
         return [fractions]
-    determined, uniform, *_ = session.once(rules, trace).rows(named=True)
+    determined, uniform, *_ = trace.once(rules).rows(named=True)
     rule = (
         f"{title}: iterations are rate times runtime for {share(determined['value'])} of "
         f"{count(determined['n'])} plans; the tightness differs from uniform on 0.5 to 1.5 by a KS "

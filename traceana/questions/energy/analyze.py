@@ -16,7 +16,7 @@ from traceana.questions.energy.weights import eta_sweep
 if TYPE_CHECKING:
     from traceana.schema import TrainingDefault
     from traceana.simulate.recurring.tables import RecurringResult
-    from traceana.store.session import Session
+    from traceana.store import Trace
 
 ENERGY_NEEDS: Final = (
     {
@@ -29,23 +29,21 @@ SEEDS: Final = range(10)
 POLICIES: Final = ("zeus", "grid", "default")
 
 
-def defaults(session: Session, trace: str, /) -> dict[str, TrainingDefault]:
+def defaults(trace: Trace, /) -> dict[str, TrainingDefault]:
     """Return the default target, batch size and epochs of each data set."""
-    return training_defaults(*training_tables(session, trace))
+    return training_defaults(*training_tables(trace))
 
 
-def training_tables(session: Session, trace: str, /) -> tuple[pl.DataFrame, pl.DataFrame]:
+def training_tables(trace: Trace, /) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return training runs and power profiles."""
-    runs, power = (
-        session.scan(trace, table).collect() for table in ("training_runs", "power_profiles")
-    )
+    runs, power = (trace.scan(table).collect() for table in ("training_runs", "power_profiles"))
     return runs, power
 
 
-def shown_gpu(session: Session, trace: str, /) -> str:
+def shown_gpu(trace: Trace, /) -> str:
     """Return the GPU with the most known data sets profiled and, among these, the most profiles."""
-    power = session.scan(trace, "power_profiles")
-    known = session.once(defaults, trace)
+    power = trace.scan("power_profiles")
+    known = trace.once(defaults)
     ranked = (
         power.with_columns(known=pl.col("dataset").is_in(list(known)))
         .group_by("gpu")
@@ -56,22 +54,22 @@ def shown_gpu(session: Session, trace: str, /) -> str:
     return str(ranked["gpu"][-1])
 
 
-def savings(session: Session, trace: str, /) -> pl.DataFrame:
+def savings(trace: Trace, /) -> pl.DataFrame:
     """Return the savings of each choice, on every GPU and data set."""
-    tables = training_tables(session, trace)
-    return energy_savings(*tables, defaults=session.once(defaults, trace))
+    tables = training_tables(trace)
+    return energy_savings(*tables, defaults=trace.once(defaults))
 
 
-def coverage(session: Session, trace: str, /) -> pl.DataFrame:
+def coverage(trace: Trace, /) -> pl.DataFrame:
     """Return the batch sizes of every GPU and data set, and why some are not feasible."""
-    tables = training_tables(session, trace)
-    return energy_coverage(*tables, defaults=session.once(defaults, trace))
+    tables = training_tables(trace)
+    return energy_coverage(*tables, defaults=trace.once(defaults))
 
 
-def configurations(session: Session, trace: str, gpu: str, /) -> dict[str, pl.DataFrame]:
+def configurations(trace: Trace, gpu: str, /) -> dict[str, pl.DataFrame]:
     """Return the feasible configurations of each data set on a GPU, if there are any."""
-    runs, power = training_tables(session, trace)
-    known = session.once(defaults, trace)
+    runs, power = training_tables(trace)
+    known = trace.once(defaults)
     found = {
         dataset: energy_to_accuracy(runs, power, gpu=gpu, dataset=dataset, defaults=known)
         for dataset in power.filter(gpu=gpu)["dataset"].unique().sort()
@@ -80,31 +78,29 @@ def configurations(session: Session, trace: str, gpu: str, /) -> dict[str, pl.Da
     return {dataset: energy for dataset, energy in found.items() if energy.height}
 
 
-def weights_of_energy(session: Session, trace: str, gpu: str, dataset: str, /) -> pl.DataFrame:
+def weights_of_energy(trace: Trace, gpu: str, dataset: str, /) -> pl.DataFrame:
     """Return the configuration of least cost by the weight of energy."""
-    known = session.once(defaults, trace)
-    tables = training_tables(session, trace)
+    known = trace.once(defaults)
+    tables = training_tables(trace)
     return eta_sweep(*tables, gpu=gpu, dataset=dataset, defaults=known)
 
 
-def recurring_sweep(session: Session, trace: str, /) -> pl.DataFrame:
+def recurring_sweep(trace: Trace, /) -> pl.DataFrame:
     """Return the sweep of recurring jobs over every GPU, data set and ten seeds."""
-    tables = training_tables(session, trace)
-    return simulate.sweep_recurring(*tables, seeds=SEEDS, defaults=session.once(defaults, trace))
+    tables = training_tables(trace)
+    return simulate.sweep_recurring(*tables, seeds=SEEDS, defaults=trace.once(defaults))
 
 
-def recurring_seeds(session: Session, trace: str, gpu: str, seeds: int, /) -> pl.DataFrame:
+def recurring_seeds(trace: Trace, gpu: str, seeds: int, /) -> pl.DataFrame:
     """Return the sweep of the recurring jobs of one GPU over this number of seeds."""
-    known = session.once(defaults, trace)
-    tables = training_tables(session, trace)
+    known = trace.once(defaults)
+    tables = training_tables(trace)
     return simulate.sweep_recurring(*tables, gpus=gpu, seeds=range(seeds), defaults=known)
 
 
-def recurring_policies(
-    session: Session, trace: str, gpu: str, dataset: str, /
-) -> list[RecurringResult]:
+def recurring_policies(trace: Trace, gpu: str, dataset: str, /) -> list[RecurringResult]:
     """Return one recurring job under each policy."""
-    runs, power = training_tables(session, trace)
+    runs, power = training_tables(trace)
     return [
         simulate.simulate_recurring(
             runs,
@@ -112,7 +108,7 @@ def recurring_policies(
             gpu=gpu,
             dataset=dataset,
             policy=policy,
-            defaults=session.once(defaults, trace),
+            defaults=trace.once(defaults),
         )
         for policy in POLICIES
     ]

@@ -36,7 +36,10 @@ from traceana.questions.energy.tables import (
 from traceana.tables.formatting import listed, plural, share, share_range
 
 if TYPE_CHECKING:
-    from traceana.page.context import Context
+    from collections.abc import Sequence
+
+    from traceana.store import Trace
+
 
 _OPENING: Final = (
     "Time to the target is the mean number of epochs over the runs of a batch size times the time "
@@ -67,17 +70,15 @@ _REASONS: Final = {
 }
 
 
-def build(session: Context, traces: list[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """Show the savings and the front of each trace; the rest is folded."""
-    return join_parts(
-        _OPENING, ((session.title(trace), _trace(session, trace)) for trace in traces)
-    )
+    return join_parts(_OPENING, ((trace.label, _trace(trace)) for trace in traces))
 
 
-def _trace(session: Context, trace: str) -> Content:
-    saved, title = session.once(savings, trace), session.title(trace)
-    gpu = shown_gpu(session, trace)
-    energy = session.once(configurations, trace, gpu)
+def _trace(trace: Trace) -> Content:
+    saved, title = trace.once(savings), trace.label
+    gpu = shown_gpu(trace)
+    energy = trace.once(configurations, gpu)
     by_choice = {measure: _by_choice(saved, measure) for measure in _CAPTIONS}
     pictures = _draw_savings(saved, trace)
     blocks: list[Block] = [_savings(rows, name, title) for name, rows in by_choice.items()]
@@ -85,14 +86,14 @@ def _trace(session: Context, trace: str) -> Content:
         dataset = _shown_dataset(energy)
         front, heat, *_ = draw_configurations(trace, gpu, {dataset: energy[dataset]})
         pictures.append(front)
-        blocks += [Gallery((heat,)), *_tables(session, trace, gpu, dataset, energy[dataset])]
+        blocks += [Gallery((heat,)), *_tables(trace, gpu, dataset, energy[dataset])]
     blocks += [
         Text(
             "Training runs and power profiles are joined on data set, network, batch size and "
             "optimizer. A batch size is excluded for the first of these reasons that applies; "
             "batch sizes with gaps were profiled at some of the power limits only."
         ),
-        _coverage(session.once(coverage, trace), title),
+        _coverage(trace.once(coverage), title),
     ]
     lead: tuple[Block, ...] = (
         *([Gallery(tuple(pictures))] if pictures else []),
@@ -106,23 +107,23 @@ def _trace(session: Context, trace: str) -> Content:
     return Content(tuple(_findings(saved, gpu, title)), tuple(blocks), "", lead, _LIMITATIONS)
 
 
-def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
+def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the savings by choice on each GPU, and the configurations of each data set on one."""
     pictures = []
     for trace in traces:
-        energy = session.once(savings, trace).filter(objective="energy")
-        gpu = shown_gpu(session, trace)
+        energy = trace.once(savings).filter(objective="energy")
+        gpu = shown_gpu(trace)
         pictures += [
             drawing(
                 "energy-savings",
                 energy.filter(gpu=each),
                 trace=trace,
-                key=f"savings-{trace}-{each}",
+                key=f"savings-{trace.id}-{each}",
                 about=f"Energy to the target on {each} by choice",
             )
             for each in energy.drop_nulls("ratio")["gpu"].unique().sort()
         ]
-        found = session.once(configurations, trace, gpu)
+        found = trace.once(configurations, gpu)
         pictures += draw_configurations(trace, gpu, found) if found else []
     return pictures
 
@@ -177,7 +178,7 @@ def _coverage(batches: pl.DataFrame, title: str) -> Table:
     )
 
 
-def _draw_savings(savings: pl.DataFrame, trace: str) -> list[Drawing]:
+def _draw_savings(savings: pl.DataFrame, trace: Trace) -> list[Drawing]:
     both = savings.filter(objective="energy", choice="both").with_columns(
         energy_saved=1 - pl.coalesce("ratio_held_out", "ratio"),
         energy_saved_ci_low=1 - pl.col("ci_high"),
@@ -186,7 +187,7 @@ def _draw_savings(savings: pl.DataFrame, trace: str) -> list[Drawing]:
     if not both["energy_saved"].count():
         return []
     about = "Energy saved by the best batch size and power limit, in held-out runs if any"
-    return [drawing("energy-saved", both, trace=trace, key=f"saved-{trace}", about=about)]
+    return [drawing("energy-saved", both, trace=trace, key=f"saved-{trace.id}", about=about)]
 
 
 def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
@@ -224,33 +225,33 @@ def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
     return [f"{effect}{others}.", *unbiased]
 
 
-def _tables(
-    session: Context, trace: str, gpu: str, dataset: str, energy: pl.DataFrame
-) -> list[Block]:
+def _tables(trace: Trace, gpu: str, dataset: str, energy: pl.DataFrame) -> list[Block]:
     columns = ("batch_size", "power_limit_w", "tta_s", "eta_j", "runs", "epochs_min", "epochs_max")
     return [
         result_table(
             energy.filter("on_front").sort("tta_s"),
             EnergyToAccuracy,
-            caption=f"Configurations on the front: {dataset} on {gpu}. {session.title(trace)}",
+            caption=f"Configurations on the front: {dataset} on {gpu}. {trace.label}",
             columns=columns,
         ),
         result_table(
-            session.once(weights_of_energy, trace, gpu, dataset),
+            trace.once(weights_of_energy, gpu, dataset),
             EtaSweep,
             caption="Configuration of least cost by the weight of energy in the cost: "
-            f"{dataset} on {gpu}. {session.title(trace)}",
+            f"{dataset} on {gpu}. {trace.label}",
         ),
     ]
 
 
-def draw_configurations(trace: str, gpu: str, energy: dict[str, pl.DataFrame], /) -> list[Drawing]:
+def draw_configurations(
+    trace: Trace, gpu: str, energy: dict[str, pl.DataFrame], /
+) -> list[Drawing]:
     """Draw front, maps and power limits of the data set with the most configurations, and sweeps.
 
     Batch sizes are swept for each data set; time is shown for the one with the most sizes.
     """
     dataset = _shown_dataset(energy)
-    rows, job = energy[dataset], f"{trace}-{gpu}-{dataset}"
+    rows, job = energy[dataset], f"{trace.id}-{gpu}-{dataset}"
     where = f"of {dataset} on {gpu}"
     pictures = [
         drawing(
@@ -286,7 +287,7 @@ def draw_configurations(trace: str, gpu: str, energy: dict[str, pl.DataFrame], /
             "batch-sweep",
             sweep,
             trace=trace,
-            key=f"sweep-{measure}-{trace}-{name}",
+            key=f"sweep-{measure}-{trace.id}-{name}",
             about=f"{what} to the target of {name} on {gpu} by batch size",
             measure=measure,
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.cohorts.cohort import form_cohort
-from traceana.cohorts.definitions import ENDED
+from traceana.cohorts.definitions import OUTCOMES
 from traceana.errors import DataError
 from traceana.questions.failures.association import outcome_association
 from traceana.questions.failures.comparison import compare_runtimes
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         CumulativeIncidence,
         SurvivalCurves,
     )
-    from traceana.store.session import Session
+    from traceana.store import Trace
 
 COMPARED: Final = ("completed", "failed")
 """Statuses whose runtimes are compared between groups."""
@@ -45,6 +45,9 @@ MODEL_ROWS: Final = 50_000
 """A model is fitted to at most this number of rows."""
 MODEL_SEED: Final = 1
 _DOUBLED: Final = ("gpus", "cpus", "memory_gib", "n_instances")
+"""Numbers of which the earlier one stays where one determines the other."""
+_RELATED: Final = 0.8
+"""Correlation of logarithms of GPUs and memory from which memory per GPU replaces memory."""
 _MOST_GROUPS: Final = 20
 _MEASURES: Final = {"cramers_v": "Cramér's V", "epsilon_squared": "epsilon squared"}
 
@@ -66,13 +69,13 @@ class Outcomes:
     """Odds ratios of failure within strata; None without strata."""
 
 
-def grouping_columns(session: Session, cohort: Cohort, /) -> list[tuple[str, str | None]]:
+def grouping_columns(cohort: Cohort, /) -> list[tuple[str, str | None]]:
     """Return the columns by which a cohort is grouped, each with the column of its strata.
 
     Without a GPU type these are the first grouping and the GPUs requested, the latter within the
     groups that the manifest names.
     """
-    table = session.manifest(cohort.trace).tables["tasks" if cohort.from_tasks else "jobs"]
+    table = cohort.trace.manifest.tables["tasks" if cohort.from_tasks else "jobs"]
     strata = next((name for name in table.groups if name in cohort.rows.columns), None)
     by: list[tuple[str, str | None]] = [(cohort.by, None)] if cohort.by else []
     if (
@@ -83,19 +86,17 @@ def grouping_columns(session: Session, cohort: Cohort, /) -> list[tuple[str, str
     return by
 
 
-def analyze_outcomes(
-    session: Session, trace: str
-) -> tuple[tuple[Outcomes, ...], pl.DataFrame, tuple[str, ...]]:
+def analyze_outcomes(trace: Trace) -> tuple[tuple[Outcomes, ...], pl.DataFrame, tuple[str, ...]]:
     """Analyze runtimes and outcomes of a cohort by each grouping.
 
     Returns (groupings, tests, notes): outcomes by each column; all tests between groups, as
     :class:`GroupTests`; and analyses that are not possible, with the reason.
     """
-    cohort = form_cohort(session, trace)
+    cohort = form_cohort(trace)
     groupings: list[Outcomes] = []
     tests: list[dict[str, Any]] = []
     notes: list[str] = []
-    columns: list[tuple[str | None, str | None]] = [*grouping_columns(session, cohort)]
+    columns: list[tuple[str | None, str | None]] = [*grouping_columns(cohort)]
     for by, strata in columns or [(None, None)]:
         found = _outcomes(cohort, by, strata, notes)
         groupings.append(found)
@@ -119,7 +120,7 @@ def analyze_outcomes(
 def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[str]) -> Outcomes:
     rows, keys, cluster = cohort.rows, () if by is None else (by,), cohort.cluster
     stated = rows if by is None else rows.filter(pl.col(by).is_not_null())
-    rates = failure_rates(rows, keys, **ENDED, cluster=cluster)
+    rates = failure_rates(rows, keys, cluster=cluster)
     runtimes = kaplan_meier(
         rows.filter(pl.col("status").is_not_null()), by=("status", *keys), status=None,
         entry="entry_s", observed="observed", cluster=cluster, horizon_s=WEEK_S,
@@ -135,7 +136,7 @@ def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[st
             notes.append(f"Runtimes of {status} {cohort.noun} are not compared: {error}.")
     if strata not in (None, by) and cohort.fails:
         try:
-            odds = failure_odds(stated, keys, strata=strata, cluster=cluster, **ENDED)
+            odds = failure_odds(stated, keys, strata=strata, cluster=cluster)
         except DataError as error:
             notes.append(f"No odds ratios: {error}.")
     return Outcomes(
@@ -161,7 +162,7 @@ def _tests(cohort: Cohort, found: Outcomes, by: str, notes: list[str]) -> Iterat
     for question, groups in questions.items():
         rows = cohort.rows.filter(pl.col(by).is_in(groups))
         try:
-            table = outcome_association(rows, by, cluster=cohort.cluster, **ENDED)
+            table = outcome_association(rows, by, cluster=cohort.cluster)
         except DataError as error:
             notes.append(f"No test of {question}: {error}.")
             continue
@@ -180,18 +181,18 @@ def _test(row: dict[str, Any], question: str, measure: str, method: str | None) 
     return own | named | {"effect": row[measure]}
 
 
-def variance_between_units(session: Session, trace: str, /) -> dict[str, VarianceShare]:
+def variance_between_units(trace: Trace, /) -> dict[str, VarianceShare]:
     """Return the fraction of the variance between independent units, of log runtime and failure.
 
     Empty for a trace without such units.
     """
-    cohort = form_cohort(session, trace)
+    cohort = form_cohort(trace)
     if cohort.cluster is None:
         return {}
     rows = cohort.rows.with_columns(pl.col(cohort.cluster).to_physical())
     ran = rows.filter(pl.col("runtime_s") > 0)
-    ended = rows.filter(pl.col("status").is_in([*ENDED["success"], *ENDED["failure"]]))
-    failed = ended["status"].is_in([*ENDED["failure"]])
+    ended = rows.filter(pl.col("status").is_in([*OUTCOMES["success"], *OUTCOMES["failure"]]))
+    failed = ended["status"].is_in([*OUTCOMES["failure"]])
     return {
         "log runtime": variance_share(ran["runtime_s"].log(), ran[cohort.cluster]),
         "failure": variance_share(failed.cast(pl.Float64), ended[cohort.cluster]),
@@ -199,20 +200,21 @@ def variance_between_units(session: Session, trace: str, /) -> dict[str, Varianc
 
 
 def fit_failure_model(
-    session: Session, trace: str, failure: tuple[str, ...] | None = None
+    trace: Trace, failure: tuple[str, ...] | None = None
 ) -> tuple[FailureModel | None, str]:
     """Fit a model of failure; return it, and why there is none.
 
-    Features have the names that a reader sees: groups as text, and logarithms of the numbers.
-    Among ended rows, failure is the status failed, unless `failure` names other values.
+    Features have the names that a reader sees: groups as text, and logarithms of the numbers. GPUs
+    stay before CPUs, and these before memory, where one determines the other.
+    Among completed and failed rows, unless `failure` names other values.
     """
-    cohort = form_cohort(session, trace)
+    cohort = form_cohort(trace)
     rows = cohort.rows
     if failure is None and not cohort.fails:
         return None, f"No model of failure: none of the {cohort.noun} has status failed."
     if rows.height > MODEL_ROWS:
         rows = rows.sample(MODEL_ROWS, seed=MODEL_SEED)
-    columns = [name for name, _ in grouping_columns(session, cohort)]
+    columns = [name for name, _ in grouping_columns(cohort)]
     doubled = [
         name
         for name in _DOUBLED
@@ -220,20 +222,19 @@ def fit_failure_model(
         and rows[name].drop_nulls().n_unique() > 1
         and not (name == "gpus" and "gpus_requested" in columns)
     ]
-    frame = rows.with_columns(
-        *(pl.col(name).cast(pl.String).alias(key_heading(name)) for name in columns),
-        *(
-            pl.when(pl.col(name) > 0)
-            .then(pl.col(name).log(2))
-            .alias(f"{key_heading(name)} doubled")
-            for name in doubled
-        ),
-    )
-    features = [
-        *(key_heading(name) for name in columns),
-        *(f"{key_heading(name)} doubled" for name in doubled),
-    ]
-    definition = ENDED if failure is None else {"success": ("completed",), "failure": failure}
+    numbers = {f"{key_heading(name)} doubled": _log2(pl.col(name)) for name in doubled}
+    gpus = next((name for name in ("gpus", "gpus_requested") if name in rows.columns), None)
+    if gpus is not None and "memory_gib" in doubled:
+        # default memory per GPU: more GPUs are more memory
+        memory = numbers.pop(f"{key_heading('memory_gib')} doubled")
+        both = rows.select(a=_log2(pl.col(gpus)), b=memory).drop_nulls()
+        related = both.height > 2 and abs(both.select(pl.corr("a", "b")).item() or 0) >= _RELATED
+        name = f"{key_heading('memory_gib')}{' per GPU' if related else ''} doubled"
+        numbers[name] = memory - _log2(pl.col(gpus)) if related else memory
+    texts = {key_heading(name): pl.col(name).cast(pl.String) for name in columns}
+    frame = rows.with_columns(**texts, **numbers)
+    features = [*texts, *numbers]
+    definition = OUTCOMES if failure is None else OUTCOMES | {"failure": failure}
     try:
         model = failure_model(frame, features=features, cluster=cohort.cluster, **definition)
     except DataError as error:
@@ -241,7 +242,12 @@ def fit_failure_model(
     return model, ""
 
 
-def competing_events(session: Session, cohort: Cohort, /) -> tuple[str, ...]:
+def _log2(column: pl.Expr) -> pl.Expr:
+    number = column.cast(pl.Float64, strict=False)
+    return pl.when(number > 0).then(number.log(2))
+
+
+def competing_events(cohort: Cohort, /) -> tuple[str, ...]:
     """Return the statuses with which a cohort's rows end.
 
     A running job with a runtime was ended by its deletion if its trace counts that as a failure; a
@@ -249,17 +255,17 @@ def competing_events(session: Session, cohort: Cohort, /) -> tuple[str, ...]:
     """
     events = {"completed", "failed", "cancelled"}
     if not cohort.from_tasks:
-        events |= {*session.manifest(cohort.trace).failure_statuses}
+        events |= {*cohort.trace.manifest.failure_statuses}
     present = cohort.rows.filter(pl.col("runtime_s").is_not_null())["status"].cast(pl.String)
     return tuple(status for status in STATUSES if status in events and status in present)
 
 
 def estimate_competing_risks(
-    session: Session, trace: str, by: str | None
+    trace: Trace, by: str | None
 ) -> tuple[CumulativeIncidence, SurvivalCurves]:
     """Estimate the cumulative incidence of each event and the time to any event."""
-    cohort = form_cohort(session, trace, end_imputation="running")
-    keys, events = () if by is None else (by,), competing_events(session, cohort)
+    cohort = form_cohort(trace, end_imputation="running")
+    keys, events = () if by is None else (by,), competing_events(cohort)
     columns = Columns("status", "duration_s", "start_s", "entry_s", "observed")
     return incidence_and_survival(
         cohort.rows, keys, events, columns=columns, cluster=cohort.cluster

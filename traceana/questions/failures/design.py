@@ -39,8 +39,9 @@ class Design:
 def make_design(rows: pl.DataFrame, features: Sequence[str], /) -> Design:
     """Return the design matrix of a model of failure.
 
-    Raises a DataError if no row or every row failed, a value is infinite, a feature has more than
-    50 levels, or features are collinear.
+    A column that is a linear combination of those of earlier features is dropped, with a note.
+    Raises a DataError if no row or every row failed, a value is infinite, or a feature has more
+    than 50 levels.
     """
     numeric = {name for name in features if rows.schema[name].is_numeric()}
     texts = [name for name in features if name not in numeric]
@@ -81,8 +82,7 @@ def make_design(rows: pl.DataFrame, features: Sequence[str], /) -> Design:
             columns += added
             terms += levels
         terms += [term for term in decided if term["feature"] == name]
-    matrix = np.stack(columns, axis=1)
-    _refuse_dependent(matrix, [term for term in terms if "scale" in term])
+    matrix = _drop_dependent(np.stack(columns, axis=1), terms)
     return Design(rows, rows["failure"].cast(pl.Float64).to_numpy(), matrix, terms)
 
 
@@ -144,7 +144,13 @@ def _levels(rows: pl.DataFrame, name: str) -> tuple[list[Floats], list[dict[str,
     return columns, terms
 
 
-def _refuse_dependent(matrix: Floats, terms: Sequence[dict[str, Any]]) -> None:
-    for group in dependent_columns(matrix):
-        names = dict.fromkeys(terms[column - 1]["feature"] for column in group if column)
-        raise DataError(f"features {', '.join(names)} are collinear; remove one of them")
+def _drop_dependent(matrix: Floats, terms: Sequence[dict[str, Any]]) -> Floats:
+    """Drop columns that earlier ones determine, and note it in their terms."""
+    present = [term for term in terms if "scale" in term]
+    dropped = dependent_columns(matrix)
+    for column, *others in dropped:
+        names = dict.fromkeys(present[other - 1]["feature"] for other in others if other)
+        own = present[column - 1]
+        del own["scale"]
+        own["note"] = f"determined by {', '.join(names)}: left out, cannot be told apart"
+    return np.delete(matrix, [column for column, *_ in dropped], axis=1)

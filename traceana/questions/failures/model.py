@@ -16,11 +16,17 @@ from traceana.questions.failures.overlap import (
     variance_inflation,
     why_not_comparable,
 )
-from traceana.questions.failures.tables import Calibration, FailureModel, ModelFit, OddsRatios
+from traceana.questions.failures.tables import (
+    Calibration,
+    FailureModel,
+    JointTests,
+    ModelFit,
+    OddsRatios,
+)
 from traceana.stats.arguments import as_generator, check_choice, check_confidence
 from traceana.stats.firth import fit_firth
 from traceana.stats.intervals import wilson_interval
-from traceana.stats.logistic import calibrate, fit_logistic, predict_held_out
+from traceana.stats.logistic import calibrate, fit_logistic, joint_test, predict_held_out
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.store.frames import Names, as_names, collect
 from traceana.tables.declare import schema_of
@@ -36,6 +42,11 @@ if TYPE_CHECKING:
 FOLDS: Final = 5
 _METHODS: Final = ("auto", "ml", "firth")
 _LEAST_EVENTS: Final = 10
+COLLINEAR: Final = 5
+"""Variance inflation factor from which features count as collinear."""
+REVERSED: Final = "crude and adjusted odds ratio have opposite signs (Simpson's paradox)"
+"""Note of an odds ratio whose adjustment reverses it."""
+_RELATED: Final = 0.5
 BINS: Final = 10
 
 
@@ -83,18 +94,21 @@ def failure_model(
     Returns
     -------
     FailureModel
-        ``.odds_ratios``, ``.calibration`` and ``.fit``. Beside the adjusted odds ratio are the
-        crude one and that within strata of the other categorical features; `pvalue_adjusted` is
-        Holm's over all adjusted odds ratios. A level without common support with its reference in
-        another feature has no adjusted odds ratio and the note "not comparable". Predictions are
-        for held-out rows: each fifth of the rows (of the clusters, if given) is predicted by the
-        fit to the others.
+        ``.odds_ratios``, ``.joint``, ``.calibration`` and ``.fit``. Beside the adjusted odds ratio
+        are the crude one and that within strata of the other categorical features;
+        `pvalue_adjusted` is Holm's over all adjusted odds ratios. A level without common support
+        with its reference in another feature has no adjusted odds ratio and the note "not
+        comparable". A feature that is a linear combination of features named before it is left out,
+        with a note; name first what should stay. Features of a variance inflation factor of 5 or
+        more are tested together (``.joint``). An odds ratio whose sign adjustment reverses has a
+        note. Predictions are for held-out rows: each fifth of the rows (of the clusters, if given)
+        is predicted by the fit to the others.
 
     Raises
     ------
     DataError
-        If no row or every row failed, features are collinear, a numeric one separates failures from
-        successes, a feature has more than 50 levels, or there are fewer than two clusters.
+        If no row or every row failed, a numeric feature separates failures from successes, a
+        feature has more than 50 levels, or there are fewer than two clusters.
 
     Examples
     --------
@@ -141,12 +155,14 @@ def failure_model(
         "note": None if scores else f"too few rows to predict each {FOLDS}th from the rest",
         **scores,
     }
+    odds_ratios, joint = _odds_ratios(
+        rows, design, names, of, inflation, firth=firth, confidence=confidence
+    )
     return FailureModel(
-        odds_ratios=_odds_ratios(
-            rows, design, names, of, inflation, firth=firth, confidence=confidence
-        ),
+        odds_ratios=odds_ratios,
         calibration=bins,
         fit=pl.DataFrame([summary]).with_columns(pl.selectors.float().fill_nan(None)),
+        joint=joint,
         success=succeeded,
         failure=failed,
     )
@@ -161,7 +177,7 @@ def _odds_ratios(
     *,
     firth: bool,
     confidence: float,
-) -> pl.DataFrame:
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     def fitted(columns: Sequence[int]) -> LogisticFit:
         matrix = design.matrix[:, columns]
         if firth:
@@ -196,11 +212,68 @@ def _odds_ratios(
             }
             if np.isnan(fit.std_error[column]):
                 row["note"] = "only one cluster is informative: no interval and no test"
+            elif _is_reversed(row):
+                row["note"] = REVERSED
         rows.append(row)
     table = pl.DataFrame(rows, schema=schema_of(OddsRatios)).fill_nan(None)
     tested = table["pvalue"].cast(pl.Float64).fill_null(np.nan).to_numpy()
     adjusted = pl.Series(adjust_pvalues(tested, method="holm")).fill_nan(None)
-    return table.with_columns(pvalue_adjusted=adjusted)
+    joint = _joint_tests(fit, design, estimated, inflation, cluster)
+    return table.with_columns(pvalue_adjusted=adjusted), joint
+
+
+def _is_reversed(row: dict[str, Any]) -> bool:
+    """Return whether the crude and the adjusted odds ratio exclude 1 on opposite sides."""
+    names = ("crude_ci_low", "crude_ci_high", "ci_low", "ci_high")
+    low, high, own_low, own_high = (np.nan if row[name] is None else row[name] for name in names)
+    return bool((low > 1 and own_high < 1) or (high < 1 and own_low > 1))
+
+
+def _joint_tests(
+    fit: LogisticFit,
+    design: Design,
+    terms: list[dict[str, Any]],
+    inflation: NDArray[np.float64],
+    cluster: NDArray[np.int64] | None,
+) -> pl.DataFrame:
+    """Test each set of collinear features together."""
+    features: dict[str, list[int]] = {}
+    for column, term in enumerate(terms, 1):
+        features.setdefault(term["feature"], []).append(column)
+    left = [
+        name
+        for name, columns in features.items()
+        if max(inflation[column - 1] for column in columns) >= COLLINEAR
+    ]
+    related = np.abs(np.corrcoef(design.matrix[:, 1:], rowvar=False)).reshape(len(terms), -1)
+    error_df = np.inf if cluster is None else float(cluster.max())
+    rows: list[dict[str, Any]] = []
+    while left:
+        block = [left.pop(0)]
+        for name in block:  # grows
+            near = [
+                other
+                for other in left
+                if related[np.ix_(*(np.array(features[n]) - 1 for n in (name, other)))].max()
+                >= _RELATED
+            ]
+            block += near
+            left = [other for other in left if other not in near]
+        columns = [column for name in block for column in features[name]]
+        found = joint_test(fit, columns, error_df)
+        rows.append(
+            {
+                "features": ", ".join(block),
+                "df": found.df,
+                "statistic": found.statistic,
+                "df_error": None if np.isinf(error_df) else error_df,
+                "pvalue": found.pvalue,
+                "note": "too few clusters for this test"
+                if np.isnan(found.pvalue)
+                else "which of them matters cannot be told where their own intervals contain 1",
+            }
+        )
+    return pl.DataFrame(rows, schema=schema_of(JointTests)).fill_nan(None)
 
 
 def _odds(fit: LogisticFit, column: int, scale: float) -> dict[str, float]:

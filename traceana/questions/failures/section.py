@@ -39,14 +39,16 @@ from traceana.tables.display import key_heading
 from traceana.tables.formatting import in_sentence, ratio, ratio_range
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from traceana.cohorts.cohort import Cohort
-    from traceana.page.context import Context
+    from traceana.store import Trace
 
 _OPENING: Final = (
-    "Failure rate: rows of status failed among the rows that ended (completed, failed, cancelled). "
-    "Running, pending and unknown rows are excluded and counted. Runtime: median and mean "
-    "restricted to 7 days, the mean of min(runtime, 7 days), by the Kaplan-Meier estimator with "
-    "delayed entry and censoring. Unrestricted means are not shown, because runtimes are "
+    "Failure rate: rows of status failed among the completed and failed. "
+    "Cancelled, running, pending and unknown rows are excluded and counted. Runtime: median and "
+    "mean restricted to 7 days, the mean of min(runtime, 7 days), by the Kaplan-Meier estimator "
+    "with delayed entry and censoring. Unrestricted means are not shown, because runtimes are "
     "heavy-tailed. Tests of failure: chi-squared with Cramér's V. Tests of runtime: rank ANOVA "
     "(Brunner, Dette and Munk; of two groups Brunner and Munzel's test) with epsilon squared, the "
     "fraction of the variance of ranks between groups; left truncation is ignored. Conclusion: "
@@ -65,19 +67,17 @@ _SHOWN: Final = (
 )
 
 
-def build(session: Context, traces: list[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """Build runtime by group and status, and outcomes by group, for each cohort."""
-    return build_per_cohort(
-        session, traces, lambda cohort: _build(session, cohort), opening=_OPENING
-    )
+    return build_per_cohort(traces, _build, opening=_OPENING)
 
 
-def _build(session: Context, cohort: Cohort) -> Content:
-    groupings, tests, notes = session.once(analyze_outcomes, cohort.trace)
+def _build(cohort: Cohort) -> Content:
+    groupings, tests, notes = cohort.trace.once(analyze_outcomes)
     blocks: list[Block] = [Text(f"{cohort.about} {cohort.independence}")]
     if tests.height:
         blocks.append(tests_table(cohort, tests))
-    blocks += _between_units(session, cohort)
+    blocks += _between_units(cohort)
     blocks += [Text(note) for note in notes]
     findings: list[str] = []
     tables = [_group(cohort, found) for found in groupings]
@@ -88,10 +88,10 @@ def _build(session: Context, cohort: Cohort) -> Content:
     rates = list[Drawing]()
     if cohort.fails:
         blocks += [rates for rates, *_ in tables[1:]]
-        correlated, more = correlate_failure(session, cohort)
+        correlated, more = correlate_failure(cohort)
         findings += [correlated] if correlated else []
-        blocks += [*more, *rate_tables(session, cohort)]
-        rates = draw_rates(session, cohort)
+        blocks += [*more, *rate_tables(cohort)]
+        rates = draw_rates(cohort)
     else:
         text = f"None of the {cohort.noun} has status failed, so there are no failure rates."
         blocks.insert(1, Text(text))
@@ -99,7 +99,7 @@ def _build(session: Context, cohort: Cohort) -> Content:
     figures = [
         small_multiples(
             panels,
-            key=f"{name}-{cohort.trace}",
+            key=f"{name}-{cohort.trace.id}",
             about=f"{what} of {cohort.noun} by group{more}",
             heights_in=[0.5 + 0.14 * one.result.height for one in panels],
             share_x=True,
@@ -115,8 +115,8 @@ def _build(session: Context, cohort: Cohort) -> Content:
     return Content(tuple(findings), tuple(blocks), headline, lead, _LIMITATIONS)
 
 
-def _between_units(session: Context, cohort: Cohort) -> list[Block]:
-    found = session.once(variance_between_units, cohort.trace)
+def _between_units(cohort: Cohort) -> list[Block]:
+    found = cohort.trace.once(variance_between_units)
     parts = []
     for what, share in found.items():
         if not math.isnan(share.share):
@@ -145,8 +145,8 @@ def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
         found.rates,
         FailureRates,
         columns=[name for name in (by, *_SHOWN) if name in found.rates.columns],
-        headings={"n": "Ended"},
-        caption=f"Failure rate of {what}: failed among ended. {cohort.title}",
+        headings={"n": "Completed or failed"},
+        caption=f"Failure rate of {what}: failed among completed and failed. {cohort.title}",
         null=null,
     )
     runtimes = result_table(
@@ -177,7 +177,7 @@ def _draw_runtimes(cohort: Cohort, found: Outcomes) -> list[Drawing]:
             own,
             trace=cohort.trace,
             title=cohort.title,
-            key=f"runtime{f'-{status}' * bool(status)}-{cohort.trace}-{by or 'status'}",
+            key=f"runtime{f'-{status}' * bool(status)}-{cohort.trace.id}-{by or 'status'}",
             about=f"Runtime of {f'{status} ' * bool(status)}{what}",
             heading=f"{status.capitalize()} {what}".strip(),
             log_x=True,
@@ -187,12 +187,12 @@ def _draw_runtimes(cohort: Cohort, found: Outcomes) -> list[Drawing]:
     ]
 
 
-def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
+def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw mean runtimes by group, of successes and of what the publisher counts as failures."""
     drawings = []
     for trace in traces:
-        cohort = form_cohort(session, trace)
-        failure = session.manifest(trace).failure_statuses
+        cohort = form_cohort(trace)
+        failure = trace.manifest.failure_statuses
         for outcome, statuses in (("success", ("completed",)), ("failure", failure)):
             rows = cohort.rows.filter(pl.col("status").is_in(statuses))
             if cohort.by is None or not rows["runtime_s"].count():
@@ -204,7 +204,7 @@ def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
                     runtime_by(rows, cohort.by, cluster=cohort.cluster),
                     trace=trace,
                     title=cohort.title,
-                    key=f"mean-runtime-{outcome}-{cohort.by}-{trace}",
+                    key=f"mean-runtime-{outcome}-{cohort.by}-{trace.id}",
                     about=f"Mean runtime of {cohort.noun} by {name}, {outcome} "
                     f"({', '.join(statuses)})",
                     heading=f"{outcome.capitalize()}: {cohort.noun} by {name}",

@@ -31,9 +31,11 @@ from traceana.tables.display import key_heading
 from traceana.tables.formatting import in_sentence, share, share_range
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from traceana.cohorts.cohort import Cohort
-    from traceana.page.context import Context
     from traceana.questions.failures.tables_competing_risks import CumulativeIncidence
+    from traceana.store import Trace
 
 _HOUR_S: Final = 3600
 _HOURS: Final = (1, 24)
@@ -51,24 +53,23 @@ _LIMITATIONS: Final = (
 )
 
 
-def build(session: Context, traces: list[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """Build the cumulative incidence of each event of each cohort."""
     return build_per_cohort(
-        session,
         traces,
-        lambda cohort: _build(session, cohort),
+        _build,
         opening=_OPENING,
         end_imputation="running",
     )
 
 
-def _build(session: Context, cohort: Cohort) -> Content:
-    events = competing_events(session, cohort)
+def _build(cohort: Cohort) -> Content:
+    events = competing_events(cohort)
     if not events:
         return Content((), (Text(f"No {cohort.noun} with a runtime have ended."),))
     by = cohort.by
     try:
-        found, survival = session.once(estimate_competing_risks, cohort.trace, by)
+        found, survival = cohort.trace.once(estimate_competing_risks, by)
     except DataError as error:
         return Content((), (Text(f"No curves: {error}."),))
     group = f" by {in_sentence(key_heading(by))}" if by else ""
@@ -86,7 +87,7 @@ def _build(session: Context, cohort: Cohort) -> Content:
     groups = found.groups.select(found.by).n_unique() if found.by else 1
     figure = small_multiples(
         panels,
-        key=f"incidence-{cohort.trace}",
+        key=f"incidence-{cohort.trace.id}",
         about=what,
         heights_in=[1.9 + 0.13 * groups] * len(panels),
         share_x=True,
@@ -163,7 +164,7 @@ def _figures(found: CumulativeIncidence, cohort: Cohort, group: str) -> list[Dra
             found.only(event),
             trace=cohort.trace,
             title=cohort.title,
-            key=f"incidence-{event}-{cohort.trace}",
+            key=f"incidence-{event}-{cohort.trace.id}",
             about=f"Cumulative incidence of {event} {cohort.noun}{group}",
             heading=event.capitalize(),
             top=top,

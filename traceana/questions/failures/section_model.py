@@ -10,28 +10,30 @@ from traceana.cohorts.cohort import COHORT_NEEDS
 from traceana.page.blocks import Block, Content, Gallery, Text, drawing, result_table
 from traceana.page.section import Section
 from traceana.questions.failures.analyze import MODEL_ROWS, MODEL_SEED, fit_failure_model
+from traceana.questions.failures.model import COLLINEAR, REVERSED
 from traceana.questions.failures.tables import FailureModel, ModelFit, OddsRatios
 from traceana.questions.section_per_cohort import build_per_cohort
 from traceana.tables.formatting import p_equals, ratio, three_digits, three_digits_range
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from traceana.cohorts.cohort import Cohort
-    from traceana.page.context import Context
+    from traceana.store import Trace
 
 _ALPHA: Final = 0.05
-_COLLINEAR: Final = 5
 """Variance inflation factor from which a feature is called collinear with others."""
 _OPENING: Final = (
-    "Logistic regression of failure (status failed) among ended rows. The odds ratio of each "
-    "feature is at equal values of the others. A numeric feature has the odds ratio of a "
-    "doubling, a category that against the most frequent one. Within strata: Mantel-Haenszel; of "
-    "a numeric feature by a model with the categories. Not comparable: less than 5 % of the rows "
-    "of a level or its reference have common support in another feature. Collinear: variance "
-    "inflation factor (VIF) of 5 or more. p is that of the adjusted ratio. The features are the "
-    "grouping columns and the requested resources of the trace, chosen before the fit. Their "
-    "p-values are one family, adjusted by Holm's method. Predictions are evaluated on held-out "
-    "rows by the area under the ROC curve (AUC; 0.5 is chance) and the Brier score beside that of "
-    "the mean rate."
+    "Logistic regression of failure (status failed) among completed and failed rows. The odds "
+    "ratio of each feature is at equal values of the others. A numeric feature has the odds ratio"
+    " of a doubling, a category that against the most frequent one. Within strata: "
+    "Mantel-Haenszel; of a numeric feature by a model with the categories. Not comparable: less "
+    "than 5 % of the rows of a level or its reference have common support in another feature. "
+    "Collinear: variance inflation factor (VIF) of 5 or more. p is that of the adjusted ratio. "
+    "The features are the grouping columns and the requested resources of the trace, chosen "
+    "before the fit. Their p-values are one family, adjusted by Holm's method. Predictions are "
+    "evaluated on held-out rows by the area under the ROC curve (AUC; 0.5 is chance) and the "
+    "Brier score beside that of the mean rate."
 )
 _LIMITATIONS: Final = (
     "Features that are not in the model may explain an association. An odds ratio is not a causal "
@@ -39,15 +41,13 @@ _LIMITATIONS: Final = (
 )
 
 
-def build(session: Context, traces: list[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """Build the model of failure of each cohort."""
-    return build_per_cohort(
-        session, traces, lambda cohort: _build(session, cohort), opening=_OPENING
-    )
+    return build_per_cohort(traces, _build, opening=_OPENING)
 
 
-def _build(session: Context, cohort: Cohort) -> Content:
-    model, note = session.once(fit_failure_model, cohort.trace)
+def _build(cohort: Cohort) -> Content:
+    model, note = cohort.trace.once(fit_failure_model)
     drawn = ""
     if cohort.rows.height > MODEL_ROWS:
         drawn = (
@@ -64,7 +64,7 @@ def _build(session: Context, cohort: Cohort) -> Content:
             model,
             trace=cohort.trace,
             title=cohort.title,
-            key=f"failure-odds-{cohort.trace}",
+            key=f"failure-odds-{cohort.trace.id}",
             about=f"Odds ratios of failure of {cohort.noun}",
         )
         lead.append(Gallery((figure,)))
@@ -96,19 +96,34 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     """Return what each group of terms allows to conclude, in the order of the table."""
     terms, fit = model.odds_ratios, model.fit.row(0, named=True)
     tested = terms.drop_nulls(["pvalue_adjusted", "ci_low", "ci_high"])
-    collinear = tested.filter(pl.col("vif") >= _COLLINEAR)
-    separate = tested.filter(pl.col("vif") < _COLLINEAR)
-    clear = separate.filter(pl.col("pvalue_adjusted") < _ALPHA)
-    unclear = separate.filter(pl.col("pvalue_adjusted") >= _ALPHA)
+    clear = tested.filter(pl.col("pvalue_adjusted") < _ALPHA)
+    unclear = tested.filter(pl.col("pvalue_adjusted") >= _ALPHA, pl.col("vif") < COLLINEAR)
+    left_out = terms.filter(pl.col("note").str.starts_with("determined by"))
     apart = terms.filter(pl.col("note").str.starts_with("not comparable"))
     parts = [_ratio_of(row) for row in clear.iter_rows(named=True)]
     text = f"odds ratios that differ from 1: {'; '.join(parts)}." if parts else ""
-    text = text or "no odds ratio of a feature without collinearity differs significantly from 1."
+    text = text or "no odds ratio of a single feature differs significantly from 1."
+    reversed_ = [
+        f"{_name(row)}: crude odds ratio {three_digits(row['crude_odds_ratio'])}, adjusted "
+        f"{three_digits(row['odds_ratio'])}. The sign changes once the other features are equal "
+        "(Simpson's paradox)."
+        for row in terms.filter(pl.col("note") == REVERSED).iter_rows(named=True)
+    ]
+    together = " ".join(
+        f"Collinear features {row['features']} "
+        + (
+            f"are together associated with failure ({p_equals(row['pvalue'])}, {row['df']} df)"
+            if row["pvalue"] < _ALPHA
+            else f"show no association together ({p_equals(row['pvalue'])})"
+        )
+        + "; their own odds ratios cannot be told apart where their intervals contain 1."
+        for row in model.joint.drop_nulls("pvalue").iter_rows(named=True)
+    )
     other = " ".join(
         f"{what}: {'; '.join(_name(row) for row in rows.iter_rows(named=True))}."
         for rows, what in (
             (unclear, "Inconclusive"),
-            (collinear, f"Collinear with other features (VIF of {_COLLINEAR} or more)"),
+            (left_out, "Left out, determined by other features"),
             (apart, "Not comparable, no common support"),
         )
         if rows.height
@@ -118,7 +133,7 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
         f"excluded), {tested.height} tests adjusted by Holm"
     )
     fitted += "" if fit["auc"] is None else f"; AUC on held-out {cohort.noun} {ratio(fit['auc'])}"
-    said = (f"model of failure: {text}", other, f"the model is of {fitted}.")
+    said = (*reversed_, f"model of failure: {text}", together, other, f"the model is of {fitted}.")
     return tuple(f"{cohort.title}: {part}" for part in said if part)
 
 

@@ -24,7 +24,6 @@ from traceana.tables.formatting import in_sentence
 
 if TYPE_CHECKING:
     from traceana.cohorts.cohort import Cohort
-    from traceana.page.context import Context
     from traceana.questions.correlations.tables import CorrelationResult
 
 _SHOWN: Final = (
@@ -33,16 +32,16 @@ _SHOWN: Final = (
 )
 
 
-def draw_rates(session: Context, cohort: Cohort, /) -> list[Drawing]:
+def draw_rates(cohort: Cohort, /) -> list[Drawing]:
     """Return a panel of failure rates for the cohort's groups and for each feature."""
-    rates = session.once(failure_by_request, cohort.trace)
+    rates = cohort.trace.once(failure_by_request)
     return [
         drawing(
             "outcome-rates",
             own,
             trace=cohort.trace,
             title=cohort.title,
-            key=f"failure-rates-{column}-{cohort.trace}",
+            key=f"failure-rates-{column}-{cohort.trace.id}",
             about=f"Failure rate of {cohort.noun} by {_name(column)}",
             heading=f"Failure rate by {_name(column)}",
         )
@@ -51,18 +50,18 @@ def draw_rates(session: Context, cohort: Cohort, /) -> list[Drawing]:
     ]
 
 
-def rate_tables(session: Context, cohort: Cohort, /) -> list[Block]:
+def rate_tables(cohort: Cohort, /) -> list[Block]:
     """Return the rates by each feature."""
-    rates = session.once(failure_by_request, cohort.trace)
+    rates = cohort.trace.once(failure_by_request)
     return [
         result_table(
             table,
             FailureByRequest,
             columns=[name for name in (column, *_SHOWN) if name in table.columns],
-            headings={column: _label(column), "n": "Ended"},
+            headings={column: _label(column), "n": "Completed or failed"},
             null={column: "not stated"},
-            caption=f"Failure rate by {_name(column)}: failed among ended. By value if there are "
-            f"up to {MOST_VALUES}, else in bins between powers of two. {cohort.title}",
+            caption=f"Failure rate by {_name(column)}: failed among completed and failed. By value "
+            f"if there are up to {MOST_VALUES}, else in bins between powers of two. {cohort.title}",
             folded=True,
         )
         for column, table in rates.items()
@@ -70,9 +69,9 @@ def rate_tables(session: Context, cohort: Cohort, /) -> list[Block]:
     ]
 
 
-def correlate_failure(session: Context, cohort: Cohort, /) -> tuple[str, list[Block]]:
+def correlate_failure(cohort: Cohort, /) -> tuple[str, list[Block]]:
     """Return a finding on the rank correlations of failure, and their figure and tables."""
-    found = session.once(failure_association, cohort.trace)
+    found = cohort.trace.once(failure_association)
     if found is None:
         return "", []
     overall, within = found
@@ -82,7 +81,7 @@ def correlate_failure(session: Context, cohort: Cohort, /) -> tuple[str, list[Bl
         cohort,
         ranks,
         groups,
-        key=f"failure-correlations-{cohort.trace}",
+        key=f"failure-correlations-{cohort.trace.id}",
         about=f"Rank correlation of failure with the resources that {cohort.noun} request",
     )
     blocks: list[Block] = [figure, _correlations(cohort, overall, ())]
@@ -114,7 +113,7 @@ def _correlations(cohort: Cohort, found: CorrelationResult, by: tuple[str, ...])
             *("pvalue", "pvalue_adjusted", "pvalue_t", *SIGNIFICANT, "note"),
         ),
         headings=SIGNIFICANT,
-        caption=f"Correlation of failure (1; other ends 0) with the resources that {cohort.noun} "
+        caption=f"Correlation of failure (1; completion 0) with the resources that {cohort.noun} "
         f"request{within}, and {100 * found.confidence:.0f} % confidence intervals; "
         f"{name_family(found.n_tested)}. {cohort.title}",
         folded=True,

@@ -284,6 +284,70 @@ class OddsRatios(ResultTable):
     note = text("Note", "why a value is null")
 
 
+class StandardizedRates(ResultTable):
+    """Failure rate of each group, crude and at the composition of all rows."""
+
+    n = count("Rows", "successes and failures")
+    failures = count("Failures", "rows with a status in `failure`")
+    rate = number("Failure rate", "`failures / n`", display="percent")
+    standardized = number(
+        "Standardized", "rate at the composition of all rows in the strata", display="percent"
+    )
+    ci_low = number(_CI, "confidence interval of the standardized rate", display="percent")
+    ci_high = number(_CI, "confidence interval of the standardized rate", display="percent")
+    fraction_covered = number(
+        "Covered", "fraction of the rows in strata with rows of all groups", display="percent"
+    )
+    note = text("Note", "why a value is null")
+
+
+class JointTests(ResultTable):
+    """Tests of collinear features together."""
+
+    features = text("Features", "features that are collinear (VIF of 5 or more)")
+    df = count("df", "coefficients that are tested together")
+    statistic = number("Statistic", "Wald's")
+    df_error = number("Error df", "clusters - 1; null for independent rows", display="count")
+    pvalue = number("p", "of no association of any of them", display="pvalue")
+    note = text("Note", "what cannot be told apart")
+
+
+class HazardRatios(ResultTable):
+    """Hazard ratios of each cause of the end."""
+
+    cause = text("Cause", "status value whose hazard is modeled")
+    feature = text("Feature", "column of the feature")
+    level = text("Level", "level of a categorical feature; null for a numeric one")
+    reference = text("Reference", "level that it is compared with")
+    n = count("n", "rows of the level; all rows for a numeric feature")
+    n_events = count("Events", "rows of them that ended by the cause")
+    hazard_ratio = number("Hazard ratio", "all other features equal", display="ratio")
+    ci_low = number(_CI, "confidence interval of the hazard ratio", display="ratio")
+    ci_high = number(_CI, "confidence interval of the hazard ratio", display="ratio")
+    log_hazard = number("Log hazard ratio", "coefficient of the regression")
+    std_error = number("Standard error", "standard error of the coefficient")
+    pvalue = number("p", "of a hazard ratio of 1", display="pvalue")
+    pvalue_adjusted = number("Adjusted p", "Holm over all hazard ratios", display="pvalue")
+    note = text("Note", "why a value is null, or limits of the interval")
+
+
+class OutcomesByHorizon(ResultTable):
+    """Fraction of rows with each outcome by a stated runtime."""
+
+    event = text("Outcome", "status value")
+    horizon_s = number("By runtime (s)", "the horizon", display="seconds", unit="s")
+    n = count("Rows", "rows with a runtime")
+    n_events = count("Events", "rows with the outcome, also after the horizon")
+    n_not_ended = count("Not ended", "rows with none of the outcomes (censored)")
+    fraction = number("Fraction", "cumulative incidence at the horizon", display="percent")
+    ci_low = number(_CI, "confidence interval of the fraction", display="percent")
+    ci_high = number(_CI, "confidence interval of the fraction", display="percent")
+    rate_of_ended = number(
+        "Rate among ended", "rows with the outcome over rows with any outcome", display="percent"
+    )
+    note = text("Note", "whether many rows have not ended")
+
+
 class Calibration(ResultTable):
     """Predicted and observed failures by tenths of the predicted probability."""
 
@@ -328,6 +392,8 @@ class FailureModel(Result):
     """One row per tenth of the rows, by predicted probability of failure."""
     fit: pl.DataFrame
     """One row with the rows of the fit, and how well it predicts held-out rows."""
+    joint: pl.DataFrame
+    """One row per set of collinear features, tested together."""
     success: tuple[str, ...] = ("completed",)
     failure: tuple[str, ...] = ("failed",)
     """Status values that count as success and as failure."""
@@ -335,6 +401,7 @@ class FailureModel(Result):
         "odds_ratios": OddsRatios,
         "calibration": Calibration,
         "fit": ModelFit,
+        "joint": JointTests,
     }
     drawn_by: ClassVar[str] = "plot_failure_odds"
 

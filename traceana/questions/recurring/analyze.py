@@ -17,7 +17,7 @@ from traceana.questions.runtimes.ratio import runtime_ratio
 if TYPE_CHECKING:
     from traceana.questions.runtimes.tables import DistributionFits
     from traceana.simulate.recurring.tables import RecurringGroupsResult
-    from traceana.store.session import Session
+    from traceana.store import Trace
 
 GROUP_NEEDS: Final = (
     {"recurring_jobs": ("group", "start_s", "end_s")},
@@ -32,58 +32,55 @@ _MAX_FITTED: Final = 50_000
 """Runtime ratios that distributions are fitted to, drawn at random."""
 
 
-def grouped_jobs(session: Session, trace: str, /) -> pl.DataFrame:
+def grouped_jobs(trace: Trace, /) -> pl.DataFrame:
     """Return the jobs of a trace that have a group, a start and an end: [group, start_s, end_s].
 
     Published mappings keep their dataset and runtime_ratio. A missing start is the submission.
     Jobs that end before they start are excluded.
     """
-    manifest = session.manifest(trace)
+    manifest = trace.manifest
     columns = ["group", "start_s", "end_s"]
     if manifest.has("recurring_jobs", tuple(columns)):
         table, start = "recurring_jobs", nw.col("start_s")
     else:
         table, start = "jobs", nw.coalesce("start_s", "submit_s").alias("start_s")
-    rows = session.rows(trace, table).with_columns(start)
+    rows = trace.rows(table).with_columns(start)
     if table == "jobs" and not manifest.has("jobs", ("group",)):
         jobs = rows.select("inst_id", "start_s", "end_s")
-        tags = session.rows(trace, "job_tags").group_by("inst_id").agg(nw.col("group").min())
+        tags = trace.rows("job_tags").group_by("inst_id").agg(nw.col("group").min())
         rows = jobs.join(tags, on="inst_id")
     there = rows.collect_schema().names()
     kept = [*columns, *(name for name in ("dataset", "runtime_ratio") if name in there)]
     known = rows.select(kept).drop_nulls(columns).filter(nw.col("end_s") >= nw.col("start_s"))
-    return (
-        session.local(known.to_native(), trace, table).sort("start_s", "group", "end_s").collect()
-    )
+    return trace.local(known.to_native(), table).sort("start_s", "group", "end_s").collect()
 
 
-def _grouped(session: Session, trace: str) -> pl.DataFrame:
-    key = ("grouped jobs", trace)
-    return session.cached(key, lambda: grouped_jobs(session, trace), on_disk=False)
+def _grouped(trace: Trace) -> pl.DataFrame:
+    return trace.cached(("grouped jobs",), lambda: grouped_jobs(trace), on_disk=False)
 
 
-def workloads_of(session: Session, trace: str, /) -> tuple[str, str]:
-    """Return the trace whose workloads represent groups, and its GPU; both empty if there is none.
+def workloads_of(trace: Trace, /) -> tuple[Trace | None, str]:
+    """Return the trace whose workloads represent groups, and its GPU; None if there is none.
 
     It is the trace itself if it has workloads, otherwise the first of the store that has.
     """
     found = [
         known
-        for known in session.store.traces()
-        if all(session.manifest(known).has(*each) for each in ENERGY_NEEDS[0].items())
+        for known in map(trace.store.trace, trace.store.traces())
+        if all(known.manifest.has(*each) for each in ENERGY_NEEDS[0].items())
     ]
     if not found:
-        return "", ""
+        return None, ""
     workloads = trace if trace in found else found[0]
-    return workloads, shown_gpu(session, workloads)
+    return workloads, shown_gpu(workloads)
 
 
-def mapped_jobs(session: Session, trace: str, workloads: str, gpu: str, /) -> pl.DataFrame:
+def mapped_jobs(trace: Trace, workloads: Trace, gpu: str, /) -> pl.DataFrame:
     """Return the jobs with the workload of their group, in the form of recurring_jobs."""
-    jobs = _grouped(session, trace)
+    jobs = _grouped(trace)
     if "dataset" in jobs.columns:
         return jobs
-    tables, known = training_tables(session, workloads), session.once(defaults, workloads)
+    tables, known = training_tables(workloads), workloads.once(defaults)
     return map_groups_to_workloads(jobs, *tables, gpu=gpu, defaults=known).jobs
 
 
@@ -96,34 +93,32 @@ def first_groups(jobs: pl.DataFrame, most: int = MAX_JOBS, /) -> pl.DataFrame:
     return jobs.join(kept, on="group", how="semi", maintain_order="left")
 
 
-def group_simulation(
-    session: Session, trace: str, workloads: str, gpu: str, /
-) -> RecurringGroupsResult | str:
+def group_simulation(trace: Trace, workloads: Trace, gpu: str, /) -> RecurringGroupsResult | str:
     """Return the groups that start first simulated with the workloads, or why none can be."""
     try:
-        jobs = first_groups(session.once(mapped_jobs, trace, workloads, gpu))
+        jobs = first_groups(trace.once(mapped_jobs, workloads, gpu))
         return simulate.simulate_recurring_groups(
-            *training_tables(session, workloads),
+            *training_tables(workloads),
             jobs,
             gpu=gpu,
-            defaults=session.once(defaults, workloads),
+            defaults=workloads.once(defaults),
         )
     except DataError as error:
         return str(error)
 
 
-def ratio_stages(session: Session, trace: str, workloads: str, gpu: str, /) -> pl.DataFrame:
+def ratio_stages(trace: Trace, workloads: Trace | None, gpu: str, /) -> pl.DataFrame:
     """Return [stage, runtime_ratio]: before mapping over the group's mean, after as mapped.
 
     Groups of one job and jobs without a runtime are excluded before mapping.
     """
-    jobs = _grouped(session, trace)
+    jobs = _grouped(trace)
     several = jobs.filter(pl.len().over("group") > 1)
     timed = several.select("group", runtime_s=pl.col("end_s") - pl.col("start_s"))
     stages = {"before mapping": runtime_ratio(timed, by="group")}
     if workloads:
         try:
-            mapped = session.once(mapped_jobs, trace, workloads, gpu)
+            mapped = trace.once(mapped_jobs, workloads, gpu)
             stages["after mapping"] = mapped
         except DataError:  # too few groups; group_simulation states why
             pass
@@ -137,11 +132,9 @@ def ratio_stages(session: Session, trace: str, workloads: str, gpu: str, /) -> p
     )
 
 
-def ratio_fits(
-    session: Session, trace: str, workloads: str, gpu: str, /
-) -> dict[str, DistributionFits]:
+def ratio_fits(trace: Trace, workloads: Trace | None, gpu: str, /) -> dict[str, DistributionFits]:
     """Return the distributions fitted to the runtime ratios of each stage."""
-    ratios = session.once(ratio_stages, trace, workloads, gpu)
+    ratios = trace.once(ratio_stages, workloads, gpu)
     return {
         str(stage): fit_distributions(
             rows["runtime_ratio"].sample(min(rows.height, _MAX_FITTED), seed=1), resamples=0

@@ -38,8 +38,10 @@ from traceana.simulate.recurring.tables import GroupsByDataset, SweepSummary
 from traceana.tables.formatting import count, plural, share
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from traceana.page.blocks import Drawing
-    from traceana.page.context import Context
+    from traceana.store import Trace
 
 _OPENING: Final = (
     "A job that is trained repeatedly can learn its best batch size and power limit. This "
@@ -75,20 +77,17 @@ _SHOWN: Final = tuple(
 )
 
 
-def build(session: Context, traces: list[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """Show savings of the last five recurrences, and the regret of one job, of each trace."""
-    energy, groups = _split(session, traces)
-    parts = [(session.title(trace), _trace(session, trace)) for trace in energy]
-    parts += [
-        (f"Groups of recurring jobs: {session.title(trace)}", build_groups(session, trace))
-        for trace in groups
-    ]
+    energy, groups = _split(traces)
+    parts = [(trace.label, _trace(trace)) for trace in energy]
+    parts += [(f"Groups of recurring jobs: {trace.label}", build_groups(trace)) for trace in groups]
     return join_parts(_OPENING, parts)
 
 
-def _split(session: Context, traces: list[str]) -> tuple[list[str], list[str]]:
+def _split(traces: Sequence[Trace]) -> tuple[list[Trace], list[Trace]]:
     """Return the traces with energy to accuracy, and those with groups of recurring jobs."""
-    manifests = {trace: session.manifest(trace) for trace in traces}
+    manifests = {trace: trace.manifest for trace in traces}
     energy, groups = (
         [
             trace
@@ -100,9 +99,9 @@ def _split(session: Context, traces: list[str]) -> tuple[list[str], list[str]]:
     return energy, groups
 
 
-def _trace(session: Context, trace: str) -> Content:
-    summary = summarize_recurring(session.once(recurring_sweep, trace))
-    title, gpu = session.title(trace), shown_gpu(session, trace)
+def _trace(trace: Trace) -> Content:
+    summary = summarize_recurring(trace.once(recurring_sweep))
+    title, gpu = trace.label, shown_gpu(trace)
     known = summary.drop_nulls("energy_saved").sort("energy_saved")
     on_gpu = known.filter(gpu=gpu)
     pictures: list[Drawing] = []
@@ -112,13 +111,13 @@ def _trace(session: Context, trace: str) -> Content:
                 "energy-saved",
                 summary,
                 trace=trace,
-                key=f"recurring-savings-{trace}",
+                key=f"recurring-savings-{trace.id}",
                 about="Energy saved by the last five recurrences, mean of "
                 f"{plural(len(SEEDS), 'seed')}",
             )
         )
     if on_gpu.height:
-        one_job = _one_job(session, trace, gpu, on_gpu["dataset"][-1])
+        one_job = _one_job(trace, gpu, on_gpu["dataset"][-1])
         pictures += [one for one in one_job if one.figure == "regret"]
     table = result_table(
         summary,
@@ -147,9 +146,9 @@ def _trace(session: Context, trace: str) -> Content:
     return Content(_findings(on_gpu, gpu, title), (table,), "", tuple(lead), _LIMITATIONS)
 
 
-def _one_job(session: Context, trace: str, gpu: str, dataset: str) -> list[Drawing]:
+def _one_job(trace: Trace, gpu: str, dataset: str) -> list[Drawing]:
     """Draw the regret by policy of the job that saves most, and its choices."""
-    results = session.once(recurring_policies, trace, gpu, dataset)
+    results = trace.once(recurring_policies, gpu, dataset)
     regret = pl.concat(
         result.recurrences.select(pl.lit(result.policy).alias("policy"), pl.all())
         for result in results
@@ -161,7 +160,7 @@ def _one_job(session: Context, trace: str, gpu: str, dataset: str) -> list[Drawi
                 "regret",
                 regret,
                 trace=trace,
-                key=f"regret-{trace}-{gpu}-{dataset}",
+                key=f"regret-{trace.id}-{gpu}-{dataset}",
                 about=f"Regret of {dataset} on {gpu} by policy",
             )
         )
@@ -169,7 +168,7 @@ def _one_job(session: Context, trace: str, gpu: str, dataset: str) -> list[Drawi
         "recurring-choices",
         results[0],
         trace=trace,
-        key=f"choices-{trace}-{gpu}-{dataset}",
+        key=f"choices-{trace.id}-{gpu}-{dataset}",
         about=f"Batch sizes of {dataset} on {gpu} chosen by the policy {results[0].policy}",
     )
     return [*pictures, choices]
@@ -189,14 +188,14 @@ def _findings(rows: pl.DataFrame, gpu: str, title: str) -> tuple[str, ...]:
     return (f"{saved}{but}.",)
 
 
-def build_groups(session: Context, trace: str, /) -> Content:
+def build_groups(trace: Trace, /) -> Content:
     """Show runtime ratios of groups before and after mapping, and the simulated groups."""
-    workloads, gpu = workloads_of(session, trace)
-    ratios = session.once(ratio_stages, trace, workloads, gpu)
-    title = session.title(trace)
+    workloads, gpu = workloads_of(trace)
+    ratios = trace.once(ratio_stages, workloads, gpu)
+    title = trace.label
     if ratios.is_empty():
         return Content((), (Text("No group has two jobs with a start and an end."),))
-    fits = session.once(ratio_fits, trace, workloads, gpu)
+    fits = trace.once(ratio_fits, workloads, gpu)
     fitted = pl.concat(
         [fit.table.select(pl.lit(stage).alias("stage"), pl.all()) for stage, fit in fits.items()]
         or [pl.DataFrame()]
@@ -218,14 +217,14 @@ def build_groups(session: Context, trace: str, /) -> Content:
         needed = "training_runs and power_profiles"
         blocks.append(Text(f"No trace in the store has {needed}: groups cannot be simulated."))
         return Content((), tuple(blocks))
-    simulated = session.once(group_simulation, trace, workloads, gpu)
+    simulated = trace.once(group_simulation, workloads, gpu)
     if isinstance(simulated, str):
         blocks.append(Text(f"The groups cannot be simulated: {simulated}."))
         return Content((), tuple(blocks))
     table = simulated.by_dataset()
     several = table["dataset"].null_count()
     blocks += [
-        Text(_GROUPS.format(most=MAX_JOBS, workloads=session.title(workloads), gpu=gpu)),
+        Text(_GROUPS.format(most=MAX_JOBS, workloads=workloads.label, gpu=gpu)),
         result_table(
             table.drop_nulls("dataset"),
             GroupsByDataset,
@@ -236,7 +235,7 @@ def build_groups(session: Context, trace: str, /) -> Content:
     return Content(_group_finding(table.tail(1).row(0, named=True), gpu, title), tuple(blocks))
 
 
-def _draw_ratios(trace: str, ratios: pl.DataFrame, kind: str, what: str) -> Drawing:
+def _draw_ratios(trace: Trace, ratios: pl.DataFrame, kind: str, what: str) -> Drawing:
     return drawing(
         "ratio-distribution",
         ratios,
@@ -247,19 +246,19 @@ def _draw_ratios(trace: str, ratios: pl.DataFrame, kind: str, what: str) -> Draw
     )
 
 
-def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
+def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the choices of one job of each trace, and the distributions of runtime ratios."""
-    energy, groups = _split(session, traces)
+    energy, groups = _split(traces)
     pictures = []
     for trace in energy:
-        gpu = shown_gpu(session, trace)
-        summary = summarize_recurring(session.once(recurring_sweep, trace)).filter(gpu=gpu)
+        gpu = shown_gpu(trace)
+        summary = summarize_recurring(trace.once(recurring_sweep)).filter(gpu=gpu)
         known = summary.drop_nulls("energy_saved").sort("energy_saved")
         if known.height:
-            pictures += _one_job(session, trace, gpu, known["dataset"][-1])
+            pictures += _one_job(trace, gpu, known["dataset"][-1])
     for trace in groups:
-        workloads, gpu = workloads_of(session, trace)
-        ratios = session.once(ratio_stages, trace, workloads, gpu)
+        workloads, gpu = workloads_of(trace)
+        ratios = trace.once(ratio_stages, workloads, gpu)
         if ratios.is_empty():
             continue
         pictures.append(_draw_ratios(trace, ratios, "histogram", "Histogram of runtime ratios"))
@@ -273,7 +272,7 @@ def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
                 what="Runtime ratio",
                 unit="1 is the mean",
             )
-            for stage, fit in session.once(ratio_fits, trace, workloads, gpu).items()
+            for stage, fit in trace.once(ratio_fits, workloads, gpu).items()
             if fit.quantiles is not None and fit.quantiles.height
         ]
     return pictures

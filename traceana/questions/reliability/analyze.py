@@ -14,56 +14,60 @@ if TYPE_CHECKING:
 
     from traceana.questions.reliability.log import Window
     from traceana.questions.reliability.tables import JobFailureResult, ReliabilityResult
-    from traceana.store.session import Session
+    from traceana.store import Trace
 
 NEEDS: Final = ({"faults": ("machine_id", "start_s")},)
 
 
-def count_machines(session: Session, trace: str, /) -> int | None:
-    """Return the machines of a trace: of its machines table, or as stated; None: unknown."""
-    manifest = session.manifest(trace)
-    if manifest.has("machines"):
-        return int(session.scan(trace, "machines").select(pl.len()).collect().item())
-    return sum(group.nodes for group in manifest.capacity.values()) or None
+def count_machines(trace: Trace, /) -> int | None:
+    """Return the machines of a trace, from its table or as stated; None: unknown.
+
+    Machines with a fault that are in neither count too.
+    """
+    failed = trace.scan("faults").select("machine_id").unique()
+    if trace.has("machines"):
+        listed = trace.scan("machines").select("machine_id")
+        return int(pl.concat([listed, failed]).unique().select(pl.len()).collect().item())
+    stated = sum(group.nodes for group in trace.manifest.capacity.values())
+    return max(stated, failed.select(pl.len()).collect().item()) if stated else None
 
 
-def window_of(session: Session, trace: str, /) -> Window | None:
+def window_of(trace: Trace, /) -> Window | None:
     """Return the observation window of a trace."""
-    manifest = session.manifest(trace)
+    manifest = trace.manifest
     if manifest.window_start_s is None or manifest.window_end_s is None:
         return None
     return manifest.window_start_s, manifest.window_end_s
 
 
 def reliability_of(
-    session: Session, trace: str, by: str = "", total_machines: int | None = None, /
+    trace: Trace, by: str = "", total_machines: int | None = None, /
 ) -> ReliabilityResult:
     """Return :func:`machine_reliability` of a trace."""
     return machine_reliability(
-        session.scan(trace, "faults"),
+        trace.scan("faults"),
         by=by or (),
-        total_machines=total_machines or count_machines(session, trace),
-        window=window_of(session, trace),
+        total_machines=total_machines or count_machines(trace),
+        window=window_of(trace),
     )
 
 
 def job_failures_of(
-    session: Session,
-    trace: str,
+    trace: Trace,
     machines: Iterable[int],
     total_machines: int | None = None,
     /,
 ) -> JobFailureResult:
     """Return :func:`job_failure_interval` of a trace."""
     return job_failure_interval(
-        session.scan(trace, "faults"),
+        trace.scan("faults"),
         machines=machines,
-        total_machines=total_machines or count_machines(session, trace),
-        window=window_of(session, trace),
+        total_machines=total_machines or count_machines(trace),
+        window=window_of(trace),
     )
 
 
-def group_column(session: Session, trace: str, /) -> str:
+def group_column(trace: Trace, /) -> str:
     """Return the column by which faults are grouped: class, else level; empty: neither."""
-    manifest = session.manifest(trace)
+    manifest = trace.manifest
     return next((name for name in ("class", "level") if manifest.has("faults", (name,))), "")

@@ -87,7 +87,8 @@ def machine_reliability(
         One row per fault: `machine`, `start`, `end` and `by`; eager or lazy, of any supported
         engine. Rows without a machine or a start are excluded and counted in the note.
     by
-        Columns to group by, such as class; null is a group of its own. None by default.
+        Columns to group faults by, such as class; null is a group of its own. The rate of a group
+        is over all machines. None by default.
     machine, start, end
         Columns of the machine, the beginning of the fault and the end of the repair (seconds or
         datetimes). ``end=None``: the log has single events.
@@ -252,6 +253,11 @@ def _repairs(rows: pl.DataFrame, log: FaultLog) -> dict[str, Any]:
     if not log.has_ends:
         notes.append("the log has no ends: repair and availability are unknown")
     known = rows.drop_nulls("end")
+    if log.has_ends and known.height < rows.height and rows["is_open"].any():
+        notes.append(
+            "ends are missing: machines without an end failed again, so that repairs taken as not "
+            "ended may have ended, and MTTR may be too long"
+        )
     times = (known["end"] - known["start"]).to_numpy()
     censored = known["is_open"].to_numpy()
     mean = median = None

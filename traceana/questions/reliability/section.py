@@ -33,8 +33,10 @@ from traceana.tables.formatting import (
 )
 
 if TYPE_CHECKING:
-    from traceana.page.context import Context
+    from collections.abc import Sequence
+
     from traceana.questions.reliability.tables import ReliabilityResult
+    from traceana.store import Trace
 
 _OPENING: Final = (
     "A fault lasts from the failure of a machine to the end of its repair. The rate is the number "
@@ -60,21 +62,19 @@ _MOST_OFFENDERS: Final = 20
 _NAMED: Final = 3
 
 
-def build(session: Context, traces: list[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """Show the reliability of the machines of each trace."""
-    return join_parts(
-        _OPENING, ((session.title(trace), _trace(session, trace)) for trace in traces)
-    )
+    return join_parts(_OPENING, ((trace.label, _trace(trace)) for trace in traces))
 
 
-def _trace(session: Context, trace: str) -> Content:
-    by, title = group_column(session, trace), session.title(trace)
-    found = session.once(reliability_of, trace, by)
+def _trace(trace: Trace) -> Content:
+    by, title = group_column(trace), trace.label
+    found = trace.once(reliability_of, by)
     total = found.total_machines
     sizes = [2**power for power in range(total.bit_length()) if 2**power < total]
-    jobs = session.once(job_failures_of, trace, (*sizes, total))
+    jobs = trace.once(job_failures_of, (*sizes, total))
     pictures = [
-        drawing(figure, found, trace=trace, key=f"{figure}-{trace}", about=about)
+        drawing(figure, found, trace=trace, key=f"{figure}-{trace.id}", about=about)
         for figure, about in _FIGURES.items()
         if figure != "machines-down" or found.down is not None
     ]
@@ -88,7 +88,7 @@ def _trace(session: Context, trace: str) -> Content:
             columns=(*([by] if by else []), *_SHOWN, "note"),
             null={by: "not stated"} if by else None,
             headings={by: by.capitalize()} if by else None,
-            total=found.overall.select(*([pl.lit("all").alias(by)] if by else []), pl.all()),
+            total=found.overall.select(pl.lit("all").alias(by), pl.all()) if by else None,
         ),
     ]
     blocks: list[Block] = [Gallery(tuple(pictures[2:]))] if pictures[2:] else []

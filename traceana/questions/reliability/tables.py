@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import dataframely as dy
+
 from traceana.tables.declare import (
     ResultTable,
     count,
@@ -29,6 +31,20 @@ if TYPE_CHECKING:
     import polars as pl
 
 _RATE = "1/1000 node-days"
+
+
+class JobFaults(ResultTable):
+    """Faults of machines that ended jobs, with the names of table ``faults``."""
+
+    machine_id = text("Machine", "machine, or the list of machines of the job")
+    start_s = seconds("Time", "end of the jobs")
+    class_ = dy.String(
+        alias="class",
+        nullable=True,
+        description="end reason of the jobs",
+        metadata={"heading": "End reason", "display": "text", "unit": "", "optional": False},
+    )
+    jobs = count("Jobs", "jobs that ended")
 
 
 class MachineReliability(ResultTable):
@@ -256,6 +272,7 @@ class ReliabilityResult(Result):
         names = ", ".join(map(str, worst[worst.columns[0]][:5]))
         more = f": {names}{', ...' if worst.height > 5 else ''}" if worst.height else ""
         lines.append(f"machines that fail more often than chance: {worst.height}{more}")
+        lines += [f"note: {row['note']}"] if row["note"] else []
         return "\n".join(lines)
 
 

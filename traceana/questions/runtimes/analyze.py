@@ -16,7 +16,7 @@ from traceana.tables.declare import declared
 
 if TYPE_CHECKING:
     from traceana.questions.runtimes.tables import DistributionFits
-    from traceana.store.session import Session
+    from traceana.store import Trace
 
 REFITS: Final = 19
 """Simulated samples for the p-value of the best family."""
@@ -64,10 +64,10 @@ class RuntimeDistributions:
     groups: pl.DataFrame | None = None
 
 
-def analyze_runtime_distributions(session: Session, trace: str, /) -> RuntimeDistributions:
+def analyze_runtime_distributions(trace: Trace, /) -> RuntimeDistributions:
     """Fit distributions to the runtimes of a trace, and compare its groups."""
-    cohort = form_cohort(session, trace)
-    table = session.manifest(trace).tables["tasks" if cohort.from_tasks else "jobs"]
+    cohort = form_cohort(trace)
+    table = trace.manifest.tables["tasks" if cohort.from_tasks else "jobs"]
     columns = dict.fromkeys(("duration_s", "entry_s", "observed", cohort.by, cohort.cluster))
     used = cohort.rows.select(name for name in columns if name is not None)
     positive = rows = used.filter(pl.col("duration_s") > 0)

@@ -13,7 +13,8 @@ from traceana.tables.display import key_heading
 from traceana.tables.formatting import in_sentence, listed
 
 if TYPE_CHECKING:
-    from traceana.store.session import Session
+    from traceana.store import Trace
+
 
 ROW_TABLES: Final = ("jobs", "tasks", "recurring_jobs")
 """Tables whose rows have runtimes."""
@@ -30,9 +31,9 @@ class RatioTables(NamedTuple):
     """The summary of each group of the first grouping; None if there is no grouping."""
 
 
-def tables_with_runtimes(session: Session, trace: str, /) -> list[str]:
+def tables_with_runtimes(trace: Trace, /) -> list[str]:
     """Return the tables of :data:`ROW_TABLES` to analyze: tasks only if jobs have no runtimes."""
-    manifest = session.manifest(trace)
+    manifest = trace.manifest
     jobs = manifest.has("jobs", ("runtime_s",))
     tasks = manifest.has("tasks") and manifest.has("instances", ("start_s", "end_s"))
     recurring = manifest.has("recurring_jobs", ("start_s", "end_s"))
@@ -40,11 +41,11 @@ def tables_with_runtimes(session: Session, trace: str, /) -> list[str]:
     return [table for table, there in present.items() if there]
 
 
-def ratio_tables(session: Session, trace: str, table: str, /) -> RatioTables:
+def ratio_tables(trace: Trace, table: str, /) -> RatioTables:
     """Return the runtime ratios of a table, for each of its groupings."""
-    everything = _rows(session, trace, table)
+    everything = _rows(trace, table)
     rows = everything.filter(pl.col("runtime_s").is_not_null())
-    groupings = _groupings(rows, session.manifest(trace).tables[table].groups)
+    groupings = _groupings(rows, trace.manifest.tables[table].groups)
     parts = []
     for by in ((), *groupings):
         stated = rows.select(*by, "runtime_s")
@@ -70,14 +71,14 @@ def grouping_title(by: tuple[str, ...], /) -> str:
     return listed(names) if names else "none"
 
 
-def _rows(session: Session, trace: str, table: str) -> pl.DataFrame:
+def _rows(trace: Trace, table: str) -> pl.DataFrame:
     if table == "tasks":
-        rows = task_times(session, trace)
-        owners = session.once(task_owners, trace)
+        rows = task_times(trace)
+        owners = trace.once(task_owners)
         return rows.hstack(owners) if owners.width else rows
-    there = session.scan(trace, table).collect_schema().names()
+    there = trace.scan(table).collect_schema().names()
     names = [name for name in there if name != "runtime_ratio"]
-    rows = sampled_rows(session, trace, table, *names).collect()
+    rows = sampled_rows(trace, table, *names).collect()
     if table == "recurring_jobs":
         return rows.with_columns(runtime_s=pl.col("end_s") - pl.col("start_s"))
     return rows

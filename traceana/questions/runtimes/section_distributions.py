@@ -34,6 +34,7 @@ from traceana.questions.runtimes.tables import (
     RuntimeSensitivity,
     TailIndex,
 )
+from traceana.store import distinct_traces
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import (
     duration,
@@ -46,8 +47,10 @@ from traceana.tables.formatting import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from traceana.cohorts.cohort import Cohort
-    from traceana.page.context import Context
+    from traceana.store import Trace
 
 _ALPHA: Final = 0.05
 _LIMITATIONS: Final = (
@@ -73,24 +76,24 @@ Found: TypeAlias = "dict[str, tuple[Cohort, RuntimeDistributions]]"
 _FEWEST_ROWS = 50  # below, no family is named in a finding
 
 
-def build(session: Context, traces: list[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """Compare the distributions of runtimes of the traces."""
-    distinct = [one for one in traces if session.manifest(one).repeats not in traces]
+    distinct = distinct_traces(traces)
     found: Found = {}
     for trace in distinct:
-        cohort = form_cohort(session, trace)
-        analyzed = session.once(analyze_runtime_distributions, trace)
+        cohort = form_cohort(trace)
+        analyzed = trace.once(analyze_runtime_distributions)
         found[f"{cohort.title}: {cohort.noun}"] = (cohort, analyzed)
     blocks: list[Block] = [Text(_OPENING)]
     fitted = []
     for name, (cohort, one) in found.items():
-        blocks += [Heading(name), *_details(session, cohort, one)]
+        blocks += [Heading(name), *_details(cohort, one)]
         if one.fits and one.fits.best and one.fits.table["n"][0] >= _FEWEST_ROWS:
             fitted.append(_findings(one.fits, one, cohort.title))
     tails = _tails(found)
     if tails:
         blocks += [Heading("Tails of the distributions"), Text(_TAIL), *tails]
-    if repeated := [session.title(one) for one in traces if one not in distinct]:
+    if repeated := [one.label for one in traces if one not in distinct]:
         blocks.append(Text(f"Repeats another trace and is not shown: {'; '.join(repeated)}."))
     median = _median_finding(found)
     findings = [*(best for best, *_ in fitted), *(text for _, *more in fitted for text in more)]
@@ -173,8 +176,8 @@ def _median_finding(found: Found) -> str:
     return f"The median runtime is {'. It is '.join(texts)}." if texts else ""
 
 
-def _details(session: Context, cohort: Cohort, found: RuntimeDistributions) -> list[Block]:
-    manifest = session.manifest(cohort.trace)
+def _details(cohort: Cohort, found: RuntimeDistributions) -> list[Block]:
+    manifest = cohort.trace.manifest
     about = " ".join(manifest.tables["tasks" if cohort.from_tasks else "jobs"].notes)
     about += f" n = {found.n_used:,} of {found.n:,} {cohort.noun}"
     if found.n_positive < found.n:
@@ -277,7 +280,7 @@ def _figures(fits: DistributionFits, cohort: Cohort) -> list[Drawing]:
             fits,
             trace=cohort.trace,
             title=cohort.title,
-            key=f"fit-tail-{cohort.trace}",
+            key=f"fit-tail-{cohort.trace.id}",
             about=f"Runtimes of {cohort.noun} and fitted families: upper tail",
             panel="tail",
             what="Runtime",
@@ -323,16 +326,16 @@ def _without_cut_rows(fits: DistributionFits, found: RuntimeDistributions) -> st
     )
 
 
-def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
+def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the distribution of runtimes by group."""
-    cohorts = (form_cohort(session, trace) for trace in traces)
+    cohorts = (form_cohort(trace) for trace in traces)
     return [
         drawing(
             "empirical-distribution",
             empirical_distribution(cohort.rows, "runtime_s", by=cohort.by),
             trace=cohort.trace,
             title=cohort.title,
-            key=f"runtime-{cohort.by}-{cohort.trace}",
+            key=f"runtime-{cohort.by}-{cohort.trace.id}",
             about=f"Runtime of {cohort.noun} by {in_sentence(key_heading(cohort.by))}",
             x_label="Runtime",
             heading=f"Runtime by {in_sentence(key_heading(cohort.by))}",

@@ -9,14 +9,26 @@ import polars as pl
 
 from traceana.cohorts.cohort import COHORT_NEEDS, form_cohort, sample_note, task_title
 from traceana.cohorts.tables import RuntimeRatioSummary
-from traceana.page.blocks import Block, Content, Gallery, Heading, Text, drawing, result_table
+from traceana.page.blocks import (
+    Block,
+    Content,
+    Gallery,
+    Heading,
+    Text,
+    drawing,
+    picture_key,
+    result_table,
+)
 from traceana.page.section import Section
 from traceana.questions.runtimes.runtime_groups import ratio_tables, tables_with_runtimes
+from traceana.store import distinct_traces
 from traceana.tables.formatting import plural, share, three_digits
 
 if TYPE_CHECKING:
-    from traceana.page.context import Context
+    from collections.abc import Sequence
+
     from traceana.questions.runtimes.runtime_groups import RatioTables
+    from traceana.store import Trace
 
 _MAX_GROUPS: Final = 20
 _LABEL: Final = 28
@@ -35,7 +47,7 @@ _OPENING: Final = (
 
 
 class _Cohort(NamedTuple):
-    trace: str
+    trace: Trace
     table: str
     title: str
     noun: str
@@ -47,18 +59,17 @@ class _Cohort(NamedTuple):
         return f"{self.title}: {self.noun}"
 
 
-def build(session: Context, traces: list[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """Show the dispersion of runtimes around the mean of their group, for each trace."""
     cohorts = [
-        _form(session, trace, table)
-        for trace in traces
-        if session.manifest(trace).repeats not in traces
-        for table in tables_with_runtimes(session, trace)
+        _form(trace, table)
+        for trace in distinct_traces(traces)
+        for table in tables_with_runtimes(trace)
     ]
     blocks: list[Block] = [Text(_OPENING)]
     findings = []
     for one in cohorts:
-        blocks += [Heading(one.name), *_details(session, one)]
+        blocks += [Heading(one.name), *_details(one)]
         findings += _findings(one) if not one.cut else []
     return Content(
         tuple(findings),
@@ -69,12 +80,12 @@ def build(session: Context, traces: list[str]) -> Content:
     )
 
 
-def _form(session: Context, trace: str, table: str) -> _Cohort:
-    noun = session.manifest(trace).tables[table].unit_noun
-    title = session.title(trace) if table == "recurring_jobs" else task_title(session, trace)
-    seen = form_cohort(session, trace).observation if table == "jobs" else None
+def _form(trace: Trace, table: str) -> _Cohort:
+    noun = trace.manifest.tables[table].unit_noun
+    title = trace.label if table == "recurring_jobs" else task_title(trace)
+    seen = form_cohort(trace).observation if table == "jobs" else None
     cut = seen is not None and seen.n_truncated + seen.n_censored
-    found = session.once(ratio_tables, trace, table)
+    found = trace.once(ratio_tables, table)
     return _Cohort(trace, table, title, noun, found, seen.describe(noun) if seen and cut else "")
 
 
@@ -113,13 +124,13 @@ def _lead(known: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
     return [*([Gallery((picture,))] if shown.height else []), table]
 
 
-def _details(session: Context, cohort: _Cohort) -> list[Block]:
-    manifest = session.manifest(cohort.trace).tables[cohort.table]
+def _details(cohort: _Cohort) -> list[Block]:
+    manifest = cohort.trace.manifest.tables[cohort.table]
     notes = " ".join(manifest.notes)
     if cohort.table == "tasks":
         notes = (
             "Task runtimes exclude instances without an end (`drop`); user and group are those of "
-            f"the job.{sample_note(session, cohort.trace)}"
+            f"the job.{sample_note(cohort.trace)}"
         )
     if cohort.cut:
         notes = (
@@ -134,7 +145,7 @@ def _details(session: Context, cohort: _Cohort) -> list[Block]:
         headings={"grouping": "Grouped by", "n_excluded": "Excluded: alone or no group"},
         caption=f"{what} by grouping. {cohort.title}",
     )
-    figure = _lead([cohort], f"runtime-ratio-{cohort.trace}")[:-1] if cohort.cut else []
+    figure = _lead([cohort], f"runtime-ratio-{cohort.trace.id}")[:-1] if cohort.cut else []
     text = [Text(notes.strip())] if notes else []
     return [*text, *figure, spread, *_groups(cohort, what)]
 
@@ -158,9 +169,15 @@ def _groups(cohort: _Cohort, what: str) -> list[Block]:
     # as published: ratios of recurring jobs by group
     if cohort.table != "recurring_jobs" or not groups["p95"].count():
         return [table]
-    key = f"runtime-ratio-recurring-{cohort.trace}"
-    options = {"trace": cohort.trace, "title": cohort.title, "key": key, "about": what}
-    return [table, Gallery((drawing("runtime-ratio", groups, **options),))]
+    picture = drawing(
+        "runtime-ratio",
+        groups,
+        trace=cohort.trace,
+        title=cohort.title,
+        key=picture_key("runtime-ratio-recurring", cohort.trace),
+        about=what,
+    )
+    return [table, Gallery((picture,))]
 
 
 def _findings(cohort: _Cohort) -> list[str]:

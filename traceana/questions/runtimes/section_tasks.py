@@ -16,8 +16,10 @@ from traceana.questions.runtimes.task_tables import capacity, means_by_outcome, 
 from traceana.tables.formatting import hours, plain, seconds, share, three_digits
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from traceana.page.blocks import Table
-    from traceana.page.context import Context
+    from traceana.store import Trace
 
 _IMPUTATIONS: Final = {
     "drop_task": "a task has no runtime if any of its instances lacks a start or an end.",
@@ -44,15 +46,15 @@ _LIMITATIONS: Final = (
 )
 
 
-def build(session: Context, traces: list[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """Compare the imputations of missing ends, for each trace with tasks and instances."""
     points = tuple(f"`{name}`: {_IMPUTATIONS[name]}" for name in END_IMPUTATIONS)
     blocks: list[Block] = [Text(_OPENING), Points("The imputations", points)]
     findings: list[str] = []
     lead: list[Block] = []
     for trace in traces:
-        title = task_title(session, trace)
-        check, error = session.once(capacity, trace)
+        title = task_title(trace)
+        check, error = trace.once(capacity)
         findings.append(_finding(check, title))
         lead.append(
             result_table(
@@ -62,19 +64,19 @@ def build(session: Context, traces: list[str]) -> Content:
                 caption=f"GPU-hours requested under each imputation, and the capacity. {title}",
             )
         )
-        blocks += _details(session, trace, title, error)
+        blocks += _details(trace, title, error)
     return Content(tuple(findings), tuple(blocks), lead=tuple(lead), limitations=_LIMITATIONS)
 
 
-def _details(session: Context, trace: str, title: str, error: float | None) -> list[Block]:
-    manifest = session.manifest(trace).tables["tasks"]
+def _details(trace: Trace, title: str, error: float | None) -> list[Block]:
+    manifest = trace.manifest.tables["tasks"]
     by = next(iter(manifest.groups), None)
     return [
         Heading(f"{title}: {manifest.unit_noun}"),
-        *_sample_text(session, trace, error),
-        _means_table(session.once(means_by_outcome, trace, by), title),
+        *_sample_text(trace, error),
+        _means_table(trace.once(means_by_outcome, by), title),
         result_table(
-            session.once(missing_times, trace),
+            trace.once(missing_times),
             MissingTimes,
             caption=f"Missing starts and ends of instances, by status of the task. {title}",
             null={"status": "missing"},
@@ -82,8 +84,8 @@ def _details(session: Context, trace: str, title: str, error: float | None) -> l
     ]
 
 
-def _sample_text(session: Context, trace: str, error: float | None) -> tuple[Text, ...]:
-    sample = session.once(sample_jobs, trace)
+def _sample_text(trace: Trace, error: float | None) -> tuple[Text, ...]:
+    sample = trace.once(sample_jobs)
     if sample is None:
         return ()
     text = (

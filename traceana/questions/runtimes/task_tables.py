@@ -14,18 +14,18 @@ from traceana.store.frames import reduce_frame
 from traceana.tables.declare import declared
 
 if TYPE_CHECKING:
-    from traceana.store.session import Session
+    from traceana.store import Trace
 
 
-def capacity(session: Session, trace: str, /) -> tuple[pl.DataFrame, float | None]:
+def capacity(trace: Trace, /) -> tuple[pl.DataFrame, float | None]:
     """Return the capacity check, and the largest relative standard error of its GPU-hours.
 
     GPU-hours of a sample are multiplied by all tasks over those drawn.
     """
-    times = session.once(instance_times, trace)
-    gpus = sum_gpus(session.frame(trace, "machines")) if session.has(trace, "machines") else None
+    times = trace.once(instance_times)
+    gpus = sum_gpus(trace.frame("machines")) if trace.has("machines") else None
     check = check_capacity(times, gpus)
-    sample = session.once(sample_jobs, trace)
+    sample = trace.once(sample_jobs)
     if sample is None:
         return check, None
     gpu_s = pl.col("gpus") * pl.col("instance_s")
@@ -38,10 +38,10 @@ def capacity(session: Session, trace: str, /) -> tuple[pl.DataFrame, float | Non
     return check.with_columns(pl.col(summed) / sample.fraction), max(errors, default=None)
 
 
-def means_by_outcome(session: Session, trace: str, by: str | None, /) -> pl.DataFrame:
+def means_by_outcome(trace: Trace, by: str | None, /) -> pl.DataFrame:
     """Return [outcome, by] with `mean NAME` and `n NAME` of the runtimes of each imputation."""
-    times, runtime = session.once(instance_times, trace), pl.col("runtime_s")
-    failed = pl.col("status").is_in(session.manifest(trace).failure_statuses)
+    times, runtime = trace.once(instance_times), pl.col("runtime_s")
+    failed = pl.col("status").is_in(trace.manifest.failure_statuses)
     outcome = (
         pl.when(status="completed").then(pl.lit("success")).when(failed).then(pl.lit("failure"))
     )
@@ -60,11 +60,11 @@ def means_by_outcome(session: Session, trace: str, by: str | None, /) -> pl.Data
     return joined.sort(keys, descending=[True, False][: len(keys)], nulls_last=True)
 
 
-def missing_times(session: Session, trace: str, /) -> pl.DataFrame:
+def missing_times(trace: Trace, /) -> pl.DataFrame:
     """Return the missing starts and ends of instances, by the status of their task."""
     n = pl.col("n_instances")
     missing = (
-        session.once(instance_times, trace)
+        trace.once(instance_times)
         .tasks.group_by("status")
         .agg(
             tasks=pl.len().cast(pl.Int64),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from traceana.questions.stragglers.tables import StragglerResult
     from traceana.questions.stragglers.tables_attributes import AttributeResult
     from traceana.simulate.batching.tables import BatchingReplay
-    from traceana.store.session import Session
+    from traceana.store import Trace
 
 JOB_ORDER: Final = (pl.col("job_id").str.len_chars(), pl.col("job_id"))
 """Sorts job_2 before job_10."""
@@ -33,22 +34,22 @@ _UNIX_S: Final = 631_152_000  # 1990
 """Times from here on are Unix times."""
 
 
-def clock(session: Session, trace: str, table: str = "worker_samples", /) -> str:
+def clock(trace: Trace, table: str = "worker_samples", /) -> str:
     """Return the time column of a table: time_s, or its step or sample if no time is known.
 
     Workers that log the same steps at times of their own are compared by step.
     """
-    manifest = session.manifest(trace)
+    manifest = trace.manifest
     if table == "worker_samples" and manifest.has(table, ("time_s", "step")):
-        return "step" if session.once(_shares_steps, trace) else "time_s"
+        return "step" if trace.once(_shares_steps) else "time_s"
     if manifest.has(table, ("time_s",)):
         return "time_s"
     return "step" if table == "worker_samples" else "sample"
 
 
-def _shares_steps(session: Session, trace: str, /) -> bool:
+def _shares_steps(trace: Trace, /) -> bool:
     """Return whether most times are of one worker, and each has a row per step."""
-    rows = session.scan(trace, "worker_samples")
+    rows = trace.scan("worker_samples")
     n, missing, times, steps = (
         rows.select(
             pl.len(),
@@ -62,18 +63,18 @@ def _shares_steps(session: Session, trace: str, /) -> bool:
     return not missing and times > n / 2 and steps == n
 
 
-def batch_time_unit(session: Session, trace: str, /) -> str:
+def batch_time_unit(trace: Trace, /) -> str:
     """Return the unit of the mini-batch times of a trace: ``s`` or ``relative``."""
-    return session.manifest(trace).tables["worker_samples"].units.get("batch_time", "s")
+    return trace.manifest.tables["worker_samples"].units.get("batch_time", "s")
 
 
-def worker_rows(session: Session, trace: str, /) -> nw.LazyFrame[Any]:
+def worker_rows(trace: Trace, /) -> nw.LazyFrame[Any]:
     """Return the worker samples that have a time, lazily: [job_id, worker_id, time, batch_time].
 
     Unix times become seconds since the first sample of the job.
     """
-    time = clock(session, trace)
-    rows = session.rows(trace, "worker_samples").drop_nulls(time)
+    time = clock(trace)
+    rows = trace.rows("worker_samples").drop_nulls(time)
     if time == "time_s":
         at = nw.col(time)
         first = at.min().over("job_id")
@@ -81,25 +82,25 @@ def worker_rows(session: Session, trace: str, /) -> nw.LazyFrame[Any]:
     return rows.select("job_id", "worker_id", time, "batch_time")
 
 
-def worker_samples(session: Session, trace: str, /, *jobs: str) -> pl.DataFrame:
+def worker_samples(trace: Trace, /, *jobs: str) -> pl.DataFrame:
     """Return the rows of :func:`worker_rows`, or those of some jobs, sorted by job."""
-    rows = worker_rows(session, trace)
+    rows = worker_rows(trace)
     if jobs:
         rows = rows.filter(nw.col("job_id").is_in(jobs))
-    local = session.local(rows.to_native(), trace, "worker_samples")
+    local = trace.local(rows.to_native(), "worker_samples")
     return local.sort(*JOB_ORDER, maintain_order=True).collect()
 
 
-def cov_samples(session: Session, trace: str, /) -> pl.DataFrame:
+def cov_samples(trace: Trace, /) -> pl.DataFrame:
     """Return the published CoVs of a trace that have a time: [job_id, time, cov]."""
-    time = clock(session, trace, "cov_samples")
-    rows = session.rows(trace, "cov_samples").drop_nulls(time).select("job_id", time, "cov")
-    return session.local(rows.to_native(), trace, "cov_samples").collect()
+    time = clock(trace, "cov_samples")
+    rows = trace.rows("cov_samples").drop_nulls(time).select("job_id", time, "cov")
+    return trace.local(rows.to_native(), "cov_samples").collect()
 
 
-def cov_by_job(session: Session, trace: str, /) -> pl.DataFrame:
+def cov_by_job(trace: Trace, /) -> pl.DataFrame:
     """Return the distribution of each job's CoV across workers, for ddof 0 and 1."""
-    time, samples = clock(session, trace), worker_rows(session, trace).to_native()
+    time, samples = clock(trace), worker_rows(trace).to_native()
     parts = [
         summarize_cov_series(iteration_cov(samples, ddof=ddof, time=time), time=time).with_columns(
             ddof=pl.lit(ddof)
@@ -109,68 +110,70 @@ def cov_by_job(session: Session, trace: str, /) -> pl.DataFrame:
     return pl.concat(parts).sort(*JOB_ORDER, "ddof")
 
 
-def published_cov(session: Session, trace: str, /) -> tuple[pl.DataFrame, pl.DataFrame]:
+def published_cov(trace: Trace, /) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the distribution of the published CoV of each job, and of all jobs together."""
-    cov, time = cov_samples(session, trace), clock(session, trace, "cov_samples")
-    cut_at = session.manifest(trace).tables["cov_samples"].cut_at_s if time == "time_s" else None
+    cov, time = cov_samples(trace), clock(trace, "cov_samples")
+    cut_at = trace.manifest.tables["cov_samples"].cut_at_s if time == "time_s" else None
     return (
         summarize_cov_series(cov, time=time, cut_at=cut_at),
         summarize_cov_pooled(cov, time=time, cut_at=cut_at),
     )
 
 
-def cov_matches(session: Session, trace: str, /) -> pl.DataFrame:
+def cov_matches(trace: Trace, /) -> pl.DataFrame:
     """Return the rows of a trace's CoV table that its jobs match best."""
     return match_cov_rows(
-        worker_samples(session, trace),
-        session.scan(trace, "cov_samples"),
-        time=clock(session, trace),
+        worker_samples(trace),
+        trace.scan("cov_samples"),
+        time=clock(trace),
     )
 
 
-def stragglers(session: Session, trace: str, /) -> StragglerResult:
+def stragglers(trace: Trace, /) -> StragglerResult:
     """Return the stragglers of a trace's jobs."""
-    samples = worker_rows(session, trace).to_native()
-    return detect_stragglers(samples, time=clock(session, trace))
+    samples = worker_rows(trace).to_native()
+    return detect_stragglers(samples, time=clock(trace))
 
 
-def attribute_columns(session: Session, trace: str, /) -> tuple[str, ...]:
+def attribute_columns(trace: Trace, /) -> tuple[str, ...]:
     """Return the columns of the worker samples that group workers: host, and texts kept along."""
-    types = session.scan(trace, "worker_samples").collect_schema()
+    types = trace.scan("worker_samples").collect_schema()
     declared = set(get_table("worker_samples").column_names()) - {"host"}
     kept = [name for name, kind in types.items() if kind == pl.String and name not in declared]
     counts = {name: nw.col(name).n_unique() for name in kept}
     if not kept:
         return ()
-    known = reduce_frame(session.rows(trace, "worker_samples"), (), **counts)
+    known = reduce_frame(trace.rows("worker_samples"), (), **counts)
     return tuple(name for name in kept if known[name].item() > 1)
 
 
-def straggler_attributes(session: Session, trace: str, /) -> AttributeResult:
+def straggler_attributes(trace: Trace, /) -> AttributeResult:
     """Return what explains the slowness of a trace's jobs."""
-    time, names = clock(session, trace), attribute_columns(session, trace)
-    rows = session.rows(trace, "worker_samples").drop_nulls(time).to_native()
+    time, names = clock(trace), attribute_columns(trace)
+    rows = trace.rows("worker_samples").drop_nulls(time).to_native()
     return compute_straggler_attributes(rows, attributes=names, time=time)
 
 
-def batching_replay(session: Session, trace: str, /) -> BatchingReplay | str:
+def batching_replay(trace: Trace, /) -> BatchingReplay | str:
     """Return the jobs of a trace replayed under batch-size controllers, or why none can be."""
     try:
         return simulate.replay_batching(
-            worker_samples(session, trace),
-            episodes=session.once(stragglers, trace).episodes,
-            time=clock(session, trace),
+            worker_samples(trace),
+            episodes=trace.once(stragglers).episodes,
+            time=clock(trace),
         )
     except DataError as error:
         return str(error)
 
 
-def batching_sweep(_session: Session, /) -> pl.DataFrame:
+@cache
+def batching_sweep() -> pl.DataFrame:
     """Return the summary of a sweep over heterogeneity, with and without overhead and noise."""
     sweep = simulate.sweep_batching(overheads_s=[0.0, 0.1], noise_cvs=[0.0, 0.1])
     return simulate.summarize_batching(sweep)
 
 
-def batching_clusters(_session: Session, /) -> pl.DataFrame:
+@cache
+def batching_clusters() -> pl.DataFrame:
     """Return the published clusters under uniform, static and dynamic batch sizes."""
     return simulate.compare_clusters()

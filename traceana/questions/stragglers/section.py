@@ -27,8 +27,8 @@ from traceana.tables.formatting import listed, plural, share, share_range
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceana.page.context import Context
     from traceana.questions.stragglers.tables import StragglerResult
+    from traceana.store import Trace
 
 _MAX_DRAWN: Final = 2
 _MAX_FILES: Final = 12
@@ -57,18 +57,18 @@ _LIMITATIONS: Final = (
 )
 
 
-def build(session: Context, traces: Sequence[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """The costliest jobs as figures, the cost of all jobs, and each trace's stragglers."""
-    results = {trace: session.once(workers.stragglers, trace) for trace in traces}
+    results = {trace: trace.once(workers.stragglers) for trace in traces}
     jobs = {trace: result.jobs.sort(*workers.JOB_ORDER) for trace, result in results.items()}
-    names = {trace: session.title(trace) for trace in traces}
+    names = {trace: trace.label for trace in traces}
     rows = pl.concat(
         frame.with_columns(trace=pl.lit(names[trace])) for trace, frame in jobs.items()
     )
     shown = rows.sort("slowdown", descending=True, nulls_last=True).head(_MAX_ROWS)
     some = f", the {_MAX_ROWS} largest of {rows.height}" if rows.height > _MAX_ROWS else ""
     lead = (
-        Gallery(tuple(_draw_costliest(session, results))),
+        Gallery(tuple(_draw_costliest(results))),
         result_table(
             shown,
             StragglerJobs,
@@ -77,7 +77,7 @@ def build(session: Context, traces: Sequence[str]) -> Content:
             caption=f"Slowdown by stragglers{some}. {'; '.join(names.values())}",
         ),
     )
-    blocks = (block for trace in traces for block in _details(session, trace, results[trace]))
+    blocks = (block for trace in traces for block in _details(trace, results[trace]))
     findings = [
         (place, f"{names[trace]}: {text}")
         for trace, frame in jobs.items()
@@ -93,7 +93,7 @@ def build(session: Context, traces: Sequence[str]) -> Content:
     )
 
 
-def _draw_costliest(session: Context, results: dict[str, StragglerResult]) -> list[Drawing]:
+def _draw_costliest(results: dict[Trace, StragglerResult]) -> list[Drawing]:
     """Draw the costliest job of each of two traces, or two of one trace."""
     of_each = {
         trace: result.jobs.drop_nulls("slowdown").sort(
@@ -107,18 +107,16 @@ def _draw_costliest(session: Context, results: dict[str, StragglerResult]) -> li
     pictures: list[Drawing] = []
     for trace, job in chosen:
         if len(pictures) < _MAX_DRAWN:
-            samples = workers.worker_samples(session, trace, job)
-            drawn = draw_job(session, trace, samples, results[trace].of_job(job))
+            samples = workers.worker_samples(trace, job)
+            drawn = draw_job(trace, samples, results[trace].of_job(job))
             pictures += [one for one in drawn if one.figure == "straggler-overview"]
     return pictures
 
 
-def draw_job(
-    session: Context, trace: str, samples: pl.DataFrame, own: StragglerResult, /
-) -> list[Drawing]:
+def draw_job(trace: Trace, samples: pl.DataFrame, own: StragglerResult, /) -> list[Drawing]:
     """Draw a job: its workers, their CoV, their ratios to their peers, and all on one time axis."""
     (job,) = own.jobs["job_id"]
-    time, unit = workers.clock(session, trace), workers.batch_time_unit(session, trace)
+    time, unit = workers.clock(trace), workers.batch_time_unit(trace)
     cov = iteration_cov(samples, ddof=0, time=time)
     slow = {*own.levels.filter("is_slow")["worker_id"], *own.episodes["worker_id"]}
     pictures = [
@@ -175,17 +173,17 @@ def draw_job(
     ]
 
 
-def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
+def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the first jobs of each trace."""
     pictures = []
     for trace in traces:
         samples, result = (
-            workers.worker_samples(session, trace),
-            session.once(workers.stragglers, trace),
+            workers.worker_samples(trace),
+            trace.once(workers.stragglers),
         )
         for job in samples["job_id"].unique(maintain_order=True).head(_MAX_FILES):
             own = samples.filter(job_id=job)
-            pictures += draw_job(session, trace, own, result.of_job(job))
+            pictures += draw_job(trace, own, result.of_job(job))
     return pictures
 
 
@@ -193,8 +191,8 @@ def _number(number: int, noun: str) -> str:
     return plural(number, noun) if number else f"no {noun}"
 
 
-def _details(session: Context, trace: str, result: StragglerResult) -> list[Block]:
-    name = session.title(trace)
+def _details(trace: Trace, result: StragglerResult) -> list[Block]:
+    name = trace.label
     return [
         result_table(
             result.jobs.sort(*workers.JOB_ORDER),
@@ -202,8 +200,8 @@ def _details(session: Context, trace: str, result: StragglerResult) -> list[Bloc
             columns=_JOBS,
             caption=f"Cost of stragglers, by job. {name}",
         ),
-        _episodes(result, name, workers.clock(session, trace)),
-        *_levels(result, f"{name}. Medians: {workers.batch_time_unit(session, trace)}"),
+        _episodes(result, name, workers.clock(trace)),
+        *_levels(result, f"{name}. Medians: {workers.batch_time_unit(trace)}"),
     ]
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceana.page.blocks import Drawing
-    from traceana.page.context import Context
     from traceana.questions.stragglers.tables_attributes import AttributeResult
+    from traceana.store import Trace
 
 _MAX_FILES: Final = 12
 _MAX_ROWS: Final = 10
@@ -36,6 +36,10 @@ _LEAD: Final = (
 _LIMITATIONS: Final = (
     "Gains hold if every step waits for its slowest worker. Which attribute is tested depends on "
     "what the trace names: without hosts or stages each worker is a group by itself."
+)
+_REPLAYED: Final = (
+    'The section "What a step waits for" replays the operations with their dependencies, which '
+    "sums of compute time do not have."
 )
 _DEFINITIONS: Final = (
     "The workers of a job are grouped by each attribute that the data have (such as host, rack or "
@@ -50,10 +54,10 @@ _DEFINITIONS: Final = (
 )
 
 
-def build(session: Context, traces: Sequence[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """The group that explains most of each job, and a figure of the job that gains most."""
-    results = {trace: session.once(workers.straggler_attributes, trace) for trace in traces}
-    names = {trace: session.title(trace) for trace in traces}
+    results = {trace: trace.once(workers.straggler_attributes) for trace in traces}
+    names = {trace: trace.label for trace in traces}
     findings = tuple(
         f"{names[trace]}: {_finding(result.attributes.sort(*workers.JOB_ORDER))}"
         for trace, result in results.items()
@@ -62,7 +66,7 @@ def build(session: Context, traces: Sequence[str]) -> Content:
     job = best.row(0, named=True) if best.height else None
     pictures = [
         one
-        for one in draw_more(session, traces)
+        for one in draw_more(traces)
         if job and one.trace == job["id"] and one.result.attributes["job_id"][0] == job["job_id"]
     ]
     some = f", the first {_MAX_ROWS} of {best.height}" if best.height > _MAX_ROWS else ""
@@ -93,16 +97,18 @@ def build(session: Context, traces: Sequence[str]) -> Content:
                 folded=True,
             ),
         ]
-    return Content(findings, tuple(blocks), " ".join(findings), tuple(lead), _LIMITATIONS)
+    replayed = any(trace.has("operations") for trace in traces)
+    limits = f"{_LIMITATIONS} {_REPLAYED}" if replayed else _LIMITATIONS
+    return Content(findings, tuple(blocks), " ".join(findings), tuple(lead), limits)
 
 
-def _best_of_jobs(results: dict[str, AttributeResult], names: dict[str, str]) -> pl.DataFrame:
+def _best_of_jobs(results: dict[Trace, AttributeResult], names: dict[Trace, str]) -> pl.DataFrame:
     """Return the attribute of each job that explains, or else that gains most."""
     best = [
         result.attributes.drop_nulls("gain")
         .sort("explains", "gain", descending=True, nulls_last=True, maintain_order=True)
         .unique("job_id", keep="first", maintain_order=True)
-        .with_columns(id=pl.lit(trace), trace=pl.lit(names[trace]))
+        .with_columns(id=pl.lit(trace.id), trace=pl.lit(names[trace]))
         for trace, result in results.items()
     ]
     return pl.concat(best).sort(
@@ -110,11 +116,11 @@ def _best_of_jobs(results: dict[str, AttributeResult], names: dict[str, str]) ->
     )
 
 
-def draw_more(session: Context, traces: Sequence[str]) -> list[Drawing]:
+def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the first jobs of each trace that have a gain."""
     pictures = []
     for trace in traces:
-        result = session.once(workers.straggler_attributes, trace)
+        result = trace.once(workers.straggler_attributes)
         jobs = result.attributes.drop_nulls("gain")["job_id"].unique(maintain_order=True)
         pictures += [
             drawing(

@@ -27,7 +27,8 @@ from traceana.tables.formatting import count, fine_share, plural, ratio, share
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceana.page.context import Context
+    from traceana.store import Trace
+
 
 _MAX_DRAWN: Final = 2
 _MAX_LINES: Final = 7
@@ -58,18 +59,18 @@ _LIMITATIONS: Final = (
 )
 
 
-def build(session: Context, traces: Sequence[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """CoV by job, the published CoV table, and the match of the two."""
-    has = {trace: session.manifest(trace).has for trace in traces}
+    has = {trace: trace.manifest.has for trace in traces}
     sampled = [trace for trace in traces if has[trace]("worker_samples", ("batch_time",))]
     tabled = [trace for trace in traces if has[trace]("cov_samples", ("cov",))]
-    computed = {trace: session.once(workers.cov_by_job, trace) for trace in sampled}
+    computed = {trace: trace.once(workers.cov_by_job) for trace in sampled}
     computed = {trace: rows for trace, rows in computed.items() if rows["median"].count()}
     findings: list[str] = []
     headlines: list[str] = []
     blocks: list[Block] = [Text(_OPENING)]
     for trace, rows in computed.items():
-        name = session.title(trace)
+        name = trace.label
         blocks.append(
             result_table(
                 rows,
@@ -83,50 +84,50 @@ def build(session: Context, traces: Sequence[str]) -> Content:
         findings.append(f"{name}: {finding}")
         headlines.append(f"{name}: {headline}")
     blocks += [
-        Text(f"{session.title(trace)}: no time step has two workers; the CoV is undefined.")
+        Text(f"{trace.label}: no time step has two workers; the CoV is undefined.")
         for trace in sampled
         if trace not in computed
     ]
     for trace in tabled:
-        parts = [_published(session, trace)]
-        parts += [_match_jobs(session, trace)] if trace in sampled else []
-        findings += [f"{session.title(trace)}: {one}" for part in parts for one in part.findings]
+        parts = [_published(trace)]
+        parts += [_match_jobs(trace)] if trace in sampled else []
+        findings += [f"{trace.label}: {one}" for part in parts for one in part.findings]
         blocks += [block for part in parts for block in part.blocks]
     drawn = {*computed, *(one for one in tabled if one not in sampled)}
-    ecdfs = (_draw_cov(session, trace) for trace in traces if trace in drawn)
+    ecdfs = (_draw_cov(trace) for trace in traces if trace in drawn)
     pictures = tuple(ecdfs)[:_MAX_DRAWN]
-    lead = (*([Gallery(pictures)] if pictures else []), *_compare(session, computed))
+    lead = (*([Gallery(pictures)] if pictures else []), *_compare(computed))
     return Content(tuple(findings), tuple(blocks), " ".join(headlines), lead, _LIMITATIONS)
 
 
-def _compare(session: Context, computed: dict[str, pl.DataFrame]) -> list[Block]:
+def _compare(computed: dict[Trace, pl.DataFrame]) -> list[Block]:
     """Return the table of the jobs of all traces with the largest median CoV."""
     if not computed:
         return []
     rows = pl.concat(
-        frame.filter(ddof=0).with_columns(trace=pl.lit(session.title(trace)))
+        frame.filter(ddof=0).with_columns(trace=pl.lit(trace.label))
         for trace, frame in computed.items()
     ).sort("median", descending=True, nulls_last=True)
+    titles = "; ".join(trace.label for trace in computed)
     table = result_table(
         rows.head(_MAX_ROWS),
         CovSeries,
         columns=_LEAD if len(computed) > 1 else _LEAD[1:],
         headings={"trace": "Trace"},
-        caption=f"CoV across workers by job (ddof 0). {'; '.join(map(session.title, computed))}. "
-        "Jobs with the largest median first.",
+        caption=f"CoV across workers by job (ddof 0), largest median first. {titles}.",
     )
     return [table]
 
 
-def _draw_cov(session: Context, trace: str) -> Drawing:
+def _draw_cov(trace: Trace) -> Drawing:
     """Draw the distributions over the time steps of each job, in front of the published ones."""
-    manifest, published = session.manifest(trace), None
+    manifest, published = trace.manifest, None
     if manifest.has("cov_samples", ("cov",)):
-        published = workers.cov_samples(session, trace)
+        published = workers.cov_samples(trace)
     ddof = 0 if manifest.has("worker_samples", ("batch_time",)) else None
     return drawing(
         "cov-ecdf",
-        published if ddof is None else _cov(session, trace),
+        published if ddof is None else _cov(trace),
         trace=trace,
         key=picture_key("cov-ecdf", trace),
         about="Distribution of CoV by job",
@@ -135,28 +136,28 @@ def _draw_cov(session: Context, trace: str) -> Drawing:
     )
 
 
-def _cov(session: Context, trace: str) -> pl.DataFrame:
-    samples = workers.worker_rows(session, trace).to_native()
-    return iteration_cov(samples, ddof=0, time=workers.clock(session, trace))
+def _cov(trace: Trace) -> pl.DataFrame:
+    samples = workers.worker_rows(trace).to_native()
+    return iteration_cov(samples, ddof=0, time=workers.clock(trace))
 
 
-def draw_more(session: Context, traces: Sequence[str]) -> list[Drawing]:
+def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the distributions of mini-batch time, and the published CoV as published."""
     pictures = []
     for trace in traces:
-        if session.manifest(trace).has("worker_samples", ("batch_time",)):
-            samples = workers.worker_samples(session, trace)
-            pictures += draw_distributions(session, trace, samples)[:1]
-        if session.manifest(trace).has("cov_samples", ("cov",)):
-            pictures += _draw_published(session, trace)
+        if trace.manifest.has("worker_samples", ("batch_time",)):
+            samples = workers.worker_samples(trace)
+            pictures += draw_distributions(trace, samples)[:1]
+        if trace.manifest.has("cov_samples", ("cov",)):
+            pictures += _draw_published(trace)
     return pictures
 
 
-def draw_distributions(session: Context, trace: str, samples: pl.DataFrame, /) -> list[Drawing]:
+def draw_distributions(trace: Trace, samples: pl.DataFrame, /) -> list[Drawing]:
     """Draw the distributions of mini-batch time, and of CoV, of the first jobs."""
     jobs = samples["job_id"].unique(maintain_order=True)
     few = jobs.head(_MAX_LINES)
-    unit = workers.batch_time_unit(session, trace)
+    unit = workers.batch_time_unit(trace)
     some = f" (first {len(few)} of {len(jobs)} jobs)" if len(few) < len(jobs) else ""
     scale = "; the times of each job have their own scale" if unit == "relative" else ""
     return [
@@ -170,7 +171,7 @@ def draw_distributions(session: Context, trace: str, samples: pl.DataFrame, /) -
         ),
         drawing(
             "cov-ecdf",
-            iteration_cov(samples, ddof=0, time=workers.clock(session, trace)),
+            iteration_cov(samples, ddof=0, time=workers.clock(trace)),
             trace=trace,
             key=picture_key("cov-ecdf", trace),
             about="Distribution of CoV by job",
@@ -179,9 +180,9 @@ def draw_distributions(session: Context, trace: str, samples: pl.DataFrame, /) -
     ]
 
 
-def _draw_published(session: Context, trace: str) -> list[Drawing]:
-    cov = workers.cov_samples(session, trace)
-    examples = session.manifest(trace).tables["cov_samples"].example_jobs
+def _draw_published(trace: Trace) -> list[Drawing]:
+    cov = workers.cov_samples(trace)
+    examples = trace.manifest.tables["cov_samples"].example_jobs
     shown = cov.filter(pl.col("job_id").is_in(examples))
     pictures = [
         drawing(
@@ -205,10 +206,10 @@ def _draw_published(session: Context, trace: str) -> list[Drawing]:
     return pictures
 
 
-def _published(session: Context, trace: str) -> Content:
+def _published(trace: Trace) -> Content:
     """Summarize the published table over all jobs, and by job."""
-    jobs, overall = session.once(workers.published_cov, trace)
-    known = session.manifest(trace).tables["cov_samples"].workers_per_job
+    jobs, overall = trace.once(workers.published_cov)
+    known = trace.manifest.tables["cov_samples"].workers_per_job
     medians = jobs["median"].drop_nulls().to_numpy()
     bound = _ddof_bound(overall["max"].item(), known)
     truncation = ["right_truncated"] if jobs["right_truncated"].count() else []
@@ -224,14 +225,13 @@ def _published(session: Context, trace: str) -> Content:
             CovPooled,
             columns=["job_id", *_COLUMNS],
             headings={"job_id": "Jobs"},
-            caption="Published CoV, each time step of each job counted once. "
-            + session.title(trace),
+            caption="Published CoV, each time step of each job counted once. " + trace.label,
         ),
         result_table(
             jobs,
             CovSeries,
             columns=[*_PUBLISHED, *truncation],
-            caption=f"Published CoV by job. {session.title(trace)}",
+            caption=f"Published CoV by job. {trace.label}",
             folded=True,
         ),
     )
@@ -272,9 +272,9 @@ def _lengths(overall: dict[str, Any]) -> str:
     return f"{truncated}; the median length is {count(median)} samples (Kaplan-Meier)."
 
 
-def _match_jobs(session: Context, trace: str) -> Content:
+def _match_jobs(trace: Trace) -> Content:
     """Table of the best matches under both ddof."""
-    matches = session.once(workers.cov_matches, trace)
+    matches = trace.once(workers.cov_matches)
     if matches.is_empty():
         return Content()
     blocks = (
@@ -292,7 +292,7 @@ def _match_jobs(session: Context, trace: str) -> Content:
                 *("job_id", "ddof", "cov_job_id", "first_sample", "overlap"),
                 *("max_abs_difference", "median_abs_difference", "share_within_rounding"),
             ],
-            caption="Best match of each job in the published CoV table. " + session.title(trace),
+            caption="Best match of each job in the published CoV table. " + trace.label,
         ),
     )
     return Content((_finding(matches),), blocks)

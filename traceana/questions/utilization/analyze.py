@@ -21,7 +21,8 @@ from traceana.store.frames import reduce_frame
 from traceana.tables.declare import declared
 
 if TYPE_CHECKING:
-    from traceana.store.session import Session
+    from traceana.store import Trace
+
 
 MOST_GROUPS: Final = 10
 """Groups of a column with more values: those with the most requested GPU-hours."""
@@ -56,10 +57,10 @@ class UtilizationTables:
     """Use of machines, by GPU type."""
 
 
-def analyze_utilization(session: Session, trace: str, /) -> UtilizationTables:
+def analyze_utilization(trace: Trace, /) -> UtilizationTables:
     """Compute the utilization of a trace from instance_usage, tasks, instances and machines."""
-    manifest = session.manifest(trace)
-    rows = _instances(session, trace)
+    manifest = trace.manifest
+    rows = _instances(trace)
     n_rows = manifest.tables["instance_usage"].rows
     typed = ("gpu_type",) if rows["gpu_type"].count() else ()
     shared = None
@@ -84,7 +85,7 @@ def analyze_utilization(session: Session, trace: str, /) -> UtilizationTables:
         if request and rows[request].count() and rows[use].count()
     }
     del rows, sized
-    allocation, summary, unknown = _allocation(session, trace)
+    allocation, summary, unknown = _allocation(trace)
     return UtilizationTables(
         n_rows=n_rows,
         n_instances=int(used[""]["n"][0] + used[""]["n_missing"][0]),
@@ -96,11 +97,11 @@ def analyze_utilization(session: Session, trace: str, /) -> UtilizationTables:
         allocation=allocation,
         allocation_summary=summary,
         unknown_machines=unknown,
-        machines=_machines(session, trace),
+        machines=_machines(trace),
     )
 
 
-def _instances(session: Session, trace: str) -> pl.DataFrame:
+def _instances(trace: Trace) -> pl.DataFrame:
     """Return one row per instance of instance_usage, with the request of its task and its times.
 
     Of repeated rows of an instance (worker_id) the last counts, as in the publisher's analysis: in
@@ -111,7 +112,7 @@ def _instances(session: Session, trace: str) -> pl.DataFrame:
     named = pl.col("worker_id").is_not_null()
     worker = pl.when(named).then(pl.col("worker_id").hash(2)).alias(".worker")
     columns = (*KEYS, "worker_id", *RESOURCES, "machine_id", "gpu_device")
-    usage = sampled_rows(session, trace, "instance_usage", *columns)
+    usage = sampled_rows(trace, "instance_usage", *columns)
     used = usage.select(
         worker,
         key,
@@ -123,9 +124,7 @@ def _instances(session: Session, trace: str) -> pl.DataFrame:
     places = used.lazy().select(".worker").with_row_index(".place")
     used = used.drop(".worker")
     times = (
-        sampled_rows(
-            session, trace, "instances", "job_id", "worker_id", "start_s", "end_s", "status"
-        )
+        sampled_rows(trace, "instances", "job_id", "worker_id", "start_s", "end_s", "status")
         .filter(named)
         .select(worker, "start_s", "end_s", ok=pl.col("status").cast(pl.String) == "completed")
         .join(places, on=".worker")
@@ -139,8 +138,8 @@ def _instances(session: Session, trace: str) -> pl.DataFrame:
     of_usage.scatter(times[".place"], pl.int_range(times.height, dtype=pl.UInt32, eager=True))
     used = used.hstack(times.select(pl.col("start_s", "end_s").gather(of_usage)))
     del again, last, places, times
-    known = session.once(instance_times, trace).tasks
-    owners = session.once(task_owners, trace, "user")
+    known = trace.once(instance_times).tasks
+    owners = trace.once(task_owners, "user")
     tasks = known.select(key, "gpus", "cpus", "memory_gib", "gpu_type", _ROLE).hstack(
         owners.select("user") if "user" in owners.columns else []
     )
@@ -190,27 +189,25 @@ def _curve(rows: pl.DataFrame, request: str, use: str) -> pl.DataFrame:
     )
 
 
-def _allocation(
-    session: Session, trace: str
-) -> tuple[pl.DataFrame | None, pl.DataFrame | None, float | None]:
+def _allocation(trace: Trace) -> tuple[pl.DataFrame | None, pl.DataFrame | None, float | None]:
     """Return the allocation rate by time bin and its summary, of all GPUs and by GPU type.
 
     An instance holds the GPUs of its task from its own start to its own end; those of a sample are
     multiplied by all tasks over those drawn. The third is the fraction of the GPU time that is on
     machines without a row in machines.
     """
-    manifest = session.manifest(trace)
+    manifest = trace.manifest
     if not manifest.has("machines", ("gpus",)):
         return None, None, None
-    sample = session.once(sample_jobs, trace)
+    sample = trace.once(sample_jobs)
     key = hash_keys(KEYS, 1).alias(".task")
-    requested = session.once(instance_times, trace).tasks.lazy().filter(pl.col("gpus") > 0)
+    requested = trace.once(instance_times).tasks.lazy().filter(pl.col("gpus") > 0)
     requested = requested.select(key, pl.col("gpu_type").cast(pl.String), "gpus")
-    machines = session.scan(trace, "machines").collect()
+    machines = trace.scan("machines").collect()
     located = manifest.has("instances", ("machine_id",))
     there = pl.col("machine_id").is_in(machines["machine_id"].implode()) if located else pl.lit(1)
     held = (
-        sampled_rows(session, trace, "instances", *KEYS, "start_s", "end_s", "machine_id")
+        sampled_rows(trace, "instances", *KEYS, "start_s", "end_s", "machine_id")
         .filter(pl.col("end_s") > pl.col("start_s"))
         .select(key, "start_s", "end_s", there=there.cast(pl.Boolean))
         .join(requested, on=".task", maintain_order="left")
@@ -237,13 +234,13 @@ def _allocation(
     return every, summary, float(away) if located else None
 
 
-def _machines(session: Session, trace: str) -> pl.DataFrame | None:
+def _machines(trace: Trace) -> pl.DataFrame | None:
     """Return the use of machines by GPU type, weighted by the time that each row covers."""
-    if not session.manifest(trace).has("machine_usage", ("start_s", "end_s", "machine_id")):
+    if not trace.manifest.has("machine_usage", ("start_s", "end_s", "machine_id")):
         return None
-    rows = session.rows(trace, "machine_usage")
-    if session.has(trace, "machines"):
-        kinds = session.rows(trace, "machines")
+    rows = trace.rows("machine_usage")
+    if trace.has("machines"):
+        kinds = trace.rows("machines")
         kind = nw.col("gpu_type").cast(nw.String)
         rows = rows.join(kinds.select("machine_id", kind, "gpus"), on="machine_id", how="left")
     else:

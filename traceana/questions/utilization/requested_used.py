@@ -14,8 +14,8 @@ from traceana.stats.quantiles import woodruff_interval
 from traceana.tables.declare import declared
 
 if TYPE_CHECKING:
+    from traceana.store import Trace
     from traceana.store.manifest import Manifest
-    from traceana.store.session import Session
 
 _RUNTIME: Final = pl.col("runtime_s") / 3600
 _RESOURCES: Final = {
@@ -40,10 +40,10 @@ _LEAST_REQUEST: Final = 1e-9
 _ENDED: Final = ("completed", "failed", "cancelled")
 
 
-def requested_used(session: Session, trace: str, /) -> dict[str, pl.DataFrame]:
+def requested_used(trace: Trace, /) -> dict[str, pl.DataFrame]:
     """Compare use with requests of ended jobs, overall (key "") and by queue and GPU type."""
-    jobs, unit = _hours(session, trace), session.manifest(trace).independent_unit
-    sample = session.once(sample_jobs, trace)
+    jobs, unit = _hours(trace), trace.manifest.independent_unit
+    sample = trace.once(sample_jobs)
     drawn = sample.fraction if sample else 1.0
     cluster = unit if unit in jobs.columns else None
     found = {"": _compare(jobs, cluster, {}, drawn)}
@@ -59,9 +59,9 @@ def requested_used(session: Session, trace: str, /) -> dict[str, pl.DataFrame]:
     return found
 
 
-def requested_curves(session: Session, trace: str, /) -> pl.DataFrame:
+def requested_curves(trace: Trace, /) -> pl.DataFrame:
     """Return the distribution function of use over request, by resource."""
-    jobs = _hours(session, trace)
+    jobs = _hours(trace)
     known = [
         jobs.select(resource=pl.lit(name), value=jobs[f"{name} ratio"]).drop_nulls()
         for name in _RESOURCES
@@ -70,15 +70,15 @@ def requested_curves(session: Session, trace: str, /) -> pl.DataFrame:
     return empirical_distribution(pl.concat(known), "value", by="resource")
 
 
-def _hours(session: Session, trace: str) -> pl.DataFrame:
+def _hours(trace: Trace) -> pl.DataFrame:
     """Return hours used and requested, and their ratio, of the jobs that ended, or a sample."""
-    manifest = session.manifest(trace)
+    manifest = trace.manifest
     there = _stated(manifest)
     names = [name for name in (*_GROUPS, manifest.independent_unit)
              if name and manifest.has("jobs", (name,))]  # fmt: skip
     stated = [needs["jobs"] for needs in REQUESTED_NEEDS if manifest.has("jobs", needs["jobs"])]
     needed = {"status", "runtime_s", *names}.union(*stated)
-    ended = sampled_rows(session, trace, "jobs", *sorted(needed)).filter(
+    ended = sampled_rows(trace, "jobs", *sorted(needed)).filter(
         pl.col("status").cast(pl.String).is_in(_ENDED), pl.col("runtime_s") > 0
     )
     columns = [pl.col(name).cast(pl.String) for name in dict.fromkeys(names)]

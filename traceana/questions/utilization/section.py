@@ -36,7 +36,10 @@ from traceana.tables.display import key_heading
 from traceana.tables.formatting import hours, listed, share, share_range
 
 if TYPE_CHECKING:
-    from traceana.page.context import Context
+    from collections.abc import Sequence
+
+    from traceana.store import Trace
+
 
 _RESOURCES: Final = {
     "gpus": ("GPUs", "GPU"),
@@ -61,21 +64,19 @@ _LIMITATIONS: Final = (
 )
 
 
-def build(session: Context, traces: list[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """Show the utilization of each trace."""
-    return join_parts(
-        _OPENING, ((task_title(session, trace), _trace(session, trace)) for trace in traces)
-    )
+    return join_parts(_OPENING, ((task_title(trace), _trace(trace)) for trace in traces))
 
 
-def _trace(session: Context, trace: str) -> Content:
-    found, title = session.once(analyze_utilization, trace), task_title(session, trace)
+def _trace(trace: Trace) -> Content:
+    found, title = trace.once(analyze_utilization), task_title(trace)
     counted = (
         f"{found.n_rows:,} rows of usage belong to {found.n_instances:,} instances."
-        f"{sample_note(session, trace)}"
+        f"{sample_note(trace)}"
     )
     groups = [name for name in found.used if name]
-    above = _above_capacity(session, trace, found)
+    above = _above_capacity(trace, found)
     first = "gpu_type" if "gpu_type" in groups else ""
     others = [name for name in found.used if name != first]
     blocks: list[Block] = [
@@ -101,7 +102,7 @@ def _trace(session: Context, trace: str) -> Content:
     return Content(_findings(found, title), tuple(blocks), "", lead, _LIMITATIONS)
 
 
-def _above_capacity(session: Context, trace: str, found: UtilizationTables) -> str:
+def _above_capacity(trace: Trace, found: UtilizationTables) -> str:
     """State why more GPUs are allocated than the machines have; empty if none are."""
     summary = found.allocation_summary
     if summary is None or not summary["bins_over"].sum():
@@ -112,7 +113,7 @@ def _above_capacity(session: Context, trace: str, found: UtilizationTables) -> s
         if over
     )
     reasons = []
-    if session.synthetic(trace):
+    if trace.synthetic:
         reasons.append("instances of synthetic traces are not scheduled on machines")
     if found.unknown_machines:
         away = share(found.unknown_machines)
@@ -139,7 +140,7 @@ def _used(table: pl.DataFrame, by: str, title: str) -> Block:
     )
 
 
-def _allocation(found: UtilizationTables, trace: str, title: str, above: str) -> list[Drawing]:
+def _allocation(found: UtilizationTables, trace: Trace, title: str, above: str) -> list[Drawing]:
     figures = []
     if found.allocation is not None:
         figures.append(
@@ -148,7 +149,7 @@ def _allocation(found: UtilizationTables, trace: str, title: str, above: str) ->
                 found.allocation,
                 trace=trace,
                 title=title,
-                key=f"allocation-{trace}",
+                key=f"allocation-{trace.id}",
                 about=f"Allocation rate by GPU type, in bins of {BIN_S / 3600:.0f} h."
                 f"{above}".removesuffix("."),
                 heading="Allocation rate by GPU type",
@@ -157,7 +158,7 @@ def _allocation(found: UtilizationTables, trace: str, title: str, above: str) ->
     return figures
 
 
-def _requested_used(found: UtilizationTables, trace: str, title: str) -> Gallery:
+def _requested_used(found: UtilizationTables, trace: Trace, title: str) -> Gallery:
     figures = []
     for resource, curve in found.curves.items():
         label, name = _RESOURCES[resource]
@@ -167,7 +168,7 @@ def _requested_used(found: UtilizationTables, trace: str, title: str) -> Gallery
                 curve,
                 trace=trace,
                 title=title,
-                key=f"requested-used-{resource}-{trace}",
+                key=f"requested-used-{resource}-{trace.id}",
                 about=f"Requested and used {name} of instances",
                 x_label=label,
                 heading=f"Requested and used {name}",
@@ -175,7 +176,7 @@ def _requested_used(found: UtilizationTables, trace: str, title: str) -> Gallery
         )
     return small_multiples(
         figures,
-        key=f"requested-used-{trace}",
+        key=f"requested-used-{trace.id}",
         about="Requested and used resources of instances",
     )
 

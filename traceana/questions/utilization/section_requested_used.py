@@ -23,25 +23,27 @@ from traceana.questions.utilization.requested_used import (
     requested_used,
 )
 from traceana.questions.utilization.tables import RequestedUsed
+from traceana.store import distinct_traces
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import count, in_sentence, listed, share, share_range
 
 if TYPE_CHECKING:
-    from traceana.page.context import Context
+    from collections.abc import Sequence
+
+    from traceana.store import Trace
+
 
 _SHOWN = (
     "resource", "n", "p25", "median", "p75", "ci_low", "ci_high", "unused_hours", "share_unused",
 )  # fmt: skip
 
 
-def build(session: Context, traces: list[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """Show what the jobs of each trace used of their requests."""
     headlines, findings, lead = list[str](), list[str](), list[pl.DataFrame]()
     drawings, blocks = list[Drawing](), list[Block]()
-    for trace in traces:
-        if session.manifest(trace).repeats in traces:
-            continue
-        found, title = session.once(requested_used, trace), task_title(session, trace)
+    for trace in distinct_traces(traces):
+        found, title = trace.once(requested_used), task_title(trace)
         whole = found[""]
         if not whole["n"].sum():
             continue
@@ -49,15 +51,15 @@ def build(session: Context, traces: list[str]) -> Content:
         headlines.append(headline)
         findings += each
         lead.append(whole.select(pl.lit(title).alias("trace"), pl.all()))
-        note = sample_note(session, trace).strip()
+        note = sample_note(trace).strip()
         blocks += [Text(note)] if note else []
         drawings.append(
             drawing(
                 "empirical-distribution",
-                session.once(requested_curves, trace),
+                trace.once(requested_curves),
                 trace=trace,
                 title=title,
-                key=f"requested-used-jobs-{trace}",
+                key=f"requested-used-jobs-{trace.id}",
                 about="Use over request of jobs",
                 x_label="Used over requested",
                 heading="Use over request of jobs",

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from narwhals.stable.v2.typing import IntoFrame
 
+    from traceana.store import Trace
     from traceana.store.frames import Names
     from traceana.store.manifest import Manifest
-    from traceana.store.session import Session
 
 _DAY_S: Final = 86_400
 _YEAR_S: Final = 365 * _DAY_S
@@ -88,16 +88,16 @@ class Workload:
     """Distribution function of the queueing delay."""
 
 
-def describe_workload(session: Session, trace: str, /) -> Workload:
+def describe_workload(trace: Trace, /) -> Workload:
     """Compute the results on the jobs of a trace."""
-    manifest = session.manifest(trace)
+    manifest = trace.manifest
     # a trace may have many jobs: each result reads the columns it needs
-    jobs = every = session.frame(trace, "jobs")
-    by = grouping_column(session, trace, "jobs")
+    jobs = every = trace.frame("jobs")
+    by = grouping_column(trace, "jobs")
     there = set(manifest.tables["jobs"].columns)
-    derived = from_tasks(session, trace)
+    derived = from_tasks(trace)
     if derived:
-        rows_of_tasks = session.once(jobs_of_tasks, trace)
+        rows_of_tasks = trace.once(jobs_of_tasks)
         jobs = rows_of_tasks.lazy()
         there = {column.name for column in rows_of_tasks if column.count()}
         groups = (*manifest.tables["tasks"].groups, *GROUPINGS)
@@ -111,7 +111,7 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
         both = survivors and of is every
         return Split(function(of), function(since) if both else None)
 
-    observation, rows, columns = (None, jobs, {}) if derived else _observed(session, trace)
+    observation, rows, columns = (None, jobs, {}) if derived else _observed(trace)
     demand, assumed = _demand(jobs, there)
     if observation and observation.n_open and sized and isinstance(rows, pl.LazyFrame):
         ended = pl.col("start_s") + pl.col("runtime_s")
@@ -150,23 +150,23 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
         curve=curve if curve.height else None,
         demand=demand,
         starts_assumed=assumed,
-        capacity=sum_gpus(session.frame(trace, "machines")) if machines else None,
+        capacity=sum_gpus(trace.frame("machines")) if machines else None,
         lorenz=lorenz if lorenz.height else None,
         observation=observation,
         waits=waits if waited else None,
     )
 
 
-def grouping_column(session: Session, trace: str, table: str, /) -> str | None:
+def grouping_column(trace: Trace, table: str, /) -> str | None:
     """Return the first of the manifest's groups, or cluster, that has several values.
 
     None if there is no such column, or each has more than 50 values.
     """
-    known = session.manifest(trace).tables[table]
+    known = trace.manifest.tables[table]
     names = [name for name in (*known.groups, "cluster") if name in known.columns]
     if not names:
         return None
-    rows = session.rows(trace, table)
+    rows = trace.rows(table)
     counts = reduce_frame(rows, (), **{name: nw.col(name).n_unique() for name in names})
     return next(
         (name for name, n in counts.row(0, named=True).items() if 2 <= n <= _MAX_GROUPS), None
@@ -195,15 +195,15 @@ def _without_survivors(jobs: IntoFrame, manifest: Manifest) -> tuple[IntoFrame, 
     return since.to_native(), n, first_end_s
 
 
-def _observed(session: Session, trace: str) -> tuple[Observation | None, IntoFrame, dict[str, str]]:
+def _observed(trace: Trace) -> tuple[Observation | None, IntoFrame, dict[str, str]]:
     """Return what the window cuts off, the jobs, and the columns of entry and observed ends."""
-    manifest = session.manifest(trace)
+    manifest = trace.manifest
     if not manifest.has("jobs", ("runtime_s",)):
-        return None, session.frame(trace, "jobs"), {}
-    sample = session.once(sample_jobs, trace)
-    rows, observation = observe(session.frame(trace, "jobs"), manifest, sample=sample)
+        return None, trace.frame("jobs"), {}
+    sample = trace.once(sample_jobs)
+    rows, observation = observe(trace.frame("jobs"), manifest, sample=sample)
     if not observation.n_truncated + observation.n_censored:
-        return observation, session.frame(trace, "jobs"), {}
+        return observation, trace.frame("jobs"), {}
     return observation, rows, _SEEN
 
 
@@ -244,17 +244,17 @@ def _demand(jobs: IntoFrame, there: set[str]) -> tuple[pl.DataFrame | None, bool
 
 
 def weekdays_and_waits(
-    session: Session, trace: str, /
+    trace: Trace, /
 ) -> tuple[pl.DataFrame | None, pl.DataFrame | None, str | None]:
     """Return the submissions by weekday where that is known, and delays by a column, its name."""
-    manifest, found = session.manifest(trace), session.once(describe_workload, trace)
-    jobs = session.frame(trace, "jobs")
+    manifest, found = trace.manifest, trace.once(describe_workload)
+    jobs = trace.frame("jobs")
     since, _, _ = _without_survivors(jobs, manifest)
     timed = manifest.has("jobs", ("submit_s",)) and clock_name(manifest)
     days = _rhythm(since, manifest, "weekday", "submit_s") if timed else None
     if found.queueing is None or found.by is None:
         return days, None, None
-    rows = session.once(jobs_of_tasks, trace).lazy() if from_tasks(session, trace) else jobs
+    rows = trace.once(jobs_of_tasks).lazy() if from_tasks(trace) else jobs
     delays = _delays(rows, found.by)
     return days, empirical_distribution(delays, "value", by=found.by), found.by
 

@@ -21,8 +21,8 @@ from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
 from traceana.store.frames import collect, reduce_frame
 
 if TYPE_CHECKING:
+    from traceana.store import Trace
     from traceana.store.manifest import Manifest
-    from traceana.store.session import Session
 
 USAGE_NEEDS: Final = ({"jobs": ("gpus", "runtime_s", "status")},)
 """What a trace needs for GPU-hours by group."""
@@ -75,14 +75,14 @@ class Usage:
     """Ended jobs, and those of them on one node."""
 
 
-def describe_usage(session: Session, trace: str, /) -> Usage:
+def describe_usage(trace: Trace, /) -> Usage:
     """Compute GPU-hours by group, waits, arrays and failures of nodes."""
-    manifest = session.manifest(trace)
-    jobs = listed = _with_calendar(session.rows(trace, "jobs"), manifest)
+    manifest = trace.manifest
+    jobs = listed = _with_calendar(trace.rows("jobs"), manifest)
     columns = {*manifest.tables["jobs"].columns}
     if not columns & {*_NODES} and manifest.has("instances", ("machine_id",)):
         jobs, columns = (
-            _with_machine(jobs, session.rows(trace, "instances")),
+            _with_machine(jobs, trace.rows("instances")),
             columns | {_NODES[-1]},
         )
     present = columns | ({"month"} if manifest.absolute_times else set())
@@ -102,7 +102,7 @@ def describe_usage(session: Session, trace: str, /) -> Usage:
         top_share = float(hours.head(n_top).sum()) / total if total else None
     nodes, node_rows = _nodes(jobs, columns, user)
     waits = _waits(jobs, columns, manifest) if {"submit_s", "start_s"} <= columns else {}
-    sample = session.once(sample_jobs, trace)
+    sample = trace.once(sample_jobs)
     # in their order, which the join with machines does not keep
     drawn: Any = nw.from_native(sample.rows_of(listed.to_native())) if sample else listed
     return Usage(

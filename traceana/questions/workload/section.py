@@ -29,13 +29,16 @@ from traceana.questions.workload.tables import (
     WorkloadOverview,
     WorkloadSummary,
 )
+from traceana.store import distinct_traces
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import days, in_sentence, share, three_digits
 
 if TYPE_CHECKING:
-    from traceana.page.context import Context
+    from collections.abc import Sequence
+
     from traceana.questions.workload.analyze import Split, Workload
     from traceana.questions.workload.section_shape import Found
+    from traceana.store import Trace
     from traceana.tables.declare import ResultTable
 
 _SUMMARY: Final = (
@@ -60,14 +63,11 @@ _LIMITATIONS: Final = (
 )
 
 
-def build(session: Context, traces: list[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """Compare the jobs of the traces; one that repeats another one is named only."""
-    distinct = [one for one in traces if session.manifest(one).repeats not in traces]
-    found = {trace: session.once(describe_workload, trace) for trace in distinct}
-    titles = {
-        trace: task_title(session, trace) if from_tasks(session, trace) else session.title(trace)
-        for trace in distinct
-    }
+    distinct = distinct_traces(traces)
+    found = {trace: trace.once(describe_workload) for trace in distinct}
+    titles = {trace: task_title(trace) if from_tasks(trace) else trace.label for trace in distinct}
 
     def shared(figure: str, field: str, about: str, key: str = "", **options: object) -> Gallery:
         frames = {titles[trace]: getattr(one, field) for trace, one in found.items()}
@@ -87,7 +87,7 @@ def build(session: Context, traces: list[str]) -> Content:
         )
     )
     pictures = (
-        *draw_hours(session, found, arrivals),
+        *draw_hours(found, arrivals),
         *shared(
             "empirical-distribution", "requested", "GPUs requested per job",
             key="gpus-requested", x_label="GPUs", heading="GPUs requested per job",
@@ -100,15 +100,15 @@ def build(session: Context, traces: list[str]) -> Content:
         *(
             picture
             for trace, one in found.items()
-            for picture in draw_demand(session, trace, titles[trace], one)
+            for picture in draw_demand(trace, titles[trace], one)
         ),
     )  # fmt: skip
     top, bursts = _top_finding(found, titles), _burst_finding(gaps)
     return Content(
         tuple(text for text in (_size_finding(found, titles), top, bursts) if text),
         (
-            *(block for trace in found for block in _notes(session, trace, titles, found[trace])),
-            *_repeats(session, traces),
+            *(block for trace in found for block in _notes(trace, titles, found[trace])),
+            *_repeats(traces),
             Gallery(pictures),
             *_split_table(sizes, Concentration, _SIZES, "Concentration of GPU-hours over jobs"),
             *_split_table(gaps, Interarrivals, _GAPS, "Burstiness of submissions"),
@@ -120,16 +120,16 @@ def build(session: Context, traces: list[str]) -> Content:
     )
 
 
-def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
+def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the submissions by weekday, and the queueing delays by group."""
     drawings = []
     for trace in traces:
-        days, waits, by = weekdays_and_waits(session, trace)
+        days, waits, by = weekdays_and_waits(trace)
         if days is not None:
-            clock = clock_name(session.manifest(trace))
+            clock = clock_name(trace.manifest)
             drawings.append(
                 drawing(
-                    "arrivals", days, trace=trace, key=f"arrivals-weekday-{trace}", clock=clock,
+                    "arrivals", days, trace=trace, key=f"arrivals-weekday-{trace.id}", clock=clock,
                     about=f"Jobs submitted by weekday, {clock}",
                 )
             )  # fmt: skip
@@ -137,7 +137,7 @@ def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
             name = in_sentence(key_heading(by))
             drawings.append(
                 drawing(
-                    "empirical-distribution", waits, trace=trace, key=f"wait-{by}-{trace}",
+                    "empirical-distribution", waits, trace=trace, key=f"wait-{by}-{trace.id}",
                     about=f"Queueing delay by {name}: time from submission to start",
                     x_label="Queueing delay", heading=f"Queueing delay by {name}", durations=True,
                 )
@@ -145,7 +145,7 @@ def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
     return drawings
 
 
-def _overview(found: Found, titles: dict[str, str]) -> Table:
+def _overview(found: Found, titles: dict[Trace, str]) -> Table:
     rows = []
     for trace, one in found.items():
         gaps, sizes = one.interarrivals, one.concentration
@@ -169,14 +169,14 @@ def _shown(gaps: Split) -> pl.DataFrame:
     return gaps.total if gaps.since is None else gaps.since
 
 
-def _notes(session: Context, trace: str, titles: dict[str, str], found: Workload) -> list[Block]:
-    manifest, title = session.manifest(trace), titles[trace]
-    table, of_tasks = manifest.tables["jobs"], from_tasks(session, trace)
-    notes = [*table.notes, *([_FROM_TASKS + sample_note(session, trace)] if of_tasks else [])]
+def _notes(trace: Trace, titles: dict[Trace, str], found: Workload) -> list[Block]:
+    manifest, title = trace.manifest, titles[trace]
+    table, of_tasks = manifest.tables["jobs"], from_tasks(trace)
+    notes = [*table.notes, *([_FROM_TASKS + sample_note(trace)] if of_tasks else [])]
     if found.observation:
         notes.append(found.observation.describe(table.unit_noun))
     if found.survivors:
-        notes.append(_survivors(session, trace, found))
+        notes.append(_survivors(trace, found))
     notes += [manifest.clock_note] if manifest.clock_note else []
     blocks: list[Block] = [Heading(title), *([Text(" ".join(notes))] if any(notes) else [])]
     if found.by is None or found.by_group is None:
@@ -193,17 +193,18 @@ def _notes(session: Context, trace: str, titles: dict[str, str], found: Workload
     ]
 
 
-def _repeats(session: Context, traces: list[str]) -> list[Text]:
+def _repeats(traces: Sequence[Trace]) -> list[Text]:
     parts = [
-        f"{session.title(one)} repeats the jobs of {session.title(original)} and is not shown."
+        f"{one.label} repeats the jobs of {one.store.trace(one.manifest.repeats).label} and is not "
+        "shown."
         for one in traces
-        if (original := session.manifest(one).repeats) in traces
+        if one not in distinct_traces(traces) and one.manifest.repeats
     ]
     return [Text(" ".join(parts))] if parts else []
 
 
-def _survivors(session: Context, trace: str, found: Workload) -> str:
-    manifest, jobs = session.manifest(trace), found.summary
+def _survivors(trace: Trace, found: Workload) -> str:
+    manifest, jobs = trace.manifest, found.summary
     noun = manifest.tables["jobs"].unit_noun
     begin = jobs["first_submit_s"].item() if manifest.absolute_times else 0
     return (
@@ -230,7 +231,7 @@ def _split_table(
     return [result_table(pl.concat(rows), table, caption=caption)] if rows else []
 
 
-def _queueing(found: Found, titles: dict[str, str]) -> list[Block]:
+def _queueing(found: Found, titles: dict[Trace, str]) -> list[Block]:
     known = {titles[trace]: one.queueing for trace, one in found.items()}
     unknown = [title for title, one in known.items() if one is None]
     blocks: list[Block] = []
@@ -249,7 +250,7 @@ def _queueing(found: Found, titles: dict[str, str]) -> list[Block]:
     return blocks
 
 
-def _size_finding(found: Found, titles: dict[str, str]) -> str:
+def _size_finding(found: Found, titles: dict[Trace, str]) -> str:
     parts = []
     for trace, one in found.items():
         row = one.summary.row(0, named=True)
@@ -261,7 +262,7 @@ def _size_finding(found: Found, titles: dict[str, str]) -> str:
     return f"{'; '.join(parts)}."
 
 
-def _top_finding(found: Found, titles: dict[str, str]) -> str:
+def _top_finding(found: Found, titles: dict[Trace, str]) -> str:
     parts = []
     for trace, one in found.items():
         if one.concentration is None or one.concentration.total["gini"].item() is None:

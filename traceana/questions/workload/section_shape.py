@@ -12,10 +12,10 @@ from traceana.questions.workload.analyze import clock_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traceana.page.context import Context
     from traceana.questions.workload.analyze import Workload
+    from traceana.store import Trace
 
-Found = dict[str, "Workload"]
+Found = dict["Trace", "Workload"]
 _HOUR_S: Final = 3600
 
 
@@ -31,9 +31,9 @@ def draw_shared(frames: Mapping[str, pl.DataFrame | None], /, figure: str, about
                     about=about, title=titles, **options)]  # fmt: skip
 
 
-def draw_hours(session: Context, found: Found, titles: dict[str, str], /) -> list[Drawing]:
+def draw_hours(found: Found, titles: dict[Trace, str], /) -> list[Drawing]:
     """Draw submissions by hour of the day; the clock is in the name if traces differ in it."""
-    clocks = {trace: clock_name(session.manifest(trace)) for trace in found}
+    clocks = {trace: clock_name(trace.manifest) for trace in found}
     same = len(set(clocks.values())) == 1
     names = {
         trace: title if same else f"{title}, {clocks[trace] or 'own clock'}"
@@ -50,11 +50,11 @@ def draw_hours(session: Context, found: Found, titles: dict[str, str], /) -> lis
     )
 
 
-def draw_demand(session: Context, trace: str, title: str, found: Workload, /) -> list[Drawing]:
+def draw_demand(trace: Trace, title: str, found: Workload, /) -> list[Drawing]:
     """Draw the GPU demand of one trace with its window and capacity."""
     if found.demand is None:
         return []
-    manifest, seen = session.manifest(trace), found.observation
+    manifest, seen = trace.manifest, found.observation
     what = "GPUs requested by hour"
     if (found.demand["bin_start_s"].diff() > _HOUR_S).any():
         what = "GPUs requested by year"
@@ -66,7 +66,7 @@ def draw_demand(session: Context, trace: str, title: str, found: Workload, /) ->
             found.demand,
             trace=trace,
             title=title,
-            key=f"demand-{trace}",
+            key=f"demand-{trace.id}",
             about=what,
             starts_assumed=found.starts_assumed,
             timezone=(manifest.timezone or "UTC") if manifest.absolute_times else None,

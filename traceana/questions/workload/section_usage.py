@@ -13,6 +13,7 @@ from traceana.questions.workload.analyze_usage import FEWEST, USAGE_NEEDS, descr
 from traceana.questions.workload.tables import QueueingDelay
 from traceana.questions.workload.tables_usage import GpuHours
 from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE
+from traceana.store import distinct_traces
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import (
     count,
@@ -29,8 +30,10 @@ from traceana.tables.formatting import (
 )
 
 if TYPE_CHECKING:
-    from traceana.page.context import Context
+    from collections.abc import Sequence
+
     from traceana.questions.workload.analyze_usage import Usage
+    from traceana.store import Trace
 
 _LEAD = ("user", "account", "queue", "status")
 _MOST_NODES = 20
@@ -41,15 +44,13 @@ _SIZE = {"size": "GPUs requested"}
 _WAITS = ("n", "median_s", "p90_s", "p99_s", "share_zero")
 
 
-def build(session: Context, traces: list[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """Show GPU-hours by group of each trace, waits, arrays and nodes."""
     findings: list[str] = []
     lead: list[Block] = []
     blocks: list[Block] = []
-    for trace in traces:
-        if session.manifest(trace).repeats in traces:
-            continue
-        found, title = session.once(describe_usage, trace), session.title(trace)
+    for trace in distinct_traces(traces):
+        found, title = trace.once(describe_usage), trace.label
         findings += _findings(found, title)
         first = next((name for name in _LEAD if name in found.groups), None)
         whole = set[str]()  # tables that the lead has in full

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from traceana.tables.declare import ResultTable, count, flag, number, seconds, text
+from traceana.tables.declare import ResultTable, count, flag, number, text
 from traceana.tables.result import Result
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class Explained(ResultTable):
     """What-ifs of the last stage and of the slowest workers."""
 
     group = text("Group", "last stage or slowest workers")
-    t_removal_s = seconds("Step time if the group is ideal")
-    t_addition_s = seconds("Step time if all but the group is ideal")
+    t_removal_s = number("Step time if the group is ideal (s)", unit="s")
+    t_addition_s = number("Step time if all but the group is ideal (s)", unit="s")
     explained_removal = number("Explained by removal", display="percent")
     explained_addition = number("Explained by addition", display="percent")
 
@@ -58,11 +58,28 @@ class ReplayedSteps(ResultTable):
     """Step times of a replayed job."""
 
     step = count("Step", unit="")
-    measured_s = seconds("Measured")
-    replayed_s = seconds("Replayed with launch delays")
-    original_s = seconds("Replayed")
-    ideal_s = seconds("Ideal")
+    measured_s = number("Measured (s)", unit="s")
+    replayed_s = number("Replayed with launch delays (s)", unit="s")
+    original_s = number("Replayed (s)", unit="s")
+    ideal_s = number("Ideal (s)", unit="s")
     slowdown = number("Slowdown", "original_s over ideal_s")
+
+
+class OperationTimeline(ResultTable):
+    """Begin and end of operations."""
+
+    scenario = text("Scenario", "measured, or ideal")
+    step = count("Step", unit="")
+    worker = text("Worker")
+    dp_rank = count("Data-parallel rank", unit="")
+    stage = count("Stage", unit="")
+    kind = text("Kind")
+    sequence = count("Sequence number", unit="")
+    begin_s = number(
+        "Begin (s)", "since the step began; of a transfer, without waiting for others", unit="s"
+    )
+    end_s = number("End (s)", "since the step began", unit="s")
+    waiting_s = number("Waiting (s)", "for the last member of the group; null if ideal", unit="s")
 
 
 @dataclass(frozen=True, repr=False)
@@ -158,6 +175,7 @@ class WorkerSlowdownResult(Result):
         "workers": WorkerSlowdown,
         "explained": Explained,
     }
+    drawn_by: ClassVar[str] = "traceana.figures:plot_worker_slowdown"
 
     def summary(self) -> str:
         """Return the fractions that the last stage and the slowest workers explain."""

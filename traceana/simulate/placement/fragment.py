@@ -75,12 +75,11 @@ class TypicalRequests:
         total: Floats = gpu_milli.sum(axis=1).astype(float)
         if not weights.size:
             return total
-        order = np.sort(gpu_milli, axis=1)[:, ::-1]
-        summed = np.zeros((len(total), order.shape[1] + 1), dtype=np.int64)
-        np.cumsum(order, axis=1, out=summed[:, 1:])
-        # number of GPUs with at least each share free
+        summed = np.zeros((len(total), gpu_milli.shape[1] + 1))
+        np.sort(gpu_milli, axis=1)[:, ::-1].cumsum(axis=1, out=summed[:, 1:])
+        # number of GPUs with at least each share free, which are the largest
         fitting = (gpu_milli[:, :, None] >= shares).sum(axis=1)
-        usable = np.take_along_axis(summed, fitting, axis=1)
+        usable = summed[np.arange(len(total))[:, None], fitting]
         runs = (fitting[:, index] >= gpus) & (cpu_milli[:, None] >= cpus) & accepted[gpu_type]
         used = np.einsum("ij,ij,j->i", runs, usable[:, index], weights)
         fragment: Floats = total - used

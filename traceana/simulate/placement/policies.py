@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from traceana.simulate.placement.cluster import PlacementNodes
-    from traceana.simulate.placement.request import Floats, Ints, PlacementRequest
+    from traceana.simulate.placement.request import Ints, PlacementRequest
 
 _BEST: Final = 100
 
@@ -132,29 +132,32 @@ class FragmentationGradientDescent:
             left = nodes.gpu_milli
             if request.gpus:
                 left = np.where(whole_gpus(left, request.gpus), 0, left)
-            after = nodes.typical.fragment(
-                nodes.gpu_type, nodes.cpu_milli - request.cpu_milli, left
-            )
-            return _of_decrease(nodes.fragment() - after)
+            return _decrease(request, nodes, np.arange(len(left)), left)
         score: Ints = self.score_gpus(request, nodes).max(axis=1)
         return score
 
-    def score_gpus(self, request: PlacementRequest, nodes: PlacementNodes) -> Ints:
+    def score_gpus(self, request: PlacementRequest, nodes: PlacementNodes, /) -> Ints:
         """Return the same score of each GPU, -1 where the request does not fit."""
         row, gpu = np.nonzero(nodes.gpu_milli >= request.gpu_milli)
         left = nodes.gpu_milli[row]
         left[np.arange(len(row)), gpu] -= request.gpu_milli
-        cpu = nodes.cpu_milli[row] - request.cpu_milli
-        after = nodes.typical.fragment(nodes.gpu_type[row], cpu, left)
         scores = np.full(nodes.gpu_milli.shape, -1, dtype=np.int64)
-        scores[row, gpu] = _of_decrease(nodes.fragment()[row] - after)
+        scores[row, gpu] = _decrease(request, nodes, row, left)
         return scores
 
 
-def _of_decrease(decrease: Floats) -> Ints:
+def _decrease(request: PlacementRequest, nodes: PlacementNodes, row: Ints, left: Ints) -> Ints:
+    """Return the score of machines (`row`) with these free GPUs after the placement."""
+    fragment = nodes.typical.fragment(
+        np.concatenate([nodes.gpu_type, nodes.gpu_type[row]]),
+        np.concatenate([nodes.cpu_milli, nodes.cpu_milli[row] - request.cpu_milli]),
+        np.concatenate([nodes.gpu_milli, left]),
+    )
+    decrease = fragment[row] - fragment[len(nodes.gpus) :]
     # without the rounding, noise of the sums would put an unchanged fragment below 50
     gpus = np.round(decrease, 6) / MILLI
-    return (_BEST / (1 + np.exp(-gpus))).astype(np.int64)
+    score: Ints = (_BEST / (1 + np.exp(-gpus))).astype(np.int64)
+    return score
 
 
 POLICIES: Final[dict[str, type[PlacementPolicy]]] = {

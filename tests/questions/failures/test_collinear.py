@@ -1,0 +1,105 @@
+"""Collinear features, reversed signs, and rates standardized to one composition."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+import traceana
+from traceana.errors import DataError
+from traceana.stats.logistic import fit_logistic, joint_test
+
+STATUS = np.array(["completed", "failed"])
+
+
+def jobs(n: int = 1500, seed: int = 2) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    memory = rng.normal(size=n)
+    failed = rng.random(n) < 1 / (1 + np.exp(1 - 0.8 * memory))
+    cpus = memory + 0.3 * rng.normal(size=n)
+    return pl.DataFrame({"memory": memory, "cpus": cpus, "status": STATUS[failed.astype(int)]})
+
+
+def test_what_earlier_features_determine_is_left_out_and_named() -> None:
+    frame = jobs().with_columns(threads=2 * pl.col("cpus") + 1)
+    found = traceana.failure_model(frame, features=("cpus", "threads"), method="ml").odds_ratios
+    alone = traceana.failure_model(frame, features="cpus", method="ml").odds_ratios
+    assert found["odds_ratio"].to_list() == [pytest.approx(alone["odds_ratio"].item()), None]
+    assert found["note"].to_list() == [
+        None, "determined by cpus: left out, cannot be told apart"
+    ]  # fmt: skip
+
+
+def test_collinear_features_are_tested_together() -> None:
+    joint = traceana.failure_model(jobs(), features=("memory", "cpus"), method="ml").joint
+    row = joint.row(0, named=True)
+    assert (row["features"], row["df"], row["df_error"]) == ("memory, cpus", 2, None)
+    # close to the likelihood-ratio test of both
+    assert row["statistic"] == pytest.approx(190, rel=0.35)
+    assert row["pvalue"] == pytest.approx(stats.chi2.sf(row["statistic"], 2))
+    assert traceana.failure_model(jobs(), features="memory").joint.is_empty()
+
+
+def test_the_joint_test_of_one_coefficient_is_its_own() -> None:
+    frame = jobs(300)
+    design = np.stack([np.ones(300), frame["memory"].to_numpy()], axis=1)
+    failed = (frame["status"] == "failed").cast(float).to_numpy()
+    cluster = np.arange(300) % 15
+    fit = fit_logistic(design, failed, cluster, confidence=0.95)
+    assert joint_test(fit, [1], 14).pvalue == pytest.approx(fit.pvalue[1])
+    assert np.isnan(joint_test(fit, [0, 1], 1).pvalue)
+
+
+def simpson() -> pl.DataFrame:
+    # Charig and others, BMJ 292, 1986: kidney stones; A fails less in both sizes, more in all
+    counts = {("A", "small"): (6, 81), ("B", "small"): (36, 234), ("A", "large"): (71, 192),
+              ("B", "large"): (25, 55)}  # fmt: skip
+    rows = []
+    for (treatment, size), (failed, done) in counts.items():
+        # times 20, so that both are significant
+        rows += [(treatment, size, "failed")] * 20 * failed
+        rows += [(treatment, size, "completed")] * 20 * done
+    return pl.DataFrame(rows, schema=["treatment", "size", "status"], orient="row")
+
+
+def test_a_sign_that_adjustment_reverses_is_noted() -> None:
+    found = traceana.failure_model(simpson(), features=("treatment", "size")).odds_ratios
+    row = found.filter(feature="treatment").drop_nulls("odds_ratio").row(0, named=True)
+    assert (row["crude_odds_ratio"] - 1) * (row["odds_ratio"] - 1) < 0
+    assert row["note"] == "crude and adjusted odds ratio have opposite signs (Simpson's paradox)"
+
+
+def test_standardized_rates_of_kidney_stones() -> None:
+    found = traceana.standardized_failure_rates(simpson(), "treatment", strata="size")
+    a, b = found.iter_rows(named=True)
+    # of 700 patients 357 have small stones
+    small, large = 357 / 700, 343 / 700
+    assert a["rate"] == pytest.approx(77 / 350)
+    assert a["standardized"] == pytest.approx(small * 6 / 87 + large * 71 / 263)
+    assert b["standardized"] == pytest.approx(small * 36 / 270 + large * 25 / 80)
+    variance = small**2 * (6 / 87) * (81 / 87) / (87 * 20) + large**2 * (71 / 263) * (192 / 263) / (
+        263 * 20
+    )
+    assert a["ci_high"] - a["standardized"] == pytest.approx(1.959964 * variance**0.5, rel=0.01)
+    assert a["fraction_covered"] == 1
+    assert a["standardized"] < b["standardized"]
+    assert a["rate"] > b["rate"]
+
+
+def test_strata_without_all_groups_are_left_out_and_counted() -> None:
+    rows = pl.DataFrame(
+        {
+            "g": ["a"] * 4 + ["b"] * 4,
+            "s": [1, 1, 1, 2, 1, 1, 3, 3],
+            "status": ["failed", "completed"] * 4,
+        }
+    )
+    found = traceana.standardized_failure_rates(rows, "g", strata="s")
+    assert found["fraction_covered"].to_list() == [5 / 8, 5 / 8]
+    assert found["standardized"].to_list() == pytest.approx([2 / 3, 1 / 2])
+    apart = traceana.standardized_failure_rates(rows.with_columns(s=pl.col("g")), "g", strata="s")
+    assert apart["note"].unique().to_list() == ["no stratum has rows of all groups"]
+    with pytest.raises(DataError, match="strata names no column"):
+        traceana.standardized_failure_rates(rows, "g", strata=())

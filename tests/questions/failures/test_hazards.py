@@ -1,0 +1,106 @@
+"""Hazards of causes and outcomes by a horizon, with reference values of R and lifelines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import traceana
+from traceana.errors import DataError
+
+# leukemia (R: survival::aml), maintained and not
+TIMES = [9, 13, 13, 18, 23, 28, 31, 34, 45, 48, 161, 5, 5, 8, 8, 12, 16, 23, 27, 30, 33, 43, 45]
+ENDED = "11011011010" + "111110111111"
+AML = pl.DataFrame(
+    {
+        "runtime_s": np.array(TIMES, dtype=float),
+        "status": ["failed" if flag == "1" else "running" for flag in ENDED],
+        "x": [0] * 11 + [1] * 12,
+        "user": [row % 6 for row in range(23)],
+    }
+)
+# without ties, as their treatment in robust errors differs
+APART = AML.with_columns(
+    runtime_s=np.array(TIMES) + 0.5 * np.isin(np.arange(23), [2, 12, 14, 17, 22])
+)
+
+
+def fit(frame: pl.DataFrame, **options: Any) -> dict[str, Any]:
+    found = traceana.cause_specific_hazards(frame, features="x", causes="failed", **options)
+    return found.row(0, named=True)
+
+
+def test_the_hazard_ratio_is_that_of_r() -> None:
+    # coxph(Surv(time, status) ~ x, aml): 0.9155, se 0.5119, p 0.0737
+    row = fit(AML)
+    assert (row["n"], row["n_events"]) == (23, 18)
+    assert row["log_hazard"] == pytest.approx(0.915532, abs=2e-6)
+    assert row["std_error"] == pytest.approx(0.511934, abs=2e-6)
+    assert row["pvalue"] == pytest.approx(0.0737, abs=5e-5)
+
+
+def test_errors_over_clusters_are_those_of_lifelines() -> None:
+    # CoxPHFitter().fit(..., cluster_col="user"), times m / (m - 1) of six clusters
+    row = fit(APART, cluster="user")
+    assert row["log_hazard"] == pytest.approx(0.879863, abs=2e-6)
+    assert row["std_error"] == pytest.approx(0.323338 * np.sqrt(6 / 5), rel=1e-4)
+    assert row["note"] == "5.4 effective clusters; 10 are needed"
+
+
+def test_delayed_entry_is_that_of_lifelines() -> None:
+    entry = np.array(([0, 0, 4] * 8)[:23], dtype=float)
+    entry[[20, 9]] = 20, 25
+    row = fit(APART.with_columns(entry_s=entry), entry="entry_s")
+    assert row["log_hazard"] == pytest.approx(0.873146, abs=2e-6)
+    assert row["std_error"] == pytest.approx(0.510864, abs=2e-6)
+
+
+def test_watching_for_a_shorter_time_changes_rates_and_not_hazards() -> None:
+    rng = np.random.default_rng(5)
+    n = 4000
+    kind = np.repeat(["fast", "slow"], n // 2)
+    scale = np.where(kind == "fast", 1.0, 4.0)
+    # a fifth fails, of both kinds, and what completes late is cut at 2
+    ends, fails = rng.exponential(scale), rng.random(n) < 0.2
+    jobs = pl.DataFrame(
+        {
+            "kind": kind,
+            "runtime_s": np.minimum(ends, 2.0),
+            "status": np.where(ends > 2, "running", np.where(fails, "failed", "completed")),
+        }
+    )
+    found = traceana.cause_specific_hazards(jobs, features="kind")
+    ratios = found.drop_nulls("hazard_ratio")["hazard_ratio"].to_list()
+    assert ratios == pytest.approx([0.25, 0.25], rel=0.2) or ratios == pytest.approx(
+        [4, 4], rel=0.2
+    )
+    assert (found["pvalue_adjusted"].drop_nulls() < 1e-6).all()
+
+
+def test_outcomes_by_a_horizon_count_what_still_runs() -> None:
+    jobs = pl.DataFrame(
+        {
+            "g": list("aaaab"),
+            "runtime_s": [10.0, 20, 30, 40, 5],
+            "status": ["failed", "running", "completed", "completed", "failed"],
+        }
+    )
+    found = traceana.outcome_by_horizon(jobs, by="g", horizon_s=30, events=("failed", "completed"))
+    a = found.filter(g="a").select("event", "fraction", "rate_of_ended", "n_not_ended").rows()
+    # 1/4 failed; 3/4 of them left, of which one of two completes at 30
+    assert a == [
+        ("completed", 0.375, pytest.approx(2 / 3), 1),
+        ("failed", 0.25, pytest.approx(1 / 3), 1),
+    ]
+    assert found.filter(g="a", event="failed")["note"].item().startswith("25 % of the rows")
+    assert found.filter(g="b", event="failed")["note"].item() is None
+
+
+def test_a_cause_that_never_happens_has_no_model() -> None:
+    found = traceana.cause_specific_hazards(AML, features="x")
+    assert found.filter(cause="completed")["note"].to_list() == ["no row completed"]
+    with pytest.raises(DataError, match="features names no column"):
+        traceana.cause_specific_hazards(AML, features=())

@@ -1,0 +1,61 @@
+"""Faults of machines from a scheduler: node failures of jobs, and node events of Slurm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import traceana
+from traceana.errors import DataError
+from traceana.ingesters import ingest
+from traceana.store import open_store
+
+_SACCT = """\
+JobID|State|Submit|Start|End|NNodes|NodeList
+1|NODE_FAIL|2026-03-02T08:00:00|2026-03-02T08:00:30|2026-03-02T09:00:30|1|n1
+2|NODE_FAIL|2026-03-02T08:00:00|2026-03-02T08:00:30|2026-03-02T09:00:30|1|n1
+3|NODE_FAIL|2026-03-02T08:00:00|2026-03-02T08:00:30|2026-03-03T09:00:30|4|n[2-5]
+4|TIMEOUT|2026-03-02T08:00:00|2026-03-02T08:00:30|2026-03-03T09:00:30|1|n1
+5|BOOT_FAIL|2026-03-02T08:00:00|2026-03-02T08:00:30|2026-03-04T09:00:30|1|n1
+"""
+_EVENTS = """\
+Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User
+hpc||2026-03-01T00:00:00|Unknown||Cluster Registered TRES|
+hpc|n1|2026-03-02T10:00:00|2026-03-02T12:00:00|DOWN*|Not responding|slurm(64030)
+hpc|n2|2026-03-03T10:00:00|2026-03-05T12:00:00|DRAIN|bad "GPU" 3|root(0)
+hpc|n2|2026-03-08T10:00:00|Unknown|DRAIN|ECC|root(0)
+"""
+
+
+def test_node_failures_of_a_slurm_log_are_faults(tmp_path: Path) -> None:
+    (tmp_path / "sacct.txt").write_text(_SACCT)
+    jobs = traceana.read(tmp_path / "sacct.txt").jobs
+    faults = traceana.faults_of_jobs(jobs)
+    first = 1_772_442_030.0  # 2026-03-02 09:00:30
+    assert faults.rows() == [
+        ("n1", first, "NODE_FAIL", 2),
+        ("n2,n3,n4,n5", first + 86_400, "NODE_FAIL", 1),
+        ("n1", first + 2 * 86_400, "BOOT_FAIL", 1),
+    ]
+    result = traceana.machine_reliability(faults, end=None, by="class", total_machines=10)
+    assert result.overall["n"].item() == 3
+    stored = traceana.add_table(faults, trace="mine", table="faults", store=tmp_path / "store")
+    assert stored.entries[0].rows_kept == 3
+    only = traceana.faults_of_jobs(jobs, end_reasons="BOOT_FAIL")
+    assert only["machine_id"].to_list() == ["n1"]
+    with pytest.raises(DataError, match="column NodeList is missing"):
+        traceana.faults_of_jobs(pl.DataFrame({"end_reason": ["a"], "end_s": [1.0]}))
+
+
+def test_node_events_of_slurm_need_no_mapping(tmp_path: Path) -> None:
+    (tmp_path / "events.txt").write_text(_EVENTS)
+    ledger = ingest(tmp_path / "events.txt", trace="mine", store=tmp_path)
+    assert ledger.entries[0].rejected == {"machine_id|nullability": 1}  # of the whole cluster
+    found = open_store(tmp_path).scan("mine", "faults").collect()
+    assert found.drop("start_s", "end_s", "level").rows() == [
+        ("n1", 7200.0, "DOWN*", "Not responding"),
+        ("n2", 50 * 3600.0, "DRAIN", 'bad "GPU" 3'),
+        ("n2", None, "DRAIN", "ECC"),
+    ]

@@ -1,0 +1,150 @@
+"""``traceana simulate operations``: training steps replayed with ideal durations."""
+
+from __future__ import annotations
+
+import sys
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from traceana.cli.options import JsonOption, StoreOption
+
+if TYPE_CHECKING:
+    from traceana.simulate.operations.model import Model
+    from traceana.simulate.operations.policies import Policy
+
+
+def operations(
+    *,
+    trace: Annotated[
+        str, typer.Argument(metavar="TRACE", help="Trace of the store with operations.")
+    ],
+    job: Annotated[
+        str | None, typer.Option(metavar="ID", help="Job to replay.  [default: all]")
+    ] = None,
+    ideal: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=VALUE,...",
+            help="What has ideal durations, by kind, stage, dp_rank, worker or step, such as "
+            "stage=3.  [default: everything]",
+        ),
+    ] = None,
+    timeline: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the first steps of the job, measured and ideal, as .json.gz for Perfetto.",
+        ),
+    ] = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Replay training steps with ideal durations of some operations.
+
+    Prints mean step times as measured, replayed and with ideal durations, the slowdown, and the
+    fractions of it that the last stage (M_S) and the slowest workers (M_W) explain.
+    """
+    from traceana.cli.output import print_json
+    from traceana.cli.simulate.choose import qualifying_trace
+    from traceana.errors import DataError
+    from traceana.questions.operations.analyze import NEEDS, job_names, operations_of
+    from traceana.simulate.operations.model import prepare
+    from traceana.simulate.operations.policies import as_policy
+    from traceana.store import open_store
+
+    policy = as_policy(_read_group(ideal))
+    chosen = qualifying_trace(open_store(store), trace, NEEDS)
+    jobs = job_names(chosen)
+    if job is not None:
+        if job not in jobs:
+            raise DataError(f"--job {job}: {trace} has no such job; its jobs are {', '.join(jobs)}")
+        jobs = [job]
+    if timeline is not None and len(jobs) > 1:
+        raise DataError(f"--timeline: pass --job, one of {', '.join(jobs)}")
+    rows = []
+    for name in jobs:
+        model = prepare(operations_of(chosen, name))
+        rows.append(_replay(model, policy))
+        if timeline is not None:
+            _write(model, policy, timeline)
+    about = {"trace": chosen.id, "synthetic": chosen.synthetic, "ideal": str(policy)}
+    if json:
+        print_json({**about, "results": rows})
+    else:
+        _print(about, rows)
+
+
+def _read_group(text: str | None) -> dict[str, str] | None:
+    from traceana.errors import DataError
+
+    if text is None:
+        return None
+    group = {}
+    for part in text.split(","):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (name and equals and value):
+            raise DataError(f"--ideal {text}: expected name=value, such as stage=3")
+        group[name] = value
+    return group
+
+
+def _replay(model: Model, policy: Policy) -> dict[str, Any]:
+    from traceana.simulate.operations.decompose import decompose, slowest_workers
+    from traceana.simulate.operations.replay import replay_model
+
+    replayed, workers = replay_model(model, policy), slowest_workers(model)
+    row: dict[str, Any] = {
+        "job": replayed.job,
+        "steps": replayed.steps.height,
+        "workers": workers.workers.height,
+        "slowdown": replayed.slowdown,
+        "t_measured": float(replayed.step_s_measured.mean()),
+        "t_ori": float(replayed.step_s_original.mean()),
+        "t_ideal": float(replayed.step_s_ideal.mean()),
+        "launch_slowdown": replayed.launch_slowdown,
+        "m_s": None if isnan(workers.m_s) else workers.m_s,
+        "m_w": None if isnan(workers.m_w) else workers.m_w,
+        "slowest_workers": workers.workers.filter("is_slowest")["worker"].to_list(),
+        "replay_error": replayed.replay_error,
+    }
+    for by in ("kind", "stage", "dp_rank"):
+        row[f"slowdown_by_{by}"] = decompose(model, (by,)).to_dicts()
+    row["step"] = replayed.steps.to_dicts()
+    return row
+
+
+def _write(model: Model, policy: Policy, path: Path) -> None:
+    from traceana.simulate.operations.timeline import timeline_of, write_timeline
+
+    write_timeline(timeline_of(model, policy=policy), path)
+
+
+def _print(about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    import polars as pl
+
+    from traceana.cli.output import print_rows
+    from traceana.cli.simulate.choose import mark
+    from traceana.questions.operations.tables import OperationJobs
+    from traceana.simulate.operations.tables import SlowdownBy
+    from traceana.tables.declare import schema_of
+
+    title = f"{about['trace']}: {about['ideal']}"
+    sys.stdout.write(mark(title, synthetic=about["synthetic"]) + "\n\n")
+    names = {"job": "job_id", "t_measured": "t_measured_s", "t_ori": "t_original_s"}
+    names |= {"t_ideal": "t_ideal_s"}
+    schema = schema_of(OperationJobs)
+    shown = [
+        {names.get(name, name): value for name, value in row.items()}
+        | {"slowest_workers": ", ".join(row["slowest_workers"])}
+        for row in rows
+    ]
+    jobs = pl.DataFrame([{name: row.get(name) for name in schema} for row in shown], schema=schema)
+    print_rows(jobs, OperationJobs, columns=[name for name in schema if name != "note"])
+    if len(rows) == 1:
+        for by in ("kind", "stage"):
+            sys.stdout.write("\n")
+            frame = pl.DataFrame(rows[0][f"slowdown_by_{by}"]).sort("slowdown", descending=True)
+            print_rows(frame, SlowdownBy, headings={by: by.capitalize()})

@@ -1,0 +1,99 @@
+"""Open a trace: a file of one's own, a public trace, or the synthetic sample."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traceana.catalog import fetch, get_trace
+from traceana.errors import DataError
+from traceana.ingesters import ingest_cached
+from traceana.store import Store, Trace, open_store, store_path
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+
+def read(
+    path: str | PathLike[str],
+    /,
+    *,
+    mapping: str | PathLike[str] | None = None,
+    reader: str | None = None,
+    timezone: str | None = None,
+) -> Trace:
+    """Read a scheduler log, files of a public trace, or other files.
+
+    The tables are written to a store in the user's cache folder, and used again while the files
+    do not change.
+
+    Parameters
+    ----------
+    path
+        File, or folder with the files of one trace.
+    mapping
+        TOML file, or its text, with the tables' columns in terms of the file's columns.
+    reader
+        Format, such as ``csv``, ``json`` or ``sacct``; None: detected.
+    timezone
+        Time zone of times without an offset; None: that of the mapping, else UTC.
+
+    Examples
+    --------
+    >>> import tempfile, traceana
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp(), "sacct.txt")
+    >>> _ = path.write_text(
+    ...     "JobID|State|Submit|Start|End|Elapsed|AllocTRES" + chr(10) + "71|COMPLETED|"
+    ...     "2026-03-02T08:00:00|2026-03-02T08:00:30|2026-03-02T09:00:30|01:00:00|cpu=8"
+    ... )
+    >>> trace = traceana.read(path, timezone="Europe/Berlin")
+    >>> print(trace.ledger)
+    sacct/jobs: 1 rows read = 1 kept + 0 rejected (stored)
+    """
+    store = open_store(ingest_cached(path, mapping=mapping, reader=reader, timezone=timezone))
+    found = store.traces()
+    if len(found) > 1:
+        raise DataError(
+            f"{path}: more than one trace ({', '.join(found)}); pass one file, or use ingest() "
+            "and open_store()"
+        )
+    return store.trace(found[0])
+
+
+def load(trace_id: str, /) -> Trace:
+    """Load a public trace: downloaded once, verified, ingested and cached.
+
+    Parameters
+    ----------
+    trace_id
+        Id of the trace, as in :func:`list_traces`.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> traceana.load("itp-2021")
+    Traceback (most recent call last):
+    ...
+    traceana.errors.CatalogError: no trace is called 'itp-2021' (did you mean ...
+    """
+    get_trace(trace_id)
+    return open_store(ingest_cached(fetch(trace_id))).trace(trace_id)
+
+
+def open_sample() -> Store:
+    """Open a cached store of the synthetic sample.
+
+    It is generated once, without a network. Its traces have the form of six public traces; no row
+    is real.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> jobs = traceana.open_sample().scan("microsoft-itp-2021", "jobs")
+    >>> jobs.select("gpus", "runtime_s").collect().height
+    2081
+    """
+    from traceana.page.context import DataSource  # noqa: PLC0415  as above
+    from traceana.report.data_source import open_data_source  # noqa: PLC0415  as above
+
+    return open_data_source(DataSource(store_path(), is_sample=True))

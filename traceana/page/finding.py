@@ -1,0 +1,67 @@
+"""A finding: one sentence, with the numbers by which findings are ranked."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+Certainty = Literal["exact", "estimated", "cannot tell"]
+
+
+class Finding(str):
+    """A sentence with its effect, and what it costs; the sentence itself is the text.
+
+    The report ranks findings by cost and certainty, for its main results and its alerts;
+    ``results.json`` has the same numbers.
+
+    Attributes
+    ----------
+    effect, ci_low, ci_high, n
+        The effect, its interval (None for an exact number) and n.
+    cost_gpu_h, cost_jobs
+        GPU-hours and jobs that the finding concerns; 0 where it costs nothing.
+    certainty
+        ``exact`` for a number of a complete log, ``estimated`` for a statement on what would happen
+        again, ``cannot tell`` where the data decide nothing: such a finding is never a main result.
+    alert
+        One line for the alerts at the top of the page; empty for none.
+
+    Examples
+    --------
+    >>> from traceana.page.finding import Finding
+    >>> found = Finding("User eva uses 2 % of 39,788 GPU-hours.", cost_gpu_h=38992)
+    >>> found.certainty, found.startswith("User eva")
+    ('exact', True)
+    """
+
+    __slots__ = ("__dict__",)
+    effect: float | None
+    ci_low: float | None
+    ci_high: float | None
+    n: int | None
+    cost_gpu_h: float
+    cost_jobs: float
+    certainty: Certainty
+    alert: str
+
+    def __new__(
+        cls,
+        text: str,
+        /,
+        *,
+        effect: float | None = None,
+        interval: tuple[float, float] | None = None,
+        n: int | None = None,
+        cost_gpu_h: float = 0.0,
+        cost_jobs: float = 0.0,
+        certainty: Certainty = "exact",
+        alert: str = "",
+    ) -> Finding:
+        """Make a finding of its sentence."""
+        if certainty not in get_args(Certainty):
+            raise ValueError(f"certainty is {certainty!r}; expected one of {get_args(Certainty)}")
+        made = super().__new__(cls, text)
+        made.effect, made.n = effect, n
+        made.ci_low, made.ci_high = interval or (None, None)
+        made.cost_gpu_h, made.cost_jobs = cost_gpu_h, cost_jobs
+        made.certainty, made.alert = certainty, alert
+        return made

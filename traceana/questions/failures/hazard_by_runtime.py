@@ -1,0 +1,254 @@
+"""Hazard of failure and of other ends while a job runs, and jobs that end at their time limit."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.questions.failures.clusters import refuse_missing
+from traceana.questions.failures.events import EVENTS, check_events
+from traceana.questions.failures.tables_hazard import HazardByRuntime, TimeLimitEnds
+from traceana.stats.arguments import as_list, check_confidence, is_number
+from traceana.stats.counts import rate_interval
+from traceana.store.frames import (
+    Names,
+    as_names,
+    collect,
+    open_frame,
+    reduce_frame,
+    refuse_clash,
+)
+from traceana.tables.declare import declared, returns, schema_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from narwhals.stable.v2.typing import IntoFrame
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+EDGES_S: Final = (0.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 172_800.0, 604_800.0)
+"""Default beginnings of the intervals: 0, 1 and 10 min, 1 and 6 h, 1, 2 and 7 d."""
+
+
+@returns(HazardByRuntime)
+def hazard_by_runtime(
+    frame: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    events: Names = EVENTS,
+    edges_s: Sequence[float] = EDGES_S,
+    status: str = "status",
+    runtime: str = "runtime_s",
+    entry: str | None = None,
+    observed: str | None = None,
+    cluster: str | None = None,
+    confidence: float = 0.95,
+) -> pl.DataFrame:
+    """Estimate the hazard of each event by interval of runtime.
+
+    The hazard is the number of events over the hours that rows ran in the interval (occurrence over
+    exposure, piecewise constant; Holford, Biometrics 36, 1980). A hazard of failure that falls with
+    runtime means early failures, such as wrong paths or arguments. Rows without an event count as
+    running until their runtime (censored).
+
+    Parameters
+    ----------
+    frame
+        One row per job or task: `by`, `status`, `runtime`, `entry` and `cluster`; eager or lazy, of
+        any supported engine. Rows without a runtime are excluded.
+    by
+        Columns to group by; null is a group of its own. By default all rows are one group.
+    events
+        Status values that are events, which compete.
+    edges_s
+        Beginnings of the intervals in s, ascending from 0; the last has no end.
+    status, runtime
+        Columns of the status and of the runtime (seconds or a duration).
+    entry
+        Column of the runtime from which a row was observed (left truncation). None: 0.
+    observed
+        Boolean column: whether the end of a row was seen. Where False, the row is censored. None:
+        all ends were seen.
+    cluster
+        Column of the independent unit, such as user, without nulls; None: rows are independent.
+    confidence
+        Coverage of the intervals, in (0, 1): Garwood's, with `cluster` scaled by the variance
+        between clusters.
+
+    Returns
+    -------
+    DataFrame
+        One row per group, event and interval in which a row ran:
+        {columns}
+
+    Raises
+    ------
+    DataError
+        If edges_s do not ascend from 0, or a row enters after its end.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"runtime_s": [30, 60, 7200], "status": ["failed"] * 2 + ["completed"]})
+    >>> found = traceana.hazard_by_runtime(jobs, events="failed", edges_s=[0, 3600])
+    >>> found.select("from_s", "n_events", "run_hours").rows()
+    [(0.0, 2, 1.025), (3600.0, 0, 1.0)]
+    """
+    check_confidence(confidence)
+    keys, names = as_names(by), check_events(events)
+    refuse_clash(keys, HazardByRuntime.columns())
+    edges = [float(one) if is_number(one) else np.nan for one in as_list("edges_s", edges_s)]
+    if not edges or edges[0] != 0 or not all(np.diff(edges) > 0):
+        raise DataError(f"edges_s must ascend from 0; they are {edges_s!r}")
+    extra = [one for one in (cluster, observed) if one is not None]
+    measures = [runtime, *([entry] if entry else [])]
+    opened = open_frame(frame, keys=tuple({*keys, status, *extra}), measures=measures)
+    rows = collect(opened.filter(~nw.col(runtime).is_null()))
+    if cluster is not None:
+        refuse_missing(rows[cluster], pl.Series([1] * rows.height))
+    if observed is not None:
+        seen = pl.col(observed).fill_null(value=False)
+        rows = rows.with_columns(pl.when(seen).then(pl.col(status).cast(pl.String)).alias(status))
+    if entry and (rows[entry] > rows[runtime]).any():
+        raise DataError(f"a row enters after its end: {entry} is above {runtime}")
+    parts = rows.partition_by(keys, as_dict=True, maintain_order=True) if keys else {(): rows}
+    found = [
+        {**dict(zip(keys, group, strict=True)), **row}
+        for group, own in parts.items()
+        for row in _hazards(
+            own[runtime].to_numpy(),
+            np.zeros(own.height) if entry is None else own[entry].fill_null(0).to_numpy(),
+            own[status],
+            None if cluster is None else own[cluster].rank("dense").to_numpy() - 1,
+            events=names, edges=np.array([*edges, np.inf]), confidence=confidence,
+        )
+    ]  # fmt: skip
+    types = {key: rows.schema[key] for key in keys}
+    table = pl.DataFrame(found, schema={**types, **schema_of(HazardByRuntime)})
+    table = table.sort(*keys, "event", "from_s", nulls_last=True)
+    return declared(table, HazardByRuntime, by=keys)
+
+
+def _hazards(
+    runtime: Floats,
+    entry: Floats,
+    status: pl.Series,
+    cluster: NDArray[np.int64] | None,
+    /,
+    *,
+    events: Sequence[str],
+    edges: Floats,
+    confidence: float,
+) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for event in events:
+        is_event = (status == event).fill_null(value=False).to_numpy()
+        total = is_event.sum() / ((runtime - entry).sum() or np.nan)
+        for begin, end in pairwise(edges):
+            ran = np.clip(runtime, begin, end) - np.clip(entry, begin, end)
+            # an end at the very beginning of an interval is that of the interval before
+            here = is_event & ((runtime > begin) | (begin == 0)) & (runtime <= end)
+            n, seconds = int(here.sum()), float(ran.sum())
+            at_risk = int(((ran > 0) | here).sum())
+            if not at_risk:
+                continue
+            hours, dispersion = seconds / 3600, 1.0
+            if cluster is not None and n and seconds:
+                rest = np.bincount(cluster, here) - n / seconds * np.bincount(cluster, ran)
+                units = len(rest)
+                dispersion = max(1.0, units / max(units - 1, 1) * float((rest**2).sum()) / n)
+            low, high = rate_interval(
+                n, hours or np.nan, dispersion=dispersion, confidence=confidence
+            )
+            hazard = n / hours if hours else None
+            rows.append(
+                {
+                    "event": event,
+                    "from_s": float(begin),
+                    "to_s": float(end) if np.isfinite(end) else None,
+                    "n_at_risk": at_risk,
+                    "n_events": n,
+                    "run_hours": hours,
+                    "hazard_per_h": hazard,
+                    "ci_low": float(low) if hours else None,
+                    "ci_high": float(high) if hours else None,
+                    "ratio": None if hazard is None or not total > 0 else hazard / 3600 / total,
+                }
+            )
+    return rows
+
+
+@returns(TimeLimitEnds)
+def time_limit_ends(
+    jobs: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    runtime: str = "runtime_s",
+    time_limit: str = "time_limit_s",
+    gpus: str = "gpus",
+) -> pl.DataFrame:
+    """Count jobs that end at their time limit.
+
+    Parameters
+    ----------
+    jobs
+        One row per job: `by`, `runtime`, `time_limit` and `gpus`; eager or lazy, of any supported
+        engine.
+    by
+        Columns to group by; null is a group of its own. By default all rows are one group.
+    runtime, time_limit, gpus
+        Columns of the runtime and the requested limit (seconds or durations), and of the GPUs;
+        GPU-hours are those of jobs with GPUs.
+
+    Returns
+    -------
+    DataFrame
+        One row per group, sorted by `by`:
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({
+    ...     "runtime_s": [3600, 3605, 60], "time_limit_s": [7200, 3600, 3600], "gpus": [1, 1, 1],
+    ... })
+    >>> traceana.time_limit_ends(jobs).select("n", "at_limit", "median").row(0)
+    (3, 1, 0.5)
+    """
+    keys = as_names(by)
+    refuse_clash(keys, TimeLimitEnds.columns())
+    rows = open_frame(jobs, keys=keys, measures=(runtime, time_limit, gpus))
+    limit, ran = nw.col(time_limit), nw.col(runtime)
+    known = ~(limit * ran).is_null() & (limit > 0)
+    used = nw.when(known).then(ran / limit)
+    hours = nw.when(known).then(ran * nw.col(gpus) / 3600)
+    prepared = rows.with_columns(used.alias("used"), hours.alias("of all"))
+    at = nw.col("used") >= 1
+    found = reduce_frame(
+        prepared.with_columns(nw.when(at).then(nw.col("of all")).alias("of these")),
+        keys,
+        n=nw.col("used").count(),
+        n_missing=nw.len() - nw.col("used").count(),
+        at_limit=nw.when(at).then(nw.col("used")).count(),
+        hours=nw.col("of these").sum(),
+        total=nw.col("of all").sum(),
+        **{
+            name: nw.col("used").quantile(q, interpolation="linear")
+            for name, q in {"p25": 0.25, "median": 0.5, "p75": 0.75}.items()
+        },
+    )
+    found = found.with_columns(
+        share_at_limit=pl.when(pl.col("n") > 0).then(pl.col("at_limit") / pl.col("n")),
+        hours=pl.when(pl.col("n") > 0).then(pl.col("hours").fill_null(0.0)),
+        share_hours=pl.when(pl.col("total") > 0).then(pl.col("hours") / pl.col("total")),
+    )
+    return declared(found, TimeLimitEnds, by=keys)

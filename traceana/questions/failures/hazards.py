@@ -1,0 +1,317 @@
+"""Outcomes while rows still run: hazards of each cause, and outcomes by a horizon."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, Final
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import polars as pl
+from scipy.special import stdtr, stdtrit
+
+from traceana.cohorts.definitions import open_statuses
+from traceana.errors import DataError
+from traceana.questions.failures.codes import cluster_codes
+from traceana.questions.failures.curves import cumulative_incidence
+from traceana.questions.failures.design import make_design
+from traceana.questions.failures.events import EVENTS, MIN_AT_RISK, check_events
+from traceana.questions.failures.tables import HazardRatios, OutcomesByHorizon
+from traceana.stats.arguments import check_confidence, is_number
+from traceana.stats.multiplicity import adjust_pvalues
+from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
+from traceana.store.frames import Names, as_names, collect, refuse_clash
+from traceana.tables.declare import declared, returns, schema_of
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+MOST_TIMES: Final = 500
+"""Distinct times beyond which they are rounded up to quantiles of the event times."""
+_FEWEST_EVENTS: Final = 10
+_BIAS: Final = 0.05
+
+
+@returns(HazardRatios)
+def cause_specific_hazards(
+    frame: IntoFrame,
+    /,
+    *,
+    features: Names,
+    causes: Names = ("failed", "completed"),
+    status: str = "status",
+    runtime: str = "runtime_s",
+    entry: str | None = None,
+    observed: str | None = None,
+    cluster: str | None = None,
+    confidence: float = 0.95,
+) -> pl.DataFrame:
+    """Fit a proportional hazards model of each cause of the end.
+
+    The hazard of a cause is its rate among the rows that still run (Cox, JRSS B 34, 1972; with
+    competing causes: Prentice and others, Biometrics 34, 1978). A row that ended by another cause,
+    or still runs, is censored at its runtime. Unlike a rate among ended rows, hazard ratios do not
+    depend on how long rows were watched. A larger hazard of failure need not make more rows fail:
+    the hazards of the other causes count as well (:func:`outcome_by_horizon`).
+
+    Parameters
+    ----------
+    frame
+        One row per job or task: `status`, `runtime`, `features`, `cluster`, `entry` and `observed`;
+        eager or lazy, of any supported engine. Rows with null or NaN in one of the first four are
+        excluded.
+    features
+        As in :func:`failure_model`.
+    causes
+        Status values that are causes; each has a model.
+    status, runtime, entry, observed
+        As in :func:`cumulative_incidence`.
+    cluster
+        Column of the independent unit: standard errors are then those of Lin and Wei (JASA 84,
+        1989) of the sums over clusters, times m / (m - 1) of m clusters, with t(k - 1) for the
+        effective number k (Kish). None: rows are independent.
+    confidence
+        Coverage of the intervals, in (0, 1).
+
+    Returns
+    -------
+    DataFrame
+        One row per cause and coefficient with the columns
+        {columns}
+
+        By statsmodels' ``PHReg`` with Efron's ties; more than 500 distinct runtimes are rounded up
+        to quantiles of the cause's times, with Breslow's ties.
+
+    Raises
+    ------
+    DataError
+        As :func:`failure_model`.
+
+    Examples
+    --------
+    >>> import numpy as np, polars as pl, traceana
+    >>> rng = np.random.default_rng(1)
+    >>> gpus = np.repeat([1.0, 2.0], 200)
+    >>> fails, cut = rng.exponential(100 / gpus), rng.exponential(200, size=400)
+    >>> jobs = pl.DataFrame({"gpus": gpus, "runtime_s": np.minimum(fails, cut),
+    ...                      "status": np.where(fails < cut, "failed", "running")})
+    >>> found = traceana.cause_specific_hazards(jobs, features="gpus", causes="failed")
+    >>> found.select("feature", pl.col("hazard_ratio").round(1)).rows()
+    [('gpus', 2.0)]
+    """
+    names, kinds = as_names(features), check_events(causes)
+    if not names:
+        raise DataError("features names no column; name at least one, such as features='gpu_type'")
+    check_confidence(confidence)
+    extra = tuple(name for name in (cluster, observed) if name is not None)
+    measures = {"runtime": runtime} | ({} if entry is None else {"entry": entry})
+    lazy = open_statuses(
+        frame, (*names, *extra), status=status, named={"causes": kinds}, measures=measures
+    )
+    rows = collect(lazy.filter(~nw.col(runtime).is_null(), ~nw.col(status).is_null()))
+    rows = rows.drop_nulls([*names, *(() if cluster is None else (cluster,))])
+    found: list[dict[str, Any]] = []
+    for cause in kinds:
+        failed = pl.col(status).cast(pl.String) == cause
+        if observed is not None:
+            failed &= pl.col(observed)
+        found += _of_cause(
+            rows.with_columns(failure=failed.cast(pl.Int64)), names, cause,
+            columns=(runtime, entry, cluster), confidence=confidence,
+        )  # fmt: skip
+    table = pl.DataFrame(found, schema=schema_of(HazardRatios)).fill_nan(None)
+    tested = table["pvalue"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    adjusted = pl.Series(adjust_pvalues(tested, method="holm")).fill_nan(None)
+    return declared(table.with_columns(pvalue_adjusted=adjusted), HazardRatios)
+
+
+def _of_cause(
+    rows: pl.DataFrame,
+    names: tuple[str, ...],
+    cause: str,
+    *,
+    columns: tuple[str, str | None, str | None],
+    confidence: float,
+) -> list[dict[str, Any]]:
+    runtime, entry, cluster = columns
+    row: dict[str, Any] = {"cause": cause}
+    events = int(rows["failure"].sum())
+    if not 0 < events < rows.height:
+        return [
+            row
+            | {
+                "feature": name,
+                "n": rows.height,
+                "n_events": events,
+                "note": f"{'every' if events else 'no'} row {cause}",
+            }
+            for name in names
+        ]
+    design = make_design(rows, names)
+    time = design.rows[runtime].cast(pl.Float64).to_numpy()
+    start = None if entry is None else design.rows[entry].cast(pl.Float64).to_numpy()
+    of = None if cluster is None else cluster_codes(design.rows[cluster])
+    coefficient, error, df, note = _fit_cox(time, start, design.failed, design.matrix[:, 1:], of)
+    reach = stdtrit(df, (1 + confidence) / 2) if df > 0 else np.nan
+    result, column = [], 0
+    for term in design.terms:
+        of_term = row | {name: term.get(name) for name in ("feature", "level", "reference", "n")}
+        of_term |= {"n_events": term.get("failures"), "note": term.get("note")}
+        if "scale" in term:
+            b, se = coefficient[column] / term["scale"], error[column] / term["scale"]
+            column += 1
+            ends = np.exp(np.clip([b, b - reach * se, b + reach * se], -700, 700))
+            of_term |= zip(("hazard_ratio", "ci_low", "ci_high"), ends.tolist(), strict=True)
+            of_term |= {
+                "pvalue": float(2 * stdtr(df, -abs(b) / se)) if df > 0 else np.nan,
+                "log_hazard": b,
+                "std_error": se,
+                "note": note,
+            }
+        result.append(of_term)
+    return result
+
+
+def _fit_cox(
+    time: Floats,
+    entry: Floats | None,
+    event: Floats,
+    matrix: Floats,
+    cluster: NDArray[np.int64] | None,
+) -> tuple[Floats, Floats, float, str | None]:
+    """Return the coefficients, their errors, the degrees of freedom, and a note."""
+    from statsmodels.duration.hazard_regression import PHReg  # noqa: PLC0415
+
+    ties = "efron"
+    if len(np.unique(time)) > MOST_TIMES:
+        # each interval of time ends at a quantile of the events' times
+        ends = np.unique(np.quantile(time[event == 1], np.linspace(0, 1, MOST_TIMES)))
+        place = np.searchsorted(ends, time)
+        rounded = ends[np.minimum(place, len(ends) - 1)]
+        time, ties = np.where(place < len(ends), rounded, time.max()), "breslow"
+        if entry is not None:
+            entry = np.concatenate([[0.0], ends])[np.searchsorted(ends, entry, side="right")]
+    if entry is not None:
+        entry = np.where(entry < time, entry, np.nextafter(time, -np.inf))
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        model = PHReg(time, matrix, status=event, entry=entry, ties=ties)
+        fit = model.fit(disp=0)
+    coefficient, error = np.asarray(fit.params), np.asarray(fit.bse)
+    scale = np.where(matrix.std(axis=0) > 0, matrix.std(axis=0), 1.0)
+    note = None
+    if not (np.abs(coefficient) * scale < 15).all():
+        raise DataError(
+            "the model has no finite hazard ratios: a feature separates the events from the rest "
+            "(separation); remove it"
+        )
+    if event.sum() < _FEWEST_EVENTS * matrix.shape[1]:
+        note = f"fewer than {_FEWEST_EVENTS} events per coefficient: intervals are uncertain"
+    if cluster is None:
+        return coefficient, error, np.inf, note
+    # statsmodels' own sandwich is NaN if a row is censored before the first event
+    scores = np.nan_to_num(model.score_residuals(coefficient))
+    sums = np.stack([np.bincount(cluster, column) for column in scores.T], axis=1)
+    moved = np.linalg.solve(model.hessian(coefficient), sums.T)
+    m, k = len(sums), effective_clusters(event, cluster)
+    error = np.sqrt(m / (m - 1) * (moved**2).sum(axis=1))
+    return coefficient, error, k - 1, too_few_clusters(k) or note
+
+
+@returns(OutcomesByHorizon)
+def outcome_by_horizon(
+    frame: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    horizon_s: float | None = None,
+    events: Names = EVENTS,
+    status: str = "status",
+    runtime: str = "runtime_s",
+    entry: str | None = None,
+    observed: str | None = None,
+    cluster: str | None = None,
+    confidence: float = 0.95,
+) -> pl.DataFrame:
+    """Estimate the fraction of rows with each outcome by a stated runtime.
+
+    By the Aalen-Johansen estimator, which counts rows that still run as at risk until then. The
+    rate among ended rows beside it is biased towards the outcomes of short rows.
+
+    Parameters
+    ----------
+    frame, events, status, runtime, entry, observed, cluster, confidence
+        As in :func:`cumulative_incidence`.
+    by
+        Columns to group by; null is a group of its own. By default all rows are one group.
+    horizon_s
+        The runtime. None: the longest at which an event happened with 10 rows at risk, in each
+        group that has one.
+
+    Returns
+    -------
+    DataFrame
+        One row per group and event, with the columns of `by` and
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"runtime_s": [10.0, 20, 30, 40],
+    ...                      "status": ["failed", "running", "completed", "completed"]})
+    >>> found = traceana.outcome_by_horizon(jobs, horizon_s=30, events=("failed", "completed"))
+    >>> found.select("event", "fraction", "rate_of_ended").rows()
+    [('completed', 0.375, 0.66...), ('failed', 0.25, 0.33...)]
+    """
+    keys = as_names(by)
+    refuse_clash(keys, OutcomesByHorizon.columns())
+    if horizon_s is not None and not (is_number(horizon_s) and 0 < horizon_s < np.inf):
+        raise DataError(f"horizon_s must be a positive number of seconds; it is {horizon_s!r}")
+    found = cumulative_incidence(
+        frame, by=keys, events=events, status=status, runtime=runtime, entry=entry,
+        observed=observed, cluster=cluster, confidence=confidence,
+    )  # fmt: skip
+    curves, groups = found.curves, found.groups
+    if horizon_s is None:
+        horizon_s = _longest(curves, groups, keys)
+    columns = [*keys, "event"]
+    last = (
+        curves.filter(pl.col("time_s") <= horizon_s).group_by(columns, maintain_order=True).last()
+    )
+    table = groups.select(
+        *columns, "n", "n_events", n_not_ended="n_censored",
+        rate_of_ended=pl.col("n_events") / (pl.col("n") - pl.col("n_censored")),
+    ).join(
+        last.select(*columns, fraction="incidence", ci_low="ci_low", ci_high="ci_high"),
+        on=columns, how="left", nulls_equal=True, maintain_order="left",
+    )  # fmt: skip
+    running = pl.col("n_not_ended") / pl.col("n")
+    percent = (100 * running).round(0).cast(pl.Int64)
+    table = table.with_columns(
+        horizon_s=pl.lit(float(horizon_s)),
+        fraction=pl.col("fraction").fill_null(0.0),
+        note=pl.when(running > _BIAS).then(
+            pl.format(
+                "{} % of the rows have not ended: the rate among ended rows is too high for "
+                "outcomes of short rows, and too low for those of long ones", percent,
+            )
+        ),
+    )  # fmt: skip
+    return declared(table, OutcomesByHorizon, by=keys)
+
+
+def _longest(curves: pl.DataFrame, groups: pl.DataFrame, keys: tuple[str, ...]) -> float:
+    """Return the last event with enough rows at risk in each group."""
+    steps = curves.filter(pl.col("n_at_risk") >= MIN_AT_RISK)
+    last = (
+        steps.group_by(keys).agg(pl.col("time_s").max())
+        if keys
+        else steps.select(pl.col("time_s").max())
+    )
+    times = last["time_s"].drop_nulls()
+    if times.is_empty():
+        return float(groups.select(pl.lit(curves["time_s"].max())).item() or 1.0)
+    return float(times.min())  # type: ignore[arg-type]

@@ -1,0 +1,151 @@
+"""Section on failures while jobs run: early failures, time limits, and lost GPU-hours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.cohorts.cohort import COHORT_NEEDS
+from traceana.cohorts.observation import observe
+from traceana.page.blocks import Block, Content, Text, result_table
+from traceana.page.section import Section
+from traceana.questions.failures.analyze import competing_events
+from traceana.questions.failures.goodput import goodput
+from traceana.questions.failures.hazard_by_runtime import hazard_by_runtime, time_limit_ends
+from traceana.questions.failures.tables_hazard import Goodput, HazardByRuntime, TimeLimitEnds
+from traceana.questions.section_per_cohort import build_per_cohort
+from traceana.tables.formatting import count, duration, hours, listed, share, three_digits
+from traceana.tables.formatting import three_digits_range as digits_range
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traceana.cohorts.cohort import Cohort
+    from traceana.store import Trace
+
+_OPENING: Final = (
+    "The hazard is the number of events over the hours that jobs ran in an interval of runtime. "
+    "Jobs that were last seen running count until then. A hazard of failure that falls with "
+    "runtime means early failures. Repeated GPU-hours are those of unsuccessful runs after which "
+    "the same user started a job of the same name again."
+)
+_LIMITATIONS: Final = (
+    "Jobs differ: a hazard that falls with runtime may also mean that jobs likely to fail end "
+    "first. A checkpoint may have kept a part of the work of an unsuccessful run, so that "
+    "repeated and lost GPU-hours are an upper bound."
+)
+_SAME: Final = ("user", "job_name")
+_FEWEST: Final = 10
+"""Events in an interval that the finding needs."""
+
+
+def build(traces: Sequence[Trace]) -> Content:
+    """Show hazards, ends at time limits and goodput of each cohort."""
+    return build_per_cohort(traces, _build, opening=_OPENING, end_imputation="running")
+
+
+def _build(cohort: Cohort) -> Content:
+    events = competing_events(cohort)
+    if not events:
+        return Content((), (Text(f"No {cohort.noun} with a runtime have ended."),))
+    hazards = hazard_by_runtime(
+        cohort.rows, events=events, runtime="duration_s", entry="entry_s", observed="observed",
+        cluster=cohort.cluster,
+    )  # fmt: skip
+    caption = f"Hazard by runtime of {cohort.noun}. {cohort.title}"
+    blocks: list[Block] = [result_table(hazards, HazardByRuntime, caption=caption)]
+    findings = [_early(hazards, cohort)]
+    if not cohort.from_tasks:
+        for finding, block in (_limits(cohort), _goodput(cohort)):
+            findings.append(finding)
+            blocks += [block] if block is not None else []
+    return Content(tuple(filter(None, findings)), tuple(blocks), limitations=_LIMITATIONS)
+
+
+def _early(hazards: pl.DataFrame, cohort: Cohort) -> str:
+    """Compare the hazards of failure of the first and of the last interval with enough events."""
+    enough = pl.col("n_events") >= _FEWEST
+    known = hazards.filter(enough, event="failed").drop_nulls("hazard_per_h")
+    if known.height < 2:
+        return ""
+    first, last = known.row(0, named=True), known.row(-1, named=True)
+    ratio = first["hazard_per_h"] / last["hazard_per_h"]
+    apart = first["ci_low"] > last["ci_high"] or last["ci_low"] > first["ci_high"]
+    compared = "not distinguishable from that"
+    if apart:
+        change = "times that" if ratio > 1 else "times lower than that"
+        compared = f"{three_digits(max(ratio, 1 / ratio))} {change}"
+    return (
+        f"{cohort.title}: {cohort.noun} fail at {three_digits(first['hazard_per_h'])} per hour "
+        f"(95 % CI {digits_range(first['ci_low'], first['ci_high'])}; "
+        f"n = {count(first['n_events'])}) between {duration(first['from_s'])} and "
+        f"{duration(first['to_s'])} of runtime, {compared} after {duration(last['from_s'])} "
+        f"({three_digits(last['hazard_per_h'])} per hour)."
+    )
+
+
+def _limits(cohort: Cohort) -> tuple[str, Block | None]:
+    trace = cohort.trace
+    if not trace.has("jobs", ("time_limit_s", "runtime_s", "gpus")):
+        return "", None
+    found = time_limit_ends(trace.scan("jobs"))
+    row = found.row(0, named=True)
+    if not row["n"]:
+        return "", None
+    block = result_table(
+        found, TimeLimitEnds, caption=f"Ends at the time limit. {trace.label}", folded=True
+    )
+    gpus = "" if row["share_hours"] is None else f", with {share(row['share_hours'])} of GPU-hours"
+    finding = (
+        f"{trace.label}: {share(row['share_at_limit'])} of {cohort.noun} reach their time limit"
+        f"{gpus}; the median one uses {share(row['median'])} of its limit (n = {count(row['n'])})."
+    )
+    return finding, block
+
+
+def goodput_of(trace: Trace) -> pl.DataFrame:
+    """Return the goodput of a trace's jobs, with the time that each ran within the window."""
+    named = trace.has("jobs", _SAME)
+    columns = ("status", "submit_s", "start_s", "end_s", "runtime_s", "gpus")
+    rows = trace.scan("jobs").select(*columns, *(_SAME if named else ())).collect()
+    found, seen = observe(rows, trace.manifest)
+    inside = pl.col("duration_s") - pl.col("entry_s")
+    if seen.end_s is not None:
+        inside -= (pl.col("start_s") + pl.col("duration_s") - seen.end_s).clip(0).fill_null(0.0)
+    inside = inside.clip(0)
+    return goodput(found.with_columns(inside=inside), same=_SAME if named else (), runtime="inside")
+
+
+def _goodput(cohort: Cohort) -> tuple[str, Block | None]:
+    trace = cohort.trace
+    if not trace.has("jobs", ("status", "start_s", "runtime_s", "gpus")):
+        return "", None
+    found = trace.once(goodput_of)
+    total = float(found["gpu_hours"].sum())
+    if not total:
+        return "", None
+    block = result_table(
+        found, Goodput, caption=f"GPU-hours within the window by outcome. {trace.label}"
+    )
+    shares = dict(found.select("kind", "share").iter_rows())
+    said = {
+        "useful": f"went to completed {cohort.noun}",
+        "repeated": "to runs that were repeated",
+        "lost": "to other unsuccessful ones",
+        "unfinished": "to those without an end state",
+    }
+    parts = [f"{share(shares[kind])} {text}" for kind, text in said.items() if shares[kind]]
+    return f"{trace.label}: of {hours(total)} GPU-hours {listed(parts)}.", block
+
+
+SECTION = Section(
+    "hazards",
+    "Failures over runtime, and lost GPU-hours",
+    95,
+    build,
+    needs=COHORT_NEEDS,
+    shares="cohort",
+    part="Failures",
+    question="When do jobs fail, and how many GPU-hours are lost?",
+)

@@ -1,0 +1,1 @@
+"""What a training step waits for: replay of its operations."""

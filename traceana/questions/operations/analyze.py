@@ -1,0 +1,112 @@
+"""Replay of the jobs of a trace, computed once per session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.questions.operations.tables import OperationJobs
+from traceana.simulate.operations.decompose import decompose, slowest_workers
+from traceana.simulate.operations.model import prepare
+from traceana.simulate.operations.policies import Ideal
+from traceana.simulate.operations.replay import replay_model
+from traceana.simulate.operations.timeline import timeline_of
+from traceana.tables.declare import declared, schema_of
+
+if TYPE_CHECKING:
+    from traceana.simulate.operations.policies import Policy
+    from traceana.simulate.operations.tables import ReplayResult, WorkerSlowdownResult
+    from traceana.store import Trace
+
+NEEDS: Final = ({"operations": ("duration_s",)},)
+MOST_JOBS: Final = 50
+"""Jobs of a trace that are replayed for the page."""
+
+
+@dataclass(frozen=True)
+class JobReplay:
+    """A replayed job with all groupings, and a timeline of its slowest step."""
+
+    job: str
+    replay: ReplayResult
+    workers: WorkerSlowdownResult
+    by_kind: pl.DataFrame
+    by_stage: pl.DataFrame
+    timeline: pl.DataFrame
+    """Of the slowest step, on the data-parallel rank of the slowest worker."""
+
+
+def job_names(trace: Trace, /) -> list[str]:
+    """Return the jobs of a trace that have operations, in the order of their ids."""
+    jobs = trace.scan("operations").select(pl.col("job_id").unique()).collect()
+    return jobs["job_id"].sort().to_list()
+
+
+def operations_of(trace: Trace, job: str, /) -> pl.LazyFrame:
+    """Return the operations of a job."""
+    return trace.scan("operations").filter(job_id=job)
+
+
+def replay_job(trace: Trace, job: str, /, *, policy: Policy | None = None) -> JobReplay:
+    """Return a replayed job."""
+    model = prepare(operations_of(trace, job))
+    replayed = replay_model(model, policy)
+    workers = slowest_workers(model)
+    times = replayed.step_s_original
+    step = int(replayed.steps["step"][int(np.argmax(times))])
+    rank = workers.workers["dp_rank"][0]
+    timeline = timeline_of(model, policy=Ideal(), steps=[step]).filter(dp_rank=rank)
+    return JobReplay(
+        job=job,
+        replay=replayed,
+        workers=workers,
+        by_kind=decompose(model, ("kind",)),
+        by_stage=decompose(model, ("stage",)),
+        timeline=timeline,
+    )
+
+
+def replayed_jobs(trace: Trace, /) -> tuple[list[JobReplay], pl.DataFrame]:
+    """Return the replayed jobs of a trace, the slowest first, and a row for each job."""
+    found: list[JobReplay] = []
+    rows: list[dict[str, object]] = []
+    for job in job_names(trace)[:MOST_JOBS]:
+        try:
+            one = replay_job(trace, job)
+        except DataError as error:
+            rows.append({"job_id": job, "note": str(error)})
+        else:
+            found.append(one)
+            rows.append(describe_job(one))
+    found.sort(key=lambda one: -one.replay.slowdown)
+    schema = schema_of(OperationJobs)
+    frame = pl.DataFrame(rows, schema=schema).sort("slowdown", descending=True, nulls_last=True)
+    return found, declared(frame, OperationJobs)
+
+
+def describe_job(one: JobReplay, /) -> dict[str, object]:
+    """Return the row of a replayed job."""
+    replayed, workers = one.replay, one.workers
+    slowest = workers.workers.filter("is_slowest")["worker"]
+    return {
+        "job_id": one.job,
+        "steps": replayed.steps.height,
+        "workers": workers.workers.height,
+        "t_measured_s": float(replayed.step_s_measured.mean()),
+        "t_original_s": float(replayed.step_s_original.mean()),
+        "t_ideal_s": float(replayed.step_s_ideal.mean()),
+        "slowdown": replayed.slowdown,
+        "m_s": _or_none(workers.m_s),
+        "m_w": _or_none(workers.m_w),
+        "slowest_workers": ", ".join(slowest),
+        "replay_error": replayed.replay_error,
+        "note": None,
+    }
+
+
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else value

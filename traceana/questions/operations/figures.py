@@ -1,0 +1,212 @@
+"""Slowdown of each worker, and the operations of a step as measured and ideal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+from matplotlib.patches import Rectangle
+
+from traceana.drawing.labels import format_axis, name_tick, place_legend, small_size
+from traceana.drawing.registry import figure
+from traceana.drawing.style import MOST_MARKS, color_of, shade, start_axes
+from traceana.errors import DataError
+from traceana.tables.formatting import plural, three_digits
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from traceana.simulate.operations.tables import WorkerSlowdownResult
+
+_MOST_NUMBERS: Final = 100
+"""Cells up to which each has its number."""
+_FAMILIES: Final = {
+    "forward": ("forward-compute",),
+    "backward": ("backward-compute",),
+    "transfer": ("forward-send", "forward-recv", "backward-send", "backward-recv"),
+    "optimizer": ("optimizer", "gc"),
+}
+_OTHERS: Final = "collective"
+_COLORS: Final = {"forward": 0, "backward": 1, "transfer": 2, _OTHERS: 3, "optimizer": 4}
+_SCENARIOS: Final = ("measured", "ideal")
+
+
+@figure(
+    "worker-slowdown",
+    result="worker_slowdown",
+    reading="Color and number: slowdown of the job if all operations were ideal but those of the "
+    "worker's data-parallel rank, or of its stage, whichever is smaller. Outlined: the slowest "
+    "3 % of the workers.",
+)
+def plot_worker_slowdown(result: WorkerSlowdownResult, /, *, ax: Axes | None = None) -> Axes:
+    """Draw the slowdown of each worker by data-parallel rank and stage.
+
+    Parameters
+    ----------
+    result
+        What `worker_slowdown` returns.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_worker_slowdown
+    >>> operations = pl.DataFrame({
+    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
+    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
+    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
+    ... })
+    >>> plot_worker_slowdown(traceana.worker_slowdown(operations)).get_ylabel()
+    'Stage'
+    """
+    workers = result.workers.sort("stage", "dp_rank")
+    ranks = workers["dp_rank"].unique().sort().to_list()
+    stages = workers["stage"].unique().sort().to_list()
+    values = workers["slowdown"].to_numpy().reshape(len(stages), len(ranks))
+    ax = start_axes(ax, height_in=1.1 + 0.25 * min(len(stages), 16))
+    cells = ax.pcolormesh(
+        np.arange(len(ranks) + 1) - 0.5,
+        np.arange(len(stages) + 1) - 0.5,
+        values,
+        cmap="Reds",
+        vmin=1,
+        vmax=max(1.1, float(values.max())),
+        rasterized=values.size > MOST_MARKS,
+        gid="slowdown",
+    )
+    ax.grid(visible=False)
+    middle = (1 + max(1.1, float(values.max()))) / 2
+    for row in workers.iter_rows(named=True):
+        place = ranks.index(row["dp_rank"]), stages.index(row["stage"])
+        if values.size <= _MOST_NUMBERS:
+            color = "white" if row["slowdown"] > middle else "black"
+            text = f"{row['slowdown']:.2f}"
+            ax.text(*place, text, ha="center", va="center", color=color, fontsize=small_size())
+        if row["is_slowest"]:
+            outline = Rectangle(
+                (place[0] - 0.46, place[1] - 0.46),
+                0.92,
+                0.92,
+                fill=False,
+                edgecolor="black",
+                linewidth=1.2,
+                gid=f"slowest-{row['worker']}",
+            )
+            ax.add_patch(outline)
+    every = -(-len(ranks) // 16)
+    ax.set_xticks(range(0, len(ranks), every), [str(rank) for rank in ranks[::every]])
+    every = -(-len(stages) // 16)
+    ax.set_yticks(range(0, len(stages), every), [str(stage) for stage in stages[::every]])
+    ax.set_xlim(-0.5, len(ranks) - 0.5)
+    ax.set_ylim(len(stages) - 0.5, -0.5)
+    ax.set_xlabel("Data-parallel rank")
+    ax.set_ylabel("Stage")
+    ax.set_title("Slowdown by worker")
+    root = ax.get_figure(root=True)
+    assert root is not None  # noqa: S101  (axes without a figure cannot be drawn on)
+    root.colorbar(cells, ax=ax, label="Slowdown", aspect=12)
+    return ax
+
+
+def describe_worker_slowdown(result: WorkerSlowdownResult) -> str:
+    """Return one sentence on the workers for the caption."""
+    first = result.workers.row(0, named=True)
+    return (
+        f"{plural(result.workers.height, 'worker')}; the slowest, {first['worker']}, has "
+        f"{three_digits(first['slowdown'])}."
+    )
+
+
+@figure(
+    "step-timeline",
+    result="operation_timeline of one step",
+    reading="Bar: an operation, one row per stage; above as measured, below with ideal durations, "
+    "on the same time axis. Narrow bars are transfers between stages, without waiting for others. "
+    "What is empty is waiting.",
+)
+def plot_step_timeline(
+    timeline: pl.DataFrame,
+    /,
+    *,
+    ax: Axes | None = None,
+    step: int | None = None,
+    dp_rank: int | None = None,
+) -> Axes:
+    """Draw the operations of a step as measured and with ideal durations.
+
+    Parameters
+    ----------
+    timeline
+        What `operation_timeline` returns.
+    step, dp_rank
+        Step and data-parallel rank to draw; not needed if there is one.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_step_timeline
+    >>> operations = pl.DataFrame({
+    ...     "step": 0, "dp_rank": 0, "stage": 0,
+    ...     "kind": ["forward-compute", "backward-compute", "optimizer"],
+    ...     "start_s": [0.0, 1.0, 3.0], "duration_s": [1.0, 2.0, 1.0],
+    ... })
+    >>> plot_step_timeline(traceana.operation_timeline(operations)).get_xlabel()
+    'Time since the step began (s)'
+    """
+    rows = timeline
+    for name, value in (("step", step), ("dp_rank", dp_rank)):
+        rows = rows if value is None else rows.filter(pl.col(name) == value)
+        if rows[name].n_unique() != 1:
+            there = ", ".join(map(str, timeline[name].unique().sort().head(10)))
+            raise DataError(f"plot_step_timeline draws one {name}; pass {name}= of {there}")
+    stages = rows["stage"].unique().sort().to_list()
+    ax = start_axes(ax, height_in=1.2 + 0.36 * min(len(stages), 16))
+    places = {
+        (scenario, stage): number * (len(stages) + 0.6) + place
+        for number, scenario in enumerate(_SCENARIOS)
+        for place, stage in enumerate(stages)
+    }
+    family = {kind: name for name, kinds in _FAMILIES.items() for kind in kinds}
+    named = rows.with_columns(
+        family=pl.col("kind").replace_strict(family, default=_OTHERS, return_dtype=pl.String)
+    )
+    for name, number in _COLORS.items():
+        is_transfer = name == "transfer"
+        label = name
+        for (scenario, stage), part in named.filter(family=name).group_by(
+            "scenario", "stage", maintain_order=True
+        ):
+            y = places[str(scenario), stage] + (0.33 if is_transfer else -0.1)
+            thick = 0.22 if is_transfer else 0.5
+            ax.broken_barh(
+                part.select("begin_s", pl.col("end_s") - pl.col("begin_s")).rows(),
+                (y - thick / 2, thick),
+                facecolors=color_of(number),
+                edgecolors=color_of(number) if is_transfer else shade(ax, 0),
+                linewidth=0.4 if is_transfer else 0.2,
+                rasterized=rows.height > MOST_MARKS,
+                label=label,
+            )
+            label = ""
+    ends = rows.group_by("scenario").agg(pl.col("end_s").max())
+    for scenario, end in ends.sort("scenario").rows():
+        low, high = (places[scenario, stage] for stage in (stages[0], stages[-1]))
+        ax.plot([end, end], [low - 0.5, high + 0.5], color=shade(ax), linewidth=0.8, gid=scenario)
+    ax.set_yticks(list(places.values()), [name_tick(f"{name} {stage}") for name, stage in places])
+    ax.set_ylim(max(places.values()) + 0.6, -0.6)
+    ax.set_xlim(left=0)
+    ax.grid(visible=False, axis="y")
+    format_axis(ax.xaxis, bins=6)
+    ax.set_xlabel("Time since the step began (s)")
+    ax.set_ylabel("Stage")
+    ax.set_title(f"Step {rows['step'][0]}, data-parallel rank {rows['dp_rank'][0]}")
+    place_legend(ax)
+    return ax
+
+
+def describe_step_timeline(timeline: pl.DataFrame) -> str:
+    """Return one sentence on the times for the caption."""
+    ends = dict(timeline.group_by("scenario").agg(pl.col("end_s").max()).rows())
+    measured, ideal = (three_digits(ends[name]) for name in _SCENARIOS)
+    n = plural(timeline.filter(scenario="measured").height, "operation")
+    return f"{n}; {measured} s measured and {ideal} s ideal."

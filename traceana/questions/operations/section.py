@@ -1,0 +1,164 @@
+"""Section on what a training step waits for: replay of its operations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from traceana.page.blocks import Block, Content, Gallery, drawing, join_parts, picture_key
+from traceana.page.blocks import result_table as table_of
+from traceana.page.finding import Finding
+from traceana.page.section import Section
+from traceana.questions.operations.analyze import MOST_JOBS, NEEDS, job_names, replayed_jobs
+from traceana.questions.operations.tables import OperationJobs
+from traceana.simulate.operations.tables import SlowdownBy, WorkerSlowdown
+from traceana.tables.formatting import plural, share, three_digits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traceana.page.blocks import Drawing
+    from traceana.questions.operations.analyze import JobReplay
+    from traceana.store import Trace
+
+_OPENING: Final = (
+    "Each training step is replayed from the durations of its operations and what each of them "
+    "waits for. The slowdown of a job is its step time over that with ideal durations: the mean "
+    "of each kind of computation, the median of each kind of communication. A group of operations "
+    "explains by removal the fraction of the slowdown that vanishes if only the group is ideal, "
+    "and by addition the fraction that appears if only the group is not."
+)
+_LIMITATIONS: Final = (
+    "Only recorded operations are replayed, without the delays between them, and in the recorded "
+    "order. Fractions of groups overlap and do not add up to 100 %. If stages have different "
+    "numbers of layers, part of the slowdown is imbalance that no repair removes."
+)
+_EXPLAINS: Final = 0.5
+_MOST_SHOWN: Final = 6
+_MOST_WORKERS: Final = 16
+
+
+def build(traces: Sequence[Trace]) -> Content:
+    """Show the slowdown of each job and what explains it."""
+    return join_parts(_OPENING, ((trace.label, _trace(trace)) for trace in traces))
+
+
+def _trace(trace: Trace) -> Content:
+    found, jobs = trace.once(replayed_jobs)
+    title = trace.label
+    some = len(job_names(trace))
+    first = f", the first {MOST_JOBS} of {some}" if some > MOST_JOBS else ""
+    lead: list[Block] = [Gallery(tuple(_draw(trace, found[0])))] if found else []
+    lead.append(table_of(jobs, OperationJobs, caption=f"Replayed jobs{first}. {title}"))
+    blocks: list[Block] = []
+    for one in found[:_MOST_SHOWN]:
+        if one is not found[0]:
+            blocks.append(Gallery(tuple(_draw(trace, one))))
+        for by, found_by in (("kind", one.by_kind), ("stage", one.by_stage)):
+            caption = f"Slowdown of {one.job} by {by}, the largest first. {title}"
+            frame = found_by.sort("slowdown", descending=True)
+            blocks.append(table_of(frame, SlowdownBy, caption=caption, headings={by: by.title()}))
+        blocks.append(
+            table_of(
+                one.workers.workers.head(_MOST_WORKERS),
+                WorkerSlowdown,
+                caption=f"Slowest workers of {one.job}. {title}",
+            )
+        )
+    findings = tuple(
+        Finding(
+            f"{title}: {_finding(one)}",
+            effect=one.replay.slowdown,
+            n=one.replay.steps.height,
+            cost_gpu_h=_lost_worker_h(one),
+        )
+        for one in found
+    )
+    return Content(findings, tuple(blocks), " ".join(findings[:1]), tuple(lead), _LIMITATIONS)
+
+
+def _draw(trace: Trace, one: JobReplay) -> list[Drawing]:
+    return [
+        drawing(
+            "worker-slowdown",
+            one.workers,
+            trace=trace,
+            key=picture_key("worker-slowdown", trace, one.job),
+            about=f"Slowdown of {one.job} by worker",
+        ),
+        drawing(
+            "step-timeline",
+            one.timeline,
+            trace=trace,
+            key=picture_key("step-timeline", trace, one.job),
+            about=f"Slowest step of {one.job}, measured above ideal",
+        ),
+    ]
+
+
+def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
+    """Draw every replayed job."""
+    return [
+        picture
+        for trace in traces
+        for one in trace.once(replayed_jobs)[0]
+        for picture in _draw(trace, one)
+    ]
+
+
+def _lost_worker_h(one: JobReplay) -> float:
+    """Return the time above ideal of all workers, each of which has at least one GPU."""
+    excess = one.replay.step_s_original - one.replay.step_s_ideal
+    return max(float(excess.sum()), 0.0) * one.workers.workers.height / 3600
+
+
+def _finding(one: JobReplay) -> str:
+    """State the slowdown of a job, what explains it and what a repair would save."""
+    replayed = one.replay
+    original, ideal = replayed.step_s_original.mean(), replayed.step_s_ideal.mean()
+    text = (
+        f"a step of {one.job} takes {three_digits(replayed.slowdown)} times as long as with ideal "
+        f"durations ({three_digits(original)} and {three_digits(ideal)} s; n = "
+        f"{plural(replayed.steps.height, 'step')}, {plural(one.workers.workers.height, 'worker')})"
+    )
+    slowest = one.workers.workers.filter("is_slowest")["worker"].to_list()
+    stage = one.by_stage.sort("explained_removal", nulls_last=False).row(-1, named=True)
+    kind = one.by_kind.sort("explained_removal", nulls_last=False).row(-1, named=True)
+    repaired = one.workers.explained["t_removal_s"][1]
+    names = ", ".join(slowest[:3]) + (", ..." if len(slowest) > 3 else "")
+    workers = f"worker{'' if len(slowest) == 1 else 's'} ({names})"
+    if one.workers.m_w >= _EXPLAINS:
+        cause = f"the slowest {workers} explain{'s' if len(slowest) == 1 else ''} "
+        cause += f"{share(one.workers.m_w)} of the slowdown: repaired, a step would take "
+        cause += f"{three_digits(repaired)} s"
+    elif stage["explained_removal"] is not None and stage["explained_removal"] >= _EXPLAINS:
+        after = original - stage["explained_removal"] * (original - ideal)
+        cause = (
+            f"stage {stage['stage']} explains {share(stage['explained_removal'])} of the "
+            f"slowdown, the slowest {workers} {share(one.workers.m_w)}: with ideal durations in "
+            f"that stage, a step would take {three_digits(after)} s"
+        )
+    elif kind["explained_removal"] is not None:
+        cause = (
+            f"no worker and no stage explains half of the slowdown; of the kinds of operation, "
+            f"{kind['kind']} explains most ({share(kind['explained_removal'])})"
+        )
+    else:
+        cause = "there is no slowdown to explain"
+    error = f"{100 * replayed.replay_error:.1g} %"
+    return (
+        f"{text}; {cause}. Replayed with launch delays, step times differ from the measured ones "
+        f"by at most {error}."
+    )
+
+
+SECTION: Final = Section(
+    "operations",
+    "What a step waits for",
+    40,
+    build,
+    needs=NEEDS,
+    figures=("worker-slowdown", "step-timeline"),
+    more=draw_more,
+    part="Stragglers",
+    question="How much shorter would a training step be if some operations were not slow?",
+)

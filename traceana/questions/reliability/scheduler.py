@@ -1,0 +1,78 @@
+"""Faults of machines as the jobs of a scheduler show them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.questions.reliability.tables import JobFaults
+from traceana.store.frames import Names, as_names, collect, open_frame
+from traceana.tables.declare import declared, returns
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
+NODE_FAILURES: Final = ("NODE_FAIL", "BOOT_FAIL")
+"""End reasons of Slurm that are failures of a node."""
+
+
+@returns(JobFaults)
+def faults_of_jobs(
+    jobs: IntoFrame,
+    /,
+    *,
+    end_reasons: Names = NODE_FAILURES,
+    machine: str = "NodeList",
+    end_reason: str = "end_reason",
+    end: str = "end_s",
+) -> pl.DataFrame:
+    """Return the faults of machines that ended jobs.
+
+    A fault is an end of one or more jobs on the same machines at the same time, with an end reason
+    that is a failure of a node. Repair times are not known: pass ``end=None`` to
+    :func:`machine_reliability`. A fault of a job on several machines is that of one of them; the
+    scheduler does not state which, so the whole list of machines is its name.
+
+    Parameters
+    ----------
+    jobs
+        One row per job: `machine`, `end_reason` and `end`; eager or lazy, of any supported engine.
+        Rows without one of them are excluded.
+    end_reasons
+        End reasons that count; a longer reason that begins with one counts too.
+    machine, end_reason, end
+        Columns of the machines, the end reason and the end (seconds or datetimes).
+
+    Returns
+    -------
+    DataFrame
+        One row per fault, in order of time:
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({
+    ...     "NodeList": ["n1", "n1", "n2"], "end_s": [50.0, 50.0, 90.0],
+    ...     "end_reason": ["NODE_FAIL", "NODE_FAIL", "COMPLETED"],
+    ... })
+    >>> traceana.faults_of_jobs(jobs).rows()
+    [('n1', 50.0, 'NODE_FAIL', 2)]
+    """
+    opened = open_frame(jobs, keys=(machine, end_reason), measures={"end": end})
+    rows = collect(opened).drop_nulls()
+    fails = pl.any_horizontal(
+        pl.col(end_reason).cast(pl.String).str.starts_with(one) for one in as_names(end_reasons)
+    )
+    found = (
+        rows.filter(fails)
+        .group_by(
+            pl.col(machine).cast(pl.String).alias("machine_id"),
+            pl.col(end).alias("start_s"),
+            pl.col(end_reason).cast(pl.String).alias("class"),
+        )
+        .agg(jobs=pl.len().cast(pl.Int64))
+        .sort("start_s", "machine_id", "class")
+    )
+    return declared(found, JobFaults)

@@ -1,0 +1,209 @@
+"""Prediction of runtimes from earlier runs of the same job."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.questions.runtimes.tables_predict import RuntimePredictions
+from traceana.stats.arguments import as_list, check_confidence, is_number
+from traceana.stats.intervals import ratio_interval
+from traceana.store.frames import Names, as_names, collect, open_frame
+from traceana.tables.declare import declared, returns, schema_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from narwhals.stable.v2.typing import IntoFrame
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+_PREDICTORS = ("all", "last", "mean", "quantile")
+
+
+@returns(RuntimePredictions)
+def predict_runtimes(
+    jobs: IntoFrame,
+    /,
+    *,
+    same: Names = ("user", "job_name"),
+    quantiles: Sequence[float] = (0.1, 0.5, 0.9),
+    split: float = 0.5,
+    submit: str = "submit_s",
+    end: str = "end_s",
+    runtime: str = "runtime_s",
+    cluster: str | None = None,
+    confidence: float = 0.95,
+) -> pl.DataFrame:
+    """Score predictions of runtimes from earlier runs of the same job.
+
+    Jobs submitted after the split in time are predicted from what was known at their submission:
+    the runs of the same job that had ended. A job without one has the prediction of `all`.
+
+    - all: quantile of the runtimes that had ended at the split, of all jobs
+    - last: runtime of the run of the same job that ended last
+    - mean: mean runtime of the same job
+    - quantile: quantile of the runtimes of the same job; at 0.5 their median
+
+    The score is the pinball loss, which the true quantile minimizes (Gneiting and Raftery, JASA
+    102, 2007): q (y - x) for a runtime y above the prediction x, else (1 - q) (x - y). Its mean is
+    determined by long jobs.
+
+    Parameters
+    ----------
+    jobs
+        One row per job: `same`, `submit`, `end`, `runtime` and `cluster`; eager or lazy, of any
+        supported engine. Rows without a time are excluded; so are jobs that still run, which makes
+        predictions too short where many of them are long.
+    same
+        Columns that runs of the same job share.
+    quantiles
+        Quantiles to predict, each in (0, 1).
+    split
+        Fraction of the jobs that are submitted before the split, in (0, 1).
+    submit, end, runtime
+        Columns of the submission and the end (seconds or datetimes), and of the runtime (seconds or
+        a duration).
+    cluster
+        Column of the independent unit, such as user; None: rows are independent.
+    confidence
+        Coverage of the interval of the skill, in (0, 1), by linearization of a ratio.
+
+    Returns
+    -------
+    DataFrame
+        One row per quantile and predictor:
+        {columns}
+
+    Raises
+    ------
+    DataError
+        If a quantile or the split is not in (0, 1), or no job is on one side of the split.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({
+    ...     "user": "u", "job_name": ["a", "b"] * 10, "runtime_s": [60, 3600] * 10,
+    ...     "submit_s": [10_000 * day for day in range(20)],
+    ... }).with_columns(end_s=pl.col("submit_s") + pl.col("runtime_s"))
+    >>> found = traceana.predict_runtimes(jobs, quantiles=[0.5])
+    >>> found.select("predictor", "pinball_s", "skill").rows()
+    [('all', 885.0, 0.0), ('last', 0.0, 1.0), ('mean', 0.0, 1.0), ('quantile', 0.0, 1.0)]
+    """
+    check_confidence(confidence)
+    levels = as_list("quantiles", quantiles)
+    for name, value in (*(("quantiles", one) for one in levels), ("split", split)):
+        if not (is_number(value) and 0 < value < 1):
+            raise DataError(f"{name} must lie between 0 and 1; found {value!r}")
+    names = as_names(same)
+    extra = (cluster,) if cluster is not None else ()
+    keys = tuple(dict.fromkeys((*names, *extra)))
+    rows = collect(open_frame(jobs, keys=keys, measures=(submit, end, runtime)))
+    known = rows.drop_nulls([submit, end, runtime]).sort(submit, end, maintain_order=True)
+    at = known[submit].quantile(split, "nearest")
+    earlier = known.filter(pl.col(end) <= (at or 0.0))[runtime].to_numpy()
+    is_later = known.select(pl.col(submit) > (at or 0.0)).to_series()
+    if not len(earlier) or not is_later.any():
+        raise DataError("no job ended before the split, or none was submitted after it")
+    codes = known.select(pl.struct(names).rank("dense")).to_series() if names else None
+    history = _history(known, codes, is_later.to_numpy(), (submit, end, runtime), levels)
+    later = known.filter(is_later)
+    actual = later[runtime].to_numpy()
+    units = later[cluster].rank("dense").to_numpy() if cluster else np.arange(later.height)
+    found = []
+    for place, level in enumerate(levels):
+        base = np.full(len(actual), float(np.quantile(earlier, level)))
+        losses = _pinball(actual, base, level)
+        for predictor in _PREDICTORS:
+            own = {
+                "all": np.full(len(actual), np.nan),
+                "last": history[:, 0],
+                "mean": history[:, 1],
+                "quantile": history[:, 2 + place],
+            }[predictor]
+            predicted = np.where(np.isnan(own), base, own)
+            loss = _pinball(actual, predicted, level)
+            low, high = _ratio_interval(losses, loss, units, confidence)
+            skill = 1 - float(loss.sum() / losses.sum()) if losses.any() else None
+            found.append(
+                {
+                    "predictor": predictor,
+                    "quantile": float(level),
+                    "n": len(actual),
+                    "n_excluded": rows.height - known.height,
+                    "with_history": float((~np.isnan(history[:, 0])).mean()),
+                    "pinball_s": float(loss.mean()),
+                    "coverage": float((actual <= predicted).mean()),
+                    "skill": skill,
+                    "ci_low": 1 - high if predictor != "all" and skill is not None else None,
+                    "ci_high": 1 - low if predictor != "all" and skill is not None else None,
+                }
+            )
+    table = pl.DataFrame(found, schema=schema_of(RuntimePredictions)).fill_nan(None)
+    return declared(table, RuntimePredictions)
+
+
+def _history(
+    known: pl.DataFrame,
+    codes: pl.Series | None,
+    is_later: NDArray[np.bool_],
+    times: tuple[str, str, str],
+    levels: Sequence[float],
+) -> Floats:
+    """Return last, mean and quantiles of the runs that had ended at each later submission.
+
+    NaN where none had.
+    """
+    submitted, ended, ran = (known[name].to_numpy() for name in times)
+    groups = np.zeros(known.height, dtype=int) if codes is None else codes.fill_null(0).to_numpy()
+    by_end = np.argsort(ended, kind="stable")
+    sorted_runs: dict[int, list[float]] = defaultdict(list)
+    last: dict[int, float] = {}
+    sums: dict[int, float] = defaultdict(float)
+    found = np.full((int(is_later.sum()), 2 + len(levels)), np.nan)
+    done = 0
+    for place, row in enumerate(np.flatnonzero(is_later)):
+        while done < len(by_end) and ended[by_end[done]] <= submitted[row]:
+            one = by_end[done]
+            group = int(groups[one])
+            insort(sorted_runs[group], ran[one])
+            sums[group] += ran[one]
+            last[group] = ran[one]
+            done += 1
+        group = int(groups[row])
+        if runs := sorted_runs.get(group):
+            found[place, 0], found[place, 1] = last[group], sums[group] / len(runs)
+            found[place, 2:] = [_quantile(runs, level) for level in levels]
+    return found
+
+
+def _quantile(values: list[float], level: float) -> float:
+    """Return a quantile of sorted values by linear interpolation."""
+    at = level * (len(values) - 1)
+    below = int(at)
+    above = min(below + 1, len(values) - 1)
+    return values[below] + (at - below) * (values[above] - values[below])
+
+
+def _pinball(actual: Floats, predicted: Floats, level: float) -> Floats:
+    off = actual - predicted
+    loss: Floats = np.maximum(level * off, (level - 1) * off)
+    return loss
+
+
+def _ratio_interval(
+    base: Floats, loss: Floats, units: NDArray[np.int64], confidence: float
+) -> tuple[float, float]:
+    """Return the interval of the ratio of two sums of losses over independent units."""
+    _, code = np.unique(units, return_inverse=True)
+    x, y = np.bincount(code, base), np.bincount(code, loss)
+    sums = np.array([[x.sum()], [y.sum()], [x @ x], [x @ y], [y @ y], [len(x)]])
+    low, high = ratio_interval(sums, confidence=confidence)
+    return float(low[0]), float(high[0])

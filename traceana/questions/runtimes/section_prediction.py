@@ -1,0 +1,82 @@
+"""Section on the prediction of runtimes from earlier runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.page.blocks import Content, join_parts, result_table
+from traceana.page.section import Section
+from traceana.questions.runtimes.predict import predict_runtimes
+from traceana.questions.runtimes.tables_predict import RuntimePredictions
+from traceana.tables.formatting import count, share, share_range
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traceana.store import Trace
+
+_OPENING: Final = (
+    "Jobs of the second half are predicted from what was known when they were submitted: the runs "
+    "of the same user and job name that had ended. A job without one has the prediction of all: "
+    "the quantile of the runtimes that had ended at the split. The score is the pinball loss; the "
+    "skill is its reduction compared with the prediction of all."
+)
+_LIMITATIONS: Final = (
+    "The mean loss is determined by long jobs. Jobs that still run are excluded, which makes "
+    "predictions too short where many of them are long."
+)
+_COLUMNS: Final = ("submit_s", "end_s", "runtime_s", "user", "job_name")
+_MOST: Final = 200_000
+"""Latest jobs that are used."""
+
+
+def build(traces: Sequence[Trace]) -> Content:
+    """Show the scores of each trace."""
+    return join_parts(_OPENING, ((trace.label, _trace(trace)) for trace in traces))
+
+
+def score_predictions(trace: Trace) -> pl.DataFrame | None:
+    """Score predictions on the latest jobs; None where there are too few."""
+    jobs = trace.scan("jobs").select(*_COLUMNS)
+    latest = jobs.sort("submit_s", nulls_last=False, maintain_order=True).tail(_MOST).collect()
+    try:
+        return predict_runtimes(latest, cluster=None if latest["user"].has_nulls() else "user")
+    except DataError:
+        return None
+
+
+def _trace(trace: Trace) -> Content:
+    found = trace.once(score_predictions)
+    if found is None:
+        return Content()
+    table = result_table(
+        found, RuntimePredictions, caption=f"Predicted runtimes of jobs. {trace.label}"
+    )
+    rows = found.filter(pl.col("predictor") != "all", quantile=0.5).drop_nulls("skill")
+    findings = []
+    if rows.height:
+        best = rows.sort("skill", descending=True).row(0, named=True)
+        named = {"last": "last runtime", "mean": "mean runtime", "quantile": "median runtime"}
+        low, high = best["ci_low"], best["ci_high"]
+        interval = "" if low is None else f"95 % CI {share_range(low, high)}; "
+        change = "reduces" if best["skill"] >= 0 else "increases"
+        findings.append(
+            f"{trace.label}: the {named[best['predictor']]} of the same user and job name {change} "
+            f"the error of predicted runtimes by {share(abs(best['skill']))} ({interval}n = "
+            f"{count(best['n'])} jobs), compared with the median of all earlier jobs."
+        )
+    return Content(tuple(findings), (table,), limitations=_LIMITATIONS)
+
+
+SECTION = Section(
+    "runtime-prediction",
+    "Prediction of runtimes",
+    110,
+    build,
+    needs=({"jobs": _COLUMNS},),
+    part="Runtimes",
+    question="How well do earlier runs of a job predict its runtime?",
+)

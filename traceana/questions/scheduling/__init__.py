@@ -1,0 +1,1 @@
+"""Scheduling: how jobs wait and where they are placed, under other policies."""

@@ -1,0 +1,135 @@
+"""Section on placement: GPUs allocated and fragmented by policy as a cluster fills up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.page.blocks import Content, Gallery, Text, drawing, picture_key, result_table
+from traceana.page.section import Section
+from traceana.questions.scheduling.placement import (
+    NEEDED,
+    SEEDS,
+    placement_runs,
+    reversed_pairs,
+)
+from traceana.simulate.placement.sweep import summarize_placement
+from traceana.simulate.placement.tables import PlacementSummary
+from traceana.tables.formatting import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traceana.store import Trace
+
+_ABOUT: Final = (
+    "Jobs arrive in random order until they request 130 % of the GPUs; then jobs are drawn again. "
+    "They never leave, and a job that fits on no machine is lost. Machines without GPUs are not "
+    "used. A fragment is the part of the free GPUs that the requests which cover 95 % of the jobs "
+    "cannot use. Policies: random; dotprod (Tetris), the smallest dot product of free and "
+    "requested resources; clustering, machines with jobs of the same kind; packing, GPUs in use; "
+    "bestfit, the least left; fgd, the smallest growth of the fragment. Of machines with equal "
+    "scores, that of the smallest name wins, where a run names the machines at random; or a "
+    f"random machine wins. Seeds: {len(SEEDS)} with ties by name, 1 with ties at random."
+)
+_LIMITATIONS: Final = (
+    "Jobs stay forever and arrive in random order, so times of the trace are not used. The results "
+    f"are means of {len(SEEDS)} seeds or of 1; `traceana simulate place` runs more."
+)
+_AT: Final = 100
+_SHOWN: Final = (50, 80, 100, 120)
+
+
+@dataclass(frozen=True)
+class _Placed:
+    trace: Trace
+    title: str
+    runs: pl.DataFrame
+    summary: pl.DataFrame
+    jobs: int
+    gpus: float
+
+
+def build(traces: Sequence[Trace]) -> Content:
+    """Show the placement of each trace whose jobs and machines have GPUs."""
+    found = [one for trace in traces if (one := _placed(trace)) is not None]
+    if not found:
+        return Content()
+    pictures = [
+        drawing(
+            f"placement-{quantity}",
+            one.runs.filter(ties="name"),
+            trace=one.trace,
+            title=one.title,
+            key=picture_key(f"placement-{quantity}", one.trace),
+            about=about,
+        )
+        for one in found
+        for quantity, about in (
+            ("allocated", "Allocated GPUs as jobs arrive, by placement policy"),
+            ("fragment", "Fragment as jobs arrive, by placement policy"),
+        )
+    ]
+    tables = [
+        result_table(
+            one.summary.filter(pl.col("arrived").is_in(_SHOWN)),
+            PlacementSummary,
+            caption=f"GPUs allocated and fragments by policy and GPUs requested. {one.title}",
+            folded=True,
+        )
+        for one in found
+    ]
+    return Content(
+        tuple(text for one in found for text in _findings(one)),
+        (Text(_ABOUT), Gallery(tuple(pictures[1:])), *tables),
+        lead=(Gallery(tuple(pictures[:1])),),
+        limitations=_LIMITATIONS,
+    )
+
+
+def _placed(trace: Trace) -> _Placed | None:
+    try:
+        runs = trace.once(placement_runs)
+    except DataError:  # no machine has a GPU, or no job requests one
+        return None
+    counts = trace.scan("jobs").select(pl.col("gpus").count()).collect().item()
+    gpus = trace.scan("machines").select(pl.col("gpus").sum()).collect().item()
+    return _Placed(trace, trace.label, runs, summarize_placement(runs), counts, float(gpus))
+
+
+def _findings(placed: _Placed) -> list[str]:
+    rows = placed.summary.filter(arrived=_AT)
+    by_name = rows.filter(ties="name").sort("allocated", descending=True, maintain_order=True)
+    (best, second), worst = by_name.head(2).rows(named=True), by_name.row(-1, named=True)
+    first = (
+        f"{placed.title}: when jobs have requested as many GPUs as there are, {best['policy']} "
+        f"allocates {best['allocated']:.1f} % of them, {second['policy']} "
+        f"{second['allocated']:.1f} % and {worst['policy']} {worst['allocated']:.1f} % "
+        f"(means of {len(SEEDS)} seeds; n = {placed.jobs:,} jobs, {placed.gpus:,.0f} GPUs)."
+    )
+    pairs = [pair for pair in reversed_pairs(placed.summary) if pair[0] == best["policy"]]
+    if not pairs:
+        return [first]
+    at_random = dict(rows.filter(ties="random").select("policy", "allocated").rows())
+    ahead = listed(f"{other} ({at_random[other]:.1f} %)" for _, other in pairs)
+    second_finding = (
+        f"{placed.title}: the order of the policies depends on how ties are broken. With ties "
+        f"at random, {best['policy']} allocates {at_random[best['policy']]:.1f} % instead of "
+        f"{best['allocated']:.1f} %, less than {ahead} (1 seed)."
+    )
+    return [first, second_finding]
+
+
+SECTION = Section(
+    "placement",
+    "Placement of jobs that share GPUs",
+    40,
+    build,
+    needs=(NEEDED,),
+    figures=("placement-allocated", "placement-fragment"),
+    part="Deadlines and simulations",
+    question="How many GPUs can each placement policy allocate, and how many are fragments?",
+)

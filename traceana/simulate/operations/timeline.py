@@ -1,0 +1,254 @@
+"""Begin and end of each operation, as measured and as replayed, and a file of them for a viewer."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.simulate.frames import read_result
+from traceana.simulate.operations.kinds import POINT_TO_POINT, TRANSFERS
+from traceana.simulate.operations.model import Model, prepare
+from traceana.simulate.operations.policies import as_policy
+from traceana.simulate.operations.run import replay_timeline
+from traceana.simulate.operations.tables import OperationTimeline
+from traceana.tables.declare import declared, returns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from narwhals.stable.v2.typing import IntoFrame
+
+    from traceana.simulate.operations.policies import Policy
+
+_MOST_STEPS: Final = 10
+_MOST_OPERATIONS: Final = 250_000
+_STREAMS: Final = ("compute", *POINT_TO_POINT, "collectives")
+_PAUSE: Final = 1.1
+"""A step of a file begins at this multiple of the longest end before it."""
+
+
+@returns(OperationTimeline)
+def operation_timeline(
+    operations: IntoFrame,
+    /,
+    *,
+    steps: Sequence[int] | None = None,
+    ideal: Policy | Mapping[str, object] | None = None,
+) -> pl.DataFrame:
+    """Return when each operation begins and ends, measured and ideal.
+
+    Transfers begin when the last member of their group has started; what they waited for before
+    that is `waiting_s`.
+
+    Parameters
+    ----------
+    operations
+        One row per operation of one job, as for :func:`replay_operations`.
+    steps
+        Steps to return; None: the first ten, or as many of them as have 250,000 operations.
+    ideal
+        What is ideal, as for :func:`replay_operations`.
+
+    Returns
+    -------
+    DataFrame
+        One row per operation of each scenario, sorted by step and begin within a worker:
+
+    {columns}
+
+    Raises
+    ------
+    DataError
+        As :func:`replay_operations` does, if the job has no such step, or if the policy changes
+        which operations there are.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> operations = pl.DataFrame({
+    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
+    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
+    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
+    ... })
+    >>> timeline = traceana.operation_timeline(operations)
+    >>> timeline.filter(kind="optimizer", dp_rank=1).select("scenario", "begin_s", "end_s").rows()
+    [('measured', 5.0, 6.0), ('ideal', 4.0, 5.0)]
+    """
+    return timeline_of(prepare(operations), steps=steps, policy=as_policy(ideal))
+
+
+def timeline_of(
+    model: Model, /, *, policy: Policy, steps: Sequence[int] | None = None
+) -> pl.DataFrame:
+    """Return what :func:`operation_timeline` does, of a job that is ready to be replayed."""
+    found = model.operations
+    chosen = _places(model, steps)
+    graph, durations = policy.plan(model)
+    if graph is not model.graph:
+        raise DataError(f"a timeline of {policy} is not possible: it has other operations")
+    picked = [one if np.size(one) == 1 else one[chosen] for one in durations]
+    shape = (len(found.kind), len(chosen), len(found.dp_ranks))
+    begin, end = replay_timeline(graph, picked, shape)
+    measured_end = found.end[:, chosen].astype(float)
+    own = model.own[:, chosen]
+    waits = np.isin(found.kind, list(TRANSFERS))[:, None, None]
+    start = found.start[:, chosen].astype(float)
+    measured_begin = np.where(waits, np.maximum(measured_end - own, start), start)
+    parts = [
+        _frame(model, chosen, "measured", measured_begin, measured_end).with_columns(
+            waiting_s=pl.Series(np.where(waits, measured_begin - start, 0).ravel())
+        ),
+        _frame(model, chosen, "ideal", begin, end).with_columns(
+            waiting_s=pl.lit(None, dtype=pl.Float64)
+        ),
+    ]
+    order = ["step", "stage", "dp_rank", "begin_s"]
+    return declared(
+        pl.concat([part.sort(order, maintain_order=True) for part in parts]), OperationTimeline
+    )
+
+
+def _places(model: Model, steps: Sequence[int] | None) -> list[int]:
+    there = model.operations.steps.tolist()
+    if steps is None:
+        each = len(model.own) * model.shape[1]
+        return list(range(min(len(there), max(1, min(_MOST_STEPS, _MOST_OPERATIONS // each)))))
+    if unknown := [step for step in steps if step not in there]:
+        listed = ", ".join(map(str, there[:20]))
+        raise DataError(f"operations: no step is {unknown[0]!r}; there is {listed}")
+    if not steps:
+        raise DataError("steps must name at least one step")
+    return sorted({there.index(step) for step in steps})
+
+
+def _frame(model: Model, steps: list[int], scenario: str, begin: Any, end: Any) -> pl.DataFrame:  # noqa: ANN401
+    found = model.operations
+    node, step, rank = (part.ravel() for part in np.indices(begin.shape))
+    return pl.DataFrame(
+        {
+            "step": found.steps[steps][step],
+            "worker": found.workers[found.stage[node], rank].tolist(),
+            "dp_rank": found.dp_ranks[rank],
+            "stage": found.stage[node],
+            "kind": found.kind[node].tolist(),
+            "sequence": found.sequence[node],
+            "begin_s": begin.ravel(),
+            "end_s": end.ravel(),
+        },
+        schema_overrides={
+            **dict.fromkeys(("step", "dp_rank", "stage", "sequence"), pl.Int64),
+            "worker": pl.String,
+        },
+    ).with_columns(scenario=pl.lit(scenario))
+
+
+def write_timeline(timeline: IntoFrame, path: str | Path, /) -> Path:
+    """Write a timeline as a file that Perfetto and chrome://tracing open.
+
+    The format is Chrome's Trace Event Format. A process is a data-parallel rank, as measured or
+    ideal; a thread is a stream of a stage. Steps follow one another, with a pause between them.
+
+    Parameters
+    ----------
+    timeline
+        What :func:`operation_timeline` returns.
+    path
+        File to write, ``.json`` or ``.json.gz``; an existing one is replaced.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be written or has another ending.
+
+    References
+    ----------
+    "Trace Event Format", Chromium project; https://ui.perfetto.dev opens the file.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> operations = pl.DataFrame({
+    ...     "step": 0, "dp_rank": 0, "stage": 0,
+    ...     "kind": ["forward-compute", "backward-compute", "optimizer"],
+    ...     "start_s": [0.0, 1.0, 3.0], "duration_s": [1.0, 2.0, 1.0],
+    ... })
+    >>> timeline = traceana.operation_timeline(operations)
+    >>> traceana.write_timeline(timeline, "steps.json.gz").name
+    'steps.json.gz'
+    """
+    file = Path(path)
+    if not file.name.endswith((".json", ".json.gz")):
+        raise DataError(f"{path}: the ending must be .json or .json.gz")
+    columns = [name for name in OperationTimeline.columns() if name != "waiting_s"]
+    rows = read_result(timeline, OperationTimeline, columns, "write_timeline")
+    content = json.dumps({"traceEvents": _events(rows), "displayTimeUnit": "ms"}).encode()
+    if file.name.endswith(".gz"):
+        content = gzip.compress(content, compresslevel=6, mtime=0)
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error.strerror or error})") from error
+    return file
+
+
+def _events(rows: pl.DataFrame) -> list[dict[str, Any]]:
+    length = rows.group_by("step").agg(length=pl.col("end_s").max() * _PAUSE).sort("step")
+    first = length.select("step", offset=pl.col("length").cum_sum() - pl.col("length"))
+    stream = (
+        pl.when(pl.col("kind").is_in(POINT_TO_POINT))
+        .then("kind")
+        .when(pl.col("kind").is_in(TRANSFERS))
+        .then(pl.lit(_STREAMS[-1]))
+        .otherwise(pl.lit(_STREAMS[0]))
+        .replace_strict({name: place for place, name in enumerate(_STREAMS)})
+    )
+    placed = rows.join(first, on="step", how="left", maintain_order="left").with_columns(
+        pid=2 * pl.col("dp_rank") + (pl.col("scenario") != "measured"),
+        tid=pl.col("stage") * len(_STREAMS) + stream,
+        ts=((pl.col("begin_s") + pl.col("offset")) * 1e6).round(3),
+        dur=((pl.col("end_s") - pl.col("begin_s")) * 1e6).clip(lower_bound=0).round(3),
+    )
+    events: list[dict[str, Any]] = []
+    for pid, rank, scenario in (
+        placed.select("pid", "dp_rank", "scenario").unique().sort("pid").rows()
+    ):
+        name = f"data-parallel rank {rank}, {scenario}"
+        events += _names("process", pid, None, name, pid)
+    threads = placed.select("pid", "tid", "stage", "worker").unique().sort("pid", "tid")
+    for pid, tid, stage, worker in threads.rows():
+        name = f"stage {stage} (worker {worker}) {_STREAMS[tid % len(_STREAMS)]}"
+        events += _names("thread", pid, tid, name, tid)
+    shown = placed.select("kind", "pid", "tid", "ts", "dur", "step", "sequence")
+    events += [
+        {
+            "name": kind,
+            "cat": kind,
+            "ph": "X",
+            "pid": pid,
+            "tid": tid,
+            "ts": ts,
+            "dur": dur,
+            "args": {"step": step, "sequence": sequence},
+        }
+        for kind, pid, tid, ts, dur, step, sequence in shown.rows()
+    ]
+    return events
+
+
+def _names(what: str, pid: int, tid: int | None, name: str, order: int) -> list[dict[str, Any]]:
+    of = {"ph": "M", "pid": pid} | ({} if tid is None else {"tid": tid})
+    return [
+        {"name": f"{what}_name", **of, "args": {"name": name}},
+        {"name": f"{what}_sort_index", **of, "args": {"sort_index": order}},
+    ]

@@ -1,0 +1,130 @@
+"""Blocks of time as the independent unit of rows that name no other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from traceana.errors import DataError
+from traceana.stats.dependence import autocorrelation, effective_sample_size
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+DAY_S: Final = 86_400.0
+MIN_BLOCKS: Final = 10
+"""Blocks of time below which `note` states that there are few."""
+_UNITS_S: Final = (DAY_S, 21_600.0, 3600.0, 600.0, 60.0)
+_FEWEST_UNITS: Final = 20
+_TIMES: Final = 3
+
+
+@dataclass(frozen=True)
+class TimeBlocks:
+    """Block of each row."""
+
+    code: Integers
+    """Code from 0 of each row's block, in the order of time; -1 where the time is missing."""
+    n_blocks: int
+    """Blocks with rows."""
+    length_s: float
+    """Length of a block."""
+    autocorrelation: float
+    """Between consecutive days (or shorter units), of their sums or means; NaN if undefined."""
+    note: str | None
+    """Why the blocks are fewer than is safe."""
+
+
+def time_blocks(
+    times_s: ArrayLike, values: ArrayLike | None = None, /, *, length_s: float | None = None
+) -> TimeBlocks:
+    """Assign rows to blocks of consecutive days, long enough to be nearly independent.
+
+    Rows of one day, and of days in a row, are alike: the same project, the same fault. Blocks of
+    time are the independent unit where the rows name no other, such as their users. The unit is a
+    day, or 6 hours, 1 hour, 10 or 1 minutes if the rows span fewer than 20 of the longer one. With
+    r the autocorrelation of the sums, or the means, of the units' values (as ranks, minus their
+    mean), a block has one unit if r is not above 1.645 / sqrt(units), and otherwise 3 times the
+    integrated autocorrelation time (:func:`~traceana.stats.dependence.effective_sample_size`): the
+    variance of the mean of an AR(1) process from block means is then too small by about one sixth.
+    A block is never longer than a tenth of the span; `note` states where twice that were needed. Of
+    2,000 rows in 60 and 120 days whose means follow an AR(1) process of 0, 0.5 and 0.8, 95 %
+    intervals of the mean cover 92 to 94, 90 to 94 and 82 to 91 % (with the note at 0.8), those of
+    independent rows 36 to 63, 25 to 41 and 14 to 30 %.
+
+    Raises a DataError if the lengths of the arrays differ, or no time is finite.
+
+    Parameters
+    ----------
+    times_s
+        Time of each row, such as its submission, in seconds; NaN if missing.
+    values
+        What is to be analyzed, such as the runtime, or 1 for a failure; NaN if missing. None: the
+        number of rows.
+    length_s
+        Length of the blocks; None: by the autocorrelation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> days = np.repeat(np.arange(60), 10)
+    >>> blocks = time_blocks(days * 86_400.0, np.random.default_rng(1).normal(size=600))
+    >>> blocks.n_blocks, blocks.length_s
+    (60, 86400.0)
+    """
+    time = np.asarray(times_s, dtype=float)
+    value = np.ones(len(time)) if values is None else np.asarray(values, dtype=float)
+    if time.shape != value.shape:
+        raise DataError(f"times_s and values differ in length: {len(time)} and {len(value)}")
+    known = np.isfinite(time)
+    if not known.any():
+        raise DataError("times_s has no finite time")
+    since = time - time[known].min()
+    span = float(since[known].max())
+    unit = next((unit for unit in _UNITS_S if span >= (_FEWEST_UNITS - 1) * unit), _UNITS_S[-1])
+    r, lasts = float("nan"), None
+    if length_s is None:
+        units = 1
+        used = known & ~np.isnan(value)
+        if used.any():
+            units, r, lasts = _units_of_block(
+                (since[used] // unit).astype(np.int64), value[used], counts=values is None
+            )
+        length_s = unit * units
+    block = np.full(len(time), -1, dtype=np.int64)
+    distinct, code = np.unique((since[known] // length_s).astype(np.int64), return_inverse=True)
+    block[known] = code
+    n = len(distinct)
+    few = f"{n} blocks of time: fewer than {MIN_BLOCKS}, intervals are uncertain"
+    return TimeBlocks(block, n, float(length_s), r, few if n < MIN_BLOCKS else lasts)
+
+
+def _units_of_block(
+    unit: Integers, value: Floats, *, counts: bool
+) -> tuple[int, float, str | None]:
+    """Return the units of a block, the autocorrelation of the units' sums, and its limit."""
+    n = int(unit.max()) + 1
+    rank = value
+    if not counts:
+        _, at, often = np.unique(value, return_inverse=True, return_counts=True)
+        rank = (often.cumsum() - (often - 1) / 2)[at]
+        rank = rank - rank.mean()
+    sums, rows = np.bincount(unit, rank, n), np.bincount(unit, minlength=n)
+    # unequal units hide in their sums how much their means depend on each other
+    series = [sums] if counts else [sums, sums[rows > 0] / rows[rows > 0]]
+    lengths, correlations = [1.0], [float("nan")]
+    for each in series:
+        if len(each) < 4 or each.min() == each.max():
+            continue
+        correlations.append(float(autocorrelation(each, lags=1)[0]))
+        if correlations[-1] > 1.645 / np.sqrt(len(each)):
+            lengths.append(_TIMES * len(each) / effective_sample_size(each))
+    longest, allowed = int(np.ceil(max(lengths))), max(n // MIN_BLOCKS, 1)
+    note = "dependence lasts longer than a tenth of the span: intervals are too narrow"
+    r = float(np.fmax.reduce(correlations))
+    return min(longest, allowed), r, note if longest > 2 * allowed else None
