@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -13,7 +13,7 @@ from traceana.cli.options import JsonOption, OutOption, StoreOption
 if TYPE_CHECKING:
     import polars as pl
 
-    from traceana.store.session import Session
+    from traceana.store.trace import Trace
 
 _NEEDED: Final = ({"jobs": ("submit_s", "runtime_s", "gpus")},)
 _SHOWN: Final = (
@@ -70,13 +70,11 @@ def schedule(
     from traceana.simulate.schedule.sweep import sweep_schedules
     from traceana.simulate.schedule.tables import ScheduleGroups
     from traceana.store import open_store
-    from traceana.store.session import Session
 
     writer = frame_writer(out, ScheduleGroups)
     policies = {name.strip(): load_object(name.strip(), "--policy") for name in policy.split(",")}
-    session = Session(open_store(store))
-    trace = qualifying_trace(session, trace, _NEEDED)
-    jobs, plans, machines = _tables(session, trace, group)
+    chosen = qualifying_trace(open_store(store), trace, _NEEDED)
+    jobs, plans, machines = _tables(chosen, group)
     with show_share("schedules") as progress:
         found = sweep_schedules(
             jobs,
@@ -86,16 +84,17 @@ def schedule(
             gpus=_gpus(gpus),
             machines=machines,
             profiles=profiles,
-            capacity=session.manifest(trace).capacity,
+            capacity=chosen.manifest.capacity,
             scale_load=scale_load,
             progress=progress,
         )
     writer(found)
-    synthetic = session.synthetic(trace)
     if json:
-        print_json({"trace": trace, "synthetic": synthetic, "results": found.to_dicts()})
+        print_json({"trace": chosen.id, "synthetic": chosen.synthetic, "results": found.to_dicts()})
         return
-    sys.stdout.write(mark(f"{trace}: {jobs.height:,} jobs", synthetic=synthetic) + "\n\n")
+    sys.stdout.write(
+        mark(f"{chosen.id}: {jobs.height:,} jobs", synthetic=chosen.synthetic) + "\n\n"
+    )
     print_rows(found, ScheduleGroups, columns=_SHOWN)
 
 
@@ -109,17 +108,13 @@ def _gpus(text: str | None) -> float | str | None:
 
 
 def _tables(
-    session: Session, trace: str, group: str | None
+    trace: Trace, group: str | None
 ) -> tuple[pl.DataFrame, pl.DataFrame | None, pl.DataFrame | None]:
     from traceana.errors import DataError
 
-    jobs = session.scan(trace, "jobs").collect()
+    jobs = trace.jobs
     if group is not None and group not in jobs.columns:
         raise DataError(f"--group {group}: jobs have no such column; use {', '.join(jobs.columns)}")
-    tables: list[Any] = [
-        session.scan(trace, table).collect()
-        if session.manifest(trace).has(table, (column,))
-        else None
-        for table, column in (("training_plans", "iterations"), ("machines", "gpus"))
-    ]
-    return jobs, tables[0], tables[1]
+    plans = trace.table("training_plans") if trace.has("training_plans", ("iterations",)) else None
+    machines = trace.table("machines") if trace.has("machines", ("gpus",)) else None
+    return jobs, plans, machines
