@@ -125,3 +125,7 @@ from .simulate.placement.policies import PlacementPolicy as PlacementPolicy
 from .simulate.placement.request import PlacementRequest as PlacementRequest
 from .simulate.placement.simulate import simulate_placement as simulate_placement
 __version__: str
+from .simulate.schedule.policy import ScheduleState as ScheduleState
+from .simulate.schedule.policy import SchedulingPolicy as SchedulingPolicy
+from .simulate.schedule.simulate import ScheduleResult as ScheduleResult
+from .simulate.schedule.simulate import simulate_schedule as simulate_schedule

@@ -120,8 +120,8 @@ def test_doubts_state_their_evidence(write: Write) -> None:
         ("gpu", "A100,H100", 'gpu_type = "gpu"'),
         ("queued_at", "2026-03-02 08:00,2026-03-02 09:00", 'submit_s = { time = "queued_at"'),
         ("queued", "1772438400,1772438401", 'submit_s = { time = "queued", unit = "s" }'),
-        ("queued", "12,340", '# not used: "queued"'),
-        ("queued", "946684800,946684800", '# not used: "queued"'),
+        ("queued", "12,340", 'keep = ["queued"]'),
+        ("queued", "946684800,946684800", 'keep = ["queued"]'),
         ("enqueued", "2026-03-02T08:00:00Z,2026-03-02T09:00:00Z", '{ time = "enqueued" }'),
         ("card", "A100,H100", 'gpu_type = "card"'),
         ("card", "4,8", 'gpus = "card"'),
@@ -181,7 +181,7 @@ def test_the_first_column_of_distinct_words_is_the_id_and_counts_as_used(
     first, second = codes[1].split(",")
     mapping = propose(write, f"run,other,{codes[0]}\na,c,{first},1\nb,d,{second},1\n")
     assert 'job_id = "run"' in mapping
-    assert '# not used: "other"' in mapping
+    assert 'keep = ["other"' in mapping
 
 
 def test_a_runtime_is_compared_to_end_minus_start_where_both_are_known(write: Write) -> None:
@@ -255,7 +255,7 @@ def test_a_time_of_parquet_may_lack_a_zone(
 def test_a_name_without_a_unit_comes_first(write: Write) -> None:
     mapping = propose(write, "job_id,runtime_ms,runtime\na,1000,1\nb,2000,2\n")
     assert 'runtime_s = "runtime"' in mapping
-    assert '# not used: "runtime_ms"' in mapping
+    assert 'keep = ["runtime_ms"]' in mapping
 
 
 def test_of_two_columns_for_gpus_the_values_decide(write: Write) -> None:
@@ -344,7 +344,7 @@ def test_control_characters_of_a_file_name_do_not_end_the_comment(write: Write) 
 
 
 def test_mistakes_are_named(write: Write, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no column has another value in each row"):
+    with pytest.raises(DataError, match="no column has a name that is known"):
         propose(write, "a,b\n1,1\n1,1\n")
     with pytest.raises(SourceError, match="no such file"):
         traceana.propose_mapping(tmp_path / "none.csv")
@@ -364,7 +364,7 @@ def test_mistakes_are_named(write: Write, tmp_path: Path) -> None:
     "text", ["job_id;;gpus;;user\na;;2;;x\nb;;4;;y\n", "job_id,gpus,user,,\na,2,x,,\nb,4,y,,\n"]
 )
 def test_columns_without_a_name_are_not_read(write: Write, tmp_path: Path, text: str) -> None:
-    assert "not used" not in propose(write, text)
+    assert "not kept" not in propose(write, text)
     jobs = ingested(write, tmp_path, text)
     assert jobs.select("job_id", "gpus", "user").rows() == [("a", 2, "x"), ("b", 4, "y")]
 
@@ -374,7 +374,7 @@ def test_the_command_previews_rows(write: Write, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["map", str(file), "--out", str(tmp_path / "m.toml")])
     assert result.exit_code == 0
     assert (tmp_path / "m.toml").read_text() == traceana.propose_mapping(file)
-    assert "4 rows tried = 4 kept + 0 rejected" in result.stderr
+    assert "4 rows read = 4 kept + 0 rejected" in result.stderr
     assert "check what is marked unsure: 4 lines" in result.stderr
     assert "CANCELLED" not in result.stderr
     assert CliRunner().invoke(app, ["map", str(file)]).stdout == traceana.propose_mapping(file)

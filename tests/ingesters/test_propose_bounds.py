@@ -29,7 +29,8 @@ def propose(folder: Path, text: str, name: str = "x.csv") -> str:
 )
 def test_a_column_without_values_is_in_doubt(tmp_path: Path, column: str, expected: str) -> None:
     found = propose(tmp_path, f"job_id,{column},x\na,,1\nb,,2\n")
-    assert found == f'[jobs]\njob_id = "job_id"\n{expected}# not used: "x"\n'
+    numbers = '\n[jobs.source]\n"x" = { type = "number" }\n'
+    assert found == f'[jobs]\njob_id = "job_id"\n{expected}{numbers}'
 
 
 def test_units_of_times_and_runtimes_are_compared_in_seconds(tmp_path: Path) -> None:
@@ -79,7 +80,7 @@ def test_columns_of_steps_that_have_another_meaning_are_not_kept(tmp_path: Path)
     (tmp_path / "x.csv").write_text(text)
     found = traceana.propose_mapping(tmp_path / "x.csv")
     assert 'keep = ["loss", "note"]\n' in found
-    assert '# not used: "batch_time", "gpus"\n' in found
+    assert '# not kept: "batch_time", "gpus"\n' in found
     assert found.endswith('\n[worker_samples.source]\n"loss" = { type = "number" }\n')
 
 
@@ -97,13 +98,14 @@ def test_a_list_in_a_list_is_no_start(tmp_path: Path) -> None:
 def test_a_name_without_a_unit_comes_before_one_with_it(tmp_path: Path) -> None:
     found = propose(tmp_path, "job_id,RuntimeMs,runtime\na,1000,1\nb,2000,2\n")
     assert 'runtime_s = "runtime"' in found
-    assert found.endswith('# not used: "RuntimeMs"\n')
+    assert found.endswith('[jobs.source]\n"RuntimeMs" = { type = "number" }\n')
 
 
 @pytest.mark.parametrize(("rows", "repeated"), [("aba", 1), ("abaa", 2), ("abc", 0)])
 def test_repeated_ids_are_counted_before_the_id(tmp_path: Path, rows: str, repeated: int) -> None:
     found = propose(tmp_path, "job_id,user\n" + "".join(f"{row},x\n" for row in rows))
-    doubt = f"# unsure: {repeated} of {len(rows)} rows repeat a job_id, and are rejected\n"
+    doubt = f"# unsure: {repeated} of {len(rows)} rows repeat a job_id, and are rejected: "
+    doubt += "is a row a job, or a part of one?\n"
     assert found == f'[jobs]\n{doubt if repeated else ""}job_id = "job_id"\nuser = "user"\n'
 
 

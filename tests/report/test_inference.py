@@ -121,16 +121,16 @@ def test_a_cut_off_selects_tasks_before_they_are_grouped(
 
 def test_failure_correlates_and_is_counted_by_request(page: Element, tasks: pd.DataFrame) -> None:
     part = section(page, "outcomes")
-    tasks = tasks[tasks["status"].isin(["completed", "failed", "cancelled"])]
+    tasks = tasks[tasks["status"].isin(["completed", "failed"])]
     failed = tasks["status"] == "failed"
     overall = tables(
         part,
-        "Correlation of failure (1; other ends 0) with the resources that tasks request,",
+        "Correlation of failure (1; completion 0) with the resources that tasks request,",
         "PAI",
     )
     within = tables(
         part,
-        "Correlation of failure (1; other ends 0) with the resources that tasks request within",
+        "Correlation of failure (1; completion 0) with the resources that tasks request within",
         "PAI",
     )
     for row in (*overall, *within):
@@ -147,7 +147,10 @@ def test_failure_correlates_and_is_counted_by_request(page: Element, tasks: pd.D
     by_cpu = tables(part, "Failure rate by requested CPU", "Alibaba PAI")
     for row in by_cpu:
         own = failed[tasks["cpus"] * 100 == number(next(iter(row.values())))]
-        assert (number(row["Ended"]), number(row["Failures"])) == (len(own), own.sum())
+        assert (number(row["Completed or failed"]), number(row["Failures"])) == (
+            len(own),
+            own.sum(),
+        )
     captions = [caption.text for caption in part.all("figcaption")]
     about = "Failure rate of tasks by group and requested resources. Alibaba PAI"
     (rates,) = (text for text in captions if about in text)
@@ -169,9 +172,8 @@ def test_the_wait_of_pai_is_until_the_first_task_starts(page: Element, store: St
 def test_the_model_takes_every_row_that_has_its_features(page: Element, store: Store) -> None:
     part = section(page, "failure-model")
     summary = tables(part, "Fit of the model,", "Alibaba PAI")
-    ended = ("completed", "cancelled")
     for row in summary:
-        counted = failure_rates(store.scan(PAI, "tasks"), (), success=ended).row(0, named=True)
+        counted = failure_rates(store.scan(PAI, "tasks"), ()).row(0, named=True)
         assert number(row["n"]) + number(row["Excluded"]) == counted["n"]
         assert number(row["Failures"]) <= counted["failures"]
         # so few users may leave none to predict

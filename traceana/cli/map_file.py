@@ -31,7 +31,7 @@ def map_file(
     What is not certain is marked in the mapping by a comment: # unsure.
     """
     from traceana.errors import DataError
-    from traceana.ingesters import preview_mapping, propose_mapping
+    from traceana.ingesters import IngestError, preview_mapping, propose_mapping
 
     text = propose_mapping(file, reader=reader)
     if out is None:
@@ -42,20 +42,30 @@ def map_file(
         except OSError as error:
             raise DataError(f"--out {out}: cannot be written ({error.strerror})") from error
         sys.stderr.write(f"mapping: {out}\n")
-    for table, converted in preview_mapping(file, text).items():
-        kept, rejected = converted.kept, converted.rejected
-        _show(table, kept)
+    try:
+        previews = preview_mapping(file, text)
+    except IngestError as error:
+        saved = f"correct {out}" if out else f"traceana map {file} --out M.toml, correct M.toml"
+        name = out or "M.toml"
+        raise DataError(
+            f"{error}; next: {saved}, then traceana ingest {file} --mapping {name}"
+        ) from error
+    for table, preview in previews.items():
+        entry = preview.entry
+        _show(table, preview.rows)
         sys.stderr.write(
-            f"{table}: {kept.height + rejected.height:,} rows tried = {kept.height:,} kept + "
-            f"{rejected.height:,} rejected\n"
+            f"{table}: {entry.rows_read:,} rows read = {entry.rows_kept:,} kept + "
+            f"{entry.rows_rejected:,} rejected\n"
         )
-        for rule, count in rejected["rule"].value_counts(sort=True).head(3).iter_rows():
+        for rule, count in [*entry.rejected.items()][:_ROWS]:
             sys.stderr.write(f"rejected: {count:,} by {rule}\n")
+        for rule, count in [*entry.nulled.items()][:_ROWS]:
+            sys.stderr.write(f"set to null: {count:,} cells by {rule}\n")
     doubts = text.count("# unsure:")
     if doubts:
         sys.stderr.write(f"check what is marked unsure: {plural(doubts, 'line')}\n")
-    name = out or Path("M.toml")
-    sys.stderr.write(f"next: traceana report {file} --mapping {name}\n")
+    following = f"report {file} --mapping {out}" if out else f"map {file} --out M.toml"
+    sys.stderr.write(f"next: traceana {following}\n")
 
 
 def _show(table: str, rows: pl.DataFrame) -> None:

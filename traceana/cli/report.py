@@ -57,8 +57,9 @@ def report(
         ),
     ] = None,
     title: Annotated[
-        str, typer.Option(metavar="TEXT", help="Title of the report.")
-    ] = "traceana report",
+        str | None,
+        typer.Option(metavar="TEXT", help="Title of the report.  [default: of its only trace]"),
+    ] = None,
     formats: Annotated[
         str, typer.Option("--format", metavar="html,md", help="What to write.")
     ] = "html,md",
@@ -93,6 +94,7 @@ def report(
     if not paths and (mapping or reader or timezone):
         raise DataError("--mapping, --reader and --timezone are for files: name them (PATH...)")
     results: list[str] = []
+    failed: list[str] = []
     limits = {"since": since, "until": until, "where": where}
     read = {"mapping": mapping, "reader": reader, "timezone": timezone}
     with (
@@ -113,6 +115,7 @@ def report(
             command=None if place == store else context.meta[TYPED],
             on_step=on_step,
             on_results=results.extend,
+            on_failure=failed.extend,
         )
     if found != store:
         sys.stderr.write(
@@ -125,6 +128,9 @@ def report(
         import webbrowser
 
         webbrowser.open(page.absolute().as_uri())
+    if failed:
+        sys.stderr.write(f"traceana: not computed: {', '.join(failed)}; the page states why\n")
+        raise typer.Exit(1)
 
 
 def summary(

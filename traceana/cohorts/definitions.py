@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from narwhals.stable.v2.typing import IntoFrame
 
-ENDED: Final[dict[str, Any]] = {"success": ("completed", "cancelled"), "failure": ("failed",)}
-"""A failure rate counts the failed among the rows that ended; all other rows are excluded."""
+OUTCOMES: Final[dict[str, Any]] = {"success": ("completed",), "failure": ("failed",)}
+"""A failure rate counts the failed among the completed and failed; all other rows are excluded."""
 
 
 def open_statuses(

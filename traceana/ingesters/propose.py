@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from traceana.errors import DataError, SourceError
-from traceana.ingesters.convert import convert
 from traceana.ingesters.files import CsvFile, list_csvs
+from traceana.ingesters.ingestion import ingest
 from traceana.ingesters.mapping import parse_mapping
 from traceana.ingesters.propose_columns import (
     CLOCKS,
@@ -21,6 +22,7 @@ from traceana.ingesters.propose_columns import (
     Proposal,
     median,
     propose_column,
+    split_gpus,
 )
 from traceana.ingesters.readers.json import JsonList, lists_of, longest
 from traceana.ingesters.readers.registry import get_reader, open_reader
@@ -28,19 +30,25 @@ from traceana.ingesters.source import Source, open_source
 from traceana.ingesters.synonyms import (
     FAILING,
     FAULTS,
+    GPU_COUNT,
+    HOSTS,
     JOBS,
+    OPERATIONS,
     SIZE_UNITS,
+    STATUSES,
     TIME_UNITS,
     WAITS,
     WORKER_SAMPLES,
     nested_names,
     split_unit,
 )
+from traceana.schema import get_table
+from traceana.store import Store
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from traceana.ingesters.convert import Converted
+    from traceana.store import TableEntry
 
 _SAMPLE: Final = 20_000
 _VALUE: Final = re.compile(r"[-+]?\d[-\d.:/ T]*")
@@ -49,6 +57,10 @@ _NO_CAPACITY: Final = (
     "# [trace.capacity]",
     "# all = { nodes = 0, gpus_per_node = 8 }",
 )
+_MOST_KEPT: Final = 40
+_MOST_STATUSES: Final = 12
+_MOST_REPEATED: Final = 0.05
+_SHOWN_ROWS: Final = 1000
 _BEGINS: Final = ("submit_s", "start_s")  # taken from the first of several nested records
 
 
@@ -91,6 +103,8 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
     if len(lists) > 1:
         file = replace(file, rows=longest(lists).path)
     source = open_source(file, reader=reader)
+    if source.reader == "operations" and reader is None:  # the table, not its sums
+        source = open_source(file, reader="parquet")
     if not all(name.isprintable() for name in source.columns):
         raise SourceError(f"{path}: its first line is not text; expected the names of columns")
     known = get_reader(source.reader).mapping
@@ -104,35 +118,20 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
             "put a line of names before it"
         )
     table, matched = _choose_table(source, samples, jobs, proposal)
-    label = "".join(c if c.isprintable() else repr(c)[1:-1] for c in source.label)
-    head = [f'# proposed from {label}; check what is marked "unsure"', "[trace]"]
-    head += [f"title = {json.dumps(source.literals['file_name'])}", f'reader = "{source.reader}"']
-    if file.rows is not None:
-        paths = ", ".join(one.path for one in lists if one.path != file.rows)
-        head.append(f"# unsure: the longest list of objects is taken; others: {paths}")
-        head.append(f"rows = {json.dumps(file.rows)}")
+    head = _head(file, source, lists)
     for target, column in matched.items():
         propose_column(target, column, proposal)
-    keep: list[str] = []
-    if table == "worker_samples":
-        _complete_samples(samples, proposal)
-        others = [name for name in source.columns if name not in samples.values()]
-        keep = [name for name in others if name not in WORKER_SAMPLES and name != "gpus"]
-    elif table == "jobs":
-        _complete_jobs(matched, source, proposal)
-    if table != "worker_samples":
-        _compare_times(proposal)
+    _complete(table, matched, source, proposal)
+    keep, unused = _keep_others(source, table, {*matched.values()}, proposal)
     naive = [c for t, c in matched.items() if t in CLOCKS and _lacks_zone(c, source, proposal)]
     if naive:
         head.append(f"# unsure: {naive[0]} states no time zone; write the log's, if it is not UTC")
         head.append('timezone = "UTC"')
     head += _NO_CAPACITY if table == "faults" else ()
     if keep:
-        head.append(f"keep = {json.dumps(keep)}")
-    used = set(matched.values())
-    unused = [json.dumps(name) for name in source.columns if name not in used and name not in keep]
-    tail = [f"# not used: {', '.join(unused)}"] if unused else []
-    numbers = [name for name in keep if proposal.numbers(name) is not None]
+        head.append(_keep_line(keep))
+    tail = [f"# not kept: {', '.join(map(json.dumps, unused))}"] if unused else []
+    numbers = [name for name in keep.values() if proposal.numbers(name) is not None]
     if numbers:
         tail += ["", f"[{table}.source]"]
         tail += [f'{json.dumps(name)} = {{ type = "number" }}' for name in numbers]
@@ -141,8 +140,63 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
     return text
 
 
-def preview_mapping(path: str | PathLike[str], text: str, /) -> dict[str, Converted]:
-    """Run a mapping on the beginning of a file: by table, rows kept and rejected.
+def _head(file: CsvFile, source: Source, lists: list[JsonList]) -> list[str]:
+    """Return the first lines of a mapping."""
+    label = "".join(c if c.isprintable() else repr(c)[1:-1] for c in source.label)
+    head = [f'# proposed from {label}; check what is marked "unsure"', "[trace]"]
+    head += [f"title = {json.dumps(source.literals['file_name'])}", f'reader = "{source.reader}"']
+    if file.rows is not None:
+        paths = ", ".join(one.path for one in lists if one.path != file.rows)
+        head.append(f"# unsure: the longest list of objects is taken; others: {paths}")
+        head.append(f"rows = {json.dumps(file.rows)}")
+    return head
+
+
+def _keep_line(keep: dict[str, str]) -> str:
+    if all(name == published for name, published in keep.items()):
+        return f"keep = {json.dumps([*keep])}"
+    pairs = (f"{json.dumps(name)} = {json.dumps(one)}" for name, one in keep.items())
+    return f"keep = {{ {', '.join(pairs)} }}"
+
+
+def _keep_others(
+    source: Source, table: str, used: set[str], proposal: Proposal
+) -> tuple[dict[str, str], list[str]]:
+    """Return the columns to carry along by their names in the table, and those that are not."""
+    own = {*get_table(table).column_names()}
+    keep: dict[str, str] = {}
+    unused: list[str] = []
+    stated = "\n".join(proposal.lines)
+    for name in source.columns:
+        if name in used or f'"{name}"' in stated:
+            continue
+        if table == "worker_samples" and (name in WORKER_SAMPLES or name == "gpus"):
+            unused.append(name)  # of another meaning there
+            continue
+        if len(keep) == _MOST_KEPT or proposal.cells[name].null_count() == proposal.cells.height:
+            unused.append(name)
+            continue
+        plain = name if name not in own else f"source_{name}"
+        if split_unit(name, {})[0] in HOSTS and proposal.numbers(name) is None:
+            plain = plain if {"node", "host"} & {*source.columns} else "node"
+        keep[plain if plain not in keep else f"{plain}_{len(keep)}"] = name
+    return keep, unused
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a mapping makes of a file."""
+
+    entry: TableEntry
+    """Rows read, kept and rejected."""
+    rows: pl.DataFrame
+    """The first rows that are kept."""
+
+
+def preview_mapping(path: str | PathLike[str], text: str, /) -> dict[str, Preview]:
+    """Run a mapping on a file: by table, all rows kept and rejected, and the first ones kept.
+
+    Raises an IngestError if no row is kept.
 
     Examples
     --------
@@ -154,22 +208,15 @@ def preview_mapping(path: str | PathLike[str], text: str, /) -> dict[str, Conver
     >>> list(preview)
     ['jobs']
     """
-    mapping = parse_mapping(text, where="the proposed mapping")
-    file = replace(_single(Path(path)), rows=mapping.rows)
-    source = open_source(file, reader=mapping.reader, timezone=mapping.timezone)
-    found = {}
-    keep = dict.fromkeys(mapping.keep, pl.String())
-    for name in mapping.tables:
-        compiled = source.compiled(mapping, name, keep)
-        block = next(iter(source.rows.blocks(compiled.kinds)), None)
-        if block is not None:
-            parts = [part for _, part in convert(block, compiled)]
-            kept, rejected = (
-                pl.concat([getattr(part, field) for part in parts])
-                for field in ("kept", "rejected")
+    with TemporaryDirectory(prefix="traceana-") as folder:
+        ledger = ingest(path, mapping=text, trace="preview", store=folder)
+        store = Store(Path(folder))
+        return {
+            entry.table: Preview(
+                entry, store.scan("preview", entry.table).head(_SHOWN_ROWS).collect()
             )
-            found[name] = replace(parts[0], kept=kept, rejected=rejected)
-    return found
+            for entry in ledger.entries
+        }
 
 
 def _json_lists(file: CsvFile, reader: str | None) -> list[JsonList]:
@@ -236,13 +283,16 @@ def _choose_table(
     source: Source, samples: dict[str, str], jobs: dict[str, str], proposal: Proposal
 ) -> tuple[str, dict[str, str]]:
     """Return the table that a source is for, and its columns by those of the table."""
+    operations = _match(source, OPERATIONS, proposal)
+    if {"kind", "start_s", "duration_s", "worker_id", "step"} <= operations.keys():
+        return "operations", operations
     is_steps = "batch_time" in samples and not {"status", "submit_s"} & jobs.keys()
     if is_steps and ("step" in samples or {"worker_id", "time_s"} <= samples.keys()):
         return "worker_samples", samples
     faults = _match(source, FAULTS, proposal) if _is_fault_log(source, jobs) else {}
     if {"machine_id", "start_s"} <= faults.keys():
         return "faults", faults
-    return "jobs", _assign_codes(jobs, proposal)
+    return "jobs", _status_by_content(source, _assign_codes(jobs, proposal), proposal)
 
 
 def _is_fault_log(source: Source, jobs: dict[str, str]) -> bool:
@@ -262,8 +312,14 @@ def _can_be(target: str, name: str, column: str, proposal: Proposal) -> bool:
     if target == "submit_s":
         return name not in WAITS or numbers is None or median(numbers) > YEAR_2000
     if not all(name in JOBS[one].split() for one in ("gpus", "gpu_type")):
-        return True
+        return target == "gpus" or numbers is None
+    if target == "gpus" and re.search(GPU_COUNT, _first_text(column, proposal)):
+        return True  # type and number in one column
     return (numbers is None) == (target == "gpu_type")
+
+
+def _first_text(column: str, proposal: Proposal) -> str:
+    return str(proposal.texts(column).drop_nulls().first() or "")
 
 
 def _assign_codes(matched: dict[str, str], proposal: Proposal) -> dict[str, str]:
@@ -285,6 +341,45 @@ def _complete_samples(matched: dict[str, str], proposal: Proposal) -> None:
         proposal.lines.insert(0, "# unsure: no column names the worker; one worker is taken")
 
 
+def _complete(table: str, matched: dict[str, str], source: Source, proposal: Proposal) -> None:
+    """Add what a table needs and no column states, and note what does not fit together."""
+    if table == "worker_samples":
+        _complete_samples(matched, proposal)
+    elif table == "operations":
+        _complete_operations(matched, proposal)
+    else:
+        if table == "jobs":
+            split_gpus(matched, proposal)
+            _complete_jobs(matched, source, proposal)
+        _compare_times(proposal)
+
+
+def _status_by_content(source: Source, jobs: dict[str, str], proposal: Proposal) -> dict[str, str]:
+    """Take a column of which most values are known as a status, where none has such a name."""
+    if "status" in jobs:
+        return jobs
+    known = "|".join(f"(?:{form})" for form in STATUSES.values())
+    for name in source.columns:
+        if name in jobs.values() or proposal.numbers(name) is not None:
+            continue
+        words = proposal.texts(name).drop_nulls().str.to_lowercase()
+        fits = words.str.contains(known).sum() >= MOST * len(words)
+        if len(words) and words.n_unique() <= _MOST_STATUSES and fits:
+            doubt = f"# unsure: {name} is taken as the status for its values"
+            proposal.lines.append(doubt)
+            return {**jobs, "status": name}
+    return jobs
+
+
+def _complete_operations(matched: dict[str, str], proposal: Proposal) -> None:
+    """Add what a table of operations needs and the file does not state."""
+    if "job_id" not in matched:
+        proposal.lines.insert(0, 'job_id = "file_name"')
+    for target in ("dp_rank", "stage"):
+        if target not in matched:
+            proposal.add(target, '"0"', f"no column names the {target}; 0 is taken")
+
+
 def _complete_jobs(matched: dict[str, str], source: Source, proposal: Proposal) -> None:
     cells = proposal.cells
     code = matched.get("exit_code")
@@ -294,25 +389,52 @@ def _complete_jobs(matched: dict[str, str], source: Source, proposal: Proposal) 
         proposal.add("status", f"{{ column = {json.dumps(code)}, values = {values} }}", doubt)
     if "job_id" not in matched:
         distinct = [
-            n
-            for n in source.columns
-            if cells[n].n_unique() == cells.height and cells[n].dtype == pl.String
+            name
+            for name in source.columns
+            if cells[name].dtype == pl.String
+            and name not in matched.values()
+            and cells[name].null_count() == 0
+            and cells[name].n_unique() == cells.height > 1
         ]
-        if not distinct:
+        if not distinct and not matched:
             raise DataError(
-                f"{source.label}: no column has another value in each row, as a job's id has, and "
-                "none has the name of a step's time; write the mapping (see: Map your own file)"
+                f"{source.label}: no column has a name that is known, or another value in each "
+                "row, as a job's id has; write the mapping (see: Map your own file)"
             )
+        if not distinct:
+            proposal.lines.insert(0, "# unsure: no column identifies a job; the row number does")
+            return
         matched["job_id"] = distinct[0]
         proposal.lines[:0] = [
             f"# unsure: {distinct[0]} is taken for its values differ",
             f"job_id = {json.dumps(distinct[0])}",
         ]
-    elif (repeated := cells.height - cells[matched["job_id"]].n_unique()) > 0:
+    column = matched["job_id"]
+    rows, repeated = _count_repeated(source, column)
+    if repeated > _MOST_REPEATED * rows:
         proposal.lines.insert(
             0,
-            f"# unsure: {repeated:,} of {cells.height:,} rows repeat a job_id, and are rejected",
+            f"# unsure: {repeated:,} of {rows:,} rows repeat a job_id, and are rejected: is a row "
+            "a job, or a part of one?",
         )
+    elif repeated:
+        line = f"job_id = {json.dumps(column)}"
+        proposal.lines = [one for one in proposal.lines if one != line]
+        proposal.lines.insert(
+            0,
+            f"# unsure: {repeated:,} of {rows:,} rows repeat {column}, so row numbers identify "
+            "the rows",
+        )
+        del matched["job_id"]
+
+
+def _count_repeated(source: Source, column: str) -> tuple[int, int]:
+    """Return how many rows a file has, and how many repeat a value of a column."""
+    hashes = [
+        block.cells[column].drop_nulls().hash() for block in source.rows.blocks({column: "text"})
+    ]
+    every = pl.concat(hashes) if hashes else pl.Series([], dtype=pl.UInt64)
+    return len(every), len(every) - every.n_unique()
 
 
 def _compare_times(proposal: Proposal) -> None:

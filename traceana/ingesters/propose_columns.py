@@ -17,11 +17,18 @@ from traceana.ingesters.parsing import (
     read_size,
     read_time,
 )
-from traceana.ingesters.synonyms import SIZE_UNITS, STATUSES, TIME_UNITS, split_unit
+from traceana.ingesters.synonyms import GPU_COUNT, SIZE_UNITS, STATUSES, TIME_UNITS, split_unit
 
 MOST: Final = 0.9  # of the values have to fit
 CLOCKS: Final = ("submit_s", "start_s", "end_s", "time_s")
-_DURATIONS: Final = ("runtime_s", "downtime_s", "time_limit_s", "cpu_time_s", "batch_time")
+_DURATIONS: Final = (
+    "runtime_s",
+    "duration_s",
+    "downtime_s",
+    "time_limit_s",
+    "cpu_time_s",
+    "batch_time",
+)
 _SIZES: Final = ("memory_gib", "memory_gib_used")
 _COUNTS: Final = ("gpus", "cpus", "nodes", "priority", "restarts", "energy_j", "step")
 _LARGEST_GIB: Final = 16_384.0  # more memory than any machine of such a cluster has
@@ -61,6 +68,34 @@ class Proposal:
         text = self.texts(column)
         number = text.cast(pl.Float64, strict=False)
         return number if fraction_read(number, text) >= MOST else None
+
+
+def split_gpus(matched: dict[str, str], proposal: Proposal) -> None:
+    """Propose number and type of GPUs from a column that has both, such as ``A100-80G x4``."""
+    column = matched.get("gpus")
+    if column is None or proposal.numbers(column) is not None:
+        return
+    texts = proposal.texts(column).drop_nulls()
+    parts = texts.str.extract_groups(GPU_COUNT).struct.unnest()
+    if fraction_read(parts.select(pl.coalesce("1", "4")).to_series(), texts) < MOST:
+        return
+    first = parts["1"].null_count() < parts.height / 2
+    signs = ("x ", "x") if first else (" x", "x")
+    sign = max((*signs, "\u00d7", "*", ":"), key=lambda one: _fraction_with(texts, one))
+    cells, quoted = _sql(column), sign.replace("'", "''")
+    number, name = (1, 2) if first else (2, 1)
+    part = "TRIM(SPLIT_PART({}, '{}', {}))"
+    doubt = f"{column} has type and number of GPUs, such as {texts.first()!r}"
+    own = f'"{column}" has the name of gpus'
+    proposal.lines = [line for line in proposal.lines if own not in line]
+    value = f"CAST({part.format(cells, quoted, number)} AS DOUBLE)"
+    proposal.add("gpus", json.dumps(value), doubt)
+    if "gpu_type" not in matched:
+        proposal.add("gpu_type", json.dumps(part.format(cells, quoted, name)))
+
+
+def _fraction_with(texts: pl.Series, sign: str) -> float:
+    return float(texts.str.contains(sign, literal=True).mean() or 0.0)  # type: ignore[arg-type]
 
 
 def propose_column(target: str, column: str, proposal: Proposal) -> None:

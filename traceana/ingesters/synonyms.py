@@ -9,7 +9,7 @@ JOBS: Final = {
     "job_id": "job_id jobid job_number job_no job task_id app_id request_id submission_id run_id "
     "trial_id experiment_id pod_name job_uuid collection_id "
     "instance_id instance_sn uuid id name job_name",
-    "user": "user username user_name user_id userid uid owner submitter submitted_by euser "
+    "user": "user who username user_name user_id userid uid owner submitter submitted_by euser "
     "job_owner job_user login author email nutzer benutzer",
     "account": "account project project_id project_name team tenant organization cost_center vc "
     "egroup workspace workspace_name namespace department entity",
@@ -46,13 +46,14 @@ JOBS: Final = {
     "gpus": "gpus gpu num_gpus num_gpu n_gpus n_gpu ngpus ngpu gpu_count gpu_num gpus_requested "
     "requested_gpus req_gpus gpu_request allocated_gpus alloc_gpus gpu_cnt num_accel accel_count "
     "num_accelerators accelerators accelerator_count num_devices device_count resource_list_ngpus "
-    "gpus_allocated used_gpus total_gpus gpu_number cards num_cards card_num card_count devices "
+    "gpus_allocated used_gpus gpu_config gpu_configuration "
+    "gpu_request_spec gpu_alloc total_gpus gpu_number cards num_cards card_num card_count devices "
     "card accelerator device",
     "gpu_type": "gpu_type gpu_model gpu_name accelerator gpu_spec accelerator_type gputype "
     "card_type card_model card_name accelerator_model accelerator_name device_type device_name "
     "device_model gpu_product gpu_kind gpu card device",
     "cpus": "cpus cpu num_cpus num_cpu n_cpus ncpus cpu_count cpu_num cores num_cores n_cores "
-    "ncores cpu_cores vcpus req_cpus requested_cpus alloc_cpus cpu_request cpu_milli "
+    "ncores cpu_cores vcpus v_cpu v_cpus req_cpus requested_cpus alloc_cpus cpu_request cpu_milli "
     "resource_list_ncpus cpus_allocated vcpu processors procs num_procs",
     "memory_gib": "memory_gib memory mem ram requested_memory req_mem mem_req memory_request "
     "mem_request memory_requested mem_limit resource_list_mem reqmem allocated_memory alloc_memory "
@@ -72,6 +73,12 @@ JOBS: Final = {
 }  # fmt: skip
 """By column of ``jobs``, names without unit, the most specific first."""
 
+GPU_COUNT: Final = r"^\s*(?:(\d+)\s*[x\u00d7*]\s*(\S.*)|(\S.*?)\s*[x\u00d7*:]\s*(\d+))\s*$"
+"""A type of GPU and their number in one cell: 4x A100, A100-80G x4, a100:4."""
+
+HOSTS: Final = ("host", "hosts", "hostname", "node_name", "nodename", "node_list", "machine")
+"""Names of the machines of a job, which are kept as ``node``."""
+
 WAITS: Final = ("queued", "queued_time", "queue_time", "enqueued")
 """Names of a time of submission that may also be that of a wait."""
 
@@ -86,6 +93,22 @@ WORKER_SAMPLES: Final = {
     "time_per_step time latency",
 }  # fmt: skip
 """By column of ``worker_samples``; of several times the one before the barrier is first."""
+
+OPERATIONS: Final = {
+    "job_id": "job_id jobid job run_id run experiment",
+    "step": "step global_step iteration iter step_id training_step iteration_id",
+    "worker_id": "worker_id rank global_rank rank_id worker process gpu_rank",
+    "dp_rank": "dp_rank dp data_parallel_rank dp_id",
+    "stage": "stage pp_rank pp pipeline_stage pipeline_rank stage_id",
+    "kind": "kind optype op_type operation_type operation op op_name name event",
+    "start_s": "start_s start_ts start start_time begin timestamp ts",
+    "duration_s": "duration_s duration dur elapsed",
+    "sequence": "sequence seq_id seq sequence_id",
+    "micro_batch": "micro_batch mb_id microbatch micro_batch_id mb",
+    "chunk": "chunk mc model_chunk chunk_id",
+    "global_chunk": "global_chunk gmc global_model_chunk",
+}
+"""By column of ``operations``, names without unit."""
 
 FAULTS: Final = {
     "machine_id": "machine_id machine machine_name node_id node node_name nodename nodenum "
@@ -133,7 +156,8 @@ def split_unit(name: str, units: dict[str, str], /) -> tuple[str, str | None]:
     """Return a column's name in snake case without its unit, and the unit."""
     plain = re.sub(r"([KMGT])iB\b", r"_\1ib", name.rpartition(".")[2])
     plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", plain)
-    plain = re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")
+    plain = re.sub(r"[^a-z0-9]+", "_", plain.lower().replace("(s)", "")).strip("_")
+    plain = re.sub(r"_(?:in|epoch|unix|utc|local)(?=_|$)", "", plain)
     base, _, last = plain.rpartition("_")
     for unit, words in units.items():
         if base and last in words.split():

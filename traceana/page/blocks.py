@@ -171,15 +171,7 @@ class Gallery:
         return [picture for picture in self.pictures if isinstance(picture, Picture)]
 
 
-@dataclass(frozen=True)
-class Absent:
-    """What cannot be shown for lack of data, and the commands that would bring it."""
-
-    what: str
-    commands: tuple[str, ...]
-
-
-Block: TypeAlias = Text | Heading | Points | Facts | Quote | Table | Gallery | Absent
+Block: TypeAlias = Text | Heading | Points | Facts | Quote | Table | Gallery
 
 
 @dataclass(frozen=True)
@@ -187,7 +179,8 @@ class Content:
     """What a section's builder returns, in the order of the page."""
 
     findings: tuple[str, ...] = ()
-    """One to three results, each with effect, interval, n, comparison, and the trace's title."""
+    """One to three results, each with effect, interval, n, comparison, and the trace's title; a
+    :class:`~traceana.page.finding.Finding` is ranked among the main results."""
     blocks: tuple[Block, ...] = ()
     """The rest, in a fold "Details" that is closed at first."""
     headline: str = ""
@@ -198,6 +191,16 @@ class Content:
     and table of `blocks` take its place."""
     limitations: str = ""
     """Two sentences."""
+    failed: str = ""
+    """Why the section could not be computed, with what a bug report needs; empty if it was."""
+
+    further: tuple[str, ...] = ()
+    """Findings beyond those displayed at first; they are ranked with the others."""
+
+    @property
+    def every_finding(self) -> tuple[str, ...]:
+        """The findings that are displayed at first, and the others."""
+        return (*self.findings, *self.further)
 
     @property
     def all_blocks(self) -> tuple[Block, ...]:
@@ -224,9 +227,8 @@ def arrange(content: Content, /) -> Content:
             blocks.remove(table)
     if more := content.findings[MAX_FINDINGS:]:
         blocks.insert(0, Points("Further findings", more))
-    return replace(
-        content, findings=content.findings[:MAX_FINDINGS], blocks=tuple(blocks), lead=lead
-    )
+    first, further = content.findings[:MAX_FINDINGS], content.findings[MAX_FINDINGS:]
+    return replace(content, findings=first, further=further, blocks=tuple(blocks), lead=lead)
 
 
 def join_parts(opening: str, parts: Iterable[tuple[str, Content]], /) -> Content:

@@ -7,22 +7,19 @@ table that show them), limitations, and further blocks, which the page puts into
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
-from traceana.catalog import load_catalog
 from traceana.errors import DataError
 from traceana.modules import import_named
-from traceana.page.blocks import Absent, Content, arrange
+from traceana.page.blocks import Content, arrange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traceana.catalog.model import CatalogEntry
     from traceana.page.blocks import Drawing
     from traceana.page.context import Context
     from traceana.store import Trace
@@ -32,6 +29,7 @@ Needs = Mapping[str, tuple[str, ...]]
 
 
 _GROUP: Final = "traceana.sections"
+SIMULATED: Final = "Deadlines and simulations"
 PARTS: Final = (
     "Reproduction of published claims",
     "Workload",
@@ -40,7 +38,7 @@ PARTS: Final = (
     "Utilization",
     "Stragglers",
     "Energy",
-    "Deadlines and simulations",
+    SIMULATED,
     "Appendix",
 )
 """Parts of the page after its summary, in their order."""
@@ -86,15 +84,11 @@ class Section:
         ]
 
     def content(self, context: Context, /) -> Content:
-        """Build the section; one block states what other traces would need."""
+        """Build the section; without a trace that qualifies it has no content."""
         if not self.needs:
             built = self.build(context)
             return built if self.part == PARTS[-1] else arrange(built)
-        traces = self.traces(context)
-        built = self._built(traces)
-        absent = self._absent(context, traces)
-        arranged = arrange(built)
-        return replace(arranged, blocks=(*arranged.blocks, *absent))
+        return arrange(self._built(self.traces(context)))
 
     def _built(self, traces: list[Trace]) -> Content:
         """Build the section without traces that it cannot be computed for; say why."""
@@ -112,40 +106,16 @@ class Section:
         why = tuple(f"{trace.label}: not computed: {failed[trace]}." for trace in failed)
         return replace(built, findings=(*built.findings, *why))
 
-    def _absent(self, context: Context, traces: list[Trace]) -> tuple[Absent, ...]:
-        shown = {trace.id for trace in traces}
-        missing = [
-            trace.id
-            for trace in load_catalog().values()
-            if trace.id not in shown and any(_could_qualify(trace, needs) for needs in self.needs)
-        ]
-        if traces and not missing:
-            return ()
-        needed = " or ".join(
+    @property
+    def needed(self) -> str:
+        """Tables, and columns of each, that a trace must have values in."""
+        return " or ".join(
             " and ".join(
                 f"`{table}`" + (f" ({', '.join(columns)})" if columns else "")
                 for table, columns in needs.items()
             )
             for needs in self.needs
         )
-        titles = "; ".join(load_catalog()[trace].title for trace in missing)
-        public = f" Public traces not shown: {titles}." if titles else ""
-        return (
-            Absent(
-                f"Traces with values in {needed} appear here.{public}",
-                tuple(line for trace in missing for line in context.data_source.commands(trace)),
-            ),
-        )
-
-
-def _could_qualify(trace: CatalogEntry, needs: Needs) -> bool:
-    """Return whether a public trace's mapping states the columns; times follow from each other."""
-    mapped = tomllib.loads(trace.text)
-    return all(
-        table in trace.tables
-        and {*columns} - {"start_s", "end_s", "runtime_s"} <= {*mapped.get(table, columns)}
-        for table, columns in needs.items()
-    )
 
 
 @cache

@@ -16,7 +16,7 @@ from traceana.page.date import read_date
 from traceana.page.section import PARTS, sections
 from traceana.report.data_source import find_data_source, open_data_source
 from traceana.report.markdown import render_markdown
-from traceana.report.page import Built, main_results, number_blocks, render_page
+from traceana.report.page import Built, alerts, main_results, number_blocks, render_page
 from traceana.report.run import build_sections
 from traceana.store import Store, Trace, open_spark, store_path
 from traceana.store.writer import write_bytes_whole, write_whole
@@ -52,6 +52,7 @@ def build_report(
     command: str | None = None,
     on_step: Callable[[int, int, str], None] | None = None,
     on_results: Callable[[list[str]], None] | None = None,
+    on_failure: Callable[[list[str]], None] | None = None,
 ) -> Path:
     """Write a report on a store as one HTML page and Markdown.
 
@@ -93,7 +94,10 @@ def build_report(
         Called with the number of steps done, the number of all steps, and the name of the last one.
         None: a progress bar in a notebook, else nothing.
     on_results
-        Called with the main results as short texts.
+        Called with the main results as short texts, after the alerts.
+    on_failure
+        Called with the ids of sections that could not be computed, if there are any; the page
+        states why.
 
     Returns
     -------
@@ -141,15 +145,22 @@ def build_report(
             report_step(before + number, steps, section.title)
 
         contents = build_sections(shown, of_page, workers=1 if spark else workers, on_done=on_done)
-        built = number_blocks([Built(*pair) for pair in zip(shown, contents, strict=True)])
+        pairs = [Built(*pair) for pair in zip(shown, contents, strict=True)]
+        built = number_blocks([part for part in pairs if not part.is_empty])
+        absent = [part.section for part in pairs if part.is_empty and part.section.needs]
         heading = title if place == folder else context.label(place.name)
         traces = list(context.ledgers) if per_trace and place == folder else []
         try:
-            _write_page(place, built, of_page, title=heading, forms=forms, traces=traces)
+            _write_page(
+                place, built, of_page, title=heading, forms=forms, traces=traces, absent=absent
+            )
         except OSError as error:
             raise cannot_write(place, "report", error) from error
         if on_results and place == folder:
-            on_results([part.headline for part in main_results(built)])
+            on_results([one.text for one in (*alerts(built), *main_results(built))])
+        failed = [part.section.id for part in built if part.content.failed]
+        if on_failure and failed and place == folder:
+            on_failure(failed)
         done += len(shown) + 1
         report_step(done, steps, "page")
     return folder / ("index.html" if "html" in forms else "index.md")
@@ -184,7 +195,7 @@ def summarize(
         on_done=lambda done, section: report_step(done, len(chosen), section.title),
     )
     built = [Built(*pair) for pair in zip(chosen, contents, strict=True)]
-    return [part.headline for part in main_results(built)]
+    return [one.text for one in (*alerts(built), *main_results(built))]
 
 
 def _open(
@@ -263,6 +274,7 @@ def _write_page(
     title: str,
     forms: Sequence[str],
     traces: Sequence[str],
+    absent: Sequence[Section],
 ) -> None:
     """Write the page, its figures and its data, and remove those of an earlier report."""
     pictures = [picture for part in built for picture in part.pictures]
@@ -284,7 +296,7 @@ def _write_page(
         texts["index.md"] = without_controls(text)
     if "html" in forms:
         texts["index.html"] = without_controls(
-            render_page(built, context, title=title, traces=traces)
+            render_page(built, context, title=title, traces=traces, absent=absent)
         )
     for name, contents in files.items():
         place = folder / name

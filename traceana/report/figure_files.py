@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
-from traceana.page.blocks import Absent, Content, Drawing, Gallery
+from traceana.page.blocks import Content, Drawing, Gallery
 from traceana.page.context import Context, DataSource
 from traceana.page.section import sections
 from traceana.report.build import cannot_write, choose, open_context
@@ -223,7 +223,7 @@ def _choose_drawings(
     ]
     known = list({one.key: one for one in drawings if one.figure == name}.values())
     if not known:
-        raise DataError(_tell_absent(name, [content for content, _ in contents]))
+        raise DataError(_tell_absent(name, own))
     chosen = [drawing for drawing in known if choice.matches(drawing.key)]
     if not chosen:
         there = ", ".join(drawing.key for drawing in known)
@@ -289,16 +289,10 @@ def _parse_width(size: str | float | None) -> float | None:
     return width_mm / _MM["in"]
 
 
-def _tell_absent(name: str, contents: list[Content]) -> str:
-    """Return how to get the data of a figure that its sections could not draw."""
+def _tell_absent(name: str, own: list[Section]) -> str:
+    """Return which tables a figure needs that its sections could not draw."""
     from traceana.figures import get_figure  # noqa: PLC0415  as above
 
-    commands = [
-        f"{fetch} && {ingest}"
-        for content in contents
-        for block in content.all_blocks
-        if isinstance(block, Absent)
-        for fetch, ingest in zip(block.commands[::2], block.commands[1::2], strict=True)
-    ]
-    remedy = f"; to get it: {' or '.join(dict.fromkeys(commands))}" if commands else ""
+    needed = " or ".join(dict.fromkeys(section.needed for section in own if section.needs))
+    remedy = f"; it needs {needed}" if needed else ""
     return f"the store has nothing to draw it from ({get_figure(name).result}){remedy}"

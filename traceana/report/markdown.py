@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from traceana.page.blocks import Absent, Facts, Gallery, Heading, Points, Quote, Table, Text
+from traceana.page.blocks import Facts, Gallery, Heading, Points, Quote, Table, Text
 from traceana.report.page import group_parts, name_page, trace_titles
 
 if TYPE_CHECKING:
@@ -85,10 +85,6 @@ def _write(block: Block, figures: str) -> Iterator[str]:
         case Quote(summary, text):
             yield f"{_prose(summary)}:"
             yield f"```text\n{text.strip()}\n```"
-        case Absent(what, commands):
-            yield _prose(what)
-            if commands:
-                yield "To add what is missing:\n\n```sh\n" + "\n".join(commands) + "\n```"
         case Table():
             yield f"**Table {block.number}.** {_prose(block.caption)}"
             yield "\n".join(_rows(block))

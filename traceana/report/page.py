@@ -13,18 +13,22 @@ from typing import TYPE_CHECKING, Final
 import jinja2
 from markupsafe import Markup, escape
 
-from traceana.page.blocks import Absent, Content, Gallery, Heading, Table
-from traceana.page.section import PARTS
+from traceana.page.blocks import Content, Gallery, Heading, Table, Text
+from traceana.page.finding import Finding
+from traceana.page.section import PARTS, SIMULATED
+from traceana.questions.workload.facts import facts_of
 from traceana.tables.formatting import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from traceana.page.blocks import Block, Picture
     from traceana.page.context import Context
     from traceana.page.section import Section
 
 _MAX_RESULTS: Final = 6
+_MAX_ALERTS: Final = 8
+_WEIGHTS: Final = {"exact": 1.0, "estimated": 0.8}
 _MAX_ROWS: Final = 12
 _MAX_COLUMNS: Final = 9
 _VIEW_BOX: Final = re.compile(r'viewBox="([^"]+)"')
@@ -57,9 +61,11 @@ class Built:
         return self.content.headline or next(iter(self.content.findings), "")
 
     @property
-    def is_absent(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether the store has no data for it."""
-        return all(isinstance(block, Absent) for block in self.blocks)
+        return not (self.content.findings or self.content.headline or self.content.failed) and not (
+            any(not isinstance(block, Text) for block in self.blocks)
+        )
 
     @property
     def extent(self) -> str:
@@ -90,43 +96,59 @@ def group_parts(built: list[Built], /) -> list[tuple[str, list[Built]]]:
 
 
 @dataclass(frozen=True)
-class Coverage:
-    """One trace in the summary: its title, and of each part the first section that it has."""
+class Ranked:
+    """A main result or an alert: its sentence, and the section that has it."""
 
-    title: str
-    sections: tuple[str, ...]
+    part: Built
+    text: str
+    score: float
 
 
-def cover(built: list[Built], context: Context, /) -> tuple[list[str], list[Coverage]]:
-    """Return the parts that need data, and which sections of each a trace appears in."""
-    parts = [
-        (name, [(part.section.id, part.section.traces(context)) for part in sections])
+def main_results(built: list[Built], /) -> list[Ranked]:
+    """Return the main results: by cost and certainty, then the first of each part.
+
+    A finding that costs nothing, or that the data cannot decide, and the result of a simulation
+    come after all others.
+    """
+    scored = _ranked(built, str)
+    best = {id(one.part): one for one in reversed(scored)}  # one of each section
+    chosen = sorted(best.values(), key=lambda one: -one.score)[:_MAX_RESULTS]
+    first = [
+        (place, Ranked(part, part.headline, 0.0))
         for name, sections in group_parts(built)
-        if name not in (PARTS[0], PARTS[-1])
-    ]
-    rows = [
-        Coverage(
-            trace.label,
-            tuple(
-                next((name for name, traces in sections if trace in traces), "")
-                for _, sections in parts
-            ),
+        if name not in (PARTS[0], PARTS[-1], SIMULATED)
+        for place, part in enumerate(
+            one for one in sections if one.headline and id(one) not in best
         )
-        for trace in context.traces
     ]
-    return [name for name, _ in parts], rows
+    chosen += [one for _, one in sorted(first, key=itemgetter(0))][: _MAX_RESULTS - len(chosen)]
+    return chosen
 
 
-def main_results(built: list[Built], /) -> list[Built]:
-    """Return the sections of the six main results: the first of each part, then the second ones."""
-    ranked = [
-        (place, part)
-        for name, sections in group_parts(built)
-        if name not in (PARTS[0], PARTS[-1])
-        for place, part in enumerate(one for one in sections if one.headline and not one.is_absent)
+def alerts(built: list[Built], /) -> list[Ranked]:
+    """Return the alerts of all findings, the most costly first."""
+    return _ranked(built, lambda finding: finding.alert)[:_MAX_ALERTS]
+
+
+def _ranked(built: list[Built], text: Callable[[Finding], str]) -> list[Ranked]:
+    """Return texts of findings that cost something, by cost and certainty."""
+    found = [
+        (part, finding)
+        for part in built
+        for finding in part.content.every_finding
+        if isinstance(finding, Finding) and text(finding) and finding.certainty != "cannot tell"
     ]
-    chosen = sorted(ranked, key=itemgetter(0))[:_MAX_RESULTS]
-    return [part for part in built if any(part is one for _, one in chosen)]
+    hours = max((one.cost_gpu_h for _, one in found), default=0.0) or 1.0
+    jobs = max((one.cost_jobs for _, one in found), default=0.0) or 1.0
+    scored = [
+        Ranked(
+            part,
+            text(one),
+            max(one.cost_gpu_h / hours, one.cost_jobs / jobs / 2) * _WEIGHTS[one.certainty],
+        )
+        for part, one in found
+    ]
+    return sorted((one for one in scored if one.score > 0), key=lambda one: -one.score)
 
 
 def shorten_lead(content: Content, /) -> Content:
@@ -210,11 +232,18 @@ def slug(text: str, /) -> str:
 
 
 def render_page(
-    built: list[Built], context: Context, /, *, title: str, traces: Sequence[str] = ()
+    built: list[Built],
+    context: Context,
+    /,
+    *,
+    title: str,
+    traces: Sequence[str] = (),
+    absent: Sequence[Section] = (),
 ) -> str:
     """Write the page: one self-contained HTML document.
 
-    `traces` are those with a page of their own, in a folder with their name.
+    `traces` are those with a page of their own, in a folder with their name; `absent` are sections
+    without data.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("traceana.report", "templates"),
@@ -229,7 +258,9 @@ def render_page(
     return environment.get_template("page.html.jinja").render(
         parts=group_parts(built),
         results=main_results(built),
-        covered=cover(built, context),
+        alerts=alerts(built),
+        absent=absent,
+        facts=trace_facts(context),
         altered=_altered(context),
         pages={context.label(trace): f"{trace}/index.html" for trace in traces},
         command=context.data_source.reproduction,
@@ -242,6 +273,12 @@ def render_page(
         wholly_synthetic=_is_wholly_synthetic(context),
         data_source=context.data_source,
     )
+
+
+def trace_facts(context: Context, /) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return the facts in the head of the page: of each trace its label and (name, value)."""
+    found = [(trace.label, facts_of(trace)) for trace in context.traces]
+    return [(label, facts) for label, facts in found if facts]
 
 
 def name_page(title: str, context: Context, /) -> str:

@@ -10,14 +10,16 @@ from collections import deque
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from importlib.metadata import version
 from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.errors import DataError, TraceanaError
+from traceana.errors import DataError, StoreError, TraceanaError
 from traceana.page.blocks import Content, Drawing, Gallery, Picture, Text
 from traceana.page.section import sections
 from traceana.store.cache import Cache, code_digest, key_of, versions
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from traceana.tables.declare import ResultTable
 
 SECTION_CACHE: Final = Cache("report", limit_bytes=1 << 28)
+_LONGEST: Final = 300  # characters of an error
 _MOST_WORKERS: Final = 4
 """More would wait for the longest section, and each takes some 300 MB."""
 _Elsewhere = tuple["list[Section]", "Future[list[Content]]"]
@@ -205,10 +208,25 @@ def _build_by_id(*names: str) -> list[Content]:
 def _build(section: Section, context: Context) -> Content:
     try:
         content = draw_content(section.content(context), context)
-    finally:
+    except (StoreError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001  a fault of ours costs its section alone
         context.check_unchanged()
+        return Content(failed=_fault(section, error))
+    context.check_unchanged()
     SECTION_CACHE.save(section_key(context, section), content)
     return content
+
+
+def _fault(section: Section, error: Exception) -> str:
+    """Return why a section could not be computed, with what a bug report needs."""
+    at = extract_tb(error.__traceback__)[-1]
+    reason = (str(error).splitlines() or [""])[0][:_LONGEST]
+    place = f"{Path(at.filename).name}:{at.lineno}"
+    return (
+        f"This section could not be computed. Please report it with these words: traceana "
+        f"{version('traceana')}, section {section.id}, {type(error).__name__} in {place}: {reason}"
+    )
 
 
 def section_key(context: Context, section: Section, /) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.page.blocks import Absent, Block, Content, Heading, Table, Text, result_table
+from traceana.page.blocks import Block, Content, Heading, Table, Text, result_table
 from traceana.page.section import Section
 from traceana.report.tables import Rejections, RowCounts, SourceFiles, UnknownValues
 from traceana.tables.formatting import plural
@@ -96,10 +96,7 @@ def _unknown_values(ledgers: dict[str, Ledger]) -> pl.DataFrame:
 
 def _missing(context: Context) -> list[Block]:
     return [
-        Absent(
-            f"Files that were missing when {trace} was ingested: {', '.join(names)}.",
-            context.data_source.commands(trace),
-        )
+        Text(f"Files that were missing when {trace} was ingested: {', '.join(names)}.")
         for trace, ledger in context.ledgers.items()
         if (names := ledger.missing["csv"].to_list())
     ]

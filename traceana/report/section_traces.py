@@ -8,7 +8,6 @@ import polars as pl
 
 from traceana.catalog import load_catalog
 from traceana.page.blocks import (
-    Absent,
     Block,
     Content,
     Facts,
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def build(context: Context) -> Content:
-    """Describe each trace; state how to add a public one that is not in the store."""
+    """Describe each trace."""
     held = context.store.tables()
     blocks: list[Block] = [
         Text("Description, license and citation of each trace, and its tables in the store.")
@@ -42,27 +41,20 @@ def build(context: Context) -> Content:
         blocks += [Text(manifest.description)] if manifest.description else []
         blocks += _about(manifest, known.revision if known else "")
         blocks.append(_tables(trace, tables, held.filter(trace=trace)))
-    missing = [trace for trace in catalog if trace not in context.ledgers]
-    if missing:
-        titles = "; ".join(catalog[trace].title for trace in missing)
-        commands = [line for trace in missing for line in context.data_source.commands(trace)]
-        blocks.append(Absent(f"Public traces not in the store: {titles}.", tuple(commands)))
     return Content((), tuple(blocks), _headline(context, held))
 
 
 def _headline(context: Context, held: pl.DataFrame) -> str:
-    """Count the traces in the store, and name those with missing tables."""
+    """Count the traces in the store, and name public ones with missing tables."""
     catalog = load_catalog()
-    there = {trace: held.filter(trace=trace).height for trace in catalog}
-    known = sum(rows > 0 for rows in there.values())
     parts = [
-        f"{context.label(trace)} ({tables} of {plural(len(catalog[trace].tables), 'table')})"
-        for trace, tables in there.items()
-        if 0 < tables < len(catalog[trace].tables)
+        f"{trace.label} ({held.filter(trace=trace.id).height} of "
+        f"{plural(len(catalog[trace.id].tables), 'table')})"
+        for trace in context.traces
+        if trace.id in catalog
+        and held.filter(trace=trace.id).height < len(catalog[trace.id].tables)
     ]
-    own = len(context.ledgers.keys() - catalog.keys())
-    also = f", and {plural(own, 'other trace')}" if own else ""
-    text = f"The store contains {known} of {plural(len(catalog), 'public trace')}{also}"
+    text = f"The store contains {plural(len(context.traces), 'trace')}"
     return f"{text}; in part: {', '.join(parts)}." if parts else f"{text}."
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.page.blocks import Absent, Content, Points, Table, result_table
+from traceana.page.blocks import Content, Points, Table, result_table
 from traceana.page.section import Section
 from traceana.questions.comparison.compare_traces import compare_traces
 from traceana.questions.comparison.tables import reasons
@@ -18,18 +18,17 @@ if TYPE_CHECKING:
     from traceana.store import Trace
 
 _FINDINGS: Final = ("Runtime", "Failure", "Stragglers")
-_NONE: Final = Content(blocks=(Absent("Two or more traces are compared here.", ()),))
 
 
 def build(traces: Sequence[Trace]) -> Content:
     """Compare all traces; nothing with fewer than two."""
     if len(traces) < 2:
-        return _NONE
+        return Content()
     found = compare_traces(traces)
     found = found.filter(pl.col("estimate").count().over("question") > 0)
     answered = found.filter(pl.col("estimate").count().over("question") > 1)
     if answered.is_empty():
-        return _NONE
+        return Content()
     return Content(
         tuple(_finding(answered.filter(question=one)) for one in _FINDINGS
               if one in answered["question"].to_list()),

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import polars as pl
 
 from traceana.cohorts.cohort import form_cohort
-from traceana.cohorts.definitions import ENDED
 from traceana.questions.correlations.failure import failure_correlations
 from traceana.questions.correlations.family import LEVELS
 from traceana.questions.correlations.points import mean_by_value
@@ -114,11 +113,11 @@ def failure_association(
 ) -> tuple[CorrelationResult, CorrelationResult | None] | None:
     """Return the correlations of failure with each feature: overall, and by the cohort's groups.
 
-    Failed rows against the others that ended. None if there is no feature, or no row ended; the
-    second is None without groups.
+    Failed rows against completed ones. None if there is no feature, or no such row; the second
+    is None without groups.
     """
     cohort = form_cohort(trace)
-    outcomes = cohort.rows["status"].cast(pl.String).is_in([*ENDED["success"], *ENDED["failure"]])
+    outcomes = cohort.rows["status"].cast(pl.String).is_in(["completed", "failed"])
     features = features_of(cohort)
     if not features or not outcomes.any():
         return None
@@ -130,7 +129,6 @@ def failure_association(
             by=by,
             cluster=cohort.cluster,
             resamples=RESAMPLES,
-            **ENDED,
         )
 
     overall = correlated(cohort.rows, ())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.cohorts.cohort import form_cohort
-from traceana.cohorts.definitions import ENDED
+from traceana.cohorts.definitions import OUTCOMES
 from traceana.errors import DataError
 from traceana.questions.failures.association import outcome_association
 from traceana.questions.failures.comparison import compare_runtimes
@@ -120,7 +120,7 @@ def analyze_outcomes(trace: Trace) -> tuple[tuple[Outcomes, ...], pl.DataFrame, 
 def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[str]) -> Outcomes:
     rows, keys, cluster = cohort.rows, () if by is None else (by,), cohort.cluster
     stated = rows if by is None else rows.filter(pl.col(by).is_not_null())
-    rates = failure_rates(rows, keys, **ENDED, cluster=cluster)
+    rates = failure_rates(rows, keys, cluster=cluster)
     runtimes = kaplan_meier(
         rows.filter(pl.col("status").is_not_null()), by=("status", *keys), status=None,
         entry="entry_s", observed="observed", cluster=cluster, horizon_s=WEEK_S,
@@ -136,7 +136,7 @@ def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[st
             notes.append(f"Runtimes of {status} {cohort.noun} are not compared: {error}.")
     if strata not in (None, by) and cohort.fails:
         try:
-            odds = failure_odds(stated, keys, strata=strata, cluster=cluster, **ENDED)
+            odds = failure_odds(stated, keys, strata=strata, cluster=cluster)
         except DataError as error:
             notes.append(f"No odds ratios: {error}.")
     return Outcomes(
@@ -162,7 +162,7 @@ def _tests(cohort: Cohort, found: Outcomes, by: str, notes: list[str]) -> Iterat
     for question, groups in questions.items():
         rows = cohort.rows.filter(pl.col(by).is_in(groups))
         try:
-            table = outcome_association(rows, by, cluster=cohort.cluster, **ENDED)
+            table = outcome_association(rows, by, cluster=cohort.cluster)
         except DataError as error:
             notes.append(f"No test of {question}: {error}.")
             continue
@@ -191,8 +191,8 @@ def variance_between_units(trace: Trace, /) -> dict[str, VarianceShare]:
         return {}
     rows = cohort.rows.with_columns(pl.col(cohort.cluster).to_physical())
     ran = rows.filter(pl.col("runtime_s") > 0)
-    ended = rows.filter(pl.col("status").is_in([*ENDED["success"], *ENDED["failure"]]))
-    failed = ended["status"].is_in([*ENDED["failure"]])
+    ended = rows.filter(pl.col("status").is_in([*OUTCOMES["success"], *OUTCOMES["failure"]]))
+    failed = ended["status"].is_in([*OUTCOMES["failure"]])
     return {
         "log runtime": variance_share(ran["runtime_s"].log(), ran[cohort.cluster]),
         "failure": variance_share(failed.cast(pl.Float64), ended[cohort.cluster]),
@@ -206,7 +206,7 @@ def fit_failure_model(
 
     Features have the names that a reader sees: groups as text, and logarithms of the numbers. GPUs
     stay before CPUs, and these before memory, where one determines the other.
-    Among ended rows, failure is the status failed, unless `failure` names other values.
+    Among completed and failed rows, unless `failure` names other values.
     """
     cohort = form_cohort(trace)
     rows = cohort.rows
@@ -234,7 +234,7 @@ def fit_failure_model(
     texts = {key_heading(name): pl.col(name).cast(pl.String) for name in columns}
     frame = rows.with_columns(**texts, **numbers)
     features = [*texts, *numbers]
-    definition = ENDED if failure is None else {"success": ("completed",), "failure": failure}
+    definition = OUTCOMES if failure is None else OUTCOMES | {"failure": failure}
     try:
         model = failure_model(frame, features=features, cluster=cohort.cluster, **definition)
     except DataError as error:

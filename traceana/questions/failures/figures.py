@@ -89,7 +89,7 @@ def name_panel(ax: Axes, heading: str, /) -> None:
 @figure(
     "outcome-rates",
     result="outcome_rates or failure_rates",
-    reading="Dot: rate; bar: its 95 % confidence interval (Wilson); n: rows that ended.",
+    reading="Dot: rate; bar: its 95 % confidence interval (Wilson); n: completed and failed rows.",
 )
 def plot_outcome_rates(
     result: pl.DataFrame, /, *, ax: Axes | None = None, heading: str = ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.cohorts.cohort import form_cohort
-from traceana.cohorts.definitions import ENDED
+from traceana.cohorts.definitions import OUTCOMES
 from traceana.questions.correlations.analyze import features_of
 from traceana.questions.correlations.runtime import PERCENT
 from traceana.questions.failures.rates import failure_rates
@@ -28,7 +28,7 @@ def failure_by_request(trace: Trace, /) -> dict[str, pl.DataFrame]:
     """Return the failure rate by the cohort's groups and by each feature.
 
     The keys are the columns; gpus and cpus are gpu_percent and cpu_percent. A rate counts the
-    failed among the rows that ended.
+    failed among the completed and failed rows.
     """
     cohort = form_cohort(trace)
     columns = {cohort.by: pl.col(cohort.by).cast(pl.String)} if cohort.by else {}
@@ -42,7 +42,7 @@ def failure_by_request(trace: Trace, /) -> dict[str, pl.DataFrame]:
             unit = 100.0 if name in PERCENT.values() else 1.0
             rows = rows.with_columns(bin_values(rows[".value"], unit=unit))
         rows = rows.rename({".value": name}) if name not in rows.columns else rows
-        rates = failure_rates(rows, name, cluster=cohort.cluster, **ENDED)
+        rates = failure_rates(rows, name, cluster=cohort.cluster)
         status = pl.col("status").cast(pl.String)
         means = [
             reduce_frame(
@@ -50,7 +50,7 @@ def failure_by_request(trace: Trace, /) -> dict[str, pl.DataFrame]:
                 (name,),
                 **{f"{outcome}_mean_s": pl.col("runtime_s").mean()},
             )
-            for outcome, statuses in ENDED.items()
+            for outcome, statuses in OUTCOMES.items()
         ]
         for mean in means:
             rates = rates.join(mean, on=name, how="left", nulls_equal=True, maintain_order="left")

@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from traceana.store import Trace
 
 _OPENING: Final = (
-    "Failure rate: rows of status failed among the rows that ended (completed, failed, cancelled). "
-    "Running, pending and unknown rows are excluded and counted. Runtime: median and mean "
-    "restricted to 7 days, the mean of min(runtime, 7 days), by the Kaplan-Meier estimator with "
-    "delayed entry and censoring. Unrestricted means are not shown, because runtimes are "
+    "Failure rate: rows of status failed among the completed and failed. "
+    "Cancelled, running, pending and unknown rows are excluded and counted. Runtime: median and "
+    "mean restricted to 7 days, the mean of min(runtime, 7 days), by the Kaplan-Meier estimator "
+    "with delayed entry and censoring. Unrestricted means are not shown, because runtimes are "
     "heavy-tailed. Tests of failure: chi-squared with Cramér's V. Tests of runtime: rank ANOVA "
     "(Brunner, Dette and Munk; of two groups Brunner and Munzel's test) with epsilon squared, the "
     "fraction of the variance of ranks between groups; left truncation is ignored. Conclusion: "
@@ -145,8 +145,8 @@ def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
         found.rates,
         FailureRates,
         columns=[name for name in (by, *_SHOWN) if name in found.rates.columns],
-        headings={"n": "Ended"},
-        caption=f"Failure rate of {what}: failed among ended. {cohort.title}",
+        headings={"n": "Completed or failed"},
+        caption=f"Failure rate of {what}: failed among completed and failed. {cohort.title}",
         null=null,
     )
     runtimes = result_table(

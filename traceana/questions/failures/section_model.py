@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 _ALPHA: Final = 0.05
 """Variance inflation factor from which a feature is called collinear with others."""
 _OPENING: Final = (
-    "Logistic regression of failure (status failed) among ended rows. The odds ratio of each "
-    "feature is at equal values of the others. A numeric feature has the odds ratio of a "
-    "doubling, a category that against the most frequent one. Within strata: Mantel-Haenszel; of "
-    "a numeric feature by a model with the categories. Not comparable: less than 5 % of the rows "
-    "of a level or its reference have common support in another feature. Collinear: variance "
-    "inflation factor (VIF) of 5 or more. p is that of the adjusted ratio. The features are the "
-    "grouping columns and the requested resources of the trace, chosen before the fit. Their "
-    "p-values are one family, adjusted by Holm's method. Predictions are evaluated on held-out "
-    "rows by the area under the ROC curve (AUC; 0.5 is chance) and the Brier score beside that of "
-    "the mean rate."
+    "Logistic regression of failure (status failed) among completed and failed rows. The odds "
+    "ratio of each feature is at equal values of the others. A numeric feature has the odds ratio"
+    " of a doubling, a category that against the most frequent one. Within strata: "
+    "Mantel-Haenszel; of a numeric feature by a model with the categories. Not comparable: less "
+    "than 5 % of the rows of a level or its reference have common support in another feature. "
+    "Collinear: variance inflation factor (VIF) of 5 or more. p is that of the adjusted ratio. "
+    "The features are the grouping columns and the requested resources of the trace, chosen "
+    "before the fit. Their p-values are one family, adjusted by Holm's method. Predictions are "
+    "evaluated on held-out rows by the area under the ROC curve (AUC; 0.5 is chance) and the "
+    "Brier score beside that of the mean rate."
 )
 _LIMITATIONS: Final = (
     "Features that are not in the model may explain an association. An odds ratio is not a causal "

@@ -58,10 +58,10 @@ def rate_tables(cohort: Cohort, /) -> list[Block]:
             table,
             FailureByRequest,
             columns=[name for name in (column, *_SHOWN) if name in table.columns],
-            headings={column: _label(column), "n": "Ended"},
+            headings={column: _label(column), "n": "Completed or failed"},
             null={column: "not stated"},
-            caption=f"Failure rate by {_name(column)}: failed among ended. By value if there are "
-            f"up to {MOST_VALUES}, else in bins between powers of two. {cohort.title}",
+            caption=f"Failure rate by {_name(column)}: failed among completed and failed. By value "
+            f"if there are up to {MOST_VALUES}, else in bins between powers of two. {cohort.title}",
             folded=True,
         )
         for column, table in rates.items()
@@ -113,7 +113,7 @@ def _correlations(cohort: Cohort, found: CorrelationResult, by: tuple[str, ...])
             *("pvalue", "pvalue_adjusted", "pvalue_t", *SIGNIFICANT, "note"),
         ),
         headings=SIGNIFICANT,
-        caption=f"Correlation of failure (1; other ends 0) with the resources that {cohort.noun} "
+        caption=f"Correlation of failure (1; completion 0) with the resources that {cohort.noun} "
         f"request{within}, and {100 * found.confidence:.0f} % confidence intervals; "
         f"{name_family(found.n_tested)}. {cohort.title}",
         folded=True,

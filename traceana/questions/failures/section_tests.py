@@ -53,7 +53,7 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
     rows = {row["question"]: row for row in tests.iter_rows(named=True)}
     findings = []
     if (test := rows.get(f"failure of {cohort.noun} by {group}")) is not None:
-        what = f"failure rate of {cohort.noun} (failed among ended)"
+        what = f"failure rate of {cohort.noun} (failed among completed and failed)"
         named = [_rate(row, by) for row in _largest(found.rates, by)]
         findings.append(f"{cohort.title}: {_state(what, group, test)}")
         findings.append(f"{cohort.title}: failure rate of {cohort.noun}. {'. '.join(named)}.")
@@ -88,7 +88,8 @@ def headline_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> str:
         what = "No significant" if size == INCONCLUSIVE else f"A {size}"
         verdict = f" {what} difference (adjusted {p_equals(test['pvalue_adjusted'])})."
     named = ". ".join(rates)
-    return f"{cohort.title}: failure rate of ended {cohort.noun} by {group}. {named}.{verdict}"
+    what = f"failure rate of completed and failed {cohort.noun} by {group}"
+    return f"{cohort.title}: {what}. {named}.{verdict}"
 
 
 def _overall(cohort: Cohort, found: Outcomes) -> list[str]:
@@ -100,8 +101,9 @@ def _overall(cohort: Cohort, found: Outcomes) -> list[str]:
         interval = share_range(row["ci_low"], row["ci_high"])
     excluded = _excluded(cohort, found)
     finding = (
-        f"{cohort.title}: {share(row['rate'])} of the ended {cohort.noun} failed (95 % CI "
-        f"{interval}; {row['failures']:,} of {row['n']:,}). {excluded[0].upper()}{excluded[1:]}"
+        f"{cohort.title}: {share(row['rate'])} of the completed and failed {cohort.noun} failed "
+        f"(95 % CI {interval}; {row['failures']:,} of {row['n']:,}). "
+        f"{excluded[0].upper()}{excluded[1:]}"
     )
     return [finding]
 
@@ -157,6 +159,7 @@ def _excluded(cohort: Cohort, found: Outcomes) -> str:
     parts = [
         f"{total[name]:,} {word}"
         for name, word in (
+            ("cancelled", "cancelled"),
             ("running", "running"),
             ("pending", "pending"),
             ("unknown", "of unknown status"),
@@ -165,8 +168,8 @@ def _excluded(cohort: Cohort, found: Outcomes) -> str:
         if total[name]
     ]
     if not parts:
-        return f"all {cohort.noun} ended."
-    return f"{cohort.noun} not counted, without a recorded end: {', '.join(parts)}."
+        return f"all {cohort.noun} completed or failed."
+    return f"{cohort.noun} not counted: {', '.join(parts)}."
 
 
 def details(cohort: Cohort, found: Outcomes, /) -> tuple[Block, ...]:

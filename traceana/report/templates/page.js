@@ -142,48 +142,46 @@
     details.append(make("p", { className: "tools" }, copy));
   };
 
-  // details are built when they are opened, or when an address leads into them
+  // buttons are added when details are opened: closed ones have no tab stops
   const enable = (part) => {
-    part.querySelectorAll("table").forEach(enable_table);
-    part.querySelectorAll("figure[data-name]").forEach(enable_figure);
-    part.querySelectorAll("details:has(> .quote)").forEach(enable_quote);
+    const mine = (one) => one.closest("details.more") === (part.matches("details.more") ? part : null);
+    const own = (names) => [...part.querySelectorAll(names)].filter(mine);
+    own("table").forEach(enable_table);
+    own("figure[data-name]").forEach(enable_figure);
+    own("details:has(> .quote)").forEach(enable_quote);
   };
-  const build = (details) => {
-    const template = details.querySelector(":scope > template");
-    if (!template) return;
-    template.replaceWith(template.content);
-    enable(details);
-  };
-  const folds = [...document.querySelectorAll("details.more")];
-  for (const details of folds) details.addEventListener("toggle", () => build(details));
+  for (const details of document.querySelectorAll("details.more")) {
+    details.addEventListener("toggle", () => enable(details), { once: true });
+  }
   const reveal = () => {
     const id = decodeURIComponent(location.hash.slice(1));
-    if (!id) return;
-    const fold = folds.find((one) => one.querySelector("template")?.content.getElementById(id));
-    if (fold) build(fold);
-    const found = document.getElementById(id);
-    for (let one = found?.closest("details"); one; one = one.parentElement.closest("details")) {
+    const found = id && document.getElementById(id);
+    if (!found) return;
+    for (let one = found.closest("details"); one; one = one.parentElement.closest("details")) {
       one.open = true;
     }
-    if (fold) found.scrollIntoView();
+    found.scrollIntoView();
   };
   addEventListener("hashchange", reveal);
 
-  // search: headings, captions, findings and definitions, also those in closed details
+  // search: headings, captions, findings, definitions and cells, also those in closed details
   const list = document.getElementById("found");
+  const field = document.getElementById("find");
   const name_of = (one) => one.closest("[id]:not([id$='-caption'])")?.id;
-  const index = (root) => [...root.querySelectorAll("h2, h3, h4, figcaption, caption, .findings li, dt")]
+  const searched = "h2, h3, h4, figcaption, caption, .findings li, dt, td, th";
+  const lines = [...document.querySelector("main").querySelectorAll(searched)]
     .map((one) => [name_of(one), one.textContent.replace(/#\s*$/, "").trim()]);
-  const lines = [...index(document.querySelector("main")), ...folds.flatMap((one) =>
-    index(one.querySelector("template").content).map(([id, text]) => [id ?? one.id, text]))];
-  document.getElementById("find").addEventListener("input", (event) => {
-    const wanted = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+  field.addEventListener("input", () => {
+    const wanted = field.value.toLowerCase().split(/\s+/).filter(Boolean);
     const hits = wanted.length ? lines.filter(([id, text]) =>
       id && wanted.every((word) => text.toLowerCase().includes(word))).slice(0, 20) : [];
     list.replaceChildren(...hits.map(([id, text]) =>
-      make("li", {}, make("a", { href: `#${id}`, title: text }, text.slice(0, 70)))));
+      make("li", {}, make("a", { href: `#${id}` }, text.slice(0, 300)))));
     list.hidden = !wanted.length;
     if (wanted.length && !hits.length) list.append(make("li", {}, "Nothing found"));
+  });
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") list.querySelector("a")?.click();
   });
   enable(document.querySelector("main"));
   reveal();

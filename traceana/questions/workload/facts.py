@@ -1,0 +1,66 @@
+"""Facts of one trace for the head of a page: period, jobs, users, hours, failures, waits."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+import polars as pl
+
+from traceana.questions.workload.analyze import describe_workload
+from traceana.tables.formatting import count, duration, percent
+
+if TYPE_CHECKING:
+    from traceana.store import Trace
+
+_SHORTEST_S = 60.0
+
+
+def facts_of(trace: Trace, /) -> list[tuple[str, str]]:
+    """Return (name, value) of what a trace has, for its jobs; empty without a table of jobs."""
+    return trace.once(_facts) if trace.has("jobs") else []
+
+
+def _facts(trace: Trace) -> list[tuple[str, str]]:
+    found = describe_workload(trace)
+    row = found.summary.row(0, named=True)
+    facts = [("Period", _period(trace)), ("Jobs", count(row["jobs"]))]
+    if trace.has("jobs", ("user",)):
+        users = trace.scan("jobs").select(pl.col("user").drop_nulls().n_unique()).collect().item()
+        facts.append(("Users", count(users)))
+    if row["gpu_hours"]:
+        facts.append(("GPU-hours", count(round(row["gpu_hours"]))))
+    facts.append(("Failed", _failed(trace)))
+    if found.queueing is not None and found.queueing.height:
+        wait = found.queueing["median_s"][0]
+        facts.append(("Median wait", "" if wait is None else duration(wait)))
+    median = row["runtime_s_median"]
+    facts.append(("Median runtime", "" if median is None else duration(median)))
+    return [(name, value) for name, value in facts if value]
+
+
+def _period(trace: Trace) -> str:
+    """Return the observation window: dates where times are absolute, else its length."""
+    first, last = trace.manifest.window_start_s, trace.manifest.window_end_s
+    if first is None or last is None or last - first < _SHORTEST_S:
+        return ""
+    if not trace.manifest.absolute_times:
+        return duration(last - first)
+    zone = ZoneInfo(trace.manifest.timezone) if trace.manifest.timezone else UTC
+    start, end = (datetime.fromtimestamp(at, zone).strftime("%Y-%m-%d") for at in (first, last))
+    return f"{start} to {end}"
+
+
+def _failed(trace: Trace) -> str:
+    """Return the failed among the completed and failed jobs, as the failure rate is defined."""
+    if not trace.has("jobs", ("status",)):
+        return ""
+    status = pl.col("status").cast(pl.String)
+    failed, ended = (
+        trace.scan("jobs")
+        .select((status == "failed").sum(), ended=status.is_in(["completed", "failed"]).sum())
+        .collect()
+        .row(0)
+    )
+    return percent(failed / ended) if ended else ""
