@@ -35,11 +35,13 @@ JOBS = pl.DataFrame(
 
 
 def test_idle_hours_by_user_and_power_by_job() -> None:
-    found = sampled_gpu_usage(SAMPLES, JOBS, machine="NodeList")
+    found = sampled_gpu_usage(SAMPLES, jobs=JOBS, machine="NodeList")
     assert found.select("user", "gpus", "n", "gpu_hours", "idle_gpu_hours").rows() == [
         ("eva", 1, 120, 1.0, 0.5), (None, 1, 120, 1.0, 1.0),
     ]  # fmt: skip
-    by_job = sampled_gpu_usage(SAMPLES, JOBS, by="job_id", machine="NodeList").row(0, named=True)
+    by_job = sampled_gpu_usage(SAMPLES, jobs=JOBS, by="job_id", machine="NodeList").row(
+        0, named=True
+    )
     assert by_job["utilization_mean"] == pytest.approx(0.4)
     assert by_job["power_w_mean"] == pytest.approx(200)
     assert by_job["energy_kwh"] == pytest.approx(0.2)
@@ -49,8 +51,8 @@ def test_idle_hours_by_user_and_power_by_job() -> None:
 def test_a_row_per_measure_counts_as_one_sample() -> None:
     long = pl.concat([SAMPLES.drop("power_w"), SAMPLES.drop("utilization")], how="diagonal")
     options = {"by": "job_id", "machine": "NodeList"}
-    assert sampled_gpu_usage(long, JOBS, **options).equals(  # type: ignore[arg-type]
-        sampled_gpu_usage(SAMPLES, JOBS, **options)  # type: ignore[arg-type]
+    assert sampled_gpu_usage(long, jobs=JOBS, **options).equals(  # type: ignore[arg-type]
+        sampled_gpu_usage(SAMPLES, jobs=JOBS, **options)  # type: ignore[arg-type]
     )
 
 
@@ -64,10 +66,10 @@ def test_a_gap_counts_as_one_interval() -> None:
 
 def test_several_jobs_on_a_machine_are_not_guessed_but_an_own_id_counts() -> None:
     jobs = JOBS.with_columns(start_s=pl.lit(0.0), end_s=pl.lit(3600.0), NodeList=pl.lit("n1"))
-    found = sampled_gpu_usage(SAMPLES, jobs, machine="NodeList")
+    found = sampled_gpu_usage(SAMPLES, jobs=jobs, machine="NodeList")
     assert found.select("user", "n_ambiguous", "gpu_hours").rows() == [(None, 120, 2.0)]
     owned = SAMPLES.with_columns(job_id=pl.lit("b"))
-    found = sampled_gpu_usage(owned, jobs, machine="NodeList")
+    found = sampled_gpu_usage(owned, jobs=jobs, machine="NodeList")
     assert found.select("user", "n_ambiguous", "gpu_hours").rows() == [("tom", 0, 2.0)]
 
 
@@ -110,6 +112,6 @@ def test_what_is_missing_is_named() -> None:
     with pytest.raises(DataError, match=r"column machine_id is missing; found .*; pass machine="):
         assign_gpu_samples(SAMPLES, JOBS)
     with pytest.raises(DataError, match="idle_below must be from 0 to 1; it is 2"):
-        sampled_gpu_usage(SAMPLES, JOBS, idle_below=2)
+        sampled_gpu_usage(SAMPLES, jobs=JOBS, idle_below=2)
     with pytest.raises(DataError, match="by cannot name gpus"):
-        sampled_gpu_usage(SAMPLES, JOBS, by="gpus")
+        sampled_gpu_usage(SAMPLES, jobs=JOBS, by="gpus")

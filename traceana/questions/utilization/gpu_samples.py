@@ -96,9 +96,9 @@ def assign_gpu_samples(
 @returns(SampledUsage)
 def sampled_gpu_usage(
     samples: IntoFrame,
-    jobs: IntoFrame | None = None,
     /,
     *,
+    jobs: IntoFrame | None = None,
     by: Names = "user",
     idle_below: float = 0.01,
     machine: str = "machine_id",

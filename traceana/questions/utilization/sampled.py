@@ -38,13 +38,13 @@ def analyze_gpu_samples(trace: Trace, /) -> SampledUsageTables:
         by_job = sampled_gpu_usage(samples, by="job_id")
         return SampledUsageTables(sampled_gpu_usage(samples, by=()), None, _most(by_job))
     jobs = trace.frame("jobs")
-    by_job = sampled_gpu_usage(samples, jobs, by="job_id", machine=machine)
+    by_job = sampled_gpu_usage(samples, jobs=jobs, by="job_id", machine=machine)
     by_user = None
     if trace.has("jobs", ("user",)):
-        by_user = sampled_gpu_usage(samples, jobs, by="user", machine=machine)
+        by_user = sampled_gpu_usage(samples, jobs=jobs, by="user", machine=machine)
         by_user = by_user.sort("idle_gpu_hours", descending=True, maintain_order=True)
     return SampledUsageTables(
-        sampled_gpu_usage(samples, jobs, by=(), machine=machine),
+        sampled_gpu_usage(samples, jobs=jobs, by=(), machine=machine),
         None if by_user is None or not by_user["user"].count() else by_user.head(SHOWN_GROUPS),
         _most(by_job),
     )
