@@ -49,9 +49,9 @@ _DEFINITIONS: Final = (
     "that the job takes above its median worker, of what lasts over blocks of steps (systematic); "
     "the rest is random variation, which no group explains. It may exceed 100 %. By chance: the "
     "most that the group explains in 20 shuffles of times between the workers of each step. An "
-    "attribute explains the slowness if its slowest group explains at least 50 percentage points more than "
-    "by chance; of several, the one with the smallest group is taken. p: permutation test of the "
-    "variance between groups; it cannot be small with few workers."
+    "attribute explains the slowness if its slowest group explains at least 50 percentage points "
+    "more than by chance; of several, the one with the smallest group is taken. p: permutation "
+    "test of the variance between groups; it cannot be small with few workers."
 )
 
 
