@@ -23,7 +23,7 @@ MEASURE = """() => {
     figures: shown("figure").length,
     tables: shown("table").length,
     words: document.body.innerText.split(/\\s+/).filter(Boolean).length,
-    nodes: document.querySelectorAll("*").length,
+    nodes: shown("*").length,
     stops: shown("a[href], button, input, summary, [tabindex]").filter((one) =>
       one.tabIndex >= 0).length,
     nameless: shown("h2, h3, figure, table").filter((one) => !one.id).length,
