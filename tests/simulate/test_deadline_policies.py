@@ -199,7 +199,8 @@ def test_plans_are_of_jobs_with_a_runtime_and_tightness_may_be_0() -> None:
 
 
 def test_capacity_is_the_work_by_the_span_and_the_load() -> None:
-    two = JOBS[:2].with_columns(submit_s=pl.Series([0.0, 0.5]))  # half a GPU-second in half a second
+    # half a GPU-second in half a second
+    two = JOBS[:2].with_columns(submit_s=pl.Series([0.0, 0.5]))
     for load, capacity in ((1, 1), (0.75, 2), (0.4, 3), (1e-12, 1e12)):
         found = simulate_deadlines(two, load=load, policies=["fifo"])
         assert found["capacity"].item() == pytest.approx(capacity)
