@@ -51,7 +51,7 @@ def measured(browser: Browser, report: Path) -> dict[str, Any]:
     [
         ("height", 25 * 1400),
         ("figures", 50),
-        ("tables", 20),
+        ("tables", 24),
         ("words", 9_500),
         ("nodes", 10_000),
         ("stops", 320),
