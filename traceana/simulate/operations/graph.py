@@ -276,13 +276,13 @@ def _order(builder: _Builder) -> Graph:
     for event in reversed(order):
         members = groups[event]
         waits = tuple(tuple(sorted(set(builder.waits_for[node]))) for node in members)
-        before = {node for part in waits for node in part}
-        needed = before | set(members)
+        every = {node for part in waits for node in part}
+        needed = every | set(members)
         events.append(
             Event(
                 members=members,
                 waits_for=waits,
-                before=tuple(sorted(before)),
+                before=tuple(sorted(every)),
                 synchronized=operations.kind[members[0]] in SYNCHRONIZED,
                 last_used=tuple(sorted(needed - used)),
             )
