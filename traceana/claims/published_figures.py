@@ -75,12 +75,26 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
         ),
     ),
     "bytedance-stragglers": tuple(
-        PublishedFigure(
-            f"fraction of the slowdown explained by {group}, job {job}",
-            "straggler-attributes",
-            f"--job {job}",
-        )
+        figure
         for job, group in {"AR": "the slowest workers", "ST": "the last stage"}.items()
+        for figure in (
+            PublishedFigure(
+                f"slowdown of each worker, job {job}", "worker-slowdown", f"--job {job}"
+            ),
+            PublishedFigure(
+                f"timeline, measured and ideal, job {job}",
+                "step-timeline",
+                f"--job {job}",
+                note="the slowest step of one data-parallel rank; `traceana simulate operations "
+                "--timeline` writes all",
+            ),
+            PublishedFigure(
+                f"fraction of the slowdown explained by {group}, job {job}",
+                "straggler-attributes",
+                f"--job {job}",
+                note="by compute time",
+            ),
+        )
     ),
     "pai": (
         _runtimes("gpu_percent", "GPU request (%)", "success"),

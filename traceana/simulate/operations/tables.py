@@ -175,7 +175,7 @@ class WorkerSlowdownResult(Result):
         "workers": WorkerSlowdown,
         "explained": Explained,
     }
-    drawn_by: ClassVar[str] = "traceana.figures:plot_worker_slowdown"
+    drawn_by: ClassVar[str] = "plot_worker_slowdown"
 
     def summary(self) -> str:
         """Return the fractions that the last stage and the slowest workers explain."""

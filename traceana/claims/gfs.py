@@ -1,0 +1,1 @@
+"""GFS: spot instances, cluster-trace-gpu-v2026 of alibaba/clusterdata."""

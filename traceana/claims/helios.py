@@ -1,0 +1,1 @@
+"""Helios (SC'21): clusters of SenseTime."""

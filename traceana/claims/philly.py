@@ -1,0 +1,1 @@
+"""Philly: numbers of jobs in several texts."""

@@ -1,0 +1,7 @@
+"""Titan: reliability of its GPUs (SC'20)."""
+
+from __future__ import annotations
+
+from traceana.claims.undecided import undecided
+
+__all__ = ["undecided"]
