@@ -76,6 +76,8 @@ from .questions.utilization.allocation import allocation_rate as allocation_rate
 from .questions.utilization.allocation import summarize_allocation as summarize_allocation
 from .cohorts.capacity import gpu_capacity_check as gpu_capacity_check
 from .questions.utilization.sharing import gpu_sharing as gpu_sharing
+from .questions.utilization.gpu_samples import assign_gpu_samples as assign_gpu_samples
+from .questions.utilization.gpu_samples import sampled_gpu_usage as sampled_gpu_usage
 from .questions.utilization.used import idle_gpu_hours as idle_gpu_hours
 from .questions.utilization.used import utilization as utilization
 from .questions.workload.arrivals import arrival_rhythm as arrival_rhythm
@@ -123,3 +125,7 @@ from .simulate.placement.policies import PlacementPolicy as PlacementPolicy
 from .simulate.placement.request import PlacementRequest as PlacementRequest
 from .simulate.placement.simulate import simulate_placement as simulate_placement
 __version__: str
+from .simulate.schedule.policy import ScheduleState as ScheduleState
+from .simulate.schedule.policy import SchedulingPolicy as SchedulingPolicy
+from .simulate.schedule.simulate import ScheduleResult as ScheduleResult
+from .simulate.schedule.simulate import simulate_schedule as simulate_schedule

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import polars as pl
-from findings import as_table, run
+from findings import as_table
 
 from traceana import (
     detect_stragglers,
@@ -207,7 +207,3 @@ def published() -> str:
         + "\n### Devices\n\n"
         + as_table(devices)
     )
-
-
-if __name__ == "__main__":
-    run("batching.md", measure)

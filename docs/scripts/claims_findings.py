@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import polars as pl
-from findings import as_table, run
+from findings import as_table
 
 from traceana import check_claims
 from traceana.claims import PAPERS
@@ -48,7 +48,3 @@ def paper(results: ClaimResults, name: str) -> str:
     untested = claims.filter(verdict="untested")["id"]
     listed = f"\nUntested: {', '.join(untested)}.\n" if len(untested) else ""
     return f"### {PAPERS[name].title}\n\n{as_table(shown)}{listed}"
-
-
-if __name__ == "__main__":
-    run("claims.md", measure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import polars as pl
-from findings import as_table, run
+from findings import as_table
 
 from traceana import implied_n, runtime_correlations
 
@@ -64,7 +64,3 @@ def measure(store: Store) -> str:
     )
     parts += ["### PAI: number of groups that the published r and p imply\n", as_table(implied)]
     return "\n".join(parts)
-
-
-if __name__ == "__main__":
-    run("correlation.md", measure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import polars as pl
-from findings import as_table, run
+from findings import as_table
 from scipy import stats
 
 from traceana import (
@@ -104,7 +104,3 @@ def agreement(plans: pl.DataFrame, drawn: pl.DataFrame, jobs: pl.DataFrame) -> s
     return f"### Synthetic and published plans (seed {SEED})\n\n" + as_table(
         compare_plans(plans, drawn, jobs)
     )
-
-
-if __name__ == "__main__":
-    run("deadlines.md", measure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import polars as pl
-from findings import as_table, run
+from findings import as_table
 
 from traceana import compare_distributions, fit_distributions, tail_index
 
@@ -173,7 +173,3 @@ def ratios(openb: pl.DataFrame) -> str:
             )
         )
     )  # fmt: skip
-
-
-if __name__ == "__main__":
-    run("distributions.md", measure)

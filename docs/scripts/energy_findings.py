@@ -6,7 +6,7 @@ from dataclasses import astuple, fields
 from typing import TYPE_CHECKING
 
 import polars as pl
-from findings import as_table, run
+from findings import as_table
 
 from traceana import energy_coverage, energy_savings, energy_to_accuracy
 from traceana.schema import TRAINING_DEFAULTS, TrainingDefault
@@ -171,7 +171,3 @@ def late(coverage: pl.DataFrame, energy: pl.DataFrame, savings: pl.DataFrame) ->
         f"Feasible batch sizes with such runs: {', '.join(names)}. {on_front} of their "
         f"configurations are on a front, and {chosen} are best by energy or cost.\n"
     )
-
-
-if __name__ == "__main__":
-    run("energy.md", measure)

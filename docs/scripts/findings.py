@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from traceana import open_store
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import polars as pl
 
-    from traceana.store import Store
 
 PAGES = Path(__file__).parents[1] / "explanation"
 
@@ -40,12 +34,3 @@ def write_measured(page: str, text: str, *, name: str = "") -> None:
     before, rest = path.read_text(encoding="utf-8").split(begin)
     _, after = rest.split(end)
     path.write_text(f"{before}{begin}\n{text.strip()}\n\n{end}{after}", encoding="utf-8")
-
-
-def run(page: str, measure: Callable[[Store], str]) -> None:
-    """Measure on the store that the command line names, and write the page."""
-    if len(sys.argv) != 2:
-        sys.exit(f"usage: python {sys.argv[0]} STORE (a folder made by traceana ingest)")
-    text = measure(open_store(sys.argv[1]))
-    write_measured(page, text)
-    print(text)

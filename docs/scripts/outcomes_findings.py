@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import polars as pl
-from findings import as_table, run
+from findings import as_table
 
 from traceana import (
     compare_runtimes,
@@ -145,7 +145,3 @@ def curves(pods: pl.DataFrame) -> str:
         + "\nMedian runtimes to any event:\n\n"
         + as_table(medians.drop("note"), digits=4)
     )
-
-
-if __name__ == "__main__":
-    run("outcomes.md", measure)

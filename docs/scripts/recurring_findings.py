@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import polars as pl
-from findings import as_table, run
+from findings import as_table
 
 from traceana import simulate_recurring, summarize_recurring, sweep_recurring
 from traceana.simulate.recurring.policies import POLICIES
@@ -152,7 +152,3 @@ def knobs(runs: pl.DataFrame, power: pl.DataFrame) -> str:
         + as_table(pl.DataFrame(rows))
         + "\nMeans exclude failed simulations.\n"
     )
-
-
-if __name__ == "__main__":
-    run("recurring.md", measure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import polars as pl
-from findings import as_table, run
+from findings import as_table
 
 from traceana import energy_savings, runtime_ratio, summarize_runtime_ratio
 
@@ -63,7 +63,3 @@ def default_runs(store: Store) -> str:
     )
     heading = "Zeus: seconds of the default run by GPU"
     return f"### {heading}\n\n{as_table(table)}"
-
-
-if __name__ == "__main__":
-    run("runtimes.md", measure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import polars as pl
-from findings import as_table, run
+from findings import as_table
 
 from traceana import (
     iteration_cov,
@@ -129,7 +129,3 @@ def published(cov: pl.DataFrame) -> str:
         f"ddof 1. The table's largest is {most:.3f}, and {above} of its samples are above the "
         "bound of ddof 0, which is impossible for ten values under the printed definition.\n"
     )
-
-
-if __name__ == "__main__":
-    run("variation.md", measure)

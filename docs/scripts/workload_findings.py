@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import polars as pl
-from findings import as_table, run
+from findings import as_table
 
 from traceana import (
     arrival_rhythm,
@@ -98,7 +98,3 @@ def pods(openb: pl.DataFrame) -> str:
         f"still running (length-biased sampling). The cv of interarrival times is {both[0]:.1f} "
         f"with them and {both[1]:.2f} without.\n"
     )
-
-
-if __name__ == "__main__":
-    run("workload.md", measure)

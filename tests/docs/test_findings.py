@@ -1,4 +1,4 @@
-"""The measured parts of pages are what their scripts measure on the published files."""
+"""The parts of the appendix are what their scripts measure on the published files."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ NAMES = sorted(path.stem.removesuffix("_findings") for path in DOCS.glob("script
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_page_says_what_its_script_measures(
+def test_the_appendix_has_what_each_script_measures(
     real_store: Store, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(DOCS / "scripts")
     try:
         script = importlib.import_module(f"{name}_findings")
-        page = (DOCS / "explanation" / f"{name}.md").read_text(encoding="utf-8")
-        _, rest = page.split("<!-- measured: begin -->\n")
-        measured, _ = rest.split("<!-- measured: end -->")
+        page = (DOCS / "explanation" / "measured.md").read_text(encoding="utf-8")
+        _, rest = page.split(f"<!-- measured: {name} begin -->\n")
+        measured, _ = rest.split(f"<!-- measured: {name} end -->")
         assert measured.strip() == script.measure(real_store).strip()
     finally:
         for module in ("findings", f"{name}_findings"):

@@ -266,7 +266,9 @@ def test_without_javascript_everything_is_there_to_read(browser: Browser, report
     )
     assert hidden == []
     assert page.locator("main button").count() == 0, "no button that does nothing"
-    assert page.locator("noscript p").is_visible(), "it names where the details are"
+    fold = page.locator("details.more").first
+    fold.evaluate("one => { one.open = true; }")
+    assert fold.locator("p, table").first.is_visible(), "the details are in the page"
     visit.context.close()
 
 
@@ -282,10 +284,8 @@ def test_on_paper_details_and_contents_are_gone(browser: Browser, report: Path) 
 
 def test_an_address_opens_the_fold_that_it_leads_into(browser: Browser, report: Path) -> None:
     visit = Visit(browser, report, DESK)
-    name = visit.page.evaluate(
-        "() => document.querySelector('#outcomes template').content.querySelector('table').id"
-    )
-    assert visit.page.locator(f"[id='{name}']").count() == 0
+    name = visit.page.evaluate("() => document.querySelector('#outcomes details.more table').id")
+    assert not visit.page.locator(f"[id='{name}']").is_visible()
     visit.page.goto(f"{report.as_uri()}#{name}")
     visit.page.locator(f"[id='{name}']").wait_for()
     assert visit.told == []

@@ -10,7 +10,7 @@ import pytest
 
 from tests.report.reader import read_page, section
 from traceana.cli import main
-from traceana.errors import StoreError, TraceanaError
+from traceana.errors import StoreError
 from traceana.page.blocks import Content
 from traceana.page.section import sections
 from traceana.report import build, build_report, find_data_source
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traceana.page.context import Context
+    from traceana.page.section import Section
     from traceana.store import Store
 
 
@@ -114,19 +115,54 @@ def test_a_place_that_cannot_be_written_is_one_line_and_status_2(
     )
 
 
-def test_a_run_that_fails_leaves_the_earlier_page(
+def test_a_store_that_changes_leaves_the_earlier_page(
     store: Store, nowhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: Context) -> Content:
-        raise TraceanaError("the last section fails")
+        raise StoreError("the store was changed")
 
     (nowhere / "index.html").write_text("earlier")
     chosen = (*sections()[:1], replace(sections()[-1], build=fail))
     monkeypatch.setattr(build, "sections", lambda: chosen)
-    with pytest.raises(TraceanaError, match="the last section fails"):
+    with pytest.raises(StoreError, match="the store was changed"):
         build_report(store.path, out=nowhere)
     assert (nowhere / "index.html").read_text() == "earlier"
     assert [path.name for path in nowhere.iterdir()] == ["index.html"]
+
+
+@pytest.mark.parametrize("part", sections(), ids=lambda part: part.id)
+def test_a_fault_in_a_section_costs_that_section_alone(
+    store: Store, nowhere: Path, monkeypatch: pytest.MonkeyPatch, part: Section
+) -> None:
+    def fail(*_: object) -> Content:
+        raise ZeroDivisionError("division by zero")
+
+    # the appendix is built as well
+    chosen = tuple(
+        replace(one, build=fail, always=True) if one.id == part.id else one
+        for one in sections()
+        if one.id in (part.id, "traces", "provenance")
+    )
+    monkeypatch.setattr(build, "sections", lambda: chosen)
+    failed: list[str] = []
+    page = build_report(store.path, out=nowhere, on_failure=failed.extend, formats="html")
+    assert failed == [part.id]
+    found = section(read_page(page.read_text(encoding="utf-8")), part.id).text
+    assert f"section {part.id}, ZeroDivisionError in test_data_source.py:" in found
+    assert found.count("division by zero") == 1
+
+
+def test_a_failed_section_is_in_the_exit_status(
+    store: Store, nowhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: Context) -> Content:
+        raise KeyError("a column")
+
+    chosen = tuple(replace(one, build=fail) for one in sections() if one.id == "provenance")
+    monkeypatch.setattr(build, "sections", lambda: chosen)
+    assert run(monkeypatch, "--store", str(store.path)) == 1
+    assert "not computed: provenance; the page states why" in capsys.readouterr().err
+    assert (nowhere / "reports/latest/index.html").is_file()
 
 
 def test_steps_are_told_as_they_come(

@@ -254,13 +254,15 @@ def render_page(
     )
     environment.filters["prose"] = write_prose
     environment.filters["slug"] = slug
+    environment.filters["dict"] = dict
     environment.tests["kind"] = lambda block, name: type(block).__name__ == name
     return environment.get_template("page.html.jinja").render(
         parts=group_parts(built),
         results=main_results(built),
         alerts=alerts(built),
         absent=absent,
-        facts=trace_facts(context),
+        facts=(facts := trace_facts(context)),
+        fact_names=list(dict.fromkeys(name for _, found in facts for name, _ in found)),
         altered=_altered(context),
         pages={context.label(trace): f"{trace}/index.html" for trace in traces},
         command=context.data_source.reproduction,

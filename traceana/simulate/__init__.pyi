@@ -43,3 +43,8 @@ from .recurring.read import sample_training_path as sample_training_path
 from .recurring.simulate import simulate_recurring as simulate_recurring
 from .recurring.sweep import summarize_recurring as summarize_recurring
 from .recurring.sweep import sweep_recurring as sweep_recurring
+from .schedule.policy import ScheduledJobs as ScheduledJobs
+from .schedule.policy import ScheduleState as ScheduleState
+from .schedule.policy import SchedulingPolicy as SchedulingPolicy
+from .schedule.simulate import ScheduleResult as ScheduleResult
+from .schedule.simulate import simulate_schedule as simulate_schedule

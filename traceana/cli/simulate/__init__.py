@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import typer
 
-from traceana.cli.simulate import batching, deadlines, energy, operations, place, recurring
+from traceana.cli.simulate import (
+    batching,
+    deadlines,
+    energy,
+    operations,
+    place,
+    recurring,
+    schedule,
+)
 
 app = typer.Typer(
-    help="Simulate dynamic batching, recurring jobs, deadlines, energy, operations and placement.",
+    help="Simulate dynamic batching, recurring jobs, deadlines, energy, operations, placement and "
+    "schedules.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -25,3 +34,4 @@ app.command()(batching.batching)
 app.command()(energy.energy)
 app.command()(place.place)
 app.command()(operations.operations)
+app.command()(schedule.schedule)

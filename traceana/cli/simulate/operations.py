@@ -127,6 +127,7 @@ def _print(about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
 
     from traceana.cli.output import print_rows
     from traceana.cli.simulate.choose import mark
+    from traceana.questions.operations.analyze import name_workers
     from traceana.questions.operations.tables import OperationJobs
     from traceana.simulate.operations.tables import SlowdownBy
     from traceana.tables.declare import schema_of
@@ -138,7 +139,7 @@ def _print(about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     schema = schema_of(OperationJobs)
     shown = [
         {names.get(name, name): value for name, value in row.items()}
-        | {"slowest_workers": ", ".join(row["slowest_workers"])}
+        | {"slowest_workers": name_workers(row["slowest_workers"])}
         for row in rows
     ]
     jobs = pl.DataFrame([{name: row.get(name) for name in schema} for row in shown], schema=schema)

@@ -54,7 +54,8 @@ def _build(cohort: Cohort) -> Content:
         cluster=cohort.cluster,
     )  # fmt: skip
     caption = f"Hazard by runtime of {cohort.noun}. {cohort.title}"
-    blocks: list[Block] = [result_table(hazards, HazardByRuntime, caption=caption)]
+    table = result_table(hazards, HazardByRuntime, caption=caption)
+    blocks: list[Block] = [Text(cohort.about), table]
     findings = [_early(hazards, cohort)]
     if not cohort.from_tasks:
         for finding, block in (_limits(cohort), _goodput(cohort)):

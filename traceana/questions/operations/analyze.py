@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 NEEDS: Final = ({"operations": ("duration_s",)},)
 MOST_JOBS: Final = 50
 """Jobs of a trace that are replayed for the page."""
+_MOST_NAMED: Final = 3
 
 
 @dataclass(frozen=True)
@@ -102,10 +103,17 @@ def describe_job(one: JobReplay, /) -> dict[str, object]:
         "slowdown": replayed.slowdown,
         "m_s": _or_none(workers.m_s),
         "m_w": _or_none(workers.m_w),
-        "slowest_workers": ", ".join(slowest),
+        "slowest_workers": name_workers(slowest.to_list()),
         "replay_error": replayed.replay_error,
         "note": None,
     }
+
+
+def name_workers(workers: list[str], /) -> str:
+    """Return the names of workers, of many the first ones and their number."""
+    if len(workers) <= _MOST_NAMED:
+        return ", ".join(workers)
+    return f"{', '.join(workers[:_MOST_NAMED])}, ... ({len(workers)})"
 
 
 def _or_none(value: float) -> float | None:

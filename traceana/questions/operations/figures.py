@@ -89,11 +89,11 @@ def plot_worker_slowdown(result: WorkerSlowdownResult, /, *, ax: Axes | None = N
                 0.92,
                 fill=False,
                 edgecolor="black",
-                linewidth=1.2,
+                linewidth=min(1.2, 12 / len(ranks)),
                 gid=f"slowest-{row['worker']}",
             )
             ax.add_patch(outline)
-    every = -(-len(ranks) // 16)
+    every = -(-len(ranks) // 8)
     ax.set_xticks(range(0, len(ranks), every), [str(rank) for rank in ranks[::every]])
     every = -(-len(stages) // 16)
     ax.set_yticks(range(0, len(stages), every), [str(stage) for stage in stages[::every]])

@@ -8,7 +8,13 @@ from traceana.page.blocks import Block, Content, Gallery, drawing, join_parts, p
 from traceana.page.blocks import result_table as table_of
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.operations.analyze import MOST_JOBS, NEEDS, job_names, replayed_jobs
+from traceana.questions.operations.analyze import (
+    MOST_JOBS,
+    NEEDS,
+    job_names,
+    name_workers,
+    replayed_jobs,
+)
 from traceana.questions.operations.tables import OperationJobs
 from traceana.simulate.operations.tables import SlowdownBy, WorkerSlowdown
 from traceana.tables.formatting import plural, share, three_digits
@@ -124,8 +130,7 @@ def _finding(one: JobReplay) -> str:
     stage = one.by_stage.sort("explained_removal", nulls_last=False).row(-1, named=True)
     kind = one.by_kind.sort("explained_removal", nulls_last=False).row(-1, named=True)
     repaired = one.workers.explained["t_removal_s"][1]
-    names = ", ".join(slowest[:3]) + (", ..." if len(slowest) > 3 else "")
-    workers = f"worker{'' if len(slowest) == 1 else 's'} ({names})"
+    workers = f"worker{'' if len(slowest) == 1 else 's'} ({name_workers(slowest)})"
     if one.workers.m_w >= _EXPLAINS:
         cause = f"the slowest {workers} explain{'s' if len(slowest) == 1 else ''} "
         cause += f"{share(one.workers.m_w)} of the slowdown: repaired, a step would take "

@@ -108,3 +108,21 @@ class MachineUtilization(ResultTable):
     gpu = number("GPU (%, all)", "mean GPU use over all GPUs of a machine", display="seconds")
     gpu_each = number("GPU (%, each)", "the same over the number of GPUs", display="seconds")
     workers = number("Instances at once", "mean instances on the machine", display="seconds")
+
+
+class SampledUsage(ResultTable):
+    """What monitors of GPUs measured, one row per group."""
+
+    gpus = count("GPUs", "distinct GPUs with a sample")
+    n = count("Samples", "samples with a utilization")
+    n_missing = count("Without", "samples without a utilization")
+    n_ambiguous = count("Shared", "samples of a machine with several jobs, which are in no job")
+    gpu_hours = number("GPU-hours", "time that the samples cover", display="hours", unit="h")
+    idle_gpu_hours = number(
+        "Idle", "of them, those of samples below the idle limit", display="hours", unit="h"
+    )
+    share_idle = fraction("Fraction idle", "idle_gpu_hours over gpu_hours with a utilization")
+    utilization_mean = fraction("Utilization (mean)", "weighted by time")
+    memory_gib_max = number("Memory (most)", "largest GPU memory of a sample", unit="GiB")
+    power_w_mean = number("Power (mean)", "weighted by time", unit="W")
+    energy_kwh = number("Energy", "power times time", unit="kWh")

@@ -1,0 +1,120 @@
+"""``traceana simulate schedule``: the jobs of a trace under scheduling policies."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from traceana.cli.options import JsonOption, OutOption, StoreOption
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from traceana.store.trace import Trace
+
+_NEEDED: Final = ({"jobs": ("submit_s", "runtime_s", "gpus")},)
+_SHOWN: Final = (
+    *("policy", "group", "gpus", "capacity", "jobs", "n_declined", "fraction_met"),
+    *("wait_s_mean", "wait_s_median", "wait_s_p95", "slowdown_mean", "utilization"),
+)
+
+
+def schedule(
+    *,
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="Trace of the store with jobs.")],
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="fifo, fair_share, sjf, sjf_user_mean, sjf_last_value, srtf, easy, conservative, "
+            "priority, tiresias, gandiva, themis, edf, edf_admission, edf_elastic, elasticflow, or "
+            "package.module:name.",
+        ),
+    ] = "fifo,easy,sjf",
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column whose values have a cluster each.  [default: cluster, where there is one]",
+        ),
+    ] = None,
+    gpus: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|+10%",
+            help="GPUs of each cluster, or a change.  [default: machines, the capacity that the "
+            "trace states, or the largest demand]",
+        ),
+    ] = None,
+    profiles: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Throughput of models: a CSV file each.  [default: implied by the training plans]",
+        ),
+    ] = None,
+    scale_load: Annotated[float, typer.Option(help="Factor of the arrival rate.")] = 1.0,
+    store: StoreOption = None,
+    json: JsonOption = False,
+    out: OutOption = None,
+) -> None:
+    """Schedule the jobs of a trace on its clusters under policies.
+
+    Prints waits, slowdowns and deadlines met, by policy and cluster.
+    """
+    from traceana.cli.output import frame_writer, print_json, print_rows, show_share
+    from traceana.cli.simulate.choose import load_object, mark, qualifying_trace
+    from traceana.simulate.schedule.sweep import sweep_schedules
+    from traceana.simulate.schedule.tables import ScheduleGroups
+    from traceana.store import open_store
+
+    writer = frame_writer(out, ScheduleGroups)
+    policies = {name.strip(): load_object(name.strip(), "--policy") for name in policy.split(",")}
+    chosen = qualifying_trace(open_store(store), trace, _NEEDED)
+    jobs, plans, machines = _tables(chosen, group)
+    with show_share("schedules") as progress:
+        found = sweep_schedules(
+            jobs,
+            policies,
+            plans=plans,
+            group=group or "cluster",
+            gpus=_gpus(gpus),
+            machines=machines,
+            profiles=profiles,
+            capacity=chosen.manifest.capacity,
+            scale_load=scale_load,
+            progress=progress,
+        )
+    writer(found)
+    if json:
+        print_json({"trace": chosen.id, "synthetic": chosen.synthetic, "results": found.to_dicts()})
+        return
+    sys.stdout.write(
+        mark(f"{chosen.id}: {jobs.height:,} jobs", synthetic=chosen.synthetic) + "\n\n"
+    )
+    print_rows(found, ScheduleGroups, columns=_SHOWN)
+
+
+def _gpus(text: str | None) -> float | str | None:
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _tables(
+    trace: Trace, group: str | None
+) -> tuple[pl.DataFrame, pl.DataFrame | None, pl.DataFrame | None]:
+    from traceana.errors import DataError
+
+    jobs = trace.jobs
+    if group is not None and group not in jobs.columns:
+        raise DataError(f"--group {group}: jobs have no such column; use {', '.join(jobs.columns)}")
+    plans = trace.table("training_plans") if trace.has("training_plans", ("iterations",)) else None
+    machines = trace.table("machines") if trace.has("machines", ("gpus",)) else None
+    return jobs, plans, machines

@@ -1,0 +1,225 @@
+"""Samples of GPUs joined with jobs by machine and time: idle hours, utilization, power."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.questions.utilization.tables import SampledUsage
+from traceana.stats.arguments import is_number
+from traceana.store.frames import (
+    Names,
+    as_names,
+    collect,
+    column_names,
+    open_frame,
+    reduce_frame,
+    refuse_clash,
+)
+from traceana.tables.declare import declared, returns
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
+_KEYS: Final = ("machine_id", "gpu", "time_s")
+_MEASURES: Final = ("utilization", "memory_gib", "power_w")
+_LONGEST_GAP: Final = 3
+"""Median intervals after which the time until the next sample of a GPU is a gap."""
+
+
+def assign_gpu_samples(
+    samples: IntoFrame, jobs: IntoFrame, /, *, by: Names = (), machine: str = "machine_id"
+) -> pl.DataFrame:
+    """Assign GPU samples to jobs by machine and time.
+
+    A sample with a job_id of its own keeps it. Another is assigned if one job alone ran on its
+    machine, from its start until before its end; of several, a sample does not show which one used
+    the GPU.
+
+    Parameters
+    ----------
+    samples
+        One row per machine_id, gpu and time_s, or several with one measure each: utilization (a
+        fraction), memory_gib, power_w and job_id where they are known. Rows without one of the
+        first three are excluded.
+    jobs
+        One row per job, or per job and machine: job_id, start_s, end_s, `machine` and `by`; a null
+        end is a running job. A list of machines is separated by commas.
+    by
+        Columns of jobs to add, such as user.
+    machine
+        Column of the machines of a job, such as NodeList of Slurm.
+
+    Returns
+    -------
+    DataFrame
+        Sorted by machine_id, gpu and time_s, one row each: these, the measures, job_id, the columns
+        of `by`, jobs_at_once (jobs on the machine; null where the sample has a job_id), and
+        interval_s. The interval is the time until the next sample of the GPU; the median interval
+        if there is none within three times that.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> samples = pl.DataFrame({"machine_id": "n1", "gpu": "0", "time_s": [0.0, 30.0, 60.0],
+    ...                         "utilization": [0.0, 0.9, 0.8]})
+    >>> jobs = pl.DataFrame({"job_id": ["a"], "user": ["eva"], "start_s": [20.0], "end_s": [60.0],
+    ...                      "NodeList": ["n1,n2"]})
+    >>> found = traceana.assign_gpu_samples(samples, jobs, by="user", machine="NodeList")
+    >>> found.select("time_s", "job_id", "user", "interval_s").rows()
+    [(0.0, None, None, 30.0), (30.0, 'a', 'eva', 30.0), (60.0, None, None, 30.0)]
+    """
+    added = tuple(name for name in as_names(by) if name != "job_id")
+    refuse_clash(added, (*_KEYS, *_MEASURES, "jobs_at_once", "interval_s"))
+    rows = _read_samples(samples)
+    keys = ("job_id", *added, *([] if machine in added else [machine]))
+    there = open_frame(jobs, keys=keys, measures=("start_s", "end_s"), roles={"machine": machine})
+    known = collect(there).with_columns(pl.col("job_id", machine).cast(pl.String))
+    running = _running(known.drop_nulls(["job_id", machine, "start_s"]), machine)
+    found = rows.join_asof(
+        running, on="time_s", by="machine_id", strategy="backward", check_sortedness=False
+    ).with_columns(
+        pl.coalesce("job_id", "running").alias("job_id"),
+        jobs_at_once=pl.when(pl.col("job_id").is_null()).then(pl.col("jobs_at_once").fill_null(0)),
+    )
+    if added:
+        owners = known.select("job_id", *added).unique("job_id", keep="first", maintain_order=True)
+        found = found.join(owners, on="job_id", how="left", maintain_order="left")
+    measures = [name for name in _MEASURES if name in found.columns]
+    named = ("job_id", *added, "jobs_at_once", "interval_s")
+    return found.sort(_KEYS).select(*_KEYS, *measures, *named)
+
+
+@returns(SampledUsage)
+def sampled_gpu_usage(
+    samples: IntoFrame,
+    /,
+    *,
+    jobs: IntoFrame | None = None,
+    by: Names = "user",
+    idle_below: float = 0.01,
+    machine: str = "machine_id",
+) -> pl.DataFrame:
+    """Compute utilization, idle GPU-hours and power from samples of GPUs.
+
+    Parameters
+    ----------
+    samples, jobs, machine
+        As :func:`assign_gpu_samples` takes them. Without jobs, `by` names columns of the samples.
+    by
+        Columns to group by: user for the idle GPU-hours of users, job_id for the utilization and
+        power of jobs. Null is the time without a job, or with several at once on the machine.
+    idle_below
+        Utilization below which a GPU is idle.
+
+    Returns
+    -------
+    DataFrame
+        One row per group, sorted by `by`, with the columns of `by` and
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> samples = pl.DataFrame({"machine_id": "n1", "gpu": "0", "time_s": [0.0, 1800.0],
+    ...                         "utilization": [0.0, 0.5], "job_id": "a"})
+    >>> found = traceana.sampled_gpu_usage(samples, by="job_id")
+    >>> found.select("job_id", "gpu_hours", "idle_gpu_hours", "utilization_mean").rows()
+    [('a', 1.0, 0.5, 0.25)]
+    """
+    if not is_number(idle_below) or not 0 <= idle_below <= 1:
+        raise DataError(f"idle_below must be from 0 to 1; it is {idle_below!r}")
+    keys = as_names(by)
+    refuse_clash(keys, SampledUsage.columns())
+    if jobs is None:
+        rows = _read_samples(samples, keys).with_columns(jobs_at_once=pl.lit(None, pl.Int64))
+    else:
+        rows = assign_gpu_samples(samples, jobs, by=keys, machine=machine)
+    missing = [pl.lit(None, pl.Float64).alias(one) for one in _MEASURES if one not in rows.columns]
+    rows = rows.with_columns(missing)
+    hours = pl.col("interval_s") / 3600
+    used, power = pl.col("utilization"), pl.col("power_w")
+    measured = hours.filter(used.is_not_null()).sum()
+    idle = hours.filter(used < idle_below).sum()
+    powered = hours.filter(power.is_not_null()).sum()
+    found = reduce_frame(
+        rows,
+        keys,
+        gpus=pl.struct("machine_id", "gpu").n_unique(),
+        n=used.count(),
+        n_missing=used.null_count(),
+        n_ambiguous=(pl.col("jobs_at_once") > 1).sum(),
+        gpu_hours=hours.sum(),
+        idle_gpu_hours=idle,
+        share_idle=pl.when(measured > 0).then(idle / measured),
+        utilization_mean=pl.when(measured > 0).then((used * hours).sum() / measured),
+        memory_gib_max=pl.col("memory_gib").max(),
+        power_w_mean=pl.when(powered > 0).then((power * hours).sum() / powered),
+        energy_kwh=pl.when(powered > 0).then((power * hours).sum() / 1000),
+    )
+    return declared(found, SampledUsage, by=keys)
+
+
+def _read_samples(samples: IntoFrame, more: tuple[str, ...] = ()) -> pl.DataFrame:
+    """Return one row per GPU and time, sorted by time, with the seconds that each represents."""
+    names = column_names(samples)
+    measures = [name for name in _MEASURES if name in names]
+    own = [name for name in dict.fromkeys((*more, "job_id")) if name not in _KEYS]
+    own = [name for name in own if name in names or name in more]  # others are missing: an error
+    opened = open_frame(samples, keys=("machine_id", "gpu", *own), measures=("time_s", *measures))
+    given = [~nw.col(name).is_null() for name in _KEYS]
+    merged: dict[str, Any] = {name: nw.col(name).mean() for name in measures}
+    merged |= {name: nw.col(name).max() for name in own}  # a label is in one of the rows
+    rows = reduce_frame(opened.filter(*given), _KEYS, **merged)
+    if "job_id" not in rows.columns:
+        rows = rows.with_columns(job_id=pl.lit(None, pl.String))
+    rows = rows.with_columns(pl.col("machine_id", "gpu", "job_id").cast(pl.String))
+    gap = pl.col("time_s").shift(-1).over("machine_id", "gpu", order_by="time_s")
+    rows = rows.with_columns(interval_s=gap - pl.col("time_s"))
+    usual = pl.col("interval_s").median()
+    short = pl.col("interval_s") <= _LONGEST_GAP * usual
+    return rows.with_columns(
+        interval_s=pl.when(short).then("interval_s").otherwise(usual).fill_null(0.0)
+    ).sort("time_s", maintain_order=True)
+
+
+def _running(jobs: pl.DataFrame, machine: str) -> pl.DataFrame:
+    """Return for each machine, from each start or end on, the jobs on it; the job if it is one.
+
+    The places of the running jobs are added up: of one alone, the sum is its place.
+    """
+    jobs = jobs.with_row_index("place").with_columns(pl.col("place").cast(pl.Int64))
+    on = (
+        jobs.select(
+            "place",
+            "start_s",
+            "end_s",
+            machine_id=pl.col(machine).str.split(","),
+        )
+        .explode("machine_id")
+        .with_columns(pl.col("machine_id").str.strip_chars())
+        .unique(["place", "machine_id"], maintain_order=True)
+    )
+    begins = on.select("machine_id", time_s="start_s", change=pl.lit(1), place="place")
+    ends = on.drop_nulls("end_s").select(
+        "machine_id", time_s="end_s", change=pl.lit(-1), place=-pl.col("place")
+    )
+    at = (
+        pl.concat([begins, ends])
+        .group_by("machine_id", "time_s")
+        .agg(pl.col("change").sum(), pl.col("place").sum())
+        .sort("time_s")
+        .with_columns(
+            pl.col("change").cum_sum().over("machine_id").cast(pl.Int64).alias("jobs_at_once"),
+            pl.col("place").cum_sum().over("machine_id"),
+        )
+    )
+    alone = pl.when(pl.col("jobs_at_once") == 1).then(pl.col("place"))
+    return (
+        at.with_columns(alone.alias("place"))
+        .join(jobs.select("place", running="job_id"), on="place", how="left", maintain_order="left")
+        .select("machine_id", "time_s", "jobs_at_once", "running")
+    )

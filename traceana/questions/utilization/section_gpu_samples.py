@@ -1,0 +1,76 @@
+"""Section on what monitors of GPUs measured: idle GPU-hours by user, utilization by job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traceana.page.blocks import Block, Content, result_table
+from traceana.page.section import Section
+from traceana.questions.utilization.sampled import SHOWN_GROUPS, analyze_gpu_samples
+from traceana.questions.utilization.tables import SampledUsage
+from traceana.tables.formatting import count, share
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traceana.store import Trace
+
+
+def build(traces: Sequence[Trace]) -> Content:
+    """Show the sampled usage of the GPUs of each trace."""
+    findings, blocks = list[str](), list[Block]()
+    for trace in traces:
+        found = trace.once(analyze_gpu_samples)
+        row = found.whole.row(0, named=True)
+        if row["utilization_mean"] is None:
+            continue
+        sentence = (
+            f"{trace.title}: {share(row['share_idle'])} of {count(row['gpu_hours'])} sampled "
+            f"GPU-hours were idle (utilization below 1 %); the mean utilization was "
+            f"{share(row['utilization_mean'])} (n = {row['n']:,} samples of {row['gpus']:,} GPUs)."
+        )
+        findings.append(sentence)
+        if found.by_user is not None:
+            known = found.by_user.drop_nulls("user")
+            first = known.row(0, named=True)
+            findings.append(
+                f"{trace.title}: {first['user']} had the most idle GPU-hours, "
+                f"{count(first['idle_gpu_hours'])} of {count(first['gpu_hours'])}."
+            )
+        blocks.append(
+            result_table(found.whole, SampledUsage, caption=f"Sampled use of GPUs. {trace.title}")
+        )
+        for frame, by, order in (
+            (found.by_user, "user", "most idle GPU-hours"),
+            (found.by_job, "job", "most GPU-hours"),
+        ):
+            if frame is not None:
+                about = f"Sampled use of GPUs by {by} ({SHOWN_GROUPS} with the {order} at most)"
+                blocks.append(
+                    result_table(
+                        frame,
+                        SampledUsage,
+                        caption=f"{about}. {trace.title}",
+                        headings={"user": "User", "job_id": "Job"},
+                        null={"user": "no job, or several", "job_id": ""},
+                        folded=by == "job",
+                    )
+                )
+    return Content(
+        tuple(findings),
+        tuple(blocks),
+        limitations="A GPU is idle if no kernel ran; one kernel that uses a part of it counts as "
+        "in use. A sample of a machine with several jobs at once is assigned to none of them, "
+        "unless the monitor records the job.",
+    )
+
+
+SECTION = Section(
+    "gpu-samples",
+    "Sampled use of GPUs",
+    70,
+    build,
+    needs=({"gpu_samples": ("utilization",)},),
+    part="Utilization",
+    question="How much of the GPU time was idle, and whose was it?",
+)

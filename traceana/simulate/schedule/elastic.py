@@ -1,0 +1,325 @@
+"""Policies that choose the GPUs of a job: earliest deadline first, and ElasticFlow."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import numpy as np
+
+from traceana.errors import DataError
+from traceana.simulate.schedule.clocks import ContinuousClock
+from traceana.simulate.schedule.elastic_plan import (
+    NEVER,
+    Problem,
+    make_plans,
+    make_steps,
+    plan_jobs,
+    spread_free,
+)
+from traceana.simulate.schedule.nodes import BuddyNodes
+from traceana.simulate.schedule.overheads import RESTART_EVERY, scaling_overhead_s
+from traceana.simulate.schedule.policy import SchedulingPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from traceana.simulate.schedule.policy import ScheduleState
+    from traceana.simulate.schedule.profiles import Profile
+
+_STEPS_PER_JOB: Final = 6
+
+
+def _profile(state: ScheduleState, job: int) -> Profile:
+    profile = state.jobs.profiles[job]
+    if profile is None:
+        raise DataError(
+            "an elastic policy needs the throughput of each job by number of GPUs; pass profiles, "
+            "and jobs with model, batch_size and iterations"
+        )
+    return profile.below(state.gpus)
+
+
+class EarliestDeadlineFirst(SchedulingPolicy):
+    """Earliest deadline first, each job on as many GPUs as its profile has, or as are free.
+
+    At each event all jobs are scheduled anew. Scaling costs nothing, as in the publisher's
+    simulator, and no job is declined.
+    """
+
+    slot_s: ClassVar[float] = 60.0
+    elastic: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self._levels: dict[int, tuple[int, ...]] = {}
+        self._queue: list[tuple[float, int]] = []
+
+    def make_clock(self, state: ScheduleState, /) -> ContinuousClock:
+        """Return a clock whose ends are whole seconds."""
+        return ContinuousClock(state, whole_seconds=True)
+
+    def admit(self, state: ScheduleState, arrived: Sequence[int], /) -> Sequence[int]:
+        """Queue the arrived jobs by deadline."""
+        for job in arrived:
+            self._levels[job] = _profile(state, job).gpus
+            insort(self._queue, (state.jobs.deadline_s[job], job))
+        return arrived
+
+    def finish(self, state: ScheduleState, ended: Sequence[int], /) -> None:
+        """Forget ended jobs."""
+        for job in ended:
+            del self._queue[bisect_left(self._queue, (state.jobs.deadline_s[job], job))]
+
+    def order(self, state: ScheduleState, /) -> Iterator[int]:
+        """Return all jobs by deadline."""
+        del state
+        return (job for _, job in self._queue)
+
+    def allocate(self, state: ScheduleState, order: Iterable[int], /) -> dict[int, int]:
+        """Give each job in order the most GPUs of its profile that are free."""
+        free, running = state.gpus, state.running
+        changes = dict.fromkeys(running, 0)
+        for job in order:
+            given = max((gpus for gpus in self._levels[job] if gpus <= free), default=0)
+            free -= given
+            if running.get(job) == given:
+                del changes[job]
+            elif given:
+                changes[job] = given
+            if not free:
+                break
+        return changes
+
+
+class ElasticFlow(SchedulingPolicy):
+    """ElasticFlow (ASPLOS'23): minimum satisfactory shares, then the largest marginal return.
+
+    Jobs are planned in order of deadline. The minimum satisfactory share of a job is the smallest
+    level (profiled number of GPUs, up to the first that is no faster) at which it meets its
+    deadline beside the jobs planned before. Jobs that arrive in a slot are declined if one of them,
+    or an earlier job, would miss its deadline. Free GPUs are given away one level at a time, to a
+    job without GPUs first, else in the publisher's order of marginal GPU time. Jobs are placed from
+    the largest to the smallest on consecutive GPUs, so that powers of two leave no fragments; each
+    scheduling costs the published overhead. Ends are those of slots, as in the publisher's
+    simulator; a deadline is met if the last plan before the end meets it.
+
+    Parameters
+    ----------
+    admission
+        Decline jobs whose deadlines cannot be met; else they run as fast as possible.
+    least
+        Plan minimum satisfactory shares and scale; else every job is planned on as many GPUs as
+        possible (earliest deadline first with admission).
+    """
+
+    slot_s: ClassVar[float] = 60.0
+    elastic: ClassVar[bool] = True
+
+    def __init__(self, *, admission: bool = True, least: bool = True) -> None:
+        self._admission = admission
+        self.least = least
+        self._clock: _PlannedClock | None = None
+        self._queue: list[int] = []
+        self._profiles: dict[int, Profile] = {}
+        self._used: set[tuple[int, int]] = set()
+        self._nodes: BuddyNodes | None = None
+        self._ended: list[int] = []
+        self._placed: list[int] = []
+        self._decisions = 0
+        self._change = math.inf
+
+    def make_clock(self, state: ScheduleState, /) -> _PlannedClock:
+        """Return the clock that follows the plans."""
+        self._clock = _PlannedClock(state)
+        return self._clock
+
+    def is_met(self, job: int, /) -> bool:
+        """Return whether the last plan of a job met its deadline."""
+        clock = self._clock
+        return clock is not None and clock.planned[job] <= clock.state.jobs.deadline_s[job]
+
+    def finish(self, state: ScheduleState, ended: Sequence[int], /) -> None:
+        """Forget ended jobs."""
+        del state
+        gone = set(ended)
+        self._ended = list(ended)
+        self._placed = [job for job in self._placed if job not in gone]
+        self._queue = [job for job in self._queue if job not in gone]
+
+    def admit(self, state: ScheduleState, arrived: Sequence[int], /) -> Sequence[int]:
+        """Accept the arrived jobs if all jobs then meet their deadlines."""
+        for job in arrived:
+            profile = _profile(state, job)
+            self._profiles[job] = profile.rising() if self.least else profile
+        if not self._admission:
+            self._queue += arrived
+            return arrived
+        if self.least:
+            if not _Plans(self, state, [*self._queue, *arrived], stop=True).all_met:
+                return []
+            self._queue += arrived
+            return arrived
+        accepted = []
+        for job in arrived:  # the publisher's simulator admits them one by one
+            if _Plans(self, state, [*self._queue, job], stop=True).all_met:
+                self._queue.append(job)
+                accepted.append(job)
+        return accepted
+
+    def order(self, state: ScheduleState, /) -> list[int]:
+        """Return all jobs by deadline; equal deadlines keep the order of the last decision."""
+        deadline = state.jobs.deadline_s
+        self._queue.sort(key=deadline.__getitem__)
+        return self._queue
+
+    def allocate(self, state: ScheduleState, order: Iterable[int], /) -> dict[int, int]:
+        """Plan all jobs and give free GPUs away."""
+        plans = _Plans(self, state, list(order))
+        if self.least:
+            plans.spread()
+        self._queue = plans.by_return()
+        self._change = plans.next_change()
+        if self._clock is not None:
+            self._clock.follow(plans)
+        given, held = plans.gpus(), state.running
+        self._queue.sort(key=lambda job: -given[job])
+        return {job: gpus for job, gpus in given.items() if held.get(job, 0) != gpus}
+
+    def place(self, state: ScheduleState, changes: Mapping[int, int], /) -> dict[int, float]:
+        """Place all jobs on consecutive GPUs, the largest first, and charge each."""
+        del changes
+        if self._nodes is None:
+            self._nodes = BuddyNodes(state.gpus, state.gpus_per_node)
+        deadline = state.jobs.deadline_s
+        self._nodes.release([*self._ended, *sorted(self._placed, key=deadline.__getitem__)])
+        self._ended = []
+        self._placed = [job for job in self._queue if state.running.get(job)]
+        places = self._nodes.place({job: state.running[job] for job in self._placed})
+        cached = {job: place in self._used for job, place in places.items()}
+        self._used.update(places.values())
+        restart = self._decisions > 0 and self._decisions % RESTART_EVERY == 0
+        self._decisions += 1
+        if restart:
+            self._used.clear()
+        return {
+            job: scaling_overhead_s(state.running[job], state.gpus, cached=known, restart=restart)
+            for job, known in cached.items()
+        }
+
+    def wake(self, state: ScheduleState, /) -> float:
+        """Return the next change of a plan, if no job ends or arrives before."""
+        del state
+        return self._change
+
+    def profile(self, job: int, /) -> Profile:
+        """Return the levels of a job."""
+        return self._profiles[job]
+
+
+class _Plans:
+    """Plans of jobs in order of deadline."""
+
+    def __init__(
+        self, policy: ElasticFlow, state: ScheduleState, jobs: list[int], *, stop: bool = False
+    ) -> None:
+        deadline = state.jobs.deadline_s
+        self.jobs = sorted(jobs, key=deadline.__getitem__)
+        profiles = [policy.profile(job) for job in self.jobs]
+        n, width = len(profiles), max((len(one.gpus) for one in profiles), default=0) + 1
+        rates, sizes = np.zeros((n, width)), np.zeros((n, width), dtype=np.int64)
+        for row, profile in enumerate(profiles):
+            rates[row, 1 : len(profile.gpus) + 1] = profile.rates
+            sizes[row, 1 : len(profile.gpus) + 1] = profile.gpus
+        self._problem = Problem(
+            now=float(state.now),
+            slot=policy.slot_s,
+            gpus=state.gpus,
+            least=policy.least,
+            deadline=np.array([min(deadline[job], NEVER) for job in self.jobs], dtype=float),
+            rates=rates,
+            sizes=sizes,
+            top=np.array([len(profile.gpus) for profile in profiles], dtype=np.int64),
+        )
+        self._room = _STEPS_PER_JOB * n + 32
+        self._steps = make_steps(self._room)
+        left = np.array([state.left[job] for job in self.jobs], dtype=float)
+        self._plans = make_plans(left, self._room)
+        plan_jobs(self._problem, self._steps, self._plans, stop)
+        self.all_met = bool(self._plans.met[:n].all())
+        self._rank = np.arange(n)
+
+    def spread(self) -> None:
+        """Give free GPUs away."""
+        out = make_steps(self._room)
+        spread_free(self._problem, self._steps, self._plans, out, self._rank)
+
+    def gpus(self) -> dict[int, int]:
+        """Return the GPUs by job."""
+        rows = np.arange(len(self.jobs))
+        given = self._problem.sizes[rows, self._plans.levels[:-1, 0]].tolist()
+        return dict(zip(self.jobs, given, strict=True))
+
+    def ends(self) -> tuple[dict[int, float], dict[int, float]]:
+        """Return the ends of the slots, and those to the second before free GPUs were given."""
+        slots, exact = self._plans.end.tolist(), self._plans.exact.tolist()
+        return dict(zip(self.jobs, slots, strict=False)), dict(zip(self.jobs, exact, strict=False))
+
+    def by_return(self) -> list[int]:
+        """Return the jobs in order of their marginal return."""
+        return [self.jobs[row] for row in self._rank]
+
+    def next_change(self) -> float:
+        """Return when a plan changes first, if no job ends before; else infinity."""
+        change, ends = math.inf, self._plans.end[:-1]
+        for row in range(len(self.jobs)):
+            levels = self._plans.levels[row, : self._plans.used[row]]
+            if len(levels) > 1:
+                differs = np.flatnonzero(levels != levels[0])
+                if len(differs):
+                    change = min(change, float(self._plans.times[row, differs[0]]))
+        return change if change < ends.min(initial=math.inf) else math.inf
+
+
+class _PlannedClock:
+    """Jobs end when their plans end, after the overhead of each scheduling."""
+
+    def __init__(self, state: ScheduleState) -> None:
+        self.state = state
+        self.planned: dict[int, float] = {}
+        self._end: dict[int, float] = {}
+        self._pause: Mapping[int, float] = {}
+
+    def follow(self, plans: _Plans) -> None:
+        """Note the ends of new plans."""
+        self._end, planned = plans.ends()
+        self.planned.update(planned)
+
+    def remaining(self, job: int, /) -> float:
+        return self.state.left[job]
+
+    def advance(self, now: float, /) -> list[tuple[int, float]]:
+        state, ended = self.state, []
+        elapsed = now - state.now
+        for job, gpus in state.running.items():
+            rate = state.jobs.rate(job, gpus)
+            ran = elapsed - max(now - self.planned[job], 0.0)
+            done = max(ran - self._pause.get(job, 0.0), 0.0) * rate
+            if state.left[job] <= done and self._end[job] > now:
+                ended.append((job, state.now + math.ceil(state.left[job] / rate)))
+            elif self._end[job] <= now:
+                ended.append((job, self._end[job]))
+            state.left[job] -= done
+        return ended
+
+    def apply(self, changes: Mapping[int, int], pauses: Mapping[int, float], /) -> None:
+        del changes
+        self._pause = pauses
+        for job, seconds in pauses.items():
+            self._end[job] += seconds
+
+    def next_end(self) -> float:
+        return min(self._end.values(), default=math.inf)
+
+    def pending(self) -> int:
+        return len(set(self._end.values()))

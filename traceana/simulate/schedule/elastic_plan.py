@@ -1,0 +1,376 @@
+"""Plans of elastic jobs until they end: the loops of ElasticFlow, compiled.
+
+A plan is a list of steps (time, level): the job holds the GPUs of a level until the next step,
+level 0 being none. The free GPUs of the cluster are a list of steps (time, GPUs), the last without
+an end. All times of one decision are whole slots after it. Compilation makes the decisions about
+30 times faster.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from traceana.simulate.schedule.compiled import compiled
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+NEVER: Final = 1e300
+
+
+class Problem(NamedTuple):
+    """A decision: time, slot, GPUs of the cluster, and the jobs in order of deadline.
+
+    `rates` and `sizes` have a row per job and a column per level; `top` is the highest level.
+    """
+
+    now: float
+    slot: float
+    gpus: int
+    least: bool
+    deadline: Floats
+    rates: Floats
+    sizes: Integers
+    top: Integers
+
+
+class Steps(NamedTuple):
+    """Free GPUs from each time on; `used[0]` steps are in use."""
+
+    times: Floats
+    free: Integers
+    used: Integers
+
+
+class Plans(NamedTuple):
+    """A row per job, and one to try a plan: steps, work, ends, and the next step after the end."""
+
+    times: Floats
+    levels: Integers
+    used: Integers
+    work: Floats
+    end: Floats
+    exact: Floats
+    following: Floats
+    met: NDArray[np.bool_]
+    fits: Integers
+
+
+def make_steps(room: int, /) -> Steps:
+    """Return an empty list of steps."""
+    return Steps(np.empty(room), np.empty(room, dtype=np.int64), np.zeros(1, dtype=np.int64))
+
+
+def make_plans(work: Floats, room: int, /) -> Plans:
+    """Return empty plans for jobs with this work left."""
+    rows = len(work) + 1
+    return Plans(
+        times=np.empty((rows, room)),
+        levels=np.zeros((rows, room), dtype=np.int64),
+        used=np.zeros(rows, dtype=np.int64),
+        work=np.append(work, 0.0),
+        end=np.zeros(rows),
+        exact=np.zeros(rows),
+        following=np.full(rows, NEVER),
+        met=np.zeros(rows, dtype=np.bool_),
+        fits=np.zeros(room, dtype=np.int64),
+    )
+
+
+@compiled
+def _aligned(start: float, at: float, slot: float) -> float:
+    return start + math.ceil((at - start) / slot) * slot
+
+
+@compiled
+def _fit(sizes: Integers, top: int, free: int) -> int:
+    """Return the highest level that fits free GPUs."""
+    level = 0
+    while level < top and sizes[level + 1] <= free:
+        level += 1
+    return level
+
+
+@compiled
+def _search(times: Floats, n: int, at: float) -> int:
+    """Return the first of n times at or after a time."""
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) // 2
+        if times[middle] < at:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def _insert(steps: Steps, at: float, value: int) -> None:
+    """Insert a step unless there is one at this time."""
+    times, free, n = steps.times, steps.free, steps.used[0]
+    place = _search(times, n, at)
+    if place < n and times[place] == at:
+        return
+    for step in range(n, place, -1):
+        times[step], free[step] = times[step - 1], free[step - 1]
+    times[place], free[place] = at, value
+    steps.used[0] = n + 1
+
+
+@compiled
+def _merge(steps: Steps) -> None:
+    """Remove steps that change nothing."""
+    times, free, kept = steps.times, steps.free, 0
+    for step in range(1, steps.used[0]):
+        if free[step] != free[kept]:
+            kept += 1
+            times[kept], free[kept] = times[step], free[step]
+    steps.used[0] = kept + 1
+
+
+@compiled
+def _plan_greedily(problem: Problem, job: int, steps: Steps, plans: Plans) -> None:
+    """Give a job the highest level that fits at each step until it ends.
+
+    Where least shares are planned, the part of a slot after the deadline does not count.
+    """
+    now, slot = problem.now, problem.slot
+    deadline = problem.deadline[job] if problem.least else NEVER
+    aligned = _aligned(now, deadline, slot) if deadline < NEVER else NEVER
+    if now < aligned < NEVER:
+        before = steps.free[_search(steps.times, steps.used[0], aligned) - 1]
+        _insert(steps, aligned, before)
+    left = plans.work[job]
+    sizes, rates, top = problem.sizes[job], problem.rates[job], problem.top[job]
+    plans.used[job] = 0
+    for step in range(steps.used[0]):
+        start, level = steps.times[step], _fit(sizes, top, steps.free[step])
+        plans.times[job, plans.used[job]] = start
+        plans.levels[job, plans.used[job]] = level
+        plans.used[job] += 1
+        if not level:
+            continue
+        until = steps.times[step + 1] if step + 1 < steps.used[0] else NEVER
+        if until == aligned:
+            until = deadline
+        before, rate = steps.free[step], rates[level]
+        steps.free[step] -= sizes[level]
+        if (until - start) * rate >= left:
+            plans.exact[job] = math.ceil(start + left / rate)
+            plans.end[job] = _aligned(now, plans.exact[job], slot)
+            _insert(steps, plans.end[job], before)
+            break
+        left -= (until - start) * rate
+    plans.following[job] = NEVER
+    _merge(steps)
+
+
+@compiled
+def _least_level(problem: Problem, job: int, steps: Steps, plans: Plans, row: int) -> int:
+    """Return the least level that meets the deadline, or 0; note the levels that fit."""
+    deadline, first = problem.deadline[job], plans.used[row]
+    sizes, rates, top = problem.sizes[job], problem.rates[job], problem.top[job]
+    times, free, fits = steps.times, steps.free, plans.fits
+    last = _search(times, steps.used[0], _aligned(problem.now, deadline, problem.slot))
+    seconds = np.zeros(top + 1)
+    for step in range(first, last):
+        level = _fit(sizes, top, free[step])
+        fits[step] = level
+        until = times[step + 1] if step + 1 < last else deadline
+        seconds[level] += until - times[step]
+    above, done = seconds[1:].sum(), 0.0
+    for level in range(1, top + 1):
+        if done + above * rates[level] >= plans.work[row]:
+            return level
+        done += seconds[level] * rates[level]
+        above -= seconds[level]
+    return 0
+
+
+@compiled
+def _plan_least(problem: Problem, job: int, steps: Steps, plans: Plans, row: int) -> bool:
+    """Plan the least level that meets the deadline, from the first step without a plan on.
+
+    The job has at most this level as late as suffices, and at most the level below before that.
+    Returns whether the deadline can be met; else nothing has changed.
+    """
+    share = _least_level(problem, job, steps, plans, row)
+    if not share:
+        return False
+    sizes, rates, deadline = problem.sizes[job], problem.rates[job], problem.deadline[job]
+    times, free, fits = steps.times, steps.free, plans.fits
+    plan_times, plan_levels, m = plans.times[row], plans.levels[row], plans.used[row]
+    last = _search(times, steps.used[0], _aligned(problem.now, deadline, problem.slot))
+    point, until, done = last, deadline, 0.0
+    while done < plans.work[row] and point > m:
+        point -= 1
+        done += (until - times[point]) * rates[min(fits[point], share)]
+        until = times[point]
+    plans.following[row] = NEVER
+    left = plans.work[row]
+    for step in range(m, last):
+        level = min(fits[step], share if step >= point else share - 1)
+        plan_times[m], plan_levels[m] = times[step], level
+        m += 1
+        if not level:
+            continue
+        until = times[step + 1] if step + 1 < last else deadline
+        before = free[step]
+        free[step] -= sizes[level]
+        done = (until - times[step]) * rates[level]
+        if (step >= point and done >= left) or step == last - 1:
+            needed = math.ceil(left / rates[level])
+            plans.exact[row] = times[step] + needed
+            plans.end[row] = times[step] + _aligned(0.0, needed, problem.slot)
+            if step + 1 < last:
+                plans.following[row] = times[step + 1]
+            _insert(steps, plans.end[row], before)
+            break
+        left -= done
+    plans.used[row] = m
+    return True
+
+
+@compiled
+def _gpu_time(plans: Plans, row: int, sizes: Integers) -> float:
+    """Return the GPU time of a plan, its last part until the next step of the free GPUs."""
+    total, n = 0.0, plans.used[row]
+    times, levels = plans.times[row], plans.levels[row]
+    last = plans.end[row] if plans.following[row] >= NEVER else plans.following[row]
+    for step in range(n):
+        until = times[step + 1] if step + 1 < n else last
+        total += sizes[levels[step]] * (until - times[step])
+    return total
+
+
+@compiled
+def _without(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps) -> None:
+    """Write the free GPUs without a job's plan."""
+    times, free, n, sizes = steps.times, steps.free, steps.used[0], problem.sizes[job]
+    plan_times, plan_levels, m = plans.times[job], plans.levels[job], plans.used[job]
+    out_times, out_free, end = out.times, out.free, plans.end[job]
+    count, step, own, level = 0, 0, 0, 0
+    ended = False
+    while True:
+        following = times[step] if step < n else NEVER
+        change = NEVER
+        if not ended:
+            change = min(plan_times[own] if own < m else end, end)
+        at = min(following, change)
+        if at >= NEVER:
+            break
+        if following == at:
+            step += 1
+        if change == at:
+            ended = at == end
+            level = 0 if ended else plan_levels[own]
+            own += 1
+        out_times[count], out_free[count] = at, free[step - 1] + sizes[level]
+        count += 1
+    out.used[0] = count
+    _merge(out)
+
+
+@compiled
+def _scale_up(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps) -> None:
+    """Plan a job in the last row: a level more until the first step, then its least share."""
+    _without(problem, job, steps, plans, out)
+    row, now = len(plans.used) - 1, problem.now
+    up = plans.levels[job, 0] + 1
+    rate, deadline = problem.rates[job, up], problem.deadline[job]
+    aligned = _aligned(now, deadline, problem.slot)
+    first = out.times[1] if out.used[0] > 1 else aligned
+    plans.exact[row] = math.ceil(now + plans.work[job] / rate)
+    plans.end[row] = _aligned(now, plans.exact[row], problem.slot)
+    plans.times[row, 0], plans.levels[row, 0], plans.used[row] = now, up, 1
+    plans.following[row] = NEVER
+    if first >= plans.end[row] and deadline >= plans.exact[row]:
+        _insert(out, plans.end[row], out.free[0])
+        out.free[0] -= problem.sizes[job, up]
+    else:
+        _insert(out, first, out.free[0])
+        out.free[0] -= problem.sizes[job, up]
+        ran = (deadline if first == aligned else first) - now
+        plans.work[row] = plans.work[job] - ran * rate
+        _plan_least(problem, job, out, plans, row)
+    _merge(out)
+
+
+@compiled
+def plan_jobs(problem: Problem, steps: Steps, plans: Plans, stop: bool) -> None:
+    """Plan jobs one after the other.
+
+    Each gets its least share, and one that cannot meet its deadline as many GPUs as possible;
+    without `least` all jobs do. With `stop` the first that misses ends the planning.
+    """
+    steps.times[0], steps.free[0], steps.used[0] = problem.now, problem.gpus, 1
+    for job in range(len(problem.deadline)):
+        plans.used[job] = 0
+        if problem.least and problem.deadline[job] > problem.now:
+            plans.met[job] = _plan_least(problem, job, steps, plans, job)
+            _merge(steps)
+        if not plans.met[job]:
+            if stop and problem.least:
+                return
+            _plan_greedily(problem, job, steps, plans)
+            if not problem.least:
+                plans.met[job] = plans.exact[job] <= problem.deadline[job]
+                if stop and not plans.met[job]:
+                    return
+
+
+@compiled
+def _missing(problem: Problem, job: int, plans: Plans) -> int:
+    """Return the GPUs that a job needs for its next level, or more than there are."""
+    level = plans.levels[job, 0]
+    if level == problem.top[job] or not plans.met[job]:
+        return problem.gpus + 1
+    gpus: int = problem.sizes[job, level + 1] - problem.sizes[job, level]
+    return gpus
+
+
+@compiled
+def spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps, order: Integers) -> None:
+    """Give free GPUs away one level at a time, to the job with the largest return.
+
+    The return is the GPU time that a level adds over its GPUs, as in the publisher's simulator;
+    that of a job without GPUs is the largest. Sorts the jobs by their return, stably.
+    """
+    jobs, row = len(problem.deadline), len(plans.used) - 1
+    gain = np.full(jobs, -NEVER)
+    while steps.free[0] > 0:
+        for job in range(jobs):
+            missing = _missing(problem, job, plans)
+            if missing > problem.gpus:
+                continue
+            gain[job] = -NEVER
+            if missing <= steps.free[0]:
+                if plans.levels[job, 0] == 0:
+                    gain[job] = NEVER
+                    continue
+                _scale_up(problem, job, steps, plans, out)
+                sizes = problem.sizes[job]
+                more = _gpu_time(plans, row, sizes) - _gpu_time(plans, job, sizes)
+                gain[job] = more / missing
+        order[:] = order[np.argsort(-gain[order], kind="mergesort")]
+        chosen = -1
+        for job in order:
+            if _missing(problem, job, plans) <= steps.free[0]:
+                chosen = job
+                break
+        if chosen < 0:
+            break
+        _scale_up(problem, chosen, steps, plans, out)
+        n = out.used[0]
+        steps.times[:n], steps.free[:n], steps.used[0] = out.times[:n], out.free[:n], n
+        count = plans.used[row]
+        plans.times[chosen, :count] = plans.times[row, :count]
+        plans.levels[chosen, :count] = plans.levels[row, :count]
+        plans.used[chosen] = count
+        plans.end[chosen], plans.following[chosen] = plans.end[row], plans.following[row]

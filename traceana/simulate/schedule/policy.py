@@ -1,0 +1,167 @@
+"""What a scheduling policy decides, and what it sees when it decides."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from traceana.simulate.schedule.clocks import Clock
+    from traceana.simulate.schedule.profiles import Profile
+
+
+@dataclass(frozen=True)
+class ScheduledJobs:
+    """Jobs of one cluster in order of submission, one list per column; a job is an index.
+
+    Attributes
+    ----------
+    submit_s, runtime_s
+        Submission, and seconds that the job needs on the GPUs that it requests.
+    gpus
+        Requested GPUs.
+    deadline_s
+        Deadline; infinite where there is none.
+    time_limit_s
+        The user's upper bound of the runtime; the runtime where there is none.
+    priority
+        Larger is more urgent; 0 where there is none.
+    user
+        User, or an empty text.
+    work, profiles
+        Iterations and their rate by number of GPUs. Without a profile, the work is the runtime and
+        its rate is 1 on the requested GPUs.
+    """
+
+    submit_s: Sequence[float]
+    runtime_s: Sequence[float]
+    gpus: Sequence[int]
+    deadline_s: Sequence[float]
+    time_limit_s: Sequence[float]
+    priority: Sequence[float]
+    user: Sequence[str]
+    work: Sequence[float]
+    profiles: Sequence[Profile | None]
+
+    def __len__(self) -> int:
+        """Return the number of jobs."""
+        return len(self.submit_s)
+
+    def rate(self, job: int, gpus: int, /) -> float:
+        """Return the work of a job that is done per second on a number of GPUs."""
+        profile = self.profiles[job]
+        if profile is not None:
+            return profile.rate(gpus)
+        if gpus != self.gpus[job]:
+            raise DataError(
+                f"a policy gave {gpus:g} GPUs to a job that requests {self.gpus[job]:g}, and the "
+                "job has no throughput profile; pass profiles"
+            )
+        return 1.0
+
+
+@dataclass
+class ScheduleState:
+    """The cluster and its jobs at one time.
+
+    Attributes
+    ----------
+    jobs
+        All jobs, also those to come.
+    gpus, gpus_per_node
+        GPUs of the cluster, and of each of its nodes.
+    now
+        Time in seconds.
+    free
+        GPUs that no job has.
+    waiting
+        Admitted jobs without GPUs, the longest in the queue first (keys of an ordered dict).
+    running
+        GPUs by job.
+    left
+        Work left by job, as of `now` for a waiting job; :meth:`remaining` is exact for all.
+    started
+        Time of the first start by job.
+    """
+
+    jobs: ScheduledJobs
+    gpus: int
+    gpus_per_node: int
+    now: float = -math.inf
+    free: int = 0
+    waiting: OrderedDict[int, None] = field(default_factory=OrderedDict)
+    running: dict[int, int] = field(default_factory=dict)
+    left: list[float] = field(default_factory=list)
+    started: dict[int, float] = field(default_factory=dict)
+    clock: Clock | None = None
+
+    def remaining(self, job: int, /) -> float:
+        """Return the work that a job has left now."""
+        return self.left[job] if self.clock is None else self.clock.remaining(job)
+
+
+@runtime_checkable
+class SchedulingPolicy(Protocol):
+    """Decides which jobs run, on how many GPUs, at each event (an arrival, an end, a wake-up).
+
+    The engine calls `admit`, `order`, `allocate` and `place`, in this order. A subclass inherits
+    the decisions of first in, first out; an object that is no subclass has all four methods.
+    Decisions must depend on the state alone: equal input then gives equal schedules. Jobs are
+    numbered in order of submission, equal submissions in order of the input, so that a sort by
+    (rank, job) breaks ties by submission.
+
+    Attributes
+    ----------
+    slot_s
+        Events within a slot of this length are handled together at its end; 0 for none.
+    elastic
+        Whether the policy chooses the number of GPUs of a job; it then needs throughput profiles.
+
+    Examples
+    --------
+    >>> from traceana.simulate import SchedulingPolicy
+    >>> class LargestFirst(SchedulingPolicy):
+    ...     def order(self, state):
+    ...         return sorted(state.waiting, key=lambda job: -state.jobs.gpus[job])
+    """
+
+    slot_s: ClassVar[float] = 0.0
+    elastic: ClassVar[bool] = False
+
+    def admit(self, state: ScheduleState, arrived: Sequence[int], /) -> Iterable[int]:
+        """Return the arrived jobs that may wait; the others are declined and never run."""
+        del state
+        return arrived
+
+    def order(self, state: ScheduleState, /) -> Iterable[int]:
+        """Return jobs, the most important first; read as far as `allocate` needs."""
+        return iter(state.waiting)
+
+    def allocate(self, state: ScheduleState, order: Iterable[int], /) -> Mapping[int, int]:
+        """Return the GPUs of each job whose GPUs change: 0 to stop it.
+
+        By default jobs start in order on the GPUs that they request, until one does not fit.
+        """
+        free, gpus, changes = state.free, state.jobs.gpus, {}
+        for job in order:
+            if gpus[job] > free:
+                break
+            changes[job] = gpus[job]
+            free -= gpus[job]
+        return changes
+
+    def place(self, state: ScheduleState, changes: Mapping[int, int], /) -> Mapping[int, float]:
+        """Return the seconds without progress of each job that starts, moves or is scaled."""
+        del state, changes
+        return {}
+
+    def wake(self, state: ScheduleState, /) -> float:
+        """Return when to decide again if no job arrives or ends before; infinite for never."""
+        del state
+        return math.inf

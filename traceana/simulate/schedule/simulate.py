@@ -1,0 +1,364 @@
+"""Simulate the schedule of jobs on their clusters under a policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.simulate.frames import read_columns
+from traceana.simulate.schedule.capacity import ALL, GroupCapacity, find_capacity
+from traceana.simulate.schedule.engine import Schedule, run_schedule
+from traceana.simulate.schedule.policies import POLICIES, find_policy
+from traceana.simulate.schedule.policy import ScheduledJobs, SchedulingPolicy
+from traceana.simulate.schedule.profiles import Profile, Profiles, implied_rates, read_profiles
+from traceana.simulate.schedule.tables import ScheduledJob, ScheduleGroups, ScheduleSteps
+from traceana.stats.arguments import is_number
+from traceana.store.frames import column_names
+from traceana.tables.declare import ResultTable, declared
+from traceana.tables.result import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from narwhals.stable.v2.typing import IntoFrame
+
+_NEEDED: Final = {"submit_s": pl.Float64, "runtime_s": pl.Float64, "gpus": pl.Float64}
+_OPTIONAL: Final[dict[str, type[pl.DataType]]] = {
+    "start_s": pl.Float64,
+    "deadline_s": pl.Float64,
+    "time_limit_s": pl.Float64,
+    "priority": pl.Float64,
+    "user": pl.String,
+    "model": pl.String,
+    "batch_size": pl.Int64,
+    "iterations": pl.Float64,
+}
+_PLANS: Final = ("model", "batch_size", "iterations", "deadline_s")
+_MILLI: Final = 1000
+_LEAST_S: Final = 10.0
+"""Runtime below which a slowdown says little."""
+
+
+@dataclass(frozen=True, repr=False)
+class ScheduleResult(Result):
+    """A simulated schedule.
+
+    Attributes
+    ----------
+    policy
+        Name of the policy.
+    jobs
+        One row per job, in the order of the input.
+    groups
+        One row per group of jobs.
+    steps
+        Use of each cluster over time.
+    """
+
+    policy: str
+    jobs: pl.DataFrame
+    groups: pl.DataFrame
+    steps: pl.DataFrame
+    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
+        "jobs": ScheduledJob,
+        "groups": ScheduleGroups,
+        "steps": ScheduleSteps,
+    }
+
+    def summary(self) -> str:
+        """Return a short text on the result."""
+        lines = []
+        for row in self.groups.iter_rows(named=True):
+            text = f"{row['policy']}, {row['group']}: {row['jobs']:,} jobs on {row['gpus']:,.0f} "
+            text += f"GPUs ({row['capacity']})"
+            if row["fraction_met"] is not None:
+                text += f", {row['fraction_met']:.1%} of deadlines met"
+            if row["wait_s_mean"] is not None:
+                text += f", mean wait {row['wait_s_mean']:,.0f} s"
+            lines.append(text)
+        return "\n".join(lines)
+
+
+def simulate_schedule(
+    jobs: IntoFrame,
+    /,
+    *,
+    policy: str | SchedulingPolicy | Callable[[], SchedulingPolicy],
+    gpus: float | str | Mapping[str, float] | None = None,
+    machines: IntoFrame | None = None,
+    profiles: IntoFrame | str | Path | None = None,
+    plans: IntoFrame | None = None,
+    capacity: Mapping[str, Any] | None = None,
+    group: str | None = "cluster",
+    scale_load: float = 1.0,
+) -> ScheduleResult:
+    """Simulate the schedule of jobs on their clusters under a policy.
+
+    Events are arrivals and ends of jobs and wake-ups of the policy. At one time jobs end first,
+    then jobs arrive, then the policy decides; equal ranks go by submission, then by the order of
+    the input. The schedule is deterministic. Each group of jobs has a cluster of its own.
+
+    Parameters
+    ----------
+    jobs
+        One row per job, of any supported engine: job_id, submit_s, runtime_s (seconds on the
+        requested GPUs) and gpus; and, where a policy uses them, deadline_s, time_limit_s, priority,
+        user, model, batch_size and iterations. Rows with a null or negative submission, runtime or
+        number of GPUs, or without GPUs, are excluded: they have no start.
+    policy
+        Name, one of fifo, fair_share, sjf (known runtimes), sjf_user_mean and sjf_last_value
+        (predicted runtimes), srtf, easy, conservative, priority, tiresias, gandiva, themis, edf,
+        edf_admission, edf_elastic, elasticflow; or a :class:`SchedulingPolicy`, or a function
+        without arguments that returns one, which each group calls.
+    gpus
+        GPUs of each cluster, by group or of all; or a change such as ``"+10%"`` of the number that
+        the other arguments give.
+    machines
+        One row per machine: gpus, and cluster where there are several.
+    profiles
+        Throughput of models, for policies that choose the number of GPUs: a frame with the columns
+        model, batch_size, gpus and iterations_per_s, or a folder with one CSV file per model. None
+        for the rates that `iterations` and `runtime_s` of the jobs imply.
+    plans
+        Further columns of the jobs by cluster and job_id, such as a ``training_plans`` table.
+    capacity
+        Machines by group, as the manifest of a trace states them. Without this, `gpus` and
+        `machines`, a cluster has the largest number of GPUs that jobs request at one time.
+    group
+        Column of the clusters; one cluster without this column.
+    scale_load
+        Factor of the arrival rate: the times between submissions are divided by it.
+
+    Returns
+    -------
+    ScheduleResult
+        Jobs with start, end, wait and deadline; outcome by group; use over time.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, a policy or its answer is invalid, or a job has no profile for a
+        policy that needs one.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame(
+    ...     {"job_id": ["a", "b"], "submit_s": [0, 10], "runtime_s": [100, 50], "gpus": [1, 1]}
+    ... )
+    >>> traceana.simulate_schedule(jobs, policy="fifo", gpus=1).jobs["wait_s"].to_list()
+    [0.0, 90.0]
+    """
+    name, make = find_policy(policy)
+    if not (is_number(scale_load) and 0 < scale_load < 1e6):
+        raise DataError(f"scale_load must be above 0; it is {scale_load!r}")
+    table = read_schedule_jobs(jobs, plans=plans, group=group)
+    known = table.filter("known")
+    found = find_capacity(known, gpus=gpus, machines=machines, capacity=capacity)
+    elastic = bool(getattr(make(), "elastic", False))
+    rates = _profiles(known, profiles) if elastic else {}
+    parts, rows, steps = [], [], []
+    excluded = dict(table.filter(~pl.col("known")).group_by("group").len().iter_rows())
+    for (each,), of_group in known.group_by("group", maintain_order=True):
+        scaled = _scaled(of_group.sort("submit_s", maintain_order=True), scale_load)
+        where = found[str(each)]
+        unit = 1 if (scaled["gpus"] % 1 == 0).all() else _MILLI
+        schedule = run_schedule(
+            _schedulable(scaled, rates, unit, elastic=elastic),
+            make(),
+            gpus=int(where.gpus * unit + 1e-6),
+            gpus_per_node=where.gpus_per_node * unit,
+        )
+        ran = _with_schedule(scaled, schedule)
+        parts.append(ran)
+        outcome = _outcome(ran, schedule, where, unit=unit, excluded=excluded.get(each, 0))
+        rows.append({"policy": name, **outcome})
+        steps.append(_steps(schedule, str(each), unit))
+    return ScheduleResult(
+        policy=name,
+        jobs=_in_order(table, parts),
+        groups=_frame(rows, ScheduleGroups),
+        steps=pl.concat(steps) if steps else _frame([], ScheduleSteps),
+    )
+
+
+def read_schedule_jobs(
+    jobs: IntoFrame, /, *, plans: IntoFrame | None = None, group: str | None = "cluster"
+) -> pl.DataFrame:
+    """Return the jobs with a group, their row, and whether they can be scheduled."""
+    there = column_names(jobs)
+    kinds: dict[str, type[pl.DataType]] = {"job_id": pl.String, **_NEEDED}
+    kinds |= {name: kind for name, kind in _OPTIONAL.items() if name in there}
+    if group is not None and group in there:
+        kinds[group] = pl.String
+    table = read_columns(jobs, kinds, "jobs")
+    label = pl.lit(ALL) if group is None or group not in there else pl.col(group).fill_null(ALL)
+    table = table.with_columns(label.alias("group")).with_row_index("row")
+    if plans is not None:
+        table = _with_plans(table, plans, group)
+    numbers = [pl.col(name) for name in _NEEDED]
+    known = pl.all_horizontal(one.is_not_null() & (one >= 0) for one in numbers)
+    return table.with_columns(known=known & (pl.col("gpus") > 0))
+
+
+def _with_plans(table: pl.DataFrame, plans: IntoFrame, group: str | None) -> pl.DataFrame:
+    there = column_names(plans)
+    keys = ["job_id", *([group] if group in there and group in table.columns else [])]
+    kinds: dict[str, type[pl.DataType]] = dict.fromkeys(keys, pl.String)
+    kinds |= {name: _OPTIONAL[name] for name in _PLANS if name in there}
+    of_plans = read_columns(plans, kinds, "plans")
+    if of_plans.select(keys).is_duplicated().any():
+        raise DataError(f"plans: ({', '.join(keys)}) must be unique, and one occurs twice")
+    own = table.drop(name for name in kinds if name in table.columns and name not in keys)
+    return own.join(of_plans, on=keys, how="left", maintain_order="left")
+
+
+def _profiles(jobs: pl.DataFrame, profiles: IntoFrame | str | Path | None) -> Profiles:
+    missing = [name for name in ("model", "batch_size", "iterations") if name not in jobs.columns]
+    if missing:
+        raise DataError(
+            "this policy chooses the number of GPUs and needs the throughput of each job; jobs "
+            f"lack {', '.join(missing)}"
+        )
+    return read_profiles(implied_rates(jobs) if profiles is None else profiles)
+
+
+def _scaled(jobs: pl.DataFrame, factor: float) -> pl.DataFrame:
+    if factor == 1:
+        return jobs
+    submit = pl.col("submit_s")
+    later = submit.min() + (submit - submit.min()) / factor
+    moved = [pl.col("deadline_s") + later - submit] if "deadline_s" in jobs.columns else []
+    return jobs.with_columns(later, *moved)
+
+
+def _schedulable(jobs: pl.DataFrame, rates: Profiles, unit: int, *, elastic: bool) -> ScheduledJobs:
+    n = jobs.height
+    if elastic and unit != 1:
+        raise DataError("a policy that chooses the number of GPUs needs whole numbers of gpus")
+
+    def values(name: str, otherwise: list[Any]) -> list[Any]:
+        if name not in jobs.columns:
+            return otherwise
+        own = jobs[name].to_list()
+        return [b if a is None else a for a, b in zip(own, otherwise, strict=True)]
+
+    runtime = jobs["runtime_s"].to_list()
+    work = runtime
+    profiles: list[Profile | None] = [None] * n
+    if elastic:
+        keys = list(zip(jobs["model"], jobs["batch_size"], strict=True))
+        if lacking := [key for key in keys if key not in rates]:
+            raise DataError(
+                f"profiles: there is none for model {lacking[0][0]} at batch size {lacking[0][1]}"
+            )
+        work, profiles = jobs["iterations"].to_list(), [rates[key] for key in keys]
+        if None in work:
+            raise DataError("a policy that chooses the number of GPUs needs iterations of each job")
+    return ScheduledJobs(
+        submit_s=jobs["submit_s"].to_list(),
+        runtime_s=runtime,
+        gpus=(jobs["gpus"] * unit).round().cast(pl.Int64).to_list(),
+        deadline_s=values("deadline_s", [np.inf] * n),
+        time_limit_s=values("time_limit_s", runtime),
+        priority=values("priority", [0.0] * n),
+        user=values("user", [""] * n),
+        work=work,
+        profiles=profiles,
+    )
+
+
+def _with_schedule(jobs: pl.DataFrame, schedule: Schedule) -> pl.DataFrame:
+    deadline = pl.col("deadline_s") if "deadline_s" in jobs.columns else pl.lit(None, pl.Float64)
+    met = pl.Series("met", schedule.met)
+    return (
+        jobs.drop("start_s", strict=False)
+        .with_columns(
+            start_s=pl.Series(schedule.start_s, dtype=pl.Float64).fill_nan(None),
+            end_s=pl.Series(schedule.end_s, dtype=pl.Float64).fill_nan(None),
+            met_deadline=pl.when(deadline.is_not_null()).then(met),
+        )
+        .with_columns(wait_s=pl.col("start_s") - pl.col("submit_s"))
+    )
+
+
+def _outcome(
+    jobs: pl.DataFrame, schedule: Schedule, where: GroupCapacity, *, unit: int, excluded: int
+) -> dict[str, Any]:
+    took = pl.col("end_s") - pl.col("submit_s")
+    slowdown = (took / pl.col("runtime_s").clip(_LEAST_S)).clip(1.0)
+    figures = jobs.select(
+        n_too_large=(pl.col("gpus") > where.gpus + 1e-6).sum(),
+        n_ended=pl.col("end_s").count(),
+        n_deadlines=pl.col("met_deadline").count(),
+        fraction_met=pl.col("met_deadline").mean(),
+        wait_s_mean=pl.col("wait_s").mean(),
+        wait_s_median=pl.col("wait_s").median(),
+        wait_s_p95=pl.col("wait_s").quantile(0.95),
+        completion_s_mean=took.mean(),
+        slowdown_mean=slowdown.mean(),
+    ).row(0, named=True)
+    return {
+        "group": jobs["group"][0],
+        "gpus": where.gpus,
+        "capacity": where.source,
+        "jobs": jobs.height,
+        "n_excluded": excluded,
+        "n_declined": len(schedule.declined),
+        **figures,
+        "fairness": _fairness(jobs.select("user", slowdown.alias("slowdown")))
+        if "user" in jobs.columns
+        else None,
+        "utilization": _utilization(schedule, where.gpus * unit),
+    }
+
+
+def _fairness(jobs: pl.DataFrame) -> float | None:
+    means = jobs.drop_nulls().group_by("user").agg(pl.col("slowdown").mean())["slowdown"]
+    values = means.to_numpy()
+    return float(values.sum() ** 2 / (len(values) * (values**2).sum())) if len(values) else None
+
+
+def _utilization(schedule: Schedule, gpus: float) -> float | None:
+    times = np.array(schedule.times)
+    if len(times) < 2 or times[-1] <= times[0]:
+        return None
+    used = np.array(schedule.used)[:-1]
+    return float((used * np.diff(times)).sum() / (gpus * (times[-1] - times[0])))
+
+
+def _steps(schedule: Schedule, group: str, unit: int) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "group": pl.repeat(group, len(schedule.times), eager=True),
+            "time_s": pl.Series(schedule.times, dtype=pl.Float64),
+            "gpus_used": pl.Series(schedule.used, dtype=pl.Float64) / unit,
+            "jobs_running": pl.Series(schedule.running, dtype=pl.Int64),
+            "jobs_waiting": pl.Series(schedule.waiting, dtype=pl.Int64),
+        }
+    )
+
+
+def _in_order(table: pl.DataFrame, parts: list[pl.DataFrame]) -> pl.DataFrame:
+    columns = ["start_s", "end_s", "wait_s", "met_deadline"]
+    own = table.select("row", "job_id", "group")
+    if not parts:
+        schema = ScheduledJob.columns()
+        return own.drop("row").with_columns(
+            pl.lit(None, schema[name].dtype).alias(name) for name in columns
+        )
+    ran = pl.concat(part.select("row", *columns) for part in parts)
+    return own.join(ran, on="row", how="left", maintain_order="left").drop("row")
+
+
+def _frame(rows: list[dict[str, Any]], table: type[ResultTable]) -> pl.DataFrame:
+    schema = {name: column.dtype for name, column in table.columns().items()}
+    return declared(pl.DataFrame(rows, schema=schema), table)
+
+
+__all__ = ["POLICIES", "ScheduleResult", "read_schedule_jobs", "simulate_schedule"]

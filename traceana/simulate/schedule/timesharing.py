@@ -1,0 +1,319 @@
+"""Policies that share the GPUs in time among rigid jobs: Tiresias, Gandiva and Themis."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import numpy as np
+
+from traceana.simulate.schedule.compiled import compiled
+from traceana.simulate.schedule.overheads import RESTART_EVERY, scaling_overhead_s
+from traceana.simulate.schedule.policy import SchedulingPolicy
+from traceana.simulate.schedule.queueing import fit_in_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from traceana.simulate.schedule.policy import ScheduleState
+
+_SLOT_S: Final = 60.0
+
+
+class Tiresias(SchedulingPolicy):
+    """Two-dimensional least attained service with discrete queues (Tiresias, NSDI'19).
+
+    A job starts in the first of three queues and is demoted when its attained GPU time reaches
+    3,250 and 7,200 GPU-seconds. Queues run in order, each first in, first out, and every job that
+    fits runs; running jobs precede the waiting ones of a queue. A job that is interrupted keeps
+    its progress and its attained service, and pays the scaling overhead when it starts again. As in
+    the publisher's simulator, the overhead delays a job from its next event on.
+    """
+
+    slot_s: ClassVar[float] = _SLOT_S
+    limits: ClassVar[tuple[float, ...]] = (3250.0, 7200.0)
+
+    def __init__(self) -> None:
+        self._queues: list[list[int]] = [[] for _ in range(len(self.limits) + 1)]
+        self._queue: dict[int, int] = {}
+        self._clock: _EventClock | None = None
+        self._decisions = 0
+        self._restart = False
+
+    def make_clock(self, state: ScheduleState, /) -> _EventClock:
+        """Return the clock that charges overheads at events."""
+        self._clock = _EventClock(state, self.slot_s)
+        return self._clock
+
+    def finish(self, state: ScheduleState, ended: Sequence[int], /) -> None:
+        """Take ended jobs out of their queues."""
+        del state
+        for job in ended:
+            self._queues[self._queue.pop(job)].remove(job)
+
+    def admit(self, state: ScheduleState, arrived: Sequence[int], /) -> Sequence[int]:
+        """Append the arrived jobs to the first queue."""
+        del state
+        for job in arrived:
+            self._queue[job] = 0
+            self._queues[0].append(job)
+        return arrived
+
+    def order(self, state: ScheduleState, /) -> list[int]:
+        """Demote running jobs, then return the queues one after the other."""
+        clock, gpus = self._clock, state.jobs.gpus
+        for job in sorted(state.running, key=lambda job: (-gpus[job], job)):
+            queue = self._queue[job]
+            if clock is None or queue == len(self.limits):
+                continue
+            if clock.executed[job] * gpus[job] >= self.limits[queue]:
+                self._queues[queue].remove(job)
+                self._queue[job] = queue + 1
+                self._queues[queue + 1].append(job)
+        return [job for queue in self._queues for job in queue]
+
+    def allocate(self, state: ScheduleState, order: Iterable[int], /) -> dict[int, int]:
+        """Give each job in order its GPUs where they fit."""
+        changes = fit_in_order(state, order)
+        running = {job for job in state.running if changes.get(job, 1)}
+        running |= {job for job, gpus in changes.items() if gpus}
+        for queue in self._queues:
+            queue.sort(key=lambda job: job not in running)
+        return changes
+
+    def place(self, state: ScheduleState, changes: Mapping[int, int], /) -> dict[int, float]:
+        """Charge jobs that start, and every 60th time all that run."""
+        self._restart = self._decisions > 0 and self._decisions % RESTART_EVERY == 0
+        self._decisions += 1
+        if self._clock is not None:
+            self._clock.restart = self._restart
+        paid = state.running if self._restart else [job for job, gpus in changes.items() if gpus]
+        return {
+            job: scaling_overhead_s(
+                state.running[job], state.gpus, cached=False, restart=self._restart
+            )
+            for job in paid
+        }
+
+    def wake(self, state: ScheduleState, /) -> float:
+        """Return the next demotion, as the publisher's simulator estimates it."""
+        clock, jumps = self._clock, []
+        for job, gpus in state.running.items():
+            queue = self._queue[job]
+            if clock is not None and queue < len(self.limits):
+                jumps.append(math.ceil((self.limits[queue] - clock.executed[job]) / gpus))
+        return state.now + max(min(jumps), self.slot_s) if jumps else math.inf
+
+
+class _EventClock:
+    """Progress is counted at events, where a job loses its pause; jobs end a slot apart."""
+
+    def __init__(self, state: ScheduleState, slot: float) -> None:
+        self.state = state
+        self.slot = slot
+        self.restart = False
+        self.executed: dict[int, float] = defaultdict(float)
+        self._pause: dict[int, float] = {}
+        self._next = math.inf
+        self._ending: list[tuple[int, float]] = []
+
+    def remaining(self, job: int, /) -> float:
+        return self.state.left[job]
+
+    def advance(self, now: float, /) -> list[tuple[int, float]]:
+        ended = self._ending if now >= self._next else []
+        gone = {job for job, _ in ended}
+        for job in self.state.running:
+            if job in gone:
+                continue
+            progress = max(now - self.state.now - self._pause.pop(job, 0.0), 0.0)
+            self.executed[job] += progress
+            self.state.left[job] -= progress
+        return ended
+
+    def apply(self, changes: Mapping[int, int], pauses: Mapping[int, float], /) -> None:
+        state, now = self.state, self.state.now
+        for job, gpus in changes.items():
+            if not gpus:
+                self._pause.pop(job, None)
+        self._pause.update(pauses)
+        self._next, self._ending = math.inf, []
+        for job in state.running:
+            end = now + state.left[job] + (self._pause.get(job, 0.0) if self.restart else 0.0)
+            at = max(now + self.slot, end)
+            if at < self._next:
+                self._next, self._ending = at, []
+            if at == self._next:
+                self._ending.append((job, end))
+
+    def next_end(self) -> float:
+        return self._next
+
+    def pending(self) -> int:
+        return 0
+
+
+class Gandiva(SchedulingPolicy):
+    """Time slicing among jobs of equal size (Gandiva, OSDI'18).
+
+    While all jobs fit, all run. Else each size (requested GPUs) gets a part of the cluster in
+    proportion to its demand, at least one job where it fits, and its jobs take turns every minute,
+    in order of submission; jobs that still fit fill the rest, the largest size first. A job pays
+    the scaling overhead when its turn begins. Deadlines play no part.
+    """
+
+    slot_s: ClassVar[float] = _SLOT_S
+
+    def __init__(self) -> None:
+        self._turns: dict[int, list[int]] = {}
+        self._crowded = False
+
+    def admit(self, state: ScheduleState, arrived: Sequence[int], /) -> Sequence[int]:
+        """Append the arrived jobs to the turns of their size."""
+        for job in arrived:
+            self._turns.setdefault(state.jobs.gpus[job], []).append(job)
+        return arrived
+
+    def finish(self, state: ScheduleState, ended: Sequence[int], /) -> None:
+        """Take ended jobs out of the turns of their size."""
+        for job in ended:
+            turns = self._turns[state.jobs.gpus[job]]
+            turns.remove(job)
+            if not turns:
+                del self._turns[state.jobs.gpus[job]]
+
+    def order(self, state: ScheduleState, /) -> list[int]:
+        """Return the jobs whose turn it is, then the others."""
+        demand = sum(gpus * len(turns) for gpus, turns in self._turns.items())
+        self._crowded = demand > state.gpus
+        now, later = [], []
+        for gpus in sorted(self._turns, reverse=True):
+            turns = self._turns[gpus]
+            share = len(turns)
+            if self._crowded:
+                share = min(max(state.gpus * share // demand, 1), share)
+            now += turns[:share]
+            later += turns[share:]
+        return now + later
+
+    def allocate(self, state: ScheduleState, order: Iterable[int], /) -> dict[int, int]:
+        """Run the jobs in order where they fit, and pass the turn on."""
+        changes = fit_in_order(state, order)
+        if self._crowded:
+            ran = {job for job in state.running if changes.get(job, 1)}
+            ran |= {job for job, gpus in changes.items() if gpus}
+            for turns in self._turns.values():
+                turns.sort(key=lambda job: job in ran)
+        return changes
+
+    def place(self, state: ScheduleState, changes: Mapping[int, int], /) -> dict[int, float]:
+        """Charge the jobs that start."""
+        return {
+            job: scaling_overhead_s(gpus, state.gpus, cached=False, restart=False)
+            for job, gpus in changes.items()
+            if gpus
+        }
+
+    def wake(self, state: ScheduleState, /) -> float:
+        """Return the end of the turn."""
+        return state.now + self.slot_s if self._crowded else math.inf
+
+
+class Themis(SchedulingPolicy):
+    """Finish-time fairness (Themis, NSDI'20), in rounds of a minute.
+
+    While all jobs fit, all run. Else fractions x of time in [0, 1], with the sum of GPUs times x
+    at most the cluster, minimize the largest ratio of
+
+    (time since submission + time left / x) to (isolated time so far + time left / isolated share),
+
+    where the isolated share is an equal share of the cluster over the requested GPUs, at most 1.
+    Jobs run in order of x over the rounds that they have received (first those without one), where
+    they fit; equal ones by submission. Deadlines play no part.
+    """
+
+    slot_s: ClassVar[float] = _SLOT_S
+
+    def __init__(self) -> None:
+        self._rounds: dict[int, int] = defaultdict(int)
+        self._isolated: dict[int, float] = {}
+        self._before: dict[int, tuple[float, float]] = {}
+        self._crowded = False
+
+    def order(self, state: ScheduleState, /) -> list[int]:
+        """Return all jobs by fraction of time over rounds received."""
+        active = sorted([*state.running, *state.waiting])
+        if not active:
+            self._crowded = False
+            return active
+        gpus = np.array([state.jobs.gpus[job] for job in active], dtype=float)
+        left = np.array([state.remaining(job) for job in active])
+        pace = np.array([state.jobs.rate(job, state.jobs.gpus[job]) for job in active])
+        left /= pace
+        share = np.minimum(math.ceil(state.gpus / len(active)) / gpus, 1.0)
+        for job, seconds, part in zip(active, left.tolist(), share.tolist(), strict=True):
+            before, of_then = self._before.get(job, (seconds, 1.0))
+            self._isolated[job] = self._isolated.get(job, 0.0) + (before - seconds) / of_then
+            self._before[job] = (seconds, part)
+        self._crowded = bool(gpus.sum() > state.gpus)
+        if not self._crowded:
+            return active
+        age = state.now - np.array([state.jobs.submit_s[job] for job in active])
+        alone = np.array([self._isolated[job] for job in active]) + left / share
+        alone = np.maximum(alone, 1e-9)  # a job without a runtime
+        fractions = _fair_fractions(gpus, left, age, alone, float(state.gpus)).tolist()
+        rank = {
+            job: (-x * (1e9 if not self._rounds[job] else 1 / self._rounds[job]), job)
+            for job, x in zip(active, fractions, strict=True)
+        }
+        return sorted(active, key=rank.__getitem__)
+
+    def allocate(self, state: ScheduleState, order: Iterable[int], /) -> dict[int, int]:
+        """Give each job in order its GPUs where they fit."""
+        changes = fit_in_order(state, order)
+        if self._crowded:
+            for job in {**state.running, **changes}:
+                self._rounds[job] += bool(changes.get(job, 1))
+        return changes
+
+    def finish(self, state: ScheduleState, ended: Sequence[int], /) -> None:
+        """Forget ended jobs."""
+        del state
+        for job in ended:
+            self._isolated.pop(job, None)
+            self._before.pop(job, None)
+            self._rounds.pop(job, None)
+
+    def wake(self, state: ScheduleState, /) -> float:
+        """Return the end of the round."""
+        return state.now + self.slot_s if self._crowded else math.inf
+
+
+@compiled
+def _fair_fractions(
+    gpus: NDArray[np.float64],
+    left: NDArray[np.float64],
+    age: NDArray[np.float64],
+    alone: NDArray[np.float64],
+    capacity: float,
+) -> NDArray[np.float64]:
+    """Return the least fractions at the smallest largest ratio, found by bisection."""
+    low = 0.0
+    for i in range(len(gpus)):
+        low = max(low, (age[i] + left[i]) / alone[i])
+    fractions = np.minimum(left / np.maximum(low * alone - age, 1e-9), 1.0)
+    high = low
+    while np.sum(gpus * fractions) > capacity:
+        high *= 2.0
+        fractions = np.minimum(left / np.maximum(high * alone - age, 1e-9), 1.0)
+    for _ in range(60 if high > low else 0):
+        ratio = (low + high) / 2
+        tried = np.minimum(left / np.maximum(ratio * alone - age, 1e-9), 1.0)
+        if np.sum(gpus * tried) <= capacity:
+            high, fractions = ratio, tried
+        else:
+            low = ratio
+    return fractions
