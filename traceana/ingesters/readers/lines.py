@@ -1,9 +1,10 @@
 """Convert lines of a CSV to frames of text cells; invalid lines are rejected, never lost.
 
 A row in quotes may continue on the next lines. Polars' own CSV reader fills short rows with nulls
-silently, and rejects a whole file for a long one or for one bad byte. So a block is parsed at once, numbers as numbers, and its commas, line
-ends and other marks are counted: where the counts fit the rows, every line is one. That is the
-common case. Else the lines in doubt are found, and read one by one apart from the others.
+silently, and rejects a whole file for a long one or for one bad byte. So a block is parsed at once,
+numbers as numbers, and its commas, line ends and other marks are counted: where the counts fit the
+rows, every line is one. That is the common case. Else the lines in doubt are found, and read one by
+one apart from the others.
 """
 
 from __future__ import annotations
