@@ -161,9 +161,9 @@ def _notes(entry: TableEntry) -> Iterator[str]:
     for rule, cells in entry.nulled.items():
         yield f"set to null: {name}: {cells:,} cells by {rule}"
     for rule in entry.mostly_nulled:
-        target, _, published = rule.split("|")[0].partition(": ")
+        target, _, read_from = rule.split("|")[0].partition(": ")
         yield (
-            f"note: {name}: most cells of {published} cannot be read, so {target} is mostly null; "
+            f"note: {name}: most cells of {read_from} cannot be read, so {target} is mostly null; "
             "check the mapping"
         )
     if entry.ids_are_rows:
