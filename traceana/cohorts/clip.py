@@ -18,6 +18,7 @@ def clip_jobs(jobs: pl.LazyFrame, window: Window, /) -> pl.LazyFrame:
 
     A job that ends later is running, with the runtime so far and no end; one that starts later is
     pending, with neither. Kept are also jobs without an end that are not of an ended status.
+    Where only submissions are recorded, jobs are chosen by these.
 
     Parameters
     ----------
@@ -27,6 +28,10 @@ def clip_jobs(jobs: pl.LazyFrame, window: Window, /) -> pl.LazyFrame:
         First second, and the second after the last.
     """
     first, last = window
+    times = jobs.select(pl.col("start_s", "end_s", "runtime_s").count()).collect()
+    if not any(times.row(0)):  # only submissions are known
+        submitted = pl.col("submit_s")
+        return jobs.filter(submitted >= first, submitted < last)
     begun = pl.coalesce("start_s", "submit_s")
     until = pl.coalesce("end_s", begun + pl.col("runtime_s"))
     ended = pl.col("status").cast(pl.String).is_in(_ENDED).fill_null(value=False)

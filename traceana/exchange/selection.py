@@ -45,7 +45,7 @@ def select_jobs(
     window: tuple[Time, Time] | None = None,
     name: str | None = None,
 ) -> Path:
-    """Write a trace with some of its jobs, or in another window, to another store.
+    """Write some jobs of a trace, or another window, to another store.
 
     Jobs that waited or ran between `since` and `until` are kept as they were seen at `until`: a job
     that ended later is running. The observation window of the result is stated. Tables with a job's
