@@ -44,6 +44,7 @@ from .questions.runtimes.figures_means import plot_runtime_against as plot_runti
 from .questions.runtimes.figures_ratio import plot_ratio_distribution as plot_ratio_distribution
 from .questions.scheduling.figures_placement import plot_placement_allocated as plot_placement_allocated
 from .questions.scheduling.figures_placement import plot_placement_fragment as plot_placement_fragment
+from .questions.scheduling.figures_schedule import plot_deadlines_met as plot_deadlines_met
 from .questions.stragglers.figures_attributes import plot_straggler_attributes as plot_straggler_attributes
 from .questions.stragglers.figures_map import plot_straggler_map as plot_straggler_map
 from .questions.stragglers.figures_overview import plot_straggler_overview as plot_straggler_overview

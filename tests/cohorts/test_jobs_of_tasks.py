@@ -68,7 +68,7 @@ def test_gpu_hours_are_those_of_the_instances(session: Store) -> None:
     check, _ = capacity(session.trace(TRACE))
     assert check.filter(end_imputation="drop")["gpu_hours"].item() == pytest.approx(expected)
     assert found.demand is not None
-    assert found.demand["gpus_mean"].sum() == pytest.approx(2 * 500 / 3600)  # b has no start
+    assert found.demand["gpus_mean"].sum() == pytest.approx(expected)  # b from its submission
 
 
 def test_the_wait_is_until_the_first_task_starts(session: Store) -> None:

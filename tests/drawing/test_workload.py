@@ -102,7 +102,7 @@ def test_demand_has_its_window_and_capacity() -> None:
 
 def test_demand_at_absolute_times_is_drawn_over_dates() -> None:
     begin = datetime(2026, 3, 29, tzinfo=UTC).timestamp()
-    demand = gpu_demand(JOBS.with_columns(pl.col("start_s", "end_s") + begin))
+    demand = gpu_demand(JOBS.with_columns(pl.col("submit_s", "start_s", "end_s") + begin))
     ax = plot_gpu_demand(demand, timezone="Europe/Berlin")
     assert ax.get_xlabel() == "Date (Europe/Berlin)"
     (line,) = ax.lines
@@ -122,7 +122,7 @@ def test_dates_have_a_few_ticks_over_any_span(days: float) -> None:
 
 
 def test_demand_that_is_not_known_is_refused() -> None:
-    nothing = gpu_demand(JOBS.with_columns(start_s=pl.lit(None, pl.Float64)))
+    nothing = gpu_demand(JOBS.with_columns(gpus=pl.lit(None, pl.Float64)))
     with pytest.raises(DataError, match="each bin once"):
         plot_gpu_demand(nothing)
     twice = pl.concat([gpu_demand(JOBS)] * 2)
@@ -136,9 +136,7 @@ def test_descriptions_count_what_is_drawn() -> None:
     )
     one = arrival_rhythm(JOBS.head(1), per="hour")
     assert describe_arrivals(one) == "1 jobs over 0.0 days."
-    assert describe_gpu_demand(gpu_demand(JOBS)) == (
-        "27 bins, mean 0.9 GPUs, maximum 8.0; 1 jobs without times or GPUs excluded."
-    )
+    assert describe_gpu_demand(gpu_demand(JOBS)) == ("48 bins, maximum 8.0 GPUs.")
 
 
 def test_times_between_submissions_are_drawn_beside_a_poisson_process() -> None:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.benchmarks.rejected import FIRST_ROWS, FORMATS, ingest_faults
@@ -24,10 +26,12 @@ from traceana.errors import DataError
 from traceana.ingesters import IngestError, ahead, archive, build, convert, ingest
 from traceana.ingesters.archive import members, open_archive
 from traceana.ingesters.compiled import compile_mapping
+from traceana.ingesters.files import list_csvs
 from traceana.ingesters.mapping import parse_mapping
 from traceana.ingesters.plan import Plan, ingest_plan
 from traceana.ingesters.readers import lines
 from traceana.ingesters.readers.lines import Block
+from traceana.ingesters.readers.parquet import read_frames
 from traceana.store import open_store
 
 Write = Callable[[str, bytes | str], Path]
@@ -364,3 +368,13 @@ def test_a_line_of_millions_of_cells_takes_little_memory(name: str, tmp_path: Pa
     length, peak_kb = map(int, run.stdout.split())
     assert length < 300
     assert peak_kb < 900_000
+
+
+def test_a_text_that_a_parquet_file_has_once_is_not_read_a_million_times(tmp_path: Path) -> None:
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * 20_000, pa.int32()), ["x" * 50_000])
+    pq.write_table(pa.table({"user": text}), tmp_path / "a.parquet")  # 1 GB in all
+    assert (tmp_path / "a.parquet").stat().st_size < 100_000
+    (file,) = list_csvs(tmp_path, suffixes=(".parquet",)).csvs
+    sizes = [(part.height, part.estimated_size()) for part in read_frames(file, ["user"])]
+    assert sum(height for height, _ in sizes) == 20_000
+    assert max(size for _, size in sizes) < 1 << 28

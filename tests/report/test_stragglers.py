@@ -65,9 +65,9 @@ def test_jobs_episodes_and_levels_are_the_results(part: Element, result: Straggl
     assert shown
     columns = result.episodes.select("job_id", "worker_id", "onset_s", "end_s")
     assert shown == set(columns.iter_rows())
-    slow = read_table(part, "Persistent stragglers.")
+    slow = read_table(part, "Workers slower than their peers beyond noise.")
     others = read_table(part, "Levels of the other workers.")
-    assert len(slow) == result.levels["is_slow"].sum()
+    assert len(slow) == result.levels.filter(pl.col("is_slow") | pl.col("is_slower")).height
     assert len(slow) + len(others) == result.levels.height
     ratios = {
         (row["job_id"], row["worker_id"]): row["ratio_to_peers"]
@@ -76,7 +76,7 @@ def test_jobs_episodes_and_levels_are_the_results(part: Element, result: Straggl
     for row in slow + others:
         expected_ratio = ratios[row["Job"], row["Worker"]]
         assert number(row["Ratio to peers"]) == pytest.approx(expected_ratio, abs=5.01e-4)
-    assert min(number(row["Ratio to peers"]) for row in slow) > 1.2
+    assert min(number(row["Ratio to peers"]) for row in slow) > 1
 
 
 def test_the_costliest_jobs_are_drawn_with_every_episode(
@@ -113,7 +113,7 @@ def test_ratios_to_peers_are_those_to_the_median_of_the_others(
 def test_thresholds_and_the_finding_are_those_that_hold(
     page: Element, part: Element, result: StragglerResult
 ) -> None:
-    (text,) = (item.text for item in part.all("p") if "A persistent straggler has" in item.text)
+    (text,) = (item.text for item in part.all("p") if "it is a persistent straggler" in item.text)
     parameters = inspect.signature(detect_stragglers).parameters
     for name in ("slow_level", "min_severity", "min_reports", "max_gap_reports", "evidence"):
         assert f"{parameters[name].default:g}" in text
@@ -146,7 +146,7 @@ def test_a_job_without_stragglers_and_one_of_a_single_worker(tmp_path: Path) -> 
     page = read_page(text)
     part = section(page, "stragglers")
     assert "No straggler episode was found." in part.text
-    assert "There is no persistent straggler." in part.text
+    assert "No worker is slower than its peers beyond noise." in part.text
     assert len(part.all("figure")) == 1, "one worker alone has no peers"
     assert (
         "2020: 0 of 2 jobs had stragglers. If every iteration waited"

@@ -56,7 +56,10 @@ def test_concentration_is_numpys(store: Store, part: Element, trace: str, title:
     total = rows_of(part, "Concentration", title)[0]
     jobs = jobs_of(store, trace)
     known = jobs.filter(jobs["gpus"] > 0)
-    hours = np.sort((known["gpus"] * known["runtime_s"]).drop_nulls().to_numpy())
+    ran = known["runtime_s"]
+    if "end_s" in jobs.columns and jobs["end_s"].count():  # within the window: from the first end
+        ran = known["end_s"] - known["start_s"].clip(jobs["end_s"].to_numpy().min())
+    hours = np.sort((known["gpus"] * ran).drop_nulls().to_numpy())
     n = len(hours)
     assert number(total["GPU jobs"]) == n
     assert number(total["Others"]) == jobs.height - n

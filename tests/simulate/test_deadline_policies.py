@@ -80,8 +80,8 @@ def test_clusters_have_their_own_gpus_and_are_summed_up() -> None:
         ("x", "fifo", 3, 1), ("x", "edf", 3, 0), ("y", "fifo", 3, 1), ("y", "edf", 3, 0),
         (None, "fifo", 6, 2), (None, "edf", 6, 0),
     ]  # fmt: skip
-    # 20 GPU-seconds in 2 s at a load of .8: 12.5 GPUs
-    assert simulate_deadlines(JOBS, policies=["fifo"])["capacity"].item() == 13
+    # 2 + 1 GPU-seconds between 0 and 2 s at a load of .8: 1.9 GPUs
+    assert simulate_deadlines(JOBS, policies=["fifo"])["capacity"].item() == 2
     large = JOBS.with_columns(gpus=pl.Series([1.0, 1.0, 4.0]))
     row = simulate_deadlines(large, capacity=2, policies=["fifo"]).row(0, named=True)
     assert (row["n"], row["n_excluded"]) == (2, 1)
@@ -199,8 +199,9 @@ def test_plans_are_of_jobs_with_a_runtime_and_tightness_may_be_0() -> None:
 
 
 def test_capacity_is_the_work_by_the_span_and_the_load() -> None:
-    two = JOBS[:2].with_columns(submit_s=pl.Series([0.0, 0.5]))  # 18 GPU-seconds in half a second
-    for load, capacity in ((1, 36), (0.75, 48), (0.7, 52), (1e-12, 36e12)):
+    # half a GPU-second in half a second
+    two = JOBS[:2].with_columns(submit_s=pl.Series([0.0, 0.5]))
+    for load, capacity in ((1, 1), (0.75, 2), (0.4, 3), (1e-12, 1e12)):
         found = simulate_deadlines(two, load=load, policies=["fifo"])
         assert found["capacity"].item() == pytest.approx(capacity)
     with pytest.raises(DataError, match="load must be above 0"):

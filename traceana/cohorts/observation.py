@@ -11,9 +11,11 @@ from traceana.cohorts.truncation import estimate_unlisted
 from traceana.store.frames import collect, reduce_frame
 
 if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrameT
+    from narwhals.stable.v2.typing import IntoFrame, IntoFrameT
 
     from traceana.cohorts.job_sample import JobSample
+    from traceana.cohorts.overlap import Window
+    from traceana.store import Trace
     from traceana.store.manifest import Manifest
 
 
@@ -59,7 +61,7 @@ class Observation:
         if self.n_open:
             text += (
                 f" The {self.n_open:,} {noun} with a start and no end are taken as running until "
-                "the window's end; their GPU-hours are not counted."
+                "the window's end."
             )
         if self.n_unstarted:
             text += f" {self.n_unstarted:,} {noun} without a start are excluded"
@@ -76,6 +78,37 @@ class Observation:
         return text
 
 
+def find_window(rows: IntoFrame, manifest: Manifest, /) -> tuple[float | None, float | None]:
+    """Return the observation window of a trace's jobs.
+
+    A stated window is that of the manifest. A derived one ends with the last end, and begins with
+    the first recorded end if the trace lists only survivors of an earlier time.
+    """
+    first, last = manifest.window_start_s, manifest.window_end_s
+    frame: Any = nw.from_native(rows).lazy()
+    names = frame.collect_schema().names()
+    if manifest.window == "stated" or last is None:
+        return first, last
+    ends = {name: nw.col(name).max() for name in ("end_s",) if name in names}
+    firsts = {f"first {name}": nw.col(name).min() for name in ends}
+    ends |= {
+        name: (nw.col(name) + nw.col("runtime_s")).max()
+        for name in ("start_s", "submit_s")
+        if {name, "runtime_s"} <= {*names}
+    }
+    found = reduce_frame(frame, (), **ends, **firsts).row(0, named=True) if ends else {}
+    if manifest.lists_only_survivors and found.get("first end_s") is not None:
+        first = found["first end_s"]
+    latest = next((found[name] for name in ends if found[name] is not None), None)
+    return first, max(last, latest or last)
+
+
+def window_of(trace: Trace, /) -> Window | None:
+    """Return the observation window of a trace's jobs; None if it has no times."""
+    first, last = find_window(trace.frame("jobs"), trace.manifest)
+    return None if first is None or last is None else (first, last)
+
+
 def observe(
     rows: IntoFrameT, manifest: Manifest, /, *, sample: JobSample | None = None
 ) -> tuple[IntoFrameT, Observation]:
@@ -89,14 +122,12 @@ def observe(
     missing are estimated from the `sample` of the rows, if there is one.
     """
     stated = manifest.window == "stated"
-    first, last = manifest.window_start_s, manifest.window_end_s
     frame: Any = nw.from_native(rows)
     names = frame.collect_schema().names()
     times = [name for name in ("start_s", "submit_s", "end_s") if name in names]
     count = reduce_frame(frame.lazy(), (), **{name: nw.col(name).count() for name in times})
     there = [name for name in times if count[name].item()]
-    if not stated and manifest.lists_only_survivors and "end_s" in names:
-        first = reduce_frame(frame.lazy(), (), first=nw.col("end_s").min()).item()
+    first, last = find_window(rows, manifest)
     null, status = nw.lit(None, nw.Float64), nw.lit(None, nw.String)
     if "status" in names:
         status = nw.col("status").cast(nw.String)
@@ -105,8 +136,6 @@ def observe(
     end = nw.col(start) + runtime if start else null
     if "end_s" in there:
         end = nw.col("end_s")
-    if start is not None and last is not None and not stated:
-        last = max(last, reduce_frame(frame.lazy(), (), last=end.max()).item() or last)
     until = null if last is None else nw.lit(float(last))
     running = status.is_null() | status.is_in(("running", "unknown"))
     open_ = runtime.is_null() & end.is_null() & running & (begin <= until)

@@ -233,7 +233,8 @@ def test_neither_the_order_of_rows_nor_names_nor_the_clock_matter(
     name = pl.col("worker_id").str.replace("other ", "w")
     episodes = back.episodes.with_columns(name, pl.col("onset_s", "end_s") - shift)
     assert_frame_equal(episodes, result.episodes, rel_tol=1e-9)
-    assert_frame_equal(back.levels.with_columns(name), result.levels, rel_tol=1e-9)
+    levels = back.levels.with_columns(name, pl.col("last_s") - shift)
+    assert_frame_equal(levels, result.levels, rel_tol=1e-9)
     assert_frame_equal(back.jobs, result.jobs, rel_tol=1e-9)
 
 

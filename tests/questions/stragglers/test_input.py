@@ -125,8 +125,8 @@ def test_a_small_job_whose_workers_share_no_tick_has_a_note(n_workers: int) -> N
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"slow_level": 1}, "slow_level must be a ratio above 1, such as 1.2; it is 1"),
-        ({"min_severity": 0.9}, "min_severity must be a ratio above 1, such as 1.2; it is 0.9"),
+        ({"slow_level": 1}, "slow_level must be a ratio above 1, such as 1.1; it is 1"),
+        ({"min_severity": 0.9}, "min_severity must be a ratio above 1, such as 1.1; it is 0.9"),
         ({"min_reports": 0}, "min_reports must be a whole number and at least 1; it is 0"),
         (
             {"max_gap_reports": -1},
@@ -186,7 +186,7 @@ def test_the_parameter_of_a_missing_column_is_named() -> None:
 def test_numbers_by_default() -> None:
     assert numbers_by_default(detect_stragglers, straggler_attributes) == {
         "detect_stragglers": {
-            "slow_level": 1.2,
+            "slow_level": 1.1,
             "min_severity": 1.15,
             "min_reports": 3,
             "min_duration_s": 0,

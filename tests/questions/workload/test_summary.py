@@ -34,9 +34,9 @@ def test_a_workload_by_hand() -> None:
     summary = workload_summary(JOBS, by="cluster")
     assert summary.columns == [
         *("cluster", "jobs", "jobs_with_runtime", "gpu_hours", "jobs_without_gpu_hours"),
-        *("runtime_s_mean", "runtime_s_p25", "runtime_s_median", "runtime_s_p75"),
+        *("gpus_mean", "runtime_s_mean", "runtime_s_p25", "runtime_s_median", "runtime_s_p75"),
         *("runtime_s_p95", "runtime_s_p99", "gpus_median", "gpus_p95", "gpus_max"),
-        *("first_submit_s", "last_submit_s"),
+        *("first_submit_s", "last_submit_s", "note"),
     ]
     x, y, unnamed = summary.iter_rows(named=True)
     # 1 GPU for 1 h, 2 for 2 h, half a one for half an hour; the other two are not known

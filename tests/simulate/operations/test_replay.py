@@ -150,6 +150,7 @@ def test_policies_of_groups_add_up() -> None:
         assert replay_operations(operations, ideal=other).step_s_ideal == pytest.approx(
             job.step_s_original
         )
+    assert replay_operations(operations, ideal=Scaled(0)).slowdown == float("inf")
     halved = replay_operations(operations, ideal=Scaled(0.5))
     assert halved.step_s_ideal == pytest.approx(job.step_s_original / 2)
 
@@ -342,6 +343,10 @@ HOSTILE: dict[str, tuple[Spoil, str]] = {
     "a worker in two places": (
         lambda rows: rows.with_columns(worker_id=pl.lit("x")),
         "worker x has several data-parallel ranks or stages",
+    ),
+    "durations of 0": (
+        lambda rows: rows.with_columns(duration_s=pl.lit(0.0)),
+        "duration_s is 0 in all forward-compute and backward-compute",
     ),
     "no rows": (lambda rows: rows.clear(), "the frame has no rows"),
     "no column": (lambda rows: rows.drop("stage"), "column stage is missing"),

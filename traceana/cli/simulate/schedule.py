@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -86,6 +87,7 @@ def schedule(
             profiles=profiles,
             capacity=chosen.manifest.capacity,
             scale_load=scale_load,
+            processes=os.cpu_count() or 1,
             progress=progress,
         )
     writer(found)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _FAULTS: Final = (pa.ArrowException, PolarsError, PanicException, OSError, ValueError)
 
+_ROWS_AT_ONCE: Final = 1024
+_BYTES_A_BLOCK: Final = 1 << 26
+
 
 def open_parquet(source: CsvFile, _timezone: str = "", /) -> Rows:
     """Open a Parquet file; a field of a struct is a column ``outer.inner``."""
@@ -52,12 +55,38 @@ def read_frames(source: CsvFile, columns: Collection[str], /) -> Iterator[pl.Dat
     """Read these columns, or all if none is named, some rows at a time."""
     try:
         with ParquetFile(source.paths[0]) as file:
-            for batch in file.iter_batches(ROWS_A_BLOCK, columns=[*columns] or None):
-                batch.validate(full=True)  # neither library looks whether text is UTF-8
-                frame = _flat(pa.table(batch))
+            for table in _tables(
+                file.iter_batches(min(_ROWS_AT_ONCE, ROWS_A_BLOCK), columns=[*columns] or None)
+            ):
+                frame = _flat(table)
                 yield frame.select(*columns) if columns else frame
     except _FAULTS as error:
         raise SourceError(f"{source.where}: damaged ({_reason(error)}); fetch it again") from error
+
+
+def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Join batches up to a number of rows or bytes: a long text may stand in a file once."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for stored in batches:
+        stored.validate(full=True)  # neither library looks whether text is UTF-8
+        batch = _decoded(stored)
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= ROWS_A_BLOCK or size >= _BYTES_A_BLOCK:
+            yield pa.Table.from_batches(held).combine_chunks()
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.Table.from_batches(held).combine_chunks()
+
+
+def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows without dictionaries, which would hide how large they are."""
+    columns = [
+        one.dictionary_decode() if pa.types.is_dictionary(one.type) else one
+        for one in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _flat(table: pa.Table) -> pl.DataFrame:

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from traceana.cohorts.cohort import COHORT_NEEDS, form_cohort
+from traceana.cohorts.observation import window_of
 from traceana.errors import DataError
 from traceana.questions.comparison.tables import Comparison
 from traceana.questions.failures.curves import kaplan_meier
@@ -179,7 +180,8 @@ def _queueing(cohort: Cohort) -> Row:
 def _concentration(cohort: Cohort, kind: str | None) -> Row:
     if not cohort.rows["gpus"].count():
         return _row(note="no GPUs are recorded")
-    [found] = concentration(cohort.rows).rows(named=True)
+    window = cohort.trace.once(window_of)
+    [found] = concentration(cohort.rows, window=window).rows(named=True)
     share = found["share_of_top_1_percent"]
     note = found["note"] or "no interval: it rests on the few largest jobs"
     if cut := _cut(cohort.rows.drop_nulls(["gpus", "runtime_s"])):

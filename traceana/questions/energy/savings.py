@@ -34,6 +34,7 @@ _CHOICES: Final = ("baseline", "batch_size", "power_limit", "both")
 _PARTITIONS: Final = 100
 _MIN_RUNS: Final = 3
 _FEW_RUNS: Final = 8
+_FEWEST_LIMITS: Final = 5
 _MEASURED: Final = ("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j", "runs")
 
 
@@ -67,7 +68,9 @@ def energy_savings(
 
     The best of many noisy configurations is partly best by chance, so that `ratio` is biased
     downward. `ratio_held_out` is not: a batch size is chosen without one run of each, and its ratio
-    is of the runs held out. This is cross-validation (Stone, JRSS B 36, 1974), with the geometric
+    is of the runs held out; a power limit is chosen by its cost as predicted from the other limits
+    (a parabola of the logarithms, from five limits on), and its ratio is of the measured cost,
+    which did not choose it. This is cross-validation (Stone, JRSS B 36, 1974), with the geometric
     mean over 100 random partitions. The 95 % interval around it is Welch's for the difference of
     the mean logarithms of the epochs (Biometrika 34, 1947). Time and power of an epoch were
     measured once: their variation is not included. Where the batch size is the default, the epochs
@@ -222,20 +225,42 @@ def _held_out_ratio(
 ) -> tuple[float, bool]:
     """Return the geometric mean of held-out ratios, and whether all chose the default."""
 
-    def per_epoch(energy: pl.DataFrame) -> dict[int, float]:
-        least: dict[int, float] = {}
-        for size, value in energy[["batch_size", column]].iter_rows():
+    def per_epoch(energy: pl.DataFrame) -> dict[int, tuple[float, float]]:
+        """Return the expected and the measured cost of the power limit that is expected best."""
+        costs: dict[int, tuple[float, float]] = {}
+        for (size,), part in energy.group_by("batch_size"):
             if len(folds[size].epochs) > 1:
-                cost = value / folds[size].epochs.mean()
-                least[size] = min(cost, least.get(size, np.inf))
-        return least
+                ordered = part.sort("power_limit_w")
+                measured = ordered[column].to_numpy() / folds[size].epochs.mean()
+                expected = _from_other_limits(ordered["power_limit_w"].to_numpy(), measured)
+                best = int(np.argmin(expected))
+                costs[size] = float(expected[best]), float(measured[best])
+        return costs
 
-    costs, ((default, base),) = per_epoch(among), per_epoch(baseline).items()
+    costs, ((default, (_, base)),) = per_epoch(among), per_epoch(baseline).items()
     sizes = sorted(costs)
-    chosen = np.argmin([folds[size].kept * costs[size] for size in sizes], axis=0)
-    held = np.array([folds[size].held * costs[size] for size in sizes])
+    chosen = np.argmin([folds[size].kept * costs[size][0] for size in sizes], axis=0)
+    held = np.array([folds[size].held * costs[size][1] for size in sizes])
     logs = np.log(np.take_along_axis(held, chosen[None], axis=0)[0] / (folds[default].held * base))
     return float(np.exp(logs.mean())), set(np.asarray(sizes)[chosen]) == {default}
+
+
+def _from_other_limits(
+    limits: NDArray[np.float64], cost: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Predict the cost at each power limit from those at the others.
+
+    By a parabola of the logarithms; of fewer than five limits, the cost itself.
+    """
+    if len(limits) < _FEWEST_LIMITS:
+        return cost
+    x, y = np.log(limits), np.log(cost)
+    design = np.stack([np.ones(len(x)), x - x.mean(), (x - x.mean()) ** 2], axis=1)
+    hat = design @ np.linalg.pinv(design)
+    # the residual without the point itself (Allen, Technometrics 16, 1974)
+    left_out = (y - hat @ y) / (1 - np.diag(hat))
+    expected: NDArray[np.float64] = np.exp(y - left_out)
+    return expected
 
 
 def _runner_up(among: pl.DataFrame, column: str, default: int) -> int:

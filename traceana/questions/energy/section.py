@@ -50,8 +50,10 @@ _OPENING: Final = (
     "92 to 96 % of simulations, and where the epochs cancel there is none."
 )
 _LIMITATIONS: Final = (
-    "Each epoch was measured once. The best of many configurations is partly best by chance; the "
-    "savings of held-out runs, which did not choose the batch size, have no such bias."
+    "Each epoch was measured once. The best of many configurations is partly best by chance. The "
+    "savings of held-out runs avoid this: the runs did not choose the batch size, and the power "
+    "limit was chosen by its cost as predicted from the other limits. Where only the batch size is "
+    "free, the one measurement of its epoch still chooses."
 )
 _CAPTIONS: Final = {
     "energy": "Energy saved, as a percentage of the default's",

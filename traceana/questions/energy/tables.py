@@ -73,7 +73,9 @@ class EnergySavings(ResultTable):
     cost_j = number("Cost (J)", display="count", unit="J")
     ratio = number("Ratio", "objective over that of the baseline", display="ratio")
     ratio_held_out = number(
-        "Held-out ratio", "ratio of runs that did not choose the batch size", display="ratio"
+        "Held-out ratio",
+        "ratio of runs that did not choose the batch size, at a power limit that the others chose",
+        display="ratio",
     )
     ci_low = number("95 % interval", "of the held-out ratio", display="ratio")
     ci_high = number("95 % interval", "of the held-out ratio", display="ratio")

@@ -15,6 +15,7 @@ from traceana.questions.stragglers.tables_attributes import (
     StragglerAttributes,
 )
 from traceana.stats.arguments import MOST_RESAMPLES, as_generator, check_count, is_number
+from traceana.stats.order import median_present
 from traceana.store.clock import with_seconds
 from traceana.store.frames import Names, as_names, check_range, collect, open_frame, refuse_clash
 from traceana.tables.declare import declared
@@ -32,6 +33,8 @@ WORKER: Final = "worker"
 _SAME: Final = 0.9
 """An attribute whose group explains this fraction of the best one's is as good."""
 _SHUFFLES: Final = 20
+_BLOCKS: Final = 8
+_CLEAR: Final = 0.01
 
 
 def straggler_attributes(
@@ -49,11 +52,15 @@ def straggler_attributes(
 ) -> AttributeResult:
     """Find the attribute of workers that explains a job's slowdown.
 
-    A step takes as long as its slowest worker. For each group of an attribute, and each worker by
-    itself, the times of its workers are reduced to the median of the others in the same step. The
-    time gained, relative to what the job takes above the median worker, is the fraction of the
-    slowdown that the group explains. These are the measures M of Lin et al., OSDI 2025, without the
-    dependencies between operations.
+    A step takes as long as its slowest worker. Of 16 steps or more, what lasts of the times counts
+    for `explained`: in 8 blocks of steps, the median of each worker's ratio to the step's median.
+    `systematic` is the fraction of the time above the median worker in these; the rest is random
+    variation from step to step, which no group explains.
+
+    For each group of an attribute, and each worker by itself, the times of its workers are reduced
+    to the median of the others in the same step. The time gained, relative to what the job takes
+    above the median worker, is the fraction of the slowdown that the group explains. These are the
+    measures M of Lin et al., OSDI 2025, without the dependencies between operations.
 
     Random variation lets any group explain something: `explained_by_chance` is the largest of 20
     shuffles of the times between the workers of each step. Attributes qualify whose group explains
@@ -167,7 +174,11 @@ def _of_job(
     times[step, at] = rows[value].to_numpy()
     total, middle = float(np.nanmax(times, axis=1).mean()), _medians(times)
     lost = total - float(middle.mean())
-    level = _level(times[middle > 0] / middle[middle > 0, None])
+    steady = _systematic(times)
+    steady_lost = float(np.nanmax(steady, axis=1).mean() - _medians(steady).mean())
+    steady_middle = _medians(steady)
+    level = _level(steady[steady_middle > 0] / steady_middle[steady_middle > 0, None])
+    part = {"systematic": None if steady is times or not lost > 0 else min(steady_lost / lost, 1)}
     found, groups = [], []
     for name in (WORKER, *names):
         column = rows[worker if name == WORKER else name]
@@ -178,12 +189,19 @@ def _of_job(
         codes[step, at] = column.replace_strict(
             labels, range(len(labels)), default=-1, return_dtype=pl.Int64
         ).to_numpy()
-        each = [_of_group(times, codes, code, label, lost) for code, label in enumerate(labels)]
-        each = [{"attribute": name, **row} for row in each]
+        of_blocks = np.stack([block.max(axis=0) for block in _blocks(codes)])
+        each = [
+            {"attribute": name}
+            | _of_group(times, codes, code, label)
+            | _explained(steady, of_blocks, code, steady_lost)
+            for code, label in enumerate(labels)
+        ]
         groups += each
         best = max(each, key=lambda row: row["gain"] or 0, default=None)
         by_chance = (
-            _by_chance(times, codes, each.index(best), rng) / lost if best and lost else None
+            _by_chance(times, of_blocks, each.index(best), rng) / steady_lost
+            if best and steady_lost > 0
+            else None
         )
         of_worker = np.max(codes, axis=0)
         between, pvalue = _between(level, of_worker, resamples, rng)
@@ -194,6 +212,7 @@ def _of_job(
             "job": total,
             "without": total * (1 - best["gain"]) if best and best["gain"] is not None else None,
             "slowdown": total / float(middle.mean()) if middle.mean() > 0 else None,
+            **part,
             "variance_explained": None if name == WORKER else between,
             "pvalue": None if name == WORKER else pvalue,
             "n_steps": times.shape[0],
@@ -205,14 +224,43 @@ def _of_job(
     return found, groups
 
 
-def _of_group(times: Floats, codes: Codes, code: int, label: str, lost: float) -> dict[str, Any]:
+def _blocks(values: NDArray[Any]) -> list[NDArray[Any]]:
+    """Cut steps into blocks of consecutive ones, or take each step if there are few."""
+    n = len(values)
+    return np.array_split(values, _BLOCKS if n >= 2 * _BLOCKS else n)
+
+
+def _systematic(times: Floats) -> Floats:
+    """Return what lasts of the times: (block, worker), the median ratio to the step's median.
+
+    Each is times the mean of the block's medians. Random variation from step to step, which no
+    group explains, is not in it. Few steps are returned as they are.
+    """
+    if len(times) < 2 * _BLOCKS:
+        return times
+    found = []
+    for block in _blocks(times):
+        middle = _medians(block)
+        ratio = np.divide(
+            block, middle[:, None], out=np.full_like(block, np.nan), where=middle[:, None] > 0
+        )
+        found.append(median_present(np.ascontiguousarray(ratio.T)) * middle.mean())
+    steady: Floats = np.stack(found)
+    shared: Floats = steady[np.count_nonzero(~np.isnan(steady), axis=1) > 1]
+    return shared
+
+
+def _explained(steady: Floats, codes: Codes, code: int, lost: float) -> dict[str, Any]:
+    return {"explained": _gain(steady, codes, code) / lost if lost > 0 else None}
+
+
+def _of_group(times: Floats, codes: Codes, code: int, label: str) -> dict[str, Any]:
     gained, total = _gain(times, codes, code), float(np.nanmax(times, axis=1).mean())
     return {
         "group": label,
         "n_workers": int((codes == code).any(axis=0).sum()),
         "ratio_to_others": _ratio(times, codes == code),
         "gain": gained / total if total else None,
-        "explained": gained / lost if lost > 0 else None,
     }
 
 
@@ -247,7 +295,7 @@ def _by_chance(times: Floats, codes: Codes, code: int, rng: np.random.Generator)
     for _ in range(_SHUFFLES):
         order = rng.permuted(np.tile(np.arange(times.shape[1]), (len(times), 1)), axis=1)
         shuffled = np.take_along_axis(times, order, axis=1)
-        gains.append(_gain(shuffled, codes, code))
+        gains.append(_gain(_systematic(shuffled), codes, code))
     return max(gains)
 
 
@@ -297,6 +345,11 @@ def _choose(rows: list[dict[str, Any]], min_explained: float) -> None:
     if best < min_explained:
         for row in rows:
             row["note"] = "no group explains enough of the slowdown"
+            if (row["pvalue"] or 1) <= _CLEAR and row["explained"]:
+                row["note"] = (
+                    f"its groups differ (p = {row['pvalue']:.2g}); the slowest explains "
+                    f"{100 * row['explained']:.0f} % of what lasts"
+                )
         return
     as_good = max(min_explained, _SAME * best)
     good = [row for row, one in zip(rows, beyond, strict=True) if one >= as_good]

@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cost:
-    """(job): slowdowns, also without episodes and without either; (job, worker): lost_share."""
+    """(job): slowdowns, also without episodes and without either; (job, worker): the others."""
 
     slowdown: Floats
     slowdown_median: Floats
     without_episodes: Floats
     without_either: Floats
     lost_share: Floats
+    saved: Floats
+    """Fraction of the job's time without the level of this worker alone."""
 
 
 def measure_cost(value: Floats, levels: Levels, stretches: Sequence[Stretch], /) -> Cost:
@@ -59,6 +61,7 @@ def measure_cost(value: Floats, levels: Levels, stretches: Sequence[Stretch], /)
         without_episodes,
         _ratio(*_over_workers(even)),
         _lost_share(value, slowest, mean),
+        _saved(value, slowest, levels.ratio_to_peers),
     )
 
 
@@ -100,3 +103,19 @@ def _lost_share(value: Floats, slowest: Floats, mean: Floats) -> Floats:
     total = mine.sum(axis=1, keepdims=True)
     share: Floats = np.divide(mine, total, out=np.full_like(mine, np.nan), where=total > 0)
     return share
+
+
+def _saved(value: Floats, slowest: Floats, ratio: Floats) -> Floats:
+    """Return the fraction of the job's time saved if each slower worker had its peers' level."""
+    total = np.nansum(slowest, axis=-1)
+    saved = np.zeros(ratio.shape)
+    for job, worker in zip(*np.nonzero(ratio > 1), strict=True):
+        own = value[job, worker]
+        at = np.flatnonzero(own == slowest[job])  # elsewhere nothing changes
+        if total[job] > 0 and len(at):
+            others = np.delete(value[job][:, at], worker, axis=0)
+            left = np.fmax.reduce(others, axis=0, initial=0.0)
+            saved[job, worker] = (
+                own[at] - np.fmax(left, own[at] / ratio[job, worker])
+            ).sum() / total[job]
+    return np.where(np.isnan(ratio), np.nan, saved)

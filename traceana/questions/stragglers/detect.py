@@ -48,7 +48,7 @@ def detect_stragglers(
     time: str = "time_s",
     worker: str = "worker_id",
     value: str = "batch_time",
-    slow_level: float = 1.2,
+    slow_level: float = 1.1,
     min_severity: float = 1.15,
     min_reports: int = 3,
     min_duration_s: float = 0.0,
@@ -159,7 +159,7 @@ def detect_stragglers(
 def _check(rules: Rules, slow_level: float) -> None:
     for name, ratio in (("slow_level", slow_level), ("min_severity", rules.min_severity)):
         if not (is_number(ratio) and 1 < ratio <= LARGEST):
-            raise DataError(f"{name} must be a ratio above 1, such as 1.2; it is {ratio!r}")
+            raise DataError(f"{name} must be a ratio above 1, such as 1.1; it is {ratio!r}")
     for name, least, whole in (
         ("evidence", _LEAST_EVIDENCE, False),
         ("min_duration_s", 0, False),

@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 import polars as pl
 
+from traceana.questions.stragglers.chance import (
+    ALPHA,
+    FEWEST_EFFECTIVE,
+    effective_times,
+    keep_beyond_chance,
+)
 from traceana.questions.stragglers.cost import at_once, measure_cost
 from traceana.questions.stragglers.episodes import find_stretches
 from traceana.questions.stragglers.levels import Levels, measure_levels
 from traceana.questions.stragglers.noise import measure_noise
+from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.order import peers_median
 
 if TYPE_CHECKING:
@@ -27,6 +34,14 @@ if TYPE_CHECKING:
 CANNOT_TELL: Final = "cannot tell: times include synchronization; measure compute time"
 """Note of a job whose workers move as one."""
 
+VANISHED: Final = 0.05
+"""Fraction of the job at its end without a value of a worker that is said."""
+
+_GAPS: Final = 10
+
+UNCLEAR: Final = "cannot tell: noise makes slow periods as long and as severe as those of this job"
+"""Note of a job of which an episode is within its own noise."""
+
 Frames: TypeAlias = dict[str, pl.DataFrame]
 """Frames of the result by name."""
 
@@ -38,11 +53,13 @@ _EPISODES = {
 }  # fmt: skip
 _LEVELS = {
     ".job": pl.Int64, ".worker": pl.Int64, "median": pl.Float64, "ratio_to_peers": pl.Float64,
-    "ci_low": pl.Float64, "ci_high": pl.Float64, "changes": pl.Boolean, "lost_share": pl.Float64,
+    "ci_low": pl.Float64, "ci_high": pl.Float64, "pvalue_adjusted": pl.Float64,
+    "changes": pl.Boolean, "lost_share": pl.Float64, "saved": pl.Float64,
+    "last_s": pl.Float64, "missing_end": pl.Float64,
 }  # fmt: skip
 _JOBS = {
     ".job": pl.Int64, "slowdown": pl.Float64, "slowdown_median": pl.Float64,
-    "slowdown_noise": pl.Float64, "as_one": pl.Boolean,
+    "slowdown_noise": pl.Float64, "as_one": pl.Boolean, "unclear": pl.Int64,
     "slowdown_without_episodes": pl.Float64, "slowdown_without_either": pl.Float64,
     "max_at_once": pl.Int64, "shared_ticks": pl.Int64,
 }  # fmt: skip
@@ -82,9 +99,16 @@ def assemble(
         .join(episodes.group_by(worker).agg(n_episodes=_count()), on=worker, how="left")
         .with_columns(
             pl.col("n_episodes").fill_null(0),
-            is_slow=(pl.col("ratio_to_peers") > slow_level)
-            & (pl.col("ci_low").fill_null(pl.col("ratio_to_peers")) > 1)
+            is_slower=(pl.col("ratio_to_peers") > 1)
+            & (pl.col("pvalue_adjusted") < ALPHA)
             & ~pl.col("changes"),
+        )
+        .with_columns(
+            # a job of a few times has no interval
+            is_slow=(pl.col("ratio_to_peers") > slow_level)
+            & pl.when(pl.col("pvalue_adjusted").is_null())
+            .then(~pl.col("changes"))
+            .otherwise("is_slower")
         )
         .sort(worker)
     )
@@ -122,16 +146,27 @@ def assemble(
             (pl.col("shared_ticks") == 0, "no two workers share a time; episodes are undefined"),
             (pl.col("slowdown").is_null(), "all values are 0; ratios are undefined"),
             (lost <= 0, "no time is lost; fractions are undefined"),
+            (pl.col("unclear") > 0, UNCLEAR),
         ),
     )
     levels = levels.join(
         jobs.select([*job, "n_workers", "as_one"]), on=job, maintain_order="left"
     ).with_columns(
-        pl.when(~as_one).then(pl.col("is_slow", "lost_share", "n_episodes")).name.keep(),
+        pl.when(~as_one)
+        .then(pl.col("is_slow", "is_slower", "lost_share", "saved", "n_episodes"))
+        .name.keep(),
         note=_first(
             (~has_values, "no value"),
             (as_one, CANNOT_TELL),
             (pl.col("n_workers") == 1, "one worker has no peers"),
+            (
+                pl.col("missing_end") >= VANISHED,
+                pl.format(
+                    "ended early: no value after {} s, the last {} % of the job",
+                    pl.col("last_s").round(0).cast(pl.Int64),
+                    (100 * pl.col("missing_end")).round(0).cast(pl.Int64),
+                ),
+            ),
             (pl.col("changes"), "slow in a part of the job only (drift or long episode)"),
             (pl.col("median") == 0, "the worker's median is 0; episodes are undefined"),
             (pl.col("ratio_to_peers").is_null(), "the peers' median is 0; the ratio is undefined"),
@@ -148,7 +183,8 @@ def assemble(
 
 def _of_block(block: Block, rules: Rules, slow_level: float, with_ratios: bool) -> Frames:
     value = block.value
-    stretches = find_stretches(value, block.time_s, rules)
+    suspected = find_stretches(value, block.time_s, rules)
+    stretches, unclear = keep_beyond_chance(value, block.time_s, suspected, rules)
     calm = value.copy() if stretches else value
     for stretch in stretches:
         calm[stretch.job, stretch.worker, stretch.first : stretch.last + 1] = np.nan
@@ -174,12 +210,20 @@ def _of_block(block: Block, rules: Rules, slow_level: float, with_ratios: bool) 
             )
         )  # fmt: skip
     n_jobs, n_workers = value.shape[:2]
+    last_s, missing_end = _ends(block)
+    adjusted = _adjusted(levels.pvalue)
+    slower = (adjusted < ALPHA) & (levels.ratio_to_peers > 1)
+    for job in np.flatnonzero(slower.any(axis=1)):
+        if effective_times(calm[job, :, : lengths[job]]) < FEWEST_EFFECTIVE:
+            adjusted[job] = 1.0
+            unclear[job] += 1
     of_job = {
         ".job": block.job,
         "slowdown": cost.slowdown,
         "slowdown_median": cost.slowdown_median,
         "slowdown_noise": noise,
         "as_one": as_one,
+        "unclear": unclear,
         "slowdown_without_episodes": cost.without_episodes,
         "slowdown_without_either": cost.without_either,
         "max_at_once": most,
@@ -192,8 +236,12 @@ def _of_block(block: Block, rules: Rules, slow_level: float, with_ratios: bool) 
         "ratio_to_peers": levels.ratio_to_peers.ravel(),
         "ci_low": levels.ci_low.ravel(),
         "ci_high": levels.ci_high.ravel(),
+        "pvalue_adjusted": adjusted.ravel(),
         "changes": levels.changes.ravel(),
         "lost_share": cost.lost_share.ravel(),
+        "saved": cost.saved.ravel(),
+        "last_s": last_s.ravel(),
+        "missing_end": missing_end.ravel(),
     }
     return {
         "episodes": pl.DataFrame(rows, schema=_EPISODES, orient="row").fill_nan(None),
@@ -232,6 +280,30 @@ def _count() -> pl.Expr:
     return pl.len().cast(pl.Int64)
 
 
-def _first(*cases: tuple[pl.Expr, str]) -> pl.Expr:
+def _first(*cases: tuple[pl.Expr, str | pl.Expr]) -> pl.Expr:
     """Return the text of the first condition that is true; null if none is."""
-    return pl.coalesce(*(pl.when(case).then(pl.lit(text)) for case, text in cases))
+    texts = (text if isinstance(text, pl.Expr) else pl.lit(text) for _, text in cases)
+    return pl.coalesce(
+        *(pl.when(case).then(text) for (case, _), text in zip(cases, texts, strict=True))
+    )
+
+
+def _ends(block: Block) -> tuple[Floats, Floats]:
+    """Return the last time of each worker, and the fraction of the job without it at the end.
+
+    The fraction is 0 if the gap is at most ten times the worker's usual one.
+    """
+    known = ~np.isnan(block.value)
+    n_times = np.count_nonzero(~np.isnan(block.time_s), axis=1)[:, None]
+    last = known.shape[2] - 1 - known[..., ::-1].argmax(axis=2)
+    last = np.where(known.any(axis=2), last, n_times - 1)
+    first = known.argmax(axis=2)
+    usual = (last - first + 1) / np.maximum(np.count_nonzero(known, axis=2), 1)
+    gap = n_times - 1 - last
+    missing = np.where(gap > _GAPS * usual, gap / n_times, 0.0)
+    return np.take_along_axis(block.time_s, last, axis=1), missing
+
+
+def _adjusted(pvalue: Floats) -> Floats:
+    """Return the p-values of the workers of each job, adjusted by Holm over them."""
+    return np.stack([adjust_pvalues(of_job, method="holm") for of_job in pvalue])

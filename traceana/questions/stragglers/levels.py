@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from scipy.linalg import hadamard
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 from traceana.stats.order import median_present, peers_median
 
@@ -19,12 +19,13 @@ BLOCKS: Final = 8
 """Minimum blocks of consecutive times that a job is cut into, if it has as many times."""
 
 _SIGNS: Final = hadamard(32)[:, 1:].astype(float)  # 31 orthogonal columns, balanced
+_SMALLEST_P: Final = 1e-12
 _RANGE: Final = 4.3
 """95 % quantile of the range of eight standard normal numbers."""
 
 
 class Levels(NamedTuple):
-    """(job, worker): median, its ratio to the peers' with interval, and whether that changes.
+    """(job, worker): median, its ratio to the peers' with interval and p, and whether it changes.
 
     NaN if undefined.
     """
@@ -33,6 +34,7 @@ class Levels(NamedTuple):
     ratio_to_peers: Floats
     ci_low: Floats
     ci_high: Floats
+    pvalue: Floats
     changes: NDArray[np.bool_]
 
 
@@ -40,9 +42,9 @@ def measure_levels(calm: Floats, slow_level: float, /) -> Levels:
     """Return the median of each worker, and its ratio to the median of the others' medians.
 
     The 95 % interval is from the medians of blocks of consecutive times, by balanced repeated
-    replication with t quantiles. A level changes if the slowest block is above `slow_level`, and
-    the fastest is less than half as far above 1, by more than chance. `calm` is (job, worker,
-    time), NaN if missing or in an episode.
+    replication with t quantiles; p is two-sided. A level changes if the slowest block is above
+    `slow_level`, and the fastest is less than half as far above 1, by more than chance. `calm` is
+    (job, worker, time), NaN if missing or in an episode.
     """
     n_jobs, n_workers, n_times = calm.shape
     median = median_present(calm)
@@ -65,9 +67,13 @@ def measure_levels(calm: Floats, slow_level: float, /) -> Levels:
     log_ratio = np.log(np.where(ratio > 0, ratio, np.nan))
     variance = np.mean((apart - log_ratio[:, None]) ** 2, axis=1) * n / np.maximum(n - 1, 1)
     quantile = np.where(n > 2, stdtrit(np.maximum(n - 1, 1), 0.975), np.nan)
-    margin = np.exp(quantile * np.sqrt(variance))
+    error = np.sqrt(variance)
+    margin = np.exp(quantile * error)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        pvalue = 2 * stdtr(np.maximum(n - 1, 1), -np.abs(log_ratio) / error)
+    pvalue = np.where(n > 2, np.maximum(pvalue, _SMALLEST_P), np.nan)
     changes = _changes(np.ascontiguousarray(logarithm.swapaxes(1, 2)), slow_level)
-    return Levels(median, ratio, ratio / margin, ratio * margin, changes)
+    return Levels(median, ratio, ratio / margin, ratio * margin, pvalue, changes)
 
 
 def _ratio(median: Floats) -> Floats:

@@ -22,7 +22,14 @@ from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers.detect import detect_stragglers
 from traceana.questions.stragglers.iterations import iteration_cov
 from traceana.questions.stragglers.tables import Episodes, Levels, StragglerJobs
-from traceana.tables.formatting import listed, plural, share, share_range
+from traceana.tables.formatting import (
+    listed,
+    plural,
+    share,
+    share_range,
+    three_digits,
+    three_digits_range,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +56,7 @@ _EPISODES: Final = (
 )
 _LEVELS: Final = (
     *("job_id", "worker_id", "n_samples", "median", "ratio_to_peers", "ci_low", "ci_high"),
-    *("n_episodes", "lost_share", "note"),
+    *("pvalue_adjusted", "saved", "n_episodes", "lost_share", "note"),
 )
 _LIMITATIONS: Final = (
     "Slowdown is what a job would lose if every iteration waited for its slowest worker; traces do "
@@ -81,7 +88,7 @@ def build(traces: Sequence[Trace]) -> Content:
     findings = [
         (place, f"{names[trace]}: {text}")
         for trace, frame in jobs.items()
-        for place, text in enumerate(_findings(frame))
+        for place, text in enumerate(_findings(frame, results[trace].levels))
     ]
     findings.sort(key=lambda one: one[0])  # the first of each trace before the second ones
     return Content(
@@ -211,14 +218,16 @@ def _definitions() -> str:
     rule = {name: parameter.default for name, parameter in parameters}
     return (
         "The level of a worker is its median without its episodes over the median of the other "
-        f"workers' medians. A persistent straggler has a level above {rule['slow_level']:g} all "
-        "along the job and an interval (from blocks of consecutive times) above 1. A transient "
+        "workers' medians. A worker is slower beyond noise if its level exceeds 1 all along the "
+        "job with p below 0.05 (from blocks of consecutive times, adjusted over the workers of the "
+        f"job); above {rule['slow_level']:g} it is a persistent straggler. A transient "
         f"straggler has an episode: at least {plural(rule['min_reports'], 'report')} in which it "
         f"takes at least {rule['min_severity']:g} times as long as usual (severity), also after "
         "accounting for a slowdown of its peers (excess). Equal consecutive values are one report. "
         f"An episode is e^{rule['evidence']:g} times as likely under slowness as under the noise "
         f"of the worker, with at most {plural(rule['max_gap_reports'], 'normal report')} in a row "
-        "within it. Slowdown is the sum over time steps, also those of one worker, of the slowest "
+        "within it, and larger than those of 95 % of simulated jobs with the same noise. "
+        "Slowdown is the sum over time steps, also those of one worker, of the slowest "
         "worker's time divided by the sum of the mean (or median) over workers: what a job would "
         "lose if every iteration waited for its slowest worker. Traces do not state whether their "
         "jobs do. Slowdown (noise) is expected from random variation alone: as many workers of "
@@ -245,14 +254,21 @@ def _episodes(result: StragglerResult, name: str, time: str) -> Block:
 def _levels(result: StragglerResult, name: str) -> list[Block]:
     order = [*workers.JOB_ORDER, pl.col("ratio_to_peers")]
     rows = result.levels.sort(order, descending=[False, False, True])
-    slow = pl.col("is_slow").fill_null(value=False)
+    slow = (pl.col("is_slow") | pl.col("is_slower")).fill_null(value=False)
     waited = "Waited for: fraction of the waiting time in which the worker is the slowest."
     options: dict[str, Any] = {"columns": _LEVELS}
     blocks: list[Block] = []
     if (found := rows.filter(slow)).is_empty():
-        blocks.append(Text("There is no persistent straggler."))
+        unknown = result.jobs["n_episodes"].null_count() == result.jobs.height
+        blocks.append(
+            Text(
+                "Whether a worker is slower than its peers cannot be told."
+                if unknown
+                else "No worker is slower than its peers beyond noise."
+            )
+        )
     else:
-        caption = f"Persistent stragglers. {waited} {name}"
+        caption = f"Workers slower than their peers beyond noise. {waited} {name}"
         blocks.append(result_table(found, Levels, caption=caption, **options))
     if not (others := rows.filter(~slow)).is_empty():
         caption = f"Levels of the other workers. {waited} {name}"
@@ -287,7 +303,7 @@ def _unknown(jobs: pl.DataFrame) -> str:
     return f" {plural(number, 'job')} cannot be analyzed: their times include synchronization."
 
 
-def _findings(jobs: pl.DataFrame) -> list[str]:
+def _findings(jobs: pl.DataFrame, levels: pl.DataFrame) -> list[str]:
     hit = jobs.filter(pl.col("n_episodes") > 0).height
     slow = jobs.filter(pl.col("n_slow_workers") > 0).height
     calm = jobs.filter(n_episodes=0)["job_id"].to_list()
@@ -296,6 +312,8 @@ def _findings(jobs: pl.DataFrame) -> list[str]:
         f"{hit} of {plural(jobs.height, 'job')} had straggler episodes{none_in}, and "
         f"{slow or 'none'} had persistent stragglers.{_unknown(jobs)}"
     )
+    if sentence := _slowest(levels):
+        text += f" {sentence}"
     by_cost = jobs.drop_nulls("slowdown").sort("slowdown", descending=True).rows(named=True)
     if not by_cost:
         return [text]
@@ -313,6 +331,29 @@ def _findings(jobs: pl.DataFrame) -> list[str]:
         f"episodes and {share(most['levels_share'])} to different levels of its workers."
     )
     return [text, cost, causes]
+
+
+def _slowest(levels: pl.DataFrame) -> str:
+    """Return the costliest of the workers that are slower beyond noise, and those that ended."""
+    slower = levels.filter("is_slower").sort("saved", "ratio_to_peers", descending=True)
+    parts = []
+    if slower.height:
+        row = slower.row(0, named=True)
+        parts.append(
+            f"{plural(slower.height, 'worker')} {'is' if slower.height == 1 else 'are'} slower "
+            f"than their peers beyond noise; the costliest is worker {row['worker_id']} of "
+            f"{row['job_id']}, {three_digits(row['ratio_to_peers'])} times as slow (95 % CI "
+            f"{three_digits_range(row['ci_low'], row['ci_high'])}), which takes "
+            f"{share(row['saved'])} of the job's time."
+        )
+    ended = levels.filter(pl.col("note").str.starts_with("ended early"))
+    if ended.height:
+        row = ended.row(0, named=True)
+        parts.append(
+            f"{plural(ended.height, 'worker')} ended before the job, such as worker "
+            f"{row['worker_id']} of {row['job_id']} ({row['note']})."
+        )
+    return " ".join(parts)
 
 
 def _by_chance(job: dict[str, Any]) -> str:

@@ -46,11 +46,12 @@ _DEFINITIONS: Final = (
     "pipeline stage); each worker is a group by itself. Time gained: the fraction of the job's "
     "time saved if the workers of a group took at most the median of the others in the same step, "
     "if every step waited for its slowest worker. Explained: the same, as a fraction of the time "
-    "that the job takes above its median worker; it may exceed 100 %. By chance: the most that "
-    "the group explains in 20 shuffles of times between the workers of each step. An attribute "
-    "explains the slowness if its slowest group explains at least 50 percentage points more than "
-    "by chance; of several, the one with the smallest group is taken. p: permutation test of the "
-    "variance between groups; it cannot be small with few workers."
+    "that the job takes above its median worker, of what lasts over blocks of steps (systematic); "
+    "the rest is random variation, which no group explains. It may exceed 100 %. By chance: the "
+    "most that the group explains in 20 shuffles of times between the workers of each step. An "
+    "attribute explains the slowness if its slowest group explains at least 50 percentage points "
+    "more than by chance; of several, the one with the smallest group is taken. p: permutation "
+    "test of the variance between groups; it cannot be small with few workers."
 )
 
 
@@ -140,7 +141,13 @@ def _finding(jobs: pl.DataFrame) -> str:
     number = jobs["job_id"].n_unique()
     if found.is_empty():
         of = "the job" if number == 1 else f"any of {plural(number, 'job')}"
-        return f"no single group of workers explains the slowness of {of}."
+        text = f"no single group of workers explains the slowness of {of}."
+        clear = jobs.filter(pl.col("note").str.starts_with("its groups differ"))
+        if clear.height:
+            row = clear.sort("pvalue").row(0, named=True)
+            who = f"{row['attribute']} {row['group']} of {row['job_id']}"
+            text += f" But {who} stands out: {row['note']}."
+        return text
     parts = [
         f"In {row['job_id']}, {row['attribute']} {row['group']} explains {share(row['explained'])} "
         f"({share(row['explained_by_chance'])} by chance; n = {plural(row['n_steps'], 'step')})"

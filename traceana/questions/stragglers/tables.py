@@ -43,17 +43,26 @@ class Levels(ResultTable):
     )
     is_slow = flag(
         "Persistent straggler",
-        "whether `ratio_to_peers` exceeds `slow_level`, its interval 1, and in each third of the "
-        "job; null if the workers move as one",
+        "whether `is_slower` and the ratio exceeds `slow_level`; null if the workers move as one",
+    )
+    is_slower = flag(
+        "Slower", "whether the ratio is above 1 beyond noise, all along the job (`pvalue_adjusted`)"
     )
     ci_low = number("95 % CI of the ratio", "interval of `ratio_to_peers`", display="ratio")
     ci_high = number("95 % CI of the ratio", "interval of `ratio_to_peers`", display="ratio")
     n_samples = count("Samples", "rows with a value")
     n_missing = count("Missing", "rows without a value")
     n_episodes = count("Episodes", "episodes of the worker")
+    pvalue_adjusted = number(
+        "Adjusted p", "of a ratio of 1, Holm over the workers of the job", display="pvalue"
+    )
     lost_share = number(
         "Waited for", "fraction of the job's waiting time in which it is slowest", display="percent"
     )
+    saved = number(
+        "Cost", "fraction of the job's time saved if it had its peers' level", display="percent"
+    )
+    last_s = number("Last time (s)", "its last value", unit="s", display="count")
     note = text("Note", "why values are missing, or why the worker is not persistently slow")
 
 
@@ -204,12 +213,16 @@ class StragglerResult(Result):
         slow = int(self.levels["is_slow"].sum())
         if self._unknown():
             return "cannot tell"
-        if not slow:
-            return "no persistent straggler"
-        return (
-            f"{plural(slow, 'persistent straggler')}, in "
-            f"{(self.jobs['n_slow_workers'] > 0).sum()} of {plural(self.jobs.height, 'job')}"
-        )
+        text = "no persistent straggler"
+        if slow:
+            text = (
+                f"{plural(slow, 'persistent straggler')}, in "
+                f"{(self.jobs['n_slow_workers'] > 0).sum()} of {plural(self.jobs.height, 'job')}"
+            )
+        slower = self.levels.filter(pl.col("is_slower") & ~pl.col("is_slow"))
+        if slower.height:
+            text += f"; {plural(slower.height, 'worker')} less slow than that, beyond noise"
+        return text
 
 
 def _middle_and_largest(numbers: pl.Series) -> str:

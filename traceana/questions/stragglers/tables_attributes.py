@@ -28,7 +28,10 @@ class StragglerAttributes(ResultTable):
     )
     gain = fraction("Time gained", "fraction of the job's time gained")
     slowdown = number("Slowdown", "`job` over the mean over steps of the median", display="ratio")
-    explained = fraction("Explained", "fraction of the time above the median that is gained")
+    systematic = fraction(
+        "Systematic", "fraction of the time above the median that lasts; null for few steps"
+    )
+    explained = fraction("Explained", "fraction of what lasts of that time that is gained")
     explained_by_chance = fraction(
         "By chance", "largest of 20 shuffles of times between the workers of each step"
     )
@@ -54,7 +57,7 @@ class AttributeGroups(ResultTable):
         "Ratio to others", "mean over the mean of the workers outside of the group", display="ratio"
     )
     gain = fraction("Time gained", "if the group were as fast as the others")
-    explained = fraction("Explained", "fraction of the time above the median that is gained")
+    explained = fraction("Explained", "fraction of what lasts of the time above the median")
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,7 +8,7 @@ from traceana.page.blocks import Block, Content, result_table
 from traceana.page.section import Section
 from traceana.questions.utilization.sampled import SHOWN_GROUPS, analyze_gpu_samples
 from traceana.questions.utilization.tables import SampledUsage
-from traceana.tables.formatting import count, share
+from traceana.tables.formatting import hours, share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ def build(traces: Sequence[Trace]) -> Content:
         if row["utilization_mean"] is None:
             continue
         sentence = (
-            f"{trace.title}: {share(row['share_idle'])} of {count(row['gpu_hours'])} sampled "
+            f"{trace.title}: {share(row['share_idle'])} of {hours(row['gpu_hours'])} sampled "
             f"GPU-hours were idle (utilization below 1 %); the mean utilization was "
             f"{share(row['utilization_mean'])} (n = {row['n']:,} samples of {row['gpus']:,} GPUs)."
         )
@@ -35,7 +35,7 @@ def build(traces: Sequence[Trace]) -> Content:
             first = known.row(0, named=True)
             findings.append(
                 f"{trace.title}: {first['user']} had the most idle GPU-hours, "
-                f"{count(first['idle_gpu_hours'])} of {count(first['gpu_hours'])}."
+                f"{hours(first['idle_gpu_hours'])} of {hours(first['gpu_hours'])}."
             )
         blocks.append(
             result_table(found.whole, SampledUsage, caption=f"Sampled use of GPUs. {trace.title}")

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import narwhals.stable.v2 as nw
 import polars as pl
-import polars.selectors as cs
 
 from traceana.cohorts.capacity import sum_gpus
 from traceana.cohorts.cohort import GROUPINGS
 from traceana.cohorts.jobs_of_tasks import from_tasks, jobs_of_tasks
 from traceana.cohorts.local_time import read_clock
-from traceana.cohorts.observation import Observation, observe
+from traceana.cohorts.observation import Observation, observe, window_of
 from traceana.cohorts.tasks import sample_jobs
 from traceana.errors import DataError
 from traceana.questions.runtimes.empirical import empirical_distribution
@@ -26,13 +25,14 @@ from traceana.questions.workload.interarrivals import interarrival_curve
 from traceana.questions.workload.interarrivals import interarrivals as compute_interarrivals
 from traceana.questions.workload.queueing import queueing_delay
 from traceana.questions.workload.summary import workload_summary
-from traceana.store.frames import reduce_frame
+from traceana.store.frames import column_names, reduce_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from narwhals.stable.v2.typing import IntoFrame
 
+    from traceana.cohorts.overlap import Window
     from traceana.store import Trace
     from traceana.store.frames import Names
     from traceana.store.manifest import Manifest
@@ -112,21 +112,15 @@ def describe_workload(trace: Trace, /) -> Workload:
         return Split(function(of), function(since) if both else None)
 
     observation, rows, columns = (None, jobs, {}) if derived else _observed(trace)
-    demand, assumed = _demand(jobs, there)
-    if observation and observation.n_open and sized and isinstance(rows, pl.LazyFrame):
-        ended = pl.col("start_s") + pl.col("runtime_s")
-        last = pl.when(pl.col("duration_s").is_not_null()).then(observation.end_s)
-        demand = _in_bins(rows.with_columns(end_s=pl.coalesce("end_s", ended, last)))
+    window = trace.once(window_of)
+    demand = _in_bins(jobs, window) if "gpus" in there else None
 
     def summarize(by: Names = ()) -> pl.DataFrame:
-        found = workload_summary(rows, by=by)  # GPU-hours of recorded runtimes
-        if not columns:
-            return found
-        seen = workload_summary(rows, by=by, **columns)
-        return seen.with_columns(found.select(cs.matches("gpu_hours|jobs_with")))
+        options: dict[str, Any] = {"window": window, **columns}
+        return workload_summary(rows, by=by, **options)
 
     curve = interarrival_curve(since, submit=arrived) if arrived else pl.DataFrame()
-    lorenz = lorenz_curve(jobs) if sized else pl.DataFrame()
+    lorenz = lorenz_curve(jobs, window=window) if sized else pl.DataFrame()
     queueing = waits = None
     if {"submit_s", "start_s"} <= there:
         queueing = queueing_delay(jobs)
@@ -139,7 +133,7 @@ def describe_workload(trace: Trace, /) -> Workload:
         first_end_s=first_end_s,
         summary=summarize(),
         by_group=summarize(by=by) if by else None,
-        concentration=split(compute_concentration, jobs) if sized else None,
+        concentration=split(partial(compute_concentration, window=window), jobs) if sized else None,
         interarrivals=split(partial(compute_interarrivals, submit=arrived), every)
         if arrived
         else None,
@@ -149,7 +143,7 @@ def describe_workload(trace: Trace, /) -> Workload:
         hours=_rhythm(since, manifest, "hour", arrived) if arrived else None,
         curve=curve if curve.height else None,
         demand=demand,
-        starts_assumed=assumed,
+        starts_assumed="start_s" not in there,
         capacity=sum_gpus(trace.frame("machines")) if machines else None,
         lorenz=lorenz if lorenz.height else None,
         observation=observation,
@@ -218,29 +212,16 @@ def _delays(jobs: IntoFrame, *by: str) -> IntoFrame:
     return rows
 
 
-def _in_bins(
-    jobs: IntoFrame, *, start: str = "start_s", runtime: str | None = None
-) -> pl.DataFrame:
+def _in_bins(jobs: IntoFrame, window: Window | None) -> pl.DataFrame | None:
     """Return the demand by hour, or by year if a time is far from the others (an end in 9999)."""
+    options: dict[str, Any] = {"window": window}
+    if "end_s" not in column_names(jobs):
+        options["runtime"] = "runtime_s"
     try:
-        return gpu_demand(jobs, start=start, runtime=runtime)
+        demand = gpu_demand(jobs, **options)
     except DataError:
-        return gpu_demand(jobs, start=start, runtime=runtime, bin_s=_YEAR_S)
-
-
-def _demand(jobs: IntoFrame, there: set[str]) -> tuple[pl.DataFrame | None, bool]:
-    """Return the demand, and whether jobs are assumed to start when submitted."""
-    for start, end, assumed in (
-        ("start_s", "end_s", False),
-        ("start_s", "runtime_s", False),
-        ("submit_s", "runtime_s", True),
-    ):
-        if {start, end, "gpus"} <= there:
-            runtime = end if end == "runtime_s" else None
-            demand = _in_bins(jobs, start=start, runtime=runtime)
-            if demand["gpus_mean"].count():
-                return demand, assumed
-    return None, False
+        demand = gpu_demand(jobs, bin_s=_YEAR_S, **options)
+    return demand if demand["gpus_mean"].count() else None
 
 
 def weekdays_and_waits(

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from traceana.cohorts.local_time import read_clock
+from traceana.cohorts.observation import window_of
 from traceana.cohorts.tasks import sample_jobs
 from traceana.questions.failures.outliers import failure_outliers
 from traceana.questions.workload.queueing import queueing_delay
@@ -87,10 +88,13 @@ def describe_usage(trace: Trace, /) -> Usage:
         )
     present = columns | ({"month"} if manifest.absolute_times else set())
     user = "user" if "user" in columns else None
+    window = trace.once(window_of)
     groups = {}
     for name in _GROUPS:
         if name in present:
-            found = gpu_hours_by(jobs.to_native(), name, user=user if name != "user" else None)
+            found = gpu_hours_by(
+                jobs.to_native(), name, user=user if name != "user" else None, window=window
+            )
             if found.height > 1:
                 groups[name] = found
     n_users = n_top = top_share = None

@@ -8,13 +8,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
+from traceana.cohorts.overlap import HELD, open_overlap
 from traceana.questions.workload.tables import Concentration, LorenzCurve
 from traceana.stats.arguments import check_count
 from traceana.store.frames import (
     Names,
     as_names,
     count_values,
-    open_frame,
     reduce_frame,
     refuse_clash,
 )
@@ -23,6 +23,8 @@ from traceana.tables.declare import declared, returns
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
+    from traceana.cohorts.overlap import Window
+
 _TOP: Final = {"share_of_top_1_percent": 0.01, "share_of_top_10_percent": 0.1}
 _MOST_POINTS: Final = 1_000_000
 _SPREAD: Final = (*_TOP, "share_of_lower_half", "gini")
@@ -30,11 +32,18 @@ _SPREAD: Final = (*_TOP, "share_of_lower_half", "gini")
 
 @returns(Concentration)
 def concentration(
-    jobs: IntoFrame, /, *, by: Names = (), runtime: str = "runtime_s", gpus: str = "gpus"
+    jobs: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
+    window: Window | None = None,
 ) -> pl.DataFrame:
     """Compute the concentration of GPU-hours: Gini coefficient and top fractions.
 
-    With x_1 <= ... <= x_n the GPU-hours of the jobs (gpus * runtime / 3600), gini = 2 sum(i x_i) /
+    With x_1 <= ... <= x_n the GPU-hours of the jobs (gpus times the hours within the window, as
+    for :func:`workload_summary`), gini = 2 sum(i x_i) /
     (n sum(x)) - (n + 1) / n: 0 where all jobs are equal, (n - 1) / n where one job has all. The top
     fraction p consists of the p * n largest jobs; the last may count in part (linear interpolation
     of the Lorenz curve). Jobs that requested no GPU have no GPU-hours and are not among the n jobs.
@@ -48,6 +57,9 @@ def concentration(
         Columns to group by; null is a group of its own. By default all rows are one group.
     runtime, gpus
         Columns of the runtime and the requested GPUs.
+    window
+        First and last second of the observation window on the clock of the trace; None: from the
+        first to the last time in the frame.
 
     Returns
     -------
@@ -65,7 +77,7 @@ def concentration(
     """
     keys = as_names(by)
     refuse_clash(keys, Concentration.columns())
-    rows = _gpu_hours(jobs, keys, runtime, gpus)
+    rows = _gpu_hours(jobs, keys, runtime, gpus, window)
     x, jobs_each, upto = pl.col("gpu_hours"), pl.col(".n"), pl.col(".upto")
     n = jobs_each.filter(x.is_not_null()).sum()
     total = (jobs_each * x).sum()
@@ -101,12 +113,13 @@ def lorenz_curve(
     points: int = 101,
     runtime: str = "runtime_s",
     gpus: str = "gpus",
+    window: Window | None = None,
 ) -> pl.DataFrame:
     """Compute the Lorenz curve of GPU-hours at evenly spaced fractions of jobs.
 
     Parameters
     ----------
-    jobs, by, runtime, gpus
+    jobs, by, runtime, gpus, window
         As in :func:`concentration`.
     points
         Number of points per group, from fraction 0 to 1; from 2 to a million.
@@ -129,7 +142,7 @@ def lorenz_curve(
     check_count("points", points, least=2, most=_MOST_POINTS)
     keys = as_names(by)
     refuse_clash(keys, ("share_of_jobs", "share_of_gpu_hours", "gpu_hours"))
-    known = _gpu_hours(jobs, keys, runtime, gpus).drop_nulls("gpu_hours")
+    known = _gpu_hours(jobs, keys, runtime, gpus, window).drop_nulls("gpu_hours")
     known = known.with_columns(gpu_hours=pl.col("gpu_hours") * pl.col(".n"))
     held = pl.col("gpu_hours", ".upto")
     groups = known.group_by(keys).agg(held) if keys else known.select(held.implode())
@@ -153,13 +166,15 @@ def lorenz_curve(
     return declared(curve, LorenzCurve, by=keys)
 
 
-def _gpu_hours(jobs: IntoFrame, keys: tuple[str, ...], runtime: str, gpus: str) -> pl.DataFrame:
+def _gpu_hours(
+    jobs: IntoFrame, keys: tuple[str, ...], runtime: str, gpus: str, window: Window | None
+) -> pl.DataFrame:
     """Return [*keys, gpu_hours, .n, .upto], one row per distinct value, in their order.
 
     .upto is the number of jobs with at most as many GPU-hours.
     """
-    hours = nw.when(nw.col(gpus) > 0).then(nw.col(gpus) * nw.col(runtime) / 3600)
-    frame = open_frame(jobs, keys=keys, measures={"runtime": runtime, "gpus": gpus})
+    hours = nw.when(nw.col(gpus) > 0).then(nw.col(gpus) * nw.col(HELD) / 3600)
+    frame = open_overlap(jobs, keys, {"runtime": runtime, "gpus": gpus}, window=window)
     held = frame.select(*keys, hours.alias("gpu_hours"))
     rows = count_values(held, (*keys, "gpu_hours"))
     return rows.with_columns(pl.col(".n").cum_sum().over(pl.lit(0), *keys).alias(".upto"))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import narwhals.stable.v2 as nw
 import polars as pl
 
+from traceana.cohorts.overlap import BEGIN, COUNTED, UNTIL, note_reckoned, open_overlap
 from traceana.errors import DataError
 from traceana.questions.workload.tables import GpuDemand
 from traceana.stats.arguments import is_number
@@ -14,7 +15,6 @@ from traceana.store.frames import (
     LARGEST,
     Names,
     as_names,
-    open_frame,
     reduce_frame,
     refuse_clash,
 )
@@ -22,6 +22,8 @@ from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
+
+    from traceana.cohorts.overlap import Window
 
 _MOST_BINS: Final = 10_000_000
 _CHANGES: Final = ("gpus_change", "gpu_s", "asking_change", "jobs_change", "job_s")
@@ -38,15 +40,15 @@ def gpu_demand(
     end: str = "end_s",
     runtime: str | None = None,
     gpus: str = "gpus",
+    window: Window | None = None,
 ) -> pl.DataFrame:
     """Compute the GPUs requested by running jobs, averaged over time bins.
 
     gpus_mean is the sum over jobs of their GPUs times their seconds within the bin, over bin_s;
-    summed over bins and multiplied by bin_s / 3600 it equals the GPU-hours. Jobs that ran before
-    the trace began, or whose end is missing, are not included: demand is low at both ends.
-
-    If a trace has no starts, ``start="submit_s", runtime="runtime_s"`` computes the demand if
-    every job had started when it was submitted. It can exceed the capacity of the cluster.
+    summed over bins and multiplied by bin_s / 3600 it equals the GPU-hours. What of a job lies in
+    the window is decided as in :func:`workload_summary`: jobs that still run are counted until the
+    window's end, and those without a start from their submission or the window's beginning. Demand
+    from submissions can exceed the capacity of the cluster. `note` counts these jobs.
 
     Parameters
     ----------
@@ -60,7 +62,11 @@ def gpu_demand(
     start, end, gpus
         Columns of the start (seconds or datetimes), the end and the requested GPUs.
     runtime
-        Column of the runtime: jobs end at start + runtime, and `end` is not used.
+        Column of the runtime: jobs end at start + runtime, and `end` is not used. None: runtime_s
+        where the frame has it, else `end`.
+    window
+        First and last second of the observation window on the clock of the trace; None: from the
+        first to the last time in the frame.
 
     Returns
     -------
@@ -83,17 +89,22 @@ def gpu_demand(
     refuse_clash(keys, (*GpuDemand.columns(), "bin", "left_s"))
     second = end if runtime is None else runtime
     measures = {"start": start, "end" if runtime is None else "runtime": second, "gpus": gpus}
-    frame = open_frame(jobs, keys=keys, measures=measures)
-    begun = nw.col(start)
-    ended = nw.col(end) if runtime is None else begun + nw.col(runtime)
-    known = ~((ended - begun) * nw.col(gpus)).is_null()
+    unused = () if runtime is None else ("end",)
+    frame = open_overlap(jobs, keys, measures, unused=unused, window=window)
+    shortest = nw.col(second) if runtime else nw.col(end) - nw.col(start)
+    begun, ended = nw.col(BEGIN), nw.col(UNTIL)
+    known = ~(begun * nw.col(gpus)).is_null()
     groups = reduce_frame(
         frame,
         keys,
         n_excluded=nw.len() - nw.when(known).then(begun).count(),
-        shortest=(ended - begun).min(),
+        shortest=shortest.min(),
         first=nw.when(known).then(begun).min(),
         last=nw.when(known).then(ended).max(),
+        **{
+            name: nw.when(known).then(column).otherwise(0).sum()
+            for name, column in ((one, nw.col(one)) for one in COUNTED)
+        },
     )
     if (groups["shortest"] < 0).any():
         raise DataError(f"a job ends before it starts: {second} is below {start}")
@@ -125,7 +136,7 @@ def gpu_demand(
             bin_start_s=pl.col("bin") * float(bin_s),
             gpus_mean=pl.when(~left_out).then(mean("gpus_change", "gpu_s", "asking_change")),
             jobs_mean=pl.when(~left_out).then(mean("jobs_change", "job_s", "jobs_change")),
-            note=pl.when(left_out).then(pl.lit(why)),
+            note=pl.when(left_out).then(pl.lit(why)).otherwise(note_reckoned()),
         )
     )
     return declared(demand, GpuDemand, by=keys)

@@ -277,4 +277,4 @@ def describe_gpu_demand(demand: pl.DataFrame) -> str:
     gpus = demand["gpus_mean"].drop_nulls().to_numpy()
     excluded = max(demand["n_excluded"])
     but = f"; {excluded:,} jobs without times or GPUs excluded" if excluded else ""
-    return f"{len(gpus):,} bins, mean {gpus.mean():,.1f} GPUs, maximum {gpus.max():,.1f}{but}."
+    return f"{len(gpus):,} bins, maximum {gpus.max():,.1f} GPUs{but}."

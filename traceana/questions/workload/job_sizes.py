@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Final
 import narwhals.stable.v2 as nw
 import polars as pl
 
+from traceana.cohorts.overlap import HELD, open_overlap
 from traceana.questions.workload.tables import JobQuantiles, SizeDistribution
 from traceana.store.frames import Names, as_names, open_frame, reduce_frame, refuse_clash
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
+
+    from traceana.cohorts.overlap import Window
 
 _QUANTILES: Final = {
     "p01": 0.01,
@@ -84,7 +87,13 @@ def job_quantiles(
 
 @returns(SizeDistribution)
 def size_distribution(
-    jobs: IntoFrame, /, *, by: Names = (), runtime: str = "runtime_s", gpus: str = "gpus"
+    jobs: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
+    window: Window | None = None,
 ) -> pl.DataFrame:
     """Count jobs and GPU-hours by the number of requested GPUs.
 
@@ -92,6 +101,8 @@ def size_distribution(
     ----------
     jobs, by, runtime, gpus
         As in :func:`job_quantiles`.
+    window
+        As in :func:`workload_summary`: GPU-hours are those within it.
 
     Returns
     -------
@@ -113,9 +124,9 @@ def size_distribution(
     keys = as_names(by)
     refuse_clash(keys, ("gpus", "share_of_jobs", "share_of_gpu_hours"))
     time = nw.col(runtime)
-    gpu_hours = nw.col(gpus) * time / 3600
+    gpu_hours = nw.col(gpus) * nw.col(HELD) / 3600
     sizes = reduce_frame(
-        open_frame(jobs, keys=keys, measures={"runtime": runtime, "gpus": gpus}),
+        open_overlap(jobs, keys, {"runtime": runtime, "gpus": gpus}, window=window),
         (*keys, gpus),
         jobs=nw.len(),
         gpu_hours=gpu_hours.sum(),

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 import narwhals.stable.v2 as nw
 import polars as pl
 
+from traceana.cohorts.overlap import HELD, LENGTH, count_reckoned, note_reckoned, open_overlap
 from traceana.questions.failures.curves import WEEK_S, kaplan_meier
 from traceana.questions.workload.tables import WorkloadSummary
-from traceana.store.frames import Names, as_names, open_frame, reduce_frame
+from traceana.store.frames import Names, as_names, reduce_frame
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
+    from traceana.cohorts.overlap import Window
     from traceana.questions.failures.tables_competing_risks import SurvivalCurves
 
 
@@ -29,10 +31,16 @@ def workload_summary(
     gpus: str = "gpus",
     entry: str | None = None,
     observed: str | None = None,
+    window: Window | None = None,
 ) -> pl.DataFrame:
     """Compute jobs, GPU-hours, runtimes, sizes and the range of submissions.
 
-    GPU-hours are the sum of gpus * runtime / 3600 over the jobs for which both are known.
+    GPU-hours are the sum of gpus * hours within the window. A job runs from start_s for its
+    runtime. Without a start it runs from end_s minus its runtime, else from its submission, else
+    from the window's beginning. Without a runtime it runs until end_s, else, if its status is
+    running, unknown or null, until the window's end. Columns of these names are used if there are
+    any; without times, GPU-hours are gpus * runtime / 3600. Pending jobs, and cancelled ones
+    without a start, never ran.
     With `entry` or `observed`, quantiles are Kaplan-Meier estimates, and the mean of a group with
     truncated or censored jobs is null.
 
@@ -46,6 +54,9 @@ def workload_summary(
         Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
     entry, observed
         As in :func:`kaplan_meier`.
+    window
+        First and last second of the observation window on the clock of the trace; None: from the
+        first to the last time in the frame.
 
     Returns
     -------
@@ -67,14 +78,15 @@ def workload_summary(
     keys = as_names(by)
     measures = {"submit": submit, "runtime": runtime, "gpus": gpus}
     time, size, begun = nw.col(runtime), nw.col(gpus), nw.col(submit)
-    gpu_hours = size * time / 3600
+    gpu_hours = size * nw.col(HELD) / 3600
     quantiles = {"p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99}
     summary = reduce_frame(
-        open_frame(jobs, keys=keys, measures=measures),
+        open_overlap(jobs, keys, measures, window=window),
         keys,
         jobs=nw.len(),
         jobs_with_runtime=time.count(),
         gpu_hours=gpu_hours.sum(),
+        window_s=nw.col(LENGTH).max(),
         jobs_without_gpu_hours=nw.len() - gpu_hours.count(),
         runtime_s_mean=time.mean(),
         **{
@@ -86,13 +98,18 @@ def workload_summary(
         gpus_max=size.max(),
         first_submit_s=begun.min(),
         last_submit_s=begun.max(),
+        **count_reckoned(),
     )
     # engines sum nothing to 0
     known = pl.col("jobs_without_gpu_hours") < pl.col("jobs")
     found = summary.with_columns(
         gpu_hours=pl.when(known).then("gpu_hours"),
+        gpus_mean=pl.when(known & (pl.col("window_s") > 0)).then(
+            3600 * pl.col("gpu_hours") / pl.col("window_s")
+        ),
+        note=note_reckoned(),
     ).with_columns(  # the last digits of a sum depend on how the engine splits the rows
-        pl.col("gpu_hours", "runtime_s_mean").round_sig_figs(13)
+        pl.col("gpu_hours", "gpus_mean", "runtime_s_mean").round_sig_figs(13)
     )
     if entry is not None or observed is not None:
         survival = kaplan_meier(

@@ -13,7 +13,12 @@ class WorkloadSummary(ResultTable):
     gpu_hours = number(
         "GPU-hours", "null where no job has both GPUs and runtime", display="hours", unit="h"
     )
-    jobs_without_gpu_hours = count("GPU-hours missing", "jobs whose GPUs or runtime are missing")
+    jobs_without_gpu_hours = count(
+        "GPU-hours missing", "jobs whose GPUs or time in the window are missing"
+    )
+    gpus_mean = number(
+        "Mean demand (GPUs)", "GPU-hours over the window's hours; null without times", unit="GPUs"
+    )
     n_truncated = count(
         "Left-truncated", "started before the window; with `entry` or `observed`", optional=True
     )
@@ -33,6 +38,7 @@ class WorkloadSummary(ResultTable):
     gpus_max = number("GPUs: maximum", display="plain")
     first_submit_s = number("Submissions (days)", "first submission", display="days", unit="s")
     last_submit_s = number("Submissions (days)", "last submission", display="days", unit="s")
+    note = text("Note", "jobs whose start or end is not recorded")
 
 
 class WorkloadOverview(ResultTable):
@@ -99,8 +105,8 @@ class GpuDemand(ResultTable):
     bin_start_s = seconds("Bin start", "on the clock of the trace")
     gpus_mean = number("GPUs", "GPUs of running jobs, averaged over the bin", unit="GPUs")
     jobs_mean = number("Jobs", "running jobs, averaged over the bin")
-    n_excluded = count("Excluded", "jobs of the group without start, end or GPUs")
-    note = text("Note", "why values are null")
+    n_excluded = count("Excluded", "jobs of the group that are not counted")
+    note = text("Note", "why values are null; jobs whose start or end is not recorded")
 
 
 class QueueingDelay(ResultTable):

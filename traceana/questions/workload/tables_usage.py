@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traceana.tables.declare import ResultTable, count, fraction, number
+from traceana.tables.declare import ResultTable, count, fraction, number, text
 
 _CI = "95 % CI"
 
@@ -17,3 +17,4 @@ class GpuHours(ResultTable):
     failed = fraction("Failed", "fraction of the group's GPU-hours in failed jobs")
     cancelled = fraction("Cancelled", "fraction of the group's GPU-hours in cancelled jobs")
     users = count("Users", "distinct users of the group; only with `user`", optional=True)
+    note = text("Note", "jobs whose start or end is not recorded")

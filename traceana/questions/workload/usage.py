@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 import narwhals.stable.v2 as nw
 import polars as pl
 
+from traceana.cohorts.overlap import HELD, count_reckoned, note_reckoned, open_overlap
 from traceana.questions.workload.tables_usage import GpuHours
-from traceana.store.frames import Names, as_names, open_frame, reduce_frame, refuse_clash
+from traceana.store.frames import Names, as_names, reduce_frame, refuse_clash
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
+
+    from traceana.cohorts.overlap import Window
 
 
 @returns(GpuHours)
@@ -25,6 +28,7 @@ def gpu_hours_by(
     gpus: str = "gpus",
     status: str = "status",
     user: str | None = None,
+    window: Window | None = None,
 ) -> pl.DataFrame:
     """Compute the GPU-hours of each group, by status of the jobs.
 
@@ -38,6 +42,9 @@ def gpu_hours_by(
         Columns of the runtime, the requested GPUs and the status.
     user
         Column of the user, to count users; None: they are not counted.
+    window
+        First and last second of the observation window on the clock of the trace; None: from the
+        first to the last time in the frame.
 
     Returns
     -------
@@ -45,7 +52,8 @@ def gpu_hours_by(
         The largest group first, with the columns of `by` and
         {columns}
 
-        GPU-hours are gpus * runtime / 3600, of the jobs that have both.
+        GPU-hours are gpus times the hours of a job within the window, as for
+        :func:`workload_summary`.
 
     Examples
     --------
@@ -59,14 +67,14 @@ def gpu_hours_by(
     """
     keys = as_names(by)
     refuse_clash(keys, GpuHours.columns())
-    hours = nw.col(gpus) * nw.col(runtime) / 3600
+    hours = nw.col(gpus) * nw.col(HELD) / 3600
     users = {} if user is None else {"users": nw.col(user).n_unique()}
     found = reduce_frame(
-        open_frame(
+        open_overlap(
             jobs,
-            keys=tuple(dict.fromkeys((*keys, status, *([user] if user else [])))),
-            measures={"runtime": runtime, "gpus": gpus},
-            roles={"status": status},
+            tuple(dict.fromkeys((*keys, status, *([user] if user else [])))),
+            {"runtime": runtime, "gpus": gpus},
+            window=window,
         ),
         keys,
         jobs=nw.len(),
@@ -77,6 +85,7 @@ def gpu_hours_by(
             for name in ("failed", "cancelled")
         },
         **users,
+        **count_reckoned(),
     )
     total = pl.col("gpu_hours")
     # the last digits of a sum depend on how the engine splits the rows
@@ -86,6 +95,7 @@ def gpu_hours_by(
         share=pl.when(total.sum() > 0).then(total / total.sum()),
         failed=pl.when(total > 0).then(pl.col("failed") / total),
         cancelled=pl.when(total > 0).then(pl.col("cancelled") / total),
+        note=note_reckoned(),
     )
     named = shares.sort(keys, nulls_last=True)
     ordered = named.sort("gpu_hours", "jobs", descending=True, maintain_order=True)

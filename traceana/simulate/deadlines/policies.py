@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -14,6 +13,9 @@ from traceana.errors import DataError
 from traceana.simulate.deadlines.synthesis import read_jobs
 from traceana.simulate.deadlines.tables import DeadlinePolicies
 from traceana.simulate.frames import read_columns
+from traceana.simulate.schedule.engine import run_schedule
+from traceana.simulate.schedule.policy import ScheduledJobs
+from traceana.simulate.schedule.queueing import Ranked
 from traceana.stats.arguments import as_list, is_number
 from traceana.stats.intervals import wilson_interval
 from traceana.tables.declare import declared, returns, schema_of
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
+
+    from traceana.simulate.schedule.policy import ScheduleState
 
 Policy: TypeAlias = Callable[[pl.DataFrame], pl.Series]
 """Ranks jobs [submit_s, runtime_s, gpus, deadline_s]: the smallest rank starts first."""
@@ -35,8 +39,8 @@ POLICIES: Final[dict[str, Policy]] = {
 }
 """First in first out, shortest job first, earliest deadline first, and least slack first."""
 
-_ROUNDING: Final = 1e-9
-"""GPUs that a sum of fractions may miss."""
+_PARTS: Final = 1_000_000
+"""Parts of a GPU, so that sums of fractions are exact."""
 _LARGEST: Final = 1e12
 
 
@@ -73,8 +77,9 @@ def simulate_deadlines(
         Names of :data:`POLICIES` ("fifo", "sjf", "edf", "least_slack"), or functions of the jobs
         that return one rank per job.
     capacity
-        GPUs of each cluster. None: the fewest at which the jobs use the fraction `load` of
-        them from the first submission to the last, and at least those of the largest job.
+        GPUs of each cluster. None: the fewest at which the jobs, started when submitted, would use
+        the fraction `load` of them from the first submission to the last; at least those of the
+        largest job.
     load
         See `capacity`.
     submit, runtime, gpus, deadline
@@ -128,7 +133,7 @@ def simulate_deadlines(
         "cluster", maintain_order=True
     ):
         size = _capacity(of_cluster, load) if capacity is None else float(capacity)
-        fits = of_cluster.filter(pl.col("gpus") <= size + _ROUNDING)
+        fits = of_cluster.filter(pl.col("gpus") <= size + 1 / _PARTS)
         excluded = table.filter(cluster=str(cluster)).height - fits.height
         for name, policy in ranks.items():
             row = {"cluster": cluster, "policy": name, "capacity": size, "n_excluded": excluded}
@@ -168,8 +173,11 @@ def _policies(policies: Sequence[str | Policy]) -> dict[str, Policy]:
 
 
 def _capacity(jobs: pl.DataFrame, load: float) -> float:
-    work = float((jobs["gpus"] * jobs["runtime_s"]).sum())
-    span = float(jobs["submit_s"][-1] - jobs["submit_s"][0])
+    """Size a cluster by the GPU time between the first submission and the last."""
+    last = float(jobs["submit_s"][-1])
+    span = last - float(jobs["submit_s"][0])
+    inside = pl.min_horizontal("runtime_s", last - pl.col("submit_s"))
+    work = float(jobs.select((pl.col("gpus") * inside).sum()).item())
     needed = math.ceil(work / span / load) if span > 0 else 0
     return max(float(needed), math.ceil(float(str(jobs["gpus"].max()))))
 
@@ -197,6 +205,19 @@ def _outcome(jobs: pl.DataFrame, ranks: NDArray[np.float64], capacity: float) ->
     }
 
 
+class _ByRank(Ranked):
+    """The waiting job of the smallest rank starts first."""
+
+    def __init__(self, ranks: NDArray[np.float64]) -> None:
+        super().__init__()
+        self._ranks = ranks
+
+    def rank(self, state: ScheduleState, job: int, /) -> float:
+        """Return the rank of a job."""
+        del state
+        return float(self._ranks[job])
+
+
 def start_times(
     submit: NDArray[np.float64],
     runtime: NDArray[np.float64],
@@ -206,27 +227,20 @@ def start_times(
     /,
 ) -> NDArray[np.float64]:
     """Return when each job starts; jobs are in order of submission, and each fits."""
-    start = np.zeros(len(submit))
-    waiting: list[tuple[float, int]] = []
-    running: list[tuple[float, float]] = []
-    free, arrived, now = capacity, 0, 0.0
-    times, needs, durations = submit.tolist(), gpus.tolist(), runtime.tolist()
-    while arrived < len(times) or waiting:
-        if not waiting:
-            now = max(now, times[arrived])
-        while running and running[0][0] <= now:
-            free += heapq.heappop(running)[1]
-        while arrived < len(times) and times[arrived] <= now:
-            heapq.heappush(waiting, (float(ranks[arrived]), arrived))
-            arrived += 1
-        while waiting and needs[waiting[0][1]] <= free + _ROUNDING:
-            _, job = heapq.heappop(waiting)
-            start[job], free = now, free - needs[job]
-            heapq.heappush(running, (now + durations[job], needs[job]))
-        if waiting:
-            following = times[arrived] if arrived < len(times) else math.inf
-            now = min(running[0][0], following)
-    return start
+    n, seconds = len(submit), runtime.tolist()
+    rigid = ScheduledJobs(
+        submit_s=submit.tolist(),
+        runtime_s=seconds,
+        gpus=[round(each * _PARTS) for each in gpus.tolist()],
+        deadline_s=[math.inf] * n,
+        time_limit_s=seconds,
+        priority=[0.0] * n,
+        user=[""] * n,
+        work=seconds,
+        profiles=[None] * n,
+    )
+    size = math.floor(capacity * _PARTS + 0.5)
+    return np.array(run_schedule(rigid, _ByRank(ranks), gpus=size, gpus_per_node=size).start_s)
 
 
 def _together(rows: pl.DataFrame) -> pl.DataFrame:

@@ -47,6 +47,8 @@ class Event:
     members: tuple[int, ...]
     waits_for: tuple[tuple[int, ...], ...]
     """Operations that each member waits for."""
+    before: tuple[int, ...]
+    """Operations that any member waits for."""
     synchronized: bool
     """Whether all data-parallel ranks begin together."""
     last_used: tuple[int, ...] = ()
@@ -274,11 +276,13 @@ def _order(builder: _Builder) -> Graph:
     for event in reversed(order):
         members = groups[event]
         waits = tuple(tuple(sorted(set(builder.waits_for[node]))) for node in members)
-        needed = {node for part in waits for node in part} | set(members)
+        every = {node for part in waits for node in part}
+        needed = every | set(members)
         events.append(
             Event(
                 members=members,
                 waits_for=waits,
+                before=tuple(sorted(every)),
                 synchronized=operations.kind[members[0]] in SYNCHRONIZED,
                 last_used=tuple(sorted(needed - used)),
             )

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from traceana.errors import DataError
 from traceana.simulate.operations.graph import build_graph
-from traceana.simulate.operations.kinds import COMMUNICATION
+from traceana.simulate.operations.kinds import COMMUNICATION, COMPUTE
 from traceana.simulate.operations.read import read_operations
 from traceana.simulate.operations.run import transfer_durations
 
@@ -54,6 +55,10 @@ def prepare(operations: IntoFrame, /) -> Model:
     ideal = np.empty(len(found.kind))
     for kind in np.unique(found.kind):
         ideal[found.kind == kind] = _ideal(own[found.kind == kind], kind)
+    if not ideal[np.isin(found.kind, COMPUTE)].any():
+        raise DataError(
+            f"operations: duration_s is 0 in all {' and '.join(COMPUTE)}; durations are needed"
+        )
     return Model(found, graph, own.astype(np.float64, copy=False), ideal)
 
 

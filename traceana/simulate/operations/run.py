@@ -48,7 +48,7 @@ def replay_ranks(
     joined = _joined(graph) if shape[1] > 1 else frozenset()
     before = [event for event in graph.events if not joined.intersection(event.members)]
     after = [event for event in graph.events if joined.intersection(event.members)]
-    needed = {node for event in after for waits in event.waits_for for node in waits}
+    needed = {node for event in after for node in event.before}
     needed = (needed | set(graph.last)) - joined
     both: list[dict[int, Times]] = [{}, {}]
     for ends, durations in zip(both, (base, other), strict=True):
@@ -94,8 +94,7 @@ def replay_timeline(
     """Return begin and end of each operation over (operations, steps, ranks)."""
     begins, ends = np.zeros(shape), np.zeros(shape)
     for event in graph.events:
-        waits = {other for before in event.waits_for for other in before}
-        begin = _begin(event, [ends[other] for other in waits])
+        begin = _begin(event, [ends[other] for other in event.before])
         for node in event.members:
             begins[node] = begin
             ends[node] = begin + durations[node]
@@ -127,8 +126,7 @@ def _run(
 ) -> None:
     kept = set(keep)
     for event in events:
-        waits = {other for before in event.waits_for for other in before}
-        begin = _begin(event, [ends[other] for other in waits])
+        begin = _begin(event, [ends[other] for other in event.before])
         for node in event.members:
             ends[node] = begin + durations[node]
         for node in event.last_used:
@@ -150,8 +148,7 @@ def _joined(graph: Graph) -> frozenset[int]:
     """Return the operations that may begin later because of another rank."""
     joined: set[int] = set()
     for event in graph.events:
-        waits = {other for before in event.waits_for for other in before}
-        if (event.synchronized and waits) or waits & joined:
+        if (event.synchronized and event.before) or joined.intersection(event.before):
             joined |= set(event.members)
     return frozenset(joined)
 

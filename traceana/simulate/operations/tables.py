@@ -124,7 +124,8 @@ class ReplayResult(Result):
     @property
     def slowdown(self) -> float:
         """Return the mean original over the mean ideal step time."""
-        return float(self.step_s_original.mean() / self.step_s_ideal.mean())
+        ideal = float(self.step_s_ideal.mean())
+        return float(self.step_s_original.mean()) / ideal if ideal else float("inf")
 
     @property
     def launch_slowdown(self) -> float:

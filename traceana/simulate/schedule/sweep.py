@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, Final
@@ -31,10 +30,14 @@ def sweep_schedules(
     *,
     plans: IntoFrame | None = None,
     group: str | None = "cluster",
+    processes: int = 1,
     progress: Callable[[float], object] = lambda _: None,
     **how: Any,  # noqa: ANN401  what simulate_schedule takes
 ) -> pl.DataFrame:
-    """Return the outcome of :func:`simulate_schedule` by policy, then group."""
+    """Return the outcome of :func:`simulate_schedule` by policy, then group.
+
+    Several processes share large sweeps.
+    """
     table = read_schedule_jobs(jobs, plans=plans, group=group)
     if how.get("profiles") is None and set(table.columns) >= _PLANNED:
         how["profiles"] = implied_rates(table)
@@ -45,13 +48,13 @@ def sweep_schedules(
         for name, policy in policies.items()
     ]
     found: dict[tuple[str, str], pl.DataFrame] = {}
-    if table.height * len(policies) < _SMALL or len(tasks) == 1:
+    processes = min(processes, len(tasks))
+    if table.height * len(policies) < _SMALL or processes == 1:
         for task in tasks:
             found[task[0], task[2]] = _run(*task)
             progress(len(found) / len(tasks))
     else:
-        workers = min(os.cpu_count() or 1, len(tasks))
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
             futures = {pool.submit(_run, *task): (task[0], task[2]) for task in tasks}
             for future in as_completed(futures):
                 found[futures[future]] = future.result()

@@ -1,0 +1,43 @@
+"""Hosts that are slow among noise and spikes."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from traceana import straggler_attributes
+
+
+def samples(slow: float, spikes: float, seed: int) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    value = 1 + 0.05 * rng.standard_normal((16, 200))
+    value[8:12] *= slow
+    value *= np.where(rng.random(value.shape) < spikes, 3, 1)
+    worker, time = (axis.ravel() for axis in np.indices(value.shape))
+    columns = {"job_id": "a", "worker_id": worker, "time_s": 10.0 * time, "host": worker // 4}
+    return pl.DataFrame(columns | {"batch_time": value.ravel()})
+
+
+@pytest.mark.parametrize("spikes", [0.0, 0.03])
+def test_a_host_that_is_12_percent_slow_explains_what_lasts(spikes: float) -> None:
+    found = straggler_attributes(samples(1.12, spikes, 1), attributes="host", resamples=199)
+    host = found.attributes.filter(attribute="host").row(0, named=True)
+    assert (host["group"], host["explains"]) == ("2", True)
+    assert host["explained"] > 0.6
+    assert host["explained_by_chance"] < 0.2
+    # the rest is spikes and noise
+    assert host["systematic"] < (0.3 if spikes else 0.95)
+    assert host["pvalue"] <= 0.05
+
+
+def test_identical_hosts_explain_nothing() -> None:
+    found = straggler_attributes(samples(1.0, 0.03, 2), attributes="host", resamples=199)
+    assert not found.attributes["explains"].any()
+
+
+def test_few_steps_are_taken_as_they_are() -> None:
+    rows = samples(1.5, 0.0, 3).filter(pl.col("time_s") < 100)
+    found = straggler_attributes(rows, attributes="host", resamples=199).attributes
+    assert found.filter("explains")["group"].to_list() == ["2"]
+    assert found["systematic"].to_list() == [None, None]

@@ -1,0 +1,24 @@
+"""The section on samples of GPUs names who left GPUs idle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import traceana
+from tests.questions.utilization.test_gpu_samples import JOBS, SAMPLES
+from traceana.report import build_report
+
+
+def test_the_section_names_users_and_jobs(tmp_path: Path) -> None:
+    mapping = (
+        '[trace]\nkeep = ["NodeList"]\n[jobs]\njob_id = "job_id"\nuser = "user"\n'
+        'start_s = "start_s"\nend_s = "end_s"\n'
+    )
+    store = tmp_path / "data"
+    traceana.add_table(JOBS, trace="mine", table="jobs", store=store, mapping=mapping)
+    traceana.add_table(SAMPLES, trace="mine", table="gpu_samples", store=store)
+    page = build_report(store, out=tmp_path / "out", only="gpu-samples", formats="md").read_text()
+    assert "75 % of 2.0 sampled GPU-hours were idle" in page
+    assert "eva had the most idle GPU-hours, 0.5 of 1.0" in page
+    assert "| eva | 1 | 120 | 0 | 0 | 1.0 | 0.5 | 50.0 % | 40.0 % |" in page
+    assert "| no job, or several | 1 | 120 |" in page

@@ -1,0 +1,205 @@
+"""What of each row lies in the observation window: from when, until when, and for how long."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.stats.arguments import is_number
+from traceana.store.frames import column_names, open_frame, reduce_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from narwhals.stable.v2.typing import IntoFrame
+
+Window: TypeAlias = tuple[float, float]
+"""First and last second of an observation window, on the clock of the trace."""
+BEGIN, UNTIL, HELD = "begin in window", "end in window", "seconds in window"
+"""Columns: when a row's time within the window begins and ends, and its length in seconds."""
+LENGTH: Final = "seconds of the window"
+"""Column of the window's own length; null without times."""
+COUNTED: Final = {
+    "open rows": "without an end {} to the window's end",
+    "rows from submission": "without a start {} from submission",
+    "rows from window": "without a start or submission {} from the window's beginning",
+}
+"""Columns of 1 for rows whose time is not recorded in full, and what is said of their sum."""
+_TIMES: Final = {
+    "submit": "submit_s", "start": "start_s", "end": "end_s", "runtime": "runtime_s",
+}  # fmt: skip
+_STATUS: Final = "status"
+_ENDED: Final = ("completed", "failed", "cancelled")
+
+
+class _Times(NamedTuple):
+    submitted: nw.Expr
+    begun: nw.Expr
+    ended: nw.Expr
+    lasted: nw.Expr
+    status: nw.Expr
+
+
+def open_overlap(
+    jobs: IntoFrame,
+    keys: tuple[str, ...],
+    required: Mapping[str, str],
+    /,
+    *,
+    unused: tuple[str, ...] = (),
+    window: Window | None = None,
+) -> nw.LazyFrame[Any]:
+    """Return a frame with what of each row lies in the window: BEGIN, UNTIL, HELD, LENGTH, COUNTED.
+
+    A row runs from its start. Without one it runs from its end minus its runtime, else from its
+    submission, else from the window's beginning. It runs for its runtime, else until its end; a row
+    without both, and not of an ended status, until the window's end. A row without a start that is
+    pending, or cancelled without a runtime, never ran. The columns are null for it, for a row
+    outside of the window, and for an ended row without end and runtime. Without any time, HELD is
+    the runtime.
+
+    Parameters
+    ----------
+    jobs, keys
+        A frame of any supported engine, and columns that the result has as they are.
+    required
+        Columns of numbers by the parameter that sets them, such as gpus and runtime. Columns named
+        submit_s, start_s, end_s, runtime_s and status are used where the frame has them.
+    unused
+        Parameters whose columns are not used.
+    window
+        The observation window; None: from the first to the last time in the frame.
+    """
+    _check_window(window)
+    there = column_names(jobs)
+    taken = {*keys, *required.values()}
+    optional = {
+        role: name
+        for role, name in _TIMES.items()
+        if role not in required and role not in unused and name in there and name not in taken
+    }
+    columns = {**required, **optional}
+    has_status = _STATUS in there and _STATUS not in required.values()
+    kept = (*keys, _STATUS) if has_status and _STATUS not in keys else keys
+    frame = open_frame(jobs, keys=kept, measures=columns)
+    none = nw.lit(None, nw.Float64)
+    submitted, begun, ended, lasted = (
+        nw.col(columns[role]) if role in columns else none for role in _TIMES
+    )
+    status = nw.col(_STATUS).cast(nw.String) if has_status else nw.lit(None, nw.String)
+    times = _Times(submitted, begun, ended, lasted, status)
+    if not {"submit", "start", "end"} & {*columns}:
+        return frame.with_columns(
+            none.alias(BEGIN), none.alias(UNTIL), lasted.alias(HELD), none.alias(LENGTH),
+            *(nw.lit(0).alias(name) for name in COUNTED),
+        )  # fmt: skip
+    counts = {f"n {role}": nw.col(name).count() for role, name in columns.items()}
+    latest = {
+        f"last {role}": (nw.col(columns[role]) + lasted).max()
+        for role in ("start", "submit")
+        if role in columns and "runtime" in columns
+    }
+    ends = {
+        f"{end} {role}": getattr(nw.col(columns[role]), end)()
+        for role in ("submit", "start", "end")
+        if role in columns
+        for end in ("min", "max")
+    }
+    found = reduce_frame(frame, (), **counts, **latest, **ends).row(0, named=True)
+    started = bool(found.get("n start"))
+    if window is None:
+        known = {name: value for name, value in found.items() if value is not None}
+        low = [value for name, value in known.items() if name.startswith("min")]
+        late = ("max", "last start" if started else "last")
+        high = [value for name, value in known.items() if name.startswith(late)]
+        window = (min(low), max(high)) if low else None
+    can_run = has_status or "end" in columns
+    return _with_overlap(frame, times, window, started=started, can_run=can_run)
+
+
+def _with_overlap(
+    frame: nw.LazyFrame[Any],
+    times: _Times,
+    window: Window | None,
+    *,
+    started: bool,
+    can_run: bool,
+) -> nw.LazyFrame[Any]:
+    first, last = (nw.lit(end, nw.Float64) for end in window or (None, None))
+    no, status = nw.lit(value=False), times.status
+
+    def is_one(*values: str) -> nw.Expr:
+        return status.is_in(list(values)).fill_null(value=False)
+
+    unstarted = times.begun.is_null()
+    ran = (times.lasted > 0).fill_null(value=False)
+    waits = is_one("pending", "cancelled") if started else is_one("pending")
+    never = unstarted & waits & ~ran
+    timeless = times.lasted.is_null() & times.ended.is_null()
+    running = timeless & ~never & ~is_one(*_ENDED, "pending") if can_run else no
+    known = nw.coalesce(times.begun, times.ended - times.lasted, times.submitted)
+    placed = ~times.ended.is_null() | running
+    begin = nw.when(~known.is_null()).then(known).otherwise(nw.when(placed).then(first))
+    until = nw.coalesce(begin + times.lasted, times.ended, nw.when(running).then(last))
+    frame = frame.with_columns(begin.alias(BEGIN), until.alias(UNTIL))
+    begin, until = nw.col(BEGIN), nw.col(UNTIL)
+    inside = (begin <= last) & (until >= first) & ~never
+    whole = (begin >= first) & (until <= last) & ~times.lasted.is_null()
+    some = inside.fill_null(value=False)
+    held = (
+        nw.when(some & whole)
+        .then(times.lasted)
+        .otherwise(
+            nw.when(some)
+            .then(_least(until, last) - _most(begin, first))
+            .otherwise(nw.when(begin.is_null() & ~never).then(times.lasted))
+        )
+    )
+    reckoned = (times.ended - times.lasted).is_null() & unstarted & some
+    flags = (
+        some & running,
+        reckoned & ~times.submitted.is_null(),
+        reckoned & times.submitted.is_null(),
+    )
+    return frame.with_columns(
+        nw.when(some).then(_most(begin, first)).alias(BEGIN),
+        nw.when(some).then(_least(until, last)).alias(UNTIL),
+        held.alias(HELD),
+        (last - first).alias(LENGTH),
+        *(flag.cast(nw.Int64).alias(name) for name, flag in zip(COUNTED, flags, strict=True)),
+    )
+
+
+def count_reckoned() -> dict[str, nw.Expr]:
+    """Return the aggregates that count rows whose time is not recorded in full."""
+    return {name: nw.col(name).sum() for name in COUNTED}
+
+
+def note_reckoned(noun: str = "jobs") -> pl.Expr:
+    """Return how many rows run to or from an end that is not recorded; null if none does."""
+    parts = [
+        pl.when(pl.col(name) > 0).then(pl.format(f"{{}} {noun} {text.format('run')}", name))
+        for name, text in COUNTED.items()
+    ]
+    joined = pl.concat_str(parts, separator="; ", ignore_nulls=True)
+    return pl.when(joined != "").then(joined)
+
+
+def _least(time: nw.Expr, end: nw.Expr) -> nw.Expr:
+    return nw.when(time > end).then(end).otherwise(time)
+
+
+def _most(time: nw.Expr, end: nw.Expr) -> nw.Expr:
+    return nw.when(time < end).then(end).otherwise(time)
+
+
+def _check_window(window: Window | None) -> None:
+    if window is None:
+        return
+    if not (len(window) == 2 and all(map(is_number, window)) and window[0] <= window[1]):
+        raise DataError(
+            f"window must be two numbers of seconds, the first not above the second; found {window}"
+        )

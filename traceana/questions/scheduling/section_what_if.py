@@ -1,0 +1,135 @@
+"""Section on what-ifs of the schedule: waits under other policies, and deadlines met."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.page.blocks import (
+    Block,
+    Content,
+    Gallery,
+    Text,
+    drawing,
+    join_parts,
+    picture_key,
+    result_table,
+)
+from traceana.page.section import Section
+from traceana.questions.scheduling.what_if import (
+    MORE,
+    MOST_JOBS,
+    MOST_PLANNED,
+    NEEDED,
+    PLANNED,
+    deadlines_by_policy,
+    waits_by_policy,
+)
+from traceana.simulate.schedule.tables import ScheduleGroups
+from traceana.tables.formatting import duration, share
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traceana.store import Trace
+
+_OPENING: Final = (
+    f"At most the first {MOST_JOBS:,} jobs of a trace are scheduled again on their clusters. fifo: "
+    "by submission, later jobs wait behind the first; easy: later jobs start early where they do "
+    "not delay the first. The number of GPUs is that of the machines, that which the trace states, "
+    "or the largest number that jobs requested at one time."
+)
+_DEADLINES: Final = (
+    f"Policies with deadlines are simulated for groups of at most {MOST_PLANNED} jobs; `traceana "
+    "simulate schedule` runs all. Throughputs are those that the training plans imply."
+)
+_LIMITATIONS: Final = (
+    "Jobs need GPUs only, which are identical and may be on any node; a job runs as long as in the "
+    "log. Users would submit other jobs on another cluster."
+)
+_WAITS: Final = (
+    *("policy", "group", "gpus", "capacity", "jobs", "wait_s_mean", "wait_s_median"),
+    *("wait_s_p95", "slowdown_mean", "utilization"),
+)
+_MET: Final = ("policy", "group", "gpus", "jobs", "n_declined", "fraction_met", "wait_s_mean")
+
+
+def build(traces: Sequence[Trace]) -> Content:
+    """Show the what-ifs of each trace."""
+    parts = []
+    for trace in traces:
+        try:
+            parts.append((trace.label, _trace(trace)))
+        except DataError:  # no job has a submission, a runtime and GPUs
+            continue
+    return replace(join_parts(_OPENING, parts), limitations=_LIMITATIONS) if parts else Content()
+
+
+def _trace(trace: Trace) -> Content:
+    waits = trace.once(waits_by_policy)
+    if waits.is_empty():
+        raise DataError(f"{trace.id}: no job can be scheduled")
+    findings = [_of_waits(trace, waits)]
+    blocks: list[Block] = [
+        result_table(
+            waits,
+            ScheduleGroups,
+            caption=f"Waits by policy. {trace.label}",
+            columns=_WAITS,
+            folded=True,
+        )
+    ]
+    lead: list[Block] = []
+    if all(trace.has(table, columns) for table, columns in PLANNED.items()):
+        met = trace.once(deadlines_by_policy)
+        if met["fraction_met"].count():
+            key = picture_key("deadlines-met", trace)
+            about = "Deadlines met by policy and group"
+            lead.append(
+                Gallery((drawing("deadlines-met", met, trace=trace, key=key, about=about),))
+            )
+            caption = f"Deadlines met by policy. {trace.label}"
+            blocks += [
+                Text(_DEADLINES),
+                result_table(met, ScheduleGroups, caption=caption, columns=_MET, folded=True),
+            ]
+            findings.append(_of_deadlines(trace, met))
+    return Content(tuple(findings), tuple(blocks), lead=tuple(lead))
+
+
+def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
+    mean = (pl.col("wait_s_mean") * pl.col("jobs")).sum() / pl.col("jobs").sum()
+    of = dict(waits.group_by("policy", maintain_order=True).agg(mean).iter_rows())
+    jobs = waits.filter(policy="fifo")["jobs"].sum()
+    text = (
+        f"{trace.label}: jobs would wait {duration(of['fifo'])} on average under fifo, "
+        f"{duration(of['easy'])} under easy, and {duration(of[f'easy, GPUs {MORE}'])} under easy "
+        f"with 10 % more GPUs (simulated; n = {jobs:,})"
+    )
+    return f"{text}; they waited {duration(of['recorded'])}." if "recorded" in of else f"{text}."
+
+
+def _of_deadlines(trace: Trace, met: pl.DataFrame) -> str:
+    weighted = (pl.col("fraction_met") * pl.col("n_deadlines")).sum() / pl.col("n_deadlines").sum()
+    of = met.group_by("policy", maintain_order=True).agg(weighted).sort("fraction_met")
+    (best, most), (worst, least) = of.row(-1), of.row(0)
+    n = met.filter(policy=best)["n_deadlines"].sum()
+    return (
+        f"{trace.label}: {best} meets {share(most)} of the deadlines, {worst} {share(least)} "
+        f"(simulated; n = {n:,})."
+    )
+
+
+SECTION = Section(
+    "what-if",
+    "What if: other schedules",
+    30,
+    build,
+    needs=(NEEDED,),
+    figures=("deadlines-met",),
+    part="Deadlines and simulations",
+    question="How long would jobs wait under another policy or with more GPUs?",
+)
