@@ -53,10 +53,11 @@ def anonymize(
 
     Identifiers (users, groups, accounts, queues, clusters, jobs, machines, hosts, and every
     column beyond the table's declaration) become 16 hexadecimal digits: BLAKE2b with a key, the
-    same for the same identifier in every table; each host of a list has its own digest. Unix times are shifted by a whole number of weeks
-    that depends on the key, so that hour and weekday (UTC) stay true; times on the trace's own
-    clock stay. Job names are dropped, and of the reasons for an end all but single words.
-    Everything else stays: requests, runtimes, statuses, GPU types. Rejected rows are left out.
+    same for the same identifier in every table. In a list of hosts each host has its own digits.
+    Unix times are shifted by a whole number of weeks that depends on the key, so that hour and
+    weekday (UTC) stay true; times on the trace's own clock stay. Job names are dropped, and of the
+    reasons for an end all but single words. Everything else stays: requests, runtimes, statuses,
+    GPU types. Rejected rows are left out.
     The rows pass the same checks as any that are ingested.
 
     Parameters
