@@ -126,7 +126,7 @@ def _nodes(found: Usage, title: str) -> list[Block]:
     if found.nodes is None:
         return []
     ended, placed = found.node_rows
-    named = found.nodes["pvalue_adjusted"].fill_null(1.0).lt(SIGNIFICANT).sum()
+    named = found.nodes.filter(pl.col("pvalue_adjusted") < SIGNIFICANT).height
     text = (
         f"The failures of each node are compared with those of comparable jobs on other nodes, "
         f"over the {placed:,} of {ended:,} completed and failed jobs with a node: jobs of the same "
