@@ -82,12 +82,9 @@ def render_file(figure: Figure, form: str, /, *, dpi: int = PNG_DPI) -> bytes:
     """
     sheet = io.BytesIO()
     with use_style():
-        if form == "pdf":
-            from traceana.drawing.pdf import write_pdf  # noqa: PLC0415  fonts are slow to load
-
-            write_pdf(figure, sheet, dpi=dpi)
-        else:
-            figure.savefig(sheet, format=form, dpi=dpi, metadata={"Software": None})
+        no_date = dict.fromkeys(("Creator", "Producer", "CreationDate"))
+        metadata = no_date if form == "pdf" else {"Software": None}
+        figure.savefig(sheet, format=form, dpi=dpi, metadata=metadata)
     return sheet.getvalue()
 
 

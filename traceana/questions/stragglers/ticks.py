@@ -1,26 +1,18 @@
-"""Mean and standard deviation over the workers of each iteration.
-
-Three implementations return the same values and are tried in this order. Sorted and complete rows
-are reduced in one pass. Unsorted rows are placed on a grid of jobs, times and workers if that is
-dense enough. Everything else, and every engine but Polars, is grouped by time. On 20 million rows
-the first two are several times faster than grouping (``python -m tests.benchmarks cov``). They
-return None if they do not apply or a row is invalid: the third names the error.
-"""
+"""Mean and standard deviation over the workers of each iteration."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
-import polars as pl
 
 from traceana.errors import DataError
-from traceana.questions.stragglers.ticks_in_order import moments_in_order
-from traceana.questions.stragglers.ticks_on_grid import moments_on_grid
 from traceana.store.frames import check_range, clean_columns, collect, reduce_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import polars as pl
 
 
 def tick_moments(
@@ -38,29 +30,7 @@ def tick_moments(
     Raises a DataError if `value` is not numeric, negative or infinite; `time` or `worker` is null
     beside a value; or a (by, time, worker) has more than one value.
     """
-    columns = (by, time, worker, value)
-    if frame.implementation is nw.Implementation.POLARS:
-        rows: pl.LazyFrame = frame.to_native()
-        clock = rows.collect_schema()[time]
-        if clock.is_temporal():
-            rows = rows.with_columns(pl.col(time).to_physical())
-        for way in (moments_in_order, moments_on_grid):
-            ticks = way(rows, *columns, ddof=ddof)
-            if ticks is not None:
-                return ticks.cast({time: clock})
-    return _moments_by_group(clean_columns(frame, (value,)), *columns, ddof=ddof)
-
-
-def _moments_by_group(
-    frame: nw.LazyFrame[Any],
-    by: Sequence[str],
-    time: str,
-    worker: str,
-    value: str,
-    /,
-    *,
-    ddof: int,
-) -> pl.DataFrame:
+    frame = clean_columns(frame, (value,))
     check_range(frame, (value,))
     x = nw.col(value)
     present = frame.filter(~x.is_null())
