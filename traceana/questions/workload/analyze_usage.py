@@ -12,7 +12,7 @@ import polars as pl
 from traceana.cohorts.local_time import read_clock
 from traceana.cohorts.observation import window_of
 from traceana.cohorts.tasks import sample_jobs
-from traceana.questions.failures.outliers import failure_outliers
+from traceana.questions.failures.nodes import node_failures
 from traceana.questions.workload.queueing import queueing_delay
 from traceana.questions.workload.usage import gpu_hours_by
 from traceana.stats.effect_sizes import conclude
@@ -69,11 +69,12 @@ class Usage:
     """Rank ANOVA of the delays between the groups of each column but hour and user, p adjusted
     (Holm); the largest effect first."""
     arrays: dict[str, int] | None
-    """[jobs, arrays, jobs_in_arrays, restarted]; None without arrays and restarts."""
+    """[jobs, and where they are known: arrays, jobs_in_arrays, restarted, restarts, requeued]; None
+    without any of them."""
     nodes: pl.DataFrame | None
-    """Nodes compared with the rest; None where jobs have no node."""
+    """Nodes compared with comparable jobs on others; None where jobs have no node."""
     node_rows: tuple[int, int]
-    """Ended jobs, and those of them on one node."""
+    """Completed and failed jobs, and those of them with a node."""
 
 
 def describe_usage(trace: Trace, /) -> Usage:
@@ -104,7 +105,7 @@ def describe_usage(trace: Trace, /) -> Usage:
         n_top = -int(-n_users * _TOP // 1)
         total = float(hours.sum())
         top_share = float(hours.head(n_top).sum()) / total if total else None
-    nodes, node_rows = _nodes(jobs, columns, user)
+    nodes, node_rows = _nodes(jobs, columns)
     waits = _waits(jobs, columns, manifest) if {"submit_s", "start_s"} <= columns else {}
     sample = trace.once(sample_jobs)
     # in their order, which the join with machines does not keep
@@ -217,26 +218,38 @@ def _compare_waits(jobs: nw.LazyFrame[Any], names: list[str], user: str | None) 
 
 
 def _arrays(jobs: nw.LazyFrame[Any], columns: set[str]) -> dict[str, int] | None:
-    if not {"array_id", "restarts"} & columns:
-        return None
-    array = nw.col("array_id")
-    again = (nw.col("restarts") > 0).cast(nw.Int64).sum()
-    counts = reduce_frame(jobs, (), jobs=nw.len(), jobs_in_arrays=array.count(), restarted=again)
-    named = reduce_frame(jobs.filter(~array.is_null()), (), arrays=array.n_unique())
-    return {**counts.row(0, named=True), **named.row(0, named=True)}
+    """Count arrays, restarts and requeued runs; what the trace does not state is left out."""
+    counts: dict[str, nw.Expr] = {}
+    if "array_id" in columns:
+        counts |= {
+            "jobs_in_arrays": nw.col("array_id").count(),
+            "arrays": nw.col("array_id").n_unique(),
+        }
+    if "restarts" in columns:
+        restarts = nw.col("restarts")
+        counts["restarted"] = (restarts > 0).cast(nw.Int64).sum()
+        counts["restarts"] = restarts.sum()
+    if "end_reason" in columns:
+        again = nw.col("end_reason").cast(nw.String).str.starts_with("REQUEUED")
+        counts["requeued"] = again.cast(nw.Int64).sum()
+    found = reduce_frame(jobs, (), jobs=nw.len(), **counts).row(0, named=True)
+    whole = {name: int(value) for name, value in found.items() if value is not None}
+    if "arrays" in whole:
+        whole["arrays"] -= whole["jobs_in_arrays"] < whole["jobs"]  # null is no array
+    if not whole.get("requeued"):
+        whole.pop("requeued", None)
+    return whole if len(whole) > 1 else None
 
 
 def _nodes(
-    jobs: nw.LazyFrame[Any], columns: set[str], user: str | None
+    jobs: nw.LazyFrame[Any], columns: set[str]
 ) -> tuple[pl.DataFrame | None, tuple[int, int]]:
-    """Compare the nodes of jobs that ran on one node."""
+    """Compare the nodes of jobs with those of comparable jobs."""
     name = next((name for name in _NODES if name in columns), None)
     if name is None:
         return None, (0, 0)
     ended = jobs.filter(nw.col("status").cast(nw.String).is_in(["completed", "failed"]))
-    alone = ended.filter(~nw.col(name).str.contains(r"[,\[]"))
-    counts = tuple(reduce_frame(rows, (), n=nw.len()).item() for rows in (ended, alone))
+    counts = reduce_frame(ended, (), n=nw.len(), known=nw.col(name).count()).row(0)
     if not counts[1]:
-        return None, (counts[0], 0)
-    found = failure_outliers(alone.to_native(), name, strata=user)
-    return found.rename({name: "node"}), (counts[0], counts[1])
+        return None, counts
+    return node_failures(ended.to_native(), node=name), counts
