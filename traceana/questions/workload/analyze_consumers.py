@@ -50,7 +50,7 @@ def describe_consumers(trace: Trace, /) -> Consumers:
     window = window_of(trace)
     if "gpus" in names:
         jobs = jobs.with_columns(gpus_requested=nw.col("gpus"))
-    groups = {}
+    groups: dict[str, pl.DataFrame] = {}
     for name in _GROUPS:
         if name in names or (name == "gpus_requested" and "gpus" in names):
             found = resource_usage(jobs.to_native(), name, window=window)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from traceana.cohorts.overlap import Window
 
-_NUMBERS: Final = (
+_NUMBERS: Final[tuple[str, ...]] = (
     *("submit_s", "start_s", "gpus", "cpus", "nodes", "cpu_time_s", "memory_gib"),
     *("memory_gib_used", "gpu_utilization", "energy_j"),
 )
