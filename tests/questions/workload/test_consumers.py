@@ -29,7 +29,7 @@ JOBS = pl.DataFrame(
 
 
 def test_sums_by_hand() -> None:
-    ann, eva = traceana.resource_usage(JOBS, "user").sort("user").rows(named=True)
+    ann, eva = traceana.resource_usage(JOBS, by="user").sort("user").rows(named=True)
     # ann: 2 + 4 GPU-hours; eva: 24, and the running job from 7200 s to the end at 14,400 s
     assert (ann["gpu_hours"], eva["gpu_hours"]) == (6.0, 24.0 + 2.0)
     assert (ann["cpu_hours"], ann["node_hours"], eva["node_hours"]) == (16.0, 2.0, 6.0 + 2.0)
@@ -48,14 +48,14 @@ def test_sums_by_hand() -> None:
 
 def test_totals_do_not_depend_on_the_grouping() -> None:
     whole = traceana.resource_usage(JOBS).row(0, named=True)
-    groups = traceana.resource_usage(JOBS, "user")
+    groups = traceana.resource_usage(JOBS, by="user")
     for name in ("jobs", "gpu_hours", "cpu_hours", "node_hours", "wasted_hours", "idle_gpu_hours"):
         assert groups[name].sum() == pytest.approx(whole[name])
 
 
 def test_a_log_without_gpus_has_all_but_gpu_hours() -> None:
     rows = JOBS.drop("gpus", "gpu_utilization")
-    found = traceana.resource_usage(rows, "user")
+    found = traceana.resource_usage(rows, by="user")
     assert found["gpu_hours"].null_count() == 2
     assert found["share"].sum() == pytest.approx(1)
     # ann's failed job had 8 of her 16 CPU-hours
@@ -64,11 +64,12 @@ def test_a_log_without_gpus_has_all_but_gpu_hours() -> None:
 
 def test_each_job_is_a_group_of_its_own() -> None:
     rows = JOBS.with_columns(job_id=pl.Series(["1", "2", "3", "4"]))
-    found = traceana.resource_usage(rows, "job_id").sort("job_id")
+    found = traceana.resource_usage(rows, by="job_id").sort("job_id")
     assert found["cpu_used"].to_list() == [0.5, None, 0.5, None]
 
 
 def test_engines_agree() -> None:
     assert_frame_equal(
-        traceana.resource_usage(JOBS, "user"), traceana.resource_usage(JOBS.to_arrow(), "user")
+        traceana.resource_usage(JOBS, by="user"),
+        traceana.resource_usage(JOBS.to_arrow(), by="user"),
     )

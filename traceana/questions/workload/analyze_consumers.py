@@ -53,7 +53,7 @@ def describe_consumers(trace: Trace, /) -> Consumers:
     groups: dict[str, pl.DataFrame] = {}
     for name in _GROUPS:
         if name in names or (name == "gpus_requested" and "gpus" in names):
-            found = resource_usage(jobs.to_native(), name, window=window)
+            found = resource_usage(jobs.to_native(), by=name, window=window)
             if found.height > 1:
                 groups[name] = found
     whole = resource_usage(jobs.to_native(), window=window).row(0, named=True)
@@ -68,7 +68,7 @@ def describe_consumers(trace: Trace, /) -> Consumers:
         local = trace.local(jobs.with_columns(idle=idle).drop_nulls("idle").to_native(), "jobs")
         most = local.top_k(_MOST_JOBS, by="idle").drop("idle").collect()
         if most.height > 1:
-            groups["job_id"] = resource_usage(most, "job_id", window=window).sort(
+            groups["job_id"] = resource_usage(most, by="job_id", window=window).sort(
                 "idle_gpu_hours", descending=True, nulls_last=True
             )
     unit = "GPU" if whole["gpu_hours"] else "CPU"

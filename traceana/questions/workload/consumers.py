@@ -27,7 +27,7 @@ _J_PER_KWH: Final = 3.6e6
 
 @returns(ResourceUsage)
 def resource_usage(
-    jobs: IntoFrame, /, by: Names = (), *, window: Window | None = None
+    jobs: IntoFrame, /, *, by: Names = (), window: Window | None = None
 ) -> pl.DataFrame:
     """Compute resources, wait, failure, waste and efficiency of each group.
 
@@ -69,7 +69,7 @@ def resource_usage(
     ...     {"user": ["ann", "eva"], "gpus": [4, 1], "runtime_s": [36000, 3600],
     ...      "gpu_utilization": [0.02, 0.9], "status": ["completed", "failed"]}
     ... )
-    >>> found = traceana.resource_usage(jobs, "user")
+    >>> found = traceana.resource_usage(jobs, by="user")
     >>> found.select("user", "gpu_hours", "idle_gpu_hours", "share_wasted").rows()
     [('ann', 40.0, 39.2, 0.0), ('eva', 1.0, 0.1, 1.0)]
     """
