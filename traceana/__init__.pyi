@@ -37,6 +37,7 @@ from .questions.failures.hazards import cause_specific_hazards as cause_specific
 from .questions.failures.hazards import outcome_by_horizon as outcome_by_horizon
 from .questions.failures.model import failure_model as failure_model
 from .questions.failures.odds import failure_odds as failure_odds
+from .questions.failures.nodes import node_failures as node_failures
 from .questions.failures.outliers import failure_outliers as failure_outliers
 from .questions.failures.rates import failure_rates as failure_rates
 from .questions.failures.rates import outcome_rates as outcome_rates
@@ -86,6 +87,7 @@ from .questions.utilization.used import utilization as utilization
 from .questions.workload.arrivals import arrival_rhythm as arrival_rhythm
 from .questions.workload.concentration import concentration as concentration
 from .questions.workload.concentration import lorenz_curve as lorenz_curve
+from .questions.workload.consumers import resource_usage as resource_usage
 from .questions.workload.demand import gpu_demand as gpu_demand
 from .questions.workload.interarrivals import interarrival_curve as interarrival_curve
 from .questions.workload.interarrivals import interarrivals as interarrivals

@@ -359,7 +359,10 @@ a = { null = ["NA"] }
     with tempfile.TemporaryDirectory() as name:
         store, ledger = ingest_text(Path(name), text, mapping)
         (entry,) = ledger.entries
-        assert entry.rows_read == entry.rows_kept + entry.rows_rejected == 1 + len(rows)
+        assert entry.rows_read == entry.rows_kept + entry.rows_rejected
+        open_quotes = sum('"' in row for row in rows)  # two of them may make one row of lines
+        assert entry.rows_read <= 1 + len(rows)
+        assert entry.rows_read == 1 + len(rows) or open_quotes > 1
         rejected = store.scan_rejected("mine", "jobs").collect()
         assert rejected.height == entry.rows_rejected
         assert set(rejected["line"]) <= set(range(3, 3 + len(rows)))

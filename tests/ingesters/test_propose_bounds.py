@@ -105,7 +105,7 @@ def test_a_name_without_a_unit_comes_before_one_with_it(tmp_path: Path) -> None:
 def test_repeated_ids_are_counted_before_the_id(tmp_path: Path, rows: str, repeated: int) -> None:
     found = propose(tmp_path, "job_id,user\n" + "".join(f"{row},x\n" for row in rows))
     doubt = f"# unsure: {repeated} of {len(rows)} rows repeat a job_id, and are rejected: "
-    doubt += "is a row a job, or a part of one?\n"
+    doubt += "does each row describe a whole job?\n"
     assert found == f'[jobs]\n{doubt if repeated else ""}job_id = "job_id"\nuser = "user"\n'
 
 

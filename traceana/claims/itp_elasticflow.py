@@ -10,6 +10,8 @@ from traceana.claims.claim import Claim, Judgement, decide
 from traceana.claims.rounding import agrees, span
 from traceana.questions.deadlines.plans import rates, rules
 from traceana.questions.workload.summary import workload_summary
+from traceana.simulate.schedule.profiles import implied_rates
+from traceana.simulate.schedule.simulate import read_schedule_jobs, simulate_schedule
 
 if TYPE_CHECKING:
     from traceana.store import Store
@@ -20,6 +22,8 @@ _JOBS: Final = ("elasticflow-2023", "jobs")
 _PLANS: Final = ("elasticflow-2023", "training_plans")
 _TESTBED: Final = "195job"
 _ALPHA: Final = 0.05
+_FIGURE_8B: Final = (1, 2, 3, 5, 6, 9, 10)
+_APART: Final = 0.03
 
 
 def itp_gpu_hours(store: Store, _claim: Claim) -> float:
@@ -141,4 +145,64 @@ def example(store: Store, claim: Claim) -> Judgement:
         if len(of_name)
         else "No row has the printed job_id.",
         evidence=found.drop("same"),
+    )
+
+
+def elasticflow_trace_sizes(store: Store, claim: Claim) -> Judgement:
+    """Count the jobs of each cluster."""
+    sizes = store.scan(*_JOBS).group_by("cluster").len().collect()["len"].sort().to_list()
+    return decide(
+        holds=agrees(sizes[0], claim.values["fewest"]) and agrees(sizes[-1], claim.values["most"]),
+        measured=f"{sizes[0]:,} to {sizes[-1]:,}",
+    )
+
+
+def elasticflow_vgg16_scaling(store: Store, claim: Claim) -> Judgement:
+    """Compare a rate with that of linear scaling."""
+    found = store.trace(_PLANS[0]).once(rates).filter(model="vgg16", batch_size=256, gpus=8.0)
+    percent = 100 * float(found["scaling_efficiency"].item())
+    return decide(holds=agrees(percent, claim.values["efficiency"]), measured=f"{percent:.2f} %")
+
+
+def _fractions_met(store: Store, policy: str, clusters: tuple[int, ...]) -> list[float]:
+    """Simulate the fractions of deadlines that a policy meets on clusters."""
+    trace = store.trace(_PLANS[0])
+    names = [f"cluster{cluster:02}" for cluster in clusters]
+    jobs, plans = trace.jobs, trace.table("training_plans")
+    profiles = implied_rates(read_schedule_jobs(jobs, plans=plans))
+    found = simulate_schedule(
+        jobs.filter(pl.col("cluster").is_in(names)),
+        policy=policy,
+        plans=plans,
+        profiles=profiles,
+        capacity=trace.manifest.capacity,
+    ).groups
+    met = dict(found.select("group", "fraction_met").iter_rows())
+    return [met.get(name, float("nan")) for name in names]
+
+
+def figure_8b(store: Store, claim: Claim) -> Judgement:
+    """Compare simulated fractions of deadlines met with the printed ones."""
+    policy, printed = claim.values["policy"], claim.values["printed"]
+    found = _fractions_met(store, policy, _FIGURE_8B)
+    apart = [abs(ours - theirs) for ours, theirs in zip(found, printed, strict=True)]
+    mean = sum(apart) / len(apart)
+    rows = {"cluster": _FIGURE_8B, "printed": printed, "simulated": found}
+    return decide(
+        holds=mean <= _APART,
+        measured=f"{', '.join(f'{one:.3f}' for one in found)} (simulated); mean absolute "
+        f"difference {mean:.3f}, largest {max(apart):.3f}",
+        evidence=pl.DataFrame(rows),
+    )
+
+
+def elasticflow_edf_ahead(store: Store, _claim: Claim) -> Judgement:
+    """Compare policies on two clusters."""
+    policies = ("edf", "tiresias", "gandiva", "themis")
+    found = {policy: _fractions_met(store, policy, (9, 10)) for policy in policies}
+    best = [max(found[policy][nth] for policy in policies[1:]) for nth in range(2)]
+    return decide(
+        holds=all(ours > other for ours, other in zip(found["edf"], best, strict=True)),
+        measured=f"{found['edf'][0]:.3f} and {found['edf'][1]:.3f}, the others at most "
+        f"{best[0]:.3f} and {best[1]:.3f} (simulated)",
     )

@@ -14,6 +14,7 @@ from traceana.exchange.copying import copy_trace
 from traceana.exchange.tables import Disclosure
 from traceana.ingesters.describe import UNIX_S
 from traceana.schema import privacy_of
+from traceana.schema.hosts import HOST_LISTS
 from traceana.store import open_store
 from traceana.tables.declare import declared, returns, schema_of
 
@@ -52,10 +53,11 @@ def anonymize(
 
     Identifiers (users, groups, accounts, queues, clusters, jobs, machines, hosts, and every
     column beyond the table's declaration) become 16 hexadecimal digits: BLAKE2b with a key, the
-    same for the same identifier in every table. Unix times are shifted by a whole number of weeks
-    that depends on the key, so that hour and weekday (UTC) stay true; times on the trace's own
-    clock stay. Job names are dropped, and of the reasons for an end all but single words.
-    Everything else stays: requests, runtimes, statuses, GPU types. Rejected rows are left out.
+    same for the same identifier in every table. In a list of hosts each host has its own digits.
+    Unix times are shifted by a whole number of weeks that depends on the key, so that hour and
+    weekday (UTC) stay true; times on the trace's own clock stay. Job names are dropped, and of the
+    reasons for an end all but single words. Everything else stays: requests, runtimes, statuses,
+    GPU types. Rejected rows are left out.
     The rows pass the same checks as any that are ingested.
 
     Parameters
@@ -168,7 +170,14 @@ class _Rows:
         if privacy == "identifier":
             words = values.cast(pl.String).rename(values.name)
             known = words.drop_nulls().unique()
-            digests = [self._digest(f"id {word}").hexdigest() for word in known]
+            listed = values.name in HOST_LISTS
+            digests = [
+                ",".join(
+                    self._digest(f"id {one}").hexdigest()
+                    for one in (word.split(",") if listed else [word])
+                )
+                for word in known
+            ]
             return words.replace_strict(known, digests, return_dtype=pl.String)
         return values
 

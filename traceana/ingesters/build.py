@@ -218,8 +218,9 @@ class TableBuilder:
                 line=LINE, rule=pl.lit("duplicate_key"), text=block.text_of(repeated[LINE])
             )
             bad = pl.concat([bad, also]).sort("line", maintain_order=True)
-        if not reshaped and block.lines != good.height + bad.height:
-            raise AssertionError(f"{block.lines} lines: {good.height} kept, {bad.height} rejected")
+        lines = block.lines - block.joined
+        if not reshaped and lines != good.height + bad.height:
+            raise AssertionError(f"{lines} lines: {good.height} kept, {bad.height} rejected")
         return good.drop(LINE), bad.cast({"line": REJECTED["line"]})
 
     def _split_repeated(

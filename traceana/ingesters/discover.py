@@ -85,7 +85,7 @@ def discover(
     if not (discovery.sources or discovery.formats or discovery.failures):
         if trace and (trace in catalog or difflib.get_close_matches(trace, catalog, n=1)):
             get_trace(trace)  # raises where no trace is called so
-        if trace and discovery.not_recognised:
+        if trace and trace not in catalog and discovery.not_recognised:
             file = next((path for path in paths if path.is_file()), "FILE")
             raise SourceError(
                 f"{', '.join(map(str, paths))}: give a mapping: traceana map {file} --out M.toml, "

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 SECONDS: Final = {
     "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0,
@@ -46,6 +50,32 @@ def read_time(text: pl.Expr, /, *, layout: str | None, timezone: str) -> pl.Expr
         return _epoch(_to_datetime(text, layout, "UTC"))
     if layout is not None:
         return _epoch(_localize(_to_datetime(text, layout, None), timezone))
+    return _in_turn(
+        text,
+        [partial(_read_plain, timezone=timezone, sign=sign) for sign in " T"]
+        + [partial(_read_iso, timezone=timezone)],
+    )
+
+
+def _in_turn(text: pl.Expr, ways: Sequence[Callable[[pl.Expr], pl.Expr]]) -> pl.Expr:
+    """Read text in the first way that reads all of it, else in the last: most columns are alike."""
+
+    def read(values: pl.Series) -> pl.Series:
+        frame = values.alias("text").to_frame()
+        for way in ways:
+            found = frame.select(way(pl.col("text"))).to_series()
+            if found.null_count() == values.null_count():
+                break
+        return found
+
+    return text.map_batches(read, return_dtype=pl.Float64(), is_elementwise=True)
+
+
+def _read_plain(text: pl.Expr, *, timezone: str, sign: str) -> pl.Expr:
+    return _epoch(_localize(_to_datetime(text, f"%Y-%m-%d{sign}%H:%M:%S%.f", None), timezone))
+
+
+def _read_iso(text: pl.Expr, *, timezone: str) -> pl.Expr:
     plain = text.str.replace("T", " ", literal=True).str.replace(r"Z$", "+00:00")
     local = pl.coalesce(_to_datetime(plain, one, None) for one in _ISO)
     offset = _to_datetime(plain.str.replace(r"\s*([+-]\d{2}:?\d{2})$", "$1"), f"{_ISO[0]}%z", "UTC")
@@ -61,6 +91,15 @@ def read_datetime(value: pl.Expr, dtype: pl.DataType, /, *, timezone: str) -> pl
 
 def read_duration(text: pl.Expr, /) -> pl.Expr:
     """Read seconds from ``[dd-]hh:mm:ss`` or ``mm:ss``; what is neither is null."""
+    return _in_turn(text, [_read_clock, _read_any_duration])
+
+
+def _read_clock(text: pl.Expr) -> pl.Expr:
+    """Read seconds from ``hh:mm:ss`` below a day; what is longer is null."""
+    return text.str.to_time("%H:%M:%S", strict=False).cast(pl.Int64) / 1e9
+
+
+def _read_any_duration(text: pl.Expr) -> pl.Expr:
     parts = text.str.extract_groups(_DURATION)
     units = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
     seconds = (
@@ -80,6 +119,16 @@ def read_size(text: pl.Expr, /, *, unit: str, base: int) -> pl.Expr:
     base
         1024 or 1000: factor from one letter to the next, where no ``i`` follows it.
     """
+    number = partial(_read_number, factor=BYTES[unit])
+    return _in_turn(text, [number, partial(_read_any_size, unit=unit, base=base)])
+
+
+def _read_number(text: pl.Expr, *, factor: float) -> pl.Expr:
+    number = text.cast(pl.Float64, strict=False)
+    return pl.when(number.is_finite() & (number >= 0)).then(number) * factor
+
+
+def _read_any_size(text: pl.Expr, *, unit: str, base: int) -> pl.Expr:
     parts = text.str.extract_groups(_SIZE)
     prefix = parts.struct.field("prefix").str.to_uppercase()
     power = prefix.replace_strict(list("KMGTP"), range(1, 6), default=0, return_dtype=pl.Float64)

@@ -414,8 +414,8 @@ def _complete_jobs(matched: dict[str, str], source: Source, proposal: Proposal) 
     if repeated > _MOST_REPEATED * rows:
         proposal.lines.insert(
             0,
-            f"# unsure: {repeated:,} of {rows:,} rows repeat a job_id, and are rejected: is a row "
-            "a job, or a part of one?",
+            f"# unsure: {repeated:,} of {rows:,} rows repeat a job_id, and are rejected: does "
+            "each row describe a whole job?",
         )
     elif repeated:
         line = f"job_id = {json.dumps(column)}"

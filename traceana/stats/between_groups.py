@@ -146,7 +146,12 @@ def cluster_covariance(
 
 
 def covariance_of_sum(parts: Floats, /) -> Floats:
-    """Return the covariance of the sum of independent parts (rows) that sum to about 0."""
+    """Return the covariance of the sum of independent parts (rows) that sum to about 0.
+
+    Of a single part it is unknown: NaN.
+    """
+    if len(parts) < 2:
+        return np.full((parts.shape[1], parts.shape[1]), np.nan)
     result: Floats = parts.T @ parts * (len(parts) / (len(parts) - 1))
     return result
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import SourceError
@@ -55,16 +57,20 @@ def read_blocks(
     """
     line = 1
     header_lines = 0
-    for data in read_ahead(whole_lines(source)):
-        lines = data
+    left = b""
+    for data in read_ahead(chain(whole_lines(source), [b""])):
+        lines = left + data
         if line == 1:
-            lines = data.removeprefix(b"\xef\xbb\xbf")
+            lines = lines.removeprefix(b"\xef\xbb\xbf")
             if header or read_header(source.head, separator) == list(columns):
                 lines = lines[lines.index(b"\n") + 1 :]
                 line = 2
                 header_lines = 1
+        block = Block(lines, tuple(columns), line, header_lines, separator)
+        cut = block.end_of_rows(lines) if data else len(lines)
+        lines, left = lines[:cut], lines[cut:]
         if lines:
-            block = Block(lines, tuple(columns), line, header_lines, separator)
+            block = replace(block, data=lines)
             yield block
             line += block.lines
 

@@ -37,6 +37,7 @@ class FrameBlock:
     bad: pl.DataFrame = field(default_factory=BAD_LINES.to_frame)
     """Rows that cannot be read."""
     header_lines: int = 0
+    joined: int = 0
     not_utf8: bool = False
     not_applicable: int = 0
     """Rows of the source that are read and belong to no table, such as the steps of jobs."""

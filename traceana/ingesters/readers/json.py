@@ -57,7 +57,10 @@ def _scan(text: str, at: int, path: str, found: list[JsonList]) -> int:
     if text[at] == "[":
         start = at + 1
         if text[_BLANK.match(text, start).end()] != "{":  # type: ignore[union-attr]
-            return DECODER.raw_decode(text, at)[1]
+            value, end = DECODER.raw_decode(text, at)
+            if any(isinstance(one, dict) for one in value):
+                found.append(JsonList(path, start, len(value)))
+            return end
         found.append(JsonList(path, start, None))
         value, end = DECODER.raw_decode(text, at)
         found[-1] = JsonList(path, start, len(value))

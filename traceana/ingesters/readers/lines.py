@@ -1,9 +1,10 @@
 """Convert lines of a CSV to frames of text cells; invalid lines are rejected, never lost.
 
-Polars' own CSV reader fills short rows with nulls silently, and rejects a whole file for a
-long one or for one bad byte. So a block is parsed at once, numbers as numbers, and its commas, line
-ends and other marks are counted: where the counts fit the rows, every line is one. That is the
-common case. Else the lines in doubt are found, and read one by one apart from the others.
+A row in quotes may continue on the next lines. Polars' own CSV reader fills short rows with nulls
+silently, and rejects a whole file for a long one or for one bad byte. So a block is parsed at once,
+numbers as numbers, and its commas, line ends and other marks are counted: where the counts fit the
+rows, every line is one. That is the common case. Else the lines in doubt are found, and read one by
+one apart from the others.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ BAD_LINES: Final = pl.Schema({"line": pl.Int64, "rule": pl.String, "text": pl.St
 _STEP: Final = 1 << 17
 _CELLS_A_PART: Final = 1 << 20
 _MOST_QUOTED: Final = 1 << 16
+_MOST_JOINED: Final = 1000  # lines of one row
+_CONTINUED: Final = -2  # of a line, instead of the index of a rule
 _RULES: Final = ("", "blank_line", "short_row", "long_row", "unbalanced_quote")
 _COMMA, _NEWLINE, _QUOTE = b',\n"'
 _HYPHEN: Final = ord("-")
@@ -125,6 +128,11 @@ class Block:
         return self.lines == height and not quoted and _is_utf8(data) and not blank
 
     @property
+    def joined(self) -> int:
+        """How many of its lines continue the row of an earlier one, in quotes."""
+        return self._read_one_by_one[3] if "_read_one_by_one" in self.__dict__ else 0
+
+    @property
     def cells(self) -> pl.DataFrame:
         """One text column a CSV column, and :data:`LINE`; an empty cell is null."""
         return self._read_one_by_one[0]
@@ -152,9 +160,28 @@ class Block:
         ends = np.flatnonzero(np.frombuffer(self.data, np.uint8) == _NEWLINE)[step - 1 : -1 : step]
         edges = [0, *(ends + 1).tolist(), len(self.data)]
         del ends  # it keeps all of them
-        for number, (start, end) in enumerate(pairwise(edges)):
-            first = self.first_line + number * step
-            yield replace(self, data=self.data[start:end], first_line=first)
+        first, left = self.first_line, b""
+        for start, end in pairwise(edges):
+            data = left + self.data[start:end]
+            cut = len(data) if end == len(self.data) else self.end_of_rows(data)
+            part, left = data[:cut], data[cut:]
+            if len(part) == len(self.data):
+                yield self
+            elif part:
+                yield replace(self, data=part, first_line=first)
+            first += part.count(b"\n")
+
+    def end_of_rows(self, data: bytes) -> int:
+        """Return where the last row ends that is whole: a cell in quotes may have line ends."""
+        if not self.quoting or data.count(b'"') % 2 == 0:
+            return len(data)
+        end = len(data)
+        for _ in range(_MOST_JOINED):
+            start = data.rfind(b"\n", 0, end - 1) + 1
+            if data.count(b'"', start, end) % 2:
+                return start
+            end = start
+        return len(data)
 
     def text_of(self, lines: pl.Series) -> pl.Series:
         """Return lines as in the file; invalid UTF-8 is escaped."""
@@ -174,7 +201,7 @@ class Block:
         return _bounds(self.data)
 
     @cached_property
-    def _read_one_by_one(self) -> tuple[pl.DataFrame, pl.DataFrame, bool]:
+    def _read_one_by_one(self) -> tuple[pl.DataFrame, pl.DataFrame, bool, int]:
         return _split(self)
 
 
@@ -206,7 +233,7 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _split(block: Block) -> tuple[pl.DataFrame, pl.DataFrame, bool]:
+def _split(block: Block) -> tuple[pl.DataFrame, pl.DataFrame, bool, int]:
     """Split whole lines into rows of text cells and bad lines."""
     data, columns, first = block.data, block.columns, block.first_line
     mark, width = block.separator, len(block.columns)
@@ -218,7 +245,8 @@ def _split(block: Block) -> tuple[pl.DataFrame, pl.DataFrame, bool]:
 
     excess = count(raw == ord(mark)) - (width - 1)
     none = np.zeros(ends.size, np.bool_)
-    quoted = count(raw == _QUOTE) > 0 if block.quoting and b'"' in data else none.copy()
+    quotes = count(raw == _QUOTE) if block.quoting and b'"' in data else np.zeros(ends.size, int)
+    quoted = quotes > 0
     foreign = none if _is_utf8(data) else count(raw > 127) > 0
     # 0 is a row
     rules = np.select([ends == starts, excess < 0, excess > 0], [1, 2, 3], 0)
@@ -228,13 +256,16 @@ def _split(block: Block) -> tuple[pl.DataFrame, pl.DataFrame, bool]:
         found = _check_quotes(block.text_of(pl.Series(at_once + first)), mark, width)
         rules[at_once] = found
         careful[at_once[found >= 0]] = False
-    rows: list[list[str | None]] = []
+    rows: dict[int, list[str]] = {}
     for line in np.flatnonzero(careful):
         text = data[starts[line] : ends[line]].decode(errors="replace")
         cells, rule = _read_quoted(text, width, mark)
         rules[line] = _RULES.index(rule)
         if not rule:
-            rows.append([cell or None for cell in cells])
+            rows[int(line)] = cells
+    joined = _join_quoted(block, np.flatnonzero(quotes % 2), rules)
+    careful[[*joined]] = True
+    rows |= joined
     right = (rules == 0) & ~careful
     recoded = _join(data, block._starts, right & foreign).decode(errors="replace").encode()
     kept = (
@@ -244,19 +275,47 @@ def _split(block: Block) -> tuple[pl.DataFrame, pl.DataFrame, bool]:
     parts = [
         _parse_rows(kept, columns, int(lines[0].sum()), mark, quoted=at_once.size > 0),
         _parse_rows(recoded, columns, int(lines[1].sum()), mark),
-        pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row"),
+        pl.DataFrame(
+            [[cell or None for cell in rows[line]] for line in sorted(rows) if not rules[line]],
+            schema=dict.fromkeys(columns, pl.String),
+            orient="row",
+        ),
     ]
     good = pl.concat(
         part.with_columns(pl.Series(LINE, np.flatnonzero(which) + first, dtype=pl.Int64))
         for part, which in zip(parts, lines, strict=True)
     ).sort(LINE)
-    wrong = np.flatnonzero(rules)
+    wrong = np.flatnonzero(rules > 0)
     numbers = pl.Series("line", wrong + first, dtype=pl.Int64)
     names = pl.Series(_RULES, dtype=pl.String).gather(rules[wrong])
     bad = pl.DataFrame(
         [numbers, names.alias("rule"), block.text_of(numbers).alias("text")], schema=BAD_LINES
     )
-    return good, bad, bool(foreign.any())
+    return good, bad, bool(foreign.any()), int(np.count_nonzero(rules == _CONTINUED))
+
+
+def _join_quoted(
+    block: Block, odd: NDArray[np.intp], rules: NDArray[np.int64]
+) -> dict[int, list[str]]:
+    """Return rows with line ends in quotes, by their first line, and mark the others in `rules`.
+
+    Such a row lasts from a line with an odd number of quotes to the next one.
+    """
+    rows: dict[int, list[str]] = {}
+    bounds, after = block._starts, -1
+    for line, last in pairwise(odd.tolist()):
+        if line <= after or last - line > _MOST_JOINED or not rules[line]:
+            continue
+        text = block.data[bounds[line] : bounds[last + 1] - 1].decode(errors="replace")
+        try:
+            found = list(csv.reader(text.splitlines(True), strict=True, delimiter=block.separator))
+        except csv.Error:
+            continue
+        if len(found) == 1 and len(found[0]) == len(block.columns):
+            rows[line] = found[0]
+            rules[line], rules[line + 1 : last + 1] = 0, _CONTINUED
+            after = last
+    return rows
 
 
 def _check_quotes(texts: pl.Series, mark: str, width: int) -> NDArray[np.int64]:

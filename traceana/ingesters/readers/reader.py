@@ -32,6 +32,10 @@ class AnyBlock(Protocol):
         """How many further rows of the source it is made from, which belong to no table."""
 
     @property
+    def joined(self) -> int:
+        """How many of these lines continue an earlier row."""
+
+    @property
     def nulled(self) -> Mapping[tuple[str, str], int]:
         """By field and rule, cells that the reader set to null."""
 

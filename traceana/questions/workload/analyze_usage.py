@@ -6,20 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
-import numpy as np
 import polars as pl
 
 from traceana.cohorts.local_time import read_clock
 from traceana.cohorts.observation import window_of
-from traceana.cohorts.tasks import sample_jobs
-from traceana.questions.failures.outliers import failure_outliers
+from traceana.questions.failures.nodes import node_failures
 from traceana.questions.workload.queueing import queueing_delay
 from traceana.questions.workload.usage import gpu_hours_by
-from traceana.stats.effect_sizes import conclude
-from traceana.stats.multiplicity import adjust_pvalues
-from traceana.stats.ranks import placements, rank_anova
-from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
-from traceana.store.frames import collect, reduce_frame
+from traceana.store.frames import reduce_frame
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -31,8 +25,6 @@ MOST_GROUPS: Final = 20
 """Groups with rows of their own; the others are summed."""
 FEWEST: Final = 20
 """Delays of a group below which no finding names it."""
-_COMPARED: Final = 200_000
-"""Delays whose ranks are compared; of more, a sample."""
 _GROUPS: Final = (
     "user",
     "account",
@@ -65,21 +57,19 @@ class Usage:
     None without users."""
     waits: dict[str, pl.DataFrame]
     """Queueing delay by size, queue, hour and user; empty without submissions and starts."""
-    wait_tests: pl.DataFrame
-    """Rank ANOVA of the delays between the groups of each column but hour and user, p adjusted
-    (Holm); the largest effect first."""
     arrays: dict[str, int] | None
-    """[jobs, arrays, jobs_in_arrays, restarted]; None without arrays and restarts."""
+    """[jobs, and where they are known: arrays, jobs_in_arrays, restarted, restarts, requeued]; None
+    without any of them."""
     nodes: pl.DataFrame | None
-    """Nodes compared with the rest; None where jobs have no node."""
+    """Nodes compared with comparable jobs on others; None where jobs have no node."""
     node_rows: tuple[int, int]
-    """Ended jobs, and those of them on one node."""
+    """Completed and failed jobs, and those of them with a node."""
 
 
 def describe_usage(trace: Trace, /) -> Usage:
     """Compute GPU-hours by group, waits, arrays and failures of nodes."""
     manifest = trace.manifest
-    jobs = listed = _with_calendar(trace.rows("jobs"), manifest)
+    jobs = _with_calendar(trace.rows("jobs"), manifest)
     columns = {*manifest.tables["jobs"].columns}
     if not columns & {*_NODES} and manifest.has("instances", ("machine_id",)):
         jobs, columns = (
@@ -104,18 +94,14 @@ def describe_usage(trace: Trace, /) -> Usage:
         n_top = -int(-n_users * _TOP // 1)
         total = float(hours.sum())
         top_share = float(hours.head(n_top).sum()) / total if total else None
-    nodes, node_rows = _nodes(jobs, columns, user)
+    nodes, node_rows = _nodes(jobs, columns)
     waits = _waits(jobs, columns, manifest) if {"submit_s", "start_s"} <= columns else {}
-    sample = trace.once(sample_jobs)
-    # in their order, which the join with machines does not keep
-    drawn: Any = nw.from_native(sample.rows_of(listed.to_native())) if sample else listed
     return Usage(
         groups={name: _largest(found, name) for name, found in groups.items()},
         n_users=n_users,
         n_top=n_top,
         top_share=top_share,
         waits=waits,
-        wait_tests=_compare_waits(drawn, [*waits], user),
         arrays=_arrays(jobs, columns),
         nodes=nodes,
         node_rows=node_rows,
@@ -180,63 +166,39 @@ def _waits(
     }
 
 
-def _compare_waits(jobs: nw.LazyFrame[Any], names: list[str], user: str | None) -> pl.DataFrame:
-    """Compare the delays of the groups of each column by their ranks."""
-    names = [name for name in names if name not in ("hour", "user")]
-    columns = [nw.col(name).cast(nw.String) for name in (*names, user) if name and name != "size"]
-    wait = (nw.col("start_s") - nw.col("submit_s")).alias("wait_s")
-    every = collect(jobs.select(wait, *(["size"] if "size" in names else []), *columns))
-    tests = []
-    for name in names:
-        known = every.select("wait_s", name, *([user] if user else [])).drop_nulls()
-        known = known.filter(pl.len().over(name) >= FEWEST)
-        known = known.sample(min(known.height, _COMPARED), seed=1)
-        units = known[user].rank("dense").to_numpy() - 1 if user else None
-        n_groups = known[name].n_unique()
-        if not 2 <= n_groups <= MOST_GROUPS or known["wait_s"].n_unique() < 2:
-            continue
-        group = (known[name].rank("dense") - 1).cast(pl.Int64).to_numpy()
-        placed = placements(known["wait_s"].cast(pl.Float64).to_numpy(), group)
-        units = None if units is None else units.astype(np.int64)
-        test, _ = rank_anova(group, placed, units, confidence=0.95)
-        few = units is not None and too_few_clusters(effective_clusters(np.ones(len(units)), units))
-        if np.isnan(test.pvalue) and not few:  # groups do not overlap
-            test, _ = rank_anova(group, placed, units, confidence=0.95, equal_spreads=True)
-        estimate = (test.effect, test.ci_low, test.ci_high, test.pvalue)
-        tests.append((name, known.height, *estimate, few or None))
-    numbers = dict.fromkeys(("effect", "ci_low", "ci_high", "pvalue"), pl.Float64)
-    schema = {"by": pl.String, "n": pl.Int64, **numbers, "note": pl.String}
-    found = pl.DataFrame(tests, schema, orient="row")
-    adjusted = adjust_pvalues(found["pvalue"].to_numpy(), method="holm")
-    found = found.with_columns(pvalue_adjusted=pl.Series(adjusted, dtype=pl.Float64))
-    found = found.fill_nan(None)
-    shown = ("effect", "ci_low", "ci_high", "pvalue_adjusted")
-    concluded = [conclude("epsilon_squared", *row) for row in found.select(shown).rows()]
-    found = found.with_columns(conclusion=pl.Series(concluded, dtype=pl.String))
-    return found.sort("effect", descending=True, nulls_last=True)
-
-
 def _arrays(jobs: nw.LazyFrame[Any], columns: set[str]) -> dict[str, int] | None:
-    if not {"array_id", "restarts"} & columns:
-        return None
-    array = nw.col("array_id")
-    again = (nw.col("restarts") > 0).cast(nw.Int64).sum()
-    counts = reduce_frame(jobs, (), jobs=nw.len(), jobs_in_arrays=array.count(), restarted=again)
-    named = reduce_frame(jobs.filter(~array.is_null()), (), arrays=array.n_unique())
-    return {**counts.row(0, named=True), **named.row(0, named=True)}
+    """Count arrays, restarts and requeued runs; what the trace does not state is left out."""
+    counts: dict[str, nw.Expr] = {}
+    if "array_id" in columns:
+        counts |= {
+            "jobs_in_arrays": nw.col("array_id").count(),
+            "arrays": nw.col("array_id").n_unique(),
+        }
+    if "restarts" in columns:
+        restarts = nw.col("restarts")
+        counts["restarted"] = (restarts > 0).cast(nw.Int64).sum()
+        counts["restarts"] = restarts.sum()
+    if "end_reason" in columns:
+        again = nw.col("end_reason").cast(nw.String).str.starts_with("REQUEUED")
+        counts["requeued"] = again.cast(nw.Int64).sum()
+    found = reduce_frame(jobs, (), jobs=nw.len(), **counts).row(0, named=True)
+    whole = {name: int(value) for name, value in found.items() if value is not None}
+    if "arrays" in whole:
+        whole["arrays"] -= whole["jobs_in_arrays"] < whole["jobs"]  # null is no array
+    if not whole.get("requeued"):
+        whole.pop("requeued", None)
+    return whole if len(whole) > 1 else None
 
 
 def _nodes(
-    jobs: nw.LazyFrame[Any], columns: set[str], user: str | None
+    jobs: nw.LazyFrame[Any], columns: set[str]
 ) -> tuple[pl.DataFrame | None, tuple[int, int]]:
-    """Compare the nodes of jobs that ran on one node."""
+    """Compare the nodes of jobs with those of comparable jobs."""
     name = next((name for name in _NODES if name in columns), None)
     if name is None:
         return None, (0, 0)
     ended = jobs.filter(nw.col("status").cast(nw.String).is_in(["completed", "failed"]))
-    alone = ended.filter(~nw.col(name).str.contains(r"[,\[]"))
-    counts = tuple(reduce_frame(rows, (), n=nw.len()).item() for rows in (ended, alone))
+    counts = reduce_frame(ended, (), n=nw.len(), known=nw.col(name).count()).row(0)
     if not counts[1]:
-        return None, (counts[0], 0)
-    found = failure_outliers(alone.to_native(), name, strata=user)
-    return found.rename({name: "node"}), (counts[0], counts[1])
+        return None, counts
+    return node_failures(ended.to_native(), node=name), counts

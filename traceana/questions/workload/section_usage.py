@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from traceana.page.blocks import Block, Content, Heading, Text, result_table
+from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.failures.tables import FailureOutliers
+from traceana.questions.failures.nodes import SIGNIFICANT
+from traceana.questions.failures.tables_nodes import NodeFailures
 from traceana.questions.workload.analyze_usage import FEWEST, USAGE_NEEDS, describe_usage
 from traceana.questions.workload.tables import QueueingDelay
 from traceana.questions.workload.tables_usage import GpuHours
-from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE
 from traceana.store import distinct_traces
-from traceana.tables.display import key_heading
+from traceana.tables.display import csv_text, key_heading
 from traceana.tables.formatting import (
     count,
     in_sentence,
     listed,
-    p_equals,
     plural,
-    ratio,
-    ratio_range,
     seconds,
     seconds_range,
     share,
     three_digits,
+    three_digits_range,
 )
 
 if TYPE_CHECKING:
@@ -37,8 +37,10 @@ if TYPE_CHECKING:
 
 _LEAD = ("user", "account", "queue", "status")
 _MOST_NODES = 20
+_NAMED = 3
 _NOTICED_S = 10
-"""Difference of median delays below which it is called negligible."""
+_NOTICED_RATIO = 1.25
+"""Difference and ratio of median delays from which groups are said to differ."""
 _ROWS = 10
 _SIZE = {"size": "GPUs requested"}
 _WAITS = ("n", "median_s", "p90_s", "p99_s", "share_zero")
@@ -102,31 +104,39 @@ def _wait(name: str, rows: pl.DataFrame, title: str) -> Block:
 
 
 def _arrays(found: dict[str, int]) -> str:
+    """Return a sentence on arrays, restarts and requeued runs."""
     parts = []
-    if found["jobs_in_arrays"]:
+    if found.get("jobs_in_arrays"):
         parts.append(
             f"{found['jobs_in_arrays']:,} of {found['jobs']:,} jobs belong to "
             f"{plural(found['arrays'], 'job array')}"
         )
-    parts.append(f"{plural(found['restarted'], 'job')} restarted at least once")
-    return f"{'; '.join(parts)}."
+    if "restarted" in found:
+        again = plural(found["restarted"], "job")
+        parts.append(f"{again} restarted at least once, {plural(found['restarts'], 'time')} in all")
+    if "requeued" in found:
+        parts.append(f"{plural(found['requeued'], 'run')} ended in a requeue")
+    return f"{'; '.join(parts)}." if parts else ""
 
 
 def _nodes(found: Usage, title: str) -> list[Block]:
     if found.nodes is None:
         return []
-    ended, alone = found.node_rows
-    within = "of the same users " if found.n_users else ""
+    ended, placed = found.node_rows
+    named = found.nodes.filter(pl.col("pvalue_adjusted") < SIGNIFICANT).height
     text = (
-        f"The failures of each node are compared with those of the jobs {within}on other nodes, "
-        f"over the {alone:,} of {ended:,} completed and failed jobs that ran on one node."
+        f"The failures of each node are compared with those of comparable jobs on other nodes, "
+        f"over the {placed:,} of {ended:,} completed and failed jobs with a node: jobs of the same "
+        "GPU type, queue and user (users with few jobs together) on a similar number of nodes. A "
+        "job on several nodes counts for each. Time limits, memory limits and other limits of "
+        f"a request are no failures of a node. Named: adjusted p below {SIGNIFICANT}."
     )
     table = result_table(
-        found.nodes.head(_MOST_NODES),
-        FailureOutliers,
+        found.nodes.head(max(_MOST_NODES, named)),
+        NodeFailures,
         caption=f"Failures by node, smallest adjusted p first. {title}",
     )
-    return [Text(text), table]
+    return [Text(text), replace(table, data=csv_text(found.nodes, NodeFailures))]
 
 
 def _findings(found: Usage, title: str) -> list[str]:
@@ -150,20 +160,19 @@ def _findings(found: Usage, title: str) -> list[str]:
             used.append(f"Of {count(total)} GPU-hours, {listed(parts)}.")
     if used:
         findings.append(f"{title}: {' '.join([used[0][0].lower() + used[0][1:], *used[1:]])}")
-    tests = found.wait_tests.rows(named=True)
-    untested = [one for one in tests if one["pvalue_adjusted"] is None]
-    differ = [one for one in tests if one not in untested and _matters(found.waits, one)]
-    findings += [_wait_differs(found.waits, one, title) for one in differ]
-    if alike := [_alike(found.waits, one["by"]) for one in tests if one not in differ + untested]:
-        what = "differs negligibly or inconclusively"
-        others.append(f"{title}: the queueing delay {what} by {listed(alike)}.")
-    for one in untested:
-        why = f" is not tested ({one['note']})" if one["note"] else " is not tested"
-        by, medians = one["by"], _medians(found.waits, one["by"])
-        others.append(f"{title}: the queueing delay by {_by(by)}{why}; {_from_to(medians, by)}.")
+    compared = [name for name in found.waits if name not in ("hour", "user")]
+    differ = [name for name in compared if _differ(found.waits, name)]
+    findings += [
+        f"{title}: the queueing delay differs by {_by(name)}: "
+        f"{_from_to(_medians(found.waits, name), name)}."
+        for name in differ
+    ]
+    if alike := [_alike(found.waits, name) for name in compared
+                 if name not in differ and _medians(found.waits, name).height > 1]:  # fmt: skip
+        others.append(f"{title}: the queueing delay differs little by {listed(alike)}.")
     if found.nodes is not None:
-        more = (found.nodes["pvalue_adjusted"] < 0.05) & (found.nodes["odds_ratio"] > 1)
-        (findings if more.any() else others).append(_outliers(found.nodes, title))
+        named = _outliers(found.nodes, title)
+        (findings if named.alert else others).append(named)
     return findings + others
 
 
@@ -174,13 +183,16 @@ def _by(name: str) -> str:
 def _medians(waits: dict[str, pl.DataFrame], by: str) -> pl.DataFrame:
     """Return the groups with the smallest and the largest median delay."""
     known = waits[by].drop_nulls([by, "median_s"]).filter(pl.col("n") >= FEWEST).sort("median_s")
-    return known[[0, -1]]
+    return known[[0, -1]] if known.height > 1 else known
 
 
-def _matters(waits: dict[str, pl.DataFrame], test: dict[str, Any]) -> bool:
-    """Return whether delays differ in rank, and in their medians by more than a few seconds."""
-    low, high = _medians(waits, test["by"])["median_s"]
-    return test["conclusion"] not in (NEGLIGIBLE, INCONCLUSIVE) and high - low >= _NOTICED_S
+def _differ(waits: dict[str, pl.DataFrame], name: str) -> bool:
+    """Return whether the largest median is far above the smallest."""
+    medians = _medians(waits, name)["median_s"]
+    if medians.len() < 2:
+        return False
+    low, high = medians
+    return bool(high - low >= _NOTICED_S and high >= _NOTICED_RATIO * low)
 
 
 def _alike(waits: dict[str, pl.DataFrame], by: str) -> str:
@@ -196,33 +208,38 @@ def _from_to(medians: pl.DataFrame, by: str) -> str:
     return f"its median is from {' to '.join(ends)}"
 
 
-def _wait_differs(waits: dict[str, pl.DataFrame], test: dict[str, Any], title: str) -> str:
-    """State by which column the delay differs, from the smallest to the largest median."""
-    by = test["by"]
-    interval = ""
-    if test["ci_low"] is not None:
-        interval = f", 95 % CI {ratio_range(test['ci_low'], test['ci_high'])}"
-    return (
-        f"{title}: the queueing delay differs by {_by(by)}, a {test['conclusion']} difference "
-        f"(epsilon squared {ratio(test['effect'])}{interval}; n = {test['n']:,}; adjusted "
-        f"{p_equals(test['pvalue_adjusted'])}); {_from_to(_medians(waits, by), by)}."
-    )
-
-
-def _outliers(nodes: pl.DataFrame, title: str) -> str:
+def _outliers(nodes: pl.DataFrame, title: str) -> Finding:
+    """State which nodes fail more often than comparable jobs on others."""
     tested = nodes["pvalue"].count()
-    more = nodes.filter(pl.col("pvalue_adjusted") < 0.05, pl.col("odds_ratio") > 1)
+    more = nodes.filter(pl.col("pvalue_adjusted") < SIGNIFICANT)
     if not tested:
-        return f"{title}: no node has enough jobs for a test of its failures."
+        text = f"{title}: no job failed on a node with comparable jobs on other nodes."
+        return Finding(text, certainty="cannot tell")
     if more.is_empty():
-        return f"{title}: no node of {tested} tested fails more often than chance allows (Holm)."
-    first = more.row(0, named=True)
-    return (
-        f"{title}: {more.height} of {plural(tested, 'node')} tested "
-        f"{'fails' if more.height == 1 else 'fail'} more often than the rest. Smallest p: "
-        f"{first['node']}, odds ratio {three_digits(first['odds_ratio'])} (95 % CI "
-        f"{three_digits(first['ci_low'])} to {three_digits(first['ci_high'])}; "
-        f"{first['failures']:,} failures, {three_digits(first['expected'])} expected)."
+        text = f"{title}: none of {plural(tested, 'node')} fails more often than comparable jobs."
+        return Finding(text, n=tested, certainty="estimated")
+    parts = [
+        f"{row['node']} {three_digits(row['ratio'])} times (95 % CI "
+        f"{three_digits_range(row['ci_low'], row['ci_high'])}; {row['failures']:,} failures, "
+        f"{three_digits(row['expected'])} expected)"
+        for row in more.head(_NAMED).rows(named=True)
+    ]
+    parts += [f"{more.height - _NAMED} others in the table"] if more.height > _NAMED else []
+    names = listed([*more["node"].head(_NAMED), *([] if more.height <= _NAMED else ["others"])])
+    first, lost = more.row(0, named=True), float(more["lost_gpu_hours"].fill_null(0).sum())
+    cost = f" They cost {count(lost)} GPU-hours beyond what is expected." if lost else ""
+    verb = "fails" if more.height == 1 else "fail"
+    return Finding(
+        f"{title}: {more.height} of {plural(tested, 'node')} {verb} more often than comparable "
+        f"jobs: {listed(parts)}.{cost}",
+        effect=first["ratio"],
+        interval=(first["ci_low"], first["ci_high"]),
+        n=first["n"],
+        cost_gpu_h=lost,
+        cost_jobs=float((more["failures"] - more["expected"]).sum()),
+        certainty="estimated",
+        alert=f"{'node' if more.height == 1 else 'nodes'} {names}: "
+        f"{three_digits(first['ratio'])} times the failures of comparable jobs",
     )
 
 

@@ -1,0 +1,80 @@
+"""Nodes are compared with jobs of their own kind; exactly the planted one is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import traceana
+from tests.slurm_log import Planted, write_slurm_log
+from traceana.questions.failures.nodes import SIGNIFICANT
+
+
+def named(found: pl.DataFrame) -> list[str]:
+    return found.filter(pl.col("pvalue_adjusted") < SIGNIFICANT)["node"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("planted", "expected"),
+    [
+        (Planted(jobs=12_000, bad_node=7, h100_fails=True, top_user=True, timeouts=True), ["n007"]),
+        (Planted(bad_node=2, h100_fails=True), ["n002"]),  # of the type that fails more
+        (Planted(h100_fails=True, timeouts=True, seed=2), []),
+        (Planted(cpu_only=True, seed=3), []),
+    ],
+)
+def test_exactly_the_planted_node_is_named(
+    tmp_path: Path, planted: Planted, expected: list[str]
+) -> None:
+    jobs = traceana.read(write_slurm_log(tmp_path / "log.txt", planted)).jobs
+    assert named(traceana.node_failures(jobs)) == expected
+
+
+def test_expected_failures_are_those_at_the_rates_of_other_nodes_in_each_stratum() -> None:
+    # queue a: 10 of 40 fail elsewhere, 20 jobs here; queue b: 30 of 40 elsewhere, 40 jobs here
+    jobs = pl.DataFrame(
+        {
+            "NodeList": ["n1"] * 60 + ["n2"] * 80,
+            "queue": ["a"] * 20 + ["b"] * 40 + ["a"] * 40 + ["b"] * 40,
+            "status": ["failed"] * 60
+            + ["failed"] * 10 + ["completed"] * 30 + ["failed"] * 30 + ["completed"] * 10,
+        }
+    )  # fmt: skip
+    found = traceana.node_failures(jobs, strata="queue").row(0, named=True)
+    assert (found["n"], found["failures"], found["expected"]) == (60, 60, 5 + 30)
+
+
+def test_partners_of_a_bad_node_and_user_limits_are_not_blamed() -> None:
+    # n0 and n1 share every fourth job; all that n0 touches fails; n5 has all of the timeouts
+    nodes = [f"n{job % 12}" if job % 4 else "n0,n1" for job in range(2400)]
+    bad = ["n0" in node.split(",") or job % 10 == 9 for job, node in enumerate(nodes)]
+    late = [node == "n5" for node in nodes]
+    jobs = pl.DataFrame({"NodeList": nodes, "bad": bad, "late": late}).with_columns(
+        status=pl.when(pl.col("bad") | pl.col("late"))
+        .then(pl.lit("failed"))
+        .otherwise(pl.lit("completed")),
+        end_reason=pl.when("late").then(pl.lit("TIMEOUT")).otherwise(pl.lit("FAILED")),
+    )
+    assert "n5" not in named(traceana.node_failures(jobs))
+
+
+def test_a_log_without_failures_names_none() -> None:
+    jobs = pl.DataFrame({"NodeList": ["n1", "n2", None], "status": ["completed"] * 3})
+    found = traceana.node_failures(jobs)
+    assert found["pvalue"].null_count() == 2
+    assert found["note"].to_list() == ["no comparable job failed"] * 2
+
+
+def test_names_that_are_digests_give_the_same_result(tmp_path: Path) -> None:
+    path = write_slurm_log(tmp_path / "log.txt", Planted(jobs=2_000, nodes=12, bad_node=7))
+    traceana.ingest(path, store=tmp_path / "store", trace="mine")
+    traceana.anonymize("mine", store=tmp_path / "store", out=tmp_path / "public", key=b"k" * 16)
+    both = [
+        traceana.node_failures(traceana.open_store(tmp_path / one).trace("mine").jobs)
+        for one in ("store", "public")
+    ]
+    numbers = [found.drop("node").sort("failures", "n", "expected") for found in both]
+    assert numbers[0]["failures"].to_list() == numbers[1]["failures"].to_list()
+    assert numbers[0]["expected"].to_list() == pytest.approx(numbers[1]["expected"].to_list())

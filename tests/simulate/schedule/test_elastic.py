@@ -1,0 +1,104 @@
+"""Elastic policies: the publisher's own logs, invariants of plans, and placement."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+import pytest
+
+from traceana import simulate_schedule
+from traceana.errors import DataError
+from traceana.simulate.schedule import elastic
+from traceana.simulate.schedule.nodes import BuddyNodes
+from traceana.simulate.schedule.overheads import scaling_overhead_s
+
+LOG = Path(__file__).parent / "elasticflow_figure_10.csv"
+"""The publisher's trace of figure 10, with ends from the logs of their simulator."""
+PROFILES = Path(__file__).parents[4] / "shared" / "published" / "elasticflow" / "throughputs_A100"
+
+
+class Edf(elastic.EarliestDeadlineFirst):
+    slot_s: ClassVar[float] = 240.0
+
+
+class Flow(elastic.ElasticFlow):
+    slot_s: ClassVar[float] = 240.0
+
+
+@pytest.mark.skipif(not PROFILES.is_dir(), reason="the publisher's profiles are not here")
+@pytest.mark.parametrize(("policy", "column"), [(Edf, "edf_end_s"), (Flow, "elasticflow_end_s")])
+def test_ends_equal_those_of_the_publishers_log(
+    policy: type[elastic.ElasticFlow], column: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elastic, "RESTART_EVERY", 240)  # as long as the slot, as in the log
+    jobs = pl.read_csv(LOG)
+    found = simulate_schedule(jobs, policy=policy, gpus=128, profiles=PROFILES)
+    pairs = pl.DataFrame({"ours": found.jobs["end_s"], "log": jobs[column]}).drop_nulls("log")
+    assert pairs.height > 40
+    assert pairs["ours"].to_list() == pairs["log"].to_list()
+
+
+def _jobs(n: int, rng: np.random.Generator) -> pl.DataFrame:
+    runtime = rng.lognormal(7, 1, n).round()
+    submit = np.sort(rng.uniform(0, 20_000, n)).round()
+    return pl.DataFrame(
+        {
+            "job_id": np.arange(n),
+            "submit_s": submit,
+            "runtime_s": runtime,
+            "gpus": rng.choice([1, 2, 4, 8], n),
+            "model": "m",
+            "batch_size": 64,
+            "deadline_s": submit + (rng.uniform(0.5, 1.5, n) * runtime).round(),
+        }
+    ).with_columns(iterations=(10 * pl.col("runtime_s") * pl.col("gpus") ** 0.8).floor())
+
+
+@pytest.mark.parametrize("policy", ["edf", "edf_admission", "edf_elastic", "elasticflow"])
+def test_elastic_schedules_are_valid(policy: str) -> None:
+    jobs = _jobs(120, np.random.default_rng(1))
+    found = simulate_schedule(jobs, policy=policy, gpus=32)
+    assert (found.steps["gpus_used"] <= 32).all()
+    ended = found.jobs.drop_nulls("end_s")
+    assert (ended["end_s"] >= ended["start_s"]).all()
+    assert ended.height + found.groups["n_declined"].item() == jobs.height
+    assert found.jobs.equals(simulate_schedule(jobs, policy=policy, gpus=32).jobs)
+
+
+def test_admission_meets_more_deadlines_than_none() -> None:
+    jobs = _jobs(200, np.random.default_rng(2))
+    met = {
+        policy: simulate_schedule(jobs, policy=policy, gpus=16).groups["fraction_met"].item()
+        for policy in ("edf", "tiresias", "gandiva", "themis", "elasticflow")
+    }
+    assert max(met, key=met.__getitem__) == "elasticflow"
+
+
+def test_policies_that_need_profiles_say_so() -> None:
+    jobs = _jobs(3, np.random.default_rng(1))
+    with pytest.raises(DataError, match="lack model, batch_size, iterations"):
+        simulate_schedule(jobs.drop("model", "batch_size", "iterations"), policy="edf")
+    other = pl.DataFrame(
+        {"model": ["x"], "batch_size": [64], "gpus": [1], "iterations_per_s": [1.0]}
+    )
+    with pytest.raises(DataError, match="there is none for model m"):
+        simulate_schedule(jobs, policy="edf", profiles=other)
+    with pytest.raises(DataError, match="chronus is left out"):
+        simulate_schedule(jobs, policy="chronus")
+
+
+def test_the_published_overheads() -> None:
+    assert scaling_overhead_s(8, 256, cached=True, restart=True) == 7
+    assert scaling_overhead_s(64, 1024, cached=False, restart=True) == 7 + 47 + 14
+    assert scaling_overhead_s(1, 128, cached=False, restart=False) == 4
+
+
+def test_jobs_fill_nodes_without_fragments() -> None:
+    nodes = BuddyNodes(32, 8)
+    expected = {0: (0, 16), 1: (16, 8), 2: (24, 4), 3: (28, 2), 4: (30, 2)}
+    assert nodes.place({0: 16, 1: 8, 2: 4, 3: 2, 4: 2}) == expected
+    nodes.release([1, 0, 2, 3, 4])
+    assert nodes.place({5: 32}) == {5: (0, 32)}
