@@ -176,7 +176,7 @@ def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
                 table,
                 StandardizedRates,
                 headings={"n": "Completed or failed"},
-                caption=f"Failure rate of {what}, crude and with the same composition of {held} "
+                caption=f"Standardized failure rate of {what}: with the same composition of {held} "
                 f"(direct standardization over the strata that all groups have). {cohort.title}",
                 null=null,
             )
