@@ -10,8 +10,9 @@ from traceana.errors import DataError
 from traceana.store.frames import check_range, clean_columns, collect, reduce_frame
 
 if TYPE_CHECKING:
-    import polars as pl
     from collections.abc import Sequence
+
+    import polars as pl
 
 
 def tick_moments(
