@@ -23,6 +23,7 @@ ROOT = Path(traceana.__file__).parent
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "modules": set(),
+    "guesses": set(),
     "schema": set(),
     "catalog": set(),
     "stats": set(),
