@@ -179,8 +179,8 @@ def test_the_model_takes_every_row_that_has_its_features(page: Element, store: S
         # so few users may leave none to predict
         assert row["AUC"] == DASH or 0 <= number(row["AUC"]) <= 1
         assert row["Standard errors"] == "jackknife over user"
-    # too few pods ended for a model
-    assert "No model of failure: " in part.text
+    # collinear features of few pods are left out or tested together, and no reason for no model
+    assert tables(part, "Fit of the model,", "Alibaba openb")
     for row in tables(part, "Odds ratios of failure", "Alibaba PAI"):
         if " to " in row["95 % CI"]:
             low, high = map(number, row["95 % CI"].split(" to "))

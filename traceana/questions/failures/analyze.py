@@ -17,6 +17,7 @@ from traceana.questions.failures.events import Columns
 from traceana.questions.failures.model import failure_model
 from traceana.questions.failures.odds import failure_odds
 from traceana.questions.failures.rates import failure_rates
+from traceana.questions.failures.standardized import standardized_failure_rates
 from traceana.questions.failures.tables import GroupTests
 from traceana.schema import STATUSES
 from traceana.stats.effect_sizes import conclude
@@ -46,6 +47,7 @@ MODEL_ROWS: Final = 50_000
 MODEL_SEED: Final = 1
 _DOUBLED: Final = ("gpus", "cpus", "memory_gib", "n_instances")
 """Numbers of which the earlier one stays where one determines the other."""
+_LEAST_COVERED: Final = 0.2
 _RELATED: Final = 0.8
 """Correlation of logarithms of GPUs and memory from which memory per GPU replaces memory."""
 _MOST_GROUPS: Final = 20
@@ -67,6 +69,8 @@ class Outcomes:
     """Comparison of runtimes, for each status."""
     odds: pl.DataFrame | None
     """Odds ratios of failure within strata; None without strata."""
+    standardized: tuple[str, pl.DataFrame] | None
+    """What is held equal, and the standardized failure rates; None if nothing can be."""
 
 
 def grouping_columns(cohort: Cohort, /) -> list[tuple[str, str | None]]:
@@ -142,8 +146,38 @@ def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[st
     return Outcomes(
         by, strata, runtimes,
         rates.sort(keys, nulls_last=True, maintain_order=True) if keys else rates,
-        comparisons, odds,
+        comparisons, odds, _standardized(cohort, stated, by),
     )  # fmt: skip
+
+
+def _standardized(
+    cohort: Cohort, rows: pl.DataFrame, by: str | None
+) -> tuple[str, pl.DataFrame] | None:
+    """Return the rates of the groups at one composition of size and user, as far as they share it.
+
+    Of sizes and users, sizes, and users, the first of which at least a fifth of the rows is in
+    strata with rows of all groups. Sizes are powers of two of GPUs.
+    """
+    if by is None or not cohort.fails:
+        return None
+    names = []
+    if "gpus" in rows.columns and by not in ("gpus", "gpus_requested"):
+        rows = rows.with_columns(_log2(pl.col("gpus")).floor().alias(".size"))
+        names.append(("size (GPUs)", ".size"))
+    if "user" in rows.columns and by != "user":
+        names.append(("user", "user"))
+    for chosen in (names, names[:1], names[1:]):
+        if not chosen:
+            continue
+        try:
+            found = standardized_failure_rates(
+                rows, by, strata=[column for _, column in chosen], cluster=cohort.cluster
+            )
+        except DataError:
+            continue
+        if (found["fraction_covered"] >= _LEAST_COVERED).all():
+            return " and ".join(name for name, _ in chosen), found
+    return None
 
 
 def _tests(cohort: Cohort, found: Outcomes, by: str, notes: list[str]) -> Iterator[dict[str, Any]]:

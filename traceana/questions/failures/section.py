@@ -32,7 +32,7 @@ from traceana.questions.failures.section_requests import (
     rate_tables,
 )
 from traceana.questions.failures.section_tests import details, findings_of, headline_of, tests_table
-from traceana.questions.failures.tables import FailureRates
+from traceana.questions.failures.tables import FailureRates, StandardizedRates
 from traceana.questions.failures.tables_competing_risks import SurvivalGroups
 from traceana.questions.section_per_cohort import build_per_cohort
 from traceana.tables.display import key_heading
@@ -161,7 +161,20 @@ def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
         null=null,
         folded=True,
     )
-    return (rates, runtimes, *details(cohort, found))
+    equal: list[Block] = []
+    if found.standardized is not None:
+        held, table = found.standardized
+        equal.append(
+            result_table(
+                table,
+                StandardizedRates,
+                headings={"n": "Completed or failed"},
+                caption=f"Standardized failure rate of {what}: with the same composition of {held} "
+                f"(direct standardization over the strata that all groups have). {cohort.title}",
+                null=null,
+            )
+        )
+    return (rates, *equal, runtimes, *details(cohort, found))
 
 
 def _draw_runtimes(cohort: Cohort, found: Outcomes) -> list[Drawing]:

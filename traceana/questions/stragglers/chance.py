@@ -24,7 +24,7 @@ ALPHA: Final = 0.05
 """Probability of an episode from the noise of a job, over all its workers and times."""
 FEWEST_EFFECTIVE: Final = 10
 """Effectively independent times below which noise and a straggler look the same."""
-_RESAMPLES: Final = (19, 99)
+_RESAMPLES: Final = (19, 39)
 _CELLS: Final = 4_000_000
 _MOST_CELLS: Final = 2_000_000
 _LEAST_NOISE: Final = 1e-9
@@ -37,7 +37,7 @@ def keep_beyond_chance(
     """Return the episodes beyond what the noise of their job makes, and how many are not, by job.
 
     The noise is the logarithm of a value minus the median of its worker and that of its time. Its
-    autocorrelation and distribution, without the episodes, make 19 to 99 jobs of as many
+    autocorrelation and distribution, without the episodes, make 19 to 39 jobs of as many
     workers and times: autoregressive of order 1 from report to report, with the same missing and
     repeated values. Episodes are searched in these in the same way. One is kept if its area, the
     logarithm of its severity times its reports, is larger than the largest of all but 5 % of them.

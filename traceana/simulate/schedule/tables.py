@@ -8,7 +8,6 @@ from traceana.tables.declare import (
     count,
     flag,
     fraction,
-    interval,
     number,
     seconds,
     text,
@@ -65,13 +64,3 @@ class ScheduleSteps(ResultTable):
     gpus_used = number("GPUs used", "from this time on", display="plain", unit="GPUs")
     jobs_running = count("Running")
     jobs_waiting = count("Waiting")
-
-
-class ScheduleIntervals(ResultTable):
-    """Means over replications of a what-if, with intervals."""
-
-    policy = text("Policy")
-    measure = text("Measure")
-    n = count("Replications")
-    estimate = number("Mean")
-    ci_low, ci_high = interval()
