@@ -86,6 +86,7 @@ from .questions.utilization.used import utilization as utilization
 from .questions.workload.arrivals import arrival_rhythm as arrival_rhythm
 from .questions.workload.concentration import concentration as concentration
 from .questions.workload.concentration import lorenz_curve as lorenz_curve
+from .questions.workload.consumers import resource_usage as resource_usage
 from .questions.workload.demand import gpu_demand as gpu_demand
 from .questions.workload.interarrivals import interarrival_curve as interarrival_curve
 from .questions.workload.interarrivals import interarrivals as interarrivals
