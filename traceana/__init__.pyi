@@ -73,6 +73,9 @@ from .questions.stragglers.iterations import iteration_cov as iteration_cov
 from .questions.stragglers.iterations import summarize_cov as summarize_cov
 from .questions.stragglers.series import summarize_cov_pooled as summarize_cov_pooled
 from .questions.stragglers.series import summarize_cov_series as summarize_cov_series
+from .questions.trends.by_period import trends as trends
+from .questions.trends.changes import level_changes as level_changes
+from .questions.trends.outages import outages as outages
 from .questions.utilization.allocation import allocation_rate as allocation_rate
 from .questions.utilization.allocation import summarize_allocation as summarize_allocation
 from .cohorts.capacity import gpu_capacity_check as gpu_capacity_check
