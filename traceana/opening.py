@@ -133,7 +133,7 @@ def compare(
     >>> trace = traceana.open_sample().trace("microsoft-itp-2021")
     >>> found = traceana.compare(trace, split=2_000_000)
     >>> found.filter(measure="median_runtime_s").select("n_before", "n_after").rows()
-    [(842, 1244)]
+    [(837, 1244)]
     """
     from traceana.cohorts.observation import window_of  # noqa: PLC0415  heavy, and for this alone
     from traceana.exchange.selection import to_seconds  # noqa: PLC0415  as above

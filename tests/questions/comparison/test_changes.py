@@ -51,11 +51,16 @@ def test_a_file_is_compared_and_wrong_calls_refused(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     trace = traceana.open_store(store).trace("mine")
-    path = tmp_path / "jobs.csv"
-    JOBS.with_columns(gpus=pl.col("gpus") * 2).write_csv(path)
-    found = {row["measure"]: row["ratio"] for row in traceana.compare(trace, path).to_dicts()}
-    assert found["gpu_hours_per_day"] == found["median_gpus"] == 2
-    assert found["median_wait_s"] == 1
+    path = tmp_path / "sacct.txt"
+    path.write_text(
+        "JobID|User|State|Submit|Start|End|Elapsed|AllocTRES\n"
+        "1|ann|COMPLETED|1970-01-01T00:00:00|1970-01-01T00:00:30|1970-01-01T02:00:30|02:00:00|cpu=2"
+        "\n2|bob|COMPLETED|1970-01-01T00:00:00|1970-01-01T00:01:30|1970-01-01T02:01:30|02:00:00|"
+        "cpu=2\n"
+    )
+    found = {row["measure"]: row["ratio"] for row in traceana.compare(path, path).to_dicts()}
+    assert found["median_wait_s"] == found["cpu_hours_per_day"] == 1
+    assert found["failure_rate"] is None
     with pytest.raises(DataError, match="two traces, or one and split"):
         traceana.compare(trace)
     with pytest.raises(DataError, match="must lie within the trace"):
