@@ -22,7 +22,7 @@ VERDICTS: Final = ("reproduced", "differs", "observation", "untested", "not test
 _NOT_MEASURED: Final = ("untested", "not testable")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Judgement(Result):
     """Verdict of a measuring function, with the measured value.
 
@@ -153,7 +153,7 @@ def not_testable(
     return Judgement("not testable", measured, note, evidence)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ClaimResults(Result):
     """Result of :func:`check_claims`.
 
