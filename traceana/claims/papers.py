@@ -85,7 +85,9 @@ PAPERS: Final[dict[str, Paper]] = {
     entry.name.removesuffix(".toml"): read_paper(
         entry.name.removesuffix(".toml"), entry.read_text(encoding="utf-8")
     )
-    for entry in sorted(files("traceana.claims").iterdir(), key=lambda entry: entry.name)
+    for entry in sorted(
+        files("traceana.claims").iterdir(), key=lambda entry: entry.name.removesuffix(".toml")
+    )
     if entry.name.endswith(".toml")
 }
 """By the name that ``--paper`` takes."""
