@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ingesters": {"schema", "catalog", "store"},
     "samples": set(),
     "page": {"catalog", "store", "tables"},
-    "exchange": {"schema", "store", "ingesters", "tables"},
+    "exchange": {"schema", "store", "ingesters", "tables", "cohorts"},
     "cohorts": {"schema", "store", "stats", "tables"},
     "simulate": {"schema", "store", "stats", "tables"},
     "questions": {"schema", "store", "stats", "tables", "drawing", "page", "cohorts", "simulate"},
@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "claims": {"catalog", "store", "stats", "tables", "page", "cohorts", "simulate", "questions"},
 }
 MAY_IMPORT["report"] = {*MAY_IMPORT} - {"exchange"}
-MAY_IMPORT["opening"] = {"catalog", "ingesters", "store", "page", "report"}
+MAY_IMPORT["opening"] = {"catalog", "exchange", "ingesters", "store", "page", "report"}
 MAY_IMPORT["cli"] = {*MAY_IMPORT}
 OPEN = {"errors", "modules"}
 HEAVY = ("scipy", "statsmodels", "matplotlib", "narwhals", "dataframely", "pyspark", "pandas")

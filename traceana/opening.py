@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 from traceana.catalog import fetch, get_trace
 from traceana.errors import DataError
+from traceana.exchange import select_jobs
 from traceana.ingesters import ingest_cached
 from traceana.store import Store, Trace, open_store, store_path
 
 if TYPE_CHECKING:
     from os import PathLike
+
+    from traceana.exchange.selection import Time
 
 
 def read(
@@ -20,6 +23,7 @@ def read(
     mapping: str | PathLike[str] | None = None,
     reader: str | None = None,
     timezone: str | None = None,
+    window: tuple[Time, Time] | None = None,
 ) -> Trace:
     """Read a scheduler log, files of a public trace, or other files.
 
@@ -36,6 +40,9 @@ def read(
         Format, such as ``csv``, ``json`` or ``sacct``; None: detected.
     timezone
         Time zone of times without an offset; None: that of the mapping, else UTC.
+    window
+        First and last date or time of the export (or seconds on the trace's clock): jobs that still
+        run are counted until its end. None: from the first to the last time in the files.
 
     Examples
     --------
@@ -57,7 +64,13 @@ def read(
             f"{path}: more than one trace ({', '.join(found)}); pass one file, or use ingest() "
             "and open_store()"
         )
-    return store.trace(found[0])
+    if window is None:
+        return store.trace(found[0])
+    name = f"{store.path.name}-{'-'.join(map(str, window))}".replace("/", "-").replace(":", "")
+    out = store.path.parent / name
+    return open_store(select_jobs(found[0], out=out, store=store.path, window=window)).trace(
+        found[0]
+    )
 
 
 def load(trace_id: str, /) -> Trace:

@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from traceana.cli.limits import (
+    SinceOption,
+    UntilOption,
+    WhereOption,
+    WindowOption,
+    limited_store,
+)
 from traceana.cli.options import JsonOption, OutOption, StoreOption
 
 if TYPE_CHECKING:
@@ -25,9 +32,13 @@ def compare(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Compare one trace before and after this date or time of submission.",
+            help="Compare one trace before and after this date or time.",
         ),
     ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    where: WhereOption = None,
+    window: WindowOption = None,
     json: JsonOption = False,
     out: OutOption = None,
 ) -> None:
@@ -45,13 +56,16 @@ def compare(
     if (split is None) != (len(traces) > 1):
         raise DataError("name two traces or more, or one and --split TIME")
     write = frame_writer(out, Comparison)
-    with TemporaryDirectory(prefix="traceana-") as scratch:
-        place = store
+    with (
+        limited_store(store, since=since, until=until, where=where, window=window) as store_,
+        TemporaryDirectory(prefix="traceana-") as scratch,
+    ):
+        place = store_
         if split is not None:
             [trace], place = traces, Path(scratch)
             traces = [f"{trace}-before", f"{trace}-after"]
-            select_jobs(trace, out=place, store=store, until=split, name=traces[0])
-            select_jobs(trace, out=place, store=store, since=split, name=traces[1])
+            select_jobs(trace, out=place, store=store_, until=split, name=traces[0])
+            select_jobs(trace, out=place, store=store_, since=split, name=traces[1])
         found = compare_traces([*map(open_store(place).trace, traces)])
     write(found)
     if json:

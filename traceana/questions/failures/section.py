@@ -31,7 +31,13 @@ from traceana.questions.failures.section_requests import (
     draw_rates,
     rate_tables,
 )
-from traceana.questions.failures.section_tests import details, findings_of, headline_of, tests_table
+from traceana.questions.failures.section_tests import (
+    details,
+    findings_of,
+    headline_of,
+    state_overall,
+    tests_table,
+)
 from traceana.questions.failures.tables import FailureRates, StandardizedRates
 from traceana.questions.failures.tables_competing_risks import SurvivalGroups
 from traceana.questions.section_per_cohort import build_per_cohort
@@ -79,7 +85,8 @@ def _build(cohort: Cohort) -> Content:
         blocks.append(tests_table(cohort, tests))
     blocks += _between_units(cohort)
     blocks += [Text(note) for note in notes]
-    findings: list[str] = []
+    overall = state_overall(cohort, groupings[0]) if cohort.fails else ""
+    findings = [overall] if overall else []
     tables = [_group(cohort, found) for found in groupings]
     for found, (_, *others) in zip(groupings, tables, strict=True):
         blocks += others
@@ -169,7 +176,7 @@ def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
                 table,
                 StandardizedRates,
                 headings={"n": "Completed or failed"},
-                caption=f"Failure rate of {what}, crude and with the same composition of {held} "
+                caption=f"Standardized failure rate of {what}: with the same composition of {held} "
                 f"(direct standardization over the strata that all groups have). {cohort.title}",
                 null=null,
             )

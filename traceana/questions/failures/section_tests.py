@@ -8,11 +8,13 @@ import polars as pl
 
 from traceana.page.blocks import Block, Table, result_table
 from traceana.questions.failures.analyze import BOTH
+from traceana.questions.failures.overall import overall_failure
 from traceana.questions.failures.tables import FailureOdds, GroupTests, RuntimePairs
 from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import (
+    duration,
     in_sentence,
     p_equals,
     ratio,
@@ -48,7 +50,7 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
     """
     by = found.by
     if by is None:
-        return _overall(cohort, found) if cohort.fails else []
+        return []
     group = in_sentence(key_heading(by))
     rows = {row["question"]: row for row in tests.iter_rows(named=True)}
     findings = []
@@ -73,8 +75,8 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
 
 def headline_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> str:
     """Return the failure rates of the largest groups and what their test concludes."""
-    if found.by is None:
-        return "".join(_overall(cohort, found)[:1])
+    if found.by is None or cohort.trace.once(overall_failure).is_censored:
+        return state_overall(cohort, found)
     rates = [
         f"{row[found.by]}: {share(row['rate'])} ({row['failures']:,} of {row['n']:,}"
         f"{'' if row['completed'] else ', none recorded as completed'})"
@@ -92,20 +94,32 @@ def headline_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> str:
     return f"{cohort.title}: {what}. {named}.{verdict}"
 
 
-def _overall(cohort: Cohort, found: Outcomes) -> list[str]:
-    row = found.rates.row(0, named=True)
+def state_overall(cohort: Cohort, outcomes: Outcomes, /) -> str:
+    """Return the failure rate of all rows; first the incidence, where many have not ended."""
+    found = cohort.trace.once(overall_failure)
+    row = found.rate
     if not row["n"]:
-        return []
+        return ""
     interval = "none"
     if row["ci_low"] is not None:
         interval = share_range(row["ci_low"], row["ci_high"])
-    excluded = _excluded(cohort, found)
-    finding = (
-        f"{cohort.title}: {share(row['rate'])} of the completed and failed {cohort.noun} failed "
-        f"(95 % CI {interval}; {row['failures']:,} of {row['n']:,}). "
+    excluded = _excluded(cohort, outcomes)
+    bias = found.bias(cohort.noun)
+    rate = (
+        f"{share(row['rate'])} of the completed and failed {cohort.noun} failed "
+        f"(95 % CI {interval}; {row['failures']:,} of {row['n']:,}{f'; {bias}' if bias else ''}). "
         f"{excluded[0].upper()}{excluded[1:]}"
     )
-    return [finding]
+    if not found.is_censored or found.incidence is None:
+        return f"{cohort.title}: {rate}"
+    by = found.incidence
+    limits = ""
+    if by["ci_low"] is not None:
+        limits = f"95 % CI {share_range(by['ci_low'], by['ci_high'])}; "
+    return (
+        f"{cohort.title}: {share(by['fraction'])} of the {cohort.noun} failed within "
+        f"{duration(by['horizon_s'])} (cumulative incidence; {limits}n = {by['n']:,}). {rate}"
+    )
 
 
 def _largest(groups: pl.DataFrame, by: str) -> list[dict[str, Any]]:
