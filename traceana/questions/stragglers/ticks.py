@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
-import polars as pl
 
 from traceana.errors import DataError
 from traceana.store.frames import check_range, clean_columns, collect, reduce_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import polars as pl
 
 
 def tick_moments(
@@ -46,8 +47,7 @@ def tick_moments(
         raise DataError(f"{time} or {worker} is null in a row with a {value}; drop such rows")
     if (ticks["n_workers"] > ticks["n_distinct"]).any():
         raise _repeated(present, (*by, time, worker))
-    # the variance of the least numbers there are is no number
-    return ticks.drop("n_distinct", "n_named").with_columns(pl.col("std").fill_nan(0.0))
+    return ticks.drop("n_distinct", "n_named")
 
 
 def _repeated(present: nw.LazyFrame[Any], key: Sequence[str]) -> DataError:

@@ -195,6 +195,8 @@ def _outcome(jobs: pl.DataFrame, ranks: NDArray[np.float64], capacity: float) ->
     if not len(start):
         return {"n": 0, "n_missed": 0}
     end, wait = start + runtime, start - submit
+    if not np.isfinite(wait).all():
+        raise DataError("gpus are too many or too few for a simulation; use whole GPUs or parts")
     return {
         "n": len(start),
         "n_missed": int((end > jobs["deadline_s"].to_numpy()).sum()),
