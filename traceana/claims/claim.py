@@ -27,7 +27,7 @@ arithmetic of printed numbers, a definition, or an unpublished result (observati
 _NOT_MEASURED: Final = ("untested", "not testable")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Judgement(Result):
     """Verdict of a measuring function, with the measured value.
 
@@ -161,7 +161,7 @@ def not_testable(
     return Judgement("not testable", measured, note, evidence)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ClaimResults(Result):
     """Result of :func:`check_claims`.
 
