@@ -1,4 +1,6 @@
+from . import errors as errors
 from . import figures as figures
+from . import simulate as simulate
 from .catalog import fetch as fetch
 from .catalog import list_traces as list_traces
 from .claims import check_claims as check_claims

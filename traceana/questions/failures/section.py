@@ -118,7 +118,7 @@ def _build(cohort: Cohort) -> Content:
     ]
     pictures = tuple(picture for gallery in figures for picture in gallery.pictures)
     lead = (Gallery(pictures), *tables[0][:1]) if cohort.fails else (Gallery(pictures),)
-    headline = headline_of(cohort, groupings[0], tests) if cohort.fails else "".join(findings[:1])
+    headline = headline_of(cohort, groupings[0]) if cohort.fails else "".join(findings[:1])
     return Content(tuple(findings), tuple(blocks), headline, lead, _LIMITATIONS)
 
 
@@ -151,7 +151,12 @@ def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
     rates = result_table(
         found.rates,
         FailureRates,
-        columns=[name for name in (by, *_SHOWN) if name in found.rates.columns],
+        columns=[
+            name
+            for name in (by, *_SHOWN)
+            if name in found.rates.columns
+            if cohort.sampled or not name.startswith("ci_")  # a complete log has no sampling error
+        ],
         headings={"n": "Completed or failed"},
         caption=f"Failure rate of {what}: failed among completed and failed. {cohort.title}",
         null=null,
