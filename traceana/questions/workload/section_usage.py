@@ -172,7 +172,10 @@ def _findings(found: Usage, title: str) -> list[str]:
         others.append(f"{title}: the queueing delay differs little by {listed(alike)}.")
     if found.nodes is not None:
         named = _outliers(found.nodes, title)
-        (findings if named.alert else others).append(named)
+        if named.alert:
+            findings.insert(0, named)
+        else:
+            others.append(named)
     return findings + others
 
 
