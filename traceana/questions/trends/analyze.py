@@ -69,5 +69,5 @@ def _capacity(trace: Trace, options: dict[str, Any]) -> pl.DataFrame | None:
     if gpus is None or not trace.has("jobs", ("gpus",)):
         return None
     both = trace.has("faults", ("end_s",)) and trace.has("machines", ("gpus",))
-    machines = {"machines": trace.scan("machines"), "faults": trace.scan("faults")} if both else {}
-    return cluster_utilization(trace.frame("jobs"), gpus=gpus, **machines, **options)
+    more = {name: trace.scan(name) for name in ("machines", "faults")} if both else {}
+    return cluster_utilization(trace.frame("jobs"), gpus=gpus, **options, **dict[str, Any](more))

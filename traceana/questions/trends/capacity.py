@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
@@ -87,7 +87,7 @@ def cluster_utilization(
 
 
 def _shares(
-    frame: nw.LazyFrame[object], down: pl.DataFrame | None, periods: Periods, gpus: float
+    frame: nw.LazyFrame[Any], down: pl.DataFrame | None, periods: Periods, gpus: float
 ) -> pl.DataFrame:
     used = used_by(frame, periods, (), _USED)
     starts, ends = periods.edges_s[:-1], periods.edges_s[1:]
