@@ -129,7 +129,7 @@ def _change(row: dict[str, Any], title: str) -> Finding:
         what = f"failure rate of comparable jobs {100 * size:.2g} percentage points {points}"
     interval = share_range(low, high)
     text = f"{what} (95 % CI {interval}) from {row['begin']} {until}"
-    # the share of the jobs' hours that the change added
+    # fraction of the jobs' hours that the change added
     part = size / (1 + size) if row["measure"] == "runtime" else size
     certain = worse and size >= _NOTICED
     return Finding(

@@ -40,7 +40,7 @@ _MOST_NODES = 20
 _NAMED = 3
 _NOTICED_S = 10
 _NOTICED_RATIO = 1.25
-"""Difference and ratio of median delays from which groups are said to differ."""
+"""Difference and ratio of median delays from which groups are reported to differ."""
 _ROWS = 10
 _SIZE = {"size": "GPUs requested"}
 _WAITS = ("n", "median_s", "p90_s", "p99_s", "share_zero")
