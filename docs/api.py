@@ -34,6 +34,7 @@ AREAS = {
     "failures": ("Failures and survival", ("questions.failures",)),
     "reliability": ("Reliability of machines", ("questions.reliability",)),
     "correlations": ("Correlations", ("questions.correlations",)),
+    "trends": ("Trends, outages and changes", ("questions.trends",)),
     "utilization": ("Utilization", ("questions.utilization",)),
     "energy": ("Energy", ("questions.energy",)),
     "deadlines": ("Deadlines", ("questions.deadlines", "simulate.deadlines")),

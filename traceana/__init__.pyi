@@ -1,4 +1,6 @@
+from . import errors as errors
 from . import figures as figures
+from . import simulate as simulate
 from .catalog import fetch as fetch
 from .catalog import list_traces as list_traces
 from .claims import check_claims as check_claims
@@ -73,6 +75,9 @@ from .questions.stragglers.iterations import iteration_cov as iteration_cov
 from .questions.stragglers.iterations import summarize_cov as summarize_cov
 from .questions.stragglers.series import summarize_cov_pooled as summarize_cov_pooled
 from .questions.stragglers.series import summarize_cov_series as summarize_cov_series
+from .questions.trends.by_period import trends as trends
+from .questions.trends.changes import level_changes as level_changes
+from .questions.trends.outages import outages as outages
 from .questions.utilization.allocation import allocation_rate as allocation_rate
 from .questions.utilization.allocation import summarize_allocation as summarize_allocation
 from .cohorts.capacity import gpu_capacity_check as gpu_capacity_check
@@ -84,6 +89,7 @@ from .questions.utilization.used import utilization as utilization
 from .questions.workload.arrivals import arrival_rhythm as arrival_rhythm
 from .questions.workload.concentration import concentration as concentration
 from .questions.workload.concentration import lorenz_curve as lorenz_curve
+from .questions.workload.consumers import resource_usage as resource_usage
 from .questions.workload.demand import gpu_demand as gpu_demand
 from .questions.workload.interarrivals import interarrival_curve as interarrival_curve
 from .questions.workload.interarrivals import interarrivals as interarrivals
@@ -117,6 +123,7 @@ from .simulate.recurring.sweep import summarize_recurring as summarize_recurring
 from .simulate.recurring.sweep import sweep_recurring as sweep_recurring
 from .store import open_store as open_store
 from .store.trace import Trace as Trace
+from .opening import compare as compare
 from .opening import load as load
 from .opening import open_sample as open_sample
 from .opening import read as read

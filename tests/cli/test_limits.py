@@ -34,7 +34,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> str:
 
 def test_a_month_and_a_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     march = run(tmp_path, monkeypatch, "--since", "2026-03-01", "--until", "2026-04-01")
-    assert "submitted since 2026-03-01, submitted until 2026-04-01" in march
+    assert "since 2026-03-01, until 2026-04-01" in march
     assert "2 jobs" in march
     queue = run(tmp_path, monkeypatch, "--where", "queue = 'cpu'")
     assert "where queue = 'cpu'" in queue

@@ -41,7 +41,8 @@ def chosen(store: Path, out: Path, **limits: object) -> list[str]:
     traceana.select_jobs("mine", store=store, out=out, **limits)  # type: ignore[arg-type]
     jobs = traceana.open_store(out).scan("mine", "jobs").collect()
     held = traceana.open_store(store).scan("mine", "jobs").collect()
-    assert jobs.equals(held.join(jobs.select("job_id"), on="job_id", how="semi"))
+    same = ["job_id", "queue", "gpus", "submit_s"]
+    assert jobs[same].equals(held.join(jobs.select("job_id"), on="job_id", how="semi")[same])
     names: list[str] = jobs["job_id"].to_list()
     return names
 
@@ -52,7 +53,7 @@ def chosen(store: Path, out: Path, **limits: object) -> list[str]:
         ({"since": "2026-03-01", "until": "2026-04-01"}, ["b", "c", "e"]),
         ({"since": date(2026, 3, 31), "until": datetime(2026, 4, 1, tzinfo=UTC)}, ["c"]),
         ({"until": MARCH}, ["a"]),
-        ({"since": str(MARCH + 1)}, ["c", "d", "e"]),
+        ({"since": str(MARCH + 1)}, ["b", "c", "d", "e"]),
         ({"where": "queue = 'gpu' AND gpus >= 4"}, ["c", "d"]),
         ({"where": "queue <> 'gpu'"}, ["b"]),
         ({"where": "user = 'x' OR group = 'y' OR queue <> 'gpu'"}, ["b"]),
@@ -63,6 +64,25 @@ def test_jobs_are_chosen_by_submission_and_condition(
     store: Path, tmp_path: Path, limits: dict[str, object], expected: list[str]
 ) -> None:
     assert chosen(store, tmp_path / "out", **limits) == expected
+
+
+def test_what_happens_later_is_not_seen(store: Path, tmp_path: Path) -> None:
+    out = traceana.select_jobs("mine", store=store, out=tmp_path / "o", until=MARCH + 1.5 * DAY)
+    trace = traceana.open_store(out).trace("mine")
+    e = trace.jobs.filter(pl.col("job_id") == "e").row(0, named=True)
+    assert (e["status"], e["end_s"], e["runtime_s"]) == ("running", None, DAY / 2)
+    assert trace.manifest.window == "stated"
+
+
+def test_a_window_states_when_the_export_ends(store: Path, tmp_path: Path) -> None:
+    window = ("2026-03-01", "2026-05-01")
+    out = traceana.select_jobs("mine", store=store, out=tmp_path / "o", window=window)
+    trace = traceana.open_store(out).trace("mine")
+    assert trace.manifest.window_end_s == MARCH + 61 * DAY
+    assert trace.jobs["job_id"].to_list() == ["b", "c", "d", "e"]
+    # c still runs: 8 GPUs from 31 March to the end of April; d and e ran for a day each
+    hours = traceana.workload_summary(trace.jobs, window=(MARCH, MARCH + 61 * DAY))["gpu_hours"]
+    assert hours.item() == 8 * 31 * 24 + 4 * 24 + 2 * 24
 
 
 def test_a_date_is_midnight_in_the_zone_of_the_trace(store: Path, tmp_path: Path) -> None:
@@ -79,7 +99,7 @@ def test_tables_of_jobs_follow_and_the_manifest_says_so(store: Path, tmp_path: P
     part = traceana.open_store(tmp_path / "out")
     assert part.scan("mine", "worker_samples").collect()["job_id"].to_list() == ["b"]
     manifest = part.manifest("mine")
-    assert manifest.title == "Mine (submitted since 2026-03-01, where gpus < 8)"
+    assert manifest.title == "Mine (since 2026-03-01, where gpus < 8)"
     whole = traceana.open_store(store).manifest("mine")
     assert manifest.window_end_s == whole.window_end_s  # what still ran then is censored
     assert manifest.window_start_s == MARCH

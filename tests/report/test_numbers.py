@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 from statsmodels.duration.survfunc import SurvfuncRight
 
 from tests.report.reader import Element, number, read_page, read_table, section
@@ -177,12 +176,7 @@ def test_pods_by_gpus_requested_are_all_counted(store: Store, page: Element) -> 
     assert sum(counted.values()) == len(jobs)
     assert counted["fraction of one"] == ((jobs["gpus"] > 0) & (jobs["gpus"] < 1)).sum()
     assert counted["1"] == (jobs["gpus"] == 1).sum()
-    for row in rows:
-        if (ended := int(number(row["Completed or failed"]))) > 0:
-            test = stats.binomtest(int(number(row["Failed"])), ended)
-            interval = test.proportion_ci(method="wilson")
-            shown = [number(end) for end in row["95 % CI"].removesuffix("%").split(" to ")]
-            assert shown == pytest.approx([100 * interval.low, 100 * interval.high], abs=0.0501)
+    assert "95 % CI" not in rows[0]  # all pods are counted
 
 
 def test_the_published_traces(real_store: Store, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ def test_names_numbers_and_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     numbers = found["numbers"]["mine"]
     assert set(numbers) == {
         "runtime_s_median", "fraction_multi_gpu", "queueing_delay_s_median", "failure_rate",
+        "failure_incidence",
         "fraction_gpu_hours_top_1_percent", "cov_median", "slowdown_median",
     }  # fmt: skip
     assert (numbers["runtime_s_median"]["estimate"], numbers["runtime_s_median"]["n"]) == (50, 99)

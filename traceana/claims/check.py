@@ -66,10 +66,11 @@ def check_claims(
         found = _judge(claim, store, entries)
         rows.append(
             (
-                *(claim.id, claim.paper, claim.statement, claim.published),
+                *(claim.id, claim.paper, claim.section, claim.kind),
+                *(claim.statement, claim.published),
                 *(found.measured, found.verdict, found.note or claim.note),
                 *(claim.function, _source(claim, entries)),
-                *(claim.kind, claim.tolerance, claim.reference, claim.numbers),
+                *(claim.tolerance, claim.reference, claim.numbers),
             )
         )
         if found.evidence is not None:

@@ -161,7 +161,11 @@ def _notes(entry: TableEntry) -> Iterator[str]:
     for rule, cells in entry.nulled.items():
         yield f"set to null: {name}: {cells:,} cells by {rule}"
     for rule in entry.mostly_nulled:
-        yield f"note: {name}: most cells of {rule.split('|')[0]} cannot be read; check the mapping"
+        target, _, read_from = rule.split("|")[0].partition(": ")
+        yield (
+            f"note: {name}: most cells of {read_from} cannot be read, so {target} is mostly null; "
+            "check the mapping"
+        )
     if entry.ids_are_rows:
         yield f"note: {name}: no column identifies the rows; the row number is the id"
     if entry.rows_not_applicable:

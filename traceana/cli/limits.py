@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,10 +14,17 @@ if TYPE_CHECKING:
 
 SinceOption = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Only jobs submitted since this date or time."),
+    typer.Option(metavar="TIME", help="Only what waited or ran since this date or time."),
 ]
 UntilOption = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Only jobs submitted before this date or time.")
+    str | None,
+    typer.Option(metavar="TIME", help="Only what happened before this date or time."),
+]
+WindowOption = Annotated[
+    tuple[str, str] | None,
+    typer.Option(
+        metavar="FROM TO", help="First and last date or time of the export, if it is not in it."
+    ),
 ]
 WhereOption = Annotated[
     str | None,
@@ -45,7 +52,8 @@ def limited_store(
     since: str | None,
     until: str | None,
     where: str | None,
-    anonymize: bool,
+    window: tuple[str, str] | None = None,
+    anonymize: bool = False,
     compare: list[str] | None = None,
 ) -> Iterator[Path | None]:
     """Yield the store, or one made for this command: some jobs, without names, with more traces.
@@ -56,7 +64,7 @@ def limited_store(
     from traceana.exchange import select_jobs
     from traceana.store import open_store
 
-    limits = {"since": since, "until": until, "where": where}
+    limits: dict[str, Any] = {"since": since, "until": until, "where": where, "window": window}
     is_limited = any(value is not None for value in limits.values())
     if not (is_limited or anonymize or compare):
         yield store

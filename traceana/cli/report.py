@@ -18,6 +18,7 @@ from traceana.cli.limits import (
     SinceOption,
     UntilOption,
     WhereOption,
+    WindowOption,
     limited_store,
 )
 from traceana.cli.options import TYPED, MappingOption, ReaderOption, StoreOption, TimezoneOption
@@ -43,6 +44,7 @@ def report(
     since: SinceOption = None,
     until: UntilOption = None,
     where: WhereOption = None,
+    window: WindowOption = None,
     anonymize: AnonymizeOption = False,
     compare: CompareOption = None,
     out: Annotated[
@@ -95,7 +97,7 @@ def report(
         raise DataError("--mapping, --reader and --timezone are for files: name them (PATH...)")
     results: list[str] = []
     failed: list[str] = []
-    limits = {"since": since, "until": until, "where": where}
+    limits: dict[str, Any] = {"since": since, "until": until, "where": where, "window": window}
     read = {"mapping": mapping, "reader": reader, "timezone": timezone}
     with (
         _open_store(paths, store, **read) as found,
@@ -142,13 +144,21 @@ def summary(
     ] = None,
     *,
     store: StoreOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    where: WhereOption = None,
+    window: WindowOption = None,
 ) -> None:
     """Print the main results of a report."""
     from traceana.cli.output import show_steps
     from traceana.report.build import summarize
     from traceana.report.run import count_workers
 
-    with _open_store(paths, store) as place, show_steps("summary") as on_step:
+    with (
+        _open_store(paths, store) as found,
+        limited_store(found, since=since, until=until, where=where, window=window) as place,
+        show_steps("summary") as on_step,
+    ):
         results = summarize(place, workers=count_workers(), on_step=on_step)
     _print_results(results)
 

@@ -53,7 +53,7 @@ def gpu_capacity_check(
     >>> machines = store.scan("alibaba-pai-2020", "machines")
     >>> found = traceana.gpu_capacity_check(tasks, instances, machines)
     >>> found.select("end_imputation", pl.col("share_of_capacity").round(1)).rows()
-    [('drop_task', 0.1), ('drop', 0.2), ('task', 0.2), ('running', 8.3), ('trace_end', 25.2)]
+    [('drop_task', 0.1), ('drop', 0.1), ('task', 0.1), ('running', 14.1), ('trace_end', 25.9)]
     """
     return check_capacity(read_task_times(tasks, instances), sum_gpus(machines))
 

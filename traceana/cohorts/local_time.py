@@ -21,11 +21,11 @@ class Clock(NamedTuple):
 
     def offset_s(self, time: nw.Expr, /) -> nw.Expr:
         """Return the seconds to add to a Unix time for local time."""
-        return _steps(time, *self.offsets)
+        return step_value(time, *self.offsets)
 
     def month(self, time: nw.Expr, /) -> nw.Expr:
         """Return the local month of a Unix time, such as 2020-07; null for null."""
-        return nw.when(~time.is_null()).then(_steps(time, *self.months))
+        return nw.when(~time.is_null()).then(step_value(time, *self.months))
 
 
 def read_clock(frame: nw.LazyFrame[Any], time: nw.Expr, zone: str, /) -> Clock:
@@ -46,14 +46,14 @@ def _changes(grid: pl.DataFrame) -> pl.DataFrame:
     return grid.filter(value.ne_missing(value.shift(1)))
 
 
-def _steps(time: nw.Expr, begins: Sequence[int], values: Sequence[Any]) -> nw.Expr:
-    """Return the value of the step that a time is in; nested as a balanced tree."""
+def step_value(time: nw.Expr, begins: Sequence[float], values: Sequence[Any], /) -> nw.Expr:
+    """Return the value of the step that a time is in; steps are nested as a balanced tree."""
     if len(values) == 1:
         return nw.lit(values[0])
     half = len(values) // 2
     before, after = slice(None, half), slice(half, None)
     return (
         nw.when(time < begins[half])
-        .then(_steps(time, begins[before], values[before]))
-        .otherwise(_steps(time, begins[after], values[after]))
+        .then(step_value(time, begins[before], values[before]))
+        .otherwise(step_value(time, begins[after], values[after]))
     )

@@ -27,7 +27,7 @@ COUNTED: Final = {
     "rows from submission": "without a start {} from submission",
     "rows from window": "without a start or submission {} from the window's beginning",
 }
-"""Columns of 1 for rows whose time is not recorded in full, and what is said of their sum."""
+"""Columns of 1 for rows whose time is not recorded in full, and the words of their counts."""
 _TIMES: Final = {
     "submit": "submit_s", "start": "start_s", "end": "end_s", "runtime": "runtime_s",
 }  # fmt: skip

@@ -134,7 +134,7 @@ class MappedWorkloads(ResultTable):
     note = text("Note", "why no group is assigned to it")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class WorkloadMapping(Result):
     """Recurring groups with the training workload assigned to each."""
 

@@ -94,6 +94,11 @@ def figure(name: str, /, *, result: str, reading: str) -> Callable[[Plot], Plot]
     def register(plot: Plot) -> Plot:
         @wraps(plot)
         def styled(*args: object, **options: object) -> Axes:
+            if "figsize" in options:
+                raise DataError(
+                    f"{name} has no figsize: pass ax= of a figure of that size, or call "
+                    "get_figure().set_size_inches(...) of the axes that it returns"
+                )
             with use_style(), follow_axes(cast("Axes | None", options.get("ax"))):
                 try:
                     return plot(*args, **options)

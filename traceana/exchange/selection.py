@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict, fields
 from datetime import UTC, date, datetime, time
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 from zoneinfo import ZoneInfo
 
 import polars as pl
 from polars.exceptions import PolarsError
 
+from traceana.cohorts.clip import clip_jobs
+from traceana.cohorts.observation import find_window
 from traceana.errors import DataError
 from traceana.exchange.copying import copy_trace
 from traceana.ingesters.expressions import row_condition
@@ -19,6 +22,8 @@ from traceana.store import Manifest, TableManifest, open_store
 if TYPE_CHECKING:
     from os import PathLike
 
+Time: TypeAlias = str | float | date
+"""A date or time, or seconds on the clock of a trace."""
 _FOUND: Final = {"trace", "source", "synthetic", "window", "mapping", "facts", "tables"}
 """What a manifest has from its tables, not from a statement."""
 _ABOUT: Final = tuple(
@@ -34,16 +39,17 @@ def select_jobs(
     *,
     out: str | PathLike[str],
     store: str | PathLike[str] | None = None,
-    since: str | float | date | None = None,
-    until: str | float | date | None = None,
+    since: Time | None = None,
+    until: Time | None = None,
     where: str | None = None,
+    window: tuple[Time, Time] | None = None,
     name: str | None = None,
 ) -> Path:
-    """Write a trace with some of its jobs to another store.
+    """Write some jobs of a trace, or another window, to another store.
 
-    Jobs are chosen by their submission (the start where no submission is recorded); tables with a
-    job's id follow, others stay whole. The observation window ends where it did, so that jobs
-    that were running then are still censored.
+    Jobs that waited or ran between `since` and `until` are kept as they were seen at `until`: a job
+    that ended later is running. The observation window of the result is stated. Tables with a job's
+    id follow, others stay whole.
 
     Parameters
     ----------
@@ -56,6 +62,9 @@ def select_jobs(
     since, until
         Times of the beginning (included) and the end (excluded): date or time in the trace's time
         zone (UTC where it states none), or seconds on its clock.
+    window
+        Observation window that the trace is of, such as that of an export; it may be longer than
+        the times in it. None: the window that the trace has, within `since` and `until`.
     where
         SQL condition over the columns of ``jobs``, such as ``queue = 'gpu' AND gpus >= 8``. Rows
         for which it is null are excluded.
@@ -79,13 +88,20 @@ def select_jobs(
     """
     source = open_store(store)
     manifest = source.manifest(trace)
-    first_s, last_s = (_to_seconds(one, manifest) for one in (since, until))
-    submitted = pl.coalesce("submit_s", "start_s")
-    chosen = source.scan(trace, "jobs").filter(
-        pl.lit(value=True) if first_s is None else submitted >= first_s,
-        pl.lit(value=True) if last_s is None else submitted < last_s,
-        _condition(where, source.scan(trace, "jobs").collect_schema().names()),
-    )
+    first_s, last_s = (to_seconds(one, manifest) for one in (since, until))
+    every = source.scan(trace, "jobs")
+    low, high = find_window(every, manifest)
+    if window is not None:
+        low, high = (to_seconds(end, manifest) for end in window)
+    start_s = max((end for end in (low, first_s) if end is not None), default=None)
+    end_s = min((end for end in (high, last_s) if end is not None), default=None)
+    if start_s is not None and end_s is not None and start_s > end_s:
+        raise DataError(f"{trace}: no job is left ({start_s:g} s is after {end_s:g} s)")
+    if not (since is None and until is None and window is None):
+        # nothing is after the end of a window that is not limited
+        after = inf if end_s is None or (end_s == high and window is None) else end_s
+        every = clip_jobs(every, (-inf if start_s is None else start_s, after))
+    chosen = every.filter(_condition(where, every.collect_schema().names()))
     try:
         jobs = chosen.select("job_id", "inst_id").collect()
     except PolarsError as error:
@@ -93,8 +109,9 @@ def select_jobs(
     limits = [
         text
         for text, given in (
-            (f"submitted since {since}", since),
-            (f"submitted until {until}", until),
+            (f"since {since}", since),
+            (f"until {until}", until),
+            (f"window {' to '.join(map(str, window or ()))}", window),
             (f"where {where}", where),
         )
         if given is not None
@@ -103,7 +120,7 @@ def select_jobs(
         raise DataError(f"{trace}: no job is left ({', '.join(limits)}); widen the limits")
 
     def write(table: str, path: Path) -> list[str]:
-        rows = source.scan(trace, table)
+        rows = every if table == "jobs" else source.scan(trace, table)
         names = rows.collect_schema().names()
         key = next((name for name in ("job_id", "inst_id") if name in names), None)
         if key is not None:
@@ -112,9 +129,8 @@ def select_jobs(
         return names
 
     stated = {name: value for name, value in asdict(manifest).items() if name not in _FOUND}
-    start_s = manifest.window_start_s
-    if start_s is not None and first_s is not None:
-        stated["window_start_s"] = max(start_s, first_s)
+    if start_s is not None and end_s is not None:
+        stated |= {"window_start_s": float(start_s), "window_end_s": float(end_s)}
     stated["title"] = f"{manifest.title} ({', '.join(limits)})" if limits else manifest.title
     copy_trace(
         source, manifest, Path(out), name=name or trace, facts=stated, about=_ABOUT, write=write
@@ -126,8 +142,8 @@ def _condition(where: str | None, columns: list[str]) -> pl.Expr:
     return pl.lit(value=True) if where is None else row_condition(where, columns, where="where")
 
 
-def _to_seconds(given: str | float | date | None, manifest: Manifest) -> float | None:
-    """Return a time as seconds on the trace's clock."""
+def to_seconds(given: Time | None, manifest: Manifest) -> float | None:
+    """Return a date, a time or seconds as seconds on the clock of a trace."""
     if given is None or (isinstance(given, int | float) and not isinstance(given, bool)):
         return given
     moment = given

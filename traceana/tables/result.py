@@ -7,6 +7,9 @@ from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+import polars as pl
+
 from traceana.tables.declare import declared
 from traceana.tables.display import html_table
 
@@ -24,7 +27,9 @@ class Result:
 
     ``print(result)`` and :meth:`summary` give a short text; ``repr(result)`` names the fields and
     gives the size of each frame; a notebook shows the summary and the first rows of the tables. A
-    dataclass takes it with ``@dataclass(frozen=True, repr=False)``.
+    dataclass takes it with ``@dataclass(frozen=True, repr=False, eq=False)``. Two results are equal
+    if they are of one class and all their fields are equal: frames and arrays in every cell, null
+    and NaN as themselves.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
@@ -47,6 +52,26 @@ class Result:
 
     def __str__(self) -> str:
         return self.summary()
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        names = (field.name for field in fields(self) if field.compare)
+        return all(_same(getattr(self, name), getattr(other, name)) for name in names)
+
+    __hash__ = None  # type: ignore[assignment]  # frames have none
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  always raises
+        text = f"{type(self).__name__} has no {name!r}"
+        if (
+            name.startswith(("write_", "to_", "head", "filter", "select", "columns"))
+            and self.tables
+        ):
+            text += f"; its frames have: {', '.join(f'.{table}.{name}' for table in self.tables)}"
+        elif not name.startswith("_"):
+            known = [field.name for field in fields(self)]
+            text += f"; it has {', '.join([*known, 'summary()', 'plot()'])}"
+        raise AttributeError(text, name=name, obj=self)
 
     def summary(self) -> str:
         """Return a short text on the result."""
@@ -72,6 +97,26 @@ class Result:
             if getattr(self, name) is not None
         ]
         return "".join(parts)
+
+
+def _same(one: object, other: object) -> bool:
+    """Return whether two fields have the same values."""
+    if isinstance(one, pl.DataFrame | pl.Series):
+        return type(one) is type(other) and one.equals(other)  # type: ignore[arg-type]
+    if isinstance(one, np.ndarray):
+        return isinstance(other, np.ndarray) and _same_arrays(one, other)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, tuple | list) and type(one) is type(other):
+        pairs = zip(one, other, strict=False)
+        return len(one) == len(other) and all(_same(*pair) for pair in pairs)
+    both_nan = one != one and other != other  # noqa: PLR0124  NaN alone differs from itself
+    return bool(one == other) or both_nan
+
+
+def _same_arrays(one: np.ndarray, other: np.ndarray) -> bool:
+    numbers = one.dtype.kind in "fc" and other.dtype.kind in "fc"
+    return np.array_equal(one, other, equal_nan=numbers)
 
 
 def _short(value: object) -> str:

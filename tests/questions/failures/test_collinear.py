@@ -28,7 +28,7 @@ def test_what_earlier_features_determine_is_left_out_and_named() -> None:
     alone = traceana.failure_model(frame, features="cpus", method="ml").odds_ratios
     assert found["odds_ratio"].to_list() == [pytest.approx(alone["odds_ratio"].item()), None]
     assert found["note"].to_list() == [
-        None, "determined by cpus: left out, cannot be told apart"
+        None, "determined by cpus: left out, not distinguishable"
     ]  # fmt: skip
 
 

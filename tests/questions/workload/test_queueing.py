@@ -57,6 +57,8 @@ def test_the_published_pods(real_store: Store, real_data: Path) -> None:
         "p99_s": 0.99,
     }.items():
         assert row[name] == pytest.approx(np.quantile(delays, q), rel=1e-12)
+    # 897 pending pods waited until they were deleted
+    assert row["p99_pending_s"] == 3069 > row["p99_s"]
     assert row["share_zero"] == delays.count(0) / len(delays)
 
 

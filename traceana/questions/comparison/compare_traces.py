@@ -12,12 +12,14 @@ from traceana.cohorts.observation import window_of
 from traceana.errors import DataError
 from traceana.questions.comparison.tables import Comparison
 from traceana.questions.failures.curves import kaplan_meier
+from traceana.questions.failures.overall import overall_failure
 from traceana.questions.failures.rates import failure_rates
 from traceana.questions.stragglers.analyze import cov_by_job, published_cov, stragglers
 from traceana.questions.workload.concentration import concentration
 from traceana.stats.quantiles import woodruff_interval
 from traceana.store import distinct_traces
 from traceana.tables.declare import declared, schema_of
+from traceana.tables.formatting import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,6 +32,9 @@ _QUESTIONS: Final = {
     "Size": ("fraction_multi_gpu", "Jobs with more than one GPU (fraction)"),
     "Queueing": ("queueing_delay_s_median", "Median queueing delay (s)"),
     "Failure": ("failure_rate", "Failure rate among completed and failed (fraction)"),
+    "Failure by a runtime": (
+        "failure_incidence", "Failed by a stated runtime: cumulative incidence (fraction)",
+    ),
     "Concentration": (
         "fraction_gpu_hours_top_1_percent", "GPU-hours of the largest 1 % of GPU jobs (fraction)",
     ),
@@ -93,7 +98,7 @@ def _of_jobs(trace: Trace) -> dict[str, Row]:
     needs = ({"jobs": ("runtime_s",)}, *COHORT_NEEDS)
     if not any(all(manifest.has(*need) for need in one.items()) for one in needs):
         missing = "no runtimes of jobs are recorded"
-        names = ("Runtime", "Size", "Queueing", "Failure", "Concentration")
+        names = ("Runtime", "Size", "Queueing", "Failure", "Failure by a runtime", "Concentration")
         return {name: _row(note=missing) for name in names}
     cohort = form_cohort(trace)
     kind = f"of {cohort.noun}" if cohort.from_tasks else None
@@ -102,6 +107,7 @@ def _of_jobs(trace: Trace) -> dict[str, Row]:
         "Size": _or_note(_size, cohort, kind),
         "Queueing": _or_note(_queueing, cohort),
         "Failure": _or_note(_failure, cohort, kind),
+        "Failure by a runtime": _or_note(_incidence, cohort, kind),
         "Concentration": _or_note(_concentration, cohort, kind),
     }
 
@@ -154,11 +160,23 @@ def _size(cohort: Cohort, kind: str | None) -> Row:
 
 
 def _failure(cohort: Cohort, kind: str | None) -> Row:
-    stated = cohort.rows.with_columns(all=pl.lit("all"))
     for status, what in (("completed", "completed job"), ("failed", "failure")):
-        if not (stated["status"].cast(pl.String) == status).any():
+        if not (cohort.rows["status"].cast(pl.String) == status).any():
             return _row(note=f"no {what} is recorded")
-    return _rate(stated, cohort, kind)
+    found = cohort.trace.once(overall_failure)
+    rate = found.rate
+    note = _joined(kind, found.bias(cohort.noun), _independence(cohort))
+    return _row(rate["n"], rate["rate"], (rate["ci_low"], rate["ci_high"]), note)
+
+
+def _incidence(cohort: Cohort, kind: str | None) -> Row:
+    found = cohort.trace.once(overall_failure).incidence
+    if found is None:
+        return _row(note="no failure with a runtime is recorded")
+    interval = (found["ci_low"], found["ci_high"])
+    within = f"within {duration(found['horizon_s'])}"
+    note = _joined(kind, within, _independence(cohort))
+    return _row(found["n"], found["fraction"], interval, note)
 
 
 def _rate(stated: pl.DataFrame, cohort: Cohort, note: str | None) -> Row:

@@ -118,12 +118,10 @@ def state_correlations(
     if not stated:
         return ""
     rows = " to ".join(f"{n:,}" for n in known["n"].unique().sort()[[0, -1]].unique())
-    why = ranks.filter(pl.col("r").is_not_null() & pl.col("pvalue_adjusted").is_null())["note"]
-    reasons = "".join(f" {note[0].upper()}{note[1:]}." for note in why.drop_nulls().unique().sort())
+    tests = " (95 % CI; p adjusted)" if known["pvalue_adjusted"].count() else ""
     return (
-        f"{cohort.title}: Spearman's rho (95 % CI; p adjusted) of {what} of {cohort.noun} and "
-        f"requested resources (n = {rows}). "
-        f"{'. '.join(stated)}.{reasons}"
+        f"{cohort.title}: Spearman's rho{tests} of {what} of {cohort.noun} and requested resources "
+        f"(n = {rows}). {'. '.join(stated)}."
     )
 
 

@@ -61,7 +61,7 @@ class JointCounts(ResultTable):
     n = count("Rows", "rows in the bin")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class CorrelationResult(Result):
     """Correlations of one family, as :func:`traceana.correlate` returns them."""
 

@@ -439,4 +439,7 @@ def _beside(groups: pl.DataFrame, found: pl.DataFrame, keys: Keys) -> pl.DataFra
     """Join the results of each group to its counts; null where there are none."""
     if keys:
         return groups.join(found, on=keys, how="left", nulls_equal=True, maintain_order="left")
-    return groups.hstack(found if found.height else found.clear(1))
+    height = max(groups.height, found.height, 1)
+    return (groups if groups.height else groups.clear(height)).hstack(
+        found if found.height else found.clear(height)
+    )

@@ -152,5 +152,5 @@ def _drop_dependent(matrix: Floats, terms: Sequence[dict[str, Any]]) -> Floats:
         names = dict.fromkeys(present[other - 1]["feature"] for other in others if other)
         own = present[column - 1]
         del own["scale"]
-        own["note"] = f"determined by {', '.join(names)}: left out, cannot be told apart"
+        own["note"] = f"determined by {', '.join(names)}: left out, not distinguishable"
     return np.delete(matrix, [column for column, *_ in dropped], axis=1)

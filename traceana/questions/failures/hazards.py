@@ -100,7 +100,7 @@ def cause_specific_hazards(
     ...                      "status": np.where(fails < cut, "failed", "running")})
     >>> found = traceana.cause_specific_hazards(jobs, features="gpus", causes="failed")
     >>> found.select("feature", pl.col("hazard_ratio").round(1)).rows()
-    [('gpus', 2.0)]
+    [('gpus', 2.2)]
     """
     names, kinds = as_names(features), check_events(causes)
     if not names:

@@ -270,7 +270,7 @@ def _joint_tests(
                 "pvalue": found.pvalue,
                 "note": "too few clusters for this test"
                 if np.isnan(found.pvalue)
-                else "which of them matters cannot be told where their own intervals contain 1",
+                else "not distinguishable where their own intervals contain 1",
             }
         )
     return pl.DataFrame(rows, schema=schema_of(JointTests)).fill_nan(None)

@@ -31,7 +31,13 @@ from traceana.questions.failures.section_requests import (
     draw_rates,
     rate_tables,
 )
-from traceana.questions.failures.section_tests import details, findings_of, headline_of, tests_table
+from traceana.questions.failures.section_tests import (
+    details,
+    findings_of,
+    headline_of,
+    state_overall,
+    tests_table,
+)
 from traceana.questions.failures.tables import FailureRates, StandardizedRates
 from traceana.questions.failures.tables_competing_risks import SurvivalGroups
 from traceana.questions.section_per_cohort import build_per_cohort
@@ -79,7 +85,8 @@ def _build(cohort: Cohort) -> Content:
         blocks.append(tests_table(cohort, tests))
     blocks += _between_units(cohort)
     blocks += [Text(note) for note in notes]
-    findings: list[str] = []
+    overall = state_overall(cohort, groupings[0]) if cohort.fails else ""
+    findings = [overall] if overall else []
     tables = [_group(cohort, found) for found in groupings]
     for found, (_, *others) in zip(groupings, tables, strict=True):
         blocks += others
@@ -111,7 +118,7 @@ def _build(cohort: Cohort) -> Content:
     ]
     pictures = tuple(picture for gallery in figures for picture in gallery.pictures)
     lead = (Gallery(pictures), *tables[0][:1]) if cohort.fails else (Gallery(pictures),)
-    headline = headline_of(cohort, groupings[0], tests) if cohort.fails else "".join(findings[:1])
+    headline = headline_of(cohort, groupings[0]) if cohort.fails else "".join(findings[:1])
     return Content(tuple(findings), tuple(blocks), headline, lead, _LIMITATIONS)
 
 
@@ -144,7 +151,12 @@ def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
     rates = result_table(
         found.rates,
         FailureRates,
-        columns=[name for name in (by, *_SHOWN) if name in found.rates.columns],
+        columns=[
+            name
+            for name in (by, *_SHOWN)
+            if name in found.rates.columns
+            if cohort.sampled or not name.startswith("ci_")  # a complete log has no sampling error
+        ],
         headings={"n": "Completed or failed"},
         caption=f"Failure rate of {what}: failed among completed and failed. {cohort.title}",
         null=null,
@@ -169,7 +181,7 @@ def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
                 table,
                 StandardizedRates,
                 headings={"n": "Completed or failed"},
-                caption=f"Failure rate of {what}, crude and with the same composition of {held} "
+                caption=f"Standardized failure rate of {what}: with the same composition of {held} "
                 f"(direct standardization over the strata that all groups have). {cohort.title}",
                 null=null,
             )

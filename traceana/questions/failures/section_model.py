@@ -116,7 +116,7 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
             if row["pvalue"] < _ALPHA
             else f"show no association together ({p_equals(row['pvalue'])})"
         )
-        + "; their own odds ratios cannot be told apart where their intervals contain 1."
+        + "; the features are not distinguishable where their own intervals contain 1."
         for row in model.joint.drop_nulls("pvalue").iter_rows(named=True)
     )
     other = " ".join(

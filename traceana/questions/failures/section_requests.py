@@ -57,7 +57,11 @@ def rate_tables(cohort: Cohort, /) -> list[Block]:
         result_table(
             table,
             FailureByRequest,
-            columns=[name for name in (column, *_SHOWN) if name in table.columns],
+            columns=[
+                name
+                for name in (column, *_SHOWN)
+                if name in table.columns and (cohort.sampled or not name.startswith("ci_"))
+            ],
             headings={column: _label(column), "n": "Completed or failed"},
             null={column: "not stated"},
             caption=f"Failure rate by {_name(column)}: failed among completed and failed. By value "

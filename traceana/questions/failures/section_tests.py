@@ -8,11 +8,13 @@ import polars as pl
 
 from traceana.page.blocks import Block, Table, result_table
 from traceana.questions.failures.analyze import BOTH
+from traceana.questions.failures.overall import overall_failure
 from traceana.questions.failures.tables import FailureOdds, GroupTests, RuntimePairs
 from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import (
+    duration,
     in_sentence,
     p_equals,
     ratio,
@@ -21,12 +23,16 @@ from traceana.tables.formatting import (
     seconds_range,
     share,
     share_range,
+    three_digits,
 )
 
 if TYPE_CHECKING:
     from traceana.cohorts.cohort import Cohort
     from traceana.questions.failures.analyze import Outcomes
 
+_FEWEST: Final = 20
+_NOTICED: Final = 1.25
+"""Rows of a group, and ratio of failure rates, from which a difference is stated."""
 _MOST_NAMED: Final = 3
 """Groups in a finding: those with the most rows, for any result."""
 
@@ -48,64 +54,74 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
     """
     by = found.by
     if by is None:
-        return _overall(cohort, found) if cohort.fails else []
+        return []
     group = in_sentence(key_heading(by))
     rows = {row["question"]: row for row in tests.iter_rows(named=True)}
     findings = []
     if (test := rows.get(f"failure of {cohort.noun} by {group}")) is not None:
         what = f"failure rate of {cohort.noun} (failed among completed and failed)"
-        named = [_rate(row, by) for row in _largest(found.rates, by)]
-        findings.append(f"{cohort.title}: {_state(what, group, test)}")
-        findings.append(f"{cohort.title}: failure rate of {cohort.noun}. {'. '.join(named)}.")
+        named = [_rate(row, by, cohort) for row in _largest(found.rates, by)]
+        ratio_of_rates = _ratio_of_rates(found.rates, by, cohort.noun)
+        findings.append(
+            f"{cohort.title}: failure rate of {cohort.noun}. {'. '.join(named)}.{ratio_of_rates}"
+        )
+        findings += _tested(cohort, what, group, test, differs=bool(ratio_of_rates))
         if (both := rows.get(f"failure of {cohort.noun} by {group}, {BOTH}")) is not None:
             what = f"failure rate of {cohort.noun} in the groups with both outcomes"
-            findings.append(f"{cohort.title}: {_state(what, group, both)}")
+            findings += _tested(cohort, what, group, both)
         findings.append(f"{cohort.title}: {_excluded(cohort, found)}")
     for status in found.comparisons:
         test = rows[f"runtime of {status} {cohort.noun} by {group}"]
         known = found.runtimes.groups.filter(pl.col("status") == status)
-        named = [_median(row, by) for row in _largest(known, by)]
+        named = [_median(row, by, cohort) for row in _largest(known, by)]
         what = f"runtime of {status} {cohort.noun}"
-        findings.append(f"{cohort.title}: {_state(what, group, test)}")
+        findings += _tested(cohort, what, group, test)
         findings.append(f"{cohort.title}: median {what}. {'. '.join(named)}.")
     return findings
 
 
-def headline_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> str:
-    """Return the failure rates of the largest groups and what their test concludes."""
-    if found.by is None:
-        return "".join(_overall(cohort, found)[:1])
+def headline_of(cohort: Cohort, found: Outcomes, /) -> str:
+    """Return the failure rates of the largest groups, and the ratio of the extreme ones."""
+    if found.by is None or cohort.trace.once(overall_failure).is_censored:
+        return state_overall(cohort, found)
     rates = [
         f"{row[found.by]}: {share(row['rate'])} ({row['failures']:,} of {row['n']:,}"
         f"{'' if row['completed'] else ', none recorded as completed'})"
         for row in _largest(found.rates, found.by)
     ]
     group = in_sentence(key_heading(found.by))
-    tested = tests.filter(question=f"failure of {cohort.noun} by {group}")
-    verdict = ""
-    for test in tested.drop_nulls("pvalue_adjusted").iter_rows(named=True):
-        size = test["conclusion"]
-        what = "No significant" if size == INCONCLUSIVE else f"A {size}"
-        verdict = f" {what} difference (adjusted {p_equals(test['pvalue_adjusted'])})."
+    verdict = _ratio_of_rates(found.rates, found.by, cohort.noun)
     named = ". ".join(rates)
     what = f"failure rate of completed and failed {cohort.noun} by {group}"
     return f"{cohort.title}: {what}. {named}.{verdict}"
 
 
-def _overall(cohort: Cohort, found: Outcomes) -> list[str]:
-    row = found.rates.row(0, named=True)
+def state_overall(cohort: Cohort, outcomes: Outcomes, /) -> str:
+    """Return the failure rate of all rows; first the incidence, where many have not ended."""
+    found = cohort.trace.once(overall_failure)
+    row = found.rate
     if not row["n"]:
-        return []
-    interval = "none"
-    if row["ci_low"] is not None:
-        interval = share_range(row["ci_low"], row["ci_high"])
-    excluded = _excluded(cohort, found)
-    finding = (
-        f"{cohort.title}: {share(row['rate'])} of the completed and failed {cohort.noun} failed "
-        f"(95 % CI {interval}; {row['failures']:,} of {row['n']:,}). "
+        return ""
+    interval = ""
+    if cohort.sampled and row["ci_low"] is not None:
+        interval = f"95 % CI {share_range(row['ci_low'], row['ci_high'])}; "
+    excluded = _excluded(cohort, outcomes)
+    bias = found.bias(cohort.noun)
+    rate = (
+        f"{share(row['rate'])} of the completed and failed {cohort.noun} failed "
+        f"({interval}{row['failures']:,} of {row['n']:,}{f'; {bias}' if bias else ''}). "
         f"{excluded[0].upper()}{excluded[1:]}"
     )
-    return [finding]
+    if not found.is_censored or found.incidence is None:
+        return f"{cohort.title}: {rate}"
+    by = found.incidence
+    limits = ""
+    if by["ci_low"] is not None:
+        limits = f"95 % CI {share_range(by['ci_low'], by['ci_high'])}; "
+    return (
+        f"{cohort.title}: {share(by['fraction'])} of the {cohort.noun} failed within "
+        f"{duration(by['horizon_s'])} (cumulative incidence; {limits}n = {by['n']:,}). {rate}"
+    )
 
 
 def _largest(groups: pl.DataFrame, by: str) -> list[dict[str, Any]]:
@@ -113,10 +129,31 @@ def _largest(groups: pl.DataFrame, by: str) -> list[dict[str, Any]]:
     return known.sort("n", descending=True, maintain_order=True).head(_MOST_NAMED).to_dicts()
 
 
+def _ratio_of_rates(rates: pl.DataFrame, by: str, noun: str) -> str:
+    """Return how many times as often the group with the highest rate fails, if it is noticed."""
+    largest = [row for row in _largest(rates, by) if row["n"] >= _FEWEST and row["completed"]]
+    if len(largest) < 2:
+        return ""
+    low, *_, high = sorted(largest, key=lambda row: float(row["rate"]))
+    if not low["rate"] or high["rate"] < _NOTICED * low["rate"]:
+        return ""
+    times = three_digits(high["rate"] / low["rate"])
+    return f" {noun.capitalize()} of {high[by]} fail {times} times as often as those of {low[by]}."
+
+
+def _tested(
+    cohort: Cohort, what: str, group: str, test: dict[str, Any], *, differs: bool = False
+) -> list[str]:
+    """Return what a test concludes about other users or another period; nothing without a test."""
+    if test["effect"] is None or test["pvalue_adjusted"] is None:
+        return []
+    if differs and test["conclusion"] in (NEGLIGIBLE, INCONCLUSIVE):
+        return []  # the rates differ in this log, whatever a correlation over few users is
+    return [f"{cohort.title}: {_state(what, group, test)}"]
+
+
 def _state(what: str, group: str, test: dict[str, Any]) -> str:
     """Return what a test concludes, with effect size, interval, n and adjusted p."""
-    if test["effect"] is None or test["pvalue_adjusted"] is None:
-        return f"the {what} is not tested by {group} ({test['note']})."
     interval = ""
     if test["ci_low"] is not None:
         interval = f", 95 % CI {ratio_range(test['ci_low'], test['ci_high'])}"
@@ -134,9 +171,9 @@ def _state(what: str, group: str, test: dict[str, Any]) -> str:
     return f"{what} differs by {group}. The difference is {verdict} {size}."
 
 
-def _rate(row: dict[str, Any], by: str) -> str:
+def _rate(row: dict[str, Any], by: str, cohort: Cohort) -> str:
     interval = ""
-    if row["ci_low"] is not None:
+    if cohort.sampled and row["ci_low"] is not None:
         interval = f"95 % CI {share_range(row['ci_low'], row['ci_high'])}; "
     counts = f"{interval}{row['failures']:,} of {row['n']:,}"
     if not row["completed"]:
@@ -144,11 +181,12 @@ def _rate(row: dict[str, Any], by: str) -> str:
     return f"{row[by]}: {share(row['rate'])} ({counts})"
 
 
-def _median(row: dict[str, Any], by: str) -> str:
+def _median(row: dict[str, Any], by: str, cohort: Cohort) -> str:
     if row["median_s"] is None:
         return f"{row[by]}: not reached (n = {row['n']:,})"
     interval = ""
-    if row["ci_low"] is not None and row["ci_high"] is not None:
+    is_estimate = cohort.sampled or row["n_censored"]
+    if is_estimate and row["ci_low"] is not None and row["ci_high"] is not None:
         interval = f"95 % CI {seconds_range(row['ci_low'], row['ci_high'])}; "
     return f"{row[by]}: {seconds(row['median_s'])} s ({interval}n = {row['n']:,})"
 

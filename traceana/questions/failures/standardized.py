@@ -38,7 +38,7 @@ def standardized_failure_rates(
     cluster: str | None = None,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
-    """Compute the failure rate that each group would have with the same composition.
+    """Compute failure rates that groups would have with the same composition.
 
     Direct standardization: the sum over strata, such as size and user, of the fraction of all rows
     in the stratum times the group's failure rate in it (Rothman and others, Modern Epidemiology,

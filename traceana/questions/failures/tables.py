@@ -218,7 +218,7 @@ class RuntimePairs(ResultTable):
     note = text("Note", "why a value is null")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class RuntimeComparison(Result):
     """Runtimes of groups compared, from :func:`traceana.compare_runtimes`."""
 
@@ -309,7 +309,7 @@ class JointTests(ResultTable):
     statistic = number("Statistic", "Wald's")
     df_error = number("Error df", "clusters - 1; null for independent rows", display="count")
     pvalue = number("p", "of no association of any of them", display="pvalue")
-    note = text("Note", "what cannot be told apart")
+    note = text("Note", "why features are not distinguishable")
 
 
 class HazardRatios(ResultTable):
@@ -382,7 +382,7 @@ class ModelFit(ResultTable):
     note = text("Note", "why a value is null")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class FailureModel(Result):
     """Logistic regression of failure, from :func:`traceana.failure_model`."""
 

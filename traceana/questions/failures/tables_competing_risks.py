@@ -143,7 +143,7 @@ class _Curves(Result):
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class CumulativeIncidence(_Curves):
     """Cumulative incidence of competing events, from :func:`traceana.cumulative_incidence`."""
 
@@ -194,7 +194,7 @@ class CumulativeIncidence(_Curves):
         return found.select(*keys, pl.col("incidence").fill_null(0.0), "ci_low", "ci_high")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class SurvivalCurves(_Curves):
     """Survival functions, from :func:`traceana.kaplan_meier`."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -81,7 +81,9 @@ def plot_worker_slowdown(result: WorkerSlowdownResult, /, *, ax: Axes | None = N
         if values.size <= _MOST_NUMBERS:
             color = "white" if row["slowdown"] > middle else "black"
             text = f"{row['slowdown']:.2f}"
-            ax.text(*place, text, ha="center", va="center", color=color, fontsize=small_size())
+            on_cell = {"facecolor": "none", "edgecolor": "none", "pad": 0}
+            how: dict[str, Any] = {"ha": "center", "va": "center", "bbox": on_cell}
+            ax.text(*place, text, color=color, fontsize=small_size(), **how)
         if row["is_slowest"]:
             outline = Rectangle(
                 (place[0] - 0.46, place[1] - 0.46),

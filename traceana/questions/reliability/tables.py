@@ -177,7 +177,7 @@ class CheckpointIntervals(ResultTable):
     lost_share = number("Lost", "fraction of repeated work and restarts", display="fine_share")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ReliabilityResult(Result):
     """Result of :func:`~traceana.machine_reliability`.
 
@@ -276,7 +276,7 @@ class ReliabilityResult(Result):
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class JobFailureResult(Result):
     """Result of :func:`~traceana.job_failure_interval`.
 

@@ -109,7 +109,7 @@ def build(traces: Sequence[Trace]) -> Content:
 def _lead(found: Found) -> list[Block]:
     lines = []
     rows = []
-    for name, (_, one) in found.items():
+    for name, (cohort, one) in found.items():
         if one.fits is None or one.fits.quantiles is None:
             continue
         n = int(one.fits.table["n"][0])
@@ -119,7 +119,7 @@ def _lead(found: Found) -> list[Block]:
                 *(pl.col(part).cast(pl.Float64) for part in ("value", "ci_low", "ci_high")),
             )
         )  # fmt: skip
-        rows.append({"trace": name, "n": n} | _median(one) | _best(one))
+        rows.append({"trace": name, "n": n} | _median(cohort, one) | _best(one))
     if not lines:
         return []
     figure = drawing(
@@ -130,12 +130,22 @@ def _lead(found: Found) -> list[Block]:
     table = result_table(
         pl.DataFrame(rows, infer_schema_length=None),
         RuntimeOverview,
-        caption="Runtimes of each trace, with 95 % confidence intervals of the median",
+        caption="Runtimes of each trace; the median of a complete log is exact",
     )
     return [Gallery((figure,)), table]
 
 
-def _median(found: RuntimeDistributions) -> dict[str, float | None]:
+def _median(cohort: Cohort, found: RuntimeDistributions) -> dict[str, float | None]:
+    """Return the median with its interval; that of all rows of a complete log has none."""
+    row = _estimated_median(found)
+    observed = cohort.observation
+    complete = observed is not None and not observed.n_truncated + observed.n_censored
+    if complete and not cohort.sampled:
+        row |= {"ci_low": None, "ci_high": None}
+    return row
+
+
+def _estimated_median(found: RuntimeDistributions) -> dict[str, float | None]:
     """Return the median with its interval: over independent units, if there are any."""
     if found.median is not None:
         return dict(zip(("median_s", "ci_low", "ci_high"), found.median, strict=True))
@@ -163,7 +173,7 @@ def _median_finding(found: Found) -> str:
     for cohort, one in found.values():
         if one.fits is None or one.fits.quantiles is None:
             continue
-        row = _median(one)
+        row = _median(cohort, one)
         if row["median_s"] is None:
             continue
         interval = ""

@@ -198,7 +198,7 @@ class DistributionPairs(ResultTable):
     note = text("Note", "why a value is null")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class DistributionFits(Result):
     """Families fitted to the same values, from :func:`traceana.fit_distributions`."""
 

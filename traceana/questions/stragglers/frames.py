@@ -35,7 +35,7 @@ CANNOT_TELL: Final = "cannot tell: times include synchronization; measure comput
 """Note of a job whose workers move as one."""
 
 VANISHED: Final = 0.05
-"""Fraction of the job at its end without a value of a worker that is said."""
+"""Fraction of the job, at its end, without a value of a worker that gets a note."""
 
 _GAPS: Final = 10
 

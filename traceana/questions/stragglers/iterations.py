@@ -100,7 +100,7 @@ def iteration_cov(
         raise DataError(f"column {time} has an infinite value; time= needs finite numbers")
     cov = pl.col("std") / pl.col("mean")
     found = ticks.filter(pl.col("n_workers") >= min_workers).with_columns(
-        cov=pl.when(pl.col("mean") > 0).then(cov)
+        cov=pl.when(pl.col("mean") > 0).then(cov.fill_nan(0.0))  # 0 over the least number
     )
     return declared(found, IterationCov, by=(*names, time))
 

@@ -262,7 +262,7 @@ def _levels(result: StragglerResult, name: str) -> list[Block]:
         unknown = result.jobs["n_episodes"].null_count() == result.jobs.height
         blocks.append(
             Text(
-                "Whether a worker is slower than its peers cannot be told."
+                "Inconclusive: a worker slower than its peers is within the noise of the job."
                 if unknown
                 else "No worker is slower than its peers beyond noise."
             )

@@ -109,7 +109,7 @@ class PeerRatios(ResultTable):
     ratio_to_peers = number("Ratio to peers", "null without a peer", display="ratio")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class StragglerResult(Result):
     """Result of :func:`traceana.detect_stragglers`.
 

@@ -60,7 +60,7 @@ class AttributeGroups(ResultTable):
     explained = fraction("Explained", "fraction of what lasts of the time above the median")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class AttributeResult(Result):
     """What explains the slowness of jobs, as :func:`traceana.straggler_attributes` finds.
 

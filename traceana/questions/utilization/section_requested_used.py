@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceana.cohorts.cohort import sample_note, task_title
+from traceana.cohorts.tasks import sample_jobs
 from traceana.page.blocks import (
     Block,
     Content,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _SHOWN = (
     "resource", "n", "p25", "median", "p75", "ci_low", "ci_high", "unused_hours", "share_unused",
 )  # fmt: skip
+_LIMITS = ("ci_low", "ci_high")
 
 
 def build(traces: Sequence[Trace]) -> Content:
@@ -43,7 +45,8 @@ def build(traces: Sequence[Trace]) -> Content:
     headlines, findings, lead = list[str](), list[str](), list[pl.DataFrame]()
     drawings, blocks = list[Drawing](), list[Block]()
     for trace in distinct_traces(traces):
-        found, title = trace.once(requested_used), task_title(trace)
+        title = task_title(trace)
+        found = {name: _limited(rows, trace) for name, rows in trace.once(requested_used).items()}
         whole = found[""]
         if not whole["n"].sum():
             continue
@@ -68,14 +71,18 @@ def build(traces: Sequence[Trace]) -> Content:
         for name, rows in found.items():
             by = f" by {in_sentence(key_heading(name))}" if name else ""
             caption = f"Used over requested resources{by}. {title}"
-            blocks.append(result_table(rows, RequestedUsed, caption=caption, folded=bool(by)))
+            table = result_table(
+                rows, RequestedUsed, caption=caption, columns=_shown(rows), folded=bool(by)
+            )
+            blocks.append(table)
     if not headlines:
         return Content()
     several = ("trace",) if len(lead) > 1 else ()
+    rows = pl.concat(lead)
     table = result_table(
-        pl.concat(lead),
+        rows,
         RequestedUsed,
-        columns=[*several, *_SHOWN],
+        columns=[*several, *(name for name in _shown(rows) if name in _SHOWN)],
         headings={"trace": "Trace"} if several else None,
         caption="Used over requested resources of ended jobs",
     )
@@ -84,10 +91,21 @@ def build(traces: Sequence[Trace]) -> Content:
         tuple(blocks),
         headlines[0],
         lead=(Gallery(tuple(drawings[:2])), table),
-        limitations="Memory used is the largest that the scheduler sampled, of one task of a job "
-        "for Slurm, so it can be too low. Jobs without a recorded use are excluded; below 3 "
-        "effective users (one has most jobs) a median has no interval.",
+        limitations="Memory used is the largest that the scheduler sampled, so it can be too low. "
+        "Jobs without a recorded use are excluded.",
     )
+
+
+def _limited(rows: pl.DataFrame, trace: Trace) -> pl.DataFrame:
+    """Return the rows without intervals, if they are of all jobs: no sampling error."""
+    if trace.once(sample_jobs) is not None:
+        return rows
+    return rows.with_columns(pl.lit(None, pl.Float64).alias(name) for name in _LIMITS)
+
+
+def _shown(rows: pl.DataFrame) -> list[str]:
+    """Return the columns, those of the interval only if there is one."""
+    return [name for name in rows.columns if name not in _LIMITS or rows[name].count()]
 
 
 def _findings(rows: pl.DataFrame, title: str) -> tuple[str, list[str]]:

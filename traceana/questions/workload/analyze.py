@@ -123,7 +123,7 @@ def describe_workload(trace: Trace, /) -> Workload:
     lorenz = lorenz_curve(jobs, window=window) if sized else pl.DataFrame()
     queueing = waits = None
     if {"submit_s", "start_s"} <= there:
-        queueing = queueing_delay(jobs)
+        queueing = queueing_delay(jobs, window=window)
         waits = empirical_distribution(_delays(jobs), "value")
     waited = queueing is not None and bool(queueing["n"].item())
     machines = manifest.has("machines", ("gpus",))

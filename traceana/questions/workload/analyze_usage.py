@@ -6,20 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
-import numpy as np
 import polars as pl
 
 from traceana.cohorts.local_time import read_clock
 from traceana.cohorts.observation import window_of
-from traceana.cohorts.tasks import sample_jobs
 from traceana.questions.failures.nodes import node_failures
 from traceana.questions.workload.queueing import queueing_delay
 from traceana.questions.workload.usage import gpu_hours_by
-from traceana.stats.effect_sizes import conclude
-from traceana.stats.multiplicity import adjust_pvalues
-from traceana.stats.ranks import placements, rank_anova
-from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
-from traceana.store.frames import collect, reduce_frame
+from traceana.store.frames import reduce_frame
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -31,8 +25,6 @@ MOST_GROUPS: Final = 20
 """Groups with rows of their own; the others are summed."""
 FEWEST: Final = 20
 """Delays of a group below which no finding names it."""
-_COMPARED: Final = 200_000
-"""Delays whose ranks are compared; of more, a sample."""
 _GROUPS: Final = (
     "user",
     "account",
@@ -65,9 +57,6 @@ class Usage:
     None without users."""
     waits: dict[str, pl.DataFrame]
     """Queueing delay by size, queue, hour and user; empty without submissions and starts."""
-    wait_tests: pl.DataFrame
-    """Rank ANOVA of the delays between the groups of each column but hour and user, p adjusted
-    (Holm); the largest effect first."""
     arrays: dict[str, int] | None
     """[jobs, and where they are known: arrays, jobs_in_arrays, restarted, restarts, requeued]; None
     without any of them."""
@@ -80,7 +69,7 @@ class Usage:
 def describe_usage(trace: Trace, /) -> Usage:
     """Compute GPU-hours by group, waits, arrays and failures of nodes."""
     manifest = trace.manifest
-    jobs = listed = _with_calendar(trace.rows("jobs"), manifest)
+    jobs = _with_calendar(trace.rows("jobs"), manifest)
     columns = {*manifest.tables["jobs"].columns}
     if not columns & {*_NODES} and manifest.has("instances", ("machine_id",)):
         jobs, columns = (
@@ -107,16 +96,12 @@ def describe_usage(trace: Trace, /) -> Usage:
         top_share = float(hours.head(n_top).sum()) / total if total else None
     nodes, node_rows = _nodes(jobs, columns)
     waits = _waits(jobs, columns, manifest) if {"submit_s", "start_s"} <= columns else {}
-    sample = trace.once(sample_jobs)
-    # in their order, which the join with machines does not keep
-    drawn: Any = nw.from_native(sample.rows_of(listed.to_native())) if sample else listed
     return Usage(
         groups={name: _largest(found, name) for name, found in groups.items()},
         n_users=n_users,
         n_top=n_top,
         top_share=top_share,
         waits=waits,
-        wait_tests=_compare_waits(drawn, [*waits], user),
         arrays=_arrays(jobs, columns),
         nodes=nodes,
         node_rows=node_rows,
@@ -179,42 +164,6 @@ def _waits(
         for name, rows in found.items()
         if rows["n"].sum() and rows.height > 1
     }
-
-
-def _compare_waits(jobs: nw.LazyFrame[Any], names: list[str], user: str | None) -> pl.DataFrame:
-    """Compare the delays of the groups of each column by their ranks."""
-    names = [name for name in names if name not in ("hour", "user")]
-    columns = [nw.col(name).cast(nw.String) for name in (*names, user) if name and name != "size"]
-    wait = (nw.col("start_s") - nw.col("submit_s")).alias("wait_s")
-    every = collect(jobs.select(wait, *(["size"] if "size" in names else []), *columns))
-    tests = []
-    for name in names:
-        known = every.select("wait_s", name, *([user] if user else [])).drop_nulls()
-        known = known.filter(pl.len().over(name) >= FEWEST)
-        known = known.sample(min(known.height, _COMPARED), seed=1)
-        units = known[user].rank("dense").to_numpy() - 1 if user else None
-        n_groups = known[name].n_unique()
-        if not 2 <= n_groups <= MOST_GROUPS or known["wait_s"].n_unique() < 2:
-            continue
-        group = (known[name].rank("dense") - 1).cast(pl.Int64).to_numpy()
-        placed = placements(known["wait_s"].cast(pl.Float64).to_numpy(), group)
-        units = None if units is None else units.astype(np.int64)
-        test, _ = rank_anova(group, placed, units, confidence=0.95)
-        few = units is not None and too_few_clusters(effective_clusters(np.ones(len(units)), units))
-        if np.isnan(test.pvalue) and not few:  # groups do not overlap
-            test, _ = rank_anova(group, placed, units, confidence=0.95, equal_spreads=True)
-        estimate = (test.effect, test.ci_low, test.ci_high, test.pvalue)
-        tests.append((name, known.height, *estimate, few or None))
-    numbers = dict.fromkeys(("effect", "ci_low", "ci_high", "pvalue"), pl.Float64)
-    schema = {"by": pl.String, "n": pl.Int64, **numbers, "note": pl.String}
-    found = pl.DataFrame(tests, schema, orient="row")
-    adjusted = adjust_pvalues(found["pvalue"].to_numpy(), method="holm")
-    found = found.with_columns(pvalue_adjusted=pl.Series(adjusted, dtype=pl.Float64))
-    found = found.fill_nan(None)
-    shown = ("effect", "ci_low", "ci_high", "pvalue_adjusted")
-    concluded = [conclude("epsilon_squared", *row) for row in found.select(shown).rows()]
-    found = found.with_columns(conclusion=pl.Series(concluded, dtype=pl.String))
-    return found.sort("effect", descending=True, nulls_last=True)
 
 
 def _arrays(jobs: nw.LazyFrame[Any], columns: set[str]) -> dict[str, int] | None:

@@ -51,7 +51,18 @@ _SIZES: Final = (
 )
 _GAPS: Final = ("n", "median_s", "max_s", "cv", "burstiness", "memory", "dispersion")
 _QUEUEING: Final = (
-    *("jobs", "n", "n_no_start", "share_zero", "mean_s", "median_s", "p90_s", "p99_s", "max_s"),
+    *(
+        "jobs",
+        "n",
+        "n_no_start",
+        "share_zero",
+        "mean_s",
+        "median_s",
+        "p90_s",
+        "p99_s",
+        "p99_pending_s",
+    ),
+    "max_s",
 )
 _FROM_TASKS: Final = (
     "A job starts with the first start of its tasks and ends with the last end of its instances; "

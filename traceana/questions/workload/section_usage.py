@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -15,17 +15,13 @@ from traceana.questions.failures.tables_nodes import NodeFailures
 from traceana.questions.workload.analyze_usage import FEWEST, USAGE_NEEDS, describe_usage
 from traceana.questions.workload.tables import QueueingDelay
 from traceana.questions.workload.tables_usage import GpuHours
-from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE
 from traceana.store import distinct_traces
 from traceana.tables.display import csv_text, key_heading
 from traceana.tables.formatting import (
     count,
     in_sentence,
     listed,
-    p_equals,
     plural,
-    ratio,
-    ratio_range,
     seconds,
     seconds_range,
     share,
@@ -43,7 +39,8 @@ _LEAD = ("user", "account", "queue", "status")
 _MOST_NODES = 20
 _NAMED = 3
 _NOTICED_S = 10
-"""Difference of median delays below which it is called negligible."""
+_NOTICED_RATIO = 1.25
+"""Difference and ratio of median delays from which groups are reported to differ."""
 _ROWS = 10
 _SIZE = {"size": "GPUs requested"}
 _WAITS = ("n", "median_s", "p90_s", "p99_s", "share_zero")
@@ -163,20 +160,22 @@ def _findings(found: Usage, title: str) -> list[str]:
             used.append(f"Of {count(total)} GPU-hours, {listed(parts)}.")
     if used:
         findings.append(f"{title}: {' '.join([used[0][0].lower() + used[0][1:], *used[1:]])}")
-    tests = found.wait_tests.rows(named=True)
-    untested = [one for one in tests if one["pvalue_adjusted"] is None]
-    differ = [one for one in tests if one not in untested and _matters(found.waits, one)]
-    findings += [_wait_differs(found.waits, one, title) for one in differ]
-    if alike := [_alike(found.waits, one["by"]) for one in tests if one not in differ + untested]:
-        what = "differs negligibly or inconclusively"
-        others.append(f"{title}: the queueing delay {what} by {listed(alike)}.")
-    for one in untested:
-        why = f" is not tested ({one['note']})" if one["note"] else " is not tested"
-        by, medians = one["by"], _medians(found.waits, one["by"])
-        others.append(f"{title}: the queueing delay by {_by(by)}{why}; {_from_to(medians, by)}.")
+    compared = [name for name in found.waits if name not in ("hour", "user")]
+    differ = [name for name in compared if _differ(found.waits, name)]
+    findings += [
+        f"{title}: the queueing delay differs by {_by(name)}: "
+        f"{_from_to(_medians(found.waits, name), name)}."
+        for name in differ
+    ]
+    if alike := [_alike(found.waits, name) for name in compared
+                 if name not in differ and _medians(found.waits, name).height > 1]:  # fmt: skip
+        others.append(f"{title}: the queueing delay differs little by {listed(alike)}.")
     if found.nodes is not None:
         named = _outliers(found.nodes, title)
-        (findings if named.alert else others).append(named)
+        if named.alert:
+            findings.insert(0, named)
+        else:
+            others.append(named)
     return findings + others
 
 
@@ -187,13 +186,16 @@ def _by(name: str) -> str:
 def _medians(waits: dict[str, pl.DataFrame], by: str) -> pl.DataFrame:
     """Return the groups with the smallest and the largest median delay."""
     known = waits[by].drop_nulls([by, "median_s"]).filter(pl.col("n") >= FEWEST).sort("median_s")
-    return known[[0, -1]]
+    return known[[0, -1]] if known.height > 1 else known
 
 
-def _matters(waits: dict[str, pl.DataFrame], test: dict[str, Any]) -> bool:
-    """Return whether delays differ in rank, and in their medians by more than a few seconds."""
-    low, high = _medians(waits, test["by"])["median_s"]
-    return test["conclusion"] not in (NEGLIGIBLE, INCONCLUSIVE) and high - low >= _NOTICED_S
+def _differ(waits: dict[str, pl.DataFrame], name: str) -> bool:
+    """Return whether the largest median is far above the smallest."""
+    medians = _medians(waits, name)["median_s"]
+    if medians.len() < 2:
+        return False
+    low, high = medians
+    return bool(high - low >= _NOTICED_S and high >= _NOTICED_RATIO * low)
 
 
 def _alike(waits: dict[str, pl.DataFrame], by: str) -> str:
@@ -207,19 +209,6 @@ def _from_to(medians: pl.DataFrame, by: str) -> str:
         for row in medians.iter_rows(named=True)
     )
     return f"its median is from {' to '.join(ends)}"
-
-
-def _wait_differs(waits: dict[str, pl.DataFrame], test: dict[str, Any], title: str) -> str:
-    """State by which column the delay differs, from the smallest to the largest median."""
-    by = test["by"]
-    interval = ""
-    if test["ci_low"] is not None:
-        interval = f", 95 % CI {ratio_range(test['ci_low'], test['ci_high'])}"
-    return (
-        f"{title}: the queueing delay differs by {_by(by)}, a {test['conclusion']} difference "
-        f"(epsilon squared {ratio(test['effect'])}{interval}; n = {test['n']:,}; adjusted "
-        f"{p_equals(test['pvalue_adjusted'])}); {_from_to(_medians(waits, by), by)}."
-    )
 
 
 def _outliers(nodes: pl.DataFrame, title: str) -> Finding:

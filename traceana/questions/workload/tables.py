@@ -122,6 +122,9 @@ class QueueingDelay(ResultTable):
     p90_s = seconds("90 %", "quantile")
     p95_s = seconds("95 %", "quantile")
     p99_s = seconds("99 %", "quantile")
+    p99_pending_s = seconds(
+        "99 % with pending", "Kaplan-Meier quantile; pending jobs censored; null: not reached"
+    )
     max_s = seconds("Maximum")
     share_zero = fraction("No delay", "fraction of delays of 0")
     note = text("Note", "why values are null")

@@ -40,7 +40,7 @@ class Workers(ResultTable):
     busy_share = fraction("Busy", "fraction of the job's time at work")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class BatchingResult(Result):
     """A simulated job under one batch-size controller.
 
@@ -176,7 +176,7 @@ class ReplayEpisodes(ResultTable):
     note = text("Note", "why values are missing")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class BatchingReplay(Result):
     """Recorded jobs replayed under several batch-size controllers.
 

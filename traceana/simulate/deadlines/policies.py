@@ -195,6 +195,8 @@ def _outcome(jobs: pl.DataFrame, ranks: NDArray[np.float64], capacity: float) ->
     if not len(start):
         return {"n": 0, "n_missed": 0}
     end, wait = start + runtime, start - submit
+    if not np.isfinite(wait).all():
+        raise DataError("gpus are too many or too few for a simulation; use whole GPUs or parts")
     return {
         "n": len(start),
         "n_missed": int((end > jobs["deadline_s"].to_numpy()).sum()),
@@ -248,7 +250,7 @@ def _together(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.group_by("policy", maintain_order=True).agg(
         pl.lit(None, pl.String).alias("cluster"),
         pl.col("capacity", "n_excluded", "n_missed", "n").sum(),
-        mean_wait_s=(pl.col("mean_wait_s") * n).sum() / n.sum(),
+        mean_wait_s=pl.when(n.sum() > 0).then((pl.col("mean_wait_s") * n).sum() / n.sum()),
         utilization=(pl.col("utilization") * pl.col("capacity")).sum() / pl.col("capacity").sum(),
     ).with_columns(
         pl.lit(None, pl.Float64).alias(name)

@@ -82,7 +82,7 @@ class OperationTimeline(ResultTable):
     waiting_s = number("Waiting (s)", "for the last member of the group; null if ideal", unit="s")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ReplayResult(Result):
     """Step times of a replayed job: as measured, as it was, and with ideal durations.
 
@@ -149,7 +149,7 @@ class ReplayResult(Result):
         )
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class WorkerSlowdownResult(Result):
     """Slowdown of each worker, and what the last stage and the slowest workers explain.
 

@@ -193,7 +193,7 @@ class GroupsByDataset(ResultTable):
     time_saved = fraction("Time saved", "of all runs, relative to the default")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class RecurringResult(Result):
     """Result of :func:`traceana.simulate.simulate_recurring`.
 
@@ -285,7 +285,7 @@ class RecurringResult(Result):
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class RecurringGroupsResult(Result):
     """Result of :func:`traceana.simulate.simulate_recurring_groups`.
 

@@ -95,7 +95,7 @@ class EarliestDeadlineFirst(SchedulingPolicy):
 class ElasticFlow(SchedulingPolicy):
     """ElasticFlow (ASPLOS'23): minimum satisfactory shares, then the largest marginal return.
 
-    Jobs are planned in order of deadline. The minimum satisfactory share of a job is the smallest
+    Jobs are planned in order of deadline. Its minimum satisfactory share is the smallest
     level (profiled number of GPUs, up to the first that is no faster) at which it meets its
     deadline beside the jobs planned before. Jobs that arrive in a slot are declined if one of them,
     or an earlier job, would miss its deadline. Free GPUs are given away one level at a time, to a

@@ -37,6 +37,14 @@ class ScheduledJobs:
     work, profiles
         Iterations and their rate by number of GPUs. Without a profile, the work is the runtime and
         its rate is 1 on the requested GPUs.
+
+    Examples
+    --------
+    >>> from traceana.simulate import ScheduledJobs
+    >>> one = [60.0]
+    >>> jobs = ScheduledJobs([0.0], one, [8], one, one, [0.0], ["anna"], one, [None])
+    >>> len(jobs), jobs.rate(0, 8)
+    (1, 1.0)
     """
 
     submit_s: Sequence[float]
@@ -88,6 +96,15 @@ class ScheduleState:
         Work left by job, as of `now` for a waiting job; :meth:`remaining` is exact for all.
     started
         Time of the first start by job.
+
+    Examples
+    --------
+    >>> from traceana.simulate import ScheduledJobs, ScheduleState
+    >>> one = [60.0]
+    >>> jobs = ScheduledJobs([0.0], one, [8], one, one, [0.0], ["anna"], one, [None])
+    >>> state = ScheduleState(jobs, gpus=16, gpus_per_node=8, free=16, left=[60.0])
+    >>> state.remaining(0)
+    60.0
     """
 
     jobs: ScheduledJobs
@@ -108,7 +125,9 @@ class ScheduleState:
 
 @runtime_checkable
 class SchedulingPolicy(Protocol):
-    """Decides which jobs run, on how many GPUs, at each event (an arrival, an end, a wake-up).
+    """Choose the jobs that run, and their GPUs, at each event.
+
+    An event is an arrival, an end or a wake-up.
 
     The engine calls `admit`, `order`, `allocate` and `place`, in this order. A subclass inherits
     the decisions of first in, first out; an object that is no subclass has all four methods.

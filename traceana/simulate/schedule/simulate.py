@@ -41,10 +41,10 @@ _OPTIONAL: Final[dict[str, type[pl.DataType]]] = {
 _PLANS: Final = ("model", "batch_size", "iterations", "deadline_s")
 _MILLI: Final = 1000
 _LEAST_S: Final = 10.0
-"""Runtime below which a slowdown says little."""
+"""Runtime below which a slowdown is not meaningful."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ScheduleResult(Result):
     """A simulated schedule.
 
@@ -58,6 +58,15 @@ class ScheduleResult(Result):
         One row per group of jobs.
     steps
         Use of each cluster over time.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"job_id": ["a", "b"], "submit_s": [0, 0], "runtime_s": [60, 30]})
+    >>> jobs = jobs.with_columns(gpus=8)
+    >>> result = traceana.simulate_schedule(jobs, policy="sjf", gpus=8)
+    >>> result.jobs.select("job_id", "start_s", "wait_s").rows()
+    [('a', 30.0, 30.0), ('b', 0.0, 0.0)]
     """
 
     policy: str

@@ -230,9 +230,9 @@ class Themis(SchedulingPolicy):
 
     (time since submission + time left / x) to (isolated time so far + time left / isolated share),
 
-    where the isolated share is an equal share of the cluster over the requested GPUs, at most 1.
-    Jobs run in order of x over the rounds that they have received (first those without one), where
-    they fit; equal ones by submission. Deadlines play no part.
+    where the isolated share is the cluster over the number of jobs, over the requested GPUs, at
+    most 1. Jobs run in order of x over the rounds that they have received (first those without
+    one), where they fit; equal ones by submission. Deadlines play no part.
     """
 
     slot_s: ClassVar[float] = _SLOT_S

@@ -1,0 +1,117 @@
+"""Trends against hours by hand and in total; planted outages and regressions, and controls."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import polars as pl
+import pytest
+
+from tests.questions.trends.logs import BEGIN_S, DAY_S, slower, stationary, with_outage
+from traceana import level_changes, outages, trends, workload_summary
+from traceana.errors import DataError
+from traceana.questions.trends.periods import divide_window
+
+
+def test_use_is_by_overlap_and_events_where_they_happen() -> None:
+    jobs = pl.DataFrame(
+        {
+            "submit_s": [0.0, 0.0, 100_000.0],
+            "start_s": [0.0, 43_200.0, 172_000.0],
+            "end_s": [3600.0, 129_600.0, None],
+            "gpus": [4.0, 1.0, 2.0],
+            "cpus": [8.0, 8.0, 8.0],
+            "user": ["ann", "bob", "ann"],
+            "status": ["completed", "failed", "running"],
+        }
+    )
+    found = trends(jobs, period="day", window=(0.0, 3 * DAY_S), gpus=10)
+    assert found["jobs"].to_list() == [2, 1, 0]
+    assert found["users"].to_list() == [2, 1, 0]
+    # the running job has 800 s of the second day and all of the third
+    assert found["gpu_hours"].to_list() == pytest.approx([16, 12 + 2 * 800 / 3600, 48])
+    assert found["cpu_hours"].to_list() == pytest.approx([8 + 96, 96 + 8 * 800 / 3600, 192])
+    assert found["utilization"].to_list() == pytest.approx([16 / 240, (12 + 4 / 9) / 240, 0.2])
+    assert found["wait_s_median"].to_list() == [21_600, 72_000, None]
+    assert found["failure_rate"].to_list() == [0, 1, None]
+    assert found["n_ended"].to_list() == [1, 1, 0]
+    assert found["node_hours"].null_count() == 3
+
+
+def test_periods_add_up_to_the_window() -> None:
+    jobs = stationary(3)
+    found = trends(jobs, timezone="Europe/Berlin")
+    assert 8 <= found.height <= 60
+    total = workload_summary(jobs)["gpu_hours"].item()
+    assert found["gpu_hours"].sum() == pytest.approx(total, rel=1e-9)
+    assert found["jobs"].sum() == jobs.height
+    assert found["n_ended"].sum() == jobs.height
+
+
+@pytest.mark.parametrize(
+    ("days", "name"), [(2, "hour"), (10, "6 hours"), (31, "day"), (365, "week"), (900, "month")]
+)
+def test_the_period_follows_from_the_span(days: int, name: str) -> None:
+    periods = divide_window((BEGIN_S, BEGIN_S + days * DAY_S), timezone="Europe/Berlin")
+    assert periods.name == name
+    assert 8 <= len(periods.labels) <= 61
+
+
+def test_days_begin_at_local_midnight_also_when_clocks_change() -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    first, last = (datetime(2026, 3, day, 12, tzinfo=zone).timestamp() for day in (27, 31))
+    periods = divide_window((first, last), period="day", timezone="Europe/Berlin")
+    assert periods.labels == [f"2026-03-{day}" for day in (27, 28, 29, 30, 31)]
+    lengths = [b - a for a, b in zip(periods.edges_s[1:-1], periods.edges_s[2:], strict=False)]
+    assert [length / 3600 for length in lengths] == [24, 23, 24, 12]
+
+
+def test_a_planted_outage_is_found_to_the_hour() -> None:
+    at = datetime(2026, 4, 14, 8, tzinfo=UTC).timestamp()
+    found = outages(with_outage(stationary(1), at, 48), timezone="UTC")
+    assert found.height == 1
+    assert found["start_s"].item() == pytest.approx(at, abs=900)
+    assert found["duration_s"].item() == pytest.approx(48 * 3600, rel=0.05)
+    assert found["pvalue"].item() < 0.01
+
+
+def test_a_planted_regression_is_dated_and_its_interval_has_the_truth() -> None:
+    since = datetime(2026, 5, 1, tzinfo=UTC).timestamp()
+    jobs = slower(stationary(2, days=120, per_day=300), since, 1.15)
+    found = level_changes(jobs, timezone="UTC")
+    assert found["measure"].to_list() == ["runtime"]
+    row = found.row(0, named=True)
+    assert abs(row["start_s"] - since) <= 3 * DAY_S
+    assert row["end_s"] is None
+    assert row["ci_low"] < 0.15 < row["ci_high"]
+    assert row["ci_low"] > 0.05
+
+
+def test_a_bad_week_is_a_stretch_of_failures() -> None:
+    jobs = stationary(4, days=90, per_day=200)
+    low = BEGIN_S + 40 * DAY_S
+    bad = pl.col("start_s").is_between(low, low + 7 * DAY_S) & (pl.col("gpus") <= 2)
+    jobs = jobs.with_columns(status=pl.when(bad).then(pl.lit("failed")).otherwise("status"))
+    found = level_changes(jobs, timezone="UTC").filter(measure="failure rate")
+    assert found["start_s"][0] == pytest.approx(low, abs=DAY_S)
+    assert found["end_s"][0] == pytest.approx(low + 7 * DAY_S, abs=DAY_S)
+    assert found["effect"][0] > 0.3
+
+
+def test_a_stationary_log_has_no_change() -> None:
+    for seed in range(3):
+        jobs = stationary(seed + 10)
+        assert outages(jobs).is_empty()
+        assert level_changes(jobs).is_empty()
+
+
+def test_what_cannot_be_used_is_refused_in_one_line() -> None:
+    with pytest.raises(DataError, match="none of the columns submit_s"):
+        trends(pl.DataFrame({"gpus": [1.0]}))
+    with pytest.raises(DataError, match="no job has a time"):
+        trends(pl.DataFrame({"submit_s": [None]}, schema={"submit_s": pl.Float64}))
+    with pytest.raises(DataError, match="period must be one of"):
+        trends(pl.DataFrame({"submit_s": [1.0, 9.0]}), period="fortnight")
+    with pytest.raises(DataError, match="gpus must be a number above 0"):
+        trends(pl.DataFrame({"submit_s": [1.0, 9.0]}), gpus=0)

@@ -1,0 +1,62 @@
+"""Planted facts on users, waste and idle GPUs are stated; a clean log raises no alarm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import traceana
+from tests.slurm_log import Planted, write_slurm_log
+from traceana.page.finding import Finding
+from traceana.questions.workload import section_consumers, section_usage
+
+PLANTED = Planted(
+    jobs=4_000, nodes=20, top_user=True, idle_user=True, timeouts=True, requeued=40, cancelled=30
+)
+
+
+def findings(path: Path, planted: Planted) -> list[Finding]:
+    trace = traceana.read(write_slurm_log(path / "log.txt", planted))
+    contents = [section.build([trace]) for section in (section_consumers, section_usage)]
+    return [one for content in contents for one in content.findings if isinstance(one, Finding)]
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> list[Finding]:
+    return findings(tmp_path_factory.mktemp("planted"), PLANTED)
+
+
+def test_idle_gpus_and_time_limits_are_alerts_with_their_cost(planted: list[Finding]) -> None:
+    alerts = {one.alert.partition(":")[0]: one for one in planted if one.alert}
+    assert set(alerts) == {"idle GPUs", "TIMEOUT"}
+    assert alerts["idle GPUs"].alert.startswith("idle GPUs: user u3 at 2.0 % GPU utilization")
+    assert alerts["idle GPUs"].effect == pytest.approx(0.02)
+    assert alerts["TIMEOUT"].cost_gpu_h > 1000
+
+
+def test_a_dominant_user_has_numbers_with_and_without(planted: list[Finding]) -> None:
+    text = next(one for one in planted if "svc_sweep submitted" in one)
+    assert "Without svc_sweep: failure rate " in text
+
+
+def test_no_number_of_a_complete_log_has_an_interval(planted: list[Finding]) -> None:
+    assert not [one for one in planted if "effective clusters" in one]
+    assert {one.certainty for one in planted if one.ci_low is None and one.alert} == {"exact"}
+
+
+def test_a_clean_log_has_no_alert(tmp_path: Path) -> None:
+    assert not [one.alert for one in findings(tmp_path, Planted(jobs=4_000, nodes=20)) if one.alert]
+
+
+def test_a_log_without_gpus_is_told_in_cpu_hours(tmp_path: Path) -> None:
+    planted = Planted(jobs=1_000, nodes=10, cpu_only=True, timeouts=True)
+    told = findings(tmp_path, planted)
+    assert any("CPU-hours" in one and "TIMEOUT" in one for one in told)
+    assert any("the median job waited" in one for one in told)
+
+
+def test_requeued_runs_are_counted(tmp_path: Path) -> None:
+    trace = traceana.read(write_slurm_log(tmp_path / "log.txt", PLANTED))
+    blocks = section_usage.build([trace]).blocks
+    assert any("40 runs ended in a requeue" in getattr(one, "text", "") for one in blocks)

@@ -1,0 +1,88 @@
+"""Names that a user guesses exist, or the error states the right one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+import traceana
+from traceana.errors import DataError
+from traceana.figures import draw_figure, plot_correlations
+from traceana.guesses import _MEANT
+from traceana.modules import import_named
+from traceana.tables.result import Result, _same
+
+ROWS = pl.DataFrame(
+    {"runtime_s": [10.0, 20, 30, 40, None] * 40, "gpus": [1.0, 2, 4, 8, 1] * 40, "user": "a"}
+)
+
+
+@pytest.mark.parametrize(
+    ("guess", "right"),
+    [
+        ("read_sacct", "read(path)"),
+        ("failure_rate", "failure_rates"),
+        ("gpu_hours", "gpu_hours_by"),
+        ("waiting_time", "queueing_delay"),
+        ("analysis", "traceana.failure_rates"),
+        ("Session", "open_store"),
+        ("detect_straglers", "detect_stragglers"),
+        ("nothing_like_this", "dir(traceana)"),
+    ],
+)
+def test_the_error_states_the_right_name(guess: str, right: str) -> None:
+    with pytest.raises(AttributeError) as error:
+        getattr(traceana, guess)
+    assert right in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_no_guess_is_a_name_that_exists() -> None:
+    assert {name for name in _MEANT if name in dir(traceana)} == set()
+
+
+def test_submodules_load_on_access() -> None:
+    assert traceana.errors.DataError is DataError
+    assert traceana.figures.plot_correlations is plot_correlations
+    assert "__version__" in dir(traceana)
+
+
+def test_a_result_names_its_frames_for_methods_of_a_frame() -> None:
+    result = traceana.correlate(ROWS, "gpus", "runtime_s")
+    with pytest.raises(AttributeError, match=r"table\.write_csv"):
+        result.write_csv("table.csv")
+    with pytest.raises(AttributeError, match=r"it has table, .*summary\(\)"):
+        _ = result.tabel
+
+
+def test_a_size_of_a_figure_is_set_on_its_axes() -> None:
+    with pytest.raises(DataError, match=r"ax= of a figure"):
+        draw_figure("correlations", ROWS, figsize=(3, 2))
+
+
+def test_results_are_equal_if_all_their_fields_are() -> None:
+    one, other = (traceana.correlate(ROWS, "gpus", "runtime_s") for _ in range(2))
+    assert one == other
+    changed = replace(other, table=other.table.with_columns(n=pl.lit(1, pl.Int64)))
+    assert one != changed
+    assert one != 1
+
+
+@pytest.mark.parametrize("value", [float("nan"), np.array([1, np.nan]), {"a": [pl.Series([None])]}])
+def test_missing_values_equal_themselves(value: object) -> None:
+    assert _same(value, value)
+    assert not _same(value, np.array([2]))
+
+
+def test_every_class_of_results_takes_the_comparison_of_the_base() -> None:
+    for _ in import_named("*/tables*.py", "questions/*/tables*.py", "simulate/*/tables*.py"):
+        pass
+    waiting, own = [Result], []
+    while waiting:
+        subclasses = waiting.pop().__subclasses__()
+        own += [found.__name__ for found in subclasses if "__eq__" in vars(found)]
+        waiting += subclasses
+    assert not own, "eq=False in the dataclass"

@@ -1,0 +1,93 @@
+"""Failure of all rows of a cohort: the rate, what has not ended, and the cumulative incidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.cohorts.cohort import form_cohort
+from traceana.errors import DataError
+from traceana.questions.failures.analyze import competing_events
+from traceana.questions.failures.hazards import outcome_by_horizon
+from traceana.questions.failures.rates import failure_rates
+
+if TYPE_CHECKING:
+    from traceana.store import Trace
+
+HORIZON_S: Final = 86_400.0
+"""Runtime by which the cumulative incidence is stated, if enough rows are at risk then."""
+MOST_NOT_ENDED: Final = 0.05
+"""Fraction of rows that have not ended above which the incidence is the headline."""
+_ENDED: Final = ("completed", "failed", "cancelled")
+_FEWEST: Final = 10
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Failure of the rows of a trace."""
+
+    rate: dict[str, Any]
+    """Row of :func:`failure_rates` over all rows."""
+    n: int
+    n_not_ended: int
+    """Rows, and those neither completed, failed nor cancelled."""
+    incidence: dict[str, Any] | None
+    """Row of :func:`outcome_by_horizon` for failure; None if there is none."""
+    too_high: bool | None
+    """Whether rows that fail do so sooner than others complete, which makes the rate too high."""
+
+    @property
+    def not_ended(self) -> float:
+        """Fraction of the rows that have not ended."""
+        return self.n_not_ended / max(self.n, 1)
+
+    @property
+    def is_censored(self) -> bool:
+        """Whether the incidence is the headline."""
+        return self.incidence is not None and self.not_ended > MOST_NOT_ENDED
+
+    def bias(self, noun: str, /) -> str:
+        """Return what has not ended and which way that biases the rate; empty if all has."""
+        if not self.n_not_ended:
+            return ""
+        way = "biased towards the outcome of short ones"
+        if self.too_high is not None:
+            way = "likely too high, since failures come sooner than completions"
+            if not self.too_high:
+                way = "likely too low, since failures come later than completions"
+        return f"{100 * self.not_ended:.2g} % of all {noun} reached no end state: the rate is {way}"
+
+
+def overall_failure(trace: Trace, /) -> Failure:
+    """Return the failure rate of a cohort, and the cumulative incidence by a runtime."""
+    rows = form_cohort(trace).rows
+    status = pl.col("status").cast(pl.String)
+    cluster = form_cohort(trace).cluster
+    [rate] = failure_rates(rows, (), cluster=cluster).rows(named=True)
+    n_ended = rows.filter(status.is_in(_ENDED)).height
+    medians = [
+        rows.filter(status == one, pl.col("duration_s").is_not_null())["duration_s"].median()
+        for one in ("failed", "completed")
+    ]
+    too_high = None
+    if isinstance(medians[0], float) and isinstance(medians[1], float):
+        too_high = medians[0] < medians[1]
+    return Failure(rate, rows.height, rows.height - n_ended, _incidence(trace), too_high)
+
+
+def _incidence(trace: Trace) -> dict[str, Any] | None:
+    cohort = form_cohort(trace, end_imputation="running")
+    events = competing_events(cohort)
+    if "failed" not in events:
+        return None
+    late = cohort.rows.filter(pl.col("duration_s") >= HORIZON_S).height
+    try:
+        found = outcome_by_horizon(
+            cohort.rows, events=events, horizon_s=HORIZON_S if late >= _FEWEST else None,
+            runtime="duration_s", entry="entry_s", observed="observed", cluster=cohort.cluster,
+        )  # fmt: skip
+    except DataError:
+        return None
+    return found.filter(event="failed").row(0, named=True)

@@ -1,0 +1,1 @@
+"""What changed over time: trends by period, outages and changes of level."""

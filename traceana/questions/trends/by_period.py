@@ -1,0 +1,256 @@
+"""Jobs, users, use, waits, runtimes and failures by period."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from traceana.cohorts.definitions import OUTCOMES
+from traceana.cohorts.local_time import step_value
+from traceana.cohorts.overlap import BEGIN, HELD, UNTIL, open_overlap
+from traceana.errors import DataError
+from traceana.questions.trends.periods import Periods, divide_window
+from traceana.questions.trends.tables import Trends
+from traceana.stats.arguments import is_number
+from traceana.store.frames import Names, as_names, column_names, reduce_frame
+from traceana.tables.declare import declared, returns
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
+    from traceana.cohorts.overlap import Window
+
+_USED: Final = {"gpu_hours": "gpus", "cpu_hours": "cpus", "node_hours": "nodes"}
+ENDED: Final = "time of the end"
+"""Column: when a job ended, also outside of the window."""
+_TIMES: Final = ("submit_s", "start_s", "end_s")
+
+
+@returns(Trends)
+def trends(
+    jobs: IntoFrame,
+    /,
+    *,
+    period: str | None = None,
+    timezone: str | None = None,
+    window: Window | None = None,
+    gpus: float | None = None,
+    success: Names = OUTCOMES["success"],
+    failure: Names = OUTCOMES["failure"],
+) -> pl.DataFrame:
+    """Compute jobs, use, waits, runtimes and failures of each period.
+
+    GPU-, CPU- and node-hours are by use: GPUs times the hours of a job within the period, jobs that
+    still run included, as for :func:`workload_summary`; over all periods they add up to those of
+    the window. A job counts as submitted, its wait where it started, its runtime and status where
+    it ended.
+
+    Parameters
+    ----------
+    jobs
+        One row per job: submit_s or start_s (seconds or datetimes), and where the frame has them
+        start_s, end_s, runtime_s, gpus, cpus, nodes, user and status; eager or lazy, of any
+        supported engine. Null and NaN are missing.
+    period
+        ``hour``, ``6 hours``, ``day``, ``week``, ``month``, ``quarter`` or ``year``; None: the
+        shortest with at most about 60 periods.
+    timezone
+        Time zone of the calendar, for Unix times; None: days begin at multiples of 86,400 s.
+    window
+        First and last second of the observation window on the clock of the trace; None: from the
+        first to the last time in the frame.
+    gpus
+        GPUs of the cluster, for the utilization; None: unknown.
+    success, failure
+        Status values that count as a success and as a failure; others are not in the failure rate.
+
+    Returns
+    -------
+    DataFrame
+        One row per period, in order; the first and the last are clipped to the window:
+        {columns}
+
+    Raises
+    ------
+    DataError
+        If no job has a time, or a parameter is wrong.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"start_s": [0, 43200], "end_s": [3600, 129600], "gpus": [4, 1]})
+    >>> traceana.trends(jobs, period="day").select("period", "jobs", "gpu_hours").rows()
+    [('day 1', 2, 16.0), ('day 2', 0, 12.0)]
+    """
+    if gpus is not None and not (is_number(gpus) and gpus > 0):
+        raise DataError(f"gpus must be a number above 0; it is {gpus!r}")
+    frame = open_jobs(jobs, window)
+    window = window or span(frame)
+    periods = divide_window(window, period=period, timezone=timezone)
+    found = pl.DataFrame(
+        {"period": periods.labels, "start_s": periods.edges_s[:-1], "end_s": periods.edges_s[1:]}
+    ).with_row_index("index")
+    found = found.with_columns(pl.col("index").cast(pl.Int64))
+    for part in (
+        _arrived(frame, periods),
+        _waits(frame, periods),
+        _ended(frame, periods, as_names(success), as_names(failure)),
+        used_by(frame, periods, (), _USED),
+    ):
+        found = found.join(part, on="index", how="left", maintain_order="left")
+    hours = (pl.col("end_s") - pl.col("start_s")) / 3600
+    fraction = pl.col("gpu_hours") / (pl.lit(gpus, pl.Float64) * hours)
+    found = found.with_columns(
+        pl.col("jobs", "n_ended").fill_null(0).cast(pl.Int64),
+        pl.col("users").cast(pl.Int64),
+        utilization=pl.when(hours > 0).then(fraction),
+    )
+    if found["users"].count():
+        found = found.with_columns(pl.col("users").fill_null(0))
+    return declared(found, Trends)
+
+
+def open_jobs(jobs: IntoFrame, window: Window | None, /) -> nw.LazyFrame[Any]:
+    """Return the columns of jobs that trends are of, with what of each lies in the window."""
+    there = column_names(jobs)
+    keys = tuple(name for name in ("user", "gpu_type", "job_name") if name in there)
+    used: dict[str, str] = {name: name for name in ("gpus", "cpus", "nodes") if name in there}
+    times: dict[str, str] = {name.removesuffix("_s"): name for name in _TIMES if name in there}
+    if not times:
+        raise DataError("jobs have none of the columns submit_s, start_s and end_s")
+    frame = open_overlap(jobs, keys, used or times, window=window)
+    names = frame.collect_schema().names()
+    none: dict[str, Any] = dict.fromkeys(
+        ("gpus", "cpus", "nodes", *_TIMES, "runtime_s"), nw.Float64
+    )
+    none |= dict.fromkeys(("user", "gpu_type", "job_name", "status"), nw.String)
+    missing = [nw.lit(None, kind).alias(name) for name, kind in none.items() if name not in names]
+    frame = frame.with_columns(*missing) if missing else frame
+    lasted = nw.col("runtime_s")
+    ended = nw.coalesce(nw.col("end_s"), nw.col("start_s") + lasted, nw.col("submit_s") + lasted)
+    return frame.with_columns(ended.alias(ENDED))
+
+
+def span(frame: nw.LazyFrame[Any], /) -> Window:
+    """Return the first and last time of jobs of :func:`open_jobs`."""
+    ends = reduce_frame(
+        frame,
+        (),
+        **{f"low {name}": nw.col(name).min() for name in (*_TIMES, BEGIN)},
+        **{f"high {name}": nw.col(name).max() for name in (*_TIMES, UNTIL)},
+    ).row(0, named=True)
+    low = [value for name, value in ends.items() if name.startswith("low") and value is not None]
+    high = [value for name, value in ends.items() if name.startswith("high") and value is not None]
+    if not low:
+        raise DataError("no job has a time: submit_s, start_s and end_s are null")
+    return min(low), max(high)
+
+
+def _in(frame: nw.LazyFrame[Any], time: nw.Expr, periods: Periods) -> nw.LazyFrame[Any]:
+    """Return the rows with a time in the periods, with its index."""
+    edges = periods.edges_s
+    rows = frame.filter((time >= edges[0]) & (time <= edges[-1]))
+    return rows.with_columns(
+        step_value(time, edges[:-1], range(len(edges) - 1)).cast(nw.Int64).alias("index")
+    )
+
+
+def _arrived(frame: nw.LazyFrame[Any], periods: Periods) -> pl.DataFrame:
+    user = nw.col("user")
+    rows = _in(frame, nw.coalesce(nw.col("submit_s"), nw.col("start_s")), periods)
+    found = reduce_frame(rows, ("index",), jobs=nw.len(), named=user.count(), users=user.n_unique())
+    nameless = pl.col("named") < pl.col("jobs")
+    users = (pl.col("users") - nameless.cast(pl.Int64)).cast(pl.Int64)
+    has_users = bool(found["named"].sum())
+    return found.select("index", "jobs", users=users if has_users else pl.lit(None, pl.Int64))
+
+
+def _waits(frame: nw.LazyFrame[Any], periods: Periods) -> pl.DataFrame:
+    wait = nw.col("start_s") - nw.col("submit_s")
+    rows = _in(frame.with_columns(wait.alias("wait_s")), nw.col("start_s"), periods)
+    return reduce_frame(rows, ("index",), wait_s_median=nw.col("wait_s").median())
+
+
+def _ended(
+    frame: nw.LazyFrame[Any], periods: Periods, success: Names, failure: Names
+) -> pl.DataFrame:
+    status = nw.col("status").cast(nw.String)
+    known = status.is_in([*success, *failure]).fill_null(value=False)
+    runtime = nw.coalesce(nw.col("runtime_s"), nw.col("end_s") - nw.col("start_s"))
+    over = known | status.is_null() | (status == "cancelled").fill_null(value=False)
+    rows = frame.with_columns(
+        nw.when(over).then(runtime).alias("ran_s"),
+        known.cast(nw.Int64).alias("known"),
+        status.is_in([*failure]).fill_null(value=False).cast(nw.Int64).alias("failed"),
+    )
+    found = reduce_frame(
+        _in(rows.filter(over), nw.col(ENDED), periods),
+        ("index",),
+        runtime_s_median=nw.col("ran_s").median(),
+        n_ended=nw.col("known").sum(),
+        failed=nw.col("failed").sum(),
+    )
+    rate = pl.when(pl.col("n_ended") > 0).then(pl.col("failed") / pl.col("n_ended"))
+    return found.select("index", "runtime_s_median", "n_ended", failure_rate=rate)
+
+
+def used_by(
+    frame: nw.LazyFrame[Any], periods: Periods, keys: tuple[str, ...], of: dict[str, str], /
+) -> pl.DataFrame:
+    """Return [*keys, index, *of, jobs_mean]: hours of resources within each period, and jobs."""
+    edges = periods.edges_s
+    weights = {**of, "job_hours": "one job"}
+    counts = {f"n {name}": nw.col(name).count() for name in of.values()}
+    rows = frame.with_columns(nw.lit(1.0).alias("one job")).filter(~nw.col(HELD).is_null())
+    there = reduce_frame(rows, (), **counts).row(0, named=True)
+    grid = pl.DataFrame(
+        {
+            "index": range(len(edges) - 1),
+            "length_s": [b - a for a, b in pairwise(edges)],
+        },
+        schema_overrides={"index": pl.Int64},
+    )
+    changes = pl.concat(
+        _edge(rows, periods, keys, weights, (nw.col(time), sign))
+        for time, sign in ((BEGIN, 1.0), (UNTIL, -1.0))
+    )
+    changes = changes.group_by(*keys, "index").agg(pl.all().sum())
+    groups = changes.select(keys).unique().sort(keys) if keys else pl.DataFrame({"": [0]})
+    every = groups.join(grid, how="cross").select(*keys, *grid.columns)
+    joined = every.join(changes, on=[*keys, "index"], how="left", nulls_equal=True,
+                        maintain_order="left")  # fmt: skip
+    totals = {}
+    for name, weight in weights.items():
+        change, left = pl.col(f"{name} change").fill_null(0), pl.col(f"{name} left").fill_null(0)
+        before = change.cum_sum().over(pl.lit(0), *keys) - change
+        hours = ((before * pl.col("length_s") + left) / 3600).clip(0).round(6)
+        known = weight == "one job" or there[f"n {weight}"]
+        totals[name] = hours if known else pl.lit(None, pl.Float64)
+    jobs_mean = pl.when(pl.col("length_s") > 0).then(
+        pl.col("job_hours") / pl.col("length_s") * 3600
+    )
+    return joined.with_columns(**totals).select(*keys, "index", *of, jobs_mean=jobs_mean)
+
+
+def _edge(
+    rows: nw.LazyFrame[Any],
+    periods: Periods,
+    keys: tuple[str, ...],
+    weights: dict[str, str],
+    edge: tuple[nw.Expr, float],
+) -> pl.DataFrame:
+    """Return, by period, what comes or goes, and its seconds to the period's end."""
+    (time, sign), edges = edge, periods.edges_s
+    left_s = step_value(time, edges[:-1], edges[1:]) - time
+    placed = _in(rows, time, periods).with_columns((left_s * sign).alias("left s"))
+    sums: dict[str, nw.Expr] = {}
+    for name, weight in weights.items():
+        sums[f"{name} change"] = nw.col(weight).sum() * sign
+        sums[f"{name} left"] = nw.col(f"{weight} left").sum()
+    placed = placed.with_columns(
+        (nw.col(weight) * nw.col("left s")).alias(f"{weight} left") for weight in weights.values()
+    )
+    return reduce_frame(placed, (*keys, "index"), **sums)

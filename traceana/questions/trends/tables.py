@@ -1,0 +1,58 @@
+"""Tables of trends, outages and changes of level."""
+
+from __future__ import annotations
+
+from traceana.tables.declare import ResultTable, count, fraction, number, seconds, text
+
+
+class Trends(ResultTable):
+    """One row per period: what was submitted, what ran, and how it ended."""
+
+    period = text("Period", "first day of the period, or its number on the clock of the trace")
+    start_s = seconds("Start", "on the clock of the trace")
+    end_s = seconds("End", "of the period, or of the observation window")
+    jobs = count("Jobs", "submitted (started where no submission is recorded)")
+    users = count("Users", "who submitted them; null without users")
+    jobs_mean = number("Running jobs", "mean over the period")
+    gpu_hours = number("GPU-hours", "used within the period", display="hours", unit="h")
+    cpu_hours = number("CPU-hours", "used within the period", display="hours", unit="h")
+    node_hours = number("Node-hours", "used within the period", display="hours", unit="h")
+    utilization = number(
+        "Utilization", "GPU-hours of the capacity; null where it is unknown", display="percent"
+    )
+    wait_s_median = seconds("Median wait", "of jobs that started in the period")
+    runtime_s_median = seconds("Median runtime", "of jobs that ended in the period")
+    n_ended = count("Ended", "successes and failures that ended in the period")
+    failure_rate = fraction("Failure rate", "failures of the successes and failures")
+
+
+class Outages(ResultTable):
+    """Times in which no job ran, longer than chance explains."""
+
+    begin = text("Begin", "local time, or seconds on the clock of the trace")
+    start_s = seconds("Start", "on the clock of the trace")
+    end_s = seconds("End", "on the clock of the trace")
+    duration_s = seconds("Duration")
+    gpu_hours_lost = number(
+        "GPU-hours lost", "duration times the mean GPUs in use; null without GPUs",
+        display="hours", unit="h",
+    )  # fmt: skip
+    jobs_lost = number("Jobs lost", "duration times the mean rate of submissions")
+    pvalue = number("p", "probability of such a gap by chance", display="pvalue")
+
+
+class LevelChanges(ResultTable):
+    """Stretches of time in which comparable jobs differ from the rest."""
+
+    measure = text("Measure", "runtime or failure rate")
+    begin = text("Begin", "first day, or seconds on the clock of the trace")
+    start_s = seconds("Start", "on the clock of the trace")
+    end_s = seconds("End", "on the clock of the trace; null: it lasts")
+    effect = number("Change", "runtime: ratio minus 1; failure rate: difference", display="percent")
+    ci_low = number("95 % CI", "of the change", display="percent")
+    ci_high = number("95 % CI", "of the change", display="percent")
+    n = count("Jobs", "comparable jobs within the stretch")
+    n_rest = count("Other jobs", "comparable jobs outside of it")
+    strata = count("Strata", "user, name and size: those with jobs on both sides")
+    gpu_hours = number("GPU-hours", "of the jobs within the stretch", display="hours", unit="h")
+    pvalue = number("p", "of the permutation test", display="pvalue")

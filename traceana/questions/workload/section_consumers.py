@@ -1,0 +1,259 @@
+"""Section on who uses, waits, wastes and idles: by user, account, queue and end reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.page.blocks import Block, Content, Heading, Table, result_table
+from traceana.page.finding import Finding
+from traceana.page.section import Section
+from traceana.questions.workload.analyze_consumers import (
+    CONSUMER_NEEDS,
+    FEWEST_WAITS,
+    describe_consumers,
+)
+from traceana.questions.workload.tables_consumers import ResourceUsage
+from traceana.store import distinct_traces
+from traceana.tables.display import csv_text, key_heading
+from traceana.tables.formatting import (
+    count,
+    duration,
+    in_sentence,
+    listed,
+    percent,
+    plural,
+    share,
+    three_digits,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traceana.questions.workload.analyze_consumers import Consumers
+    from traceana.store import Trace
+
+    Row = dict[str, Any]
+
+_LEAD: Final = ("user", "account", "queue", "gpu_type", "end_reason")
+_ROWS: Final = 20
+_IDLE: Final = 0.25
+"""GPU utilization below which a user is named."""
+_NOTICED: Final = 0.01
+"""Fraction of all hours from which a user or an end reason is named."""
+_DOMINANT: Final = 0.4
+"""Fraction of the jobs from which numbers are stated with and without a user."""
+_COSTLY: Final = 0.1
+"""Fraction of all hours from which a loss is an alert."""
+_NAMED: Final = 3
+
+
+def build(traces: Sequence[Trace]) -> Content:
+    """Show the resources by group of each trace, with waste and idle GPUs."""
+    findings: list[Finding] = []
+    lead: list[Block] = []
+    blocks: list[Block] = []
+    for trace in distinct_traces(traces):
+        found, title = trace.once(describe_consumers), trace.label
+        findings += _findings(found, title)
+        tables = [_table(found, name, title) for name in found.groups]
+        if tables and not lead:
+            lead = [tables.pop(0)]
+        blocks += [Heading(title)] if len(traces) > 1 else []
+        blocks += tables
+    if not lead:
+        return Content()
+    findings.sort(key=lambda one: (not one.alert, -one.cost_gpu_h))
+    return Content(
+        tuple(findings),
+        tuple(blocks),
+        findings[0] if findings else "",
+        lead=tuple(lead),
+        limitations="All recorded jobs are counted, so these numbers have no interval. Hours in "
+        "failed or cancelled jobs are not all lost: some jobs save checkpoints.",
+    )
+
+
+def _table(found: Consumers, name: str, title: str) -> Table:
+    rows = found.groups[name]
+    shown = [
+        column
+        for column in rows.columns
+        if column in (name, "jobs") or rows[column].count()
+        if column != "measured_gpu_hours"
+    ]
+    what = f"the {rows.height} jobs with the most idle hours" if name == "job_id" else (
+        f"each {in_sentence(key_heading(name))}"
+    )  # fmt: skip
+    table = result_table(
+        rows.head(_ROWS),
+        ResourceUsage,
+        caption=f"Resources, wait, failure, waste and efficiency of {what}. {title}",
+        columns=[column for column in shown if column != "note"],
+        null={name: "not stated"},
+    )
+    return replace(table, data=csv_text(rows, ResourceUsage))
+
+
+def _findings(found: Consumers, title: str) -> list[Finding]:
+    whole = found.whole
+    findings = [*_idle(found, title), *_wasted(found, title)]
+    findings += [one for one in (_top(found, title), _waits(found, title)) if one is not None]
+    if (use := _overall_use(whole)) and not findings:
+        findings.append(Finding(f"{title}: {use}.", n=whole["jobs"]))
+    return findings
+
+
+def _idle(found: Consumers, title: str) -> list[Finding]:
+    """Name the users whose GPUs are idle, the largest number of idle hours first."""
+    users, total = found.groups.get("user"), found.whole["measured_gpu_hours"]
+    if not total:
+        return []
+    use = found.whole["gpu_utilization"]
+    text = (
+        f"{title}: GPUs were used {percent(use)} of {count(total)} GPU-hours with recorded "
+        f"utilization; {count(found.whole['idle_gpu_hours'])} GPU-hours were idle"
+    )
+    overall = Finding(
+        f"{text}.", effect=use, n=found.whole["jobs"], cost_gpu_h=found.whole["idle_gpu_hours"]
+    )
+    if users is None:
+        return [overall]
+    low = users.drop_nulls("user").filter(
+        pl.col("gpu_utilization") < _IDLE, pl.col("measured_gpu_hours") >= _NOTICED * total
+    )
+    named = low.sort("idle_gpu_hours", descending=True).head(_NAMED).rows(named=True)
+    return [
+        *(
+            Finding(
+                f"{title}: idle GPUs: user {row['user']} used {percent(row['gpu_utilization'])} of "
+                f"{count(row['measured_gpu_hours'])} GPU-hours, "
+                f"{share(row['measured_gpu_hours'] / total)} of all with recorded utilization.",
+                effect=row["gpu_utilization"],
+                n=row["jobs"],
+                cost_gpu_h=row["idle_gpu_hours"],
+                cost_jobs=row["jobs"],
+                alert=f"idle GPUs: user {row['user']} at {percent(row['gpu_utilization'])} GPU "
+                f"utilization with {count(row['measured_gpu_hours'])} GPU-hours",
+            )
+            for row in named
+        ),
+        overall,
+    ]
+
+
+def _wasted(found: Consumers, title: str) -> list[Finding]:
+    """State the hours in jobs that failed or were cancelled, by end reason."""
+    rows = found.groups.get("end_reason", found.groups.get("status"))
+    if rows is None:
+        return []
+    name, unit = rows.columns[0], found.unit
+    total = float(rows[f"{unit.lower()}_hours"].sum() or 0)
+    lost = rows.drop_nulls(name).filter(
+        pl.col("wasted_hours") >= _NOTICED * total, pl.col("wasted_hours") > 0
+    )
+    ordered = lost.sort("wasted_hours", descending=True).head(_NAMED).rows(named=True)
+    findings = []
+    for row in ordered:
+        part = row["wasted_hours"] / total
+        of = f"{share(part)} of all {count(total)} {unit}-hours"
+        cost = row["wasted_hours"] if unit == "GPU" else 0.0
+        findings.append(
+            Finding(
+                f"{title}: {plural(row['jobs'], 'job')} that ended as {row[name]} used {of}: "
+                f"{count(row['wasted_hours'])} {unit}-hours.",
+                effect=part,
+                n=row["jobs"],
+                cost_gpu_h=cost,
+                cost_jobs=row["jobs"],
+                alert=f"{row[name]}: {plural(row['jobs'], 'job')} used {of}"
+                if part >= _COSTLY
+                else "",
+            )
+        )
+    return findings
+
+
+def _top(found: Consumers, title: str) -> Finding | None:
+    """State the user with the most hours; of a dominant one, numbers with and without it."""
+    users, unit = found.groups.get("user"), found.unit
+    if users is None or users.drop_nulls("user").height < 2:
+        return None
+    by_jobs = users.drop_nulls("user").sort("jobs", descending=True).row(0, named=True)
+    first = users.drop_nulls("user").row(0, named=True)
+    jobs = found.whole["jobs"]
+    if by_jobs["jobs"] < _DOMINANT * jobs or found.without is None:
+        if not first["share"]:
+            return None
+        text = (
+            f"{title}: user {first['user']} used the most {unit}-hours, {share(first['share'])} of "
+            f"all (n = {plural(users['user'].drop_nulls().n_unique(), 'user')})."
+        )
+        return Finding(text, effect=first["share"], n=first["jobs"])
+    name = by_jobs["user"]
+    pairs = [
+        f"{what} {show(found.without[column])} instead of {show(found.whole[column])}"
+        for column, what, show in (
+            ("failure_rate", "failure rate", percent),
+            ("median_wait_s", "median wait", duration),
+            ("median_expansion", "median expansion factor", three_digits),
+            ("share_wasted", f"{unit}-hours wasted", percent),
+        )
+        if found.without[column] is not None and found.whole[column] is not None
+    ]
+    used = f" and used {share(by_jobs['share'])} of the {unit}-hours" if by_jobs["share"] else ""
+    text = (
+        f"{title}: user {name} submitted {share(by_jobs['jobs'] / jobs)} of {jobs:,} jobs{used}. "
+        f"Without {name}: {listed(pairs)}."
+    )
+    return Finding(text, effect=by_jobs["jobs"] / jobs, n=by_jobs["jobs"])
+
+
+def _waits(found: Consumers, title: str) -> Finding | None:
+    """State the overall wait, and which queue, user and size waits longest."""
+    whole = found.whole
+    if whole["median_wait_s"] is None:
+        return None
+    parts = []
+    for name, what in (("queue", "queue"), ("user", "user"), ("gpus_requested", "jobs with GPUs:")):
+        rows = found.groups.get(name)
+        if rows is None:
+            continue
+        known = rows.drop_nulls([name, "median_wait_s"]).filter(pl.col("jobs") >= FEWEST_WAITS)
+        if known.height > 1:
+            row = known.sort("median_wait_s", descending=True).row(0, named=True)
+            parts.append(
+                f"{what} {row[name]} with {duration(row['median_wait_s'])} (n = {row['jobs']:,})"
+            )
+    longest = f" Longest by group: {listed(parts)}." if parts else ""
+    stretched = ""
+    if whole["median_expansion"] is not None:
+        stretched = f"; expansion factor {three_digits(whole['median_expansion'])} (median)"
+    return Finding(
+        f"{title}: the median job waited {duration(whole['median_wait_s'])}, the 90th percentile "
+        f"is {duration(whole['p90_wait_s'])}{stretched}.{longest}",
+        effect=whole["median_wait_s"],
+        n=whole["jobs"],
+    )
+
+
+def _overall_use(whole: Row) -> str:
+    parts = [
+        f"{share(whole[column])} of the {what}"
+        for column, what in (("cpu_used", "allocated CPU time"), ("memory_used", "memory"))
+        if whole[column] is not None
+    ]
+    return f"jobs used {listed(parts)}" if parts else ""
+
+
+SECTION = Section(
+    "consumers",
+    "Users, accounts and queues",
+    15,
+    build,
+    needs=CONSUMER_NEEDS,
+    part="Workload",
+    question="Who uses the cluster, who waits, and what is wasted or idle?",
+)
