@@ -123,6 +123,7 @@ from .simulate.recurring.sweep import summarize_recurring as summarize_recurring
 from .simulate.recurring.sweep import sweep_recurring as sweep_recurring
 from .store import open_store as open_store
 from .store.trace import Trace as Trace
+from .opening import compare as compare
 from .opening import load as load
 from .opening import open_sample as open_sample
 from .opening import read as read

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from traceana.cohorts.definitions import OUTCOMES
-from traceana.cohorts.overlap import BEGIN, HELD, UNTIL
-from traceana.questions.trends.by_period import open_jobs, span
+from traceana.cohorts.overlap import BEGIN, HELD
+from traceana.questions.trends.by_period import ENDED, open_jobs, span
 from traceana.questions.trends.periods import DAY_S, divide_window, local_time
 from traceana.questions.trends.tables import LevelChanges
 from traceana.stats.arguments import as_generator
@@ -128,8 +128,8 @@ def _outcomes(
     chosen = (
         succeeded & (runtime > 0) if measure == "runtime" else status.is_in([*success, *failure])
     )
-    time = pl.col(BEGIN if measure == "runtime" else UNTIL)
-    return rows.filter(chosen, time.is_not_null()).select(
+    time = pl.col(BEGIN if measure == "runtime" else ENDED)
+    return rows.filter(chosen, time.is_not_null(), pl.col(BEGIN).is_not_null()).select(
         "user", "name", "size", time=time, value=value, ran_s=runtime,
         gpu_hours=(pl.col("gpus") * pl.col(HELD) / 3600).fill_null(0),
     )  # fmt: skip
