@@ -56,7 +56,7 @@ def split_gain(_store: Store, claim: Claim) -> Judgement:
     if not holds and factor < bound:
         share = (1 - factor / bound) / (factor - factor / bound)
         return not_testable(
-            f"{measured}; {factor:g}x if overhead is {100 * share:.0f} % of a step of equal batches",
+            f"{measured}; {factor:g}x if overhead is {100 * share:.0f} % of an equal-batch step",
             f"{note} The overheads were not published.",
         )
     rows = {"worker": list(range(1, len(split) + 1)), "cores": split}
