@@ -92,7 +92,6 @@ KNOWN = [
         "job_id is in cluster02 with other values; the values are in",
     ),
     ("elasticflow-example", "differs", "cluster06 under 59a72878-e5c4-ab9d-e813-68c36b50edeb"),
-    ("itp-example", "differs", "cluster06 under 59a72878-e5c4-ab9d-e813-68c36b50edeb"),
     # the authors' result files: Mw of AR 1.002, Ms of ST 1.219
     ("bytedance-ar-worker", "reproduced", "worker 0 0.9"),
     ("bytedance-st-stage", "reproduced", "stage 3 0.9"),
@@ -149,6 +148,8 @@ def test_every_statement_of_the_papers_is_judged(results: ClaimResults, real_dat
     }
     ids |= {f"openb-{what}" for what in ("tasks", "nodes", "gpus")}
     assert len(ids) > 40
+    # a part of elasticflow-example: one misprint is counted once
+    ids.discard("itp-example")
     there = set(results.table["id"])
     missing = {name for name in ids - there if not any(one.startswith(f"{name}-") for one in there)}
     assert not missing

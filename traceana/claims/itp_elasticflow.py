@@ -173,7 +173,11 @@ def elasticflow_vgg16_scaling(store: Store, claim: Claim) -> Judgement:
     """Compare a rate with that of linear scaling."""
     found = store.trace(_PLANS[0]).once(rates).filter(model="vgg16", batch_size=256, gpus=8.0)
     percent = 100 * float(found["scaling_efficiency"].item())
-    return decide(holds=agrees(percent, claim.values["efficiency"]), measured=f"{percent:.2f} %")
+    return decide(
+        holds=agrees(percent, claim.values["efficiency"]),
+        measured=f"{percent:.2f} %",
+        evidence=found,
+    )
 
 
 def _fractions_met(store: Store, policy: str, clusters: tuple[int, ...]) -> list[float]:
