@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf, nextafter
 from typing import TYPE_CHECKING
 
 from traceana.catalog import fetch, get_trace
@@ -11,7 +12,10 @@ from traceana.ingesters import ingest_cached
 from traceana.store import Store, Trace, open_store, store_path
 
 if TYPE_CHECKING:
+    from datetime import date
     from os import PathLike
+
+    import polars as pl
 
     from traceana.exchange.selection import Time
 
@@ -91,6 +95,61 @@ def load(trace_id: str, /) -> Trace:
     """
     get_trace(trace_id)
     return open_store(ingest_cached(fetch(trace_id))).trace(trace_id)
+
+
+def compare(
+    a: Trace | str | PathLike[str],
+    /,
+    *b: Trace | str | PathLike[str] | None,
+    split: str | float | date | None = None,
+) -> pl.DataFrame:
+    """Compare two traces, or one before and after a time.
+
+    Differences and ratios are exact: they count every job. The interval of a ratio is for what
+    other days of such periods would bring. Use is by overlap with the period; a job counts where it
+    is submitted, its wait where it starts, its runtime and status where it ends.
+
+    Parameters
+    ----------
+    a, b
+        Two traces, or files to read as traces; without `b`, one that `split` divides.
+    split
+        Date or time in the trace's time zone, or seconds on its clock.
+
+    Returns
+    -------
+    DataFrame
+        One row per measure that a or b has: measure, label, before (a), after (b), difference,
+        ratio, ci_low, ci_high (of the ratio), n_before, n_after.
+
+    Raises
+    ------
+    DataError
+        If there are neither two traces nor one and `split`, or `split` is not within the trace.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> trace = traceana.open_sample().trace("microsoft-itp-2021")
+    >>> found = traceana.compare(trace, split=2_000_000)
+    >>> found.filter(measure="median_runtime_s").select("n_before", "n_after").rows()
+    [(837, 1244)]
+    """
+    from traceana.cohorts.observation import window_of  # noqa: PLC0415  heavy, and for this alone
+    from traceana.exchange.selection import to_seconds  # noqa: PLC0415  as above
+    from traceana.questions.comparison.changes import compare_windows  # noqa: PLC0415  as above
+
+    traces = [one if isinstance(one, Trace) else read(one) for one in (a, *b) if one is not None]
+    if len(traces) != (2 if split is None else 1):
+        raise DataError("compare takes two traces, or one and split")
+    windows = [window_of(trace) for trace in traces]
+    if split is None:
+        return compare_windows(traces[0], traces[1], (windows[0], windows[1]))
+    [trace], [window], at = traces, windows, to_seconds(split, traces[0].manifest)
+    if window is None or at is None or not window[0] < at < window[1]:
+        ends = "has no times" if window is None else f"is from {window[0]:.0f} to {window[1]:.0f} s"
+        raise DataError(f"split {split}: it must lie within the trace; {trace.id} {ends}")
+    return compare_windows(trace, trace, ((window[0], nextafter(at, -inf)), (at, window[1])))
 
 
 def open_sample() -> Store:

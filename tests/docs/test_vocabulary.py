@@ -32,7 +32,7 @@ PAGES = (
 WORDS = {
     r"borne out|bears? out": "reproduced, supported",
     r"ask(?:s|ed|ing)? (?:for|of)": "request, need",
-    r"(?<!groups, )accounts(?!,)": "row counts, ledger",
+    r"(?<!groups, )(?<!users, )accounts(?!,)": "row counts, ledger",
     r"says|said|saying": "states, or the fact itself",
     r"tells|told|telling": "states, distinguishes, is called with",
     rf"{THINGS} knows?": "has",

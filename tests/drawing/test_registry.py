@@ -36,7 +36,7 @@ def test_every_published_figure_is_drawn_again_or_has_a_reason() -> None:
         *("outcome-rates", "energy-savings", "energy-front", "batch-sweep", "regret"),
         *("recurring-choices", "batching-clusters", "batching-trajectory", "batching-iterations"),
     } <= drawn
-    (distribution,) = (one for one in PUBLISHED["antman-minibatch"] if one.number)
+    (distribution,) = (one for one in PUBLISHED["alibaba-minibatch-2020"] if one.number)
     assert (distribution.number, distribution.figure) == ("5b", "batch-time-ecdf")
     for one in (one for published in PUBLISHED.values() for one in published):
         assert bool(one.command) == bool(one.figure)

@@ -12,7 +12,7 @@ import pytest
 from matplotlib.image import imread
 
 from traceana.claims import PAPERS
-from traceana.claims.published_figures import PUBLISHED
+from traceana.claims.published_figures import PUBLISHED, numbered
 from traceana.cli import main
 from traceana.errors import DataError
 from traceana.figures import figures
@@ -185,6 +185,11 @@ def test_figures_of_a_paper_are_listed_without_a_store(
         for one in published:
             assert one.figure in ("", *figures())
             assert one.figure in listed
+    assert [one.number for one in numbered("zeus", "7")] == ["7a", "7b"]
+    assert [one.number for one in numbered("zeus", "7a")] == ["7a"]
+    assert run(monkeypatch, "--paper", "zeus", "--number", "70") == 2
+    assert "its numbers are 1, 2a, " in capsys.readouterr().err
+    assert run(monkeypatch, "--number", "7a") == 2
     assert run(monkeypatch, "--paper", "gandiva") == 2
     assert f"the papers are {', '.join(PUBLISHED)}" in capsys.readouterr().err
 

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 VERDICTS: Final = ("reproduced", "differs", "observation", "untested", "not testable")
 """`observation` is the verdict on unpublished results; it is not counted as a reproduction."""
+KINDS: Final = (
+    "count", "result", "model statement", "arithmetic", "definition", "observation",
+)  # fmt: skip
+"""A count of what a data set has, a result of an analysis or experiment, a statement of a model,
+arithmetic of printed numbers, a definition, or an unpublished result (observation)."""
 _NOT_MEASURED: Final = ("untested", "not testable")
 
 
@@ -70,8 +75,10 @@ class Claim:
         The reason for the verdict, if the judgement has none.
     reference
         Where it was published.
+    section
+        Section, table or figure of the paper, or README.
     kind
-        ``published``, or ``observation`` for unpublished results.
+        One of :data:`traceana.claims.claim.KINDS`.
     tolerance
         What is compared and how closely, beginning with ``ours:`` or ``authors:``, who chose it.
         None: the published digits.
@@ -87,7 +94,7 @@ class Claim:
     Examples
     --------
     >>> from traceana.claims import PAPERS
-    >>> claim = PAPERS["zeus"].read()[0]
+    >>> claim = PAPERS["zeus-2023"].read()[0]
     >>> claim.id, claim.needs
     ('zeus-pairs', ('zeus-2023/training_runs', 'zeus-2023/power_profiles'))
     """
@@ -100,7 +107,8 @@ class Claim:
     measure: Callable[[Store, Claim], Judgement | float | None]
     note: str = ""
     reference: str = ""
-    kind: str = "published"
+    section: str = ""
+    kind: str = "result"
     tolerance: str | None = None
     function: str = "Store.scan"
     every_file: bool = True
@@ -171,7 +179,7 @@ class ClaimResults(Result):
     >>> import traceana
     >>> results = traceana.check_claims(traceana.open_sample(), paper="zeus")
     >>> results.table.select("id", "verdict").row(0)
-    ('zeus-pairs', 'untested')
+    ('zeus-potential', 'untested')
     """
 
     tables = MappingProxyType({"table": ClaimVerdicts})
@@ -201,7 +209,28 @@ class ClaimResults(Result):
             for verdict, number in self.counts.items()
         ]
         number = self.table.height
-        return f"{number} claim{'' if number == 1 else 's'}: {', '.join(parts)}{self._families}"
+        claims = f"{number} claim{'' if number == 1 else 's'}"
+        return f"{claims}: {', '.join(parts)}{self._families}{self._results}"
+
+    @property
+    def by_kind(self) -> pl.DataFrame:
+        """Number of claims by kind and verdict; all verdicts are included."""
+        rows = [
+            (kind, *(self.table.filter(kind=kind, verdict=verdict).height for verdict in VERDICTS))
+            for kind in KINDS
+            if kind in self.table["kind"]
+        ]
+        return pl.DataFrame(rows, schema=["kind", *VERDICTS], orient="row")
+
+    @property
+    def _results(self) -> str:
+        """Verdicts on results, which are fewer than counts and say more."""
+        found = self.by_kind.filter(kind="result")
+        if found.is_empty():
+            return ""
+        reproduced, differs = found.select("reproduced", "differs").row(0)
+        number = sum(found.drop("kind").row(0))
+        return f"; of {number} results, {reproduced} reproduced and {differs} differ"
 
     @property
     def _families(self) -> str:

@@ -47,11 +47,12 @@ class Paper:
 
 
 def read_paper(name: str, text: str, /) -> Paper:
-    """Read the TOML of a paper.
+    """Read the TOML of a paper, or of the README of a trace.
 
     Each ``[claims.<id>]`` has the fields of :class:`Claim`; what the paper's own lines state holds
-    for all of its claims. ``measure`` names a function of the module ``traceana.claims.<name>``
-    (default: the id); ``count`` is an SQL aggregate over the first table instead.
+    for all of its claims. ``measure`` names a function (default: the id) of the module
+    ``traceana.claims.<module>`` (default: the paper's); ``count`` is an SQL aggregate over the
+    first table instead.
     """
     content = tomllib.loads(text)
     shared = {key: value for key, value in content.items() if key not in ("title", "claims")}
@@ -60,10 +61,10 @@ def read_paper(name: str, text: str, /) -> Paper:
 
 
 def _claims(name: str, entries: Mapping[str, dict[str, Any]]) -> tuple[Claim, ...]:
-    module = import_module(f"traceana.claims.{_module(name)}")
     claims = []
     for key, entry in entries.items():
         stated = dict(entry)
+        module = import_module(f"traceana.claims.{stated.pop('module', _module(name))}")
         measure, sql = stated.pop("measure", _module(key)), stated.pop("count", None)
         stated["measure"] = partial(_count, sql) if sql else getattr(module, measure)
         stated["needs"] = tuple(stated.get("needs", ()))
@@ -84,7 +85,9 @@ PAPERS: Final[dict[str, Paper]] = {
     entry.name.removesuffix(".toml"): read_paper(
         entry.name.removesuffix(".toml"), entry.read_text(encoding="utf-8")
     )
-    for entry in sorted(files("traceana.claims").iterdir(), key=lambda entry: entry.name)
+    for entry in sorted(
+        files("traceana.claims").iterdir(), key=lambda entry: entry.name.removesuffix(".toml")
+    )
     if entry.name.endswith(".toml")
 }
 """By the name that ``--paper`` takes."""

@@ -54,7 +54,7 @@ _FEATURES: Final = {
 }
 _BY_TYPE: Final = "--feature gpu_type"
 PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
-    "antman-minibatch": (
+    "alibaba-minibatch-2020": (
         PublishedFigure(
             "distribution of mini-batch time",
             "batch-time-ecdf",
@@ -165,14 +165,77 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
             "energy by batch size, power limit and both on V100",
             "energy-savings",
             "--gpu v100",
+            number="1",
         ),
         PublishedFigure(
             "energy versus time of librispeech on V100, with the Pareto front",
             "energy-front",
             "--gpu v100 --dataset librispeech",
+            number="2a",
         ),
-        PublishedFigure("regret of a recurring job", "regret"),
-        PublishedFigure("choices of a recurring job", "recurring-choices"),
+        PublishedFigure(
+            "energy and time of Zeus, grid search and the default over six data sets",
+            "energy-saved",
+            number="6",
+            note="simulated recurrences; the energy only",
+        ),
+        PublishedFigure(
+            "regret of a recurring job, librispeech",
+            "regret",
+            "--gpu v100 --dataset librispeech",
+            number="7a",
+        ),
+        PublishedFigure(
+            "regret of a recurring job, imagenet",
+            "regret",
+            "--gpu v100 --dataset imagenet",
+            number="7b",
+        ),
+        PublishedFigure(
+            "search path of a recurring job, librispeech",
+            "recurring-choices",
+            "--gpu v100 --dataset librispeech",
+            number="8",
+            note="the choices over the recurrences, not on the map of regret",
+        ),
+        PublishedFigure(
+            "energy and time of the Alibaba groups",
+            number="9",
+            note="it needs alibaba_groups.csv.xz; `traceana simulate recurring --groups` has the "
+            "numbers",
+        ),
+        PublishedFigure(
+            "optima of the weight of energy on the front",
+            "energy-front",
+            "--gpu v100 --dataset librispeech",
+            number="11",
+            note="the front alone, without the optima",
+        ),
+        PublishedFigure(
+            "geometric mean of energy by beta",
+            number="12",
+            note="no figure; `sweep_recurring` takes beta",
+        ),
+        PublishedFigure(
+            "ablation of the policy",
+            number="13",
+            note="the policy has no option that leaves a part of it out",
+        ),
+        PublishedFigure(
+            "energy of Zeus on four GPUs",
+            "energy-saved",
+            number="14",
+            note="by data set; the published one has geometric means",
+        ),
+        *(
+            PublishedFigure(
+                f"energy by batch size, power limit and both on {gpu.upper()}",
+                "energy-savings",
+                f"--gpu {gpu}",
+                number=f"15{part}",
+            )
+            for part, gpu in zip("abc", ("a40", "rtx6000", "p100"), strict=True)
+        ),
         PublishedFigure("energy and time by batch size on V100", "batch-sweep", "--gpu v100"),
         PublishedFigure("energy by power limit on V100", "power-sweep", "--gpu v100"),
         PublishedFigure("runtime ratios by data set", "runtime-ratio"),
@@ -182,17 +245,13 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
             note="of a trace with groups of jobs",
         ),
         PublishedFigure(
-            "energy saved by data set and GPU",
-            "energy-saved",
-            note="simulated recurrences instead of measured ones",
-        ),
-        PublishedFigure(
             "drifting data (Capriccio), several GPUs per job, and profiling overhead",
+            number="10",
             note="no run of these experiments is in the published traces",
         ),
     ),
     "itp-elasticflow": (
-        PublishedFigure("throughput by number of GPUs", "throughput"),
+        PublishedFigure("throughput by number of GPUs", "throughput", number="2a"),
         PublishedFigure("tightness of deadlines", "deadline-tightness"),
         PublishedFigure(
             "deadlines met by each scheduler",
@@ -208,10 +267,18 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
         PublishedFigure("deadlines missed by simple policies", "missed-deadlines"),
     ),
     "dynamic-batching": (
-        PublishedFigure("uniform, static and dynamic batching by cluster", "batching-clusters"),
-        PublishedFigure("speedup by heterogeneity", "batching-speedup"),
-        PublishedFigure("batch sizes over steps", "batching-trajectory"),
-        PublishedFigure("iteration times of the workers", "batching-iterations"),
+        PublishedFigure(
+            "time on heterogeneous workers relative to equal ones", "batching-clusters", number="1"
+        ),
+        PublishedFigure("iteration times of the workers", "batching-iterations", number="3"),
+        PublishedFigure("batch sizes over steps", "batching-trajectory", number="4"),
+        PublishedFigure("speedup by heterogeneity", "batching-speedup", number="6"),
+        PublishedFigure(
+            "uniform, static and dynamic batching by cluster",
+            "batching-clusters",
+            number="7",
+            note="relative times of the model",
+        ),
         PublishedFigure(
             "loss and accuracy over time",
             note="no measurement is published; the model has relative times only",
@@ -221,6 +288,23 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
 """By the name of the paper, as ``traceana claims --paper`` takes it."""
 
 
+def numbered(paper: str, number: str, /) -> tuple[PublishedFigure, ...]:
+    """Return the figure of a paper with a number, or its parts: 7 is 7a and 7b.
+
+    Raises a DataError if there is none; the message lists the numbers.
+    """
+    published = figures_of(paper)
+    found = tuple(
+        one
+        for one in published
+        if one.number == number or (number.isdigit() and one.number.rstrip("abcdef") == number)
+    )
+    if not found:
+        numbers = ", ".join(one.number for one in published if one.number) or "none"
+        raise DataError(f"{paper} has no figure {number!r} here; its numbers are {numbers}")
+    return found
+
+
 def figures_of(paper: str, /) -> tuple[PublishedFigure, ...]:
     """Return the figures of a paper, those with a number first.
 
@@ -228,4 +312,9 @@ def figures_of(paper: str, /) -> tuple[PublishedFigure, ...]:
     """
     if paper not in PUBLISHED:
         raise DataError(f"no paper is called {paper!r}; the papers are {', '.join(PUBLISHED)}")
-    return PUBLISHED[paper]
+    return tuple(sorted(PUBLISHED[paper], key=_order))
+
+
+def _order(one: PublishedFigure) -> tuple[bool, int, str]:
+    digits = "".join(filter(str.isdigit, one.number))
+    return not one.number, int(digits or 0), one.number

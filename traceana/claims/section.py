@@ -40,6 +40,7 @@ def build(context: Context) -> Content:
             "Synthetic rows neither reproduce nor refute a claim."
         ),
         _counts(results),
+        _kinds(results),
         *_altered(results),
         *(_paper(claims) for claims in papers),
         *_evidence(results),
@@ -60,6 +61,16 @@ def _counts(results: ClaimResults) -> Table:
     )
 
 
+def _kinds(results: ClaimResults) -> Table:
+    found = results.by_kind
+    return Table(
+        "Verdicts by kind of claim. A count of what a data set has says less than a result.",
+        ("Kind", *(name.capitalize() for name in found.columns[1:])),
+        (False, *(True for _ in found.columns[1:])),
+        tuple(tuple(map(str, row)) for row in found.rows()),
+    )
+
+
 def _altered(results: ClaimResults) -> list[Block]:
     if not results.altered:
         return []
@@ -69,8 +80,8 @@ def _altered(results: ClaimResults) -> list[Block]:
 
 def _paper(claims: pl.DataFrame) -> Table:
     columns = (
-        *("id", "statement", "published", "reference", "measured"),
-        *("verdict", "tolerance", "note"),
+        *("id", "section", "kind", "statement", "published", "measured"),
+        *("verdict", "tolerance", "reason", "reference"),
     )
     caption = f"{PAPERS[claims['paper'][0]].title}."
     null = {"measured": "nothing", "tolerance": "printed digits"}
@@ -98,7 +109,7 @@ def _findings(results: ClaimResults) -> list[str]:
     if not judged["verdict"].is_in(["reproduced", "differs"]).any():
         return []
     counts, ours = results.counts, results.by_our_tolerance
-    published = results.table.filter(kind="published").height
+    published = results.table.filter(results.table["kind"] != "observation").height
     parts = (
         f"Of {plural(published, 'published claim')}, {counts['reproduced']} are reproduced "
         f"({ours['reproduced']} by a tolerance of ours) and {counts['differs']} differ "

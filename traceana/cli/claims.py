@@ -28,55 +28,107 @@ def claims(
         str | None,
         typer.Option(metavar="P", help="One paper; an unknown name lists them.  [default: all]"),
     ] = None,
+    verdict: Annotated[
+        str | None,
+        typer.Option(metavar="V", help="Claims with one verdict, such as differs.  [default: all]"),
+    ] = None,
     json: JsonOption = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if a claim differs.")] = False,
 ) -> None:
     """Compare published claims with the data in a store.
 
-    A claim is reproduced, differs, is an observation, untested or not testable.
+    A claim is reproduced, differs, is an observation, untested or not testable. Without --paper
+    and --verdict the papers are listed with the number of claims by verdict.
     """
-    from traceana.claims import check_claims
+    from traceana.claims import VERDICTS, check_claims
     from traceana.cli.output import print_json, show_share
+    from traceana.errors import DataError
     from traceana.store import open_store
 
+    if verdict is not None and verdict not in VERDICTS:
+        raise DataError(f"verdict {verdict!r} is unknown; there is {', '.join(VERDICTS)}")
     with show_share("claims") as progress:
         results = check_claims(open_store(store), paper=paper, progress=progress)
     for name in results.altered:
         sys.stderr.write(f"traceana: note: {name} is not the published file (its sha256 differs)\n")
     if json:
-        print_json(_records(results))
+        print_json(_records(results, verdict))
+    elif paper is None and verdict is None:
+        _print_papers(results)
     else:
-        _print_table(results)
+        _print_claims(results, verdict)
     if strict and results.counts["differs"]:
         raise typer.Exit(1)
 
 
-def _records(results: ClaimResults) -> list[dict[str, Any]]:
+def _records(results: ClaimResults, verdict: str | None) -> list[dict[str, Any]]:
     evidence = {name: frame.to_dicts() for name, frame in results.evidence.items()}
-    return [row | {"evidence": evidence.get(row["id"])} for row in results.table.to_dicts()]
+    return [
+        row | {"evidence": evidence.get(row["id"])}
+        for row in results.table.to_dicts()
+        if verdict in (None, row["verdict"])
+    ]
 
 
-def _print_table(results: ClaimResults) -> None:
-    """Print one row per claim: id and verdict, statement, published and measured values."""
+def _print_papers(results: ClaimResults) -> None:
+    """Print one row per paper: its number of claims by verdict."""
+    from rich.table import Table
+
+    from traceana.claims import VERDICTS
+    from traceana.cli.output import print_table
+    from traceana.cli.streams import terminal
+
+    shown = Table(box=None, pad_edge=False)
+    shown.add_column("paper", no_wrap=True)
+    for name in VERDICTS:
+        shown.add_column(name, justify="right", style=_COLOURS[name])
+    for paper in results.table["paper"].unique(maintain_order=True):
+        found = results.table.filter(paper=paper)
+        numbers = [found.filter(verdict=name).height for name in VERDICTS]
+        shown.add_row(paper, *(str(number or "") for number in numbers))
+    print_table(shown)
+    out = terminal()
+    out.print(results.headline)
+    out.print("traceana claims --paper P or --verdict V lists the claims")
+    _print_remedy(results)
+
+
+def _print_remedy(results: ClaimResults) -> None:
+    from traceana.cli.streams import terminal
+
+    if results.counts["untested"]:
+        terminal().print(
+            "to test the untested: traceana fetch TRACE --to DIR, then traceana ingest DIR"
+        )
+
+
+def _print_claims(results: ClaimResults, verdict: str | None) -> None:
+    """Print one row per claim by paper: id and verdict, statement and measured value."""
     from rich.table import Table
     from rich.text import Text
 
+    from traceana.claims import PAPERS
     from traceana.cli.output import print_table
     from traceana.cli.streams import terminal
 
     shown = Table(box=None, pad_edge=False, padding=(0, 1, 1, 0))
     shown.add_column("claim", no_wrap=True)
     shown.add_column("stated, measured and why")
+    paper = ""
     for row in results.table.iter_rows(named=True):
+        if verdict not in (None, row["verdict"]):
+            continue
+        if row["paper"] != paper:
+            paper = row["paper"]
+            shown.add_row(Text(paper, style="bold"), Text(PAPERS[paper].title, style="bold"))
         name = Text.assemble(row["id"], "\n", (row["verdict"], _COLOURS[row["verdict"]]))
         text = Text(row["statement"])
         if row["measured"] is not None:
             text.append(f"\nmeasured: {row['measured']}", style="bold")
         tolerance = f" ({row['tolerance']})" if row["tolerance"] else ""
-        text.append(f"\n{row['note']}{tolerance}", style="dim")
+        text.append(f"\n{row['section']}: {row['reason']}{tolerance}", style="dim")
         shown.add_row(name, text)
     print_table(shown)
     out = terminal()
     out.print(results.headline)
-    if results.counts["untested"]:
-        out.print("to test the untested: traceana fetch TRACE --to DIR, then traceana ingest DIR")
+    _print_remedy(results)

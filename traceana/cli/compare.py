@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import fill
@@ -19,7 +20,11 @@ from traceana.cli.limits import (
 from traceana.cli.options import JsonOption, OutOption, StoreOption
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import polars as pl
+
+    from traceana.store import Trace
 
 
 def compare(
@@ -39,39 +44,92 @@ def compare(
     until: UntilOption = None,
     where: WhereOption = None,
     window: WindowOption = None,
+    fail_if: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXPR",
+            help="Exit 1 if this holds: 'median_wait_s > 1.2 * before'. An unknown name lists the "
+            "measures.",
+        ),
+    ] = None,
     json: JsonOption = False,
     out: OutOption = None,
 ) -> None:
-    """Compare headline numbers of traces.
+    """Compare headline numbers of traces, or of one trace before and after a time.
 
-    Numbers on runtime, size, queueing, failure, concentration and stragglers.
+    Numbers on runtime, size, queueing, failure, concentration and stragglers; of two, also
+    differences and ratios.
     """
     from traceana.cli.output import frame_writer, print_json
     from traceana.errors import DataError
     from traceana.exchange import select_jobs
+    from traceana.opening import compare as compare_two
     from traceana.questions.comparison.compare_traces import compare_traces
+    from traceana.questions.comparison.condition import check_condition, holds
     from traceana.questions.comparison.tables import Comparison
     from traceana.store import open_store
 
     if (split is None) != (len(traces) > 1):
         raise DataError("name two traces or more, or one and --split TIME")
+    if fail_if is not None:
+        check_condition(fail_if)
+        if len(traces) > 2:
+            raise DataError("--fail-if is for two traces, or one and --split TIME")
     write = frame_writer(out, Comparison)
+    changes = None
     with (
-        limited_store(store, since=since, until=until, where=where, window=window) as store_,
         TemporaryDirectory(prefix="traceana-") as scratch,
+        limited_store(store, since=since, until=until, where=where, window=window) as place,
     ):
-        place = store_
         if split is not None:
-            [trace], place = traces, Path(scratch)
-            traces = [f"{trace}-before", f"{trace}-after"]
-            select_jobs(trace, out=place, store=store_, until=split, name=traces[0])
-            select_jobs(trace, out=place, store=store_, since=split, name=traces[1])
-        found = compare_traces([*map(open_store(place).trace, traces)])
+            [trace], of_parts = traces, Path(scratch)
+            changes = compare_two(open_store(place).trace(trace), split=split)
+            names = [f"{trace}-before", f"{trace}-after"]
+            select_jobs(trace, out=of_parts, store=place, until=split, name=names[0])
+            select_jobs(trace, out=of_parts, store=place, since=split, name=names[1])
+            opened = [*map(open_store(of_parts).trace, names)]
+        else:
+            opened = [*map(open_store(place).trace, traces)]
+            changes = _of_two(opened, compare_two, needed=fail_if is not None)
+        found = compare_traces(opened)
     write(found)
     if json:
-        print_json(found.rows(named=True))
+        rows = found.rows(named=True)
+        more = [] if changes is None else changes.rows(named=True)
+        print_json([*rows, *({"question": "Change", **row} for row in more)])
     else:
         _show(found)
+        if changes is not None:
+            _show_changes(changes)
+    if fail_if is not None and changes is not None and holds(changes, fail_if):
+        sys.stderr.write(f"traceana: --fail-if holds: {fail_if}\n")
+        raise typer.Exit(1)
+
+
+def _of_two(
+    traces: list[Trace], compare_two: Callable[..., pl.DataFrame], *, needed: bool
+) -> pl.DataFrame | None:
+    """Return the changes between two traces with jobs; None where there are none."""
+    from traceana.errors import DataError
+
+    if len(traces) != 2:
+        return None
+    try:
+        return compare_two(*traces)
+    except DataError:
+        if needed:
+            raise
+        return None
+
+
+def _show_changes(changes: pl.DataFrame) -> None:
+    from traceana.cli.output import print_rows
+    from traceana.cli.streams import terminal
+    from traceana.questions.comparison.tables import Changes
+
+    terminal().print("\nChanges: exact; the interval of a ratio is for other days of such periods")
+    shown = ["measure", "before", "after", "difference", "ratio", "ci_low", "ci_high"]
+    print_rows(changes, Changes, columns=shown)
 
 
 def _show(found: pl.DataFrame) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from traceana.cli.options import StoreOption
+from traceana.errors import DataError
 
 
 def _option(metavar: str, text: str) -> typer.models.OptionInfo:
@@ -28,6 +29,9 @@ def figures(
         _option("DIR", "Folder for the files; without an ID, every figure.  [default: figures]"),
     ] = None,
     paper: Annotated[str | None, _option("PAPER", "Figures of a paper, such as zeus.")] = None,
+    number: Annotated[
+        str | None, _option("N", "With --paper: the figure with this number, such as 7a.")
+    ] = None,
     trace: Annotated[str | None, _option("TRACE", "Only this trace.")] = None,
     job: Annotated[str | None, _option("JOB", "A job of the trace.")] = None,
     gpu: Annotated[str | None, _option("GPU", "A GPU, such as a40.")] = None,
@@ -46,37 +50,69 @@ def figures(
 
     Without options such as --trace or --job, every version of a figure in the report is written.
     """
-    if not ids and out is None:
+    if number is not None and (paper is None or ids):
+        raise DataError("--number needs --paper, and no ID; write --paper zeus --number 7a")
+    if not ids and out is None and number is None:
         _list_figures(paper)
         return
     from traceana.cli.output import show_steps
     from traceana.report.data_source import find_data_source
     from traceana.report.figure_files import check_figures, write_figures
 
-    wanted = [*(ids or ()), *(_of_paper(paper) if paper and not ids else ())]
-    check_figures(wanted)  # before the store is looked for
+    given = {
+        name: value
+        for name, value in (
+            *(("trace", trace), ("job", job), ("gpu", gpu)),
+            *(("dataset", dataset), ("feature", feature), ("outcome", outcome)),
+        )
+        if value is not None
+    }
+    wanted = _wanted(ids or [], paper, number)
+    check_figures([name for names, _ in wanted for name in names])  # before the store
     data_source = find_data_source(store)
     if data_source.is_sample:
         sys.stderr.write(f"traceana: note: {data_source.notice}\n")
     with show_steps("figures") as on_step:
-        written = write_figures(
-            wanted,
-            store=store,
-            out=out or "figures",
-            trace=trace,
-            job=job,
-            gpu=gpu,
-            dataset=dataset,
-            feature=feature,
-            outcome=outcome,
-            formats=formats,
-            dpi=dpi,
-            size=size,
-            on_step=on_step,
-        )
-    for line in written.absent:
+        written = [
+            write_figures(
+                names,
+                store=store,
+                out=out or "figures",
+                formats=formats,
+                dpi=dpi,
+                size=size,
+                on_step=on_step,
+                **(options | given),
+            )
+            for names, options in wanted
+        ]
+    for line in dict.fromkeys(line for one in written for line in one.absent):
         sys.stderr.write(f"traceana: note: {line}\n")
-    sys.stdout.write("".join(f"{path}\n" for path in written.paths))
+    for path in dict.fromkeys(path for one in written for path in one.paths):
+        sys.stdout.write(f"{path}\n")
+
+
+def _wanted(
+    ids: list[str], paper: str | None, number: str | None
+) -> list[tuple[list[str], dict[str, Any]]]:
+    """Return ids of figures, with the options that choose their versions."""
+    if paper is None or ids:
+        return [(ids, {})]
+    if number is None:
+        return [(_of_paper(paper), {})]
+    from traceana.claims.published_figures import numbered
+
+    found = numbered(paper, number)
+    if not any(one.figure for one in found):
+        raise DataError(f"figure {number} of {paper} is {found[0].answer}")
+    return [([one.figure], _options(one.options)) for one in found if one.figure]
+
+
+def _options(text: str) -> dict[str, Any]:
+    words = text.split()
+    return {
+        name.removeprefix("--"): value for name, value in zip(words[::2], words[1::2], strict=True)
+    }
 
 
 def _of_paper(paper: str) -> list[str]:

@@ -88,11 +88,11 @@ def select_jobs(
     """
     source = open_store(store)
     manifest = source.manifest(trace)
-    first_s, last_s = (_to_seconds(one, manifest) for one in (since, until))
+    first_s, last_s = (to_seconds(one, manifest) for one in (since, until))
     every = source.scan(trace, "jobs")
     low, high = find_window(every, manifest)
     if window is not None:
-        low, high = (_to_seconds(end, manifest) for end in window)
+        low, high = (to_seconds(end, manifest) for end in window)
     start_s = max((end for end in (low, first_s) if end is not None), default=None)
     end_s = min((end for end in (high, last_s) if end is not None), default=None)
     if start_s is not None and end_s is not None and start_s > end_s:
@@ -142,8 +142,8 @@ def _condition(where: str | None, columns: list[str]) -> pl.Expr:
     return pl.lit(value=True) if where is None else row_condition(where, columns, where="where")
 
 
-def _to_seconds(given: Time | None, manifest: Manifest) -> float | None:
-    """Return a time as seconds on the trace's clock."""
+def to_seconds(given: Time | None, manifest: Manifest) -> float | None:
+    """Return a date, a time or seconds as seconds on the clock of a trace."""
     if given is None or (isinstance(given, int | float) and not isinstance(given, bool)):
         return given
     moment = given

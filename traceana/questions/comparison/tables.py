@@ -41,3 +41,18 @@ def reasons(comparison: pl.DataFrame, /, *, answered: bool) -> list[str]:
         for note, of_traces in found.items()
         for traces, questions in of_traces.items()
     ]
+
+
+class Changes(ResultTable):
+    """One row per measure: two periods or clusters, exact, and what another period may bring."""
+
+    measure = text("Measure", "stable name, for `--fail-if`")
+    label = text("What", "what it is, with its unit")
+    before = number("Before", "of the first period or cluster; null where it has none")
+    after = number("After", "of the second")
+    difference = number("Difference", "after minus before")
+    ratio = number("Ratio", "after over before; null where before is 0")
+    ci_low = number("95 % CI", "of the ratio, for other days of such periods; null for totals")
+    ci_high = number("95 % CI", "of the ratio, for other days of such periods; null for totals")
+    n_before = count("n before", "jobs that the number is of")
+    n_after = count("n after", "jobs that the number is of")

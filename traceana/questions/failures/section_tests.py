@@ -148,7 +148,7 @@ def _tested(
     if test["effect"] is None or test["pvalue_adjusted"] is None:
         return []
     if differs and test["conclusion"] in (NEGLIGIBLE, INCONCLUSIVE):
-        return []  # the rates differ in this log, whatever a correlation of few users tells
+        return []  # the rates differ in this log, whatever a correlation over few users is
     return [f"{cohort.title}: {_state(what, group, test)}"]
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from traceana.cohorts.overlap import Window
 
 _USED: Final = {"gpu_hours": "gpus", "cpu_hours": "cpus", "node_hours": "nodes"}
+ENDED: Final = "time of the end"
+"""Column: when a job ended, also outside of the window."""
 _TIMES: Final = ("submit_s", "start_s", "end_s")
 
 
@@ -126,7 +128,10 @@ def open_jobs(jobs: IntoFrame, window: Window | None, /) -> nw.LazyFrame[Any]:
     )
     none |= dict.fromkeys(("user", "gpu_type", "job_name", "status"), nw.String)
     missing = [nw.lit(None, kind).alias(name) for name, kind in none.items() if name not in names]
-    return frame.with_columns(nw.col(BEGIN), *missing)
+    frame = frame.with_columns(*missing) if missing else frame
+    lasted = nw.col("runtime_s")
+    ended = nw.coalesce(nw.col("end_s"), nw.col("start_s") + lasted, nw.col("submit_s") + lasted)
+    return frame.with_columns(ended.alias(ENDED))
 
 
 def span(frame: nw.LazyFrame[Any], /) -> Window:
@@ -182,7 +187,7 @@ def _ended(
         status.is_in([*failure]).fill_null(value=False).cast(nw.Int64).alias("failed"),
     )
     found = reduce_frame(
-        _in(rows.filter(over), nw.col(UNTIL), periods),
+        _in(rows.filter(over), nw.col(ENDED), periods),
         ("index",),
         runtime_s_median=nw.col("ran_s").median(),
         n_ended=nw.col("known").sum(),

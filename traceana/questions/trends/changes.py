@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from traceana.cohorts.definitions import OUTCOMES
-from traceana.cohorts.overlap import BEGIN, HELD, UNTIL
-from traceana.questions.trends.by_period import open_jobs, span
+from traceana.cohorts.overlap import BEGIN, HELD
+from traceana.questions.trends.by_period import ENDED, open_jobs, span
 from traceana.questions.trends.periods import DAY_S, divide_window, local_time
 from traceana.questions.trends.tables import LevelChanges
 from traceana.stats.arguments import as_generator
@@ -47,7 +47,7 @@ def level_changes(
     failure: Names = OUTCOMES["failure"],
     rng: int | np.random.Generator = 1,
 ) -> pl.DataFrame:
-    """Find stretches of days in which comparable jobs run longer or fail more often than else.
+    """Find stretches of days with longer runtimes or more failures.
 
     Jobs are comparable by user, job_name and gpus, or cpus: a stratum. Numbers in a name with fewer
     than 5 jobs are left out, then the name. The days' series is the mean over strata of the day's
@@ -128,8 +128,8 @@ def _outcomes(
     chosen = (
         succeeded & (runtime > 0) if measure == "runtime" else status.is_in([*success, *failure])
     )
-    time = pl.col(BEGIN if measure == "runtime" else UNTIL)
-    return rows.filter(chosen, time.is_not_null()).select(
+    time = pl.col(BEGIN if measure == "runtime" else ENDED)
+    return rows.filter(chosen, time.is_not_null(), pl.col(BEGIN).is_not_null()).select(
         "user", "name", "size", time=time, value=value, ran_s=runtime,
         gpu_hours=(pl.col("gpus") * pl.col(HELD) / 3600).fill_null(0),
     )  # fmt: skip

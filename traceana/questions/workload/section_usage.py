@@ -40,7 +40,7 @@ _MOST_NODES = 20
 _NAMED = 3
 _NOTICED_S = 10
 _NOTICED_RATIO = 1.25
-"""Difference and ratio of median delays from which groups are said to differ."""
+"""Difference and ratio of median delays from which groups are reported to differ."""
 _ROWS = 10
 _SIZE = {"size": "GPUs requested"}
 _WAITS = ("n", "median_s", "p90_s", "p99_s", "share_zero")
@@ -172,7 +172,10 @@ def _findings(found: Usage, title: str) -> list[str]:
         others.append(f"{title}: the queueing delay differs little by {listed(alike)}.")
     if found.nodes is not None:
         named = _outliers(found.nodes, title)
-        (findings if named.alert else others).append(named)
+        if named.alert:
+            findings.insert(0, named)
+        else:
+            others.append(named)
     return findings + others
 
 
