@@ -76,6 +76,7 @@ from .questions.stragglers.iterations import summarize_cov as summarize_cov
 from .questions.stragglers.series import summarize_cov_pooled as summarize_cov_pooled
 from .questions.stragglers.series import summarize_cov_series as summarize_cov_series
 from .questions.trends.by_period import trends as trends
+from .questions.trends.capacity import cluster_utilization as cluster_utilization
 from .questions.trends.changes import level_changes as level_changes
 from .questions.trends.outages import outages as outages
 from .questions.utilization.allocation import allocation_rate as allocation_rate

@@ -61,7 +61,15 @@ KNOWN = [
         "reproduced",
         "smallest saving 7.8 % to 20.9 %, of the largest 70.0 % to 76",
     ),
-    ("zeus-bars", "reproduced", "18 of 18 bars"),
+    ("zeus-bars-cifar100-both", "reproduced", "0.2532"),
+    ("zeus-front-1", "reproduced", "batch size 48 at 250 W"),
+    # by hand from the ratios of the six data sets: imagenet saves 2.97 %, sentiment140 3.38 %
+    ("zeus-batch-size-least", "differs", "3.0 %"),
+    ("zeus-eta-optimum", "reproduced", "(32, 100 W)"),
+    ("zeus-tta-optimum", "reproduced", "(48, 250 W)"),
+    ("zeus-power-limits", "reproduced", "100 W to 250 W"),
+    ("zeus-b0-librispeech", "reproduced", "192"),
+    ("zeus-figure-15", "reproduced", "54 bars"),
     ("zeus-front", "differs", "7 of the 7 points are among the 9 that no configuration"),
     ("zeus-ratio-mean", "untested", None),
     ("zeus-example", "differs", "a40 has this time and power at batch size 192 and 100 W"),
@@ -73,6 +81,8 @@ KNOWN = [
     ("itp-span", "reproduced", "last end on day 60.00"),
     ("elasticflow-deadline-rule", "reproduced", "uniform on [0.5, 1.5): 0 of 69,351 plans outside"),
     ("elasticflow-iterations-random", "differs", "69,351 of 69,351 are floor(rate * runtime)"),
+    ("elasticflow-deadline-uniform", "reproduced", "0 of 69,351 plans outside"),
+    ("elasticflow-iterations-rate", "reproduced", "69,351 of 69,351"),
     ("elasticflow-testbed", "observation", "195 jobs, 195 of them rows of cluster02"),
     ("elasticflow-testbed", "observation", "model 30, batch_size 62, iterations 12, deadline 0"),
     # grep of both in the ten files
@@ -82,7 +92,6 @@ KNOWN = [
         "job_id is in cluster02 with other values; the values are in",
     ),
     ("elasticflow-example", "differs", "cluster06 under 59a72878-e5c4-ab9d-e813-68c36b50edeb"),
-    ("itp-example", "differs", "cluster06 under 59a72878-e5c4-ab9d-e813-68c36b50edeb"),
     # the authors' result files: Mw of AR 1.002, Ms of ST 1.219
     ("bytedance-ar-worker", "reproduced", "worker 0 0.9"),
     ("bytedance-st-stage", "reproduced", "stage 3 0.9"),
@@ -91,13 +100,19 @@ KNOWN = [
     ("bytedance-s-se", "untested", None),
     ("bytedance-stage-st", "reproduced", "1.2323"),
     ("bytedance-all-kind-by-step", "reproduced", "836 of 836 equal to 1e-6"),
-    ("bytedance-all-last-stage", "reproduced", "14 of 14 equal to 1e-6"),
+    ("bytedance-all-last-stage", "reproduced", "6 of 6 equal to 1e-6"),
     ("bytedance-waste", "not testable", "AR 1.973, ST 1.179"),
-    ("batching-hetero-resnet", "not testable", "1/3 of the mean throughput"),
+    ("batching-hetero-resnet", "reproduced", "3.227x on 11/4/24; at most 3.25x"),
     ("batching-cpu-gpu-resnet", "not testable", "throughput ratio of 7.00"),
     ("batching-cpu-gpu-cnn", "not testable", "throughput ratio of 1.40"),
-    ("batching-gpu-resnet", "not testable", "throughput ratio of 8.00; peak FLOPS differ by 1.47"),
-    ("batching-gpu-cnn", "not testable", "throughput ratio of 3.20; peak FLOPS differ by 1.47"),
+    ("batching-gpu-resnet", "not testable", "throughput ratio of 8.00; FLOPS differ by 11.82"),
+    ("batching-gpu-cnn", "not testable", "throughput ratio of 3.20; FLOPS differ by 11.82"),
+    # 13 / 4 = 3.25 and 13 / 9 = 1.44 are the bounds of the model; 12 / 3 = 4 and 3 / 5 = 0.6
+    ("batching-hetero-resnet-bars", "differs", "at most 3.25x"),
+    ("batching-level-2", "differs", "at most 1.44x"),
+    ("batching-cores-3-5-12", "differs", "4.00, worker 1 / worker 2 = 0.60"),
+    ("batching-flops-ratio", "reproduced", "4.35"),
+    ("batching-minutes", "reproduced", "4.5"),
     ("batching-equalises", "observation", "% more than the mean"),
     ("batching-open-loop-not-enough", "reproduced", "less in 4 of 4 jobs"),
 ]
@@ -133,7 +148,11 @@ def test_every_statement_of_the_papers_is_judged(results: ClaimResults, real_dat
     }
     ids |= {f"openb-{what}" for what in ("tasks", "nodes", "gpus")}
     assert len(ids) > 40
-    assert ids <= set(results.table["id"])
+    # a part of elasticflow-example: one misprint is counted once
+    ids.discard("itp-example")
+    there = set(results.table["id"])
+    missing = {name for name in ids - there if not any(one.startswith(f"{name}-") for one in there)}
+    assert not missing
 
 
 def expand(cell: str) -> list[str]:

@@ -129,7 +129,10 @@ def fractions(store: Store, claim: Claim) -> Judgement:
 
 def family(store: Store, claim: Claim) -> Judgement:
     """Compare every number of a family with the replayed one."""
-    published = published_numbers().filter(family=claim.values["family"])
+    alone = claim.values.get("without", [])
+    published = published_numbers().filter(
+        ~pl.concat_str("job", "group", separator=" ").is_in(alone), family=claim.values["family"]
+    )
     if published.height != claim.numbers:
         raise DataError(f"{claim.id}: {published.height} numbers are published")
     both = published.join(

@@ -68,7 +68,7 @@ def check_claims(
             (
                 *(claim.id, claim.paper, claim.section, claim.kind),
                 *(claim.statement, claim.published),
-                *(found.measured, found.verdict, found.note or claim.note),
+                *(found.measured, found.verdict, found.note or claim.note or _compared(claim)),
                 *(claim.function, _source(claim, entries)),
                 *(claim.tolerance, claim.reference, claim.numbers),
             )
@@ -112,6 +112,10 @@ def _judge(claim: Claim, store: Store, entries: dict[tuple[str, str], TableEntry
     if claim.kind == "observation" and found.verdict in ("reproduced", "differs"):
         return replace(found, verdict="observation")
     return found
+
+
+def _compared(claim: Claim) -> str:
+    return "Compared by the tolerance." if claim.tolerance else "The printed digits are compared."
 
 
 def _source(claim: Claim, entries: dict[tuple[str, str], TableEntry]) -> str | None:

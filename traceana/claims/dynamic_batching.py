@@ -1,57 +1,166 @@
 """Dynamic batching on heterogeneous workers (Tyagi and Sharma, ACSOS'20).
 
-The hardware cannot be obtained. What can be measured is the throughput ratio that a gain implies
-under the authors' model, and what the controller does.
+The hardware cannot be obtained. What can be measured is what the authors' model allows: at most
+mean(x) / min(x) without overhead, and what the controller does with constant throughputs.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
 from traceana.claims.claim import Claim, Judgement, decide, not_testable
-from traceana.claims.rounding import span
-from traceana.simulate import published_gains, replay_batching, simulate_batching
+from traceana.claims.rounding import agrees, round_as, span
+from traceana.simulate import (
+    Proportional,
+    implied_throughput_ratio,
+    replay_batching,
+    simulate_batching,
+    sweep_batching,
+)
 from traceana.simulate.batching.devices import LEVELS
+from traceana.simulate.batching.gains import largest_gain
 
 if TYPE_CHECKING:
     from traceana.store import Store
 
+_DEAD_BAND: Final = 0.05
+_NOISE: Final = 0.05
 
-def cores(_store: Store, claim: Claim) -> Judgement:
-    """Return what a slowdown on CPU workers needs; the split of cores was not published."""
-    found = published_gains().filter(id=claim.id).row(0, named=True)
-    times = found["published"]
-    return not_testable(
-        f"needs a slowest worker of 1/{times:g} of the mean throughput: at equal total cores, "
-        f"1/{times:g} of an equal split",
-        f"Under the model, {'an' if found['is_plausible'] else 'only an extremely'} uneven split "
-        "of cores has this slowdown; the split was not published, and the cluster is not "
-        "available.",
-    )
+
+def _bound(split: list[int]) -> float:
+    return sum(split) / len(split) / min(split)
+
+
+def _name(split: list[int]) -> str:
+    return "/".join(map(str, split))
+
+
+def split_gain(_store: Store, claim: Claim) -> Judgement:
+    """Compare a factor with that of whole batches on a split of cores, and with its bound."""
+    split, printed = claim.values["cores"], claim.values["factor"]
+    workers = [(0.0, float(cores)) for cores in split]
+    found = simulate_batching(workers, controller="oracle").speedup
+    bound, factor = _bound(split), float(printed)
+    holds = agrees(found, printed)
+    if holds:
+        relation = "is within the printed digits"
+    elif factor > bound:
+        relation = "is above what any controller can reach without overhead"
+    else:
+        relation = "is below it, so that overhead or other costs must be added"
+    measured = f"{found:.3f}x on {_name(split)}; at most {bound:.2f}x"
+    note = f"The printed factor {relation}."
+    if not holds and factor < bound:
+        share = (1 - factor / bound) / (factor - factor / bound)
+        return not_testable(
+            f"{measured}; {factor:g}x if overhead is {100 * share:.0f} % of an equal-batch step",
+            f"{note} The overheads were not published.",
+        )
+    rows = {"worker": list(range(1, len(split) + 1)), "cores": split}
+    return decide(holds=holds, measured=measured, note=note, evidence=pl.DataFrame(rows))
 
 
 def devices(_store: Store, claim: Claim) -> Judgement:
-    """Return the throughput ratio that a gain implies, beside that of the peak FLOPS."""
-    evidence = published_gains().filter(id=claim.id)
-    found = evidence.row(0, named=True)
-    gain, most = found["published"], found["largest_gain"]
-    by_flops = (
-        "is within what peak FLOPS allow under the model"
-        if gain <= most
-        else "is above what peak FLOPS allow under the model, so FLOPS cannot be the throughput"
-    )
-    assumed = (
-        "; the Xeon is not named, so its FLOPS are assumed" if "xeon" in found["devices"] else ""
-    )
+    """Compare a gain with that of the ratio of half-precision FLOPS."""
+    values = claim.values
+    counts = {"fast": values["fast"], "slow": values["slow"]}
+    gain, flops = values["gain"], values["flops"]
+    by_flops = flops[0] / flops[1]
+    ratio, most = implied_throughput_ratio(gain, **counts), largest_gain(by_flops, **counts)
+    allowed = "is within" if gain <= most else "is above"
     return not_testable(
-        f"implies a throughput ratio of {found['ratio']:.2f}; peak FLOPS differ by "
-        f"{found['flops_ratio']:.2f}, worth {most:.2f}x at most",
-        f"The gain {by_flops}{assumed}. The throughputs were not published, and the devices are "
-        "not available.",
-        evidence=evidence.drop("note"),
+        f"implies a throughput ratio of {ratio:.2f}; FLOPS differ by {by_flops:.2f}, worth "
+        f"{most:.2f}x at most",
+        f"The gain {allowed} what {values['source']} allow under the model. The throughputs were "
+        "not published, and the devices are not available.",
+        evidence=pl.DataFrame({"device": ["fast", "slow"], "flops": flops}),
     )
+
+
+def hardware(_store: Store, claim: Claim) -> Judgement:
+    """Leave what only the authors' cluster can show undecided."""
+    return not_testable(claim.published, claim.note)
+
+
+def equalises(_store: Store, claim: Claim) -> Judgement:
+    """Simulate the controller on a split of cores."""
+    split = claim.values["cores"]
+    found = simulate_batching([(0.0, float(each)) for each in split], controller="proportional")
+    last = found.batches.filter(step=found.batches["step"].max())
+    times = last["iteration_s"].to_numpy()
+    excess = float(times.max() / times.mean()) - 1
+    return decide(
+        holds=excess <= _DEAD_BAND,
+        measured=f"the slowest worker takes {100 * excess:.1f} % more than the mean at the end",
+        evidence=last,
+    )
+
+
+def ratios_of_split(_store: Store, claim: Claim) -> Judgement:
+    """Compare printed ratios of workers with those of the printed cores."""
+    first, second, third = claim.values["cores"]
+    found = {"worker 3 / worker 1": third / first, "worker 1 / worker 2": first / second}
+    printed = dict(zip(found, claim.values["ratios"], strict=True))
+    return decide(
+        holds=all(agrees(value, printed[name]) for name, value in found.items()),
+        measured=", ".join(f"{name} = {value:.2f}" for name, value in found.items()),
+        evidence=pl.DataFrame({"ratio": list(found), "of the cores": list(found.values())}),
+    )
+
+
+def two_adjustments(_store: Store, claim: Claim) -> Judgement:
+    """Count the adjustments of the controller with the paper's dead-band."""
+    controller = Proportional(dead_band=_DEAD_BAND, averages=True)
+    rows = [
+        (_name(split), simulate_batching(
+            [(0.0, float(each)) for each in split], controller=controller
+        ).adjustments)
+        for split in claim.values["splits"]
+    ]  # fmt: skip
+    table = pl.DataFrame(rows, schema=["cores", "adjustments"], orient="row")
+    low, high = span(table["adjustments"])
+    return decide(
+        holds=high <= claim.values["most"],
+        measured=f"{low:g} to {high:g} adjustments on {table.height} splits",
+        evidence=table,
+    )
+
+
+def oscillates(_store: Store, claim: Claim) -> Judgement:
+    """Compare adjustments with and without a dead-band."""
+    split = claim.values["cores"]
+    bands = {"none": 0.0, "5 %": _DEAD_BAND}
+    sweep = sweep_batching(
+        {_name(split): split},
+        controllers=[
+            Proportional(dead_band=band, averages=band > 0, name=name)
+            for name, band in bands.items()
+        ],
+        overheads_s=(0.0,),
+        noise_cvs=(_NOISE,),
+        seeds=range(5),
+    )
+    means = sweep.group_by("controller").agg(pl.col("adjustments").mean()).sort("controller")
+    found = dict(means.iter_rows())
+    return decide(
+        holds=found["none"] > 10 * found["5 %"],
+        measured=f"{found['none']:.0f} adjustments in 200 steps without a dead-band, "
+        f"{found['5 %']:.0f} with one",
+        evidence=means,
+    )
+
+
+def quotient(_store: Store, claim: Claim) -> Judgement:
+    """Divide two printed numbers."""
+    first, second = claim.values["of"]
+    value, least = first / second, claim.values.get("more_than")
+    holds = value > least if least else agrees(value, claim.values["is"])
+    text = f"{value:.2f}" if least else round_as(value, claim.values["is"])
+    rows = {"number": [first, second]}
+    return decide(holds=holds, measured=text, evidence=pl.DataFrame(rows))
 
 
 def batching_equalises(_store: Store, _claim: Claim) -> Judgement:
@@ -64,7 +173,7 @@ def batching_equalises(_store: Store, _claim: Claim) -> Judgement:
         batches = simulate_batching(workers, controller="proportional").batches
         last = batches.filter(step=batches["step"].max())["iteration_s"].to_numpy()
         first = batches.filter(step=0)["iteration_s"].to_numpy()
-        rows.append((name, *(float(times.max() / times.mean()) - 1 for times in (first, last))))
+        rows.append((name, *(float(times.max() / np.mean(times)) - 1 for times in (first, last))))
     table = pl.DataFrame(rows, schema=["cores", "excess_first", "excess_last"], orient="row")
     return decide(
         holds=True,

@@ -84,6 +84,18 @@ def elasticflow_iterations_random(store: Store, _claim: Claim) -> Judgement:
     )
 
 
+def elasticflow_iterations_rate(store: Store, _claim: Claim) -> Judgement:
+    """Count the iterations that are the runtime times a rate."""
+    found = store.trace(_PLANS[0]).once(rules)
+    determined = found.filter(rule="iterations are floor(rate * runtime)").row(0, named=True)
+    n, fraction = determined["n"], determined["value"]
+    return decide(
+        holds=fraction == 1,
+        measured=f"{round(fraction * n):,} of {n:,} are floor(rate * runtime)",
+        evidence=found,
+    )
+
+
 def elasticflow_testbed(store: Store, claim: Claim) -> Judgement:
     """Find the jobs of the testbed among those of the clusters."""
     plans, jobs = store.scan(*_PLANS).collect(), store.scan(*_JOBS).collect()
@@ -161,7 +173,11 @@ def elasticflow_vgg16_scaling(store: Store, claim: Claim) -> Judgement:
     """Compare a rate with that of linear scaling."""
     found = store.trace(_PLANS[0]).once(rates).filter(model="vgg16", batch_size=256, gpus=8.0)
     percent = 100 * float(found["scaling_efficiency"].item())
-    return decide(holds=agrees(percent, claim.values["efficiency"]), measured=f"{percent:.2f} %")
+    return decide(
+        holds=agrees(percent, claim.values["efficiency"]),
+        measured=f"{percent:.2f} %",
+        evidence=found,
+    )
 
 
 def _fractions_met(store: Store, policy: str, clusters: tuple[int, ...]) -> list[float]:

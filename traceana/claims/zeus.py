@@ -114,28 +114,6 @@ def zeus_potential(store: Store, claim: Claim) -> Judgement:
     )
 
 
-def zeus_bars(store: Store, claim: Claim) -> Judgement:
-    """Compare all bars."""
-    ratios = {(row[0], row[1]): row[-1] for row in _normalized(store).rows()}
-    bars = [
-        (dataset, choice, text, ratios.get((dataset, choice)))
-        for dataset, texts in claim.values.items()
-        for choice, text in zip(("batch_size", "power_limit", "both"), texts, strict=True)
-    ]
-    off = [bar for bar in bars if not agrees(bar[-1], bar[-2])]
-    parts = ", ".join(f"{bar[0]} {bar[1]} {round_as(bar[-1], bar[-2])}" for bar in off)
-    return decide(
-        holds=not off,
-        measured=f"{len(bars) - len(off)} of {len(bars)} bars agree to four decimals"
-        + (f"; not {parts}" if off else ""),
-        note="Energy of the best configuration over that of the default batch size at the largest "
-        "power limit; the mean number of epochs of all runs is used.",
-        evidence=pl.DataFrame(
-            bars, schema=["dataset", "choice", "published", "measured"], orient="row"
-        ),
-    )
-
-
 def zeus_front(store: Store, claim: Claim) -> Judgement:
     """Compare the Pareto front."""
     found = energy_to_accuracy(

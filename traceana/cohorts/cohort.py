@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from traceana.cohorts.groups import MOST_GROUPS
 from traceana.cohorts.observation import Observation, observe
 from traceana.cohorts.tasks import sample_jobs, sampled_rows, task_owners, task_times
 
@@ -21,7 +22,6 @@ COHORT_NEEDS: Final = (
 """What a trace needs for a cohort: jobs with runtimes, or tasks and their instances."""
 GROUPINGS: Final = ("gpu_type", "qos", "queue", "cluster")
 """Columns of few values by which rows are grouped, in the order of preference."""
-_MOST_GROUPS: Final = 20
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def _with_unit(rows: pl.DataFrame, unit: str) -> tuple[pl.DataFrame, str | None]
 def _grouping(rows: pl.DataFrame) -> str | None:
     """Return the first candidate with at least two, and few, values."""
     for name in GROUPINGS:
-        if name in rows.columns and 2 <= rows[name].drop_nulls().n_unique() <= _MOST_GROUPS:
+        if name in rows.columns and 2 <= rows[name].drop_nulls().n_unique() <= MOST_GROUPS:
             return name
     return None
 

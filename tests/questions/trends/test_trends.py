@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from tests.questions.trends.logs import BEGIN_S, DAY_S, slower, stationary, with_outage
-from traceana import level_changes, outages, trends, workload_summary
+from traceana import cluster_utilization, level_changes, outages, trends, workload_summary
 from traceana.errors import DataError
 from traceana.questions.trends.periods import divide_window
 
@@ -115,3 +115,22 @@ def test_what_cannot_be_used_is_refused_in_one_line() -> None:
         trends(pl.DataFrame({"submit_s": [1.0, 9.0]}), period="fortnight")
     with pytest.raises(DataError, match="gpus must be a number above 0"):
         trends(pl.DataFrame({"submit_s": [1.0, 9.0]}), gpus=0)
+
+
+def test_gpus_are_allocated_down_or_idle() -> None:
+    jobs = pl.DataFrame({"start_s": [0.0], "end_s": [DAY_S], "gpus": [4.0]})
+    machines = pl.DataFrame({"machine_id": ["a", "b"], "gpus": [8.0, 8.0]})
+    # two faults of one machine overlap: 12 h of 8 GPUs are down once
+    faults = pl.DataFrame(
+        {"machine_id": ["a", "a"], "start_s": [DAY_S, DAY_S + 3600],
+         "end_s": [DAY_S + 43_200, DAY_S + 7200]}
+    )  # fmt: skip
+    found = cluster_utilization(
+        jobs, machines=machines, faults=faults, period="day", window=(0.0, 2 * DAY_S)
+    )
+    assert found["period"].to_list() == ["all", "day 1", "day 2"]
+    assert found["allocated"].to_list() == pytest.approx([0.125, 0.25, 0])
+    assert found["down"].to_list() == pytest.approx([0.125, 0, 0.25])
+    assert found["idle"].to_list() == pytest.approx([0.75, 0.75, 0.75])
+    with pytest.raises(DataError, match="unknown: pass gpus"):
+        cluster_utilization(jobs)

@@ -9,6 +9,7 @@ import polars as pl
 
 from traceana.cohorts.cohort import form_cohort
 from traceana.cohorts.definitions import OUTCOMES
+from traceana.cohorts.groups import MOST_GROUPS
 from traceana.errors import DataError
 from traceana.questions.failures.association import outcome_association
 from traceana.questions.failures.comparison import compare_runtimes
@@ -50,7 +51,6 @@ _DOUBLED: Final = ("gpus", "cpus", "memory_gib", "n_instances")
 _LEAST_COVERED: Final = 0.2
 _RELATED: Final = 0.8
 """Correlation of logarithms of GPUs and memory from which memory per GPU replaces memory."""
-_MOST_GROUPS: Final = 20
 _MEASURES: Final = {"cramers_v": "Cramér's V", "epsilon_squared": "epsilon squared"}
 
 
@@ -84,7 +84,7 @@ def grouping_columns(cohort: Cohort, /) -> list[tuple[str, str | None]]:
     by: list[tuple[str, str | None]] = [(cohort.by, None)] if cohort.by else []
     if (
         cohort.by != "gpu_type"
-        and 2 <= cohort.rows["gpus_requested"].drop_nulls().n_unique() <= _MOST_GROUPS
+        and 2 <= cohort.rows["gpus_requested"].drop_nulls().n_unique() <= MOST_GROUPS
     ):
         by.append(("gpus_requested", strata))
     return by

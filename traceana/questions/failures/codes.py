@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
-MOST_GROUPS: Final = 50
+MOST_LEVELS: Final = 50
 """Maximum number of groups: these are 1225 pairs."""
 
 
 def group_codes(rows: pl.DataFrame, keys: Sequence[str], /) -> tuple[Integers, pl.DataFrame]:
     """Return the code of each row's group, and the keys of the groups in order, nulls last.
 
-    Raises a DataError if there are fewer than two groups, or more than :data:`MOST_GROUPS`.
+    Raises a DataError if there are fewer than two groups, or more than :data:`MOST_LEVELS`.
     """
     name = ", ".join(keys)
     if not keys:
         raise DataError("by names no column; name the groups to compare, such as by='gpu_type'")
     labels = rows.select(keys).unique().sort(keys, nulls_last=True)
-    if not 2 <= labels.height <= MOST_GROUPS:
+    if not 2 <= labels.height <= MOST_LEVELS:
         raise DataError(
             f"{name} has {labels.height} group{'s' * (labels.height != 1)} of comparable rows; "
-            f"from 2 to {MOST_GROUPS} are needed"
+            f"from 2 to {MOST_LEVELS} are needed"
         )
     numbered = labels.with_columns(code=pl.int_range(pl.len(), dtype=pl.Int64))
     joined = rows.select(keys).join(

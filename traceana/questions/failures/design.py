@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.questions.failures.codes import MOST_GROUPS
+from traceana.questions.failures.codes import MOST_LEVELS
 from traceana.stats.logistic import dependent_columns
 from traceana.store.frames import LARGEST
 
@@ -121,9 +121,9 @@ def _count_failures(rows: pl.DataFrame, name: str) -> pl.DataFrame:
 
 def _levels(rows: pl.DataFrame, name: str) -> tuple[list[Floats], list[dict[str, Any]]]:
     levels = _count_failures(rows, name).sort(["n", "level"], descending=[True, False])
-    if levels.height > MOST_GROUPS:
+    if levels.height > MOST_LEVELS:
         raise DataError(
-            f"column {name} has {levels.height} levels; at most {MOST_GROUPS} are allowed"
+            f"column {name} has {levels.height} levels; at most {MOST_LEVELS} are allowed"
         )
     reference, *others = levels.rows()
     term = {"feature": name, "level": reference[0], "n": reference[1], "failures": reference[2]}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _MOST_STEPS: Final = 200
 """Maximum number of steps drawn per line."""
-_MOST_GROUPS: Final = 7
+_MOST_CURVES: Final = 7
 _LEAST_S: Final = 1e-3
 """On an axis of logarithms, what is shorter stands at its left end."""
 _DIGIT: Final = 0.64
@@ -140,12 +140,12 @@ def _largest_groups(one: CumulativeIncidence) -> pl.DataFrame:
     """Return the largest groups with an event after 0 s; each has a place of its own in colors."""
     groups = one.groups
     rank = pl.col("n").rank("ordinal", descending=True)
-    place = rank - 1 if groups.height > _MOST_GROUPS else pl.row_index()
+    place = rank - 1 if groups.height > _MOST_CURVES else pl.row_index()
     timed = one.curves.filter(pl.col("time_s") > _LEAST_S)
     return (
         groups.with_columns(place=place)
         .join(timed, on=[*one.by, "event"], how="semi", nulls_equal=True, maintain_order="left")
-        .filter(rank <= _MOST_GROUPS)
+        .filter(rank <= _MOST_CURVES)
     )
 
 

@@ -9,6 +9,7 @@ import polars as pl
 from scipy.special import gammainc, gammaincinv
 
 from traceana.cohorts.definitions import open_outcomes
+from traceana.cohorts.ends import PREEMPTIONS, USER_LIMITS
 from traceana.questions.failures.tables_nodes import NodeFailures
 from traceana.stats.arguments import check_confidence
 from traceana.stats.multiplicity import adjust_pvalues
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-USER_LIMITS: Final = (
-    *("TIMEOUT", "DEADLINE", "OUT_OF_ME", "CANCELLED", "PREEMPTED", "REVOKED"),
-    *("OOMKilled", "DeadlineExceeded"),
-)
-"""End reasons, or their beginnings, that are limits of a user's request and no fault of a node."""
 SIGNIFICANT: Final = 0.01
 """Adjusted p below which a node is named."""
 _FEWEST_ROWS: Final = 20
@@ -43,7 +39,7 @@ def node_failures(
     strata: Names = ("gpu_type", "queue", "user"),
     status: str = "status",
     end_reason: str = "end_reason",
-    user_limits: Names = USER_LIMITS,
+    user_limits: Names = (*USER_LIMITS, *PREEMPTIONS),
     confidence: float = 0.95,
 ) -> pl.DataFrame:
     """Find nodes with more failures than comparable jobs on other nodes.

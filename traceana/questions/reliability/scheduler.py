@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import polars as pl
 
+from traceana.cohorts.ends import NODE_FAILURES
 from traceana.questions.reliability.tables import JobFaults
 from traceana.store.frames import Names, as_names, collect, open_frame
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
-
-NODE_FAILURES: Final = ("NODE_FAIL", "BOOT_FAIL")
-"""End reasons of Slurm that are failures of a node."""
 
 
 @returns(JobFaults)

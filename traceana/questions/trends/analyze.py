@@ -10,6 +10,7 @@ import polars as pl
 from traceana.cohorts.capacity import sum_gpus
 from traceana.cohorts.observation import window_of
 from traceana.questions.trends.by_period import trends
+from traceana.questions.trends.capacity import cluster_utilization
 from traceana.questions.trends.changes import level_changes
 from traceana.questions.trends.outages import outages
 
@@ -27,6 +28,7 @@ class Found:
     outages: pl.DataFrame
     changes: pl.DataFrame
     timezone: str | None
+    capacity: pl.DataFrame | None
 
 
 def clock_of(trace: Trace, /) -> str | None:
@@ -57,4 +59,15 @@ def trends_of(trace: Trace, /) -> Found:
         outages(jobs, **options),
         level_changes(jobs, **options, **outcomes),
         timezone,
+        _capacity(trace, options),
     )
+
+
+def _capacity(trace: Trace, options: dict[str, Any]) -> pl.DataFrame | None:
+    """Return what of the GPUs was allocated, down and idle; None where they are unknown."""
+    gpus = known_gpus(trace)
+    if gpus is None or not trace.has("jobs", ("gpus",)):
+        return None
+    both = trace.has("faults", ("end_s",)) and trace.has("machines", ("gpus",))
+    more = {name: trace.scan(name) for name in ("machines", "faults")} if both else {}
+    return cluster_utilization(trace.frame("jobs"), gpus=gpus, **options, **dict[str, Any](more))

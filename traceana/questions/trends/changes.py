@@ -47,7 +47,7 @@ def level_changes(
     failure: Names = OUTCOMES["failure"],
     rng: int | np.random.Generator = 1,
 ) -> pl.DataFrame:
-    """Find stretches of days in which comparable jobs run longer or fail more often than else.
+    """Find stretches of days with longer runtimes or more failures.
 
     Jobs are comparable by user, job_name and gpus, or cpus: a stratum. Numbers in a name with fewer
     than 5 jobs are left out, then the name. The days' series is the mean over strata of the day's

@@ -16,7 +16,7 @@ from traceana.page.blocks import (
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.trends.analyze import NEEDS, Found, trends_of
-from traceana.questions.trends.tables import LevelChanges, Outages, Trends
+from traceana.questions.trends.tables import ClusterUtilization, LevelChanges, Outages, Trends
 from traceana.store import distinct_traces
 from traceana.tables.formatting import duration, plural, share, share_range, three_digits
 
@@ -69,6 +69,15 @@ def _trace(trace: Trace) -> Content:
         folded=found.trends.height > 12,
     )  # fmt: skip
     blocks: list[Block] = [table]
+    if found.capacity is not None:
+        shown = [name for name in ("period", "gpus", "gpu_hours", "allocated", "down", "idle")
+                 if found.capacity[name].count()]  # fmt: skip
+        caption = f"GPUs allocated, down and idle. {title}"
+        blocks.append(
+            result_table(
+                found.capacity, ClusterUtilization, caption=caption, columns=shown, folded=True
+            )
+        )
     if found.outages.height:
         blocks.append(result_table(found.outages, Outages, caption=f"Outages. {title}"))
     if found.changes.height:

@@ -56,3 +56,16 @@ class LevelChanges(ResultTable):
     strata = count("Strata", "user, name and size: those with jobs on both sides")
     gpu_hours = number("GPU-hours", "of the jobs within the stretch", display="hours", unit="h")
     pvalue = number("p", "of the permutation test", display="pvalue")
+
+
+class ClusterUtilization(ResultTable):
+    """One row per period: what of the GPUs was allocated, down and idle."""
+
+    period = text("Period", "first day of the period; 'all': the whole window")
+    start_s = seconds("Start", "on the clock of the trace")
+    end_s = seconds("End", "of the period, or of the observation window")
+    gpus = number("GPUs", "of the cluster", display="plain")
+    gpu_hours = number("GPU-hours", "GPUs times the hours of the period", display="hours", unit="h")
+    allocated = number("Allocated", "fraction of the GPU-hours, by overlap", display="percent")
+    down = number("Down", "fraction on machines with a fault; null without", display="percent")
+    idle = number("Idle", "the rest, not below 0", display="percent")

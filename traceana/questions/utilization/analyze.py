@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import narwhals.stable.v2 as nw
 import polars as pl
 
+from traceana.cohorts.groups import MOST_GROUPS
 from traceana.cohorts.hash_index import hash_keys
 from traceana.cohorts.task_times import KEYS
 from traceana.cohorts.tasks import instance_times, sample_jobs, sampled_rows, task_owners
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from traceana.store import Trace
 
 
-MOST_GROUPS: Final = 10
-"""Groups of a column with more values: those with the most requested GPU-hours."""
 BIN_S: Final = 6 * 3600
 _ROLE: Final = "task_name"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from traceana.cohorts.groups import MOST_GROUPS
 from traceana.cohorts.tasks import sample_jobs, sampled_rows
 from traceana.questions.runtimes.empirical import empirical_distribution
 from traceana.questions.utilization.tables import RequestedUsed
@@ -34,7 +35,6 @@ REQUESTED_NEEDS: Final = tuple(
 )
 """What a trace needs for one of the resources."""
 _GROUPS: Final = ("queue", "gpu_type")
-_MOST_GROUPS: Final = 20
 _LEAST_REQUEST: Final = 1e-9
 """Hours; no ratio to a smaller request is a number that means anything."""
 _ENDED: Final = ("completed", "failed", "cancelled")
@@ -51,7 +51,7 @@ def requested_used(trace: Trace, /) -> dict[str, pl.DataFrame]:
         if name not in jobs.columns:
             continue
         largest = jobs.group_by(name).len().sort("len", name, descending=[True, False])
-        groups = largest[name].drop_nulls().head(_MOST_GROUPS).to_list()
+        groups = largest[name].drop_nulls().head(MOST_GROUPS).to_list()
         if len(groups) > 1:
             parts = [_compare(jobs.filter(pl.col(name) == one), cluster, {name: one}, drawn)
                      for one in groups]  # fmt: skip

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.cohorts.cohort import sample_note, task_title
+from traceana.cohorts.groups import MOST_GROUPS
 from traceana.page.blocks import (
     Block,
     Content,
@@ -21,7 +22,6 @@ from traceana.page.blocks import (
 from traceana.page.section import Section
 from traceana.questions.utilization.analyze import (
     BIN_S,
-    MOST_GROUPS,
     UtilizationTables,
     analyze_utilization,
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import narwhals.stable.v2 as nw
 import polars as pl
 
+from traceana.cohorts.groups import MOST_GROUPS
 from traceana.cohorts.local_time import read_clock
 from traceana.cohorts.observation import window_of
 from traceana.questions.failures.nodes import node_failures
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 USAGE_NEEDS: Final = ({"jobs": ("gpus", "runtime_s", "status")},)
 """What a trace needs for GPU-hours by group."""
-MOST_GROUPS: Final = 20
-"""Groups with rows of their own; the others are summed."""
 FEWEST: Final = 20
 """Delays of a group below which no finding names it."""
 _GROUPS: Final = (

@@ -1,0 +1,368 @@
+"""Zeus (NSDI'23), section by section: single printed numbers and statements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from traceana import simulate
+from traceana.claims.claim import Claim, Judgement, decide, untested
+from traceana.claims.rounding import agrees, round_as, span
+from traceana.questions.energy.analyze import (
+    configurations,
+    defaults,
+    recurring_seeds,
+    recurring_sweep,
+    savings,
+    training_tables,
+    weights_of_energy,
+)
+
+if TYPE_CHECKING:
+    from traceana.store import Store, Trace
+
+_TRACE: Final = "zeus-2023"
+_GPU: Final = "v100"
+_SEEDS: Final = 79
+_POLICY_SEEDS: Final = 5
+_SPEECH: Final = "librispeech"
+_OTHERS: Final = ("a40", "rtx6000", "p100")
+
+
+def _ratios(store: Store, choice: str) -> pl.DataFrame:
+    """Return the energy of a choice over that of the baseline, by data set."""
+    found = store.trace(_TRACE).once(savings)
+    kept = found.filter(gpu=_GPU, objective="energy", choice=choice).drop_nulls("ratio")
+    return kept.select("dataset", "batch_size", "power_limit_w", "ratio").sort("dataset")
+
+
+def _speech(store: Store) -> pl.DataFrame:
+    return store.trace(_TRACE).once(configurations, _GPU)[_SPEECH]
+
+
+def saving(store: Store, claim: Claim) -> Judgement:
+    """Compare the smallest or largest saving of a choice over the data sets."""
+    ratios = _ratios(store, claim.values["choice"])
+    if ratios.is_empty():
+        return untested(f"no data set of {_GPU} has a baseline to compare with")
+    low, high = span(100 * (1 - ratios["ratio"]))
+    value, printed = (low if claim.values["end"] == "least" else high), claim.values["percent"]
+    return decide(
+        holds=agrees(value, printed),
+        measured=f"{round_as(value, printed)} %",
+        note=f"Of {ratios.height} data sets, against the default batch size, cut to the largest "
+        "profiled, at the largest power limit.",
+        evidence=ratios,
+    )
+
+
+def bar(store: Store, claim: Claim) -> float | None:
+    """Return the height of a bar."""
+    found = _ratios(store, claim.values["choice"]).filter(dataset=claim.values["dataset"])
+    return float(found["ratio"].item()) if found.height else None
+
+
+def front_point(store: Store, claim: Claim) -> Judgement:
+    """Find a printed point among those that no configuration dominates."""
+    front = (
+        _speech(store).filter("on_front").select("batch_size", "power_limit_w", "tta_s", "eta_j")
+    )
+    printed = claim.values
+    same = [
+        row
+        for row in front.iter_rows(named=True)
+        if all(abs(row[name] - float(printed[name])) <= 1 for name in ("tta_s", "eta_j"))
+    ]
+    where = [f"batch size {row['batch_size']} at {row['power_limit_w']:g} W" for row in same]
+    return decide(
+        holds=bool(same),
+        measured=where[0] if same else "no such point on the front",
+        note="To a second and a joule.",
+        evidence=front,
+    )
+
+
+def zeus_power_range(store: Store, claim: Claim) -> Judgement:
+    """Compare the range of the mean power."""
+    profiles = store.scan(_TRACE, "power_profiles").filter(gpu=_GPU, dataset=_SPEECH).collect()
+    low, high = span(profiles["mean_power_w"])
+    return decide(
+        holds=claim.values["low"] <= round(low, -1) <= round(high, -1) <= claim.values["high"],
+        measured=f"{low:.1f} W to {high:.1f} W over {profiles.height} configurations",
+        evidence=profiles.select("batch_size", "power_limit_w", "mean_power_w").sort(
+            "mean_power_w"
+        ),
+    )
+
+
+def optimum(store: Store, claim: Claim) -> Judgement:
+    """Compare the configuration of least energy or time."""
+    measure = claim.values["measure"]
+    best = _speech(store).sort(measure).head(3).select("batch_size", "power_limit_w", measure)
+    first = best.row(0, named=True)
+    return decide(
+        holds=all(first[name] == claim.values[name] for name in ("batch_size", "power_limit_w")),
+        measured=f"({first['batch_size']}, {first['power_limit_w']:g} W)",
+        evidence=best,
+    )
+
+
+def zeus_power_limits(store: Store, claim: Claim) -> Judgement:
+    """Compare the smallest and largest power limit."""
+    profiles = store.scan(_TRACE, "power_profiles").filter(gpu=_GPU).collect()
+    low, high = span(profiles["power_limit_w"])
+    return decide(
+        holds=(low, high) == (claim.values["low"], claim.values["high"]),
+        measured=f"{low:g} W to {high:g} W",
+        evidence=profiles["power_limit_w"].value_counts().sort("power_limit_w"),
+    )
+
+
+def zeus_batch_range(store: Store, claim: Claim) -> Judgement:
+    """Return the smallest batch size of each data set."""
+    profiles = store.scan(_TRACE, "power_profiles").filter(gpu=_GPU)
+    found = profiles.group_by("dataset").agg(smallest=pl.col("batch_size").min()).collect()
+    found = found.sort("dataset")
+    return decide(
+        holds=set(found["smallest"]) == {claim.values["low"]},
+        measured=", ".join(f"{name} from {least}" for name, least in found.rows()),
+        evidence=found,
+    )
+
+
+def zeus_table_1(store: Store, claim: Claim) -> Judgement:
+    """Compare data set, model and optimizer of the training runs."""
+    names = pl.concat_str("dataset", "network", "optimizer", separator=" ").str.to_lowercase()
+    found = store.scan(_TRACE, "training_runs").select(names.unique().sort()).collect()
+    there = found.to_series().to_list()
+    return decide(holds=there == claim.values["rows"], measured="; ".join(there), evidence=found)
+
+
+def b0(store: Store, claim: Claim) -> float | None:
+    """Return the default batch size of a data set."""
+    return bar_size(_ratios(store, "baseline"), claim.values["dataset"])
+
+
+def bar_size(ratios: pl.DataFrame, dataset: str) -> float | None:
+    """Return the batch size of a data set's row."""
+    found = ratios.filter(dataset=dataset)
+    return float(found["batch_size"].item()) if found.height else None
+
+
+def zeus_square_root(store: Store, _claim: Claim) -> Judgement:
+    """Compare learning rate over the square root of the batch size with its median."""
+    scaled = pl.col("learning_rate") / pl.col("batch_size").sqrt()
+    found = (
+        store.scan(_TRACE, "training_runs")
+        .filter(pl.col("optimizer").str.to_lowercase().is_in(["adam", "adamw"]))
+        .group_by("dataset")
+        .agg(
+            batch_sizes=pl.col("batch_size").n_unique(),
+            largest_deviation=(scaled / scaled.median() - 1).abs().max(),
+        )
+        .sort("dataset")
+        .collect()
+    )
+    largest = span(found["largest_deviation"])[1]
+    return decide(
+        holds=largest <= 0.015,
+        measured=f"within {100 * largest:.1f} % of the square root for {found.height} data sets",
+        evidence=found,
+    )
+
+
+def time_change(store: Store, claim: Claim) -> Judgement:
+    """Compare the largest or smallest saving of time with its range over seeds."""
+    sweep = store.trace(_TRACE).once(recurring_seeds, _GPU, _SEEDS).drop_nulls("time_saved")
+    if sweep.is_empty():
+        return untested(f"no job of {_GPU} can be simulated")
+    saved = 100 * pl.col("time_saved")
+    seeds = sweep.group_by("seed").agg(low=-saved.min(), high=saved.max()).sort("seed")
+    end = claim.values["end"]
+    low, high = span(seeds[end])
+    word = "largest reduction" if end == "high" else "largest increase"
+    return decide(
+        holds=low <= claim.values["percent"] <= high,
+        measured=f"{word} {low:.1f} % to {high:.1f} % over {seeds.height} seeds",
+        note="Simulated: the choices of the policy are random.",
+        evidence=seeds,
+    )
+
+
+def _policies(trace: Trace) -> pl.DataFrame:
+    """Return the regret of Zeus and of grid search, by data set and seed."""
+    known, tables = trace.once(defaults), training_tables(trace)
+    seeds = range(_POLICY_SEEDS)
+    both = [
+        simulate.sweep_recurring(
+            *tables, gpus=_GPU, seeds=seeds, policy=policy, defaults=known
+        ).select(
+            pl.lit(policy).alias("policy"), "dataset", "seed", "regret_j", "cost_j", "cost_saved"
+        )
+        for policy in ("zeus", "grid")
+    ]
+    wide = both[0].join(both[1], on=("dataset", "seed"), suffix="_grid")
+    return wide.drop("policy", "policy_grid").drop_nulls().sort("dataset", "seed")
+
+
+def grid_regret(store: Store, claim: Claim) -> Judgement:
+    """Compare the ratio of both regrets."""
+    found = store.trace(_TRACE).once(_policies)
+    ratio = found["regret_j_grid"] / found["regret_j"]
+    low, high = span(ratio)
+    return decide(
+        holds=low <= claim.values["factor"] <= high,
+        measured=f"{low:.1f} to {high:.1f} times over {found['dataset'].n_unique()} data sets and "
+        f"{_POLICY_SEEDS} seeds",
+        note="Simulated on the published runs, with the number of recurrences of the simulator.",
+        evidence=found.with_columns(ratio=ratio),
+    )
+
+
+def regret_lower(store: Store, claim: Claim) -> Judgement:
+    """Compare the mean regrets of each data set."""
+    found = store.trace(_TRACE).once(_policies)
+    means = found.group_by("dataset").agg(
+        zeus=pl.col("regret_j").mean(), grid=pl.col("regret_j_grid").mean()
+    )
+    means = means.sort("dataset")
+    lower = means.filter(pl.col("zeus") < pl.col("grid")).height
+    return decide(
+        holds=lower == means.height == claim.values["pairs"],
+        measured=f"lower for {lower} of {means.height} data sets",
+        note="Simulated on the published runs.",
+        evidence=means,
+    )
+
+
+def grid_suboptimal(store: Store, _claim: Claim) -> Judgement:
+    """Compare where grid search ends with the best saving of cost."""
+    found = store.trace(_TRACE).once(_policies)
+    costs = store.trace(_TRACE).once(savings)
+    best = costs.filter(gpu=_GPU, objective="cost", choice="both").select("dataset", "ratio")
+    ends = found.join(best, on="dataset").with_columns(ends_at=1 - pl.col("cost_saved_grid"))
+    worse = ends.filter(pl.col("ends_at") > 1.01 * pl.col("ratio"))
+    names = worse["dataset"].unique().sort().to_list()
+    return decide(
+        holds=bool(names),
+        measured=f"costs more than 1 % more than the best in {worse.height} of {ends.height} "
+        f"replications ({', '.join(names) or 'none'})",
+        note="Cost of the last five recurrences against the best expected cost.",
+        evidence=ends.select("dataset", "seed", "ends_at", "ratio"),
+    )
+
+
+def four_gpus(store: Store, claim: Claim) -> Judgement:
+    """Compute the geometric mean of the energy relative to the default, by GPU."""
+    sweep = store.trace(_TRACE).once(recurring_sweep).drop_nulls("energy_saved")
+    means = (
+        sweep.group_by("gpu")
+        .agg(
+            datasets=pl.col("dataset").n_unique(),
+            energy=(1 - pl.col("energy_saved")).log().mean().exp(),
+        )
+        .sort("gpu")
+    )
+    parts = [f"{gpu} {energy:.3f}" for gpu, _, energy in means.rows()]
+    return decide(
+        holds=means.height == claim.values["gpus"] and span(means["energy"])[1] < 1,
+        measured=f"geometric means of energy over that of the default: {', '.join(parts)}",
+        note="Simulated, of the last five recurrences.",
+        evidence=means,
+    )
+
+
+def eta_on_front(store: Store, _claim: Claim) -> Judgement:
+    """Find the optimum of every weight on the front."""
+    names = ["batch_size", "power_limit_w"]
+    optima = store.trace(_TRACE).once(weights_of_energy, _GPU, _SPEECH)
+    front = _speech(store).filter("on_front").select(names)
+    chosen = optima.drop_nulls(names).select(names).unique()
+    off = chosen.join(front, on=names, how="anti")
+    return decide(
+        holds=off.is_empty(),
+        measured=f"{chosen.height - off.height} of {chosen.height} optima are on the front of "
+        f"{_SPEECH}",
+        evidence=chosen,
+    )
+
+
+def convex(store: Store, _claim: Claim) -> Judgement:
+    """Find batch sizes at which energy falls again after it rose."""
+    rows = []
+    for dataset, energy in store.trace(_TRACE).once(configurations, _GPU).items():
+        best = energy.group_by("batch_size").agg(pl.col("eta_j").min()).sort("batch_size")
+        values = best["eta_j"].to_numpy()
+        least = int(values.argmin())
+        rises = np.diff(values)
+        wrong = int((rises[:least] > 0).sum() + (rises[least:] < 0).sum())
+        rows.append((dataset, len(values), wrong))
+    found = pl.DataFrame(rows, schema=["dataset", "batch_sizes", "steps_against"], orient="row")
+    off = found.filter(pl.col("steps_against") > 0)["dataset"].to_list()
+    return decide(
+        holds=not off,
+        measured=f"{found.height - len(off)} of {found.height} data sets"
+        + (f"; not {', '.join(off)}" if off else ""),
+        evidence=found,
+    )
+
+
+def tta_variation(store: Store, claim: Claim) -> Judgement:
+    """Compare the variation of the epochs of each batch size."""
+    rows = [
+        energy.select(pl.lit(dataset).alias("dataset"), "batch_size", "runs",
+                      cv=pl.col("epochs_std") / pl.col("epochs_mean"))
+        for dataset, energy in store.trace(_TRACE).once(configurations, _GPU).items()
+    ]  # fmt: skip
+    found = pl.concat(rows).unique(("dataset", "batch_size")).drop_nulls("cv")
+    found = found.filter(pl.col("runs") > 1).sort("cv", descending=True)
+    above = found.filter(100 * pl.col("cv") >= claim.values["percent"])
+    top = found.row(0, named=True)
+    return decide(
+        holds=above.is_empty(),
+        measured=f"{above.height} of {found.height} batch sizes vary by more; at most "
+        f"{100 * top['cv']:.1f} % ({top['dataset']}, batch size {top['batch_size']})",
+        note="Time per epoch was measured once, so that only the epochs vary.",
+        evidence=found.head(10),
+    )
+
+
+def figure_15(store: Store, claim: Claim) -> Judgement:
+    """Count the bars that the published profiles have."""
+    found = (
+        store.trace(_TRACE)
+        .once(savings)
+        .filter(
+            pl.col("gpu").is_in(list(_OTHERS)), pl.col("choice") != "baseline", objective="energy"
+        )
+    )
+    bars = found.drop_nulls("ratio")
+    low, high = span(bars["ratio"])
+    return decide(
+        holds=bars.height == claim.values["bars"],
+        measured=f"{bars.height} bars, from {low:.4f} to {high:.4f}",
+        evidence=bars.select("gpu", "dataset", "choice", "ratio"),
+    )
+
+
+def more_jobs(store: Store, claim: Claim) -> Judgement:
+    """Count the jobs of the groups."""
+    jobs = store.scan(*claim.tables[0]).select(pl.len()).collect().item()
+    return decide(holds=jobs > claim.values["jobs"], measured=f"{jobs:,}")
+
+
+def ratio_rows(store: Store, claim: Claim) -> Judgement:
+    """Compare each row's ratio with its runtime over the mean of its data set."""
+    runtime = pl.col("end_s") - pl.col("start_s")
+    rows = store.scan(*claim.tables[0]).with_columns(
+        expected=runtime / runtime.mean().over("dataset")
+    )
+    close = pl.col("expected").is_close(pl.col("runtime_ratio"), rel_tol=1e-6)
+    n, equal = rows.select(pl.len(), equal=close.sum()).collect().row(0)
+    return decide(
+        holds=n == equal,
+        measured=f"{equal:,} of {n:,} rows",
+        evidence=rows.filter(~close).head(5).collect(),
+    )
