@@ -102,3 +102,9 @@ def test_jobs_fill_nodes_without_fragments() -> None:
     assert nodes.place({0: 16, 1: 8, 2: 4, 3: 2, 4: 2}) == expected
     nodes.release([1, 0, 2, 3, 4])
     assert nodes.place({5: 32}) == {5: (0, 32)}
+
+
+@pytest.mark.parametrize(("nodes", "second"), [(32, 1), (64, 32), (128, 1)])
+def test_only_the_publishers_cluster_of_64_nodes_has_two_switches(nodes: int, second: int) -> None:
+    placed = BuddyNodes(8 * nodes, 8).place({0: 8, 1: 8})
+    assert placed == {0: (0, 8), 1: (8 * second, 8)}

@@ -36,7 +36,9 @@ def cluster_utilization(
     timezone: str | None = None,
     window: Window | None = None,
 ) -> pl.DataFrame:
-    """Compute what of the GPUs was allocated, down and idle, as ``sreport cluster utilization``.
+    """Compute allocated, down and idle GPUs by period.
+
+    The table is that of ``sreport cluster utilization``.
 
     Allocated are the requested GPUs of running jobs, by overlap with the period, as for
     :func:`trends`. Down are the GPUs of machines with a fault that has an end, from its start to

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from traceana.cohorts.overlap import Window
 
 ALPHA: Final = 0.01
-"""Error rate of each measure: of 100 logs without a change, two or fewer have a false one."""
+"""Nominal error rate of each measure."""
 _MEASURES: Final = ("runtime", "failure rate")
 _MOST_DAYS: Final = 400
 _FEWEST_DAYS: Final = 12
@@ -47,7 +47,7 @@ def level_changes(
     failure: Names = OUTCOMES["failure"],
     rng: int | np.random.Generator = 1,
 ) -> pl.DataFrame:
-    """Find stretches of days in which comparable jobs run longer or fail more often than else.
+    """Find stretches of days with longer runtimes or more failures.
 
     Jobs are comparable by user, job_name and gpus, or cpus: a stratum. Numbers in a name with fewer
     than 5 jobs are left out, then the name. The days' series is the mean over strata of the day's

@@ -36,7 +36,7 @@ def outages(
     timezone: str | None = None,
     window: Window | None = None,
 ) -> pl.DataFrame:
-    """Find the times in which no job ran, and which chance does not explain.
+    """Find times without a running job that chance does not explain.
 
     Gaps between starts are measured in busy hours: each hour counts with the fraction of weeks (of
     days, in less than three weeks) in which a job started in it, so that a quiet night or weekend

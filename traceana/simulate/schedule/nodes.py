@@ -8,24 +8,25 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_SWITCH: Final = 32
-"""Nodes of a switch, within which they are numbered."""
+_SWITCHES: Final = {64: 2}
+"""Switches by number of nodes in the publisher's files of clusters, where there are several."""
 
 
 class BuddyNodes:
     """Nodes that jobs are placed on anew at each decision, the largest job first.
 
     A job takes whole nodes, or a part of a node that smaller jobs fill up: powers of two leave no
-    fragments. The free node with the smallest number within its switch of 32 is taken first; of
-    equal numbers that which has been free longest. A job's position is its first GPU, counted over
+    fragments. The free node with the smallest number within its switch is taken first; of equal
+    numbers that which has been free longest. A job's position is its first GPU, counted over
     the nodes of all switches.
     """
 
     def __init__(self, gpus: int, gpus_per_node: int, /) -> None:
         self._per_node = max(gpus_per_node, 1)
         self._free = list(range(math.ceil(gpus / self._per_node)))
-        self._free.sort(key=_number)
         self._count = len(self._free)
+        self._per_switch = self._count // _SWITCHES.get(self._count, 1)
+        self._sort()
         self._nodes: dict[int, list[int]] = {}
         self._jobs_on: dict[int, int] = {}
 
@@ -39,7 +40,7 @@ class BuddyNodes:
                     emptied.append(node)
             if emptied:
                 self._free += emptied
-                self._free.sort(key=_number)
+                self._sort()
 
     def place(self, gpus: Mapping[int, int], /) -> dict[int, tuple[int, int]]:
         """Place jobs, sorted from the largest; return the first GPU and their number by job."""
@@ -65,6 +66,5 @@ class BuddyNodes:
         self._count += 1  # sizes that are no powers of two leave fragments
         return self._count - 1
 
-
-def _number(node: int) -> int:
-    return node % _SWITCH
+    def _sort(self) -> None:
+        self._free.sort(key=lambda node: node % max(self._per_switch, 1))
