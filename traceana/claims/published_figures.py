@@ -195,7 +195,7 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
             "search path of a recurring job, librispeech",
             "recurring-choices",
             number="8",
-            note="of the data set that the report shows; the choices over the recurrences, not on the map of regret",
+            note="of the data set of the report; choices over recurrences, no map of regret",
         ),
         PublishedFigure(
             "energy and time of the Alibaba groups",
