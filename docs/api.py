@@ -39,11 +39,15 @@ AREAS = {
     "energy": ("Energy", ("questions.energy",)),
     "deadlines": ("Deadlines", ("questions.deadlines", "simulate.deadlines")),
     "batching": ("Dynamic batching", ("questions.batching", "simulate.batching")),
-    "operations": ("Operations of training steps", ("simulate.operations",)),
+    "operations": ("Operations of training steps", ("questions.operations", "simulate.operations")),
+    "scheduling": (
+        "Scheduling and placement",
+        ("questions.scheduling", "simulate.schedule", "simulate.placement"),
+    ),
     "recurring": ("Recurring jobs", ("questions.recurring", "simulate.recurring")),
     "figures": ("Figures", ("figures", "drawing")),
     "claims": ("Claims", ("claims",)),
-    "report": ("Report", ("report",)),
+    "report": ("Report", ("report", "page")),
     "errors": ("Errors", ("errors",)),
 }
 """By area: its heading, and the packages and modules whose public names belong to it."""

@@ -182,21 +182,20 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
         PublishedFigure(
             "regret of a recurring job, librispeech",
             "regret",
-            "--gpu v100 --dataset librispeech",
+            note="of the data set that the report shows",
             number="7a",
         ),
         PublishedFigure(
             "regret of a recurring job, imagenet",
             "regret",
-            "--gpu v100 --dataset imagenet",
+            note="of the data set that the report shows",
             number="7b",
         ),
         PublishedFigure(
             "search path of a recurring job, librispeech",
             "recurring-choices",
-            "--gpu v100 --dataset librispeech",
             number="8",
-            note="the choices over the recurrences, not on the map of regret",
+            note="of the data set of the report; choices over recurrences, no map of regret",
         ),
         PublishedFigure(
             "energy and time of the Alibaba groups",

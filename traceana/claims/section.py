@@ -64,7 +64,7 @@ def _counts(results: ClaimResults) -> Table:
 def _kinds(results: ClaimResults) -> Table:
     found = results.by_kind
     return Table(
-        "Verdicts by kind of claim. A count of what a data set has says less than a result.",
+        "Verdicts by kind of claim. A count of rows is weaker evidence than a result.",
         ("Kind", *(name.capitalize() for name in found.columns[1:])),
         (False, *(True for _ in found.columns[1:])),
         tuple(tuple(map(str, row)) for row in found.rows()),

@@ -83,7 +83,11 @@ class Result:
         Raises a TypeError if no figure draws results of this class.
         """
         if not self.drawn_by:
-            raise TypeError(f"no figure draws a {type(self).__name__}")
+            frames = ", ".join(f".{name}" for name in self.tables)
+            raise TypeError(
+                f"no figure draws a {type(self).__name__}; its frames {frames} can be drawn with "
+                "matplotlib, or see dir(traceana.figures)"
+            )
         axes: Axes = getattr(import_module("traceana.figures"), self.drawn_by)(
             self, ax=ax, **options
         )

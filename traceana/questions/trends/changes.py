@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from traceana.cohorts.overlap import Window
 
 ALPHA: Final = 0.01
-"""Error rate of each measure: of 100 logs without a change, two or fewer have a false one."""
+"""Nominal error rate of each measure."""
 _MEASURES: Final = ("runtime", "failure rate")
 _MOST_DAYS: Final = 400
 _FEWEST_DAYS: Final = 12

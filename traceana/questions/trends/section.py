@@ -30,8 +30,8 @@ _OPENING: Final = (
     "starts, its runtime and status where it ends."
 )
 _LIMITATIONS: Final = (
-    "Outages and changes of level are tested at 1 % each: of 100 logs without one, about one has a "
-    "false one. Changes shorter than three days, or of waits and demand, are not tested."
+    "Outages and changes of level are tested at 1 % each; 3 of 100 simulated logs without one had "
+    "a false one. Changes shorter than three days, or of waits and demand, are not tested."
 )
 _PANELS: Final = (
     *("jobs", "users", "gpu_hours", "cpu_hours", "utilization", "wait_s_median"),
