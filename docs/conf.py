@@ -69,8 +69,8 @@ nitpicky = True
 # names of types in this package, and internal modules, have no pages
 nitpick_ignore_regex = [
     ("py:.*", r"[\w ]+"),
-    ("py:.*", r"(pyspark|typer)\..*"),
-    ("py:.*", r"traceana\.(stats|schema|tables)\..*"),
+    ("py:.*", r"(pyspark|typer|np|narwhals)\..*"),
+    ("py:.*", r"traceana\.(stats|schema|tables|claims|simulate)\..*"),
     ("py:data", r"traceana\..*"),
 ]
 FULL_NAMES = {

@@ -43,7 +43,7 @@ def paper(results: ClaimResults, name: str) -> str:
         pl.format("**{}**", "verdict").alias("verdict"),
         "statement",
         "measured",
-        pl.when(pl.col("verdict") != "reproduced").then("note").alias("why"),
+        pl.when(pl.col("verdict") != "reproduced").then("reason").alias("why"),
     )
     untested = claims.filter(verdict="untested")["id"]
     listed = f"\nUntested: {', '.join(untested)}.\n" if len(untested) else ""
