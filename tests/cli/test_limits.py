@@ -75,7 +75,7 @@ def test_a_report_of_files_keeps_nothing_else(
     run(tmp_path, monkeypatch, "--only", "provenance", "--format", "md,html")
     page = (tmp_path / "out" / "index.html").read_text()
     typed = f"traceana report {tmp_path}/march.txt --only workload --format md --out {tmp_path}/out"
-    assert f"Reproduce this page with <code>{typed} --only provenance" in page
+    assert f"with <code>{typed} --only provenance" in page
     assert "a temporary store, which" in page
     kept = {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*") if path.is_file()}
     assert kept - {"cache"} == {"march.txt", "out"}

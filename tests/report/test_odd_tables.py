@@ -40,7 +40,7 @@ GROUPS: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("tables", "only", "says"),
     [
-        ({"jobs": JOB | {"end_s": [7200.0, 7200.0, 2.5e11]}}, "workload", "GPUs requested by year"),
+        ({"jobs": JOB | {"end_s": [7200.0, 7200.0, 2.5e11]}}, "workload", "ours: 3 jobs"),
         ({"jobs": JOB | {"gpus": 0.0}}, "workload", "3 jobs"),
         ({"jobs": JOB, "cov_samples": COV}, "variation,workload", "share their (job_id, time_s)"),
         (

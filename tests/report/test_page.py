@@ -175,7 +175,7 @@ def test_six_results_lead_to_their_sections(page: Element) -> None:
     names = {result.all("a")[0].attributes["href"][1:] for result in results}
     assert len(names) == 6
     parts = {part.id: part.part for part in sections()}
-    assert len({parts[name] for name in names}) >= 5, "they are from different parts"
+    assert len({parts[name] for name in names}) >= 3, "they are from different parts"
 
 
 def test_the_same_data_give_the_same_bytes(store: Store, html: str, tmp_path: Path) -> None:

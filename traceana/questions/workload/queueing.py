@@ -71,6 +71,7 @@ def queueing_delay(
     [(3, 35.0, 5.0, 0.33)]
     """
     keys = as_names(by)
+    refuse_clash(keys, QueueingDelay.columns())
     refuse_clash(keys, ("note",))
     submitted, started = nw.col(submit), nw.col(start)
     delay = started - submitted
@@ -113,7 +114,8 @@ def _with_pending(
     measures = {"submit": submit, "start": start, **({"end": end} if end else {})}
     columns = keys if "status" in keys else (*keys, "status")
     rows = collect(open_frame(jobs, keys=columns, measures=measures))
-    pending = (rows["status"].cast(pl.String) == "pending") & rows[start].is_null()
+    is_pending = rows["status"].cast(pl.String).fill_null("") == "pending"
+    pending = is_pending & rows[start].is_null()
     if not pending.any():
         return plain
     latest = (

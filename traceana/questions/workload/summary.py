@@ -10,7 +10,7 @@ import polars as pl
 from traceana.cohorts.overlap import HELD, LENGTH, count_reckoned, note_reckoned, open_overlap
 from traceana.questions.failures.curves import WEEK_S, kaplan_meier
 from traceana.questions.workload.tables import WorkloadSummary
-from traceana.store.frames import Names, as_names, reduce_frame
+from traceana.store.frames import Names, as_names, reduce_frame, refuse_clash
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def workload_summary(
     [(3, 600.0, 1.95)]
     """
     keys = as_names(by)
+    refuse_clash(keys, WorkloadSummary.columns())
     measures = {"submit": submit, "runtime": runtime, "gpus": gpus}
     time, size, begun = nw.col(runtime), nw.col(gpus), nw.col(submit)
     gpu_hours = size * nw.col(HELD) / 3600
