@@ -216,6 +216,8 @@ OWN: dict[str, Callable[[Trace], Any]] = {
 
 def frames_of(found: Any) -> Iterator[tuple[str, object]]:
     """The frames and numbers of a result, by their place in it."""
+    if isinstance(found, Trace):  # what a cohort is of, not a number
+        return
     if is_dataclass(found):
         found = {one.name: getattr(found, one.name) for one in fields(found)}
     if isinstance(found, tuple):

@@ -249,8 +249,11 @@ def test_a_section_is_the_same_from_spark(
 def test_a_sample_of_jobs_is_the_same_from_spark(
     spark: Any,  # noqa: ARG001  starts it
     synthetic_store: Store,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # results of the whole trace have the same names
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(job_sample, "MAX_TASKS", 1000)
     monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 300)
     polars = open_context(find_data_source(synthetic_store.path))
