@@ -16,6 +16,7 @@ from traceana.cohorts.tasks import (
     task_owners,
     task_times,
 )
+from traceana.schema import STATUSES
 from traceana.stats.time_blocks import MIN_BLOCKS, time_blocks
 from traceana.tables.formatting import duration
 
@@ -44,7 +45,8 @@ class Cohort:
     noun: str
     """What a row is, in the plural."""
     rows: pl.DataFrame
-    """[status, runtime_s, duration_s, entry_s, observed, gpus, cpus, memory_gib, ...]."""
+    """[status, runtime_s, duration_s, entry_s, observed, watched_s, gpus, cpus, ...]; watched_s is
+    the time from the start to the window's end."""
     cluster: str | None
     """Column of the independent unit: users, else :data:`BLOCK`; None without users and times."""
     by: str | None
@@ -62,11 +64,33 @@ class Cohort:
     """Length of the blocks of time, if they are the unit."""
     block_note: str | None = None
     """Why intervals over these blocks, or without them, are uncertain."""
+    horizon_s: float | None = None
+    """Runtime by which a row failed (status failed) or not (status completed)."""
 
     @property
     def fails(self) -> bool:
         """Whether a row has status failed."""
         return "failed" in self.rows["status"].cast(pl.String)
+
+    @property
+    def counted(self) -> str:
+        """What a failure rate counts."""
+        if self.horizon_s is None:
+            return "failed among completed and failed"
+        return f"failed within {duration(self.horizon_s)}"
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """Statuses with which the rows end.
+
+        A running job with a runtime was ended by its deletion if its trace counts that as a
+        failure; a running task is observed until the end of the trace.
+        """
+        events = {"completed", "failed", "cancelled"}
+        if not self.from_tasks:
+            events |= {*self.trace.manifest.failure_statuses}
+        present = self.rows.filter(pl.col("runtime_s").is_not_null())["status"].cast(pl.String)
+        return tuple(status for status in STATUSES if status in events and status in present)
 
     @property
     def independence(self) -> str:
@@ -140,12 +164,12 @@ def _tasks(trace: Trace, end_imputation: str) -> Cohort:
     unit = manifest.independent_unit or "user"
     rows = tasks.hstack(owners.select(unit)) if unit in owners.columns else tasks
     rows, cluster = _with_unit(rows, unit)
+    times = trace.once(instance_times)
+    begun = pl.coalesce("first_s", "open_first_s", "task_start_s")
+    start = times.tasks.lazy().select(begun).collect().to_series()
     length, why = None, None
     if cluster is None:
-        times = (
-            trace.once(instance_times).tasks.lazy().select(pl.coalesce("first_s", "task_start_s"))
-        )
-        rows, cluster, length, why = _with_blocks(rows, times.collect().to_series())
+        rows, cluster, length, why = _with_blocks(rows, start)
     known = rows["runtime_s"].count()
     note = sample_note(trace)
     return Cohort(
@@ -153,7 +177,10 @@ def _tasks(trace: Trace, end_imputation: str) -> Cohort:
         task_title(trace),
         manifest.tables["tasks"].unit_noun,
         _with_requested(rows.drop("job_id")).with_columns(
-            duration_s="runtime_s", entry_s=pl.lit(0.0), observed=pl.lit(value=True)
+            duration_s="runtime_s",
+            entry_s=pl.lit(0.0),
+            observed=pl.lit(value=True),
+            watched_s=pl.lit(times.last_s, pl.Float64) - start,
         ),
         cluster,
         _grouping(rows),
@@ -177,6 +204,9 @@ def _jobs(trace: Trace) -> Cohort:
     note = sample_note(trace)
     table = manifest.tables["jobs"]
     rows, cluster = _with_unit(rows, manifest.independent_unit or "user")
+    start = "start_s" if "start_s" in rows.columns and rows["start_s"].count() else "submit_s"
+    begun = pl.col(start) if start in rows.columns else pl.lit(None, pl.Float64)
+    rows = rows.with_columns(watched_s=pl.lit(observation.end_s, pl.Float64) - begun)
     length, why = None, None
     if cluster is None:
         times = [pl.col(name) for name in ("submit_s", "start_s") if name in rows.columns]
