@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numba
 from platformdirs import user_cache_path
@@ -19,12 +19,13 @@ def compiled(function: Function, /) -> Function:
     The machine code is kept in the user's cache folder (``NUMBA_CACHE_DIR`` names another one),
     never beside the source: files there would outlive the package when it is removed.
     """
-    named = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = named or str(user_cache_path("traceana") / "compiled")
+    settings = cast("Any", numba.config)
+    named = settings.CACHE_DIR
+    settings.CACHE_DIR = named or str(user_cache_path("traceana") / "compiled")
     try:
         machine_code = numba.njit(cache=True)(function)
     except RuntimeError:  # no folder can be written
         machine_code = numba.njit(function)
     finally:
-        numba.config.CACHE_DIR = named
+        settings.CACHE_DIR = named
     return cast("Function", machine_code)
