@@ -33,7 +33,7 @@ def jobs_of(queue: np.ndarray, failed: np.ndarray) -> pl.DataFrame:
     return pl.DataFrame({"queue": queue, "status": np.where(failed, "failed", "completed")})
 
 
-def test_a_failure_rate_that_differs_by_half_a_point_is_called_negligible(tmp_path: Path) -> None:
+def test_rates_are_named_and_not_called_negligible(tmp_path: Path) -> None:
     # 10 and 10.6 % of 120,000 each: significant, V = .01
     queue = np.repeat(["a", "b"], 120_000)
     failed = np.concatenate([np.arange(120_000) < k for k in (12_000, 12_720)])
