@@ -215,7 +215,7 @@ class Layout:
     def _pattern(self, mark: str) -> str:
         """Return a regular expression of a record, with a group for each field."""
         sign = re.escape(mark)
-        name = next((name for name in _FREE_TEXT if name in self.columns), None)
+        name = next((name for name in _FREE_TEXT if name in self.columns), "")
         free = {**dict.fromkeys(_FREE_TEXT, "(?s:.*?)"), name: "(?s:.*)", _END: ""}
         shapes = {name: f"(?:{shape.replace('X', sign)})?" for name, shape in _SHAPES.items()}
         known = shapes | free | {"JobID": _ID}
