@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MOST_NOT_ENDED: Final = 0.05
 """Fraction of rows that have not ended above which outcomes are those by a runtime."""
+MOST_UNTIMED: Final = 0.05
+"""Fraction of failed rows without a runtime above which no outcome is by a runtime."""
 _HORIZONS_S: Final = (86_400.0, 21_600.0, 3600.0, 600.0)
 _ENDED: Final = ("completed", "failed", "cancelled")
 _WATCHED: Final = 1 / 3
@@ -28,6 +30,17 @@ def count_not_ended(cohort: Cohort, /) -> int:
     return cohort.rows.height - int(ended.sum() or 0)
 
 
+def is_censored(cohort: Cohort, /) -> bool:
+    """Return whether many rows have not ended, and the runtimes of the failed ones are known."""
+    failed = cohort.rows.filter(pl.col("status").cast(pl.String) == "failed")
+    untimed = failed["duration_s"].null_count()
+    return (
+        count_not_ended(cohort) > MOST_NOT_ENDED * cohort.rows.height
+        and not failed.is_empty()
+        and untimed <= MOST_UNTIMED * failed.height
+    )
+
+
 def outcome_cohort(trace: Trace, /) -> Cohort:
     """Return the cohort whose failures are compared.
 
@@ -36,9 +49,10 @@ def outcome_cohort(trace: Trace, /) -> Cohort:
     started in the window and at least `horizon_s` before its end, those that failed by then have
     status failed, all others status completed (they had not failed). It is the longest of 1 day, 6
     hours, 1 hour and 10 minutes for which a third of the started rows, and 10 failures, remain.
+    Where more than 5 % of the failed rows have no runtime, none is, and rates count ended rows.
     """
     cohort = form_cohort(trace)
-    if count_not_ended(cohort) <= MOST_NOT_ENDED * cohort.rows.height or not cohort.fails:
+    if not is_censored(cohort):
         return cohort
     watched = form_cohort(trace, end_imputation="running")
     started = watched.rows.filter(pl.col("watched_s").is_not_null())

@@ -201,7 +201,7 @@ def _standardized(
     if "gpus" in rows.columns and by not in ("gpus", "gpus_requested"):
         rows = rows.with_columns(_log2(pl.col("gpus")).floor().alias(".size"))
         names.append(("size (GPUs)", ".size"))
-    if "user" in rows.columns and by != "user":
+    if by != "user" and "user" in rows.columns and rows["user"].count():
         names.append(("user", "user"))
     for chosen in (names, names[:1], names[1:]):
         if not chosen:

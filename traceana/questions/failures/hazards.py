@@ -283,17 +283,17 @@ def outcome_by_horizon(
     )
     table = groups.select(
         *columns, "n", "n_events", n_not_ended="n_censored",
-        rate_of_ended=pl.col("n_events") / (pl.col("n") - pl.col("n_censored")),
+        rate_of_ended=(pl.col("n_events") / (pl.col("n") - pl.col("n_censored"))).fill_nan(None),
     ).join(
         last.select(*columns, fraction="incidence", ci_low="ci_low", ci_high="ci_high"),
         on=columns, how="left", nulls_equal=True, maintain_order="left",
     )  # fmt: skip
     running = pl.col("n_not_ended") / pl.col("n")
-    percent = (100 * running).round(0).cast(pl.Int64)
+    percent = (100 * running).fill_nan(0.0).round(0).cast(pl.Int64)
     table = table.with_columns(
         horizon_s=pl.lit(float(horizon_s)),
-        fraction=pl.col("fraction").fill_null(0.0),
-        note=pl.when(running > _BIAS).then(
+        fraction=pl.when(pl.col("n") > 0).then(pl.col("fraction").fill_null(0.0)),
+        note=pl.when(running.fill_nan(0.0) > _BIAS).then(
             pl.format(
                 "{} % of the rows have not ended: the rate among ended rows is too high for "
                 "outcomes of short rows, and too low for those of long ones", percent,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.cohorts.cohort import form_cohort
-from traceana.cohorts.horizon import MOST_NOT_ENDED, count_not_ended, outcome_cohort
+from traceana.cohorts.horizon import count_not_ended, is_censored, outcome_cohort
 from traceana.errors import DataError
 from traceana.questions.failures.hazards import outcome_by_horizon
 from traceana.questions.failures.rates import failure_rates
@@ -32,6 +32,8 @@ class Failure:
     """Rows, and those neither completed, failed nor cancelled."""
     incidence: dict[str, Any] | None
     """Row of :func:`outcome_by_horizon` for failure; None if there is none."""
+    is_censored: bool
+    """Whether the incidence is the headline: many rows have not ended."""
     too_high: bool | None
     """Whether rows that fail do so sooner than others complete, which makes the rate too high."""
 
@@ -39,11 +41,6 @@ class Failure:
     def not_ended(self) -> float:
         """Fraction of the rows that have not ended."""
         return self.n_not_ended / max(self.n, 1)
-
-    @property
-    def is_censored(self) -> bool:
-        """Whether the incidence is the headline."""
-        return self.incidence is not None and self.not_ended > MOST_NOT_ENDED
 
     def bias(self, noun: str, /) -> str:
         """Return what has not ended and which way that biases the rate; empty if all has."""
@@ -70,7 +67,9 @@ def overall_failure(trace: Trace, /) -> Failure:
     too_high = None
     if isinstance(medians[0], float) and isinstance(medians[1], float):
         too_high = medians[0] < medians[1]
-    return Failure(rate, rows.height, n_not_ended, _incidence(trace), too_high)
+    found = _incidence(trace)
+    censored = found is not None and is_censored(form_cohort(trace))
+    return Failure(rate, rows.height, n_not_ended, found, censored, too_high)
 
 
 def _incidence(trace: Trace) -> dict[str, Any] | None:
