@@ -154,7 +154,10 @@ def _of_cause(
     time = design.rows[runtime].cast(pl.Float64).to_numpy()
     start = None if entry is None else design.rows[entry].cast(pl.Float64).to_numpy()
     of = None if cluster is None else cluster_codes(design.rows[cluster])
-    coefficient, error, df, note = _fit_cox(time, start, design.failed, design.matrix[:, 1:], of)
+    matrix = design.matrix[:, 1:]
+    coefficient, error, df, note = np.zeros(0), np.zeros(0), 0.0, None
+    if matrix.shape[1]:  # none if every level always or never ends so
+        coefficient, error, df, note = _fit_cox(time, start, design.failed, matrix, of)
     reach = stdtrit(df, (1 + confidence) / 2) if df > 0 else np.nan
     result, column = [], 0
     for term in design.terms:

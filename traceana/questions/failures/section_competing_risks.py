@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.cohorts.cohort import COHORT_NEEDS
+from traceana.cohorts.horizon import MOST_UNTIMED
 from traceana.errors import DataError
 from traceana.page.blocks import (
     Content,
@@ -189,10 +190,18 @@ def _findings(found: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
     difference, low, high = (100 * value for value in difference_interval(*values))
     verdict = "The difference is inconclusive" if low < 0 < high else "They differ"
     named = [incidence_of(row, by, "incidence") for row in (first, second)]
+    ended = cohort.rows.filter(pl.col("status").cast(pl.String) == "failed")["duration_s"]
+    untimed = ""
+    if ended.null_count() > MOST_UNTIMED * ended.len():
+        untimed = (
+            f" Both are too low: {ended.null_count():,} of the {ended.len():,} failed "
+            f"{cohort.noun} have no runtime and are excluded."
+        )
     finding = (
         f"{cohort.title}: {cohort.noun} that failed within {hours} h, by "
         f"{in_sentence(key_heading(by))}. {'. '.join(named)}. "
         f"{verdict}: {difference:.1f} percentage points (95 % CI {low:.1f} to {high:.1f})."
+        f"{untimed}"
     )
     return (finding,)
 
