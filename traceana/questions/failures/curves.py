@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from scipy.special import stdtrit
 
+from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
 from traceana.questions.failures.at_risk import at_risk, round_times
 from traceana.questions.failures.clusters import note_few
@@ -59,6 +60,7 @@ _BEYOND: Final = "survival stays above 1 - quantile"
 _RESTRICTED: Final = ("restricted_mean_s", "restricted_ci_low", "restricted_ci_high")
 
 
+@notes_unit
 def cumulative_incidence(
     frame: IntoFrame,
     /,
@@ -196,6 +198,7 @@ def _incidence(
     )
 
 
+@notes_unit
 def kaplan_meier(
     frame: IntoFrame,
     /,
