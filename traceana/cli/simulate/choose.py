@@ -40,7 +40,10 @@ def qualifying_trace(
     chosen = found[0] if trace is None and found else trace
     if chosen is not None and store.trace(chosen).id in found:
         return store.trace(chosen)
-    needed = " or ".join(", ".join(tables) for tables in needs)
+    needed = " or ".join(
+        ", ".join(f"{table} ({', '.join(columns)})" for table, columns in tables.items())
+        for tables in needs
+    )
     known = f"; traces with values are {', '.join(found)}" if found else ""
     lacking = f"{trace} has no" if trace else "no trace of the store has"
     raise DataError(f"{lacking} values in {needed}{known}")
