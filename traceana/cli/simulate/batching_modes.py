@@ -143,7 +143,8 @@ def run_replay(
     if _STATIC in settings.get("controllers", ()):
         raise DataError("static needs an estimate, which no trace has; pass measured instead")
     opened = open_simulated(store)
-    traces = opened.traces(table="worker_samples", columns=("batch_time",))
+    timed = map(opened.trace, opened.traces(table="worker_samples", columns=("batch_time",)))
+    traces = [one.id for one in timed if not one.has("operations", workers.PIPELINE["operations"])]
     if trace is None and len(traces) == 1:
         trace = traces[0]
     if trace is None or trace not in traces:
