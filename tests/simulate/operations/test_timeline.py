@@ -58,7 +58,7 @@ def test_the_file_is_in_the_trace_event_format(tmp_path: Path) -> None:
     for spans in streams.values():
         assert all(a + length <= b for (a, length), (b, _) in itertools.pairwise(spans))
     # to the microsecond they are as long as the operations
-    total = (timeline["end_s"] - timeline["begin_s"]).sum()
+    total = float((timeline["end_s"] - timeline["begin_s"]).to_numpy().sum())
     assert sum(event["dur"] for event in complete) == pytest.approx(
         total * 1e6, abs=timeline.height
     )
