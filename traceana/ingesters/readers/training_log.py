@@ -92,7 +92,8 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
 
 def _blocks(file: CsvFile, name: str, kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
     stateful: dict[str, Callable[[], Callable[[str], _Row | str | None]]] = {
-        **{"samples": _Samples, "timers": _Timers},
+        "samples": _Samples,
+        "timers": _Timers,
         "ranks": partial(_Ranks, "kind" in kinds),
     }
     read = stateful[name]() if name in stateful else _simple(name)
