@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.page.blocks import Block, Table, result_table
-from traceana.page.finding import Finding
 from traceana.questions.failures.analyze import BOTH
 from traceana.questions.failures.overall import overall_failure
 from traceana.questions.failures.tables import FailureOdds, GroupTests, RuntimePairs
@@ -67,9 +66,9 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
         if found.horizon is None:
             named = [_rate(row, by, cohort) for row in _largest(found.rates, by)]
             ratio_of_rates = _ratio_of_rates(found.rates, by, cohort.noun)
-            text = f"{cohort.title}: failure rate of {cohort.noun}. "
-            text += f"{'. '.join(named)}.{ratio_of_rates}"
-            findings.append(_alerting(text, found.rates, ratio_of_rates, by))
+            findings.append(
+                f"{cohort.title}: failure rate of {cohort.noun}. {'. '.join(named)}.{ratio_of_rates}"
+            )
         else:
             named = [incidence_of(row, by) for row in _largest(found.horizon, by)]
             ratio_of_rates, what = "", f"fraction of {cohort.noun} that {cohort.counted}"
@@ -93,19 +92,6 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
         findings += _tested(cohort, what, group, test)
         findings.append(f"{cohort.title}: median {what}. {'. '.join(named)}.")
     return findings
-
-
-def _alerting(text: str, rates: pl.DataFrame, verdict: str, by: str) -> Finding:
-    """Return a finding on rates; a GPU type whose jobs fail more often is an alert."""
-    if not verdict or by != "gpu_type":
-        return Finding(text)
-    low, *_, high = sorted(_largest(rates, by), key=lambda row: float(row["rate"]))
-    both = f"({share(high['rate'])} and {share(low['rate'])})"
-    excess = (high["rate"] - low["rate"]) * high["n"]
-    return Finding(
-        text, effect=high["rate"] / low["rate"], n=high["n"], cost_jobs=excess,
-        alert=f"{verdict.strip().removesuffix('.')} {both}",
-    )  # fmt: skip
 
 
 def headline_of(cohort: Cohort, found: Outcomes, /) -> str:
