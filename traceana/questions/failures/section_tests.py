@@ -66,9 +66,8 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
         if found.horizon is None:
             named = [_rate(row, by, cohort) for row in _largest(found.rates, by)]
             ratio_of_rates = _ratio_of_rates(found.rates, by, cohort.noun)
-            findings.append(
-                f"{cohort.title}: failure rate of {cohort.noun}. {'. '.join(named)}.{ratio_of_rates}"
-            )
+            rates = f"{'. '.join(named)}.{ratio_of_rates}"
+            findings.append(f"{cohort.title}: failure rate of {cohort.noun}. {rates}")
         else:
             named = [incidence_of(row, by) for row in _largest(found.horizon, by)]
             ratio_of_rates, what = "", f"fraction of {cohort.noun} that {cohort.counted}"
