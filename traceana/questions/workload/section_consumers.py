@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.page.blocks import Block, Content, Heading, Table, result_table
+from traceana.page.blocks import Block, Content, Heading, Table, Text, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.workload.analyze_consumers import (
@@ -48,6 +48,12 @@ _DOMINANT: Final = 0.4
 _COSTLY: Final = 0.1
 """Fraction of all hours from which a loss is an alert."""
 _NAMED: Final = 3
+_SLOW_S: Final = 3600
+_TIMES: Final = 5
+_CLEAR: Final = 3.3
+_HIGHER: Final = 1.1
+"""Median wait of a queue, in all and as a multiple of that of the log, that is an alert; standard
+errors, and ratio of failure rates, from which a GPU type is named."""
 
 
 def build(traces: Sequence[Trace]) -> Content:
@@ -63,6 +69,7 @@ def build(traces: Sequence[Trace]) -> Content:
             lead = [tables.pop(0)]
         blocks += [Heading(title)] if len(traces) > 1 else []
         blocks += tables
+        blocks += [Text(text)] if (text := _arrays(found.arrays)) else []
     if not lead:
         return Content()
     findings.sort(key=lambda one: (not one.alert, -one.cost_gpu_h))
@@ -82,7 +89,8 @@ def _table(found: Consumers, name: str, title: str) -> Table:
         column
         for column in rows.columns
         if column in (name, "jobs") or rows[column].count()
-        if column != "measured_gpu_hours"
+        if column not in ("measured_gpu_hours", "ended", "own_failures")
+        if not column.startswith("gpu_hours") or found.unit == "GPU"
     ]
     what = f"the {rows.height} jobs with the most idle hours" if name == "job_id" else (
         f"each {in_sentence(key_heading(name))}"
@@ -100,7 +108,13 @@ def _table(found: Consumers, name: str, title: str) -> Table:
 def _findings(found: Consumers, title: str) -> list[Finding]:
     whole = found.whole
     findings = [*_idle(found, title), *_wasted(found, title)]
-    findings += [one for one in (_top(found, title), _waits(found, title)) if one is not None]
+    parts = (
+        _failing_type(found, title),
+        _top(found, title),
+        _slow_queue(found, title),
+        _waits(found, title),
+    )
+    findings += [one for one in parts if one is not None]
     if (use := _overall_use(whole)) and not findings:
         findings.append(Finding(f"{title}: {use}.", n=whole["jobs"]))
     return findings
@@ -189,7 +203,7 @@ def _top(found: Consumers, title: str) -> Finding | None:
             return None
         text = (
             f"{title}: user {first['user']} used the most {unit}-hours, {share(first['share'])} of "
-            f"all (n = {plural(users['user'].drop_nulls().n_unique(), 'user')})."
+            f"all{_most(users)}."
         )
         return Finding(text, effect=first["share"], n=first["jobs"])
     name = by_jobs["user"]
@@ -209,6 +223,16 @@ def _top(found: Consumers, title: str) -> Finding | None:
         f"Without {name}: {listed(pairs)}."
     )
     return Finding(text, effect=by_jobs["jobs"] / jobs, n=by_jobs["jobs"])
+
+
+def _most(users: pl.DataFrame) -> str:
+    """Return what the 5 % of the users with the most hours used."""
+    known = users.drop_nulls("user")
+    first = -(-known.height // 20)
+    if first < 2:
+        return f" (n = {plural(known.height, 'user')})"
+    of_first = share(float(known["share"].head(first).sum()))
+    return f", and the {first} of {known.height:,} users with the most {of_first}"
 
 
 def _waits(found: Consumers, title: str) -> Finding | None:
@@ -237,6 +261,81 @@ def _waits(found: Consumers, title: str) -> Finding | None:
         effect=whole["median_wait_s"],
         n=whole["jobs"],
     )
+
+
+def _failing_type(found: Consumers, title: str) -> Finding | None:
+    """State the GPU type whose jobs fail more often, without limits, if chance does not explain it.
+
+    The odds among equal jobs are those of the model of failure.
+    """
+    types = found.groups.get("gpu_type")
+    if types is None:
+        return None
+    known = types.drop_nulls(["gpu_type", "own_failure_rate"]).filter(
+        pl.col("ended") >= FEWEST_WAITS
+    )
+    if known.height < 2:
+        return None
+    most = known.sort("ended", descending=True).head(_NAMED)
+    low, *_, high = most.sort("own_failure_rate").rows(named=True)
+    pooled = (low["own_failures"] + high["own_failures"]) / (low["ended"] + high["ended"])
+    error = (pooled * (1 - pooled) * (1 / low["ended"] + 1 / high["ended"])) ** 0.5
+    excess = high["own_failure_rate"] - low["own_failure_rate"]
+    if excess < max(_CLEAR * error, (_HIGHER - 1) * low["own_failure_rate"]) or not error:
+        return None
+    times = ""
+    if low["own_failure_rate"]:
+        times = f" {three_digits(high['own_failure_rate'] / low['own_failure_rate'])} times"
+    text = (
+        f"{high['gpu_type']} jobs fail{times} as often as {low['gpu_type']} jobs "
+        f"({share(high['own_failure_rate'])} and {share(low['own_failure_rate'])}; time and memory "
+        "limits are not counted)"
+    )
+    return Finding(
+        f"{title}: {text} (n = {high['ended']:,} and {low['ended']:,} completed and failed jobs).",
+        effect=excess,
+        n=high["ended"],
+        cost_jobs=excess * high["ended"],
+        alert=text,
+    )
+
+
+def _slow_queue(found: Consumers, title: str) -> Finding | None:
+    """State the queue whose jobs wait far longer than the others."""
+    queues, whole = found.groups.get("queue"), found.whole["median_wait_s"]
+    if queues is None or whole is None:
+        return None
+    known = queues.drop_nulls(["queue", "median_wait_s"]).filter(
+        pl.col("jobs") >= max(FEWEST_WAITS, _NOTICED * found.whole["jobs"]),
+        pl.col("median_wait_s") >= max(_SLOW_S, _TIMES * whole),
+    )
+    if known.is_empty():
+        return None
+    row = known.sort("median_wait_s", descending=True).row(0, named=True)
+    text = f"median wait {duration(row['median_wait_s'])}, of all jobs {duration(whole)}"
+    return Finding(
+        f"{title}: jobs in queue {row['queue']} wait longest: {text} (n = {row['jobs']:,}).",
+        effect=row["median_wait_s"],
+        n=row["jobs"],
+        cost_jobs=row["jobs"],
+        alert=f"Long waits in queue {row['queue']}: {text}",
+    )
+
+
+def _arrays(found: dict[str, int]) -> str:
+    """Return a sentence on arrays, restarts and requeued runs."""
+    parts = []
+    if found.get("jobs_in_arrays"):
+        parts.append(
+            f"{found['jobs_in_arrays']:,} of {found['jobs']:,} jobs belong to "
+            f"{plural(found['arrays'], 'job array')}"
+        )
+    if "restarted" in found:
+        again = plural(found["restarted"], "job")
+        parts.append(f"{again} restarted at least once, {plural(found['restarts'], 'time')} in all")
+    if "requeued" in found:
+        parts.append(f"{plural(found['requeued'], 'run')} ended in a requeue")
+    return f"{'; '.join(parts)}." if parts else ""
 
 
 def _overall_use(whole: Row) -> str:
