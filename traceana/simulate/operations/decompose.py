@@ -250,11 +250,11 @@ def slowest_workers(model: Model, /) -> WorkerSlowdownResult:
         },
         schema_overrides={"worker": pl.String},
     )
-    groups = {
+    groups: dict[str, dict[str, Any]] = {
         "last stage": {"stage": found.stages - 1},
-        "slowest workers": {"worker": names[order[:n]]},
+        "slowest workers": {"worker": names[order[:n]].tolist()},
     }
-    rows = []
+    rows: list[dict[str, Any]] = []
     for group, chosen in groups.items():
         removed, added = (
             float(replay(*policy(**chosen).plan(model)).mean()) for policy in (Ideal, AsMeasured)
