@@ -72,7 +72,8 @@ def _write(block: Block, figures: str) -> Iterator[str]:
             for picture in block.drawn:
                 about = picture.caption.partition(". ")[0]
                 yield f"![{_prose(about)}]({figures}/{picture.key}.svg)"
-                yield f"**Figure {picture.number}.** {_prose(picture.caption)}"
+                told = _prose(f"{picture.caption} {picture.reading}".rstrip())
+                yield f"**Figure {picture.number}.** {told}"
         case Text(text):
             yield _prose(text)
         case Heading(text):
