@@ -88,7 +88,12 @@ def _trace(trace: Trace) -> Content:
         *(_change(row, title) for row in found.changes.iter_rows(named=True)),
     )
     if not findings:
-        findings = (Finding(_none(found, title), certainty="exact"),)
+        findings = (
+            Finding(
+                _none(found, title),
+                heading=f"{title}: no outage and no change of runtimes or failures",
+            ),
+        )
     return Content(findings, tuple(blocks), findings[0], (gallery,), _LIMITATIONS)
 
 
@@ -113,6 +118,7 @@ def _outage(row: dict[str, Any], title: str) -> Finding:
         cost_gpu_h=lost,
         cost_jobs=row["jobs_lost"],
         alert=f"Outage: {text}",
+        heading=f"{title}: {text}",
     )
 
 
@@ -142,6 +148,7 @@ def _change(row: dict[str, Any], title: str) -> Finding:
         cost_jobs=row["n"] * part if worse else 0.0,
         certainty="estimated",
         alert=f"{what[:1].upper()}{what[1:]} from {row['begin']} {until}" if certain else "",
+        heading=f"{title}: {what} from {row['begin']}",
     )
 
 

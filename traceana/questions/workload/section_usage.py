@@ -159,7 +159,8 @@ def _findings(found: Usage, title: str) -> list[str]:
         if parts:
             used.append(f"Of {count(total)} GPU-hours, {listed(parts)}.")
     if used:
-        findings.append(f"{title}: {' '.join([used[0][0].lower() + used[0][1:], *used[1:]])}")
+        text = " ".join([used[0][0].lower() + used[0][1:], *used[1:]])
+        findings.append(Finding(f"{title}: {text}", heading=_heading(found, title)))
     compared = [name for name in found.waits if name not in ("hour", "user")]
     differ = [name for name in compared if _differ(found.waits, name)]
     findings += [
@@ -177,6 +178,15 @@ def _findings(found: Usage, title: str) -> list[str]:
         else:
             others.append(named)
     return findings + others
+
+
+def _heading(found: Usage, title: str) -> str:
+    """State how many of the GPU-hours completed jobs used."""
+    by_status = found.groups.get("status")
+    if by_status is None:
+        return ""
+    useful = by_status.filter(pl.col("status") == "completed")["share"].drop_nulls().sum()
+    return f"{title}: {share(useful)} of the GPU-hours were in jobs that completed"
 
 
 def _by(name: str) -> str:
@@ -243,6 +253,8 @@ def _outliers(nodes: pl.DataFrame, title: str) -> Finding:
         certainty="estimated",
         alert=f"{'node' if more.height == 1 else 'nodes'} {names}: "
         f"{three_digits(first['ratio'])} times the failures of comparable jobs",
+        heading=f"{title}: {more.height} of {plural(tested, 'node')} {verb} more often than "
+        "comparable jobs elsewhere",
     )
 
 
