@@ -34,7 +34,9 @@ def render_markdown(built: list[Built], context: Context, /, *, title: str, figu
     figures
         Folder of the figures, relative to the Markdown file.
     """
-    parts = [f"# {_prose(name_page(title, context))}", " · ".join(trace_titles(context))]
+    parts = [f"# {_prose(name_page(title, context))}"]
+    if (traces := trace_titles(context)) != [title]:
+        parts.append(" · ".join(traces))
     synthetic = [trace.id for trace in context.traces if trace.synthetic]
     if synthetic:
         parts.append(
@@ -55,6 +57,8 @@ def render_markdown(built: list[Built], context: Context, /, *, title: str, figu
                 parts.append(f"### {_prose(part.section.title)}")
             if part.section.question:
                 parts.append(f"*{_prose(part.section.question)}*")
+            if part.content.heading:
+                parts.append(f"**{_prose(part.content.heading)}**")
             if part.content.findings:
                 parts.append("\n".join(f"- {_prose(text)}" for text in part.content.findings))
             for block in part.content.lead:

@@ -37,6 +37,7 @@ _MAX_COLUMNS: Final = 6
 _VIEW_BOX: Final = re.compile(r'viewBox="([^"]+)"')
 _CODE: Final = re.compile(r"`([^`]+)`")
 _UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|s|kB|MB|GB)(?!\w))")
+_SENTENCE: Final = re.compile(r"(?<=[^.]\.) (?=[A-Z0-9])")
 _ADDRESS: Final = re.compile(r"https?://[^\s<>]+")
 
 
@@ -117,11 +118,11 @@ def main_results(built: list[Built], /) -> list[Ranked]:
     A finding that costs nothing, or that the data cannot decide, and the result of a simulation
     come after all others.
     """
-    scored = _ranked(built, str)
+    scored = _ranked(built, _short)
     best = {id(one.part): one for one in reversed(scored)}  # one of each section
     chosen = sorted(best.values(), key=lambda one: -one.score)[:_MAX_RESULTS]
     first = [
-        (place, Ranked(part, part.headline, 0.0, part.content.heading))
+        (place, Ranked(part, _short(_first(part)), 0.0, part.content.heading))
         for name, sections in group_parts(built)
         if name not in (PARTS[0], PARTS[-1], SIMULATED)
         for place, part in enumerate(
@@ -130,6 +131,19 @@ def main_results(built: list[Built], /) -> list[Ranked]:
     ]
     chosen += [one for _, one in sorted(first, key=itemgetter(0))][: _MAX_RESULTS - len(chosen)]
     return chosen
+
+
+def _first(part: Built) -> str:
+    """Return the finding that the section's heading is from, else its headline."""
+    found = (one for one in part.content.every_finding if isinstance(one, Finding) and one.heading)
+    return next(found, None) or part.headline
+
+
+def _short(text: str) -> str:
+    """Return the first sentence of a finding that has a heading, else all of it."""
+    if not (isinstance(text, Finding) and text.heading):
+        return str(text)
+    return _SENTENCE.split(text, maxsplit=1)[0].rstrip(".") + "."
 
 
 def alerts(built: list[Built], /) -> list[Ranked]:

@@ -113,8 +113,8 @@ def _findings(placed: _Placed) -> list[str]:
     )
     first = Finding(
         first,
-        heading=f"{placed.title}: {best['policy']} allocates {best['allocated']:.1f} % of the "
-        f"GPUs, {worst['policy']} {worst['allocated']:.1f} %",
+        heading=f"{placed.title}: policy {best['policy']} allocates {best['allocated']:.1f} % of "
+        f"the GPUs, {worst['policy']} {worst['allocated']:.1f} %",
     )
     pairs = [pair for pair in reversed_pairs(placed.summary) if pair[0] == best["policy"]]
     if not pairs:

@@ -123,7 +123,9 @@ def _of_deadlines(trace: Trace, met: pl.DataFrame) -> str:
     of = met.group_by("policy", maintain_order=True).agg(weighted).sort("fraction_met")
     (best, most), (worst, least) = of.row(-1), of.row(0)
     n = met.filter(policy=best)["n_deadlines"].sum()
-    met_by = f"{trace.label}: {best} meets {share(most)} of the deadlines, {worst} {share(least)}"
+    met_by = (
+        f"{trace.label}: policy {best} meets {share(most)} of the deadlines, {worst} {share(least)}"
+    )
     return Finding(f"{met_by} (simulated; n = {n:,}).", heading=met_by)
 
 

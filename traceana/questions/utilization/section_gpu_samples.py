@@ -36,7 +36,7 @@ def build(traces: Sequence[Trace]) -> Content:
             known = found.by_user.drop_nulls("user")
             first = known.row(0, named=True)
             findings.append(
-                f"{trace.label}: {first['user']} had the most idle GPU-hours, "
+                f"{trace.label}: user {first['user']} had the most idle GPU-hours, "
                 f"{hours(first['idle_gpu_hours'])} of {hours(first['gpu_hours'])}."
             )
         blocks.append(
