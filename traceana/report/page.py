@@ -115,10 +115,10 @@ class Ranked:
 def main_results(built: list[Built], /) -> list[Ranked]:
     """Return the main results: by cost and certainty, then the first of each part.
 
-    A finding that costs nothing, or that the data cannot decide, and the result of a simulation
-    come after all others.
+    A finding that costs nothing and the result of a simulation come after all others; what the data
+    cannot decide is none, and an alert is not repeated.
     """
-    scored = _ranked(built, _short)
+    scored = _ranked(built, lambda finding: "" if finding.alert else _short(finding))
     best = {id(one.part): one for one in reversed(scored)}  # one of each section
     chosen = sorted(best.values(), key=lambda one: -one.score)[:_MAX_RESULTS]
     first = [
@@ -126,7 +126,9 @@ def main_results(built: list[Built], /) -> list[Ranked]:
         for name, sections in group_parts(built)
         if name not in (PARTS[0], PARTS[-1], SIMULATED)
         for place, part in enumerate(
-            one for one in sections if one.headline and id(one) not in best
+            one
+            for one in sections
+            if one.headline and id(one) not in best and not _is_null(_first(one))
         )
     ]
     chosen += [one for _, one in sorted(first, key=itemgetter(0))][: _MAX_RESULTS - len(chosen)]
@@ -137,6 +139,10 @@ def _first(part: Built) -> str:
     """Return the finding that the section's heading is from, else its headline."""
     found = (one for one in part.content.every_finding if isinstance(one, Finding) and one.heading)
     return next(found, None) or part.headline
+
+
+def _is_null(text: str) -> bool:
+    return isinstance(text, Finding) and (text.certainty == "cannot tell" or bool(text.alert))
 
 
 def _short(text: str) -> str:

@@ -65,7 +65,7 @@ def _outliers(nodes: pl.DataFrame, title: str) -> Finding:
     if more.is_empty():
         text = f"{title}: none of {plural(tested, 'node')} fails more often than comparable jobs."
         heading = f"{title}: no node fails more often than comparable jobs elsewhere"
-        return Finding(text, n=tested, certainty="estimated", heading=heading)
+        return Finding(text, n=tested, certainty="cannot tell", heading=heading)
     parts = [
         f"{row['node']} {three_digits(row['ratio'])} times (95 % CI "
         f"{three_digits_range(row['ci_low'], row['ci_high'])}; {row['failures']:,} failures, "

@@ -91,6 +91,7 @@ def _trace(trace: Trace) -> Content:
         findings = (
             Finding(
                 _none(found, title),
+                certainty="cannot tell",
                 heading=f"{title}: no outage and no change of runtimes or failures",
             ),
         )
