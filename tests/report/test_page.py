@@ -225,6 +225,6 @@ def test_a_content_without_a_lead_gets_its_first_figure_and_table() -> None:
     found = arrange(Content(("1", "2", "3", "4"), (folded, Gallery(pictures), table)))
     assert found.lead == (Gallery(pictures[:2]), table)
     assert found.blocks == (Points("Further findings", ("3", "4")), folded, Gallery(pictures[2:]))
-    assert found.findings == ("1", "2", "3")
+    assert found.findings == ("1", "2")
     given = Content((), (table,), lead=(folded,))
     assert arrange(given) == given

@@ -246,6 +246,7 @@ def drop_name(content: Content, name: str, /) -> Content:
         (re.compile(rf"^{known}(?:: |, a (?=sample of ))(.)"), lambda found: found[1].upper()),
         (re.compile(rf" in {known}(?= \(|\.|,|$)"), lambda _: ""),
         (re.compile(rf"\. {known}(?=\.|$)"), lambda _: ""),
+        (re.compile(rf" \({known}\)"), lambda _: ""),
     )
 
     def change(text: str) -> str:

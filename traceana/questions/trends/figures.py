@@ -94,7 +94,7 @@ def plot_trends(
         ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     ax.set_xlabel("Day of the trace" if timezone is None else f"Date ({timezone})")
     ax.set_ylabel(_NAMES[measure])
-    ax.set_title(f"{_NAMES[measure]} over time")
+    ax.set_title(_NAMES[measure])
     return ax
 
 
