@@ -51,21 +51,20 @@ def _print_table(listed: pl.DataFrame, stored: dict[str, list[str]]) -> None:
 
     shown = Table(box=None, pad_edge=False)
     shown.add_column("trace", no_wrap=True)
-    for heading in ("tables", "rows", "size"):
+    for heading in ("rows", "size"):
         shown.add_column(heading, justify="right", no_wrap=True)
     shown.add_column("license", no_wrap=True, max_width=18)
-    shown.add_column("in store", no_wrap=True)
+    shown.add_column("in store", no_wrap=True, justify="right")
     for trace, _, tables, rows, size, terms, _ in listed.iter_rows():
         published, present = get_trace(trace), len(stored[trace])
         more_rows = " +" if len(published.rows) < len(tables) else ""
         more_bytes = " +" if any(file.bytes is None for file in published.files) else ""
         shown.add_row(
             trace,
-            str(len(tables)),
             "unknown" if rows is None else f"{rows:,}{more_rows}",
             "unknown" if size is None else f"{decimal(size)}{more_bytes}",
             terms.partition(";")[0],
-            f"{present} of {len(tables)}" if present else "no",
+            f"{present} of {len(tables)}",
         )
     print_table(shown)
-    terminal().print("+: and files of unstated size. Tables and terms: traceana traces --json")
+    terminal().print("+: and what is not stated. All there is to know: traceana traces --json")

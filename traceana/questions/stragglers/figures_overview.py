@@ -26,8 +26,8 @@ _MOST_COLORED: Final = 5
 @figure(
     "straggler-overview",
     result="detect_stragglers of one job",
-    reading="Top: mini-batch time of each worker; the slowest stragglers are colored, other workers gray. "
-    "Middle: CoV across the workers. Bottom: each worker's time divided by the median of the "
+    reading="Top: mini-batch time of each worker; the slowest stragglers are colored, others "
+    "gray. Middle: CoV across the workers. Bottom: each worker's time divided by the median of the "
     "others' (red: slower; outlined: straggler episode; bold level: persistent straggler).",
 )
 def plot_straggler_overview(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _BREAK_AFTER_STEPS: Final = 1.5
 _MAX_IN_LEGEND: Final = 5
+_SPELLED: Final = 2
 
 
 @figure(
@@ -110,7 +111,7 @@ def plot_worker_times(
 def _write_legend(ax: Axes, lines: list[tuple[str, Line2D]], slow: list[str]) -> None:
     """State what the colors mean: each straggler has its own, the other workers share gray."""
     colored = [(line, name) for name, line in lines if name in slow]
-    colored = [(line, name if place else f"straggler {name}")
+    colored = [(line, name if place and len(colored) > _SPELLED else f"straggler {name}")
                for place, (line, name) in enumerate(colored)]  # fmt: skip
     if len(colored) > _MAX_IN_LEGEND:
         colored = [(colored[0][0], "stragglers, a color each")]

@@ -183,7 +183,7 @@ def _requested_used(found: UtilizationTables, trace: Trace, title: str) -> Galle
 
 
 def _findings(found: UtilizationTables, title: str) -> tuple[str, ...]:
-    findings = []
+    findings: list[str] = []
     rows = {row["resource"]: row for row in found.used[""].iter_rows(named=True)}
     stated = [
         f"{_effect(rows[name], 'used_of_requested')} of the {_FINDING[name]}"

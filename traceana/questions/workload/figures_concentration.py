@@ -22,8 +22,8 @@ _TOP: Final = 0.01
 @figure(
     "concentration",
     result="lorenz_curve",
-    reading="Line: fraction of the GPU-hours used by the largest jobs (Lorenz curve, from its end); "
-    "dot: the largest 1 % of these jobs; dotted: all jobs equal.",
+    reading="Line: fraction of the GPU-hours used by the largest jobs (Lorenz curve from its "
+    "end); dot: the largest 1 % of these jobs; dotted: all jobs equal.",
 )
 def plot_concentration(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the Lorenz curve of GPU-hours over jobs, one line per group.
@@ -43,7 +43,7 @@ def plot_concentration(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     """
     lines = split_lines(curve, "share_of_jobs")
     ax = start_axes(ax, height_in=2.6 + 0.3 * (len(lines) - 1))  # names below
-    least = 1 / (lines[0][1].height - 1)
+    least = min(0.1, 1 / (lines[0][1].height - 1))
     even = np.geomspace(least, 1, 120)
     ax.plot(even, even, color=shade(ax, 0.75), linestyle=":", linewidth=0.8, gid="equal")
     for name, own in lines:
@@ -51,7 +51,8 @@ def plot_concentration(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
         below = float(np.interp(1 - _TOP, jobs, hours))
         top = f"top 1 %: {100 * (1 - below):.1f} %"
         (line,) = ax.plot(
-            even, 1 - np.interp(1 - even, jobs, hours), linewidth=1.4, gid=f"curve-{name}" if name else "all",
+            even, 1 - np.interp(1 - even, jobs, hours), linewidth=1.4,
+            gid=f"curve-{name}" if name else "all",
             label=f"{name} ({top})" if name else f"all GPU jobs ({top})",
         )  # fmt: skip
         ax.scatter(_TOP, 1 - below, s=14, color=line.get_color(), zorder=4)
