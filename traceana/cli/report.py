@@ -15,6 +15,7 @@ import typer
 from traceana.cli.limits import (
     AnonymizeOption,
     CompareOption,
+    GpusOption,
     SinceOption,
     UntilOption,
     WhereOption,
@@ -45,6 +46,7 @@ def report(
     until: UntilOption = None,
     where: WhereOption = None,
     window: WindowOption = None,
+    gpus: GpusOption = None,
     anonymize: AnonymizeOption = False,
     compare: CompareOption = None,
     out: Annotated[
@@ -101,7 +103,7 @@ def report(
     read = {"mapping": mapping, "reader": reader, "timezone": timezone}
     with (
         _open_store(paths, store, **read) as found,
-        limited_store(found, **limits, anonymize=anonymize, compare=compare) as place,
+        limited_store(found, **limits, anonymize=anonymize, compare=compare, gpus=gpus) as place,
         show_steps("report") as on_step,
     ):
         page = build_report(

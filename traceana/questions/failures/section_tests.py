@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.page.blocks import Block, Table, result_table
-from traceana.page.finding import Finding
 from traceana.questions.failures.analyze import BOTH
 from traceana.questions.failures.overall import overall_failure
 from traceana.questions.failures.tables import FailureOdds, GroupTests, RuntimePairs
@@ -66,8 +65,9 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
         what = f"failure rate of {cohort.noun} (failed among completed and failed)"
         named = [_rate(row, by, cohort) for row in _largest(found.rates, by)]
         ratio_of_rates = _ratio_of_rates(found.rates, by, cohort.noun)
-        text = f"{cohort.title}: failure rate of {cohort.noun}. {'. '.join(named)}.{ratio_of_rates}"
-        findings.append(_alerting(text, found.rates, ratio_of_rates, by))
+        findings.append(
+            f"{cohort.title}: failure rate of {cohort.noun}. {'. '.join(named)}.{ratio_of_rates}"
+        )
         findings += _of_rates(cohort, what, group, test, differs=bool(ratio_of_rates))
         both = rows.get(f"failure of {cohort.noun} by {group}, {BOTH}")
         if both is not None:
@@ -82,19 +82,6 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
         findings += _tested(cohort, what, group, test)
         findings.append(f"{cohort.title}: median {what}. {'. '.join(named)}.")
     return findings
-
-
-def _alerting(text: str, rates: pl.DataFrame, verdict: str, by: str) -> Finding:
-    """Return a finding on rates; a GPU type whose jobs fail more often is an alert."""
-    if not verdict or by != "gpu_type":
-        return Finding(text)
-    low, *_, high = sorted(_largest(rates, by), key=lambda row: float(row["rate"]))
-    both = f"({share(high['rate'])} and {share(low['rate'])})"
-    excess = (high["rate"] - low["rate"]) * high["n"]
-    return Finding(
-        text, effect=high["rate"] / low["rate"], n=high["n"], cost_jobs=excess,
-        alert=f"{verdict.strip().removesuffix('.')} {both}",
-    )  # fmt: skip
 
 
 def headline_of(cohort: Cohort, found: Outcomes, /) -> str:

@@ -50,7 +50,10 @@ _COSTLY: Final = 0.1
 _NAMED: Final = 3
 _SLOW_S: Final = 3600
 _TIMES: Final = 5
-"""Median wait of a queue, in all and as a multiple of that of the log, that is an alert."""
+_CLEAR: Final = 3.3
+_HIGHER: Final = 1.1
+"""Median wait of a queue, in all and as a multiple of that of the log, that is an alert; standard
+errors, and ratio of failure rates, from which a GPU type is named."""
 
 
 def build(traces: Sequence[Trace]) -> Content:
@@ -86,7 +89,8 @@ def _table(found: Consumers, name: str, title: str) -> Table:
         column
         for column in rows.columns
         if column in (name, "jobs") or rows[column].count()
-        if column != "measured_gpu_hours"
+        if column not in ("measured_gpu_hours", "ended", "own_failures")
+        if not column.startswith("gpu_hours") or found.unit == "GPU"
     ]
     what = f"the {rows.height} jobs with the most idle hours" if name == "job_id" else (
         f"each {in_sentence(key_heading(name))}"
@@ -104,7 +108,12 @@ def _table(found: Consumers, name: str, title: str) -> Table:
 def _findings(found: Consumers, title: str) -> list[Finding]:
     whole = found.whole
     findings = [*_idle(found, title), *_wasted(found, title)]
-    parts = (_top(found, title), _slow_queue(found, title), _waits(found, title))
+    parts = (
+        _failing_type(found, title),
+        _top(found, title),
+        _slow_queue(found, title),
+        _waits(found, title),
+    )
     findings += [one for one in parts if one is not None]
     if (use := _overall_use(whole)) and not findings:
         findings.append(Finding(f"{title}: {use}.", n=whole["jobs"], heading=f"{title}: {use}"))
@@ -269,6 +278,44 @@ def _waits(found: Consumers, title: str) -> Finding | None:
 
 def _named(group: float | str) -> str:
     return three_digits(group) if isinstance(group, float) else str(group)
+
+
+def _failing_type(found: Consumers, title: str) -> Finding | None:
+    """State the GPU type whose jobs fail more often, without limits, if chance does not explain it.
+
+    The odds among equal jobs are those of the model of failure.
+    """
+    types = found.groups.get("gpu_type")
+    if types is None:
+        return None
+    known = types.drop_nulls(["gpu_type", "own_failure_rate"]).filter(
+        pl.col("ended") >= FEWEST_WAITS
+    )
+    if known.height < 2:
+        return None
+    most = known.sort("ended", descending=True).head(_NAMED)
+    low, *_, high = most.sort("own_failure_rate").rows(named=True)
+    pooled = (low["own_failures"] + high["own_failures"]) / (low["ended"] + high["ended"])
+    error = (pooled * (1 - pooled) * (1 / low["ended"] + 1 / high["ended"])) ** 0.5
+    excess = high["own_failure_rate"] - low["own_failure_rate"]
+    if excess < max(_CLEAR * error, (_HIGHER - 1) * low["own_failure_rate"]) or not error:
+        return None
+    times = ""
+    if low["own_failure_rate"]:
+        times = f" {three_digits(high['own_failure_rate'] / low['own_failure_rate'])} times"
+    text = (
+        f"{high['gpu_type']} jobs fail{times} as often as {low['gpu_type']} jobs "
+        f"({share(high['own_failure_rate'])} and {share(low['own_failure_rate'])}; time and memory "
+        "limits are not counted)"
+    )
+    return Finding(
+        f"{title}: {text} (n = {high['ended']:,} and {low['ended']:,} completed and failed jobs).",
+        effect=excess,
+        n=high["ended"],
+        cost_jobs=excess * high["ended"],
+        alert=text,
+        heading=f"{title}: {text.partition(' (')[0]}",
+    )
 
 
 def _slow_queue(found: Consumers, title: str) -> Finding | None:
