@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.page.blocks import Block, Table, result_table
+from traceana.page.finding import Finding
 from traceana.questions.failures.analyze import BOTH
 from traceana.questions.failures.overall import overall_failure
 from traceana.questions.failures.tables import FailureOdds, GroupTests, RuntimePairs
