@@ -18,6 +18,7 @@ from traceana.page.blocks import (
     result_table,
     small_multiples,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.failures.analyze import estimate_competing_risks
 from traceana.questions.failures.section_tests import incidence_of
@@ -30,7 +31,7 @@ from traceana.questions.failures.tables_competing_risks import (
 from traceana.questions.section_per_cohort import build_per_cohort
 from traceana.stats.effect_sizes import difference_interval
 from traceana.tables.display import key_heading
-from traceana.tables.formatting import in_sentence
+from traceana.tables.formatting import in_sentence, share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -210,7 +211,11 @@ def _findings(found: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
         f"{verdict}: {difference:.1f} percentage points (95 % CI {low:.1f} to {high:.1f})."
         f"{untimed}"
     )
-    return (finding,)
+    heading = (
+        f"{cohort.title}: {share(first['incidence'])} of {first[by]} and "
+        f"{share(second['incidence'])} of {second[by]} {cohort.noun} fail within {hours} h"
+    )
+    return (Finding(finding, heading=heading),)
 
 
 SECTION = Section(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.page.blocks import Block, Table, result_table
+from traceana.page.finding import Finding
 from traceana.questions.failures.analyze import BOTH
 from traceana.questions.failures.overall import overall_failure
 from traceana.questions.failures.tables import FailureOdds, GroupTests, RuntimePairs
@@ -126,14 +127,17 @@ def state_overall(cohort: Cohort, /) -> str:
         f"{excluded[0].upper()}{excluded[1:]}"
     )
     if not found.is_censored or found.incidence is None:
-        return f"{cohort.title}: {rate}"
+        heading = f"{cohort.title}: {share(row['rate'])} of the {cohort.noun} failed"
+        return Finding(f"{cohort.title}: {rate}", heading=heading)
     by = found.incidence
     limits = ""
     if by["ci_low"] is not None:
         limits = f"95 % CI {share_range(by['ci_low'], by['ci_high'])}; "
-    return (
-        f"{cohort.title}: {share(by['fraction'])} of the {cohort.noun} failed within "
-        f"{duration(by['horizon_s'])} (cumulative incidence; {limits}n = {by['n']:,}). {rate}"
+    within = f"failed within {duration(by['horizon_s'])}"
+    return Finding(
+        f"{cohort.title}: {share(by['fraction'])} of the {cohort.noun} {within} (cumulative "
+        f"incidence; {limits}n = {by['n']:,}). {rate}",
+        heading=f"{cohort.title}: {share(by['fraction'])} of the {cohort.noun} {within} of runtime",
     )
 
 
