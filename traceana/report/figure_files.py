@@ -65,7 +65,7 @@ def write_figures(
     *,
     store: str | PathLike[str] | None = None,
     out: str | PathLike[str] = "figures",
-    trace: str | None = None,
+    trace: str | Sequence[str] | None = None,
     job: str | None = None,
     gpu: str | None = None,
     dataset: str | None = None,
@@ -91,7 +91,7 @@ def write_figures(
     out
         Folder for the files; made if it does not exist.
     trace
-        Id of a trace.
+        Id of a trace, or several, of which those in the store are taken.
     job
         Id of a job.
     gpu, dataset
@@ -132,15 +132,16 @@ def write_figures(
     choice = Choice(job, gpu, dataset, feature, outcome)
     report_step = on_step or (lambda _done, _steps, _what: None)
     context = open_context(find_data_source(store))
-    if trace is not None and trace not in context.ledgers:
+    if isinstance(trace, str) and trace not in context.ledgers:
         raise DataError(f"the store has no trace {trace!r}; it has {', '.join(context.ledgers)}")
+    of = (trace,) if isinstance(trace, str) else trace
     folder = Path(out)
     paths: list[Path] = []
     absent: list[str] = []
     kept: dict[str, tuple[Content, list[Drawing]]] = {}
     for done, name in enumerate(ids, start=1):
         try:
-            drawings = _choose_drawings(context, name, trace, choice, kept)
+            drawings = _choose_drawings(context, name, of, choice, kept)
         except DataError as error:
             absent.append(f"{name}: {error}")
             continue
@@ -176,7 +177,7 @@ def plot_trace(trace: Trace, figure: str, /, *, ax: Axes | None = None, **option
 
     [name] = check_figures(figure)
     context = Context(trace.store, DataSource(trace.store.path, is_sample=False))
-    first = _choose_drawings(context, name, trace.id, Choice(), {})[0]
+    first = _choose_drawings(context, name, (trace.id,), Choice(), {})[0]
     return get_figure(name).plot(first.result, ax=ax, **(first.options | options))
 
 
@@ -190,7 +191,7 @@ def check_figures(figures: str | Sequence[str], /) -> list[str]:
 def _choose_drawings(
     context: Context,
     name: str,
-    trace: str | None,
+    trace: Sequence[str] | None,
     choice: Choice,
     kept: dict[str, tuple[Content, list[Drawing]]],
 ) -> list[Drawing]:
@@ -232,12 +233,12 @@ def _choose_drawings(
 
 
 def _direct_drawings(
-    context: Context, name: str, trace: str | None, choice: Choice
+    context: Context, name: str, trace: Sequence[str] | None, choice: Choice
 ) -> tuple[list[Drawing], list[DataError]]:
     """Return the drawings of each trace, and the errors of those that have not what is chosen."""
     found, errors = [], []
     for one in DIRECT[name].traces(context):
-        if trace in (None, one.id):
+        if trace is None or one.id in trace:
             try:
                 drawings = DIRECT[name].drawings(one, choice)
             except DataError as error:
@@ -247,13 +248,15 @@ def _direct_drawings(
     return found, errors
 
 
-def _build(section: Section, context: Context, trace: str | None) -> tuple[Content, list[Drawing]]:
-    """Return the content of a section and its further drawings, of one trace if one is named."""
-    traces = [one for one in section.traces(context) if trace in (None, one.id)]
+def _build(
+    section: Section, context: Context, trace: Sequence[str] | None
+) -> tuple[Content, list[Drawing]]:
+    """Return the content of a section and its further drawings, of the traces that are named."""
+    traces = [one for one in section.traces(context) if trace is None or one.id in trace]
     more = section.more(traces) if section.more and traces else []
     if trace is None or not section.needs:
         return section.content(context), more
-    return (section.build(traces) if traces else Content()), more
+    return (section.build(traces) if traces or section.always else Content()), more
 
 
 def _write(folder: Path, name: str, drawn: list[tuple[str, dict[str, bytes], str]]) -> list[Path]:
