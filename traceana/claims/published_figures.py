@@ -77,7 +77,7 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
     ),
     "bytedance-stragglers": tuple(
         figure
-        for job, group in {"AR": "the slowest workers", "ST": "the last stage"}.items()
+        for job in ("AR", "ST")
         for figure in (
             PublishedFigure(
                 f"slowdown of each worker, job {job}", "worker-slowdown", f"--job {job}"
@@ -88,12 +88,6 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
                 f"--job {job}",
                 note="the slowest step of one data-parallel rank; `traceana simulate operations "
                 "--timeline` writes all",
-            ),
-            PublishedFigure(
-                f"fraction of the slowdown explained by {group}, job {job}",
-                "straggler-attributes",
-                f"--job {job}",
-                note="by compute time",
             ),
         )
     ),

@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from tests.generator.operations import sample_operations
 from tests.simulate.operations.generate import generate
-from traceana import add_table, open_store, replay_operations, sample_operations
+from traceana import add_table, open_store, replay_operations
 from traceana.cli import app
 from traceana.figures import plot_step_timeline, plot_worker_slowdown
 from traceana.page.blocks import Content

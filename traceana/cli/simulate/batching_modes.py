@@ -142,16 +142,16 @@ def run_replay(
 ) -> None:
     """Replay the recorded workers of a trace."""
     from traceana.cli.output import print_json
-    from traceana.cli.simulate.choose import mark
+    from traceana.cli.simulate.choose import mark, open_simulated
     from traceana.errors import DataError
     from traceana.questions.stragglers import analyze as workers
     from traceana.simulate import replay_batching
-    from traceana.store import open_store
 
     if _STATIC in settings.get("controllers", ()):
         raise DataError("static needs an estimate, which no trace has; pass measured instead")
-    opened = open_store(store)
-    traces = opened.traces(table="worker_samples", columns=("batch_time",))
+    opened = open_simulated(store)
+    timed = map(opened.trace, opened.traces(table="worker_samples", columns=("batch_time",)))
+    traces = [one.id for one in timed if not one.has("operations", workers.PIPELINE["operations"])]
     if trace is None and len(traces) == 1:
         trace = traces[0]
     if trace is None or trace not in traces:

@@ -15,6 +15,17 @@ if TYPE_CHECKING:
 _NUMBERS: Final = "numbers separated by commas, such as 12,12,8,16"
 
 
+def open_simulated(path: Path | None, /) -> Store:
+    """Open a store; without one, that of the synthetic sample, which standard error states."""
+    from traceana.report import find_data_source
+    from traceana.report.data_source import open_data_source
+
+    source = find_data_source(path)
+    if source.is_sample:
+        sys.stderr.write(f"traceana: note: {source.notice}\n")
+    return open_data_source(source)
+
+
 def qualifying_trace(
     store: Store, trace: str | None, needs: Sequence[Mapping[str, tuple[str, ...]]], /
 ) -> Trace:
@@ -29,7 +40,10 @@ def qualifying_trace(
     chosen = found[0] if trace is None and found else trace
     if chosen is not None and store.trace(chosen).id in found:
         return store.trace(chosen)
-    needed = " or ".join(", ".join(tables) for tables in needs)
+    needed = " or ".join(
+        ", ".join(f"{table} ({', '.join(columns)})" for table, columns in tables.items())
+        for tables in needs
+    )
     known = f"; traces with values are {', '.join(found)}" if found else ""
     lacking = f"{trace} has no" if trace else "no trace of the store has"
     raise DataError(f"{lacking} values in {needed}{known}")

@@ -139,12 +139,11 @@ def _read_file(file: Path, deadline: str | None) -> _Source:
 
 
 def _read_store(store: Path | None, trace: str | None) -> _Source:
-    from traceana.cli.simulate.choose import qualifying_trace
+    from traceana.cli.simulate.choose import open_simulated, qualifying_trace
     from traceana.errors import DataError
     from traceana.questions.deadlines.plans import PLANS_NEEDS
-    from traceana.store import open_store
 
-    opened = open_store(store)
+    opened = open_simulated(store)
     try:
         trace = trace or qualifying_trace(opened, None, PLANS_NEEDS).id
     except DataError:  # no trace has plans: they can be drawn for any jobs

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 def operations(
     *,
     trace: Annotated[
-        str, typer.Argument(metavar="TRACE", help="Trace of the store with operations.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="TRACE", help="Trace with operations.  [default: the first of the store]"
+        ),
+    ] = None,
     job: Annotated[
         str | None, typer.Option(metavar="ID", help="Job to replay.  [default: all]")
     ] = None,
@@ -48,19 +51,20 @@ def operations(
     fractions of it that the last stage (M_S) and the slowest workers (M_W) explain.
     """
     from traceana.cli.output import print_json
-    from traceana.cli.simulate.choose import qualifying_trace
+    from traceana.cli.simulate.choose import open_simulated, qualifying_trace
     from traceana.errors import DataError
     from traceana.questions.operations.analyze import NEEDS, job_names, operations_of
     from traceana.simulate.operations.model import prepare
     from traceana.simulate.operations.policies import as_policy
-    from traceana.store import open_store
 
     policy = as_policy(_read_group(ideal))
-    chosen = qualifying_trace(open_store(store), trace, NEEDS)
+    chosen = qualifying_trace(open_simulated(store), trace, NEEDS)
     jobs = job_names(chosen)
     if job is not None:
         if job not in jobs:
-            raise DataError(f"--job {job}: {trace} has no such job; its jobs are {', '.join(jobs)}")
+            raise DataError(
+                f"--job {job}: {chosen.id} has no such job; its jobs are {', '.join(jobs)}"
+            )
         jobs = [job]
     if timeline is not None and len(jobs) > 1:
         raise DataError(f"--timeline: pass --job, one of {', '.join(jobs)}")

@@ -50,16 +50,15 @@ def place(
     GPUs allocated, and those that are a fragment, in percent of all GPUs.
     """
     from traceana.cli.output import frame_writer, print_json
-    from traceana.cli.simulate.choose import load_object, qualifying_trace
+    from traceana.cli.simulate.choose import load_object, open_simulated, qualifying_trace
     from traceana.simulate.placement.tables import PlacementRuns
     from traceana.stats.arguments import MOST_RESAMPLES, check_choice, check_count
-    from traceana.store import open_store
 
     check_count("--seeds", seeds, most=MOST_RESAMPLES)
     check_choice("--ties", ties, _TIES)
     writer = frame_writer(out, PlacementRuns)
     policies = {name.strip(): load_object(name.strip(), "--policy") for name in policy.split(",")}
-    chosen = qualifying_trace(open_store(store), trace, _NEEDED)
+    chosen = qualifying_trace(open_simulated(store), trace, _NEEDED)
     jobs, machines = chosen.jobs, chosen.table("machines")
     runs = _run(jobs, machines, policies=policies, seeds=range(1, seeds + 1), ties=(ties,))
     writer(runs)

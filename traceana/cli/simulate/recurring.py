@@ -74,16 +74,15 @@ def recurring(
     One job, a sweep over jobs and seeds, or the groups of a trace.
     """
     from traceana.cli.output import frame_writer, show_share
-    from traceana.cli.simulate.choose import load_object, qualifying_trace
+    from traceana.cli.simulate.choose import load_object, open_simulated, qualifying_trace
     from traceana.cli.simulate.groups import simulate_groups
     from traceana.errors import DataError
     from traceana.questions.energy.analyze import ENERGY_NEEDS, defaults, training_tables
     from traceana.questions.recurring.analyze import GROUP_NEEDS
     from traceana.simulate import simulate_recurring, sweep_recurring
     from traceana.simulate.recurring.tables import Runs, Sweep
-    from traceana.store import open_store
 
-    opened = open_store(store)
+    opened = open_simulated(store)
     needs = ENERGY_NEEDS if trace is None else (*ENERGY_NEEDS, *GROUP_NEEDS)
     chosen = qualifying_trace(opened, trace, GROUP_NEEDS if groups else needs)
     settings: dict[str, Any] = {"eta": eta, "beta": beta}

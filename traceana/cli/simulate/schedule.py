@@ -67,14 +67,13 @@ def schedule(
     Prints waits, slowdowns and deadlines met, by policy and cluster.
     """
     from traceana.cli.output import frame_writer, print_json, print_rows, show_share
-    from traceana.cli.simulate.choose import load_object, mark, qualifying_trace
+    from traceana.cli.simulate.choose import load_object, mark, open_simulated, qualifying_trace
     from traceana.simulate.schedule.sweep import sweep_schedules
     from traceana.simulate.schedule.tables import ScheduleGroups
-    from traceana.store import open_store
 
     writer = frame_writer(out, ScheduleGroups)
     policies = {name.strip(): load_object(name.strip(), "--policy") for name in policy.split(",")}
-    chosen = qualifying_trace(open_store(store), trace, _NEEDED)
+    chosen = qualifying_trace(open_simulated(store), trace, _NEEDED)
     jobs, plans, machines = _tables(chosen, group)
     with show_share("schedules") as progress:
         found = sweep_schedules(

@@ -64,8 +64,6 @@ _GAINS: Final = (
 
 def build(traces: Sequence[Trace]) -> Content:
     """Recorded workers under each controller, the sweep over heterogeneity, published gains."""
-    # in a pipeline all micro-batches pass all stages: splitting a batch does not apply
-    traces = [trace for trace in traces if not trace.has("operations")]
     if not traces:
         return Content((), ())
     recorded = [_recorded(trace) for trace in traces]
@@ -352,6 +350,7 @@ SECTION = Section(
     20,
     build,
     needs=({"worker_samples": ("batch_time",)},),
+    unless=workers.PIPELINE,
     figures=(
         "batching-replay",
         "batching-iterations",

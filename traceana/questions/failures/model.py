@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from traceana.cohorts.definitions import open_outcomes, with_failure
+from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
 from traceana.questions.failures.codes import cluster_codes
 from traceana.questions.failures.design import Design, make_design
@@ -50,6 +51,7 @@ _RELATED: Final = 0.5
 BINS: Final = 10
 
 
+@notes_unit
 def failure_model(
     frame: IntoFrame,
     /,

@@ -177,6 +177,13 @@ def _figures(found: CumulativeIncidence, cohort: Cohort, group: str) -> list[Dra
 def _findings(found: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
     """Compare failure within 24 h between the two groups with the most rows."""
     hours, by = _HOURS[-1], cohort.by
+    why = found.groups.filter(pl.col("note").str.starts_with("biased: "), event="failed")["note"]
+    if not why.is_empty():
+        finding = (
+            f"{cohort.title}: curves of failure are biased, so groups are not compared: "
+            f"{why[0].removeprefix('biased: ')}. Read the failure rates instead."
+        )
+        return (finding,)
     failed = found.incidence_at(hours * _HOUR_S).filter(event="failed")
     sizes = found.groups.filter(event="failed").select(*found.by, "n")
     known = failed.join(sizes, on=found.by or None, how="left" if found.by else "cross")

@@ -36,7 +36,8 @@ _OPENING: Final = (
 _LIMITATIONS: Final = (
     "Only recorded operations are replayed, without the delays between them, and in the recorded "
     "order. Fractions of groups overlap and do not add up to 100 %. If stages have different "
-    "numbers of layers, part of the slowdown is imbalance that no repair removes."
+    "numbers of layers, part of the slowdown is imbalance that no repair removes. Compute times "
+    "per worker do not add up to a slowdown in a pipeline, so other sections leave these jobs out."
 )
 _EXPLAINS: Final = 0.5
 _MOST_SHOWN: Final = 6
@@ -149,11 +150,8 @@ def _finding(one: JobReplay) -> str:
         )
     else:
         cause = "there is no slowdown to explain"
-    error = f"{100 * replayed.replay_error:.1g} %"
-    return (
-        f"{text}; {cause}. Replayed with launch delays, step times differ from the measured ones "
-        f"by at most {error}."
-    )
+    error = f"{round(100 * replayed.replay_error, 7):.1g} %"
+    return f"{text}; {cause}. The error of the replay with launch delays is {error}."
 
 
 SECTION: Final = Section(

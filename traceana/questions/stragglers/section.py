@@ -62,22 +62,10 @@ _LIMITATIONS: Final = (
     "Slowdown is what a job would lose if every iteration waited for its slowest worker; traces do "
     "not state whether their jobs do. Times that include synchronization hide stragglers."
 )
-_PIPELINES: Final = (
-    "The jobs of {} are pipelines: all micro-batches pass all stages, so compute times per worker "
-    'do not add up to a slowdown. The section "What a step waits for" replays their operations.'
-)
 
 
 def build(traces: Sequence[Trace]) -> Content:
-    """The costliest jobs as figures, the cost of all jobs, and each trace's stragglers.
-
-    Jobs whose operations are recorded are pipelines, which the section on operations replays.
-    """
-    pipelines = [trace.label for trace in traces if trace.has("operations")]
-    traces = [trace for trace in traces if not trace.has("operations")]
-    elsewhere = [Text(_PIPELINES.format("; ".join(pipelines)))] if pipelines else []
-    if not traces:
-        return Content(blocks=tuple(elsewhere), findings=tuple(one.text for one in elsewhere))
+    """The costliest jobs as figures, the cost of all jobs, and each trace's stragglers."""
     results = {trace: trace.once(workers.stragglers) for trace in traces}
     jobs = {trace: result.jobs.sort(*workers.JOB_ORDER) for trace, result in results.items()}
     names = {trace: trace.label for trace in traces}
@@ -105,7 +93,7 @@ def build(traces: Sequence[Trace]) -> Content:
     findings.sort(key=lambda one: one[0])  # the first of each trace before the second ones
     return Content(
         tuple(text for _, text in findings),
-        (Text(_definitions()), *elsewhere, *blocks),
+        (Text(_definitions()), *blocks),
         " ".join(f"{names[trace]}: {_headline(frame)}" for trace, frame in jobs.items()),
         lead,
         _LIMITATIONS,
@@ -380,6 +368,7 @@ SECTION = Section(
     10,
     build,
     needs=({"worker_samples": ("batch_time",)},),
+    unless=workers.PIPELINE,
     figures=("straggler-overview", "straggler-map", "worker-times", "cov"),
     more=draw_more,
     part="Stragglers",

@@ -37,10 +37,6 @@ _LIMITATIONS: Final = (
     "Gains hold if every step waits for its slowest worker. Which attribute is tested depends on "
     "what the trace names: without hosts or stages each worker is a group by itself."
 )
-_REPLAYED: Final = (
-    'The section "What a step waits for" replays the operations with their dependencies, which '
-    "sums of compute time do not have."
-)
 _DEFINITIONS: Final = (
     "The workers of a job are grouped by each attribute that the data have (such as host, rack or "
     "pipeline stage); each worker is a group by itself. Time gained: the fraction of the job's "
@@ -98,9 +94,7 @@ def build(traces: Sequence[Trace]) -> Content:
                 folded=True,
             ),
         ]
-    replayed = any(trace.has("operations") for trace in traces)
-    limits = f"{_LIMITATIONS} {_REPLAYED}" if replayed else _LIMITATIONS
-    return Content(findings, tuple(blocks), " ".join(findings), tuple(lead), limits)
+    return Content(findings, tuple(blocks), " ".join(findings), tuple(lead), _LIMITATIONS)
 
 
 def _best_of_jobs(results: dict[Trace, AttributeResult], names: dict[Trace, str]) -> pl.DataFrame:
@@ -165,6 +159,7 @@ SECTION = Section(
     30,
     build,
     needs=({"worker_samples": ("batch_time",)},),
+    unless=workers.PIPELINE,
     figures=("straggler-attributes",),
     more=draw_more,
     part="Stragglers",

@@ -349,6 +349,7 @@ SECTION = Section(
     20,
     build,
     needs=({"worker_samples": ("batch_time",)}, {"cov_samples": ("cov",)}),
+    unless=workers.PIPELINE,
     figures=("cov-ecdf", "batch-time-ecdf", "cov"),
     more=draw_more,
     part="Stragglers",

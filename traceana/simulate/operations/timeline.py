@@ -213,12 +213,19 @@ def _events(rows: pl.DataFrame) -> list[dict[str, Any]]:
         .otherwise(pl.lit(_STREAMS[0]))
         .replace_strict({name: place for place, name in enumerate(_STREAMS)})
     )
-    placed = rows.join(first, on="step", how="left", maintain_order="left").with_columns(
-        pid=2 * pl.col("dp_rank") + (pl.col("scenario") != "measured"),
-        tid=pl.col("stage") * len(_STREAMS) + stream,
-        ts=((pl.col("begin_s") + pl.col("offset")) * 1e6).round(3),
-        dur=((pl.col("end_s") - pl.col("begin_s")) * 1e6).clip(lower_bound=0).round(3),
+    moments = ((pl.col("begin_s", "end_s") + pl.col("offset")) * 1e6).floor().cast(pl.Int64)
+    placed = (
+        rows.join(first, on="step", how="left", maintain_order="left")
+        .with_columns(
+            moments,
+            pid=2 * pl.col("dp_rank") + (pl.col("scenario") != "measured"),
+            tid=pl.col("stage") * len(_STREAMS) + stream,
+        )
+        .sort("pid", "tid", "begin_s", maintain_order=True)
     )
+    # clocks are not exact, and viewers take operations that overlap for nested ones
+    until = pl.min_horizontal("end_s", pl.col("begin_s").shift(-1).over("pid", "tid"))
+    placed = placed.with_columns(dur=(until - pl.col("begin_s")).clip(lower_bound=0))
     events: list[dict[str, Any]] = []
     for pid, rank, scenario in (
         placed.select("pid", "dp_rank", "scenario").unique().sort("pid").rows()
@@ -229,7 +236,7 @@ def _events(rows: pl.DataFrame) -> list[dict[str, Any]]:
     for pid, tid, stage, worker in threads.rows():
         name = f"stage {stage} (worker {worker}) {_STREAMS[tid % len(_STREAMS)]}"
         events += _names("thread", pid, tid, name, tid)
-    shown = placed.select("kind", "pid", "tid", "ts", "dur", "step", "sequence")
+    shown = placed.select("kind", "pid", "tid", "begin_s", "dur", "step", "sequence")
     events += [
         {
             "name": kind,
