@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -134,18 +135,10 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
     "fgd": (
         PublishedFigure("fragment versus requested GPUs", "placement-fragment", number="7"),
         PublishedFigure("allocated versus requested GPUs", "placement-allocated", number="9"),
-        *(
-            PublishedFigure(
-                f"allocated GPUs of lists with more {what}",
-                "placement-allocated",
-                note="of a list of the publisher, ingested as a trace of its own",
-            )
-            for what in (
-                "jobs that share GPUs",
-                "jobs with several GPUs",
-                "jobs bound to a GPU type",
-                "jobs without GPUs",
-            )
+        PublishedFigure(
+            "allocated GPUs of lists with more jobs that share GPUs, use several, or use none",
+            note="of other lists of jobs; ingest one of them with --trace, and draw "
+            "placement-allocated of that trace",
         ),
     ),
     "zeus": (
@@ -252,7 +245,12 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
         PublishedFigure(
             "time on heterogeneous workers relative to equal ones", "batching-clusters", number="1"
         ),
-        PublishedFigure("iteration times of the workers", "batching-iterations", number="3"),
+        PublishedFigure(
+            "iteration times of workers with 3, 5 and 12 cores",
+            "batching-iterations",
+            "--feature figure-3",
+            number="3",
+        ),
         PublishedFigure("batch sizes over steps", "batching-trajectory", number="4"),
         PublishedFigure("speedup by heterogeneity", "batching-speedup", number="6"),
         PublishedFigure(
@@ -274,6 +272,24 @@ def traces_of(paper: str, /) -> tuple[str, ...]:
     """Return the traces that the claims of a paper need; none for a model alone."""
     claims = PAPERS[paper].claims if paper in PAPERS else ()
     return tuple(dict.fromkeys(trace for claim in claims for trace, _ in claim.tables))
+
+
+def options_of(one: PublishedFigure, /) -> dict[str, str]:
+    """Return the options of ``traceana figures`` that choose a figure, by name."""
+    words = one.options.split()
+    return {
+        name.removeprefix("--"): value for name, value in zip(words[::2], words[1::2], strict=True)
+    }
+
+
+def claims_of(paper: str, number: str, /) -> list[str]:
+    """Return the ids of a paper's claims that name the number of a figure, or a part of it."""
+    figure = re.compile(rf"figure {re.escape(number)}(?![0-9])")
+    return [
+        claim.id
+        for claim in (PAPERS[paper].claims if number and paper in PAPERS else ())
+        if figure.search(f"{claim.section} {claim.reference}".casefold())
+    ]
 
 
 def numbered(paper: str, number: str, /) -> tuple[PublishedFigure, ...]:

@@ -98,21 +98,14 @@ def _wanted(
     """Return ids of figures, with the options that choose their versions."""
     if paper is None or ids:
         return [(ids, {})]
-    from traceana.claims.published_figures import figures_of, numbered, traces_of
+    from traceana.claims.published_figures import figures_of, numbered, options_of, traces_of
 
     found = figures_of(paper) if number is None else numbered(paper, number)
     if not any(one.figure for one in found):
         raise DataError(f"figure {number} of {paper} is {found[0].answer}")
-    traces = {"trace": traces_of(paper) or None}
-    drawn = dict.fromkeys((one.figure, one.options) for one in found if one.figure)
-    return [([figure], _options(options) | traces) for figure, options in drawn]
-
-
-def _options(text: str) -> dict[str, Any]:
-    words = text.split()
-    return {
-        name.removeprefix("--"): value for name, value in zip(words[::2], words[1::2], strict=True)
-    }
+    traces: dict[str, Any] = {"trace": traces_of(paper) or None}
+    drawn = {(one.figure, one.options): one for one in found if one.figure}
+    return [([one.figure], options_of(one) | traces) for one in drawn.values()]
 
 
 def _list_figures(paper: str | None) -> None:

@@ -141,7 +141,7 @@ def write_figures(
     kept: dict[str, tuple[Content, list[Drawing]]] = {}
     for done, name in enumerate(ids, start=1):
         try:
-            drawings = _choose_drawings(context, name, of, choice, kept)
+            drawings = choose_drawings(context, name, of, choice, kept)
         except DataError as error:
             absent.append(f"{name}: {error}")
             continue
@@ -177,7 +177,7 @@ def plot_trace(trace: Trace, figure: str, /, *, ax: Axes | None = None, **option
 
     [name] = check_figures(figure)
     context = Context(trace.store, DataSource(trace.store.path, is_sample=False))
-    first = _choose_drawings(context, name, (trace.id,), Choice(), {})[0]
+    first = choose_drawings(context, name, (trace.id,), Choice(), {})[0]
     return get_figure(name).plot(first.result, ax=ax, **(first.options | options))
 
 
@@ -188,14 +188,15 @@ def check_figures(figures: str | Sequence[str], /) -> list[str]:
     return choose(figures, list(all_figures()), what="figure")
 
 
-def _choose_drawings(
+def choose_drawings(
     context: Context,
     name: str,
     trace: Sequence[str] | None,
     choice: Choice,
     kept: dict[str, tuple[Content, list[Drawing]]],
+    /,
 ) -> list[Drawing]:
-    """Return the drawings of a figure that are chosen.
+    """Return the drawings of a figure that are chosen, of all traces or of some.
 
     Raises a DataError if there is none.
     """
