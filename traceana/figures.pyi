@@ -57,6 +57,7 @@ from .questions.stragglers.figures_variation import plot_cov as plot_cov
 from .questions.stragglers.figures_variation import plot_cov_ecdf as plot_cov_ecdf
 from .questions.stragglers.figures_worker_times import draw_worker_times as draw_worker_times
 from .questions.stragglers.figures_worker_times import plot_worker_times as plot_worker_times
+from .questions.trends.figures import plot_cluster_utilization as plot_cluster_utilization
 from .questions.trends.figures import plot_trends as plot_trends
 from .questions.utilization.figures import plot_allocation_rate as plot_allocation_rate
 from .questions.workload.figures import plot_arrivals as plot_arrivals

@@ -121,7 +121,7 @@ def test_workload_is_summed_within_each_trace_alone(store: Store, page: Element)
     part = section(page, "workload")
     for trace, caption in {
         "microsoft-itp-2021": "Workload by cluster. Microsoft",
-        "alibaba-openb-2023": "Workload by QoS class. Alibaba openb",
+        "alibaba-openb-2023": "Workload by QoS class. openb",
     }.items():
         *clusters, total = read_table(part, caption)
         jobs = frame(store, trace, "jobs")

@@ -15,6 +15,7 @@ import typer
 from traceana.cli.limits import (
     AnonymizeOption,
     CompareOption,
+    GpusOption,
     SinceOption,
     UntilOption,
     WhereOption,
@@ -45,6 +46,7 @@ def report(
     until: UntilOption = None,
     where: WhereOption = None,
     window: WindowOption = None,
+    gpus: GpusOption = None,
     anonymize: AnonymizeOption = False,
     compare: CompareOption = None,
     out: Annotated[
@@ -101,7 +103,7 @@ def report(
     read = {"mapping": mapping, "reader": reader, "timezone": timezone}
     with (
         _open_store(paths, store, **read) as found,
-        limited_store(found, **limits, anonymize=anonymize, compare=compare) as place,
+        limited_store(found, **limits, anonymize=anonymize, compare=compare, gpus=gpus) as place,
         show_steps("report") as on_step,
     ):
         page = build_report(
@@ -164,9 +166,11 @@ def summary(
 
 
 def _print_results(results: list[str]) -> None:
+    from traceana.cli.streams import terminal
+
     for number, result in enumerate(results, start=1):
-        text = result.replace("`", "")
-        sys.stdout.write(fill(f"{number}. {text}", 88, subsequent_indent="   ") + "\n")
+        text = f"{number}. {result.replace('`', '')}"
+        sys.stdout.write(fill(text, terminal().width, subsequent_indent="   ") + "\n")
 
 
 @contextmanager

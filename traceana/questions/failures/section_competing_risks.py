@@ -17,6 +17,7 @@ from traceana.page.blocks import (
     result_table,
     small_multiples,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.failures.analyze import competing_events, estimate_competing_risks
 from traceana.questions.failures.tables_competing_risks import (
@@ -199,7 +200,11 @@ def _findings(found: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
         f"{in_sentence(key_heading(by))}. {_incidence_of(first, by)}. {_incidence_of(second, by)}. "
         f"{verdict}: {difference:.1f} percentage points (95 % CI {low:.1f} to {high:.1f})."
     )
-    return (finding,)
+    heading = (
+        f"{cohort.title}: {share(first['incidence'])} of {first[by]} and "
+        f"{share(second['incidence'])} of {second[by]} {cohort.noun} fail within {hours} h"
+    )
+    return (Finding(finding, heading=heading),)
 
 
 def _incidence_of(row: dict[str, Any], by: str) -> str:

@@ -8,6 +8,7 @@ import polars as pl
 
 from traceana.cohorts.cohort import COHORT_NEEDS
 from traceana.page.blocks import Block, Content, Gallery, Text, drawing, result_table
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.failures.analyze import MODEL_ROWS, MODEL_SEED, fit_failure_model
 from traceana.questions.failures.model import COLLINEAR, REVERSED
@@ -142,7 +143,16 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     )
     fitted += "" if fit["auc"] is None else f"; AUC on held-out {cohort.noun} {ratio(fit['auc'])}"
     said = (*reversed_, f"model of failure: {text}", together, other, f"the model is of {fitted}.")
-    return tuple(f"{cohort.title}: {part}" for part in said if part)
+    first, *others = [f"{cohort.title}: {part}" for part in said if part]
+    return Finding(first, heading=f"{cohort.title}: {_heading(clear)}"), *others
+
+
+def _heading(clear: pl.DataFrame) -> str:
+    """State the term with the odds ratio that is farthest from 1."""
+    if clear.is_empty():
+        return "no single feature predicts failure when the others are equal"
+    far = clear.sort(pl.col("odds_ratio").log().abs(), descending=True).row(0, named=True)
+    return f"{_name(far)}: the odds of failure are {three_digits(far['odds_ratio'])} times as high"
 
 
 def _name(row: dict[str, Any]) -> str:

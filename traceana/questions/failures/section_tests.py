@@ -66,8 +66,9 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
         what = f"failure rate of {cohort.noun} (failed among completed and failed)"
         named = [_rate(row, by, cohort) for row in _largest(found.rates, by)]
         ratio_of_rates = _ratio_of_rates(found.rates, by, cohort.noun)
-        text = f"{cohort.title}: failure rate of {cohort.noun}. {'. '.join(named)}.{ratio_of_rates}"
-        findings.append(_alerting(text, found.rates, ratio_of_rates, by))
+        findings.append(
+            f"{cohort.title}: failure rate of {cohort.noun}. {'. '.join(named)}.{ratio_of_rates}"
+        )
         findings += _of_rates(cohort, what, group, test, differs=bool(ratio_of_rates))
         both = rows.get(f"failure of {cohort.noun} by {group}, {BOTH}")
         if both is not None:
@@ -82,19 +83,6 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
         findings += _tested(cohort, what, group, test)
         findings.append(f"{cohort.title}: median {what}. {'. '.join(named)}.")
     return findings
-
-
-def _alerting(text: str, rates: pl.DataFrame, verdict: str, by: str) -> Finding:
-    """Return a finding on rates; a GPU type whose jobs fail more often is an alert."""
-    if not verdict or by != "gpu_type":
-        return Finding(text)
-    low, *_, high = sorted(_largest(rates, by), key=lambda row: float(row["rate"]))
-    both = f"({share(high['rate'])} and {share(low['rate'])})"
-    excess = (high["rate"] - low["rate"]) * high["n"]
-    return Finding(
-        text, effect=high["rate"] / low["rate"], n=high["n"], cost_jobs=excess,
-        alert=f"{verdict.strip().removesuffix('.')} {both}",
-    )  # fmt: skip
 
 
 def headline_of(cohort: Cohort, found: Outcomes, /) -> str:
@@ -130,14 +118,17 @@ def state_overall(cohort: Cohort, outcomes: Outcomes, /) -> str:
         f"{excluded[0].upper()}{excluded[1:]}"
     )
     if not found.is_censored or found.incidence is None:
-        return f"{cohort.title}: {rate}"
+        heading = f"{cohort.title}: {share(row['rate'])} of the {cohort.noun} failed"
+        return Finding(f"{cohort.title}: {rate}", heading=heading)
     by = found.incidence
     limits = ""
     if by["ci_low"] is not None:
         limits = f"95 % CI {share_range(by['ci_low'], by['ci_high'])}; "
-    return (
-        f"{cohort.title}: {share(by['fraction'])} of the {cohort.noun} failed within "
-        f"{duration(by['horizon_s'])} (cumulative incidence; {limits}n = {by['n']:,}). {rate}"
+    within = f"failed within {duration(by['horizon_s'])}"
+    return Finding(
+        f"{cohort.title}: {share(by['fraction'])} of the {cohort.noun} {within} (cumulative "
+        f"incidence; {limits}n = {by['n']:,}). {rate}",
+        heading=f"{cohort.title}: {share(by['fraction'])} of the {cohort.noun} {within} of runtime",
     )
 
 
