@@ -101,7 +101,7 @@ def _pictures(
             drawn = [draw(drawing, context, ("svg",)) for drawing in drawings]
         except DataError:
             return []
-        found = [(of["svg"].decode().rstrip(), caption) for of, caption in drawn]
+        found = [(of["svg"].decode().rstrip(), caption) for of, caption, *_ in drawn]
         _CACHE.save(key, found)
     return found
 
