@@ -15,7 +15,7 @@ from traceana.claims.published_figures import (
     traces_of,
 )
 from traceana.errors import DataError
-from traceana.report.figure_files import choose_drawings
+from traceana.report.chosen_drawings import choose_drawings
 from traceana.report.figure_sources import DIRECT, Choice
 from traceana.report.run import draw
 from traceana.store.cache import Cache, code_digest, key_of, versions
