@@ -19,20 +19,15 @@ import typer
 import typer.core
 
 from traceana.cli import (
-    anonymize,
     claims,
     compare,
-    export,
-    fetch,
     figures,
     ingest,
     map_file,
     reliability,
     report,
-    sample,
     simulate,
-    tables,
-    traces,
+    stores,
 )
 from traceana.cli.options import TYPED
 from traceana.cli.streams import ReaderGoneError, guard_streams
@@ -81,18 +76,18 @@ def _options(
     pass
 
 
-app.command()(traces.traces)
-app.command()(fetch.fetch)
+app.command()(stores.traces)
+app.command()(stores.fetch)
 app.command()(ingest.ingest)
 app.command("map")(map_file.map_file)
-app.command()(tables.tables)
-app.command()(sample.sample)
+app.command()(stores.tables)
+app.command()(stores.sample)
 app.command()(claims.claims)
 app.command()(report.report)
 app.command()(report.summary)
 app.command()(figures.figures)
-app.command()(anonymize.anonymize)
-app.command()(export.export)
+app.command()(stores.anonymize)
+app.command()(stores.export)
 app.command()(compare.compare)
 app.command()(reliability.reliability)
 app.add_typer(simulate.app, name="simulate")
