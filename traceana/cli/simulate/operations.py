@@ -70,8 +70,14 @@ def operations(
         raise DataError(f"--timeline: pass --job, one of {', '.join(jobs)}")
     rows = []
     for name in jobs:
-        model = prepare(operations_of(chosen, name))
-        rows.append(_replay(model, policy))
+        try:
+            model = prepare(operations_of(chosen, name))
+            rows.append(_replay(model, policy))
+        except DataError as error:
+            if name == jobs[-1] and not rows:
+                raise
+            sys.stderr.write(f"traceana: note: job {name} is left out: {error}\n")
+            continue
         if timeline is not None:
             _write(model, policy, timeline)
     about = {"trace": chosen.id, "synthetic": chosen.synthetic, "ideal": str(policy)}

@@ -40,6 +40,7 @@ _LIMITATIONS: Final = (
     "per worker do not add up to a slowdown in a pipeline, so other sections leave these jobs out."
 )
 _EXPLAINS: Final = 0.5
+_EXACT: Final = 1e-5
 _MOST_SHOWN: Final = 6
 _MOST_WORKERS: Final = 16
 
@@ -150,7 +151,8 @@ def _finding(one: JobReplay) -> str:
         )
     else:
         cause = "there is no slowdown to explain"
-    error = f"{round(100 * replayed.replay_error, 7):.1g} %"
+    large = replayed.replay_error >= _EXACT
+    error = f"{100 * replayed.replay_error:.2g} %" if large else f"below {100 * _EXACT:g} %"
     return f"{text}; {cause}. The error of the replay with launch delays is {error}."
 
 
