@@ -65,13 +65,6 @@ def find_stretches(value: Floats, time_s: Floats, rules: Rules, /) -> list[Stret
 
     There are two passes: what the first finds, with half of the evidence, is excluded from the
     usual values in the second, so that a long episode neither raises them nor counts as noise.
-
-    Parameters
-    ----------
-    value
-        (job, worker, time), NaN if missing; not negative.
-    time_s
-        (job, time), ascending, NaN at the end of shorter jobs.
     """
     easier = replace(
         rules,
