@@ -18,8 +18,8 @@ from traceana.questions.stragglers.excess import (
     noise_of_reports,
 )
 from traceana.questions.stragglers.reports import coming_report, read_reports
-from traceana.stats.cusum import highest_rise, rising_stretches
 from traceana.stats.order import median_present
+from traceana.stats.segments import highest_rise, rising_stretches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
