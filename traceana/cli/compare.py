@@ -160,5 +160,5 @@ def _show(found: pl.DataFrame) -> None:
         if lines:
             out.print(f"\n{heading}")
         for line in lines:
-            text = fill(line, 98, initial_indent="- ", subsequent_indent="  ")
+            text = fill(line, out.width, initial_indent="- ", subsequent_indent="  ")
             out.print(text, soft_wrap=True)

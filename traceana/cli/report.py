@@ -165,9 +165,11 @@ def summary(
 
 
 def _print_results(results: list[str]) -> None:
+    from traceana.cli.streams import terminal
+
     for number, result in enumerate(results, start=1):
-        text = result.replace("`", "")
-        sys.stdout.write(fill(f"{number}. {text}", 88, subsequent_indent="   ") + "\n")
+        text = f"{number}. {result.replace('`', '')}"
+        sys.stdout.write(fill(text, terminal().width, subsequent_indent="   ") + "\n")
 
 
 @contextmanager

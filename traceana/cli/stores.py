@@ -52,27 +52,25 @@ def _print_table(listed: pl.DataFrame, stored: dict[str, list[str]]) -> None:
 
     from traceana.catalog import get_trace
 
-    shown = Table(box=None, padding=(0, 1, 1, 0), pad_edge=False)
-    shown.add_column("trace, description", min_width=22)
-    shown.add_column("tables", no_wrap=True)
-    shown.add_column("rows", justify="right", no_wrap=True)
-    shown.add_column("size", justify="right", no_wrap=True)
-    shown.add_column("license", width=10)
-    shown.add_column("in the\nstore", min_width=6, no_wrap=True)
-    for trace, description, tables, rows, size, terms, _ in listed.iter_rows():
+    shown = Table(box=None, pad_edge=False)
+    shown.add_column("trace", no_wrap=True)
+    for heading in ("rows", "size"):
+        shown.add_column(heading, justify="right", no_wrap=True)
+    shown.add_column("license", no_wrap=True, max_width=18)
+    shown.add_column("in store", no_wrap=True, justify="right")
+    for trace, _, tables, rows, size, terms, _ in listed.iter_rows():
         published, present = get_trace(trace), len(stored[trace])
         more_rows = " +" if len(published.rows) < len(tables) else ""
         more_bytes = " +" if any(file.bytes is None for file in published.files) else ""
         shown.add_row(
-            f"{trace}\n{description}",
-            "\n".join(tables),
+            trace,
             "unknown" if rows is None else f"{rows:,}{more_rows}",
             "unknown" if size is None else f"{decimal(size)}{more_bytes}",
-            terms,
-            f"{present} of {len(tables)}" if present else "no",
+            terms.partition(";")[0],
+            f"{present} of {len(tables)}",
         )
     print_table(shown)
-    terminal().print("Size: published files; +: and files of unstated size.")
+    terminal().print("+: and what is not stated. All there is to know: traceana traces --json")
 
 
 def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:

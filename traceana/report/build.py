@@ -148,7 +148,7 @@ def build_report(
         pairs = [Built(*pair) for pair in zip(shown, contents, strict=True)]
         built = number_blocks([part for part in pairs if not part.is_empty])
         absent = [part.section for part in pairs if part.is_empty and part.section.needs]
-        heading = title if place == folder else context.label(place.name)
+        heading = title if place == folder else context.store.trace(place.name).title
         traces = list(context.ledgers) if per_trace and place == folder else []
         try:
             _write_page(

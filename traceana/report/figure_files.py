@@ -147,11 +147,13 @@ def write_figures(
         drawn = []
         for one in drawings:
             try:
-                files = draw(one, context, suffixes, dpi=dpi, width_in=width_in)
+                files, caption, described = draw(one, context, suffixes, dpi=dpi, width_in=width_in)
             except DataError as error:
                 absent.append(f"{name}, {one.key}: {error}")
             else:
-                drawn.append((one.key, *files))
+                mark = " SYNTHETIC data: no real system is shown."
+                mark = mark if context.synthetic(one.trace) else ""
+                drawn.append((one.key, files, f"{caption} {described}{mark}"))
         if drawn:
             paths += _write(folder, name, drawn)
         report_step(done, len(ids), name)

@@ -20,6 +20,7 @@ from traceana.page.blocks import (
     picture_key,
     result_table,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
 from traceana.simulate.batching.tables import (
@@ -293,7 +294,8 @@ def _finding(jobs: pl.DataFrame, name: str) -> str:
     idle = int((wide["damped"] <= 1).sum())
     if idle:
         text += f" With a dead-band of a fifth, {idle} would not be faster."
-    return text
+    heading = f"{name}: batches that follow the workers make jobs {span} times as fast (simulated)"
+    return Finding(text, heading=heading)
 
 
 def _trajectories() -> list[Drawing]:

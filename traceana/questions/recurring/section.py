@@ -16,6 +16,7 @@ from traceana.page.blocks import (
     picture_key,
     result_table,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.energy.analyze import (
     ENERGY_NEEDS,
@@ -185,7 +186,11 @@ def _findings(rows: pl.DataFrame, gpu: str, title: str) -> tuple[str, ...]:
         f"{share(least['energy_saved'])} to {share(most['energy_saved'])} of the energy of the "
         f"default (simulated). The least is for {least['dataset']}, the most for {most['dataset']}"
     )
-    return (f"{saved}{but}.",)
+    heading = (
+        f"{title}: jobs that learn their settings save {share(least['energy_saved'])} to "
+        f"{share(most['energy_saved'])} of the energy"
+    )
+    return (Finding(f"{saved}{but}.", heading=heading),)
 
 
 def build_groups(trace: Trace, /) -> Content:
