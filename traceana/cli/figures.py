@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from traceana.cli.options import StoreOption
+from traceana.cli.output import print_table, show_steps
 from traceana.errors import DataError
 
 
@@ -55,7 +56,6 @@ def figures(
     if not ids and out is None and number is None:
         _list_figures(paper)
         return
-    from traceana.cli.output import show_steps
     from traceana.report.data_source import find_data_source
     from traceana.report.figure_files import check_figures, write_figures
 
@@ -110,8 +110,6 @@ def _wanted(
 
 def _list_figures(paper: str | None) -> None:
     from rich.table import Table
-
-    from traceana.cli.output import print_table
 
     shown = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     if paper is not None:
