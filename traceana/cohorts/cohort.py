@@ -124,15 +124,7 @@ class Cohort:
 
 
 def form_cohort(trace: Trace, /, *, end_imputation: str = "drop") -> Cohort:
-    """Return the cohort of a trace: its jobs if they have runtimes, else its tasks.
-
-    Parameters
-    ----------
-    trace
-        A trace that meets one of :data:`COHORT_NEEDS`, or has jobs with runtimes.
-    end_imputation
-        What replaces a missing end of an instance (see :func:`traceana.task_runtimes`).
-    """
+    """Return the cohort of a trace: its jobs if they have runtimes, else its tasks."""
     manifest = trace.manifest
     of_jobs, of_tasks = (all(manifest.has(*one) for one in needs.items()) for needs in COHORT_NEEDS)
     if of_jobs or not of_tasks:
