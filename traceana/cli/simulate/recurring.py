@@ -37,7 +37,11 @@ def recurring(
         float, typer.Option(help="Stop runs that cost this multiple of the least cost so far.")
     ] = 2.0,
     policy: Annotated[
-        str, typer.Option(help="zeus, default, grid, oracle, or package.module:function.")
+        str,
+        typer.Option(
+            help="zeus, zeus-no-pruning, zeus-no-profiling, default, grid, oracle, or "
+            "package.module:function."
+        ),
     ] = "zeus",
     target: Annotated[
         float | None, typer.Option(help="Target metric of one job.  [default: the data set's]")
