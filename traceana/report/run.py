@@ -208,13 +208,14 @@ def _picture(drawing: Drawing, context: Context) -> Picture:
     from traceana.figures import get_figure, use_style  # noqa: PLC0415
 
     with use_style(alone=True):
-        files, caption = draw(drawing, context, ("svg", "pdf"))
+        files, caption, described = draw(drawing, context, ("svg", "pdf"))
     kind = drawing.members[0].figure
     return Picture(
         files["svg"].decode().rstrip(),
         caption,
         drawing.key,
         kind,
+        described,
         get_figure(kind).reading,
         files["pdf"],
         _data(drawing),
@@ -255,8 +256,8 @@ def draw(
     *,
     dpi: int = 300,
     width_in: float | None = None,
-) -> tuple[dict[str, bytes], str]:
-    """Return a drawing as files by suffix, and its caption; synthetic data is marked in both."""
+) -> tuple[dict[str, bytes], str, str]:
+    """Return a drawing as files by suffix, its caption and its numbers; synthetic is marked."""
     from traceana.figures import (  # noqa: PLC0415  as above
         draw_figure,
         get_figure,
@@ -268,12 +269,11 @@ def draw(
 
     with use_width(width_in):
         drawn = draw_figure(drawing.figure, drawing.result, **drawing.options)
-    title = drawing.title or context.label(drawing.trace)
+    title = "" if len(context.traces) == 1 else drawing.title or context.label(drawing.trace)
     described = get_figure(drawing.figure).describe(drawing.result)
-    caption = f"{drawing.about}. {title}. {described}"
+    caption = f"{drawing.about}. {title}." if title else f"{drawing.about}."
     if context.synthetic(drawing.trace):
         mark_synthetic(drawn)
-        caption += " SYNTHETIC data: no real system is shown."
     files = {}
     for suffix in suffixes:
         files[suffix] = (
@@ -282,4 +282,4 @@ def draw(
             else render_file(drawn, suffix, dpi=dpi)
         )
         drawn.set_layout_engine("none")  # all files use the layout of the first
-    return files, caption
+    return files, caption, described

@@ -78,6 +78,8 @@ def _trace(trace: Trace) -> Content:
             effect=one.replay.slowdown,
             n=one.replay.steps.height,
             cost_gpu_h=_lost_worker_h(one),
+            heading=f"{title}: slow operations make {one.job} take "
+            f"{three_digits(one.replay.slowdown)} times as long",
         )
         for one in found
     )
