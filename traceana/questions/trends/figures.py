@@ -84,7 +84,7 @@ def plot_trends(
     ax.locator_params(axis="y", nbins=4)
     _date(ax, timezone)
     ax.set_ylabel(_NAMES[measure])
-    ax.set_title(f"{_NAMES[measure]} over time")
+    ax.set_title(_NAMES[measure])
     return ax
 
 

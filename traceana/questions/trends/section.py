@@ -112,7 +112,13 @@ def _trace(trace: Trace) -> Content:
         *(_change(row, title) for row in found.changes.iter_rows(named=True)),
     )
     if not findings:
-        findings = (Finding(_none(found, title), certainty="exact"),)
+        findings = (
+            Finding(
+                _none(found, title),
+                certainty="cannot tell",
+                heading=f"{title}: no outage and no change of runtimes or failures",
+            ),
+        )
     if found.capacity is not None:
         findings += (_allocated(found.capacity, found.capacity_source, title),)
         picture = drawing(
@@ -133,6 +139,7 @@ def _allocated(capacity: pl.DataFrame, source: str, title: str) -> Finding:
         f"{title}: of {count(of_all['gpu_hours'])} GPU-hours of {of_all['gpus']:,.5g} GPUs "
         f"({source}), {listed(parts)}{f' (allocated by type: {by_type})' * bool(by_type)}.",
         effect=of_all["allocated"],
+        heading=f"{title}: {share(of_all['allocated'] or 0)} of the GPUs were allocated",
     )
 
 
@@ -157,6 +164,7 @@ def _outage(row: dict[str, Any], title: str) -> Finding:
         cost_gpu_h=lost,
         cost_jobs=row["jobs_lost"],
         alert=f"Outage: {text}",
+        heading=f"{title}: {text}",
     )
 
 
@@ -198,6 +206,7 @@ def _change(row: dict[str, Any], title: str) -> Finding:
         cost_jobs=row["n"] * part if worse else 0.0,
         certainty="estimated",
         alert=f"{what[:1].upper()}{what[1:]} from {since} {until}" if certain else "",
+        heading=f"{title}: {what} from {since}",
     )
 
 

@@ -116,7 +116,7 @@ def _findings(found: Consumers, title: str) -> list[Finding]:
     )
     findings += [one for one in parts if one is not None]
     if (use := _overall_use(whole)) and not findings:
-        findings.append(Finding(f"{title}: {use}.", n=whole["jobs"]))
+        findings.append(Finding(f"{title}: {use}.", n=whole["jobs"], heading=f"{title}: {use}"))
     return findings
 
 
@@ -131,7 +131,11 @@ def _idle(found: Consumers, title: str) -> list[Finding]:
         f"utilization; {count(found.whole['idle_gpu_hours'])} GPU-hours were idle"
     )
     overall = Finding(
-        f"{text}.", effect=use, n=found.whole["jobs"], cost_gpu_h=found.whole["idle_gpu_hours"]
+        f"{text}.",
+        effect=use,
+        n=found.whole["jobs"],
+        cost_gpu_h=found.whole["idle_gpu_hours"],
+        heading=f"{title}: {percent(use)} of the recorded GPU time is used",
     )
     if users is None:
         return [overall]
@@ -151,6 +155,8 @@ def _idle(found: Consumers, title: str) -> list[Finding]:
                 cost_jobs=row["jobs"],
                 alert=f"idle GPUs: user {row['user']} at {percent(row['gpu_utilization'])} GPU "
                 f"utilization with {count(row['measured_gpu_hours'])} GPU-hours",
+                heading=f"{title}: user {row['user']} leaves "
+                f"{count(row['idle_gpu_hours'])} GPU-hours idle",
             )
             for row in named
         ),
@@ -185,6 +191,8 @@ def _wasted(found: Consumers, title: str) -> list[Finding]:
                 alert=f"{row[name]}: {plural(row['jobs'], 'job')} used {of}"
                 if part >= _COSTLY
                 else "",
+                heading=f"{title}: jobs that ended as {row[name]} used {share(part)} of the "
+                f"{unit}-hours",
             )
         )
     return findings
@@ -205,7 +213,8 @@ def _top(found: Consumers, title: str) -> Finding | None:
             f"{title}: user {first['user']} used the most {unit}-hours, {share(first['share'])} of "
             f"all{_most(users)}."
         )
-        return Finding(text, effect=first["share"], n=first["jobs"])
+        heading = f"{title}: user {first['user']} used {share(first['share'])} of the {unit}-hours"
+        return Finding(text, effect=first["share"], n=first["jobs"], heading=heading)
     name = by_jobs["user"]
     pairs = [
         f"{what} {show(found.without[column])} instead of {show(found.whole[column])}"
@@ -222,7 +231,9 @@ def _top(found: Consumers, title: str) -> Finding | None:
         f"{title}: user {name} submitted {share(by_jobs['jobs'] / jobs)} of {jobs:,} jobs{used}. "
         f"Without {name}: {listed(pairs)}."
     )
-    return Finding(text, effect=by_jobs["jobs"] / jobs, n=by_jobs["jobs"])
+    part = by_jobs["jobs"] / jobs
+    heading = f"{title}: user {name} submitted {share(part)} of the jobs"
+    return Finding(text, effect=part, n=by_jobs["jobs"], heading=heading)
 
 
 def _most(users: pl.DataFrame) -> str:
@@ -249,7 +260,8 @@ def _waits(found: Consumers, title: str) -> Finding | None:
         if known.height > 1:
             row = known.sort("median_wait_s", descending=True).row(0, named=True)
             parts.append(
-                f"{what} {row[name]} with {duration(row['median_wait_s'])} (n = {row['jobs']:,})"
+                f"{what} {_named(row[name])} with {duration(row['median_wait_s'])} "
+                f"(n = {row['jobs']:,})"
             )
     longest = f" Longest by group: {listed(parts)}." if parts else ""
     stretched = ""
@@ -260,7 +272,12 @@ def _waits(found: Consumers, title: str) -> Finding | None:
         f"is {duration(whole['p90_wait_s'])}{stretched}.{longest}",
         effect=whole["median_wait_s"],
         n=whole["jobs"],
+        heading=f"{title}: the median job waited {duration(whole['median_wait_s'])}",
     )
+
+
+def _named(group: float | str) -> str:
+    return three_digits(group) if isinstance(group, float) else str(group)
 
 
 def _failing_type(found: Consumers, title: str) -> Finding | None:
@@ -297,6 +314,7 @@ def _failing_type(found: Consumers, title: str) -> Finding | None:
         n=high["ended"],
         cost_jobs=excess * high["ended"],
         alert=text,
+        heading=f"{title}: {text.partition(' (')[0]}",
     )
 
 
@@ -319,6 +337,7 @@ def _slow_queue(found: Consumers, title: str) -> Finding | None:
         n=row["jobs"],
         cost_jobs=row["jobs"],
         alert=f"Long waits in queue {row['queue']}: {text}",
+        heading=f"{title}: jobs in queue {row['queue']} wait longest",
     )
 
 
