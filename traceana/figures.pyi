@@ -35,6 +35,9 @@ from .questions.operations.figures import plot_step_timeline as plot_step_timeli
 from .questions.operations.figures import plot_worker_slowdown as plot_worker_slowdown
 from .questions.recurring.figures import plot_recurring_choices as plot_recurring_choices
 from .questions.recurring.figures import plot_regret as plot_regret
+from .questions.recurring.figures_paths import plot_energy_optima as plot_energy_optima
+from .questions.recurring.figures_paths import plot_search_path as plot_search_path
+from .questions.recurring.figures_variants import plot_policy_variants as plot_policy_variants
 from .questions.reliability.figures import plot_faults_over_time as plot_faults_over_time
 from .questions.reliability.figures import plot_faults_per_machine as plot_faults_per_machine
 from .questions.reliability.figures import plot_machines_down as plot_machines_down

@@ -19,20 +19,15 @@ import typer
 import typer.core
 
 from traceana.cli import (
-    anonymize,
     claims,
     compare,
-    export,
-    fetch,
     figures,
     ingest,
     map_file,
     reliability,
     report,
-    sample,
     simulate,
-    tables,
-    traces,
+    stores,
 )
 from traceana.cli.options import TYPED
 from traceana.cli.streams import ReaderGoneError, guard_streams
@@ -100,14 +95,14 @@ def _options(
 
 _GROUPS: Final[dict[str, dict[str, tuple[Callable[..., None], str]]]] = {
     "Data": {
-        "traces": (traces.traces, "traces"),
-        "fetch": (fetch.fetch, "fetch TRACE --to files"),
+        "traces": (stores.traces, "traces"),
+        "fetch": (stores.fetch, "fetch TRACE --to files"),
         "ingest": (ingest.ingest, "ingest files --store data"),
         "map": (map_file.map_file, "map jobs.csv --out mapping.toml"),
-        "tables": (tables.tables, "tables --store data"),
-        "sample": (sample.sample, "sample files"),
-        "anonymize": (anonymize.anonymize, "anonymize TRACE --out shared"),
-        "export": (export.export, "export TRACE --out files --format csv"),
+        "tables": (stores.tables, "tables --store data"),
+        "sample": (stores.sample, "sample files"),
+        "anonymize": (stores.anonymize, "anonymize TRACE --out shared"),
+        "export": (stores.export, "export TRACE --out files --format csv"),
     },
     "Results": {
         "report": (report.report, "report sacct.txt --out report"),

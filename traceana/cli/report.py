@@ -23,6 +23,8 @@ from traceana.cli.limits import (
     limited_store,
 )
 from traceana.cli.options import TYPED, MappingOption, ReaderOption, StoreOption, TimezoneOption
+from traceana.cli.output import show_steps
+from traceana.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,8 +91,6 @@ def report(
     PATH names raw files; without it, the report is made from a store, or from a synthetic sample
     where there is none.
     """
-    from traceana.cli.output import show_steps
-    from traceana.errors import DataError
     from traceana.report.build import build_report, check_sections
     from traceana.report.run import count_workers
 
@@ -152,7 +152,6 @@ def summary(
     window: WindowOption = None,
 ) -> None:
     """Print the main results of a report."""
-    from traceana.cli.output import show_steps
     from traceana.report.build import summarize
     from traceana.report.run import count_workers
 

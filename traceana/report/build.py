@@ -295,8 +295,19 @@ def _write_page(
         text = render_markdown(built, context, title=title, figures=FIGURES_FOLDER)
         texts["index.md"] = without_controls(text)
     if "html" in forms:
+        from traceana.report.papers_page import papers_page  # noqa: PLC0415  as above
+
+        if of_papers := papers_page(pictures, context):
+            texts["papers.html"] = without_controls(of_papers)
         texts["index.html"] = without_controls(
-            render_page(built, context, title=title, traces=traces, absent=absent)
+            render_page(
+                built,
+                context,
+                title=title,
+                traces=traces,
+                absent=absent,
+                papers="papers.html" in texts,
+            )
         )
     for name, contents in files.items():
         place = folder / name

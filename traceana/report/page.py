@@ -268,11 +268,12 @@ def render_page(
     title: str,
     traces: Sequence[str] = (),
     absent: Sequence[Section] = (),
+    papers: bool = False,
 ) -> str:
     """Write the page: one self-contained HTML document.
 
     `traces` are those with a page of their own, in a folder with their name; `absent` are sections
-    without data.
+    without data; `papers` is whether a page of the papers' figures is beside it.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("traceana.report", "templates"),
@@ -295,6 +296,7 @@ def render_page(
         fact_names=list(dict.fromkeys(name for _, found in facts for name, _ in found)),
         has_failures=any(name == "Failed" for _, found in facts for name, _ in found),
         altered=_altered(context),
+        papers=papers,
         pages={trace: f"{trace}/index.html" for trace in traces},
         command=context.data_source.reproduction,
         date=context.date,

@@ -11,7 +11,6 @@ from traceana.cohorts.observation import observe
 from traceana.page.blocks import Block, Content, Text, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.failures.analyze import competing_events
 from traceana.questions.failures.goodput import goodput
 from traceana.questions.failures.hazard_by_runtime import hazard_by_runtime, time_limit_ends
 from traceana.questions.failures.tables_hazard import Goodput, HazardByRuntime, TimeLimitEnds
@@ -47,7 +46,7 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _build(cohort: Cohort) -> Content:
-    events = competing_events(cohort)
+    events = cohort.events
     if not events:
         return Content((), (Text(f"No {cohort.noun} with a runtime have ended."),))
     hazards = hazard_by_runtime(
