@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 from docutils.nodes import SkipNode, inline
+from furo.navigation import get_navigation_tree
 from jupyter_client.manager import KernelManager
 from latex2mathml.converter import convert
 
@@ -233,9 +234,19 @@ def write_preview(
     )
 
 
+def shorten_navigation(
+    _app: object, page: str, _template: str, context: dict[str, Any], _tree: object
+) -> None:
+    """List fewer pages beside each function and example, since these are most of the pages."""
+    if page.startswith(("reference/api/", "gallery/")) and "toctree" in context:
+        tree = context["toctree"](collapse=True, titles_only=True, maxdepth=1, includehidden=True)
+        context["furo_navigation_tree"] = get_navigation_tree(tree)
+
+
 def setup(app: Any) -> None:  # noqa: ANN401
     app.connect("source-read", write_captions)
     app.connect("html-page-context", write_preview)
+    app.connect("html-page-context", shorten_navigation, priority=900)  # after the theme
     write_pages(Path(__file__).parent / "reference" / "api")
     app.add_html_math_renderer("mathml", (write_math, None), (write_math, None))
     app.connect("autodoc-process-docstring", write_parameters, priority=400)

@@ -19,7 +19,7 @@ def anonymize(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="File with a secret of at least 16 bytes: the same one gives the same digests.  "
+            help="File with a secret of at least 16 bytes; equal secrets produce equal digests.  "
             "[default: a random one, not stored]",
         ),
     ] = None,

@@ -18,7 +18,7 @@ def export(
     store: StoreOption = None,
     table: Annotated[
         list[str] | None,
-        typer.Option(metavar="TABLE", help="Table, may be repeated.  [default: all]"),
+        typer.Option(metavar="TABLE", help="Table (repeatable).  [default: all]"),
     ] = None,
     file_format: Annotated[
         str, typer.Option("--format", metavar="parquet|csv|swf", help="Format of the files.")
@@ -26,7 +26,7 @@ def export(
 ) -> None:
     """Export tables as Parquet, CSV or SWF.
 
-    SWF is the Standard Workload Format, for jobs alone.
+    SWF is the Standard Workload Format; it has only jobs.
     """
     from traceana.exchange import export_tables
 

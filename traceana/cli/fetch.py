@@ -24,7 +24,7 @@ def fetch(
         str | None,
         typer.Option(
             metavar="DIR_OR_URL",
-            help="Folder or address that holds the files under their published names.",
+            help="Folder or URL with the files under their published names.",
         ),
     ] = None,
 ) -> None:

@@ -10,16 +10,16 @@ import typer
 
 def sample(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="New or empty folder, or an earlier sample's.")
+        Path, typer.Argument(metavar="DIR", help="Folder: new, empty, or with an earlier sample.")
     ],
     trace: Annotated[
         list[str] | None,
-        typer.Option(metavar="ID", help="Trace to write, may be repeated.  [default: all]"),
+        typer.Option(metavar="ID", help="Trace to write (repeatable).  [default: all]"),
     ] = None,
 ) -> None:
     """Write the synthetic sample in the publishers' own formats.
 
-    No row of real data is in it.
+    It contains no real data.
     """
     import json
     import shlex
