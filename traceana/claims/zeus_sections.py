@@ -20,6 +20,7 @@ from traceana.questions.energy.analyze import (
     training_tables,
     weights_of_energy,
 )
+from traceana.questions.recurring.variants import policy_variants
 
 if TYPE_CHECKING:
     from traceana.store import Store, Trace
@@ -272,6 +273,33 @@ def four_gpus(store: Store, claim: Claim) -> Judgement:
         measured=f"geometric means of energy over that of the default: {', '.join(parts)}",
         note="Simulated, of the last five recurrences.",
         evidence=means,
+    )
+
+
+def beta_least(store: Store, _claim: Claim) -> Judgement:
+    """Compare the geometric means of energy by beta."""
+    found = store.trace(_TRACE).once(policy_variants, _GPU).filter(comparison="beta")
+    least = found.sort("energy")["variant"][0]
+    parts = [f"{beta} {energy:.3f}" for beta, energy in found.select("variant", "energy").rows()]
+    return decide(
+        holds=least == "2",
+        measured=f"lowest at {least}; relative to 2: {', '.join(parts)}",
+        note="Simulated; energy of all recurrences, geometric mean over the data sets.",
+        evidence=found,
+    )
+
+
+def part_matters_most(store: Store, _claim: Claim) -> Judgement:
+    """Compare the energy of the policy without each of its parts."""
+    found = store.trace(_TRACE).once(policy_variants, _GPU).filter(comparison="part left out")
+    left_out = found.filter(pl.col("variant") != "none").select("variant", "energy").rows()
+    parts = [f"without {name} {energy:.2f}" for name, energy in left_out]
+    most = found.sort("energy")["variant"][-1]
+    return decide(
+        holds=most == "early stopping",
+        measured=f"energy relative to the whole policy: {', '.join(parts)}",
+        note="Simulated; energy of all recurrences, geometric mean over the data sets.",
+        evidence=found,
     )
 
 

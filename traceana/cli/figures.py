@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from traceana.cli.options import StoreOption
+from traceana.cli.output import print_table, show_steps
 from traceana.errors import DataError
 
 
@@ -41,6 +42,9 @@ def figures(
     dataset: Annotated[str | None, _option("NAME", "Only this data set, such as cifar100.")] = None,
     feature: Annotated[str | None, _option("COLUMN", "Only this feature, such as gpus.")] = None,
     outcome: Annotated[str | None, _option("STATUS", "Only this outcome, such as failed.")] = None,
+    method: Annotated[
+        str | None, _option("METHOD", "Method of correlations: pearson or spearman.")
+    ] = None,
     formats: Annotated[
         str,
         typer.Option(
@@ -61,7 +65,6 @@ def figures(
     if not ids and out is None and number is None:
         _list_figures(paper)
         return
-    from traceana.cli.output import show_steps
     from traceana.report.data_source import find_data_source
     from traceana.report.figure_files import check_figures, write_figures
 
@@ -70,6 +73,7 @@ def figures(
         for name, value in (
             *(("trace", trace), ("job", job), ("gpu", gpu)),
             *(("dataset", dataset), ("feature", feature), ("outcome", outcome)),
+            ("method", method),
         )
         if value is not None
     }
@@ -104,33 +108,18 @@ def _wanted(
     """Return ids of figures, with the options that choose their versions."""
     if paper is None or ids:
         return [(ids, {})]
-    if number is None:
-        return [(_of_paper(paper), {})]
-    from traceana.claims.published_figures import numbered
+    from traceana.claims.published_figures import figures_of, numbered, options_of, traces_of
 
-    found = numbered(paper, number)
+    found = figures_of(paper) if number is None else numbered(paper, number)
     if not any(one.figure for one in found):
         raise DataError(f"figure {number} of {paper} is {found[0].answer}")
-    return [([one.figure], _options(one.options)) for one in found if one.figure]
-
-
-def _options(text: str) -> dict[str, Any]:
-    words = text.split()
-    return {
-        name.removeprefix("--"): value for name, value in zip(words[::2], words[1::2], strict=True)
-    }
-
-
-def _of_paper(paper: str) -> list[str]:
-    from traceana.claims.published_figures import figures_of
-
-    return list(dict.fromkeys(one.figure for one in figures_of(paper) if one.figure))
+    traces: dict[str, Any] = {"trace": traces_of(paper) or None}
+    drawn = {(one.figure, one.options): one for one in found if one.figure}
+    return [([one.figure], options_of(one) | traces) for one in drawn.values()]
 
 
 def _list_figures(paper: str | None) -> None:
     from rich.table import Table
-
-    from traceana.cli.output import print_table
 
     shown = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     if paper is not None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
 from traceana.modules import import_named
-from traceana.page.blocks import Content, arrange
+from traceana.page.blocks import Content, arrange, drop_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +92,8 @@ class Section:
         if not self.needs:
             built = self.build(context)
             return built if self.part == PARTS[-1] else arrange(built)
-        return arrange(self._built(self.traces(context)))
+        built = arrange(self._built(self.traces(context)))
+        return drop_name(built, context.traces[0].label) if len(context.traces) == 1 else built
 
     def _built(self, traces: list[Trace]) -> Content:
         """Build the section without traces that it cannot be computed for; say why."""

@@ -6,9 +6,12 @@ import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
 from traceana.errors import DataError
 from traceana.questions.energy import analyze as energy
 from traceana.questions.energy.section import draw_configurations
+from traceana.questions.recurring.section import draw_one_job
 from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers import section as stragglers
 from traceana.questions.stragglers import section_variation as variation
@@ -37,6 +40,8 @@ class Choice:
     dataset: str | None = None
     feature: str | None = None
     outcome: str | None = None
+    method: str | None = None
+    """pearson or spearman, which is that of a key without a method."""
 
     def has(self, options: Iterable[str], /) -> bool:
         """Return whether only options among these are given, and at least one of them."""
@@ -46,9 +51,12 @@ class Choice:
     def matches(self, key: str, /) -> bool:
         """Return whether the key of a picture has all that is chosen."""
         parts = f"-{_slug(key)}-"
+        if self.method and (self.method == "pearson") != ("-pearson-" in parts):
+            return False
         return all(
             any(f"-{_slug(name)}-" in parts for name in _SYNONYMS.get(value, (value,)))
-            for _, value in self._given()
+            for option, value in self._given()
+            if option != "method"
         )
 
     def __str__(self) -> str:
@@ -105,6 +113,17 @@ def _of_gpu(trace: Trace, choice: Choice) -> list[Drawing]:
     return draw_configurations(trace, gpu, found)
 
 
+def _of_recurring_job(trace: Trace, choice: Choice) -> list[Drawing]:
+    profiled = trace.scan("power_profiles").select("gpu", "dataset").unique().collect()
+    gpu = energy.shown_gpu(trace)
+    if choice.gpu is not None:
+        gpu = _find(choice.gpu, profiled["gpu"].unique().sort(), "GPU")
+    names = profiled.filter(gpu=gpu)["dataset"].unique().sort()
+    if choice.dataset is not None:
+        names = pl.Series([_find(choice.dataset, names, f"profile on {gpu} of data set")])
+    return [one for name in names for one in draw_one_job(trace, gpu, name)]
+
+
 def _find(wanted: str, names: Iterable[str], what: str) -> str:
     """Return a name, ignoring case."""
     there = {_slug(name): name for name in names}
@@ -120,6 +139,10 @@ def _slug(text: str) -> str:
 _SAMPLES: Final[Needs] = {"worker_samples": ("batch_time",)}
 _CONFIGURATIONS: Final[Needs] = energy.ENERGY_NEEDS[0]
 DIRECT: Final = {
+    **{
+        name: Direct(("gpu", "dataset"), _CONFIGURATIONS, _of_recurring_job)
+        for name in ("regret", "recurring-choices", "search-path", "energy-optima")
+    },
     **{
         name: Direct(("job",), _SAMPLES, _of_job)
         for name in (

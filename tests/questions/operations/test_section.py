@@ -90,6 +90,19 @@ def test_the_command_prints_what_the_function_returns(store: Path, tmp_path: Pat
     assert "forward-compute" in output
 
 
+def test_a_job_that_cannot_be_replayed_is_left_out(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["simulate", "operations", "mine", "--store", str(store), "--json"]
+    with pytest.raises(SystemExit, match="0"):
+        app(command)
+    printed = capsys.readouterr()
+    replayed = {row["job"] for row in json.loads(printed.out)["results"]}
+    assert replayed == {"SYNTHETIC-job", "slow stage", "even"}
+    (note,) = printed.err.splitlines()
+    assert note.startswith("traceana: note: job broken is left out: operations: step 0, worker 0")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -7,6 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from traceana.errors import DataError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -30,8 +32,6 @@ def qualifying_trace(
     store: Store, trace: str | None, needs: Sequence[Mapping[str, tuple[str, ...]]], /
 ) -> Trace:
     """Return the named trace, or the first that has the needed tables and columns."""
-    from traceana.errors import DataError
-
     found = [
         known.id
         for known in map(store.trace, store.traces())
@@ -54,8 +54,6 @@ def load_object(name: str, option: str, /) -> Any:  # noqa: ANN401  whatever its
 
     A class is called without arguments. Modules in the working folder are found.
     """
-    from traceana.errors import DataError
-
     module, colon, attribute = name.partition(":")
     if not colon:
         return name
@@ -71,8 +69,6 @@ def load_object(name: str, option: str, /) -> Any:  # noqa: ANN401  whatever its
 
 def read_numbers(option: str, text: str | None, expected: str = _NUMBERS, /) -> list[float] | None:
     """Return the numbers of an option, which commas separate."""
-    from traceana.errors import DataError
-
     if text is None:
         return None
     try:

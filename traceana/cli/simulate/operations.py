@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from traceana.cli.options import JsonOption, StoreOption
+from traceana.cli.output import print_json, print_rows
+from traceana.cli.simulate.choose import mark, open_simulated, qualifying_trace
+from traceana.errors import DataError
 
 if TYPE_CHECKING:
     from traceana.simulate.operations.model import Model
@@ -50,9 +53,6 @@ def operations(
     Prints mean step times as measured, replayed and with ideal durations, the slowdown, and the
     fractions of it that the last stage (M_S) and the slowest workers (M_W) explain.
     """
-    from traceana.cli.output import print_json
-    from traceana.cli.simulate.choose import open_simulated, qualifying_trace
-    from traceana.errors import DataError
     from traceana.questions.operations.analyze import NEEDS, job_names, operations_of
     from traceana.simulate.operations.model import prepare
     from traceana.simulate.operations.policies import as_policy
@@ -70,8 +70,14 @@ def operations(
         raise DataError(f"--timeline: pass --job, one of {', '.join(jobs)}")
     rows = []
     for name in jobs:
-        model = prepare(operations_of(chosen, name))
-        rows.append(_replay(model, policy))
+        try:
+            model = prepare(operations_of(chosen, name))
+            rows.append(_replay(model, policy))
+        except DataError as error:
+            if name == jobs[-1] and not rows:
+                raise
+            sys.stderr.write(f"traceana: note: job {name} is left out: {error}\n")
+            continue
         if timeline is not None:
             _write(model, policy, timeline)
     about = {"trace": chosen.id, "synthetic": chosen.synthetic, "ideal": str(policy)}
@@ -82,7 +88,6 @@ def operations(
 
 
 def _read_group(text: str | None) -> dict[str, str] | None:
-    from traceana.errors import DataError
 
     if text is None:
         return None
@@ -129,8 +134,6 @@ def _write(model: Model, policy: Policy, path: Path) -> None:
 def _print(about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     import polars as pl
 
-    from traceana.cli.output import print_rows
-    from traceana.cli.simulate.choose import mark
     from traceana.questions.operations.analyze import name_workers
     from traceana.questions.operations.tables import OperationJobs
     from traceana.simulate.operations.tables import SlowdownBy

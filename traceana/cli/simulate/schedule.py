@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption
+from traceana.cli.output import frame_writer, print_json, print_rows, show_share
+from traceana.cli.simulate.choose import load_object, mark, open_simulated, qualifying_trace
+from traceana.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -69,8 +72,6 @@ def schedule(
 
     Prints waits, slowdowns and deadlines met, by policy and cluster.
     """
-    from traceana.cli.output import frame_writer, print_json, print_rows, show_share
-    from traceana.cli.simulate.choose import load_object, mark, open_simulated, qualifying_trace
     from traceana.simulate.schedule.sweep import sweep_schedules
     from traceana.simulate.schedule.tables import ScheduleGroups
 
@@ -114,7 +115,6 @@ def _gpus(text: str | None) -> float | str | None:
 def _tables(
     trace: Trace, group: str | None
 ) -> tuple[pl.DataFrame, pl.DataFrame | None, pl.DataFrame | None]:
-    from traceana.errors import DataError
 
     jobs = trace.jobs
     if group is not None and group not in jobs.columns:

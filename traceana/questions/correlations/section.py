@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import COHORT_NEEDS
+from traceana.cohorts.cohort import COHORT_NEEDS, form_cohort
 from traceana.page.blocks import (
     Block,
     Content,
+    Drawing,
     Gallery,
     Table,
     Text,
@@ -17,6 +18,7 @@ from traceana.page.blocks import (
     result_table,
     small_multiples,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.correlations.analyze import (
     RESAMPLES,
@@ -30,6 +32,7 @@ from traceana.questions.correlations.section_features import (
     ALPHA,
     FEATURE_NAMES,
     SIGNIFICANT,
+    compare_methods,
     draw_forest,
     name_family,
     name_rows,
@@ -38,7 +41,7 @@ from traceana.questions.correlations.section_features import (
 from traceana.questions.correlations.tables import Correlations
 from traceana.questions.section_per_cohort import build_per_cohort
 from traceana.stats.effect_sizes import THRESHOLDS
-from traceana.tables.formatting import correlation
+from traceana.tables.formatting import correlation, in_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +81,8 @@ def _cohort(cohort: Cohort) -> Content:
     table = name_rows(found.table).sort("outcome", descending=True, maintain_order=True)
     ranks = table.filter(method="spearman", level="row")
     within = cohort.trace.once(group_correlations)
-    lead = (
+    by_pearson = cohort.trace.once(group_correlations, "pearson")
+    lead: tuple[Block, ...] = (
         draw_forest(
             cohort,
             ranks,
@@ -93,6 +97,12 @@ def _cohort(cohort: Cohort) -> Content:
             headings={"r": "Spearman's rho"},
             caption=f"Rank correlation of runtime with the resources that {cohort.noun} request; "
             f"{name_family(found.n_tested)}. {cohort.title}",
+        ),
+        *compare_methods(
+            cohort,
+            table,
+            [one for one in (by_pearson, within) if one is not None],
+            about=f"runtime and the resources that {cohort.noun} request",
         ),
     )
     blocks: tuple[Block, ...] = (
@@ -120,8 +130,48 @@ def _cohort(cohort: Cohort) -> Content:
         for outcome in ("success", "failure")
     ]
     findings = tuple(text for text in stated if text)
+    if findings:
+        findings = (Finding(findings[0], heading=_heading(cohort, ranks)), *findings[1:])
     return Content(
         (*findings, *contradictions(table, cohort.title)), blocks, "", lead, _LIMITATIONS
+    )
+
+
+def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
+    """Draw Pearson's r over rows, overall and within the cohort's groups."""
+    pictures = []
+    for trace in traces:
+        found = trace.once(cohort_correlations)
+        if found is None:
+            continue
+        cohort = form_cohort(trace)
+        rows = name_rows(found.table).sort("outcome", descending=True, maintain_order=True)
+        gallery = draw_forest(
+            cohort,
+            rows.filter(method="pearson", level="row"),
+            trace.once(group_correlations, "pearson"),
+            key=f"correlations-pearson-{trace.id}",
+            about=f"Pearson's r of runtime and the resources that {cohort.noun} request",
+            x_label="Pearson's r",
+        )
+        pictures += [one for one in gallery.pictures if isinstance(one, Drawing)]
+    return pictures
+
+
+def _heading(cohort: Cohort, ranks: pl.DataFrame) -> str:
+    """State the strongest correlation of runtime with a requested resource."""
+    known = ranks.drop_nulls(["r", "pvalue_adjusted"]).sort(pl.col("outcome") != "success")
+    clear = known.filter(pl.col("pvalue_adjusted") < ALPHA)
+    if known.is_empty():
+        return ""
+    if clear.is_empty():
+        return f"{cohort.title}: no requested resource goes with the runtime"
+    row = clear.sort(pl.col("r").abs(), descending=True).row(0, named=True)
+    longer = "longer" if row["r"] > 0 else "shorter"
+    feature = in_sentence(str(row["feature"]))
+    return (
+        f"{cohort.title}: {cohort.noun} that request more {feature} run {longer} "
+        f"(rho {correlation(row['r'])}; {row['outcome']})"
     )
 
 
@@ -232,6 +282,7 @@ SECTION = Section(
     build,
     needs=COHORT_NEEDS,
     figures=("correlations", "small-multiples", "runtime-against"),
+    more=draw_more,
     shares="cohort",
     part="Runtimes",
     question="Do jobs that request more resources run longer?",

@@ -75,17 +75,6 @@ def estimate_incidence(
 
     With a cluster, variances are from the jackknife over clusters, more than :data:`CELLS` of them
     combined into that number of cells.
-
-    Returns
-    -------
-    (times, groups)
-        times [*keys, time_s, n, <event>..., late, n_at_risk, survival, survival_variance,
-        hazard_variance, and for each event "<event> incidence" and "<event> variance"], one row
-        per group and runtime (or entry) in ascending order; groups [*keys, n, <event>...,
-        n_censored, n_truncated, n_excluded, last_s, and "<event> unknown", its rows without a
-        runtime], one row per group. With a cluster, groups
-        have n_clusters, of the rows with a runtime; times have df, the degrees of freedom, and
-        restricted_variance, the variance of the restricted mean.
     """
     parts = count_events(
         *(frame, keys, events),

@@ -25,9 +25,8 @@ from traceana.questions.failures.tables import (
     OddsRatios,
 )
 from traceana.stats.arguments import as_generator, check_choice, check_confidence
-from traceana.stats.firth import fit_firth
 from traceana.stats.intervals import wilson_interval
-from traceana.stats.logistic import calibrate, fit_logistic, joint_test, predict_held_out
+from traceana.stats.logistic import calibrate, fit_firth, fit_logistic, joint_test, predict_held_out
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.store.frames import Names, as_names, collect
 from traceana.tables.declare import schema_of

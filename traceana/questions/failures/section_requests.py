@@ -11,6 +11,7 @@ from traceana.questions.correlations.analyze import RESAMPLES, failure_associati
 from traceana.questions.correlations.section_features import (
     FEATURE_NAMES,
     SIGNIFICANT,
+    compare_methods,
     draw_forest,
     name_family,
     name_rows,
@@ -20,12 +21,13 @@ from traceana.questions.correlations.tables import Correlations
 from traceana.questions.failures.requests import MOST_VALUES, failure_by_request
 from traceana.questions.failures.tables import FailureByRequest
 from traceana.tables.display import key_heading
-from traceana.tables.formatting import in_sentence
+from traceana.tables.formatting import duration, in_sentence
 
 if TYPE_CHECKING:
     from traceana.cohorts.cohort import Cohort
     from traceana.questions.correlations.tables import CorrelationResult
 
+_CALLED: Final = {"gpus": "gpu_percent", "cpus": "cpu_percent"}
 _SHOWN: Final = (
     *("n", "failures", "rate", "ci_low", "ci_high", "success_rate", "n_clusters"),
     *("success_mean_s", "failure_mean_s", "note"),
@@ -43,7 +45,9 @@ def draw_rates(cohort: Cohort, /) -> list[Drawing]:
             title=cohort.title,
             key=f"failure-rates-{column}-{cohort.trace.id}",
             about=f"Failure rate of {cohort.noun} by {_name(column)}",
-            heading=f"Failure rate by {_name(column)}",
+            heading=f"{cohort.counted[0].upper()}{cohort.counted[1:]}, by {_name(column)}"
+            if cohort.horizon_s
+            else f"Failure rate by {_name(column)}",
         )
         for column, table in rates.items()
         if (own := table.filter(pl.col("n") > 0)).height
@@ -60,11 +64,16 @@ def rate_tables(cohort: Cohort, /) -> list[Block]:
             columns=[
                 name
                 for name in (column, *_SHOWN)
-                if name in table.columns and (cohort.sampled or not name.startswith("ci_"))
+                if name in table.columns
+                if cohort.sampled or cohort.horizon_s or not name.startswith("ci_")
+                if not (cohort.horizon_s and name.endswith("_mean_s"))
             ],
-            headings={column: _label(column), "n": "Completed or failed"},
+            headings={
+                column: _label(column),
+                "n": "Watched" if cohort.horizon_s else "Completed or failed",
+            },
             null={column: "not stated"},
-            caption=f"Failure rate by {_name(column)}: failed among completed and failed. By value "
+            caption=f"Failure rate by {_name(column)}: {cohort.counted}. By value "
             f"if there are up to {MOST_VALUES}, else in bins between powers of two. {cohort.title}",
             folded=True,
         )
@@ -88,7 +97,16 @@ def correlate_failure(cohort: Cohort, /) -> tuple[str, list[Block]]:
         key=f"failure-correlations-{cohort.trace.id}",
         about=f"Rank correlation of failure with the resources that {cohort.noun} request",
     )
-    blocks: list[Block] = [figure, _correlations(cohort, overall, ())]
+    blocks: list[Block] = [
+        figure,
+        *compare_methods(
+            cohort,
+            _named(overall).with_columns(level=pl.lit("row")),
+            [] if within is None else [within.table.with_columns(pl.col("x").replace(_CALLED))],
+            about=f"failure and the resources that {cohort.noun} request",
+        ),
+    ]
+    blocks += [_correlations(cohort, overall, ())]
     if within is not None and cohort.by is not None:
         blocks.append(_correlations(cohort, within, (cohort.by,)))
     if cohort.cluster is not None:
@@ -99,16 +117,38 @@ def correlate_failure(cohort: Cohort, /) -> tuple[str, list[Block]]:
                 "Wilson's interval of the effective n."
             )
         )
-    return state_correlations(cohort, "failure", ranks, groups), blocks
+    what = f"failure within {duration(cohort.horizon_s)}" if cohort.horizon_s else "failure"
+    return state_correlations(cohort, what, ranks, groups), blocks
+
+
+def draw_pearson(cohort: Cohort, /) -> list[Drawing]:
+    """Draw Pearson's r of failure and each feature, overall and within the cohort's groups."""
+    found = cohort.trace.once(failure_association)
+    if found is None:
+        return []
+    overall, within = found
+    gallery = draw_forest(
+        cohort,
+        _named(overall).filter(method="pearson"),
+        None if within is None else _pearson(within.table),
+        key=f"failure-correlations-pearson-{cohort.trace.id}",
+        about=f"Pearson's r of failure and the resources that {cohort.noun} request",
+        x_label="Pearson's r",
+    )
+    return [one for one in gallery.pictures if isinstance(one, Drawing)]
+
+
+def _pearson(table: pl.DataFrame) -> pl.DataFrame:
+    return table.with_columns(pl.col("x").replace(_CALLED)).filter(method="pearson")
 
 
 def _named(found: CorrelationResult) -> pl.DataFrame:
-    called = {"gpus": "gpu_percent", "cpus": "cpu_percent"}
-    return name_rows(found.table.with_columns(pl.col("x").replace(called)))
+    return name_rows(found.table.with_columns(pl.col("x").replace(_CALLED)))
 
 
 def _correlations(cohort: Cohort, found: CorrelationResult, by: tuple[str, ...]) -> Block:
     within = f" within each {in_sentence(key_heading(by[0]))}" if by else ""
+    coded = f"{cohort.counted}: 1, else 0" if cohort.horizon_s else "1; completion 0"
     return result_table(
         _named(found),
         Correlations,
@@ -117,8 +157,8 @@ def _correlations(cohort: Cohort, found: CorrelationResult, by: tuple[str, ...])
             *("pvalue", "pvalue_adjusted", "pvalue_t", *SIGNIFICANT, "note"),
         ),
         headings=SIGNIFICANT,
-        caption=f"Correlation of failure (1; completion 0) with the resources that {cohort.noun} "
-        f"request{within}, and {100 * found.confidence:.0f} % confidence intervals; "
+        caption=f"Correlation of failure ({coded}) with the resources that "
+        f"{cohort.noun} request{within}, and {100 * found.confidence:.0f} % confidence intervals; "
         f"{name_family(found.n_tested)}. {cohort.title}",
         folded=True,
     )

@@ -40,6 +40,7 @@ _LIMITATIONS: Final = (
     "per worker do not add up to a slowdown in a pipeline, so other sections leave these jobs out."
 )
 _EXPLAINS: Final = 0.5
+_EXACT: Final = 1e-5
 _MOST_SHOWN: Final = 6
 _MOST_WORKERS: Final = 16
 
@@ -77,6 +78,8 @@ def _trace(trace: Trace) -> Content:
             effect=one.replay.slowdown,
             n=one.replay.steps.height,
             cost_gpu_h=_lost_worker_h(one),
+            heading=f"{title}: slow operations make {one.job} take "
+            f"{three_digits(one.replay.slowdown)} times as long",
         )
         for one in found
     )
@@ -150,7 +153,8 @@ def _finding(one: JobReplay) -> str:
         )
     else:
         cause = "there is no slowdown to explain"
-    error = f"{round(100 * replayed.replay_error, 7):.1g} %"
+    large = replayed.replay_error >= _EXACT
+    error = f"{100 * replayed.replay_error:.2g} %" if large else f"below {100 * _EXACT:g} %"
     return f"{text}; {cause}. The error of the replay with launch delays is {error}."
 
 

@@ -17,6 +17,7 @@ from traceana.page.blocks import (
     picture_key,
     result_table,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers.detect import detect_stragglers
@@ -86,7 +87,7 @@ def build(traces: Sequence[Trace]) -> Content:
     )
     blocks = (block for trace in traces for block in _details(trace, results[trace]))
     findings = [
-        (place, f"{names[trace]}: {text}")
+        (place, Finding(f"{names[trace]}: {text}", heading="" if place else _heading(trace, frame)))
         for trace, frame in jobs.items()
         for place, text in enumerate(_findings(frame, results[trace].levels))
     ]
@@ -274,6 +275,18 @@ def _levels(result: StragglerResult, name: str) -> list[Block]:
         caption = f"Levels of the other workers. {waited} {name}"
         blocks.append(result_table(others, Levels, caption=caption, folded=True, **options))
     return blocks
+
+
+def _heading(trace: Trace, jobs: pl.DataFrame) -> str:
+    """State the cost of the job that waits most."""
+    known = jobs.drop_nulls("slowdown").sort("slowdown", descending=True)
+    if known.is_empty():
+        return ""
+    most = known.row(0, named=True)
+    return (
+        f"{trace.label}: waiting for its slowest worker would make {most['job_id']} take "
+        f"{share(most['slowdown'] - 1)} longer"
+    )
 
 
 def _headline(jobs: pl.DataFrame) -> str:

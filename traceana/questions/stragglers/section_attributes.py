@@ -15,6 +15,7 @@ from traceana.page.blocks import (
     picture_key,
     result_table,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers.tables_attributes import AttributeGroups, StragglerAttributes
@@ -56,7 +57,7 @@ def build(traces: Sequence[Trace]) -> Content:
     results = {trace: trace.once(workers.straggler_attributes) for trace in traces}
     names = {trace: trace.label for trace in traces}
     findings = tuple(
-        f"{names[trace]}: {_finding(result.attributes.sort(*workers.JOB_ORDER))}"
+        _finding(result.attributes.sort(*workers.JOB_ORDER), names[trace])
         for trace, result in results.items()
     )
     best = _best_of_jobs(results, names)
@@ -130,7 +131,7 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     return pictures
 
 
-def _finding(jobs: pl.DataFrame) -> str:
+def _finding(jobs: pl.DataFrame, name: str) -> str:
     found = jobs.filter("explains")
     number = jobs["job_id"].n_unique()
     if found.is_empty():
@@ -141,15 +142,18 @@ def _finding(jobs: pl.DataFrame) -> str:
             row = clear.sort("pvalue").row(0, named=True)
             who = f"{row['attribute']} {row['group']} of {row['job_id']}"
             text += f" But {who} stands out: {row['note']}."
-        return text
+        return Finding(f"{name}: {text}", heading=f"{name}: {text.partition('.')[0]}")
     parts = [
         f"In {row['job_id']}, {row['attribute']} {row['group']} explains {share(row['explained'])} "
         f"({share(row['explained_by_chance'])} by chance; n = {plural(row['n_steps'], 'step')})"
         for row in found.head(3).iter_rows(named=True)
     ]
-    return (
-        f"one group of workers explains the slowdown of {found.height} of {plural(number, 'job')}. "
-        f"{'. '.join(parts)}."
+    row = found.row(0, named=True)
+    return Finding(
+        f"{name}: one group of workers explains the slowdown of {found.height} of "
+        f"{plural(number, 'job')}. {'. '.join(parts)}.",
+        heading=f"{name}: {row['attribute']} {row['group']} explains {share(row['explained'])} "
+        f"of the slowdown of {row['job_id']}",
     )
 
 
