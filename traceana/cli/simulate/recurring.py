@@ -32,7 +32,7 @@ def recurring(
         str | None,
         typer.Option(metavar="ID", help="Trace of the store.  [default: the first that qualifies]"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed; of a sweep the first.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed; in a sweep, the first one.")] = 1,
     eta: Annotated[float, typer.Option(help="Weight of energy versus time, 0 to 1.")] = 0.5,
     beta: Annotated[
         float, typer.Option(help="Stop runs that cost this multiple of the least cost so far.")
@@ -60,7 +60,7 @@ def recurring(
         typer.Option(
             "--groups",
             help="Simulate the trace's groups of recurring jobs, overlapping ones included.  "
-            "[default: if the trace has groups alone]",
+            "[default: if the trace has only groups]",
         ),
     ] = False,
     variants: Annotated[
