@@ -31,9 +31,8 @@ class Flow(elastic.ElasticFlow):
 @pytest.mark.skipif(not PROFILES.is_dir(), reason="the publisher's profiles are not here")
 @pytest.mark.parametrize(("policy", "column"), [(Edf, "edf_end_s"), (Flow, "elasticflow_end_s")])
 def test_ends_equal_those_of_the_publishers_log(
-    policy: type[elastic.ElasticFlow], column: str, monkeypatch: pytest.MonkeyPatch
+    policy: type[elastic.ElasticFlow], column: str
 ) -> None:
-    monkeypatch.setattr(elastic, "RESTART_EVERY", 240)  # as long as the slot, as in the log
     jobs = pl.read_csv(LOG)
     found = simulate_schedule(jobs, policy=policy, gpus=128, profiles=PROFILES)
     pairs = pl.DataFrame({"ours": found.jobs["end_s"], "log": jobs[column]}).drop_nulls("log")
