@@ -4,6 +4,7 @@ from . import simulate as simulate
 from .catalog import fetch as fetch
 from .catalog import list_traces as list_traces
 from .claims import check_claims as check_claims
+from .cohorts.ends import with_end_class as with_end_class
 from .cohorts.task_runtimes import task_runtimes as task_runtimes
 from .errors import TraceanaError as TraceanaError
 from .exchange import anonymize as anonymize

@@ -170,10 +170,10 @@ def test_clusters_have_a_bar_for_each_system_and_a_diamond_for_each_published_fa
     assert widths == pytest.approx(sorted(times))
     diamonds = [c for c in ax.collections if (c.get_gid() or "").startswith("published-")]
     assert len({c.get_gid() for c in diamonds}) == len(diamonds), "ids are unique"
-    assert len(diamonds) == 6
-    assert [text.get_text() for text in ax.get_yticklabels()][1] == "P100\nand 48-core Xeon"
+    assert len(diamonds) == 10
+    assert [text.get_text() for text in ax.get_yticklabels()][3] == "P100\nand 48-core Xeon"
     assert describe_batching_clusters(comparison).startswith(
-        "3 CPU workers, 6/12/30 cores: uniform"
+        "3 CPU workers, 11/4/24 cores: uniform"
     )
     with pytest.raises(DataError, match="there is no cluster"):
         plot_batching_clusters(comparison.clear())

@@ -167,7 +167,7 @@ def test_memory_of_a_long_line_is_a_few_times_its_length(line: bytes) -> None:
 
 
 def test_lines_that_cannot_all_be_rows_are_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("traceana.ingesters.readers.lines._parse", None)
+    monkeypatch.setattr("traceana.ingesters.readers.lines.arrow", None)
     assert Block(b"\n" * 1000, ("a", "b", "c"), 1, 0).typed(()) is None
 
 
@@ -209,7 +209,7 @@ def test_a_quoted_cell_of_very_many_lines_is_an_error_early(
     monkeypatch.setattr(ahead, "_BLOCK", 1 << 16)
     read: list[int] = []
     opened = b'3,0,25,51,"' + line * (20 if len(line) > 9 else 5000)
-    folder = write(JOB, HEAD + GOOD + opened + b'"\n')
+    folder = write(JOB, HEAD + GOOD + opened + b'"x\n')  # no cell ends so
     with pytest.raises(IngestError, match=r"line 17 has a quote .*; a cell has to end on its"):
         ingest(folder, store=tmp_path / "store", progress=lambda *args: read.append(args[2]))
     assert max(read) < (12 if len(line) > 9 else 2000) + 30

@@ -34,8 +34,11 @@ def test_a_line_with_quotes_is_a_row_up_to_a_number_of_separators(
 ) -> None:
     monkeypatch.setattr(lines, "_MOST_QUOTED", 4)
     text = f'"{"," * (separators - 1)}",b'
-    block = Block(f"{text}\n1,2\n".encode(), ("x", "y"), 1, 0)
-    assert block.bad.rows() == ([] if rule is None else [(1, rule, text)])
+    at_once = Block(f"{text}\n1,2\n".encode(), ("x", "y"), 1, 0)
+    assert at_once.cells.height == 2
+    block = Block(f"{text}\n1,2\nshort\n".encode(), ("x", "y"), 1, 0)
+    expected = [] if rule is None else [(1, rule, text)]
+    assert block.bad.rows() == [*expected, (3, "short_row", "short")]
     assert block.cells.height == 2 - (rule is not None)
 
 

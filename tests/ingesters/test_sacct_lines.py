@@ -69,8 +69,8 @@ def test_resources_behind_an_empty_field_are_joined(write: Write, tmp_path: Path
 def test_neighboring_resources_are_told_apart_by_their_names(write: Write, tmp_path: Path) -> None:
     text = (
         "JobID,User,ReqTRES,AllocTRES,State,JobName\n"
-        "1,anna,cpu=8,gres/gpu=8,gres/gpu=4,cpu=6,FAILED,plain\n"
-        "2,anna,cpu=8,gres/gpu=8,gres/gpu=4,cpu=6,FAILED,a,a\n"
+        "1,anna,cpu=8,gres/gpu=8,cpu=6,gres/gpu=4,FAILED,plain\n"
+        "2,anna,cpu=8,gres/gpu=8,cpu=6,gres/gpu=4,FAILED,a,a\n"
     )
     jobs, ledger = read(write("log.txt", text), tmp_path)
     assert ledger.entries[0].rejected == {}

@@ -48,7 +48,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Any, dict[s
     traceana.add_table(
         planted(np.random.default_rng(1)), trace=TRACE, table="jobs", store=folder / "store"
     )
-    only = ("workload", "usage", "outcomes", "competing-risks")
+    only = ("workload", "consumers", "outcomes", "competing-risks")
     path = traceana.build_report(folder / "store", out=folder / "out", only=only)
     numbers = json.loads((path.parent / "results.json").read_text(encoding="utf-8"))
     return open_store(folder / "store"), read_page(path.read_text(encoding="utf-8")), numbers
@@ -90,7 +90,8 @@ def test_gpu_hours_demand_and_concentration_agree(
     assert concentrated["gpu_hours"] == pytest.approx(hours)
     [row] = read_table(section(page, "workload"), "Workload of each trace")
     assert number(row["GPU-hours"]) == pytest.approx(hours, abs=0.0501)
-    by_status = read_table(section(page, "usage"), "GPU-hours by status")
+    caption = "Resources, wait, failure, waste and efficiency of each status"
+    by_status = read_table(section(page, "consumers"), caption)
     assert sum(number(one["GPU-hours"]) for one in by_status) == pytest.approx(hours, abs=0.5)
     top = concentrated["share_of_top_1_percent"]
     found = results["numbers"][TRACE]["fraction_gpu_hours_top_1_percent"]["estimate"]

@@ -9,7 +9,8 @@ import pytest
 import traceana
 from tests.slurm_log import Planted, write_slurm_log
 from traceana.page.finding import Finding
-from traceana.questions.workload import section_consumers, section_usage
+from traceana.questions.failures import section_nodes
+from traceana.questions.workload import section_consumers
 
 PLANTED = Planted(
     jobs=4_000, nodes=20, top_user=True, idle_user=True, timeouts=True, requeued=40, cancelled=30
@@ -18,7 +19,7 @@ PLANTED = Planted(
 
 def findings(path: Path, planted: Planted) -> list[Finding]:
     trace = traceana.read(write_slurm_log(path / "log.txt", planted))
-    contents = [section.build([trace]) for section in (section_consumers, section_usage)]
+    contents = [section.build([trace]) for section in (section_consumers, section_nodes)]
     return [one for content in contents for one in content.findings if isinstance(one, Finding)]
 
 
@@ -58,5 +59,5 @@ def test_a_log_without_gpus_is_told_in_cpu_hours(tmp_path: Path) -> None:
 
 def test_requeued_runs_are_counted(tmp_path: Path) -> None:
     trace = traceana.read(write_slurm_log(tmp_path / "log.txt", PLANTED))
-    blocks = section_usage.build([trace]).blocks
+    blocks = section_consumers.build([trace]).blocks
     assert any("40 runs ended in a requeue" in getattr(one, "text", "") for one in blocks)

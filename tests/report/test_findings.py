@@ -33,13 +33,12 @@ def jobs_of(queue: np.ndarray, failed: np.ndarray) -> pl.DataFrame:
     return pl.DataFrame({"queue": queue, "status": np.where(failed, "failed", "completed")})
 
 
-def test_a_failure_rate_that_differs_by_half_a_point_is_called_negligible(tmp_path: Path) -> None:
+def test_rates_are_named_and_not_called_negligible(tmp_path: Path) -> None:
     # 10 and 10.6 % of 120,000 each: significant, V = .01
     queue = np.repeat(["a", "b"], 120_000)
     failed = np.concatenate([np.arange(120_000) < k for k in (12_000, 12_720)])
     text = " ".join(findings(jobs_of(queue, failed), tmp_path))
-    assert "differs negligibly or not at all by queue (Cramér's V 0.010" in text
-    assert "n = 240,000; adjusted p < 0.001)" in text
+    assert "Cramér's V" not in text  # of the rates; those of runtimes have another measure
     assert "a: 10 %" in text
     assert "b: 11 %" in text
 
@@ -65,9 +64,6 @@ def test_a_group_that_never_completes_is_named_and_judged_apart(tmp_path: Path) 
     )
     text = " ".join(findings(pl.DataFrame({"queue": queue, "status": status}), tmp_path))
     assert "low: 100 % (200 of 200; none is recorded as completed)" in text
-    assert "in the groups with both outcomes differs negligibly" in text or (
-        "in the groups with both outcomes does not differ" in text
-    )
     assert "jobs not counted: 60 running, 40 pending." in text
 
 

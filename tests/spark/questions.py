@@ -51,7 +51,7 @@ from traceana.questions.runtimes.runtime_groups import ratio_tables
 from traceana.questions.stragglers.analyze import cov_by_job, stragglers, worker_samples
 from traceana.questions.utilization.requested_used import requested_used
 from traceana.questions.workload.analyze import describe_workload, weekdays_and_waits
-from traceana.questions.workload.analyze_usage import describe_usage
+from traceana.questions.workload.analyze_consumers import describe_consumers
 from traceana.store import Trace
 
 ROW_QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
@@ -203,7 +203,7 @@ def write_own(store: Path) -> None:
 OWN: dict[str, Callable[[Trace], Any]] = {
     "workload": describe_workload,
     "weekdays": weekdays_and_waits,
-    "usage": describe_usage,
+    "consumers": describe_consumers,
     "cohort": form_cohort,
     "requested": requested_used,
     "groups": grouped_jobs,

@@ -15,32 +15,41 @@ from traceana.claims.claim import Claim, Judgement, decide, not_testable
 from traceana.claims.rounding import agrees, round_as, span
 from traceana.simulate import (
     Proportional,
+    Smoothed,
     implied_throughput_ratio,
     replay_batching,
     simulate_batching,
     sweep_batching,
 )
-from traceana.simulate.batching.devices import LEVELS
+from traceana.simulate.batching.devices import LEVELS, PUBLISHED, SPLITS
 from traceana.simulate.batching.gains import largest_gain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from traceana.store import Store
 
-_DEAD_BAND: Final = 0.05
+_DEAD_BAND: Final = PUBLISHED["dead_band"]
 _NOISE: Final = 0.05
 
 
-def _bound(split: list[int]) -> float:
+def _bound(split: Sequence[float]) -> float:
     return sum(split) / len(split) / min(split)
 
 
-def _name(split: list[int]) -> str:
+def _printed(claim: Claim) -> tuple[list[float], str]:
+    """Return the throughputs of the workers of a claim, and its printed factor."""
+    stated = PUBLISHED["gains"][claim.id]
+    return PUBLISHED["clusters"][stated["cluster"]], stated["factor"]
+
+
+def _name(split: Sequence[float]) -> str:
     return "/".join(map(str, split))
 
 
 def split_gain(_store: Store, claim: Claim) -> Judgement:
     """Compare a factor with that of whole batches on a split of cores, and with its bound."""
-    split, printed = claim.values["cores"], claim.values["factor"]
+    split, printed = _printed(claim)
     workers = [(0.0, float(cores)) for cores in split]
     found = simulate_batching(workers, controller="oracle").speedup
     bound, factor = _bound(split), float(printed)
@@ -65,17 +74,19 @@ def split_gain(_store: Store, claim: Claim) -> Judgement:
 
 def devices(_store: Store, claim: Claim) -> Judgement:
     """Compare a gain with that of the ratio of half-precision FLOPS."""
-    values = claim.values
-    counts = {"fast": values["fast"], "slow": values["slow"]}
-    gain, flops = values["gain"], values["flops"]
+    throughputs, printed = _printed(claim)
+    gain, slowest = float(printed), min(throughputs)
+    slow = throughputs.count(slowest)
+    counts = {"fast": len(throughputs) - slow, "slow": slow}
+    flops = [max(throughputs), slowest]
     by_flops = flops[0] / flops[1]
     ratio, most = implied_throughput_ratio(gain, **counts), largest_gain(by_flops, **counts)
     allowed = "is within" if gain <= most else "is above"
     return not_testable(
         f"implies a throughput ratio of {ratio:.2f}; FLOPS differ by {by_flops:.2f}, worth "
         f"{most:.2f}x at most",
-        f"The gain {allowed} what {values['source']} allow under the model. The throughputs were "
-        "not published, and the devices are not available.",
+        f"The gain {allowed} what {claim.values['source']} allow under the model. The throughputs "
+        "were not published, and the devices are not available.",
         evidence=pl.DataFrame({"device": ["fast", "slow"], "flops": flops}),
     )
 
@@ -87,7 +98,7 @@ def hardware(_store: Store, claim: Claim) -> Judgement:
 
 def equalises(_store: Store, claim: Claim) -> Judgement:
     """Simulate the controller on a split of cores."""
-    split = claim.values["cores"]
+    split = SPLITS[claim.values["split"]]
     found = simulate_batching([(0.0, float(each)) for each in split], controller="proportional")
     last = found.batches.filter(step=found.batches["step"].max())
     times = last["iteration_s"].to_numpy()
@@ -101,7 +112,7 @@ def equalises(_store: Store, claim: Claim) -> Judgement:
 
 def ratios_of_split(_store: Store, claim: Claim) -> Judgement:
     """Compare printed ratios of workers with those of the printed cores."""
-    first, second, third = claim.values["cores"]
+    first, second, third = SPLITS[claim.values["split"]]
     found = {"worker 3 / worker 1": third / first, "worker 1 / worker 2": first / second}
     printed = dict(zip(found, claim.values["ratios"], strict=True))
     return decide(
@@ -113,13 +124,11 @@ def ratios_of_split(_store: Store, claim: Claim) -> Judgement:
 
 def two_adjustments(_store: Store, claim: Claim) -> Judgement:
     """Count the adjustments of the controller with the paper's dead-band."""
-    controller = Proportional(dead_band=_DEAD_BAND, averages=True)
-    rows = [
-        (_name(split), simulate_batching(
-            [(0.0, float(each)) for each in split], controller=controller
-        ).adjustments)
-        for split in claim.values["splits"]
-    ]  # fmt: skip
+    rows = []
+    for name in claim.values["splits"]:
+        workers = [(0.0, float(each)) for each in SPLITS[name]]
+        found = simulate_batching(workers, controller=Smoothed())
+        rows.append((_name(SPLITS[name]), found.adjustments))
     table = pl.DataFrame(rows, schema=["cores", "adjustments"], orient="row")
     low, high = span(table["adjustments"])
     return decide(
@@ -131,7 +140,7 @@ def two_adjustments(_store: Store, claim: Claim) -> Judgement:
 
 def oscillates(_store: Store, claim: Claim) -> Judgement:
     """Compare adjustments with and without a dead-band."""
-    split = claim.values["cores"]
+    split = SPLITS[claim.values["split"]]
     bands = {"none": 0.0, "5 %": _DEAD_BAND}
     sweep = sweep_batching(
         {_name(split): split},
@@ -179,7 +188,7 @@ def batching_equalises(_store: Store, _claim: Claim) -> Judgement:
         holds=True,
         measured=f"the slowest worker takes at most {100 * span(table['excess_last'])[1]:.1f} % "
         f"more than the mean (before: {_percent(table['excess_first'])}) on {table.height} uneven "
-        "splits of 48 cores",
+        "splits of cores",
         evidence=table,
     )
 

@@ -1,14 +1,87 @@
-"""Whose fault an end is: classes of the end reasons of schedulers."""
+"""Whose doing an end is: the job's, the user's limit, the machine's or the scheduler's."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-NODE_FAILURES: Final = ("NODE_FAIL", "BOOT_FAIL")
-"""End reasons, or their beginnings, that are failures of a machine."""
-USER_LIMITS: Final = (
-    *("TIMEOUT", "DEADLINE", "OUT_OF_ME", "CANCELLED", "OOMKilled", "DeadlineExceeded"),
-)
-"""Those that are limits of a user's request, or the user's own doing."""
-PREEMPTIONS: Final = ("PREEMPTED", "REQUEUED", "REVOKED", "Evicted", "Preempting")
-"""Those that are the scheduler's."""
+import narwhals.stable.v2 as nw
+
+from traceana.store.frames import column_names
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrameT
+
+END_CLASS: Final = "end_class"
+"""Name of the column."""
+_REASONS: Final = {
+    "machine": ("NODEFAIL", "BOOTFAIL", "NODELOST", "NODESHUTDOWN"),
+    "user limit": (
+        *("TIMEOUT", "TIMELIMIT", "DEADLINE", "OUTOFME", "OOMKILL", "MEMORYLIMIT", "MEMLIMIT"),
+    ),
+    "scheduler": ("PREEMPT", "REQUEUE", "REVOKED", "EVICTED"),
+}
+"""Beginnings of end reasons by class, in capital letters without other characters."""
+CLASSES: Final = (*_REASONS, "job", "removed while running", "removed before start")
+"""The classes; an end without one is a completion, or not known."""
+
+
+def with_end_class(jobs: IntoFrameT, /) -> IntoFrameT:
+    """Add the column `end_class`: whose doing the end of each job is.
+
+    - machine: a node failed
+    - user limit: the time, memory or deadline that the user requested was reached
+    - scheduler: preempted, requeued or evicted
+    - job: another failure
+    - removed while running, removed before start: other cancelled jobs, with and without a runtime
+
+    A job that completed, still runs or waits, or whose status is unknown has null. The first three
+    are known by the end reason, whatever the status is.
+
+    Parameters
+    ----------
+    jobs
+        One row per job: status, and where the frame has them end_reason, runtime_s and start_s;
+        eager or lazy, of any supported engine.
+
+    Returns
+    -------
+    DataFrame
+        The same frame with one more column.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({
+    ...     "status": ["failed", "failed", "cancelled", "completed"],
+    ...     "end_reason": ["TIMEOUT", "FAILED", "CANCELLED", "COMPLETED"], "runtime_s": 60.0,
+    ... })
+    >>> traceana.with_end_class(jobs)["end_class"].to_list()
+    ['user limit', 'job', 'removed while running', None]
+    """
+    there = column_names(jobs)
+    frame: Any = nw.from_native(jobs)
+    return frame.with_columns(_end_class(there).alias(END_CLASS)).to_native()  # type: ignore[no-any-return]
+
+
+def _end_class(there: list[str]) -> nw.Expr:
+    status, no = nw.col("status").cast(nw.String), nw.lit(value=False)
+    ran = no
+    if "runtime_s" in there:
+        ran = nw.col("runtime_s") > 0
+    elif "start_s" in there:
+        ran = ~nw.col("start_s").is_null()
+    removed = nw.when(ran.fill_null(value=False)).then(nw.lit(CLASSES[-2]))
+    found = nw.when(status == "failed").then(nw.lit("job")).otherwise(
+        nw.when(status == "cancelled").then(removed.otherwise(nw.lit(CLASSES[-1])))
+    )  # fmt: skip
+    if "end_reason" not in there:
+        return found
+    letters = nw.col("end_reason").cast(nw.String).str.to_uppercase().str.replace_all("[^A-Z]", "")
+    ended = status.is_in(["failed", "cancelled"])
+    for name, words in _REASONS.items():
+        is_one = no
+        for word in words:
+            is_one = is_one | letters.str.starts_with(word)
+        chosen = (ended & is_one).fill_null(value=False)
+        found = nw.when(chosen).then(nw.lit(name)).otherwise(found)
+    return found

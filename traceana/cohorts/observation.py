@@ -38,7 +38,7 @@ class Observation:
     """Those of them without an end."""
     n_unstarted: int
     n_ended: int
-    """Other rows without a start, but pending ones; and those of them with an end."""
+    """Other rows without a start, but pending and cancelled ones; those of them with an end."""
     n_unlisted: float | None
     """Estimate of the rows that a trace without unfinished rows omits; None for other traces."""
 
@@ -149,7 +149,9 @@ def observe(
     observed = ~(still | open_).fill_null(value=False)
     frame = frame.with_columns(entry.alias("entry_s"), observed.alias("observed"))
     known, entered = ~duration.is_null(), nw.col("entry_s")
-    unstarted = ~known & begin.is_null() & ((status != "pending") | status.is_null())
+    # pending rows have not run, and cancelled ones never did
+    waits = status.is_in(["pending", "cancelled"]).fill_null(value=False)
+    unstarted = ~known & begin.is_null() & ~waits
     if start != "start_s":
         unstarted = known & nw.lit(value=False)  # one per row, since it is counted
     counts = reduce_frame(

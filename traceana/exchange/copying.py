@@ -32,19 +32,6 @@ def copy_trace(
     """Copy the tables of a trace.
 
     Raises a DataError if the target is the store itself.
-
-    Parameters
-    ----------
-    source, manifest, target
-        The store to read, the trace's manifest in it, and the folder of the store to write.
-    name
-        Id of the copy.
-    facts
-        What the copy's manifest states of the trace.
-    about
-        Facts on its tables that stay.
-    write
-        Called with a table and a file: writes the rows as Parquet and returns their columns.
     """
     if target.resolve() == source.path.resolve():
         raise DataError(f"{target}: this is the store itself; pass another folder (--out)")

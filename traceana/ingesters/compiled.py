@@ -259,27 +259,7 @@ def compile_mapping(
     where: str = "mapping",
     reshape: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
 ) -> CompiledMapping:
-    """Compile a table's mapping.
-
-    Parameters
-    ----------
-    columns, dtypes
-        The source's columns, and their types where it has types.
-    timezone
-        Time zone of times without an offset.
-    literals
-        Values of the pseudo-columns.
-    keep
-        Further columns to carry along, with their types; null where the source lacks one.
-    renamed
-        By kept column, its name in the source where that is another.
-    row_ids
-        Text before a row's number, which is its id where the mapping states none.
-    where
-        The mapping's file, for messages.
-    reshape
-        As in :class:`CompiledMapping`; then `columns` are those of the reshaped frame.
-    """
+    """Compile a table's mapping."""
     declared = {name: cast("Kind", one.type) for name, one in mapping.source.items() if one.type}
     known = Columns(columns, declared, literals or {})
     compiler = _Compiler(mapping, timezone, known, dtypes or {}, where)

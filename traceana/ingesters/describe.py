@@ -30,21 +30,7 @@ UNIX_S: Final = 631_152_000  # 1990
 def describe_trace(
     ledger: Ledger, folder: Path, mapping: Mapping, /, *, kind: str, facts: Facts[str, Any]
 ) -> Manifest:
-    """Return the manifest of a trace whose tables are in their place.
-
-    Parameters
-    ----------
-    ledger
-        The trace's ledger.
-    folder
-        Folder of its tables, with its earlier manifest if there is one.
-    mapping
-        The mapping; ``[trace]`` describes the trace, ``[<table>.about]`` a table.
-    kind
-        Where the mapping is from: catalog, mapping or api.
-    facts
-        Facts beyond those of the mapping.
-    """
+    """Return the manifest of a trace whose tables are in their place."""
     name = ledger.entries[0].trace
     content, stated = _stated(mapping)
     old = _earlier(folder, name)

@@ -54,21 +54,7 @@ def discover(
     read_through: bool = False,
     columns: tuple[str, ...] | None = None,
 ) -> Discovery:
-    """Find the traces under some files and folders.
-
-    Parameters
-    ----------
-    trace
-        The only trace to look for, or the id of what is not published; None looks for all.
-    reader
-        Format of all files, which are no published ones; None detects it.
-    leave_out
-        Folders not to look into.
-    columns
-        Names of the columns of files without a header.
-    read_through
-        Whether to read every archive to its end (see :func:`~traceana.ingesters.list_csvs`).
-    """
+    """Find the traces under some files and folders."""
     catalog = load_catalog()
     wanted = [get_trace(trace)] if trace in catalog else [] if reader else list(catalog.values())
     contents = [(known.id, content) for known in wanted for content in known.contents]

@@ -99,17 +99,7 @@ def view_name(name: str, kind: Kind, /) -> str:
 
 
 def compile_expression(text: str, want: Kind, columns: Columns, /, *, where: str) -> pl.Expr:
-    """Return a column or an SQL expression over a source's columns.
-
-    Parameters
-    ----------
-    text
-        A column's name, or an SQL expression.
-    want
-        Type of the expression, which decides how the columns in it are read.
-    where
-        What it is for, for messages.
-    """
+    """Return a column or an SQL expression over a source's columns."""
     if text in columns.names:
         return pl.col(columns.use(text, want, where))
     try:

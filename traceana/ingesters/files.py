@@ -102,18 +102,6 @@ def list_csvs(
     """List every CSV under a folder, or the one file given.
 
     Raises a SourceError if `root` does not exist.
-
-    Parameters
-    ----------
-    root
-        Folder or file.
-    leave_out
-        Folders not to look into (those of a store that lies under `root`).
-    read_through
-        Whether to read every archive to its end; else an archive whose size implies that it
-        ends after a large member is not read further.
-    suffixes
-        Ends of the names of files that are listed; the file given may have any. None lists CSVs.
     """
     if not root.exists():
         raise SourceError(f"{root}: no such file or folder")

@@ -31,19 +31,7 @@ def match_files(
     read_through: bool = False,
     columns: tuple[str, ...] | None = None,
 ) -> Discovery:
-    """Find the tables that each file is for: those whose columns it has.
-
-    Parameters
-    ----------
-    paths
-        Files of any name; of folders, the files whose names end as a reader expects.
-    reader
-        Format of all files; None takes the mapping's, or else finds it out.
-    columns
-        Names of the columns of files without a header.
-    leave_out, read_through
-        As in :func:`~traceana.ingesters.files.list_csvs`.
-    """
+    """Find the tables that each file is for: those whose columns it has."""
     reader = reader or mapping.reader
     known = [get_reader(reader)] if reader else readers().values()
     suffixes = tuple(suffix for one in known for suffix in one.suffixes)
@@ -70,13 +58,7 @@ def fit_files(
     reader: str | None,
     named: bool,
 ) -> None:
-    """Add to the sources of a trace the files that its mapping fits.
-
-    Parameters
-    ----------
-    named
-        Whether the user named the files, so that one that does not fit is a failure.
-    """
+    """Add to the sources of a trace the files that its mapping fits."""
     for file in files:
         try:
             found.sources[trace].append(_fit(file, mapping, reader))

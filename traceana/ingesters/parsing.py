@@ -36,16 +36,7 @@ _SIZE: Final = (
 
 
 def read_time(text: pl.Expr, /, *, layout: str | None, timezone: str) -> pl.Expr:
-    """Read Unix seconds from text; what is no time is null.
-
-    Parameters
-    ----------
-    layout
-        Format as in :func:`polars.Expr.str.to_datetime`; None reads ISO 8601.
-    timezone
-        Time zone of times without an offset. Of an hour that occurs twice (end of daylight saving
-        time) the first is taken; one that never was (its begin) is no time.
-    """
+    """Read Unix seconds from text; what is no time is null."""
     if layout is not None and _ZONE.search(layout):
         return _epoch(_to_datetime(text, layout, "UTC"))
     if layout is not None:
@@ -110,15 +101,7 @@ def _read_any_duration(text: pl.Expr) -> pl.Expr:
 
 
 def read_size(text: pl.Expr, /, *, unit: str, base: int) -> pl.Expr:
-    """Read bytes from a number with K, M, G, T or P; what is none is null.
-
-    Parameters
-    ----------
-    unit
-        Unit of numbers without a letter.
-    base
-        1024 or 1000: factor from one letter to the next, where no ``i`` follows it.
-    """
+    """Read bytes from a number with K, M, G, T or P; what is none is null."""
     number = partial(_read_number, factor=BYTES[unit])
     return _in_turn(text, [number, partial(_read_any_size, unit=unit, base=base)])
 

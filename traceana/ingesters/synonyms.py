@@ -166,15 +166,7 @@ def split_unit(name: str, units: dict[str, str], /) -> tuple[str, str | None]:
 
 
 def nested_names(name: str, /) -> dict[str, int]:
-    """Return what a column may be called, each with a rank: its name, and that with the outer one.
-
-    Examples
-    --------
-    >>> nested_names("resources.gpu.count")
-    {'resources.gpu.count': 50, 'gpu_count': 0}
-    >>> nested_names("job.owner.name")
-    {'job.owner.name': 50, 'owner_name': 0, 'owner': 1}
-    """
+    """Return what a column may be called, each with a rank: its name, that with the outer one."""
     *outer, last = name.split(".")
     if not outer:
         return {name: 0}

@@ -21,19 +21,7 @@ _NOT_IN_ANCHORS: Final = re.compile(r"[^\w\- ]")
 
 
 def render_markdown(built: list[Built], context: Context, /, *, title: str, figures: str) -> str:
-    """Write the report as Markdown (GitHub's, for the tables).
-
-    Parameters
-    ----------
-    built
-        The sections.
-    context
-        What they were built from.
-    title
-        The report's title.
-    figures
-        Folder of the figures, relative to the Markdown file.
-    """
+    """Write the report as Markdown (GitHub's, for the tables)."""
     parts = [f"# {_prose(name_page(title, context))}", " · ".join(trace_titles(context))]
     synthetic = [trace.id for trace in context.traces if trace.synthetic]
     if synthetic:

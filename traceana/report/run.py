@@ -63,17 +63,6 @@ def build_sections(
     This process builds from the front, while others, which have to start first, build from the
     back. It alone builds what shares the cohort of tasks, and one other what shares their times.
     Last are sections that need no table, such as the claims, which use what others computed.
-
-    Parameters
-    ----------
-    sections
-        The sections.
-    context
-        What they are built from.
-    workers
-        Number of processes, this one among them.
-    on_done
-        Called with each section that is built, and the number built so far.
     """
     contents: dict[str, Content] = {}
 

@@ -4,6 +4,7 @@ from .batching.controllers import Measured as Measured
 from .batching.controllers import OmniLearn as OmniLearn
 from .batching.controllers import Oracle as Oracle
 from .batching.controllers import Proportional as Proportional
+from .batching.controllers import Smoothed as Smoothed
 from .batching.controllers import Static as Static
 from .batching.controllers import Uniform as Uniform
 from .batching.gains import implied_throughput_ratio as implied_throughput_ratio

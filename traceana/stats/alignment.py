@@ -33,13 +33,6 @@ def best_alignment(
     For each shift k, the mean over the i at which both are known of (a[i] - b[i + k])^2, taken for
     all k together by three cross-correlations of the series and of what is known of them. None
     where no shift has enough overlap.
-
-    Parameters
-    ----------
-    a, b
-        Series; NaN where a value is not known.
-    min_overlap
-        Shifts at which fewer entries are known in both are not looked at.
     """
     known_a, known_b = np.isfinite(a), np.isfinite(b)
     # about the common mean, so that the sums of squares do not cancel

@@ -57,22 +57,6 @@ def between_groups(
     Q / (N - 1) contains the noncentralities of c times noncentral chi-squared (or noncentral F)
     for which Q is not extreme. It contains 0 where the test does not reject. Raises a DataError if
     `confidence` is not in (0, 1).
-
-    Parameters
-    ----------
-    n, total
-        Rows of each group, and the sum of their scores.
-    squares
-        Sum of the squares of all scores.
-    null
-        Covariance of the groups' means minus the overall mean if groups do not differ; None for
-        independent rows.
-    spread
-        The same whether they differ or not, for the interval; None as for `null`.
-    error_df
-        Degrees of freedom of `null`: Q / (c f) has an F distribution of f and so many.
-    spread_df
-        The same of `spread`.
     """
     check_confidence(confidence)
     count, sums = np.asarray(n, dtype=float), np.asarray(total, dtype=float)
@@ -119,13 +103,6 @@ def cluster_covariance(
     divided by 1 - its fraction of the group's rows, which is the jackknife over clusters (CV3;
     MacKinnon, Nielsen and Webb, Journal of Applied Econometrics 38, 2023). A group of one cluster
     deviates from the overall mean.
-
-    Parameters
-    ----------
-    cluster, group, n, total
-        Codes from 0, rows and sum of scores of each pair of cluster and group.
-    center
-        Expected mean score of all groups; None: each group has its own.
     """
     clusters, groups = int(cluster.max()) + 1, int(group.max()) + 1
     rows, sums = np.bincount(group, weights=n), np.bincount(group, weights=total)

@@ -32,15 +32,6 @@ def jackknife_errors(
     of Human Resources 50, 2015, section VI). A cell is one cluster, or a random group of clusters:
     the delete-a-group jackknife (Kott, Journal of Official Statistics 17, 2001). Returns the error
     by method; NaN if a coefficient without one of the cells is undefined.
-
-    Parameters
-    ----------
-    x, y
-        The rows.
-    cells
-        The cell of each row: integers from 0.
-    methods
-        The coefficients.
     """
     found: dict[str, list[float]] = {}
     for method in methods:

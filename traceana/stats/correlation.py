@@ -37,15 +37,6 @@ def correlation(
     Pearson's r; Spearman's rho, which is r of the mean ranks; Kendall's tau-b, (concordant -
     discordant) / sqrt((pairs not tied in x) (pairs not tied in y)). NaN for fewer than two pairs,
     or if all x or all y are equal.
-
-    Parameters
-    ----------
-    x, y
-        Finite values, one each a pair.
-    method
-        One of :data:`METHODS`.
-    weights
-        How often each pair counts, positive whole numbers; ``None`` for once.
     """
     a, b = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if len(a) < 2 or a.min() == a.max() or b.min() == b.max():
@@ -90,15 +81,6 @@ def correlation_pvalue(r: float, n: float, /, *, method: str) -> float:
     exact for Pearson's r where either is normal. Kendall: normal with variance 2 (2n + 5) / (9n (n
     - 1)), without ties; :func:`kendall_pvalue` knows of ties and of few pairs. At least
     :data:`SMALLEST_P`; NaN if r is NaN or n is not above 2.
-
-    Parameters
-    ----------
-    r
-        The coefficient.
-    n
-        Number of independent pairs, above 2; an effective number need not be whole.
-    method
-        One of :data:`METHODS`.
     """
     if n <= 2:
         return float("nan")
@@ -155,14 +137,6 @@ def fisher_interval(
     if `confidence` is not in (0, 1).
 
     NaN if r is, or if n is not above 3 (Kendall: 4).
-
-    Parameters
-    ----------
-    r, n, method
-        As in :func:`correlation_pvalue`.
-    error
-        A standard error of arctanh(r) estimated from the pairs, such as the jackknife's: used
-        if it is larger than se.
     """
     check_confidence(confidence)
     quantile = ndtri((1 + confidence) / 2)

@@ -33,13 +33,6 @@ def rate_interval(
     the ends are d / 2 times the chi-squared quantiles with 2 n / d and 2 n / d + 2 degrees of
     freedom, over the exposure (Garwood, Biometrika 28, 1936; McCullagh and Nelder, Generalized
     Linear Models, 1989, section 6.2). Raises a DataError if `confidence` is not in (0, 1).
-
-    Parameters
-    ----------
-    events, exposure
-        Number of events and the exposure of each group, such as machine-days.
-    dispersion
-        Variance of the number of events over its mean.
     """
     check_confidence(confidence)
     n, size, d = (np.asarray(part, dtype=float) for part in (events, exposure, dispersion))
@@ -84,11 +77,6 @@ def fit_negative_binomial(counts: ArrayLike, /) -> tuple[float, float]:
     than Poisson counts; p is that of the likelihood-ratio test of a = 0, half of chi-squared's
     with one degree of freedom (Self and Liang, JASA 82, 1987). NaN for fewer than two counts, or
     without events.
-
-    Parameters
-    ----------
-    counts
-        Events of each of several units observed for the same time.
     """
     x = np.asarray(counts, dtype=np.int64)
     if np.isnan(dispersion_index(x)):

@@ -29,13 +29,6 @@ def rising_stretches(scores: Floats, /, *, threshold: float) -> list[tuple[int, 
     where the sum last left 0. It ends at the sum's highest point before it falls by `threshold`
     below that; the search goes on after its end. Returns positions of the first and the last
     observation of each stretch, in order.
-
-    Parameters
-    ----------
-    scores
-        Evidence of each observation, in order: positive for a change and negative against it.
-    threshold
-        Evidence that makes a stretch, and that ends one; positive.
     """
     enough = threshold * (1 - _ROUNDING)
     found = []

@@ -25,13 +25,6 @@ def autocorrelation(values: ArrayLike, /, *, lags: int) -> Floats:
     sequence positive definite (Box and Jenkins, 1970). Raises a DataError if `lags` is out of
     range, or a value is not finite. Returns one entry a lag; NaN where a lag is not below n, and
     throughout if all values are equal.
-
-    Parameters
-    ----------
-    values
-        The series in its order, evenly spaced and without gaps.
-    lags
-        The largest lag, from 1 to :data:`MOST_LAGS`.
     """
     check_count("lags", lags, most=MOST_LAGS)
     x = _series(values)

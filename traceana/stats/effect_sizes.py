@@ -35,17 +35,6 @@ def conclude(
 
     Returns "negligible" if the whole interval is below a small effect, or the effect is; else
     "inconclusive" unless p is below `alpha`; else "small", "medium" or "large".
-
-    Parameters
-    ----------
-    name
-        One of :data:`THRESHOLDS`.
-    effect, ci_low, ci_high
-        The effect size and its interval; None where unknown.
-    pvalue
-        Adjusted over the family of tests.
-    alpha
-        Level of the test.
     """
     if effect is None or math.isnan(effect):
         return INCONCLUSIVE

@@ -27,11 +27,6 @@ def mean_interval(
 
     Skewed and heavy-tailed values, such as runtimes, need a large n for its coverage. Raises a
     DataError if `confidence` is not in (0, 1). NaN for fewer than two values.
-
-    Parameters
-    ----------
-    mean, std, n
-        Mean, standard deviation (ddof 1) and number of values of each group.
     """
     tail = _upper_tail(confidence)
     m, s, count = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (mean, std, n))
@@ -48,12 +43,6 @@ def ratio_interval(sums: ArrayLike, /, *, confidence: float = 0.95) -> Bounds:
     3rd ed., 1977, section 6.4), and t has k - 1 degrees of freedom with Kish's effective number of
     units, k = sum(x)^2 / sum(x^2): few large units carry most of the sum. NaN for fewer than two
     units.
-
-    Parameters
-    ----------
-    sums
-        Six rows, one column per group: sums of x, y, x^2, x y and y^2 over the units, and their
-        number n.
     """
     tail = _upper_tail(confidence)
     every = np.asarray(sums, dtype=float)
@@ -76,11 +65,6 @@ def clustered_mean_interval(
     """Return the interval of means of rows in clusters: mean -+ t(clusters - 1) sqrt(variance).
 
     NaN for fewer than :data:`FEWEST_CLUSTERS` effective clusters.
-
-    Parameters
-    ----------
-    mean, variance, clusters
-        Mean of the rows of each group, its variance, and the effective number of clusters.
     """
     m, v = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (mean, variance))
     half = _t_quantiles(clusters, confidence) * np.sqrt(v)
@@ -95,11 +79,6 @@ def clustered_wilson_interval(
     :func:`wilson_interval` of rate * effective_n successes in effective_n trials, with the quantile
     of t(clusters - 1) (after Korn and Graubard, Survey Methodology 24, 1998, who do so with Clopper
     and Pearson's interval). NaN for fewer than :data:`FEWEST_CLUSTERS` effective clusters.
-
-    Parameters
-    ----------
-    rate, effective_n, clusters
-        Rate of each group, its effective number of rows, and its effective number of clusters.
     """
     p, n = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (rate, effective_n))
     return _score_interval(p * n, n, _t_quantiles(clusters, confidence))
@@ -112,11 +91,6 @@ def wilson_interval(successes: ArrayLike, n: ArrayLike, /, *, confidence: float 
     same values as ``statsmodels.stats.proportion.proportion_confint``, without its import time.
     Raises a DataError if `confidence` is not in (0, 1), or successes are not from 0 to n. NaN
     without a trial.
-
-    Parameters
-    ----------
-    successes, n
-        Successes k and trials n of each group.
     """
     z = ndtri(_upper_tail(confidence))
     k, trials = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (successes, n))

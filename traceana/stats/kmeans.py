@@ -21,13 +21,6 @@ def kmeans_1d(values: ArrayLike, /, *, k: int) -> Ints:
     a number is not finite, or k is out of range. Returns the cluster of each number, from 0 (the
     smallest numbers) to k - 1; none is empty. Among several optima, the one whose last cluster
     begins first, then the one before it, and so on.
-
-    Parameters
-    ----------
-    values
-        Finite numbers.
-    k
-        Number of clusters: from 1 to the number of distinct values.
     """
     numbers = np.asarray(values, dtype=np.float64)
     if not np.isfinite(numbers).all():

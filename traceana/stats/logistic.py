@@ -68,17 +68,6 @@ def fit_logistic(
     unequal clusters. A coefficient that depends on a single cluster has no error (NaN). Intervals
     and p-values use Student's t with clusters - 1, or rows - columns. Raises a DataError if there
     are no more rows than columns, or no finite coefficients, as with separation.
-
-    Parameters
-    ----------
-    design
-        Row x column; the first column is 1, the others have similar scales.
-    failed
-        0 or 1.
-    cluster
-        Codes from 0; None for independent rows.
-    confidence
-        Coverage of the intervals, in (0, 1).
     """
     rows, columns = design.shape
     if rows <= columns:

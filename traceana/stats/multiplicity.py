@@ -26,13 +26,6 @@ def adjust_pvalues(pvalues: ArrayLike, /, *, method: str = "fdr_bh") -> NDArray[
     Statistics 29, 2001) of any tests: :func:`scipy.stats.false_discovery_control`. Raises a
     DataError if the method is unknown or a p-value is not in [0, 1]. Returns one adjusted p-value
     per test, at most 1; NaN if the p-value is.
-
-    Parameters
-    ----------
-    pvalues
-        Each in [0, 1]; NaN is a test that was not made, and not part of the family.
-    method
-        One of :data:`ADJUSTMENTS`.
     """
     check_choice("adjust", method, ADJUSTMENTS)
     found = np.asarray(pvalues, dtype=float)

@@ -39,13 +39,6 @@ def peers_at_rank(values: Floats, ordered: Floats, rank: NDArray[np.intp], /) ->
     """For each value along the last axis, the value at a rank among all the others.
 
     Returns an array of the shape of `values`.
-
-    Parameters
-    ----------
-    values, ordered
-        The values, and the same in order along the last axis (NaN last).
-    rank
-        Rank among the others, 0 the smallest; one per row, at most the others' number less one.
     """
     at = pick(ordered, rank)[..., None]
     after = pick(ordered, np.minimum(rank + 1, ordered.shape[-1] - 1))[..., None]

@@ -80,15 +80,6 @@ def group_mean_pvalues(
     coefficient from their mean over sd sqrt(1 + 1 / 200) has Student's t distribution (199 df).
     Returns p by (level, method), not below 2 / resamples where permutations are counted; empty for
     more than 20,000 groups.
-
-    Parameters
-    ----------
-    x, y
-        The rows.
-    asked
-        Pairs of a level (``group_mean``, ``group_mean_weighted``) and a method.
-    rng
-        Draws the permutations.
     """
     if len(x) <= _CANONICAL:
         order = np.lexsort((y, x))

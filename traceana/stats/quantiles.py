@@ -43,17 +43,6 @@ def woodruff_interval(
     values up to the quantile. NaN where a limit would lie outside the data, or with fewer than
     :data:`FEWEST_BEYOND` effective clusters below or above the quantile, or :data:`MIN_EFFECTIVE`
     effective values of a series.
-
-    Parameters
-    ----------
-    values
-        The values, without missing ones.
-    clusters
-        Whole numbers: the independent unit of each value; None: values are independent.
-    quantile
-        The quantile, in (0, 1).
-    serial
-        Whether the values are a stationary series in the order of time; then without clusters.
     """
     check_confidence(confidence)
     ordered = np.sort(x := np.asarray(values, dtype=float))

@@ -30,15 +30,6 @@ def permuted_superiority(
     Analysis 51, 2007): the statistic is Brunner and Munzel's, or that of the logit for fewer than 6
     rows. Exact up to 20,000 permutations, else with 9,999 at random. Returns (pvalue, critical):
     the critical value is infinite where too few permutations are less extreme.
-
-    Parameters
-    ----------
-    values
-        Of both groups, or their ranks.
-    in_smaller
-        Whether a value belongs to the smaller group.
-    confidence
-        Quantile of the critical value.
     """
     order = np.argsort(values, kind="stable")
     ordered, observed = values[order], np.flatnonzero(in_smaller[order])

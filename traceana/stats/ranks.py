@@ -77,17 +77,6 @@ def rank_anova(
 
     With fewer than :data:`~traceana.stats.wild_bootstrap.MIN_EFFECTIVE` effective clusters there is
     no p and no interval.
-
-    Parameters
-    ----------
-    group, cluster
-        Codes from 0 of each value; cluster None for independent values.
-    placed
-        From :func:`placements`. Not all values are equal.
-    confidence
-        Coverage of the effect's interval, in (0, 1).
-    equal_spreads
-        Whether the null hypothesis is that all groups have one distribution.
     """
     n = np.bincount(group).astype(float)
     rank = placed @ n + 0.5
@@ -245,13 +234,6 @@ def score_interval(chance: float, n: Floats, confidence: float, /) -> tuple[floa
     Method 5 of Newcombe (Statistics in Medicine 25, 2006, 559-573): the probabilities t with
     |chance - t| <= z sqrt(V(t)), V(t) = t (1 - t) (1 + k ((1 - t) / (2 - t) + t / (1 + t))) / (m n)
     and k = (m + n) / 2 - 1, which has a value where the groups do not overlap.
-
-    Parameters
-    ----------
-    chance
-        Estimate of the probability.
-    n
-        Rows of the two groups.
     """
     z, k = float(ndtri((1 + confidence) / 2)), float(n.sum()) / 2 - 1
 

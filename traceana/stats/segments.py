@@ -40,32 +40,6 @@ def deviating_segment(
     it)^2 / (W_in W_out / W); a segment that reaches either end is a single change of level. The
     p-value is that of the largest statistic among permutations of blocks of observations: under no
     change, blocks are exchangeable.
-
-    Parameters
-    ----------
-    values, weights
-        Observations in order, and their weights.
-    min_length
-        Observations in a segment, and outside of it.
-    block
-        Observations that are permuted together.
-    resamples
-        Permutations.
-    rng
-        Seed or generator.
-
-    Returns
-    -------
-    tuple
-        Position of the first observation, position after the last one, p-value.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from traceana.stats.segments import deviating_segment
-    >>> x = np.random.default_rng(1).normal(size=60) + 3 * (np.arange(60) >= 40)
-    >>> deviating_segment(x, np.ones(60))
-    (40, 60, 0.001)
     """
     check_count("resamples", resamples, most=1_000_000)
     x, w = (np.asarray(one, dtype=np.float64) for one in (values, weights))
@@ -101,11 +75,6 @@ def dependent_block(values: ArrayLike, weights: ArrayLike, /) -> int:
 
     Autocorrelations are those of what the most deviating segment leaves. One of the first three
     above its 95 % bound under independence makes blocks of three, two of them of seven.
-
-    Parameters
-    ----------
-    values, weights
-        Observations in order, and their weights.
     """
     x, w = (np.asarray(one, dtype=np.float64) for one in (values, weights))
     first, last, _ = deviating_segment(x, w, resamples=1)
@@ -146,19 +115,6 @@ def long_gaps(gaps: ArrayLike, /) -> list[tuple[int, float]]:
     i (r_i - r_(i+1)) are exponential with one mean, so the first over the mean of the following 19
     has an F distribution with 2 and 38 degrees of freedom. Of the three longest, those that stand
     clear of the next one belong together; p is multiplied by three.
-
-    Parameters
-    ----------
-    gaps
-        Lengths, in any order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from traceana.stats.segments import long_gaps
-    >>> gaps = np.append(np.random.default_rng(1).exponential(size=500), 2000)
-    >>> long_gaps(gaps)[0][0]
-    500
     """
     g = np.asarray(gaps, dtype=np.float64)
     order = np.argsort(-g, kind="stable")

@@ -92,11 +92,6 @@ def clustered_odds(tables: Floats, /, *, confidence: float) -> ClusteredOdds:
     cells and l that of all, variance = (G - 1) / G sum of (l_c - l)^2 (Efron, The Jackknife, the
     Bootstrap and Other Resampling Plans, 1982, section 3). Intervals and test use t(k - 1), with k
     the smaller effective number of cells (Kish) of both groups; undefined if k is below 2.
-
-    Parameters
-    ----------
-    tables
-        cell x stratum x group x (failures, successes): a cell is one cluster or several.
     """
     there = tables[tables.sum(axis=(1, 2, 3)) > 0]
     total, sizes = there.sum(axis=0), there.sum(axis=(1, 3))

@@ -43,15 +43,6 @@ def product_limit(
 
     The same as :class:`scipy.stats.ecdf` of censored data and statsmodels' ``SurvfuncRight``, from
     counts per time instead of rows.
-
-    Parameters
-    ----------
-    events, censored
-        Rows with an event and rows censored at each time, in ascending order of time. Rows
-        censored at a time are at risk of the events of that time.
-    late
-        Rows at risk only after each time (left truncation); None: all are from the start. Rows
-        enter after the events of that time.
     """
     d = np.asarray(events, dtype=float)
     leaving = d + np.asarray(censored, dtype=float)
@@ -65,15 +56,6 @@ def restricted_mean(
 
     The variance is the sum over times t of (area from t to the horizon)^2 d / (n (n - d)) (Klein
     and Moeschberger, Survival Analysis, 2003, section 4.5).
-
-    Parameters
-    ----------
-    times, surviving
-        Steps of the survival function, in ascending order of time.
-    hazard_variance
-        d / (n (n - d)) at each step; 0 where the function falls to 0.
-    horizon
-        Upper end of the area.
     """
     inside = times < horizon
     edges = np.concatenate([[0.0], times[inside], [horizon]])
@@ -90,15 +72,6 @@ def censored_quantiles(
     The q-quantile is the smallest duration t with S(t) <= 1 - q. Raises a DataError if there is no
     duration, or the numbers of durations and flags differ. Returns one entry per quantile; NaN
     where S does not fall that low.
-
-    Parameters
-    ----------
-    durations
-        Each at least 0.
-    censored
-        True where the duration is a lower bound.
-    quantiles
-        Each in (0, 1).
     """
     t, cut = np.asarray(durations, dtype=float), np.asarray(censored, dtype=bool)
     if not len(t) or t.shape != cut.shape:
@@ -124,13 +97,6 @@ def incidence(
     sum of (F_k(t) - F_k)^2 d / (n (n - d)) + S(before)^2 d_k (n - d_k) / n^3
     - 2 (F_k(t) - F_k) S(before) d_k / n^2 (Marubini and Valsecchi, Analysing Survival Data from
     Clinical Trials, 1995, section 10.2), as in statsmodels' ``CumIncidenceRight``.
-
-    Parameters
-    ----------
-    events
-        Rows with an event at each time, in ascending order of time; one column per kind of event.
-    censored, late
-        As in :func:`product_limit`.
     """
     by_kind, cut = np.asarray(events, dtype=float), np.asarray(censored, dtype=float)
     d = by_kind.sum(axis=1)
@@ -170,17 +136,6 @@ def incidence_variances(
     rows: (G - 1) / G sum of (e_c - e)^2 (Efron, The Jackknife, the Bootstrap and Other Resampling
     Plans, 1982, section 3). Returns (surviving, incidence, restricted): variance at each time, at
     each time of each event, and of the restricted mean; NaN for a single cell.
-
-    Parameters
-    ----------
-    events, censored, late
-        As in :func:`incidence`, but one row per time and cell, in any order.
-    time, cell
-        Code of the time and of the cell of each row, from 0 without a gap.
-    durations
-        Each time, in ascending order.
-    horizon
-        Of the restricted mean.
     """
     by_kind, cut = np.asarray(events, dtype=float), np.asarray(censored, dtype=float)
     at, of = np.asarray(time, dtype=np.int64), np.asarray(cell, dtype=np.int64)

@@ -58,24 +58,6 @@ def time_blocks(
     independent rows 36 to 63, 25 to 41 and 14 to 30 %.
 
     Raises a DataError if the lengths of the arrays differ, or no time is finite.
-
-    Parameters
-    ----------
-    times_s
-        Time of each row, such as its submission, in seconds; NaN if missing.
-    values
-        What is to be analyzed, such as the runtime, or 1 for a failure; NaN if missing. None: the
-        number of rows.
-    length_s
-        Length of the blocks; None: by the autocorrelation.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> days = np.repeat(np.arange(60), 10)
-    >>> blocks = time_blocks(days * 86_400.0, np.random.default_rng(1).normal(size=600))
-    >>> blocks.n_blocks, blocks.length_s
-    (60, 86400.0)
     """
     time = np.asarray(times_s, dtype=float)
     value = np.ones(len(time)) if values is None else np.asarray(values, dtype=float)

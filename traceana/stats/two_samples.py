@@ -71,13 +71,6 @@ def clustered_ks(
     function for p and around that of each sample for the interval. In the latter each deviation is
     divided by 1 - the cluster's fraction of its sample (jackknife). With fewer than
     :data:`~traceana.stats.wild_bootstrap.MIN_EFFECTIVE` effective clusters all are NaN.
-
-    Parameters
-    ----------
-    x, y
-        Values of the samples.
-    cluster
-        Codes from 0 of the clusters of x, then of y; a cluster may have rows in both.
     """
     if too_few_clusters(effective_clusters(np.ones(len(cluster)), cluster)):
         return np.nan, np.nan, np.nan

@@ -90,15 +90,6 @@ def admit_columns(
     Raises a DataError if the engine is not listed; a column is missing, named twice, has a name
     that engines take for something else, or is of a type that cannot be put in order; or the query
     behind a lazy frame fails.
-
-    Parameters
-    ----------
-    frame
-        A frame of any supported engine.
-    columns
-        The columns.
-    roles
-        Columns by the parameter that sets them, which an error names.
     """
     _refuse_nameless(columns)
     unfit = [name for name in columns if _UNFIT.search(name)]

@@ -10,6 +10,7 @@ import pytest
 import traceana
 from traceana.errors import DataError
 from traceana.ingesters import ingest
+from traceana.questions.reliability import section
 from traceana.store import open_store
 
 _SACCT = """\
@@ -43,10 +44,16 @@ def test_node_failures_of_a_slurm_log_are_faults(tmp_path: Path) -> None:
     assert result.overall["n"].item() == 3
     stored = traceana.add_table(faults, trace="mine", table="faults", store=tmp_path / "store")
     assert stored.entries[0].rows_kept == 3
-    only = traceana.faults_of_jobs(jobs, end_reasons="BOOT_FAIL")
-    assert only["machine_id"].to_list() == ["n1"]
     with pytest.raises(DataError, match="column NodeList is missing"):
-        traceana.faults_of_jobs(pl.DataFrame({"end_reason": ["a"], "end_s": [1.0]}))
+        traceana.faults_of_jobs(
+            pl.DataFrame({"end_reason": ["a"], "end_s": [1.0], "status": "failed"})
+        )
+
+
+def test_a_report_on_a_slurm_log_shows_its_node_failures(tmp_path: Path) -> None:
+    (tmp_path / "sacct.txt").write_text(_SACCT)
+    content = section.build([traceana.read(tmp_path / "sacct.txt")])
+    assert "n = 3 faults of 5 machines" in content.findings[0]
 
 
 def test_node_events_of_slurm_need_no_mapping(tmp_path: Path) -> None:

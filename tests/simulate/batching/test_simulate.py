@@ -11,11 +11,13 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from traceana import implied_throughput_ratio, published_gains, simulate_batching
 from traceana.errors import DataError
-from traceana.simulate import Measured, OmniLearn, Proportional, Static, Uniform, Workers
+from traceana.simulate import Measured, OmniLearn, Proportional, Smoothed, Static, Uniform, Workers
 from traceana.simulate.batching.controllers import CONTROLLERS, Seen
+from traceana.simulate.batching.devices import SPLITS
 from traceana.simulate.batching.gains import largest_gain
 from traceana.simulate.batching.split import share
 
@@ -222,20 +224,9 @@ def test_implied_ratio_is_the_gains_inverse() -> None:
     assert implied_throughput_ratio(4, overhead_share=0.25) is None
 
 
-def test_published_gains_beside_flops() -> None:
-    table = published_gains()
-    ratio = dict(table.select("id", "ratio").iter_rows())
-    assert ratio["batching-cpu-gpu-resnet"] == pytest.approx(7)
-    assert ratio["batching-gpu-resnet"] == pytest.approx(8)
-    # T4 over P4 by FLOPS is 8.1 / 5.5, worth (2 r + 2) / 4 = 1.24: 4.5 is beyond it
-    row = table.filter(id="batching-gpu-resnet").row(0, named=True)
-    assert row["largest_gain"] == pytest.approx((8.1 / 5.5 + 1) / 2)
-    assert not row["is_plausible"]
-    assert row["overhead_at_flops"] is None
-    # of three workers, one slow: (2 r + 1) / 3 = 3 at r = 4
-    assert ratio["batching-hetero-resnet"] == pytest.approx(4)
-    # what 1.2 leaves to overhead at the FLOPS ratio, put back into the model
-    cnn = table.filter(id="batching-cpu-gpu-cnn").row(0, named=True)
+def test_published_overhead_put_back_into_the_model() -> None:
+    # what 1.2 leaves to overhead at the ratio of FLOPS
+    cnn = published_gains().filter(id="batching-cpu-gpu-cnn").row(0, named=True)
     phi = cnn["overhead_at_flops"]
     crew = [(phi, 1 / (1 - phi)), (phi, cnn["flops_ratio"] / (1 - phi))]
     even, best = (
@@ -244,6 +235,52 @@ def test_published_gains_beside_flops() -> None:
     )
     assert even == pytest.approx(1)
     assert even / best == pytest.approx(1.2)
+
+
+@given(
+    st.lists(st.integers(1, 40), min_size=2, max_size=5),
+    st.sampled_from(["uniform", "proportional", "smoothed"]),
+)
+def test_without_a_barrier_mean_staleness_is_the_number_of_other_workers(
+    cores: list[int], controller: str
+) -> None:
+    found = simulate_batching([(0.0, float(each)) for each in cores], controller=controller)
+    free = found.asynchronous
+    rates = 1 / free["iteration_s"].to_numpy()
+    mean = np.average(free["staleness"].to_numpy(), weights=rates)
+    assert mean == pytest.approx(len(cores) - 1)
+    assert free["samples_per_s"].sum() == pytest.approx(sum(cores))
+
+
+def test_the_controller_of_the_paper_settles_within_two_adjustments() -> None:
+    for split in SPLITS.values():
+        found = simulate_batching([(0.0, float(each)) for each in split], controller="smoothed")
+        assert found.adjustments <= 2  # figure 4a
+        best = sum(split) / len(split) / min(split)
+        assert best / 1.1 < found.speedup <= best
+
+
+def test_an_upper_bound_is_learned_where_throughput_falls() -> None:
+    def speed(batches: NDArray[np.int64], x: NDArray[np.float64]) -> NDArray[np.float64]:
+        return x * np.where(batches > 80, 0.4, 1.0)
+
+    crew = Workers(0.0, [100.0, 300.0], speed=speed)
+    learned, always = (
+        simulate_batching(crew, controller=name) for name in ("smoothed", "proportional")
+    )
+    # one step at 96 samples, where the fast worker is slower, and back to 64
+    assert learned.workers["batch_last"].to_list() == [64, 64]
+    assert learned.adjustments == 2 < always.adjustments
+    for wrong in (0.0, 1.1):
+        with pytest.raises(DataError, match="weight must be above 0"):
+            Smoothed(weight=wrong)
+
+
+def test_noise_within_the_dead_band_changes_nothing() -> None:
+    rng = np.random.default_rng(1)
+    samples_per_s = 100 * rng.uniform(0.99, 1.01, (100, 3))
+    found = simulate_batching(Workers(0.0, samples_per_s), controller="smoothed")
+    assert found.adjustments == 0
 
 
 class Half:

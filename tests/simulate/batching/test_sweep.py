@@ -14,7 +14,7 @@ from traceana import simulate_batching, summarize_batching, sweep_batching
 from traceana.errors import DataError
 from traceana.simulate import OmniLearn, Proportional, Static, Workers
 from traceana.simulate.batching import sweep as module
-from traceana.simulate.batching.devices import DEVICES, LEVELS
+from traceana.simulate.batching.devices import LEVELS
 
 SMALL: dict[str, Any] = {"steps": 12, "seeds": range(3), "noise_cvs": (0.0, 0.2)}
 
@@ -24,11 +24,13 @@ def test_without_overhead_and_noise_the_gain_is_mean_over_least_cores() -> None:
     assert set(sweep["level"]) == set(LEVELS)
     for row in sweep.iter_rows(named=True):
         cores = LEVELS[row["level"]]
-        assert sum(cores) == 48
-        # each of the defaults' splits is in whole samples, 4 a core
-        assert row["speedup"] == pytest.approx(np.mean(cores) / min(cores))
-        assert row["step_s"] == pytest.approx(1)
-        assert row["idle_share"] == pytest.approx(0, abs=1e-12)
+        bound = np.mean(cores) / min(cores)
+        if sum(cores) == 48:  # in whole samples, 4 a core
+            assert row["speedup"] == pytest.approx(bound)
+            assert row["step_s"] == pytest.approx(1)
+            assert row["idle_share"] == pytest.approx(0, abs=1e-12)
+        else:
+            assert bound / 1.1 < row["speedup"] <= bound + 1e-9
         assert row["adjustments"] == 0
         assert row["seed"] is None
 
@@ -151,15 +153,11 @@ def test_a_sweep_that_passed_through_another_engine_is_summarized() -> None:
         summarize_batching(sweep.drop("note"))
 
 
-def test_levels_and_devices_are_as_their_names_and_sources_have_them() -> None:
+def test_levels_are_as_their_names_have_them() -> None:
     for name, cores in LEVELS.items():
         assert name == "/".join(map(str, cores))
-        assert sum(cores) == 48
-    # NVIDIA's data sheets, and 48 cores at 2 GHz with 32 operations a cycle
-    assert dict(DEVICES.select("device", "tflops").iter_rows()) == {
-        "t4": 8.1, "p4": 5.5, "p100": 9.3, "v100": 14.0, "xeon-48": 3.072
-    }  # fmt: skip
-    assert DEVICES["cores"].to_list() == [2560, 2560, 3584, 5120, 48]
+    # section IV-A and slide 5 of the paper
+    assert {"13/13/13", "9/12/18", "2/17/20", "11/4/24"} <= set(LEVELS)
 
 
 def test_defaults_of_a_sweep() -> None:

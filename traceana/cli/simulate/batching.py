@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _JOB: Final = (
     *("--throughputs", "--cores", "--devices", "--rate", "--slowdown", "--half-batch"),
     *("--overheads", "--controllers", "--global-batch", "--steps", "--max-batch"),
+    "--asynchronous",
 )
 _MODES: Final = {
     "--sweep": (
@@ -47,7 +48,11 @@ def batching(
     ] = None,
     cores: Annotated[
         str | None,
-        typer.Option(metavar="N,N,...", help="CPU cores of each worker; the estimate of static."),
+        typer.Option(
+            metavar="N,N,...",
+            help="CPU cores of each worker, or a split of the paper by name (slide-5, "
+            "h-level-2, h-level-10, figure-3); the estimate of static.",
+        ),
     ] = None,
     devices: Annotated[
         str | None,
@@ -102,7 +107,7 @@ def batching(
     max_batch: Annotated[
         int | None, typer.Option(help="Maximum batch size of a worker.  [default: none]")
     ] = None,
-    sweep: Annotated[bool, typer.Option("--sweep", help="Sweep over splits of 48 cores.")] = False,
+    sweep: Annotated[bool, typer.Option("--sweep", help="Sweep over splits of CPU cores.")] = False,
     noise: Annotated[
         str | None,
         typer.Option(metavar="CV,...", help="In a sweep: CVs of the noise.  [default: 0,0.1]"),
@@ -126,6 +131,10 @@ def batching(
     published: Annotated[
         bool, typer.Option("--published", help="Compare the published clusters and speedups.")
     ] = False,
+    asynchronous: Annotated[
+        bool,
+        typer.Option("--asynchronous", help="Print staleness where workers do not wait."),
+    ] = False,
     store: StoreOption = None,
     json: JsonOption = False,
     out: OutOption = None,
@@ -147,7 +156,7 @@ def batching(
         "--slowdown": slowdown or None, "--half-batch": half_batch, "--overheads": overheads,
         "--controllers": controllers, "--global-batch": global_batch, "--steps": steps,
         "--max-batch": max_batch, "--noise": noise, "--seeds": seeds, "--within": within,
-        "--trace": trace, "--store": store,
+        "--trace": trace, "--store": store, "--asynchronous": asynchronous or None,
     }  # fmt: skip
     chosen = {"--sweep": sweep, "--replay": replay, "--published": published}
     asked = [mode for mode, is_chosen in chosen.items() if is_chosen]
@@ -184,7 +193,7 @@ def batching(
         x = _throughputs(throughputs, estimate, rate)
         modes.run_job(
             _workers(x, overheads, slowdown or [], half_batch, steps),
-            estimate, settings, writer, json=json,
+            estimate, settings, writer, json=json, asynchronous=asynchronous,
         )  # fmt: skip
 
 
@@ -195,12 +204,14 @@ def _known(**options: object) -> dict[str, Any]:
 def _estimate(cores: str | None, devices: str | None) -> list[float] | None:
     from traceana.cli.simulate.choose import read_numbers
     from traceana.errors import DataError
-    from traceana.simulate.batching.devices import find_tflops
+    from traceana.simulate.batching.devices import SPLITS, find_tflops
 
     if cores is not None and devices is not None:
         raise DataError("--cores and --devices exclude each other; pass one of them")
     if devices is not None:
         return [find_tflops(device.strip()) for device in devices.split(",")]
+    if cores in SPLITS:
+        return list(map(float, SPLITS[cores]))
     return read_numbers("--cores", cores)
 
 

@@ -29,6 +29,7 @@ def run_job(
     /,
     *,
     json: bool,
+    asynchronous: bool = False,
 ) -> None:
     """Simulate one job under each controller."""
     import polars as pl
@@ -37,7 +38,7 @@ def run_job(
     from traceana.errors import DataError
     from traceana.simulate import Static, simulate_batching
     from traceana.simulate.batching.controllers import CONTROLLERS
-    from traceana.simulate.batching.tables import BatchingSweep
+    from traceana.simulate.batching.tables import AsynchronousWorkers, BatchingSweep
 
     names = settings.pop("controllers", None)
     if names is None:
@@ -62,6 +63,7 @@ def run_job(
         fields = (*_SHOWN[:2], "samples", *_SHOWN[2:], "note")
         parts = [
             {name: getattr(each, name) for name in fields}
+            | ({"asynchronous": each.asynchronous.to_dicts()} if asynchronous else {})
             | {"workers": each.workers.to_dicts(), "batches": each.batches.to_dicts()}
             for each in results
         ]
@@ -76,6 +78,11 @@ def run_job(
     columns = [*_SHOWN, "last"]
     print_rows(pl.DataFrame(rows), BatchingSweep, columns=columns, headings=headings)
     _print_notes((each.controller, each.note) for each in results)
+    if asynchronous:
+        sys.stdout.write("\nwithout a barrier\n")
+        for each in results:
+            sys.stdout.write(f"{each.controller}\n")
+            print_rows(each.asynchronous, AsynchronousWorkers)
 
 
 def run_published(settings: dict[str, Any], writer: Writer, /, *, json: bool) -> None:
@@ -100,7 +107,7 @@ def _join(texts: list[str]) -> str:
 
 
 def run_sweep(settings: dict[str, Any], writer: Writer, /, *, json: bool) -> None:
-    """Sweep over splits of 48 cores."""
+    """Sweep over splits of CPU cores."""
     import polars as pl
 
     from traceana.cli.output import print_json, show_share

@@ -43,18 +43,7 @@ def find_separator(head: bytes) -> str:
 def read_blocks(
     source: CsvFile, /, *, columns: Sequence[str], header: bool = True, separator: str = ","
 ) -> Iterator[Block]:
-    """Read a CSV block by block.
-
-    Parameters
-    ----------
-    columns
-        Names of the file's columns in their order there.
-    header
-        Whether the first line holds the names; where it does not, a first line that is equal to
-        them is taken for one all the same (somebody put the `.header` file on top).
-    separator
-        Separator of two cells.
-    """
+    """Read a CSV block by block."""
     line = 1
     header_lines = 0
     left = b""

@@ -76,13 +76,7 @@ def get_reader(name: str, /) -> Reader:
 
 
 def detect_reader(file: CsvFile, /, *, mapped: bool = False) -> Reader | None:
-    """Return the first reader that detects a file's format.
-
-    Parameters
-    ----------
-    mapped
-        Whether to try only formats with a mapping of their own.
-    """
+    """Return the first reader that detects a file's format."""
     for reader in readers().values():
         if (reader.mapping or not mapped) and reader.detect(file):
             return reader

@@ -300,13 +300,7 @@ def _hosts(lists: pl.Series) -> pl.Series:
 
 
 def expand_hosts(text: str, /) -> list[str]:
-    """Return the nodes of a list as Slurm abbreviates it; the text itself where it is no such list.
-
-    Examples
-    --------
-    >>> expand_hosts("gpu[003-005,007],login1")
-    ['gpu003', 'gpu004', 'gpu005', 'gpu007', 'login1']
-    """
+    """Return the nodes of a list as Slurm abbreviates it; the text itself if it is none."""
     hosts: list[str] = []
     for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
         parts = re.split(r"\[([^\]]*)\]", part)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from dataclasses import dataclass
-from functools import cache
-from itertools import accumulate, chain
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -27,34 +25,37 @@ _FREE_TEXT: Final = (
     *("JobName", "Comment", "AdminComment", "SystemComment", "WorkDir", "SubmitLine"),
     *("StdIn", "StdOut", "StdErr", "Reason", "Extra"),
 )
-_TRES: Final = ("ReqTRES", "AllocTRES", "TRES", "TRESUsageInTot", "TRESUsageInAve")
 _NONE: Final = r"Unknown|None|N/A|INVALID|UNLIMITED|Partition_Limit"
 _DURATION: Final = rf"(?:\d+-)?(?:\d+:)?\d+:\d\d(?:\.\d+)?|{_NONE}"
-_ID: Final = r"\d+(?:_(?:\d+|\[.*\]))?(?:\+\d+)?(?:\.\w+)?"
+_ID: Final = r"\d+(?:_(?:\d+|\[[^\]\n]*\]))?(?:\+\d+)?(?:\.\w+)?"
+_COUNTS: Final = (
+    "ReqCPUS AllocCPUS NCPUS NNodes ReqNodes AllocNodes Priority UID NTasks ElapsedRaw "
+    "TimelimitRaw CPUTimeRAW ConsumedEnergyRaw Restarts"
+)
+# a separator in a list of resources is told by their names: cpu or billing comes first
+_TRES: Final = (
+    r"(?:billing=[^,\sX]*,cpu|[^=,\sX]+)=[^,\sX]*"
+    r"(?:,(?:bb|energy|fs|gres|ic|license|mem|node|pages|vmem)[^=,\sX]*=[^,\sX]*)*"
+    r"(?:,billing=[^,\sX]*)?"
+)
 _SHAPES: Final = {
-    **dict.fromkeys(("JobID", "JobIDRaw"), _ID),
-    "State": r"[A-Z_]+\+?(?: by .+)?",
-    **dict.fromkeys(("ExitCode", "DerivedExitCode"), r"\d+:\d+"),
-    **dict.fromkeys(("Elapsed", "Timelimit", "TotalCPU", "CPUTime"), _DURATION),
-    **dict.fromkeys(
-        ("Submit", "Start", "End", "Eligible"),
-        rf"\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d|\d+|{_NONE}",
-    ),
-    **dict.fromkeys(
-        ("ReqCPUS", "AllocCPUS", "NCPUS", "NNodes", "ReqNodes", "AllocNodes", "Priority", "UID",
-         "NTasks", "ElapsedRaw", "TimelimitRaw", "CPUTimeRAW", "ConsumedEnergyRaw", "Restarts"),
-        rf"\d+(?:\.\d+)?[KMGTP]?|{_NONE}",
-    ),
-    **dict.fromkeys(
-        ("ReqMem", "MaxRSS", "AveRSS", "MaxVMSize", "ConsumedEnergy"),
-        rf"[\d.]+[KMGTP]?[cn]?|\?|{_NONE}",
-    ),
-    **dict.fromkeys(_TRES, r"[^=,\s]+=\S*"),
-    **dict.fromkeys(("User", "Account", "Cluster", "Partition", "QOS"), r"\S+"),
-    _END: r"[^\s\S]",
-}  # fmt: skip
-"""Shapes of fields that are not empty."""
-_KNOWN: Final = {*_SHAPES, *_FREE_TEXT, "NodeList"} - {_END}
+    name: shape
+    for names, shape in (
+        ("JobID JobIDRaw", _ID),
+        ("State", r"[A-Z_]+\+?(?: by [^\nX]+)?"),
+        ("ExitCode DerivedExitCode", r"\d+:\d+"),
+        ("Elapsed Timelimit TotalCPU CPUTime", _DURATION),
+        ("Submit Start End Eligible", rf"\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d|\d+|{_NONE}"),
+        (_COUNTS, rf"\d+(?:\.\d+)?[KMGTP]?|{_NONE}"),
+        ("ReqMem MaxRSS AveRSS MaxVMSize ConsumedEnergy", rf"[\d.]+[KMGTP]?[cn]?|\?|{_NONE}"),
+        ("ReqTRES AllocTRES TRES TRESUsageInTot TRESUsageInAve", _TRES),
+        ("User Account Cluster Partition QOS", r"[^\sX]+"),
+        ("NodeList", r"(?:[^\[\]\nX]|\[[^\]\n]*\])+"),
+    )
+    for name in names.split()
+}
+"""Shapes of fields that are not empty; X is the separator."""
+_KNOWN: Final = {*_SHAPES, *_FREE_TEXT}
 _FEWEST_KNOWN: Final = 3
 _NO_ID: Final = "JobID|not_a_job_id"
 _MOST_LINES: Final = 100  # of one record
@@ -162,14 +163,12 @@ class Layout:
                         rule=pl.lit(_NO_ID), text=block.text_of(lines_)
                     )
                     bad = pl.concat([bad, strange]).sort("line")
-                    parts = [rows.filter(named)]
+                    rows = rows.filter(named).select(*names, LINE)
                     is_long = bad["text"].str.len_bytes() > _LONGEST_BROKEN
                     if bad.height <= _MOST_BROKEN:
-                        joined, left = self._join(bad.filter(~is_long), names, mark.decode())
-                        mended, left = self._mend(left, mark.decode())
-                        parts += [joined, mended]
+                        joined, left = self._join(bad.filter(~is_long), mark.decode())
+                        rows = pl.concat([rows, joined.select(*names, LINE)]).sort(LINE)
                         bad = pl.concat([left, bad.filter(is_long)]).sort("line")
-                    rows = pl.concat(part.select(*names, LINE) for part in parts).sort(LINE)
                 yield rows.select(*names, LINE), bad, line
                 line += block.lines
 
@@ -188,128 +187,38 @@ class Layout:
             end = start
         return len(lines)
 
-    def _join(
-        self, broken: pl.DataFrame, names: list[str], mark: str
-    ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Join what marks in the names of jobs took apart, and return the lines left."""
-        free = next((name for name in _FREE_TEXT if name in self.columns), None)
-        if free is None:
-            return pl.DataFrame(schema=dict.fromkeys(names, pl.String) | {LINE: pl.Int64}), broken
-        at, width, cells = self.columns.index(free), len(self.columns), pl.col("cells").list
-        wanted = [n for n, name in enumerate(self.columns) if name in names or name in _SHAPES]
-        fits = [_fits(self.columns[n]) for n in wanted if self.columns[n] in _SHAPES]
-        begins = (
-            pl.col("text").str.split(mark).list.get(self.columns.index("JobID"), null_on_oob=True)
-        ).str.contains(_whole("JobID"))
-        lines = broken.with_columns(
-            (begins.fill_null(value=False) | (pl.col("line").diff() != 1))
-            .fill_null(value=True)
-            .cum_sum()
-            .alias("record")
-        )
+    def _join(self, broken: pl.DataFrame, mark: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Join what marks and line ends in free text took apart, and return the lines left.
+
+        A record begins with a line that has a job's id in its place. Its fields have their shapes;
+        where that is ambiguous, the job's name takes most.
+        """
+        place = self.columns.index("JobID")
+        begins = pl.col("text").str.split(mark).list.get(place, null_on_oob=True)
+        begins = begins.str.contains(rf"\A(?:{_ID})\z|\A\d+_\[").fill_null(value=False)
+        apart = (pl.col("line").diff() != 1).fill_null(value=True)
+        lines = broken.with_columns(record=(begins | apart).cum_sum())
         records = lines.group_by("record", maintain_order=True).agg(
-            pl.col("line").first().alias(LINE), pl.col("text").str.join("\n")
+            pl.col("line").first(), pl.col("text").str.join("\n")
         )
-        rows = (
-            records.with_columns(pl.col("text").str.split(mark).alias("cells"))
-            .filter(cells.len() >= width)
-            .with_columns(
-                cells.slice(at, cells.len() - (width - 1)).list.join(mark).alias(free),
-                *(cells.get(n if n < at else n - width).alias(self.columns[n])
-                  for n in wanted if n != at),
-            )
-            .filter(
-                pl.col("JobID") != "",
-                pl.col("text").str.count_matches("\n") == pl.col(free).str.count_matches("\n"),
-                *fits,
-            )
-        )  # fmt: skip
-        left = lines.filter(~pl.col("record").is_in(rows["record"].implode())).drop("record")
-        texts = (pl.when(pl.col(name) != "").then(name).alias(name) for name in names)
-        return rows.select(*texts, LINE), left
+        fields = pl.col("text").str.extract_groups(self._pattern(mark)).struct
+        cells = records.select(
+            "line", *(fields[n].alias(name) for n, name in enumerate(self.columns))
+        ).filter(pl.col("JobID") != "")
+        breaks = pl.sum_horizontal(pl.col(pl.String).str.count_matches("\n"))
+        ends = cells.select(start="line", end=pl.col("line") + breaks)
+        left = broken.join_asof(ends, left_on="line", right_on="start")
+        left = left.filter(pl.col("end").is_null() | (pl.col("line") > pl.col("end")))
+        texts = (pl.when(pl.col(name) != "").then(name) for name in self.columns)
+        return cells.select(pl.col("line").alias(LINE), *texts), left.select(BAD_LINES.names())
 
-    def _mend(self, bad: pl.DataFrame, mark: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Join what marks in several fields took apart, record by record."""
-        texts, places = bad["text"].to_list(), bad["line"].to_list()
-        marks = [0, *accumulate(text.count(mark) for text in texts)]
-        begins = [self._begins(_split(text, mark)) for text in texts]
-        stops = [len(texts)] * len(texts)  # where the next record begins, or lines are left out
-        for at in range(len(texts) - 2, -1, -1):
-            apart = begins[at + 1] is True or places[at + 1] != places[at] + 1
-            stops[at] = at + 1 if apart else stops[at + 1]
-        rows: list[list[str | None]] = []
-        lines: list[int] = []
-        lost: list[int] = []
-        at, fewest = 0, len(self.columns) - 1
-        while at < len(texts):
-            # as many lines as have all the marks of a record
-            after = bisect_left(marks, marks[at] + fewest, at + 1)
-            row = None
-            if begins[at] is not False and after <= min(stops[at], at + _MOST_LINES):
-                text = "\n".join(texts[at:after])
-                row = self._fitted(_split(text, mark)) or self._fitted(text.split(mark))
-            if row is None:
-                lost.append(at)
-                at += 1
-            else:
-                rows.append([cell or None for cell in row])
-                lines.append(places[at])
-                at = after
-        cells = zip(*rows, strict=True) if rows else [()] * len(self.columns)
-        named = zip(self.columns, cells, strict=True)
-        mended = [pl.Series(name, values, pl.String) for name, values in named]
-        return pl.DataFrame([*mended, pl.Series(LINE, lines, pl.Int64)]), bad[lost]
-
-    def _begins(self, cells: list[str]) -> bool | None:
-        """Return whether a line begins a record by a job's id; None where that may come later."""
-        at = self.columns.index("JobID")
-        if at < len(cells):
-            return re.fullmatch(_SHAPES["JobID"], cells[at]) is not None
-        return None if at else False
-
-    def _fitted(self, cells: list[str]) -> list[str] | None:
-        """Join cells such that each column has its shape; the name takes what is in doubt."""
-        ends = [{len(cells)}]  # where the cells of each column may end, the last column first
-        for name in reversed(self.columns):
-            after = ends[-1]
-            if name in _FREE_TEXT:
-                begins = set(range(max(after, default=0)))
-            else:
-                shape = re.compile(_SHAPES.get(name, r"[^\n]+"))
-                begins = {
-                    at - 1 for at in after
-                    if at and (not cells[at - 1] or shape.fullmatch(cells[at - 1]))
-                    and (cells[at - 1] or name != "JobID")
-                }  # fmt: skip
-                for at in range(len(cells) - 1, -1, -1) if name in _TRES else ():
-                    if at + 1 in begins and cells[at + 1] and shape.fullmatch(cells[at]):
-                        begins.add(at)
-            ends.append(begins)
-        if 0 not in ends.pop():
-            return None
-        row, at = [], 0
-        for name in self.columns:
-            stops = [end for end in ends.pop() if end > at]
-            if name in _TRES:  # no resource twice: two such fields may be neighbors
-                names = [cell.partition("=")[0] for cell in cells[at : max(stops)]]
-                stops = [end for end in stops if len({*names[: end - at]}) == end - at]
-            if not stops:
-                return None
-            stop = max(stops) if name == "JobName" or name in _TRES else min(stops)
-            row.append(self.separator.join(cells[at:stop]))
-            at = stop
-        return row
-
-
-@cache
-def _whole(name: str) -> str:
-    return rf"\A(?:{_SHAPES[name]})\z"
-
-
-def _fits(name: str) -> pl.Expr:
-    return (pl.col(name) == "") | pl.col(name).str.contains(_whole(name))
-
-
-def _split(text: str, mark: str) -> list[str]:
-    """Split a line; a comma in brackets, as in ``103_[1,4]`` and ``node[1,4]``, is no separator."""
-    return re.split(r",(?![^\[\]\n]*\])", text) if mark == "," else text.split(mark)
+    def _pattern(self, mark: str) -> str:
+        """Return a regular expression of a record, with a group for each field."""
+        sign = re.escape(mark)
+        name = next((name for name in _FREE_TEXT if name in self.columns), "")
+        free = {**dict.fromkeys(_FREE_TEXT, "(?s:.*?)"), name: "(?s:.*)", _END: ""}
+        shapes = {name: f"(?:{shape.replace('X', sign)})?" for name, shape in _SHAPES.items()}
+        known = shapes | free | {"JobID": _ID}
+        other = rf"[^\n{sign}]*"
+        fields = (f"({known.get(name, other)})" for name in self.columns)
+        return rf"\A{sign.join(fields)}(?:\n|\z)"

@@ -26,7 +26,7 @@ class Look:
 
 _LOOKS: Final = {
     "proportional": (0, "o"), "omnilearn": (1, "X"), "oracle": (2, "*"), "measured": (3, "v"),
-    "static": (4, "^"), "damped": (5, "D"),
+    "static": (4, "^"), "damped": (5, "D"), "smoothed": (6, "h"),
 }  # fmt: skip
 """Place among the colors of the style, and marker."""
 

@@ -9,7 +9,7 @@ import polars as pl
 from scipy.special import gammainc, gammaincinv
 
 from traceana.cohorts.definitions import open_outcomes
-from traceana.cohorts.ends import PREEMPTIONS, USER_LIMITS
+from traceana.cohorts.ends import END_CLASS, with_end_class
 from traceana.questions.failures.tables_nodes import NodeFailures
 from traceana.stats.arguments import check_confidence
 from traceana.stats.multiplicity import adjust_pvalues
@@ -39,7 +39,6 @@ def node_failures(
     strata: Names = ("gpu_type", "queue", "user"),
     status: str = "status",
     end_reason: str = "end_reason",
-    user_limits: Names = (*USER_LIMITS, *PREEMPTIONS),
     confidence: float = 0.95,
 ) -> pl.DataFrame:
     """Find nodes with more failures than comparable jobs on other nodes.
@@ -66,10 +65,8 @@ def node_failures(
     strata
         Columns within whose values jobs are compared; those that the frame lacks are left out.
     status, end_reason
-        Columns of the status and of the end reason.
-    user_limits
-        End reasons, or their beginnings, that are no failure of a node: such jobs count as jobs
-        without failure.
+        Columns of the status and of the end reason. Ends of class user limit or scheduler (see
+        :func:`with_end_class`) are no failure of a node: such jobs count as jobs without failure.
     confidence
         Coverage of the intervals, in (0, 1).
 
@@ -107,17 +104,16 @@ def node_failures(
     rows = collect(opened).filter(
         pl.col(status).is_in([*success, *failure]), pl.col(node).is_not_null()
     )
-    limits = pl.lit(value=False)
-    if end_reason in there:
-        reason = pl.col(end_reason).cast(pl.String)
-        limits = pl.any_horizontal(reason.str.starts_with(one) for one in as_names(user_limits))
+    named_so = {name: own for name, own in ((status, "status"), (end_reason, "end_reason"))
+                if name in there and name != own}  # fmt: skip
+    classes = with_end_class(rows.rename(named_so))[END_CLASS]
     hosts = pl.col(node).cast(pl.String).str.split(",")
     hours = pl.col("gpus") * pl.col("runtime_s") / 3600
     on_node = _with_strata(
         rows.select(
             *by,
             node=hosts,
-            failure=(pl.col(status).eq("failed") & ~limits.fill_null(value=False)).cast(pl.Int64),
+            failure=classes.is_in(["job", "machine"]).fill_null(value=False).cast(pl.Int64),
             hours=hours if {"gpus", "runtime_s"} <= {*there} else pl.lit(None, pl.Float64),
             uses_gpus=pl.col("gpus") > 0 if "gpus" in there else pl.lit(value=True),
             size=hosts.list.len().log(2).ceil(),

@@ -13,7 +13,14 @@ from traceana.questions.failures.analyze import MODEL_ROWS, MODEL_SEED, fit_fail
 from traceana.questions.failures.model import COLLINEAR, REVERSED
 from traceana.questions.failures.tables import FailureModel, ModelFit, OddsRatios
 from traceana.questions.section_per_cohort import build_per_cohort
-from traceana.tables.formatting import p_equals, ratio, three_digits, three_digits_range
+from traceana.tables.formatting import (
+    in_sentence,
+    listed,
+    p_equals,
+    ratio,
+    three_digits,
+    three_digits_range,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,8 +107,9 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     unclear = tested.filter(pl.col("pvalue_adjusted") >= _ALPHA, pl.col("vif") < COLLINEAR)
     left_out = terms.filter(pl.col("note").str.starts_with("determined by"))
     apart = terms.filter(pl.col("note").str.starts_with("not comparable"))
-    parts = [_ratio_of(row) for row in clear.iter_rows(named=True)]
-    text = f"odds ratios that differ from 1: {'; '.join(parts)}." if parts else ""
+    features = [*dict.fromkeys(tested["feature"].to_list())]
+    parts = [_ratio_of(row, features, cohort.noun) for row in clear.iter_rows(named=True)]
+    text = f"{'; '.join(parts)}." if parts else ""
     text = text or "no odds ratio of a single feature differs significantly from 1."
     reversed_ = [
         f"{_name(row)}: crude odds ratio {three_digits(row['crude_odds_ratio'])}, adjusted "
@@ -143,10 +151,23 @@ def _name(row: dict[str, Any]) -> str:
     return f"{row['feature']} {row['level']} versus {row['reference']}"
 
 
-def _ratio_of(row: dict[str, Any]) -> str:
+def _ratio_of(row: dict[str, Any], features: list[str], noun: str) -> str:
+    """Return an odds ratio in words, and which other features are equal."""
+    others = [in_sentence(name) for name in features if name != row["feature"]]
+    same = f" with the same {listed([one.removesuffix(' doubled') for one in others])}" * (
+        len(others) > 0
+    )
+    times = three_digits(row["odds_ratio"])
+    if row["level"] is None:
+        what = in_sentence(str(row["feature"]).removesuffix(" doubled"))
+        text = f"{noun}{same} fail {times} times as often (odds) with twice the {what}"
+    else:
+        text = (
+            f"{row['level']} {noun} fail {times} times as often (odds) as {row['reference']} "
+            f"{noun}{same}"
+        )
     return (
-        f"{_name(row)} {three_digits(row['odds_ratio'])} (95 % CI "
-        f"{three_digits_range(row['ci_low'], row['ci_high'])}; adjusted "
+        f"{text} (95 % CI {three_digits_range(row['ci_low'], row['ci_high'])}; adjusted "
         f"{p_equals(row['pvalue_adjusted'])})"
     )
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from traceana.page.blocks import Block, Table, result_table
+from traceana.page.finding import Finding
 from traceana.questions.failures.analyze import BOTH
 from traceana.questions.failures.overall import overall_failure
 from traceana.questions.failures.tables import FailureOdds, GroupTests, RuntimePairs
@@ -31,8 +33,10 @@ if TYPE_CHECKING:
     from traceana.questions.failures.analyze import Outcomes
 
 _FEWEST: Final = 20
-_NOTICED: Final = 1.25
-"""Rows of a group, and ratio of failure rates, from which a difference is stated."""
+_NOTICED: Final = 1.1
+_CLEAR: Final = 3.3
+"""Rows of a group, ratio of failure rates, and its standard errors over rows, from which a
+difference is stated."""
 _MOST_NAMED: Final = 3
 """Groups in a finding: those with the most rows, for any result."""
 
@@ -57,18 +61,18 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
         return []
     group = in_sentence(key_heading(by))
     rows = {row["question"]: row for row in tests.iter_rows(named=True)}
-    findings = []
+    findings: list[str] = []
     if (test := rows.get(f"failure of {cohort.noun} by {group}")) is not None:
         what = f"failure rate of {cohort.noun} (failed among completed and failed)"
         named = [_rate(row, by, cohort) for row in _largest(found.rates, by)]
         ratio_of_rates = _ratio_of_rates(found.rates, by, cohort.noun)
-        findings.append(
-            f"{cohort.title}: failure rate of {cohort.noun}. {'. '.join(named)}.{ratio_of_rates}"
-        )
-        findings += _tested(cohort, what, group, test, differs=bool(ratio_of_rates))
-        if (both := rows.get(f"failure of {cohort.noun} by {group}, {BOTH}")) is not None:
+        text = f"{cohort.title}: failure rate of {cohort.noun}. {'. '.join(named)}.{ratio_of_rates}"
+        findings.append(_alerting(text, found.rates, ratio_of_rates, by))
+        findings += _of_rates(cohort, what, group, test, differs=bool(ratio_of_rates))
+        both = rows.get(f"failure of {cohort.noun} by {group}, {BOTH}")
+        if both is not None:
             what = f"failure rate of {cohort.noun} in the groups with both outcomes"
-            findings += _tested(cohort, what, group, both)
+            findings += _of_rates(cohort, what, group, both)
         findings.append(f"{cohort.title}: {_excluded(cohort, found)}")
     for status in found.comparisons:
         test = rows[f"runtime of {status} {cohort.noun} by {group}"]
@@ -78,6 +82,19 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
         findings += _tested(cohort, what, group, test)
         findings.append(f"{cohort.title}: median {what}. {'. '.join(named)}.")
     return findings
+
+
+def _alerting(text: str, rates: pl.DataFrame, verdict: str, by: str) -> Finding:
+    """Return a finding on rates; a GPU type whose jobs fail more often is an alert."""
+    if not verdict or by != "gpu_type":
+        return Finding(text)
+    low, *_, high = sorted(_largest(rates, by), key=lambda row: float(row["rate"]))
+    both = f"({share(high['rate'])} and {share(low['rate'])})"
+    excess = (high["rate"] - low["rate"]) * high["n"]
+    return Finding(
+        text, effect=high["rate"] / low["rate"], n=high["n"], cost_jobs=excess,
+        alert=f"{verdict.strip().removesuffix('.')} {both}",
+    )  # fmt: skip
 
 
 def headline_of(cohort: Cohort, found: Outcomes, /) -> str:
@@ -137,18 +154,31 @@ def _ratio_of_rates(rates: pl.DataFrame, by: str, noun: str) -> str:
     low, *_, high = sorted(largest, key=lambda row: float(row["rate"]))
     if not low["rate"] or high["rate"] < _NOTICED * low["rate"]:
         return ""
+    pooled = (high["failures"] + low["failures"]) / (high["n"] + low["n"])
+    error = math.sqrt(pooled * (1 - pooled) * (1 / high["n"] + 1 / low["n"]))
+    if high["rate"] - low["rate"] < _CLEAR * error:
+        return ""
     times = three_digits(high["rate"] / low["rate"])
     return f" {noun.capitalize()} of {high[by]} fail {times} times as often as those of {low[by]}."
 
 
-def _tested(
+def _of_rates(
     cohort: Cohort, what: str, group: str, test: dict[str, Any], *, differs: bool = False
 ) -> list[str]:
+    """Return what a test of rates concludes.
+
+    Cohen's limits of a correlation call rates negligible whose odds are not: the model has those.
+    """
+    verdict = test["conclusion"]
+    if verdict == NEGLIGIBLE or (differs and verdict == INCONCLUSIVE):
+        return []
+    return _tested(cohort, what, group, test)
+
+
+def _tested(cohort: Cohort, what: str, group: str, test: dict[str, Any]) -> list[str]:
     """Return what a test concludes about other users or another period; nothing without a test."""
     if test["effect"] is None or test["pvalue_adjusted"] is None:
         return []
-    if differs and test["conclusion"] in (NEGLIGIBLE, INCONCLUSIVE):
-        return []  # the rates differ in this log, whatever a correlation over few users is
     return [f"{cohort.title}: {_state(what, group, test)}"]
 
 

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from traceana.cohorts.nodes_seen import node_column, nodes_seen
 from traceana.questions.reliability.jobs import job_failure_interval
 from traceana.questions.reliability.machines import machine_reliability
+from traceana.questions.reliability.scheduler import faults_of_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +18,35 @@ if TYPE_CHECKING:
     from traceana.questions.reliability.tables import JobFailureResult, ReliabilityResult
     from traceana.store import Trace
 
-NEEDS: Final = ({"faults": ("machine_id", "start_s")},)
+NEEDS: Final = (
+    {"faults": ("machine_id", "start_s")},
+    {"jobs": ("end_reason", "end_s", "status")},
+)
+_FEWEST: Final = 3
+"""Faults of a scheduler's log below which nothing is reported."""
+
+
+def faults_of(trace: Trace, /) -> pl.LazyFrame:
+    """Return the faults of a trace: its table, else the failures of nodes that its jobs show."""
+    if trace.has("faults", ("machine_id", "start_s")):
+        return trace.scan("faults")
+    jobs = trace.scan("jobs")
+    name = node_column(jobs.collect_schema().names())
+    if name is None:
+        return pl.LazyFrame(schema={"machine_id": pl.String, "start_s": pl.Float64})
+    found = faults_of_jobs(jobs, machine=name)
+    return found.drop("jobs").with_columns(end_s=pl.lit(None, pl.Float64)).lazy()
+
+
+def is_known(trace: Trace, /) -> bool:
+    """Return whether a trace has faults that can be reported on."""
+    if trace.has("faults", ("machine_id", "start_s")):
+        return True
+    return bool(trace.once(_count_faults) >= _FEWEST)
+
+
+def _count_faults(trace: Trace) -> int:
+    return int(faults_of(trace).select(pl.len()).collect().item())
 
 
 def count_machines(trace: Trace, /) -> int | None:
@@ -24,11 +54,13 @@ def count_machines(trace: Trace, /) -> int | None:
 
     Machines with a fault that are in neither count too.
     """
-    failed = trace.scan("faults").select("machine_id").unique()
+    failed = faults_of(trace).select("machine_id").unique()
     if trace.has("machines"):
         listed = trace.scan("machines").select("machine_id")
         return int(pl.concat([listed, failed]).unique().select(pl.len()).collect().item())
     stated = sum(group.nodes for group in trace.manifest.capacity.values())
+    if not stated and not trace.has("faults"):
+        stated = trace.once(nodes_seen).height
     return max(stated, failed.select(pl.len()).collect().item()) if stated else None
 
 
@@ -45,7 +77,8 @@ def reliability_of(
 ) -> ReliabilityResult:
     """Return :func:`machine_reliability` of a trace."""
     return machine_reliability(
-        trace.scan("faults"),
+        faults_of(trace),
+        end="end_s" if trace.has("faults", ("machine_id", "start_s")) else None,
         by=by or (),
         total_machines=total_machines or count_machines(trace),
         window=window_of(trace),
@@ -60,7 +93,8 @@ def job_failures_of(
 ) -> JobFailureResult:
     """Return :func:`job_failure_interval` of a trace."""
     return job_failure_interval(
-        trace.scan("faults"),
+        faults_of(trace),
+        end="end_s" if trace.has("faults", ("machine_id", "start_s")) else None,
         machines=machines,
         total_machines=total_machines or count_machines(trace),
         window=window_of(trace),
@@ -70,4 +104,5 @@ def job_failures_of(
 def group_column(trace: Trace, /) -> str:
     """Return the column by which faults are grouped: class, else level; empty: neither."""
     manifest = trace.manifest
-    return next((name for name in ("class", "level") if manifest.has("faults", (name,))), "")
+    names = (name for name in ("class", "level") if manifest.has("faults", (name,)))
+    return next(names, "" if manifest.has("faults") else "class")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from traceana.cohorts.ends import NODE_FAILURES
+from traceana.cohorts.ends import END_CLASS, with_end_class
 from traceana.questions.reliability.tables import JobFaults
-from traceana.store.frames import Names, as_names, collect, open_frame
+from traceana.store.frames import collect, open_frame
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ def faults_of_jobs(
     jobs: IntoFrame,
     /,
     *,
-    end_reasons: Names = NODE_FAILURES,
     machine: str = "NodeList",
     end_reason: str = "end_reason",
     end: str = "end_s",
@@ -28,17 +27,15 @@ def faults_of_jobs(
     """Return the faults of machines that ended jobs.
 
     A fault is an end of one or more jobs on the same machines at the same time, with an end reason
-    that is a failure of a node. Repair times are not known: pass ``end=None`` to
+    of class machine (see :func:`with_end_class`). Repair times are not known: pass ``end=None`` to
     :func:`machine_reliability`. A fault of a job on several machines is that of one of them; the
     scheduler does not state which, so the whole list of machines is its name.
 
     Parameters
     ----------
     jobs
-        One row per job: `machine`, `end_reason` and `end`; eager or lazy, of any supported engine.
-        Rows without one of them are excluded.
-    end_reasons
-        End reasons that count; a longer reason that begins with one counts too.
+        One row per job: `machine`, `end_reason`, `end` and status; eager or lazy, of any supported
+        engine. Rows without one of them are excluded.
     machine, end_reason, end
         Columns of the machines, the end reason and the end (seconds or datetimes).
 
@@ -54,21 +51,19 @@ def faults_of_jobs(
     >>> jobs = pl.DataFrame({
     ...     "NodeList": ["n1", "n1", "n2"], "end_s": [50.0, 50.0, 90.0],
     ...     "end_reason": ["NODE_FAIL", "NODE_FAIL", "COMPLETED"],
+    ...     "status": ["failed", "failed", "completed"],
     ... })
     >>> traceana.faults_of_jobs(jobs).rows()
     [('n1', 50.0, 'NODE_FAIL', 2)]
     """
-    opened = open_frame(jobs, keys=(machine, end_reason), measures={"end": end})
-    rows = collect(opened).drop_nulls()
-    fails = pl.any_horizontal(
-        pl.col(end_reason).cast(pl.String).str.starts_with(one) for one in as_names(end_reasons)
-    )
+    opened = open_frame(jobs, keys=(machine, end_reason, "status"), measures={"end": end})
+    rows = with_end_class(collect(opened).drop_nulls().rename({end_reason: "end_reason"}))
     found = (
-        rows.filter(fails)
+        rows.filter(pl.col(END_CLASS) == "machine")
         .group_by(
             pl.col(machine).cast(pl.String).alias("machine_id"),
             pl.col(end).alias("start_s"),
-            pl.col(end_reason).cast(pl.String).alias("class"),
+            pl.col("end_reason").cast(pl.String).alias("class"),
         )
         .agg(jobs=pl.len().cast(pl.Int64))
         .sort("start_s", "machine_id", "class")

@@ -11,6 +11,7 @@ from traceana.page.section import Section
 from traceana.questions.reliability.analyze import (
     NEEDS,
     group_column,
+    is_known,
     job_failures_of,
     reliability_of,
 )
@@ -64,7 +65,10 @@ _NAMED: Final = 3
 
 def build(traces: Sequence[Trace]) -> Content:
     """Show the reliability of the machines of each trace."""
-    return join_parts(_OPENING, ((trace.label, _trace(trace)) for trace in traces))
+    known = [trace for trace in traces if is_known(trace)]
+    if not known:
+        return Content()
+    return join_parts(_OPENING, ((trace.label, _trace(trace)) for trace in known))
 
 
 def _trace(trace: Trace) -> Content:

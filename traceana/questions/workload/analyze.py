@@ -221,7 +221,7 @@ def _in_bins(jobs: IntoFrame, window: Window | None) -> pl.DataFrame | None:
         demand = gpu_demand(jobs, **options)
     except DataError:
         demand = gpu_demand(jobs, bin_s=_YEAR_S, **options)
-    return demand if demand["gpus_mean"].count() else None
+    return demand if demand["gpus_mean"].sum() else None
 
 
 def weekdays_and_waits(

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
 
+from traceana.cohorts.ends import END_CLASS, with_end_class
 from traceana.cohorts.observation import window_of
 from traceana.questions.workload.consumers import resource_usage
+from traceana.store.frames import reduce_frame
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,10 +21,13 @@ CONSUMER_NEEDS: Final = ({"jobs": ("runtime_s", "status")},)
 """What a trace needs for resources by group."""
 FEWEST_WAITS: Final = 20
 """Jobs of a group below which its wait is not named."""
-_GROUPS: Final = ("user", "account", "queue", "gpu_type", "end_reason", "status", "gpus_requested")
+_GROUPS: Final = (
+    *("user", "account", "queue", "cluster", "gpu_type", END_CLASS, "end_reason", "status"),
+    "gpus_requested",
+)
 _MOST_JOBS: Final = 20
 _USED: Final = (
-    *("job_id", "user", "account", "queue", "gpu_type", "end_reason", "status"),
+    *("job_id", "user", "account", "queue", "cluster", "gpu_type", "end_reason", "status"),
     *("submit_s", "start_s", "end_s", "runtime_s", "gpus", "cpus", "nodes", "cpu_time_s"),
     *("memory_gib", "memory_gib_used", "gpu_utilization", "energy_j"),
 )
@@ -40,19 +45,23 @@ class Consumers:
     """By column with several values, and of the jobs with the most idle hours (`job_id`)."""
     unit: str
     """"GPU", or "CPU" where no job has GPUs."""
+    arrays: dict[str, int]
+    """[jobs, and where they are known: arrays, jobs_in_arrays, restarted, restarts, requeued]."""
 
 
 def describe_consumers(trace: Trace, /) -> Consumers:
     """Compute resources, wait, failure, waste and efficiency by group."""
     stated = {*trace.manifest.tables["jobs"].columns}
     names = [name for name in _USED if name in stated or name in ("job_id", "status")]
-    jobs: Any = trace.rows("jobs").select(*names)
-    window = window_of(trace)
+    jobs: Any = nw.from_native(with_end_class(trace.rows("jobs").select(*names).to_native()))
+    window = trace.once(window_of)
     if "gpus" in names:
         jobs = jobs.with_columns(gpus_requested=nw.col("gpus"))
     groups: dict[str, pl.DataFrame] = {}
     for name in _GROUPS:
-        if name in names or (name == "gpus_requested" and "gpus" in names):
+        if name == "status" and "end_reason" in groups:
+            continue  # in more detail
+        if name in (*names, END_CLASS) or (name == "gpus_requested" and "gpus" in names):
             found = resource_usage(jobs.to_native(), by=name, window=window)
             if found.height > 1:
                 groups[name] = found
@@ -72,4 +81,37 @@ def describe_consumers(trace: Trace, /) -> Consumers:
                 "idle_gpu_hours", descending=True, nulls_last=True
             )
     unit = "GPU" if whole["gpu_hours"] else "CPU"
-    return Consumers(whole, without, groups, unit)
+    return Consumers(whole, without, groups, unit, _arrays(trace))
+
+
+def cpu_hours_of(trace: Trace, /) -> float | None:
+    """Return the CPU-hours of all jobs; None where they are not recorded."""
+    if not trace.has("jobs", ("cpus", *CONSUMER_NEEDS[0]["jobs"])):
+        return None
+    hours: float | None = trace.once(describe_consumers).whole["cpu_hours"]
+    return hours
+
+
+def _arrays(trace: Trace) -> dict[str, int]:
+    """Count arrays, restarts and requeued runs; what the trace does not state is left out."""
+    columns = trace.manifest.tables["jobs"].columns
+    counts: dict[str, nw.Expr] = {}
+    if "array_id" in columns:
+        counts |= {
+            "jobs_in_arrays": nw.col("array_id").count(),
+            "arrays": nw.col("array_id").n_unique(),
+        }
+    if "restarts" in columns:
+        restarts = nw.col("restarts")
+        counts["restarted"] = (restarts > 0).cast(nw.Int64).sum()
+        counts["restarts"] = restarts.sum()
+    if "end_reason" in columns:
+        again = nw.col("end_reason").cast(nw.String).str.starts_with("REQUEUED")
+        counts["requeued"] = again.cast(nw.Int64).sum()
+    found = reduce_frame(trace.rows("jobs"), (), jobs=nw.len(), **counts).row(0, named=True)
+    whole = {name: int(value) for name, value in found.items() if value is not None}
+    if "arrays" in whole:
+        whole["arrays"] -= whole["jobs_in_arrays"] < whole["jobs"]  # null is no array
+    if not whole.get("requeued"):
+        whole.pop("requeued", None)
+    return whole

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from traceana.questions.workload.analyze import describe_workload
+from traceana.questions.workload.analyze_consumers import cpu_hours_of
 from traceana.tables.formatting import count, duration, percent
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ def _facts(trace: Trace) -> list[tuple[str, str]]:
         facts.append(("Users", count(users)))
     if row["gpu_hours"]:
         facts.append(("GPU-hours", count(round(row["gpu_hours"]))))
+    elif hours := cpu_hours_of(trace):
+        facts.append(("CPU-hours", count(round(hours))))
     facts.append(("Failed", _failed(trace)))
     if found.queueing is not None and found.queueing.height:
         wait = found.queueing["median_s"][0]

@@ -21,6 +21,7 @@ from traceana.page.blocks import (
 )
 from traceana.page.section import Section
 from traceana.questions.workload.analyze import clock_name, describe_workload, weekdays_and_waits
+from traceana.questions.workload.analyze_consumers import cpu_hours_of
 from traceana.questions.workload.section_shape import draw_demand, draw_hours, draw_shared
 from traceana.questions.workload.tables import (
     Concentration,
@@ -172,6 +173,8 @@ def _overview(found: Found, titles: dict[Trace, str]) -> Table:
             }
         )
     frame = pl.DataFrame(rows, infer_schema_length=None)
+    if not frame["gpu_hours"].sum():
+        frame = frame.drop("gpu_hours", "gpus_median", "share_of_top_1_percent")
     return result_table(frame, WorkloadOverview, caption="Workload of each trace")
 
 
@@ -192,7 +195,9 @@ def _notes(trace: Trace, titles: dict[Trace, str], found: Workload) -> list[Bloc
     blocks: list[Block] = [Heading(title), *([Text(" ".join(notes))] if any(notes) else [])]
     if found.by is None or found.by_group is None:
         return blocks
-    shown = [name for name in _SUMMARY if name in found.by_group.columns]
+    of_gpus = bool(found.by_group["gpu_hours"].sum())
+    shown = [name for name in _SUMMARY
+             if name in found.by_group.columns and (of_gpus or "gpu" not in name)]  # fmt: skip
     what = f"Workload by {in_sentence(key_heading(found.by))}"
     total = found.summary.select(pl.lit("all").alias(found.by), *shown)
     groups = found.by_group.select(pl.col(found.by).cast(pl.String), *shown)
@@ -235,7 +240,7 @@ def _split_table(
     rows = [
         frame.select(pl.lit(name).alias("trace"), *columns)
         for title, one in results.items()
-        if one is not None
+        if one is not None and ("gini" not in columns or one.total["gini"].item() is not None)
         for name, frame in ((title, one.total), (f"{title}, without survivors", one.since))
         if frame is not None
     ]
@@ -267,7 +272,9 @@ def _size_finding(found: Found, titles: dict[Trace, str]) -> str:
         row = one.summary.row(0, named=True)
         hours = row["gpu_hours"]
         size = "GPU-hours not recorded" if hours is None else f"{hours:,.0f} GPU-hours"
-        if row["gpus_median"] is not None:
+        if not hours and (of_cpus := trace.once(cpu_hours_of)):
+            size = f"{of_cpus:,.0f} CPU-hours"
+        elif row["gpus_median"] is not None:
             size += f", median {row['gpus_median']:,.3g} GPUs"
         parts.append(f"{titles[trace]}: {row['jobs']:,} jobs, {size}")
     return f"{'; '.join(parts)}."

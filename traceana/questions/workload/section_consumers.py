@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.page.blocks import Block, Content, Heading, Table, result_table
+from traceana.page.blocks import Block, Content, Heading, Table, Text, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.workload.analyze_consumers import (
@@ -48,6 +48,9 @@ _DOMINANT: Final = 0.4
 _COSTLY: Final = 0.1
 """Fraction of all hours from which a loss is an alert."""
 _NAMED: Final = 3
+_SLOW_S: Final = 3600
+_TIMES: Final = 5
+"""Median wait of a queue, in all and as a multiple of that of the log, that is an alert."""
 
 
 def build(traces: Sequence[Trace]) -> Content:
@@ -63,6 +66,7 @@ def build(traces: Sequence[Trace]) -> Content:
             lead = [tables.pop(0)]
         blocks += [Heading(title)] if len(traces) > 1 else []
         blocks += tables
+        blocks += [Text(text)] if (text := _arrays(found.arrays)) else []
     if not lead:
         return Content()
     findings.sort(key=lambda one: (not one.alert, -one.cost_gpu_h))
@@ -100,7 +104,8 @@ def _table(found: Consumers, name: str, title: str) -> Table:
 def _findings(found: Consumers, title: str) -> list[Finding]:
     whole = found.whole
     findings = [*_idle(found, title), *_wasted(found, title)]
-    findings += [one for one in (_top(found, title), _waits(found, title)) if one is not None]
+    parts = (_top(found, title), _slow_queue(found, title), _waits(found, title))
+    findings += [one for one in parts if one is not None]
     if (use := _overall_use(whole)) and not findings:
         findings.append(Finding(f"{title}: {use}.", n=whole["jobs"]))
     return findings
@@ -189,7 +194,7 @@ def _top(found: Consumers, title: str) -> Finding | None:
             return None
         text = (
             f"{title}: user {first['user']} used the most {unit}-hours, {share(first['share'])} of "
-            f"all (n = {plural(users['user'].drop_nulls().n_unique(), 'user')})."
+            f"all{_most(users)}."
         )
         return Finding(text, effect=first["share"], n=first["jobs"])
     name = by_jobs["user"]
@@ -209,6 +214,16 @@ def _top(found: Consumers, title: str) -> Finding | None:
         f"Without {name}: {listed(pairs)}."
     )
     return Finding(text, effect=by_jobs["jobs"] / jobs, n=by_jobs["jobs"])
+
+
+def _most(users: pl.DataFrame) -> str:
+    """Return what the 5 % of the users with the most hours used."""
+    known = users.drop_nulls("user")
+    first = -(-known.height // 20)
+    if first < 2:
+        return f" (n = {plural(known.height, 'user')})"
+    of_first = share(float(known["share"].head(first).sum()))
+    return f", and the {first} of {known.height:,} users with the most {of_first}"
 
 
 def _waits(found: Consumers, title: str) -> Finding | None:
@@ -237,6 +252,44 @@ def _waits(found: Consumers, title: str) -> Finding | None:
         effect=whole["median_wait_s"],
         n=whole["jobs"],
     )
+
+
+def _slow_queue(found: Consumers, title: str) -> Finding | None:
+    """State the queue whose jobs wait far longer than the others."""
+    queues, whole = found.groups.get("queue"), found.whole["median_wait_s"]
+    if queues is None or whole is None:
+        return None
+    known = queues.drop_nulls(["queue", "median_wait_s"]).filter(
+        pl.col("jobs") >= max(FEWEST_WAITS, _NOTICED * found.whole["jobs"]),
+        pl.col("median_wait_s") >= max(_SLOW_S, _TIMES * whole),
+    )
+    if known.is_empty():
+        return None
+    row = known.sort("median_wait_s", descending=True).row(0, named=True)
+    text = f"median wait {duration(row['median_wait_s'])}, of all jobs {duration(whole)}"
+    return Finding(
+        f"{title}: jobs in queue {row['queue']} wait longest: {text} (n = {row['jobs']:,}).",
+        effect=row["median_wait_s"],
+        n=row["jobs"],
+        cost_jobs=row["jobs"],
+        alert=f"Long waits in queue {row['queue']}: {text}",
+    )
+
+
+def _arrays(found: dict[str, int]) -> str:
+    """Return a sentence on arrays, restarts and requeued runs."""
+    parts = []
+    if found.get("jobs_in_arrays"):
+        parts.append(
+            f"{found['jobs_in_arrays']:,} of {found['jobs']:,} jobs belong to "
+            f"{plural(found['arrays'], 'job array')}"
+        )
+    if "restarted" in found:
+        again = plural(found["restarted"], "job")
+        parts.append(f"{again} restarted at least once, {plural(found['restarts'], 'time')} in all")
+    if "requeued" in found:
+        parts.append(f"{plural(found['requeued'], 'run')} ended in a requeue")
+    return f"{'; '.join(parts)}." if parts else ""
 
 
 def _overall_use(whole: Row) -> str:

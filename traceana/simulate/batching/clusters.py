@@ -9,7 +9,7 @@ import polars as pl
 
 from traceana.errors import DataError
 from traceana.simulate.batching.controllers import Static
-from traceana.simulate.batching.devices import LEVELS, find_tflops
+from traceana.simulate.batching.devices import PUBLISHED
 from traceana.simulate.batching.simulate import simulate_batching
 from traceana.simulate.batching.tables import ClusterComparison
 from traceana.simulate.batching.workers import LARGEST, Workers
@@ -19,19 +19,6 @@ from traceana.tables.declare import declared, returns, schema_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_CPUS: Final = "3 CPU workers, 6/12/30 cores"
-_MIXED: Final = "P100 and 48-core Xeon"
-_GPUS: Final = "2 T4 and 2 P4"
-_CLUSTERS: Final[dict[str, tuple[float, ...]]] = {
-    _CPUS: tuple(map(float, LEVELS["6/12/30"])),
-    _MIXED: (find_tflops("p100"), find_tflops("xeon-48")),
-    _GPUS: (*[find_tflops("t4")] * 2, *[find_tflops("p4")] * 2),
-}
-_SLOWDOWNS: Final = {_CPUS: {"ResNet-50, CNN": 3.0, "linear regression": 2.0}}
-_SPEEDUPS: Final = {
-    _MIXED: {"ResNet-50": 4.0, "CNN": 1.2},
-    _GPUS: {"ResNet-50": 4.5, "CNN": 2.1},
-}
 _BATCH: Final = 64
 
 
@@ -48,14 +35,13 @@ def compare_clusters(
     Each cluster is simulated with its own workers (heterogeneous) and with as many workers of equal
     throughput that add up to the same (homogeneous). Static batch sizes follow the throughputs;
     dynamic ones are those of the proportional controller, its first steps included. The model is
-    that of Tyagi and Sharma (ACSOS'20). The split of cores is ours, since the paper does not state
-    it.
+    that of Tyagi and Sharma (ACSOS'20).
 
     Parameters
     ----------
     clusters
         Throughputs of the workers by the name of the cluster, in any unit, such as cores or TFLOPS.
-        None: the three clusters of the paper with cores or peak TFLOPS, and their published
+        None: the clusters of the paper with cores or half-precision FLOPS, and their published
         factors.
     overhead_share
         Overhead of an iteration as a fraction of the step of the homogeneous cluster, in [0, 1).
@@ -75,7 +61,7 @@ def compare_clusters(
     >>> round(found.filter(workers="heterogeneous", system="uniform")["relative_time"].item(), 3)
     2.0
     """
-    chosen = _CLUSTERS if clusters is None else clusters
+    chosen = PUBLISHED["clusters"] if clusters is None else clusters
     if not isinstance(chosen, Mapping) or not chosen:
         raise DataError("clusters must be one or more, each with the throughputs of its workers")
     if not (is_number(overhead_share) and 0 <= overhead_share < 1):
@@ -127,11 +113,13 @@ def _systems(throughputs: list[float], overhead_share: float, steps: int) -> lis
 
 def _published(name: str, uniform: float) -> dict[str, dict[str, float | None]]:
     """Return the times that published factors imply, given that of uniform batches."""
-    slower = {
-        model: {"relative_time": factor, "speedup": None}
-        for model, factor in _SLOWDOWNS.get(name, {}).items()
-    }
-    return slower | {
-        model: {"relative_time": uniform / factor, "speedup": factor}
-        for model, factor in _SPEEDUPS.get(name, {}).items()
-    }
+    found: dict[str, dict[str, float | None]] = {}
+    for gain in PUBLISHED["gains"].values():
+        factor = float(gain["factor"])
+        if gain["cluster"] == name:
+            found[gain["model"]] = (
+                {"relative_time": factor, "speedup": None}
+                if gain.get("slowdown")
+                else {"relative_time": uniform / factor, "speedup": factor}
+            )
+    return found

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
 from traceana.errors import DataError
+from traceana.simulate.batching.devices import PUBLISHED
 from traceana.simulate.batching.split import earliest, share, whole
 from traceana.simulate.batching.workers import LARGEST, iteration_times
 from traceana.stats.arguments import takes
@@ -47,6 +48,8 @@ class Seen:
     speed: Speed | None = None
     """Samples per second from (batches, samples_per_s); None: samples_per_s. As above, only an
     oracle uses it."""
+    memory: dict[str, Any] = field(default_factory=dict)
+    """What a controller keeps from step to step of one simulation; empty at first."""
 
 
 @runtime_checkable
@@ -245,6 +248,61 @@ class Proportional(_StartsEvenly):
 
 
 @dataclass(frozen=True)
+class Smoothed(_StartsEvenly):
+    r"""Adjust batch sizes by smoothed times, with a dead-band and a learned upper bound.
+
+    The controller of Tyagi and Sharma (ACSOS'20, section III-C): times are
+    :math:`m \leftarrow w t + (1 - w) m`, restarted after each adjustment. If a worker's throughput
+    falls by more than the dead-band after its batch grew, the earlier batch is its upper bound.
+
+    Attributes
+    ----------
+    dead_band
+        Keep all batch sizes if none would change by this fraction of its new value or more.
+    weight
+        Weight w of the last time, above 0 and at most 1. The paper's weight is not known here.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> workers = [(0, 100), (0, 300)]
+    >>> traceana.simulate_batching(workers, controller="smoothed").adjustments
+    1
+    """
+
+    dead_band: float = PUBLISHED["dead_band"]
+    weight: float = 0.5
+    name: str = "smoothed"
+    settles: bool = False
+
+    def __post_init__(self) -> None:
+        _check_dead_band(self.dead_band)
+        if not 0 < self.weight <= 1:
+            raise DataError(f"weight must be above 0 and at most 1; it is {self.weight}")
+
+    def adjust(self, seen: Seen, /) -> Batches:
+        """Move every worker towards the mean smoothed time, up to its learned bound."""
+        kept = seen.memory
+        before = kept.get("batches", seen.batches)
+        last = kept.get("times", seen.times_s)
+        moved = (before != seen.batches).any(-1, keepdims=True)
+        times = np.where(moved, seen.times_s, self.weight * seen.times_s + (1 - self.weight) * last)
+        slower = rates(seen.batches, times) < (1 - self.dead_band) * rates(before, last)
+        bound = kept.get("bound", np.broadcast_to(seen.max_batch, times.shape))
+        bound = np.where((seen.batches > before) & slower, np.minimum(bound, before), bound)
+        # bounds that cannot take the global batch are not learned
+        fits = np.floor(bound).sum(-1, keepdims=True) >= seen.global_batch
+        bound = np.where(fits, bound, seen.max_batch)
+        kept.update(batches=seen.batches, times=times, bound=bound)
+        wanted = rates(seen.batches, times) * times.mean(-1, keepdims=True)
+        split = share(seen.global_batch, wanted, min_batch=seen.min_batch, max_batch=bound)
+        per_sample = times / np.maximum(seen.batches, 1)
+        new = whole(split, seen.global_batch, per_sample_s=per_sample, max_batch=bound[..., None])
+        change = np.abs(new - seen.batches) / np.maximum(new, 1)
+        return np.where((change >= self.dead_band).any(-1, keepdims=True), new, seen.batches)
+
+
+@dataclass(frozen=True)
 class OmniLearn(_StartsEvenly):
     """Adjust batch sizes as the authors' later code, with equal corrections.
 
@@ -327,6 +385,7 @@ CONTROLLERS: Final[dict[str, Callable[[], BatchController]]] = {
     "uniform": Uniform,
     "measured": Measured,
     "proportional": Proportional,
+    "smoothed": Smoothed,
     "damped": lambda: Proportional(dead_band=0.2, averages=True, name="damped"),
     "omnilearn": OmniLearn,
     "oracle": Oracle,

@@ -1,39 +1,36 @@
-"""Devices and clusters of the paper, with throughput estimates from data sheets."""
+"""Devices, splits, clusters and factors of the paper, from published.toml."""
 
 from __future__ import annotations
 
-from typing import Final
+import tomllib
+from importlib.resources import files
+from typing import Any, Final
 
 import polars as pl
 
 from traceana.errors import DataError
 
-DEVICES: Final = pl.DataFrame(
-    [
-        ("t4", 2560, 8.1, "NVIDIA T4 data sheet: 2,560 CUDA cores, 8.1 TFLOPS single precision"),
-        ("p4", 2560, 5.5, "NVIDIA Tesla P4 data sheet: 2,560 CUDA cores, 5.5 TFLOPS"),
-        ("p100", 3584, 9.3, "NVIDIA Tesla P100 PCIe data sheet: 3,584 CUDA cores, 9.3 TFLOPS"),
-        ("v100", 5120, 14.0, "NVIDIA Tesla V100 PCIe data sheet: 5,120 CUDA cores, 14 TFLOPS"),
-        (
-            "xeon-48",
-            48,
-            48 * 2.0e9 * 32 / 1e12,
-            "48 cores, assumed at 2.0 GHz and 32 operations a cycle; the paper names no model",
-        ),
-    ],
-    schema={"device": pl.String, "cores": pl.Int64, "tflops": pl.Float64, "source": pl.String},
-    orient="row",
+PUBLISHED: Final[dict[str, Any]] = tomllib.loads(
+    files("traceana.simulate.batching").joinpath("published.toml").read_text(encoding="utf-8")
 )
-"""Cores and peak single-precision TFLOPS of a device, with their source."""
+"""Numbers of Tyagi and Sharma (ACSOS'20): dead_band, devices, splits, later, clusters, gains."""
+
+DEVICES: Final = pl.DataFrame(
+    [{"device": name, **entry} for name, entry in PUBLISHED["devices"].items()]
+)
+"""Cores and peak half-precision TFLOPS of a device, with their source."""
+
+SPLITS: Final[dict[str, tuple[int, ...]]] = {
+    name: tuple(split) for name, split in PUBLISHED["splits"].items()
+}
+"""CPU cores of three workers, by the name of the split in the paper."""
 
 LEVELS: Final = {
-    name: tuple(map(int, name.split("/")))
-    for name in (
-        *("12/12/12/12", "12/12/8/16", "9/9/6/24", "6/6/4/32"),
-        *("16/16/16", "12/16/20", "8/16/24", "6/12/30"),
-    )
+    "/".join(map(str, split)): tuple(split)
+    for split in (*PUBLISHED["later"].values(), *PUBLISHED["splits"].values())
+    if sum(split) in (39, 48)
 }
-"""CPU cores of a job's workers, 48 in all: the authors' code for four; our splits for three."""
+"""CPU cores of a job's workers: 48 for four (authors' later code), 39 for three (the paper)."""
 
 
 def find_tflops(device: str, /) -> float:

@@ -8,25 +8,13 @@ from typing import Final
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.simulate.batching.devices import DEVICES, LEVELS
+from traceana.simulate.batching.devices import DEVICES, PUBLISHED
 from traceana.simulate.batching.tables import PublishedGains
 from traceana.stats.arguments import is_number
 from traceana.tables.declare import declared, returns, schema_of
 
 OVERHEADS: Final = (0.0, 0.1, 0.2)
 """Overheads, as fractions of the uniform step, for which ratios are computed."""
-
-_TOLERANCE: Final = 1.5
-"""Factor from the FLOPS ratio within which a throughput ratio is plausible."""
-
-# claim, gain, fast device and how many, slow device and how many
-_GAINS: Final = (
-    ("batching-cpu-gpu-resnet", 4.0, "p100", 1, "xeon-48", 1),
-    ("batching-cpu-gpu-cnn", 1.2, "p100", 1, "xeon-48", 1),
-    ("batching-gpu-resnet", 4.5, "t4", 2, "p4", 2),
-    ("batching-gpu-cnn", 2.1, "t4", 2, "p4", 2),
-)
-_SLOWDOWNS: Final = (("batching-hetero-resnet", 3.0), ("batching-hetero-linreg", 2.0))
 
 
 def implied_throughput_ratio(
@@ -83,9 +71,9 @@ def largest_gain(ratio: float, /, *, fast: int = 1, slow: int = 1) -> float:
 
 @returns(PublishedGains)
 def published_gains() -> pl.DataFrame:
-    """Compare each published speedup with the throughput ratio that it implies.
+    """Compare each published factor with the throughputs of its cluster.
 
-    Speedups of Tyagi and Sharma (ACSOS'20), devices of :data:`DEVICES`.
+    Factors and clusters of Tyagi and Sharma (ACSOS'20): CPU cores, or half-precision FLOPS.
 
     Returns
     -------
@@ -93,53 +81,37 @@ def published_gains() -> pl.DataFrame:
         With the columns
         {columns}
 
-        The two slowdowns are those of three CPU workers with 48 cores in all, one of them slow:
-        largest_gain is that of the most uneven split of :data:`LEVELS`, and is_plausible states
-        whether any of these gives it.
-
     Examples
     --------
-    >>> import traceana
-    >>> gains = traceana.published_gains()
-    >>> gains.select("published", "ratio", "is_plausible").head(2).rows()
-    [(4.0, 7.0, False), (1.2, 1.4, False)]
+    >>> import polars as pl, traceana
+    >>> gains = traceana.published_gains().filter(id="batching-level-2")
+    >>> gains.select("published", pl.col("largest_gain").round(2), "is_plausible").rows()
+    [(2.0, 1.44, False)]
     """
     tflops = dict(DEVICES.select("device", "tflops").iter_rows())
     rows = []
-    for name, gain, quick, fast, weak, slow in _GAINS:
+    for name, stated in PUBLISHED["gains"].items():
+        gain, throughputs = float(stated["factor"]), PUBLISHED["clusters"][stated["cluster"]]
+        slowest = min(throughputs)
+        others = [each for each in throughputs if each != slowest]
+        fast, slow = len(others), len(throughputs) - len(others)
         implied = [
             implied_throughput_ratio(gain, fast=fast, slow=slow, overhead_share=share)
             for share in OVERHEADS
         ]
-        ratio, by_flops = implied[0], tflops[quick] / tflops[weak]
-        assert ratio is not None  # noqa: S101 - there is one wherever there is no overhead
-        plausible = by_flops / _TOLERANCE <= ratio <= by_flops * _TOLERANCE
-        most = largest_gain(by_flops, fast=fast, slow=slow)
-        note = f"{fast} {quick} at {ratio:.2f} times the throughput of {slow} {weak}" + (
-            "" if plausible else f"; their FLOPS differ by {by_flops:.2f}, worth {most:.2f} at most"
+        differ = sum(others) / fast / slowest
+        most = largest_gain(differ, fast=fast, slow=slow)
+        plausible = gain <= most
+        note = (
+            f"{stated['model']}: the throughputs of {stated['cluster']} allow at most "
+            f"{most:.2f}, {'which includes' if plausible else 'less than'} the published factor"
         )
-        overhead = _overhead(gain, most)
-        devices = f"{fast} {quick} + {slow} {weak}"
-        pairs = _pairs(tflops, gain, fast, slow)
-        rows.append(
-            (name, gain, devices, *implied, by_flops, most, plausible, note, overhead, pairs)
-        )
-    rows += [_slowdown(name, times) for name, times in _SLOWDOWNS]
+        unlike = len(set(throughputs)) > 2
+        pairs = None if unlike else _pairs(tflops, gain, fast, slow)
+        row = (name, gain, stated["cluster"], *implied, differ, most, plausible, note)
+        rows.append((*row, _overhead(gain, most), pairs))
     table = pl.DataFrame(rows, schema=schema_of(PublishedGains), orient="row")
     return declared(table, PublishedGains)
-
-
-def _slowdown(name: str, times: float) -> tuple[object, ...]:
-    """Compare a slowdown with mean(x) / min(x) at equal total cores."""
-    by_level = {level: sum(cores) / len(cores) / min(cores) for level, cores in LEVELS.items()}
-    reach = [level for level, ratio in by_level.items() if ratio >= times]
-    note = f"cores split {reach[0]} or less evenly give it" if reach else "no split of ours does"
-    note += f"; of three workers, the slowest has {48 / 3 / times:.1f} of 48 cores"
-    implied = [
-        implied_throughput_ratio(times, fast=2, slow=1, overhead_share=share) for share in OVERHEADS
-    ]
-    largest = max(by_level.values())
-    return name, times, "2 + 1 CPU workers", *implied, None, largest, bool(reach), note, None, None
 
 
 def _pairs(tflops: dict[str, float], gain: float, fast: int, slow: int) -> str:

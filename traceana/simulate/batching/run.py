@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceana.errors import DataError
-from traceana.simulate.batching.controllers import OmniLearn, Proportional, Seen
+from traceana.simulate.batching.controllers import OmniLearn, Proportional, Seen, Smoothed
 from traceana.simulate.batching.workers import iteration_times
 from traceana.stats.arguments import is_number
 
@@ -154,11 +154,13 @@ def held_back(controller: BatchController, course: Course, /) -> list[str | None
     """Return a note for each run in which a dead-band kept a controller from any adjustment."""
     runs = len(course.adjustments.ravel())
     notes: list[str | None] = [None] * runs
-    if not isinstance(controller, Proportional | OmniLearn) or not controller.dead_band:
+    if not isinstance(controller, Proportional | OmniLearn | Smoothed) or not controller.dead_band:
         return notes
     mean_s = course.worker_s / len(course.step_s)
     batches = course.batches[0]
-    last = replace(course.setting, batches=batches, times_s=mean_s, mean_times_s=mean_s, n_steps=1)
+    last = replace(
+        course.setting, batches=batches, times_s=mean_s, mean_times_s=mean_s, n_steps=1, memory={}
+    )
     wanted = replace(controller, dead_band=0.0).adjust(last)
     change = (np.abs(wanted - batches) / np.maximum(wanted, 1)).max(-1).ravel()
     for run, adjusted in enumerate(course.adjustments.ravel()):

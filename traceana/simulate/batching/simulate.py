@@ -53,8 +53,10 @@ def simulate_batching(
         samples_per_s] of any supported engine, one row per worker.
     controller
         ``uniform``; ``measured`` (one adjustment to the throughput of the first 10 steps);
-        ``proportional`` (as published, scaled to the global batch); ``damped`` (with a dead-band of
-        0.2 and times averaged since the last adjustment); ``omnilearn``; ``oracle``; or an object
+        ``proportional`` (as published, scaled to the global batch); ``smoothed`` (the controller of
+        the paper: smoothed times, a dead-band of 5 % and a learned upper bound); ``damped`` (a
+        dead-band of 0.2 and mean times); ``omnilearn`` (the authors' later code); ``oracle``; or an
+        object
         with the methods of :class:`BatchController`, such as ``Static([48, 24, 24])``.
     global_batch
         Samples of a step; 64 per worker by default.

@@ -30,7 +30,7 @@ def share(
     *,
     offsets: ArrayLike = 0.0,
     min_batch: float,
-    max_batch: float,
+    max_batch: float | Reals,
 ) -> Reals:
     r"""Return :math:`b_k = \min(\max(c w_k - o_k, min_batch), max_batch)` that add up to the total.
 
@@ -42,7 +42,7 @@ def share(
     o = np.broadcast_to(np.asarray(offsets, dtype=float), w.shape)
     level = (total + o.sum(-1, keepdims=True)) / w.sum(-1, keepdims=True)
     unbounded: Reals = level * w - o
-    if unbounded.min() >= min_batch and unbounded.max() <= max_batch:
+    if unbounded.min() >= min_batch and (unbounded <= max_batch).all():
         return unbounded
     fixed = np.zeros(w.shape, dtype=bool)
     batches = np.zeros(w.shape)
@@ -70,7 +70,7 @@ def whole(
     *,
     per_sample_s: Reals,
     fixed_s: ArrayLike = 0.0,
-    max_batch: float,
+    max_batch: float | Reals,
 ) -> Batches:
     """Return whole batches that add up to the total.
 

@@ -62,8 +62,8 @@ def sweep_batching(
     Parameters
     ----------
     levels
-        Cores of each worker by the name of the level; by default splits of 48 cores: the authors'
-        for four workers, and three workers.
+        Cores of each worker by the name of the level; by default the splits of 39 cores of the
+        paper over three workers, and of 48 cores of the authors' later code over four.
     controllers
         Names or objects, as for :func:`simulate_batching`, and ``static``: batch sizes in
         proportion to cores.

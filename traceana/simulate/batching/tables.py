@@ -40,6 +40,16 @@ class Workers(ResultTable):
     busy_share = fraction("Busy", "fraction of the job's time at work")
 
 
+class AsynchronousWorkers(ResultTable):
+    """Workers that do not wait for each other, one row per worker."""
+
+    worker_id = text("Worker", "worker")
+    batch = count("Batch size", "at the last step", unit="samples")
+    iteration_s = number("Iteration (s)", "at the last step", unit="s")
+    samples_per_s = number("Samples/s", "batch size over iteration time")
+    staleness = number("Staleness", "updates of the other workers during an iteration")
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class BatchingResult(Result):
     """A simulated job under one batch-size controller.
@@ -89,6 +99,24 @@ class BatchingResult(Result):
     adjustments: int
     idle_share: float
     note: str | None
+
+    @property
+    def asynchronous(self) -> pl.DataFrame:
+        r"""The last batch sizes without a barrier: each worker updates the model on its own.
+
+        One row per worker with the columns of `AsynchronousWorkers`. The staleness of worker k is
+        :math:`t_k \sum_{j \ne k} 1 / t_j`; its mean over updates is K - 1, whatever the batches,
+        and equal times make its maximum the least.
+        """
+        last = self.batches.group_by("worker_id", maintain_order=True).last()
+        others = (1 / pl.col("iteration_s")).sum() - 1 / pl.col("iteration_s")
+        return last.select(
+            "worker_id",
+            "batch",
+            "iteration_s",
+            samples_per_s=pl.col("batch") / pl.col("iteration_s"),
+            staleness=pl.col("iteration_s") * others,
+        )
 
     def time_to_samples(self, samples: int, /) -> float | None:
         """Return the time at the end of the step in which the job reaches so many samples.
@@ -292,11 +320,11 @@ class ClusterComparison(ResultTable):
 
 
 class PublishedGains(ResultTable):
-    """Published speedups and the throughput ratios that they imply."""
+    """Published factors, the ratios that they imply, and the workers they were measured on."""
 
     id = text("Claim", "id of the claim")
-    published = number("Published speedup", "published speedup", display="plain")
-    devices = text("Devices", "workers")
+    published = number("Published factor", "published speedup or slowdown", display="plain")
+    devices = text("Workers", "cluster of the paper")
     ratio = number("Implied ratio", "implied throughput ratio without overhead", display="ratio")
     ratio_overhead_10 = number(
         "10 % overhead", "with 10 % overhead; null: impossible", display="ratio"
@@ -304,16 +332,20 @@ class PublishedGains(ResultTable):
     ratio_overhead_20 = number(
         "20 % overhead", "with 20 % overhead; null: impossible", display="ratio"
     )
-    flops_ratio = number("FLOPS ratio", "ratio of the devices' peak FLOPS", display="ratio")
-    largest_gain = number("Maximum speedup", "at the ratio of FLOPS", display="ratio")
-    is_plausible = flag("Plausible", "whether `ratio` is within a factor of 1.5 of `flops_ratio`")
+    flops_ratio = number(
+        "FLOPS ratio",
+        "mean of the fast workers over the slow ones, in half-precision FLOPS or CPU cores",
+        display="ratio",
+    )
+    largest_gain = number("Maximum speedup", "mean(x) / min(x) of the workers", display="ratio")
+    is_plausible = flag("Plausible", "whether the factor is at most `largest_gain`")
     note = text("Note", "explanation")
     overhead_at_flops = fraction(
         "Overhead at FLOPS",
-        "overhead at which `flops_ratio` gives the published speedup; null: impossible",
+        "overhead at which `flops_ratio` gives the published factor; null: impossible",
     )
     reached_by = text(
         "Device pairs that reach it",
-        "pairs of known devices, fast and slow, whose FLOPS allow the published speedup, in the "
-        "numbers of the cluster; null for a slowdown",
+        "pairs of known devices, fast and slow, whose FLOPS allow the published factor, in the "
+        "numbers of the cluster; null for three unlike workers",
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numba
+from platformdirs import user_cache_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,5 +14,18 @@ Function = TypeVar("Function", bound="Callable[..., object]")
 
 
 def compiled(function: Function, /) -> Function:
-    """Compile a function of numbers and arrays when it is first called, and keep it on disk."""
-    return cast("Function", numba.njit(cache=True)(function))
+    """Compile a function of numbers and arrays when it is first called.
+
+    The machine code is kept in the user's cache folder (``NUMBA_CACHE_DIR`` names another one),
+    never beside the source: files there would outlive the package when it is removed.
+    """
+    settings = cast("Any", numba.config)
+    named = settings.CACHE_DIR
+    settings.CACHE_DIR = named or str(user_cache_path("traceana") / "compiled")
+    try:
+        machine_code = numba.njit(cache=True)(function)
+    except RuntimeError:  # no folder can be written
+        machine_code = numba.njit(function)
+    finally:
+        settings.CACHE_DIR = named
+    return cast("Function", machine_code)

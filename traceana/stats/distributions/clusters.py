@@ -22,18 +22,7 @@ _MOST_TIMES: Final = 500
 def cluster_scores(
     fit: Fit, y: Floats, cut: NDArray[np.bool_], low: Floats, cluster: Integers, /
 ) -> Floats:
-    """Return the gradients of ln L summed over the rows of each cluster (cluster x parameter).
-
-    Parameters
-    ----------
-    fit
-        A fit.
-    y, cut, low
-        Of each row: logarithm minus the center of the sample, whether it is censored, and the
-        logarithm of its left-truncation bound (minus infinity without one).
-    cluster
-        Codes from 0.
-    """
+    """Return the gradients of ln L summed over the rows of each cluster (cluster x parameter)."""
     gradient = np.where(
         cut, fit.family.survival(y, fit.theta)[1], fit.family.density(y, fit.theta)[1]
     )

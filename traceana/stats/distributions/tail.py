@@ -46,20 +46,6 @@ def hill(
     above the threshold over the sum of ln(x / max(threshold, entry)), the maximum of the Pareto
     likelihood (Beirlant and others, Extremes 10, 2007), and the interval approximate. None if no
     exact value is above the threshold.
-
-    Parameters
-    ----------
-    values
-        Positive values.
-    k
-        From 1 to n - 1.
-    entry, observed
-        Value from which each was observed, and whether it is exact; None: from 0, and all are.
-    cluster
-        Codes from 0 of the independent unit of each value; None: values are independent. The error
-        of the logarithm of the estimate, a ratio of sums, is that of linearization over the m
-        clusters in the tail, each divided by 1 - its fraction of the sum (jackknife), with t(k - 1)
-        for their effective number k (Kish). No interval for k below 2.
     """
     order = np.argsort(-values, kind="stable")
     threshold = values[order[k]]

@@ -1,0 +1,35 @@
+"""Where machine code is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import traceana
+from traceana.simulate.schedule.compiled import compiled
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def _twice(number: int) -> int:
+    return 2 * number
+
+
+def test_machine_code_is_not_kept_beside_the_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert compiled(_twice)(21) == 42
+    assert list(tmp_path.rglob("*.nbi"))
+    assert not list(Path(__file__).parent.rglob("*twice*.nbi"))
+    assert not list(Path(traceana.__file__).parent.rglob("*.nbi"))
+
+
+def test_machine_code_is_made_anew_where_nothing_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "file"))
+    monkeypatch.setattr("numba.config.CACHE_LOCATOR_CLASSES", "UserProvidedCacheLocator")
+    assert compiled(_twice)(21) == 42

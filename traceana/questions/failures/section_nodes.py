@@ -1,0 +1,101 @@
+"""Section on nodes that fail more often than comparable jobs on other nodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.page.blocks import Block, Content, Heading, Text, result_table
+from traceana.page.finding import Finding
+from traceana.page.section import Section
+from traceana.questions.failures.analyze_nodes import NODES_NEED, compare_nodes
+from traceana.questions.failures.nodes import SIGNIFICANT
+from traceana.questions.failures.tables_nodes import NodeFailures
+from traceana.store import distinct_traces
+from traceana.tables.display import csv_text
+from traceana.tables.formatting import count, listed, plural, three_digits, three_digits_range
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traceana.store import Trace
+
+_MOST_NODES: Final = 20
+_NAMED: Final = 3
+
+
+def build(traces: Sequence[Trace]) -> Content:
+    """Show the failures of the nodes of each trace."""
+    findings: list[Finding] = []
+    blocks: list[Block] = []
+    for trace in distinct_traces(traces):
+        found = trace.once(compare_nodes)
+        if found is None:
+            continue
+        title, nodes = trace.label, found.nodes
+        findings.append(_outliers(nodes, title))
+        blocks += [Heading(title)] if len(traces) > 1 else []
+        named = nodes.filter(pl.col("pvalue_adjusted") < SIGNIFICANT).height
+        text = (
+            "The failures of each node are compared with those of comparable jobs on other nodes, "
+            f"over the {found.placed:,} of {found.ended:,} completed and failed jobs with a node: "
+            "jobs of the same GPU type, queue and user (users with few jobs together) on a similar "
+            "number of nodes. A job on several nodes counts for each. Time limits, memory limits "
+            "and other limits of a request are no failures of a node. Named: adjusted p below "
+            f"{SIGNIFICANT}."
+        )
+        table = result_table(
+            nodes.head(max(_MOST_NODES, named)),
+            NodeFailures,
+            caption=f"Failures by node, smallest adjusted p first. {title}",
+        )
+        blocks += [Text(text), replace(table, data=csv_text(nodes, NodeFailures))]
+    return Content(tuple(findings), tuple(blocks), findings[0]) if findings else Content()
+
+
+def _outliers(nodes: pl.DataFrame, title: str) -> Finding:
+    """State which nodes fail more often than comparable jobs on others."""
+    tested = nodes["pvalue"].count()
+    more = nodes.filter(pl.col("pvalue_adjusted") < SIGNIFICANT)
+    if not tested:
+        text = f"{title}: no job failed on a node with comparable jobs on other nodes."
+        return Finding(text, certainty="cannot tell")
+    if more.is_empty():
+        text = f"{title}: none of {plural(tested, 'node')} fails more often than comparable jobs."
+        return Finding(text, n=tested, certainty="estimated")
+    parts = [
+        f"{row['node']} {three_digits(row['ratio'])} times (95 % CI "
+        f"{three_digits_range(row['ci_low'], row['ci_high'])}; {row['failures']:,} failures, "
+        f"{three_digits(row['expected'])} expected)"
+        for row in more.head(_NAMED).rows(named=True)
+    ]
+    parts += [f"{more.height - _NAMED} others in the table"] if more.height > _NAMED else []
+    names = listed([*more["node"].head(_NAMED), *([] if more.height <= _NAMED else ["others"])])
+    first, lost = more.row(0, named=True), float(more["lost_gpu_hours"].fill_null(0).sum())
+    cost = f" They cost {count(lost)} GPU-hours beyond what is expected." if lost else ""
+    verb = "fails" if more.height == 1 else "fail"
+    return Finding(
+        f"{title}: {more.height} of {plural(tested, 'node')} {verb} more often than comparable "
+        f"jobs: {listed(parts)}.{cost}",
+        effect=first["ratio"],
+        interval=(first["ci_low"], first["ci_high"]),
+        n=first["n"],
+        cost_gpu_h=lost,
+        cost_jobs=float((more["failures"] - more["expected"]).sum()),
+        certainty="estimated",
+        alert=f"{'node' if more.height == 1 else 'nodes'} {names}: "
+        f"{three_digits(first['ratio'])} times the failures of comparable jobs",
+    )
+
+
+SECTION = Section(
+    "nodes",
+    "Failures by node",
+    65,
+    build,
+    needs=NODES_NEED,
+    part="Failures",
+    question="Which nodes fail more often than others with the same kind of jobs?",
+)
