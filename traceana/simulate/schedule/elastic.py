@@ -98,11 +98,12 @@ class ElasticFlow(SchedulingPolicy):
     Jobs are planned in order of deadline. Its minimum satisfactory share is the smallest
     level (profiled number of GPUs, up to the first that is no faster) at which it meets its
     deadline beside the jobs planned before. Jobs that arrive in a slot are declined if one of them,
-    or an earlier job, would miss its deadline; jobs without a deadline are always admitted. Free GPUs are given away one level at a time, to a
-    job without GPUs first, else in the publisher's order of marginal GPU time. Jobs are placed from
-    the largest to the smallest on consecutive GPUs, so that powers of two leave no fragments; each
-    scheduling costs the published overhead. Ends are those of slots, as in the publisher's
-    simulator; a deadline is met if the last plan before the end meets it.
+    or an earlier job, would miss its deadline; jobs without a deadline are always admitted. Free
+    GPUs are given away one level at a time, to a job without GPUs first, else in the publisher's
+    order of marginal GPU time. Jobs are placed from the largest to the smallest on consecutive
+    GPUs, so that powers of two leave no fragments; each scheduling costs the published overhead.
+    Ends are those of slots, as in the publisher's simulator; a deadline is met if the last plan
+    before the end meets it.
 
     Parameters
     ----------
