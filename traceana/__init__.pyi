@@ -102,7 +102,6 @@ from .questions.workload.summary import workload_summary as workload_summary
 from .questions.workload.usage import gpu_hours_by as gpu_hours_by
 from .report import build_report as build_report
 from .report import write_figures as write_figures
-from .samples import sample_operations as sample_operations
 from .samples import write_sample as write_sample
 from .simulate.batching.clusters import compare_clusters as compare_clusters
 from .simulate.batching.gains import implied_throughput_ratio as implied_throughput_ratio

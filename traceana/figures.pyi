@@ -30,10 +30,14 @@ from .questions.failures.figures import plot_runtime_by as plot_runtime_by
 from .questions.failures.figures import plot_runtime_ratio as plot_runtime_ratio
 from .questions.failures.figures_cumulative_incidence import plot_cumulative_incidence as plot_cumulative_incidence
 from .questions.failures.figures_model import plot_failure_odds as plot_failure_odds
+from .questions.failures.figures_survival import plot_survival as plot_survival
 from .questions.operations.figures import plot_step_timeline as plot_step_timeline
 from .questions.operations.figures import plot_worker_slowdown as plot_worker_slowdown
 from .questions.recurring.figures import plot_recurring_choices as plot_recurring_choices
 from .questions.recurring.figures import plot_regret as plot_regret
+from .questions.recurring.figures_paths import plot_energy_optima as plot_energy_optima
+from .questions.recurring.figures_paths import plot_search_path as plot_search_path
+from .questions.recurring.figures_variants import plot_policy_variants as plot_policy_variants
 from .questions.reliability.figures import plot_faults_over_time as plot_faults_over_time
 from .questions.reliability.figures import plot_faults_per_machine as plot_faults_per_machine
 from .questions.reliability.figures import plot_machines_down as plot_machines_down
@@ -53,6 +57,7 @@ from .questions.stragglers.figures_variation import plot_cov as plot_cov
 from .questions.stragglers.figures_variation import plot_cov_ecdf as plot_cov_ecdf
 from .questions.stragglers.figures_worker_times import draw_worker_times as draw_worker_times
 from .questions.stragglers.figures_worker_times import plot_worker_times as plot_worker_times
+from .questions.trends.figures import plot_cluster_utilization as plot_cluster_utilization
 from .questions.trends.figures import plot_trends as plot_trends
 from .questions.utilization.figures import plot_allocation_rate as plot_allocation_rate
 from .questions.workload.figures import plot_arrivals as plot_arrivals

@@ -155,7 +155,7 @@ def compare(
 def open_sample() -> Store:
     """Open a cached store of the synthetic sample.
 
-    It is generated once, without a network. Its traces have the form of six public traces; no row
+    It is generated once, without a network. Its traces have the form of seven public traces; no row
     is real.
 
     Examples

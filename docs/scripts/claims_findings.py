@@ -1,4 +1,4 @@
-"""Compute the measured part of docs/explanation/claims.md from a store."""
+"""Compute the part of the appendix on claims from a store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import polars as pl
 from findings import as_table
 
 from traceana import check_claims
-from traceana.claims import PAPERS
 
 if TYPE_CHECKING:
     from traceana.claims import ClaimResults
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 def measure(store: Store) -> str:
     """Return the measured part of the page."""
     results = check_claims(store)
-    return "\n".join([counts(results), *(paper(results, name) for name in PAPERS)])
+    return counts(results)
 
 
 def counts(results: ClaimResults) -> str:
@@ -34,17 +33,3 @@ def counts(results: ClaimResults) -> str:
     schema = ["paper", "claims", *results.counts]
     table = pl.DataFrame([*papers, total], schema=schema, orient="row")
     return f"### Verdicts\n\n{as_table(table)}"
-
-
-def paper(results: ClaimResults, name: str) -> str:
-    claims = results.table.filter(paper=name)
-    shown = claims.filter(pl.col("verdict") != "untested").select(
-        pl.col("id").alias("claim"),
-        pl.format("**{}**", "verdict").alias("verdict"),
-        "statement",
-        "measured",
-        pl.when(pl.col("verdict") != "reproduced").then("reason").alias("why"),
-    )
-    untested = claims.filter(verdict="untested")["id"]
-    listed = f"\nUntested: {', '.join(untested)}.\n" if len(untested) else ""
-    return f"### {PAPERS[name].title}\n\n{as_table(shown)}{listed}"

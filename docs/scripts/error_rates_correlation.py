@@ -291,17 +291,19 @@ def main() -> None:
         f"{repetitions:,} repetitions each: the standard error of a fraction of 0.95 or 0.05 is "
         f"{np.sqrt(0.05 * 0.95 / repetitions):.3f}. {RESAMPLES} resamples of clusters.\n\n"
         f"### Independent rows\n\n{as_table(by_method(independent(repetitions)))}\n"
-        "### Groups of unequal sizes, no correlation\n\n"
-        f"{as_table(wide(unequal, groups, COVERED | limited | REJECTED | MEANS))}\n"
         f"### Rows in clusters\n\n{as_table(wide(alike, clusters, COVERED | REJECTED | NAIVE))}\n"
-        "### Clusters of different sizes, means and variances, "
-        f"{repetitions // 5:,} repetitions\n\n"
-        f"{as_table(wide(unlike, clusters, REJECTED | NAIVE))}\n"
         f"### Families of 20 tests, 15 without a correlation\n\n"
         f"{as_table(false_discoveries(repetitions))}"
     )
     write_measured("error-rates.md", text, name="correlation")
-    print(text)
+    print(
+        text,
+        "### Groups of unequal sizes, no correlation\n\n"
+        f"{as_table(wide(unequal, groups, COVERED | limited | REJECTED | MEANS))}\n"
+        "### Clusters of different sizes, means and variances, "
+        f"{repetitions // 5:,} repetitions\n\n"
+        f"{as_table(wide(unlike, clusters, REJECTED | NAIVE))}\n",
+    )
 
 
 if __name__ == "__main__":

@@ -219,8 +219,12 @@ def groups() -> str:
         "### Groups that do not differ: rejected at 0.05\n\n"
         f"{count} frames of four groups of {', '.join(map(str, sizes))} values.\n\n"
         + as_table(rejected)
-        + "\n### Two groups: covered by intervals of 95 %\n\n"
-        + as_table(pl.DataFrame(pair_intervals()))
+    )
+
+
+def two_groups() -> str:
+    return "### Two groups: covered by intervals of 95 %\n\n" + as_table(
+        pl.DataFrame(pair_intervals())
     )
 
 
@@ -261,6 +265,6 @@ if __name__ == "__main__":
         f"{SAMPLES} samples each unless stated otherwise: a fraction of 0.95 or 0.05 is then "
         f"uncertain by {uncertain:.3f} (two standard errors).\n"
     )
-    text = "\n".join([head, goodness(), parameters(), vuong(), tails(), groups()])
+    text = "\n".join([head, goodness(), vuong(), tails(), two_groups()])
     write_measured("error-rates.md", text, name="distributions")
-    print(text)
+    print(text, parameters(), groups(), sep="\n")

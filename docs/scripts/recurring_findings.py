@@ -1,4 +1,4 @@
-"""Compute the measured part of docs/explanation/recurring.md from a store."""
+"""Compute the part of the appendix on recurring from a store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from findings import as_table
 
-from traceana import simulate_recurring, summarize_recurring, sweep_recurring
+from traceana import summarize_recurring, sweep_recurring
 from traceana.simulate.recurring.policies import POLICIES
 
 if TYPE_CHECKING:
@@ -21,38 +21,11 @@ def measure(store: Store) -> str:
     runs = store.scan("zeus-2023", "training_runs").collect()
     power = store.scan("zeus-2023", "power_profiles").collect()
     sweep = sweep_recurring(runs, power)
-    parts = [
-        one_job(runs, power),
-        saved(sweep),
-        published(runs, power, sweep),
-        policies(runs, power, sweep),
-        knobs(runs, power),
-    ]
-    return "\n".join(parts)
+    return "\n".join([saved(sweep), published(runs, power, sweep), policies(runs, power, sweep)])
 
 
 def percent(column: str) -> pl.Expr:
     return (100 * pl.col(column)).round(1).cast(pl.String).alias(column)
-
-
-def one_job(runs: pl.DataFrame, power: pl.DataFrame) -> str:
-    pairs = [("v100", "cifar100", 1), ("a40", "librispeech", 2)]
-    results = [
-        simulate_recurring(runs, power, gpu=gpu, dataset=dataset, rng=seed)
-        for gpu, dataset, seed in pairs
-    ]
-    rows = [
-        {
-            "gpu": result.job.gpu,
-            "dataset": result.job.dataset,
-            "seed": result.rng,
-            **result.totals.select("recurrences", "runs", "runs_missed").to_dicts()[0],
-            "energy (J)": f"{result.totals['energy_j'].item():,.1f}",
-            "time (s)": f"{result.totals['time_s'].item():,.1f}",
-        }
-        for result in results
-    ]
-    return f"### The two published histories\n\n{as_table(pl.DataFrame(rows))}"
 
 
 def saved(sweep: pl.DataFrame) -> str:
@@ -68,9 +41,6 @@ def saved(sweep: pl.DataFrame) -> str:
         percent("energy_saved"),
         interval.alias("95 % of means"),
         percent("time_saved"),
-        percent("cost_saved"),
-        percent("regret_share"),
-        "points_missing",
     )
     slower = table.filter(pl.col("time_saved") < 0).height
     return (
@@ -132,23 +102,4 @@ def policies(runs: pl.DataFrame, power: pl.DataFrame, sweep: pl.DataFrame) -> st
         + as_table(pl.DataFrame(rows))
         + "\nSavings of the last five recurrences relative to the default's expectation; those of "
         "the default differ from 0 by chance. Regret over all recurrences.\n"
-    )
-
-
-def knobs(runs: pl.DataFrame, power: pl.DataFrame) -> str:
-    rows = []
-    for beta in (1.5, 2.0, 3.0, float("inf")):
-        of = sweep_recurring(runs, power, beta=beta)
-        rows.append(
-            {
-                "beta": f"{beta:g}",
-                "failed": of["runs"].null_count(),
-                "energy saved (%)": f"{100 * of['energy_saved'].mean():.1f}",
-                "regret (%)": f"{100 * of['regret_share'].mean():.1f}",
-            }
-        )
-    return (
-        "### Early stopping, mean over all jobs and seeds\n\n"
-        + as_table(pl.DataFrame(rows))
-        + "\nMeans exclude failed simulations.\n"
     )

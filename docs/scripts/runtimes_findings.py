@@ -1,4 +1,4 @@
-"""Compute the measured part of docs/explanation/runtimes.md from a store."""
+"""Compute the part of the appendix on runtimes from a store."""
 
 from __future__ import annotations
 
@@ -12,32 +12,20 @@ from traceana import energy_savings, runtime_ratio, summarize_runtime_ratio
 if TYPE_CHECKING:
     from traceana.store import Store
 
-_SHOWN = ("n", "mean_s", "cov", "p05", "median", "p95", "p99", "max")
-
 
 def measure(store: Store) -> str:
     """Return the measured part of the page."""
     itp = store.scan("microsoft-itp-2021", "jobs").collect()
     openb = store.scan("alibaba-openb-2023", "jobs").collect()
     parts = [
-        ratios("openb, runtimes of pods by quality of service", openb, ("qos",)),
-        within(openb, (("qos",), ("status",), ("qos", "status"), ("qos", "status", "gpus"))),
-        ratios("ITP, runtimes of jobs by cluster", itp, ("cluster",)),
-        within(itp, (("cluster",), ("gpus",), ("cluster", "gpus"))),
+        within("openb", openb, (("qos",), ("qos", "status"), ("qos", "status", "gpus"))),
+        within("ITP", itp, (("cluster",), ("gpus",), ("cluster", "gpus"))),
         default_runs(store),
     ]
     return "\n".join(parts)
 
 
-def ratios(heading: str, jobs: pl.DataFrame, by: tuple[str, ...]) -> str:
-    table = summarize_runtime_ratio(jobs, by=by).select(*by, *_SHOWN)
-    return (
-        f"### {heading}\n\n{as_table(table)}\n"
-        "Columns from cov to max describe the ratio to the group's mean.\n"
-    )
-
-
-def within(jobs: pl.DataFrame, groupings: tuple[tuple[str, ...], ...]) -> str:
+def within(trace: str, jobs: pl.DataFrame, groupings: tuple[tuple[str, ...], ...]) -> str:
     known = jobs.drop_nulls("runtime_s")
     rows = []
     for by in ((), *groupings):
@@ -50,7 +38,7 @@ def within(jobs: pl.DataFrame, groupings: tuple[tuple[str, ...], ...]) -> str:
                 *("n", "cov", "p05", "median", "p95"),
             )
         )
-    return f"Ratios of all groups together, without groups of one:\n\n{as_table(pl.concat(rows))}"
+    return f"### {trace}, runtime ratios, without groups of one\n\n{as_table(pl.concat(rows))}"
 
 
 def default_runs(store: Store) -> str:

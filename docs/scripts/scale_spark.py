@@ -9,7 +9,6 @@ children, Java among them: unlike wall time, it does not depend on what else run
 """
 
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -25,6 +24,7 @@ ENGINES = {"Polars": None, "Spark": "local[1]"}
 TICK_S = os.sysconf("SC_CLK_TCK")
 WORK = f"""
 import sys
+import time
 from traceana import open_store
 import traceana as analysis
 from traceana.cohorts import job_sample
@@ -41,9 +41,6 @@ def main(folder: Path, scales: list[float]) -> None:
     os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
     rows = [row for scale in sorted(scales) for row in of_scale(folder, scale)]
     runs = pl.DataFrame(rows, orient="row", schema=["instances", "engine", "CPU s", "peak MiB"])
-    versions = f"Python {platform.python_version()}, Polars {pl.__version__}"
-    where = f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, {versions}; Spark on one core."
-    write_measured("scale.md", f"{where}\n\n{as_table(runs)}", name="spark")
     write_measured("scale.md", estimate(runs), name="billion")
 
 

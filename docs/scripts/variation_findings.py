@@ -1,4 +1,4 @@
-"""Compute the measured part of docs/explanation/variation.md from a store."""
+"""Compute the part of the appendix on variation from a store."""
 
 from __future__ import annotations
 
@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from findings import as_table
 
-from traceana import (
-    iteration_cov,
-    match_cov_rows,
-    summarize_cov_pooled,
-    summarize_cov_series,
-)
+from traceana import match_cov_rows, summarize_cov_pooled
 
 if TYPE_CHECKING:
     from traceana.store import Store
@@ -26,8 +21,7 @@ def measure(store: Store) -> str:
     """Return the measured part of the page."""
     cov = store.scan(TRACE, "cov_samples").collect()
     samples = store.scan(TRACE, "worker_samples").collect()
-    jobs = summarize_cov_series(cov, cut_at=_CUT_AT_S)
-    return "\n".join([pooled(cov), dependence(jobs), rows(samples, cov), published(cov)])
+    return "\n".join([pooled(cov), rows(samples, cov)])
 
 
 def pooled(cov: pl.DataFrame) -> str:
@@ -57,38 +51,13 @@ def pooled(cov: pl.DataFrame) -> str:
     )
 
 
-def dependence(jobs: pl.DataFrame) -> str:
-    worth = jobs["n"] / jobs["effective_n"]
-    first = jobs["autocorrelation"].list.first()
-    table = pl.DataFrame(
-        {
-            "over the jobs": ["first quartile", "median", "third quartile"],
-            **{
-                name: [values.quantile(q, interpolation="linear") for q in (0.25, 0.5, 0.75)]
-                for name, values in (
-                    ("autocorrelation at lag 1", first),
-                    ("samples per effective sample", worth),
-                    ("effective samples", jobs["effective_n"]),
-                )
-            },
-        }
-    )
-    return (
-        "### Effective sample size\n\n"
-        f"{as_table(table)}\nThe effective sample size of the table's {jobs['n'].sum():,} samples "
-        f"is {jobs['effective_n'].sum():,.0f}.\n"
-    )
-
-
 def rows(samples: pl.DataFrame, cov: pl.DataFrame) -> str:
     matches = match_cov_rows(samples, cov)
     table = matches.select(
         job="job_id",
         ddof="ddof",
         row="cov_job_id",
-        from_sample="first_sample",
         overlap="overlap",
-        median_difference="median_abs_difference",
         largest="max_abs_difference",
         within_rounding="share_within_rounding",
     )
@@ -108,24 +77,4 @@ def verdict(matches: pl.DataFrame) -> str:
         f"{within:,.0f} of {found['overlap'].sum():,} differences. Under ddof 0 it explains "
         f"{by_population:,.0f} of {same['overlap'].sum():,}. {', '.join(others)}: no row is within "
         "rounding at more than a few samples.\n"
-    )
-
-
-def published(cov: pl.DataFrame) -> str:
-    most = cov["cov"].max()
-    alone = pl.DataFrame(
-        {
-            "job_id": "alone",
-            "time_s": 0.0,
-            "worker_id": [str(i) for i in range(10)],
-            "batch_time": [1.0] + [0.0] * 9,
-        }
-    )
-    bounds = [iteration_cov(alone, ddof=ddof)["cov"].item() for ddof in (0, 1)]
-    above = (cov["cov"] > bounds[0]).sum()
-    return (
-        "### Bounds of the CoV\n\n"
-        f"With ten workers a CoV is at most {bounds[0]:.3f} under ddof 0 and {bounds[1]:.3f} under "
-        f"ddof 1. The table's largest is {most:.3f}, and {above} of its samples are above the "
-        "bound of ddof 0, which is impossible for ten values under the printed definition.\n"
     )

@@ -44,16 +44,13 @@ def test_table_shows_every_trace_whole(columns: int) -> None:
     assert "…" not in shown
     lines = {line.split()[0]: line for line in shown.splitlines() if line.strip()}
     for row in list_traces().to_dicts():
-        line = lines[row["trace"]]
-        assert row["tables"][0] in line
-        for table in row["tables"]:
-            assert table in shown
+        assert lines[row["trace"]].split()[-1] == str(len(row["tables"]))
     assert "15,938,137" in lines["alibaba-pai-2020"]
     assert "1.5 GB" in lines["alibaba-pai-2020"]
     assert "CC BY 4.0" in lines["alibaba-pai-2020"]
     assert lines["alibaba-pai-2020"].split()[-3:] == ["2", "of", "7"]
     assert lines["microsoft-itp-2021"].split()[-3:] == ["1", "of", "1"]
-    assert lines["zeus-2023"].split()[-1] == "no"
+    assert lines["zeus-2023"].split()[-3:] == ["0", "of", "3"]
     assert "5,368 +" in lines["zeus-2023"]  # the rows of recurring_jobs are stated nowhere
 
 

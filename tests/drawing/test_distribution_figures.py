@@ -77,9 +77,11 @@ def test_the_largest_jobs_are_marked_with_what_they_hold() -> None:
     )
     curve = lorenz_curve(jobs)
     ax = plot_concentration(curve)
-    np.testing.assert_allclose(line(ax, "all"), curve.to_numpy())
+    top, used = line(ax, "all").T
+    np.testing.assert_allclose(used, 1 - np.interp(1 - top, *curve.to_numpy().T))
+    assert (ax.get_xscale(), top[-1], used[-1]) == ("log", 1, 1)
     assert legend(ax) == ["all GPU jobs (top 1 %: 82.0 %)"]
-    np.testing.assert_allclose(np.asarray(ax.collections[0].get_offsets()), [[0.99, 0.18]])
+    np.testing.assert_allclose(np.asarray(ax.collections[0].get_offsets()), [[0.01, 0.82]])
     assert describe_concentration(curve) == (
         "The smaller half of the GPU jobs uses 5.00 % of the GPU-hours."
     )
@@ -94,7 +96,7 @@ def test_each_group_has_a_lorenz_curve() -> None:
     )  # fmt: skip
     curves = lorenz_curve(jobs, by="cluster")
     ax = plot_concentration(curves)
-    np.testing.assert_allclose(line(ax, "curve-a")[:, 1], np.linspace(0, 1, 101))
+    np.testing.assert_allclose(*line(ax, "curve-a").T)
     # of two jobs the largest 1 % is 2 % of the larger one: 0.02 * 3 of 4 GPU-hours
     assert legend(ax) == ["a (top 1 %: 1.0 %)", "b (top 1 %: 1.5 %)"]
     assert describe_concentration(curves) == (

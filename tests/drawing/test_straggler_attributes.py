@@ -29,7 +29,7 @@ def test_a_dot_per_group_and_the_name_of_the_slowest() -> None:
     offsets = {gid: np.asarray(each.get_offsets())[:, 0].tolist() for gid, each in dots.items()}
     assert offsets["attribute-1"] == [0.0, 0.0, 0.5]
     assert offsets["attribute-0"] == [0.0] * 6
-    assert [text.get_text() for text in ax.texts][1] == "2 (n = 2)"
+    assert [text.get_text() for text in ax.texts][1] == "stage 2 (2 workers)"
     assert [label.get_text() for label in ax.get_yticklabels()] == ["worker", "stage"]
     # filled where the attribute explains the slowness
     filled = {gid: np.asarray(each.get_facecolor()).size > 0 for gid, each in dots.items()}

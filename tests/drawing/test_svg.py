@@ -101,13 +101,13 @@ def test_the_same_figure_gives_the_same_bytes() -> None:
     assert svg() == svg()
 
 
-def test_the_watermark_stands_on_every_panel_where_the_data_are_synthetic_only() -> None:
+def test_the_watermark_stands_once_in_a_figure_where_the_data_are_synthetic_only() -> None:
     assert WATERMARK not in svg()
     assert svg(mark=True).count(WATERMARK) == 1
     two = pl.concat([noisy_samples(), noisy_samples().with_columns(job_id=pl.lit("job_2"))])
     figure = draw_worker_times(two)
     mark_synthetic(figure)
-    assert render_svg(figure, prefix="a").count(WATERMARK) == 2
+    assert render_svg(figure, prefix="a").count(WATERMARK) == 1
 
 
 def test_ten_workers_at_the_longest_jobs_ticks_stay_small() -> None:

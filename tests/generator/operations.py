@@ -1,15 +1,17 @@
-"""Operations of a synthetic training job with a slow worker."""
+"""Sample of operations of a training job with a slow worker: `bytedance-stragglers-2025`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import polars as pl
 
-import traceana.samples
+from tests.generator.files import MARK
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Place: TypeAlias = tuple[int, int]
 """Data-parallel rank and stage of a worker."""
@@ -17,7 +19,10 @@ Row: TypeAlias = tuple[int, int, int, str, int, float, float]
 Add: TypeAlias = Callable[[Place, str, int, float, float], None]
 Own: TypeAlias = Callable[[str, int, int], float]
 
-_STEPS: Final = 5
+_JOB: Final = "SYNTHETIC-job"
+_ROWS: Final = 124_000
+"""Rows of the real trace."""
+_STEP_ROWS: Final = 352
 _RANKS: Final = 2
 _STAGES: Final = 4
 _MICRO_BATCHES: Final = 8
@@ -36,25 +41,48 @@ _S: Final = {
 _NOISE: Final = 0.02
 
 
-def draw_operations(*, rng: int | np.random.Generator = 1) -> pl.DataFrame:
-    """Draw the job of ``traceana.sample_operations``, which is written of seed 1."""
+def write_operations(folder: Path, *, scale: float, seed: int) -> dict[str, int]:
+    """Write the sample and return its rows by file."""
+    operations = draw_operations(seed, steps=max(round(scale * _ROWS / _STEP_ROWS), 1))
+    file = f"{MARK}trace-{_JOB}.parquet"
+    operations.write_parquet(folder / file, compression="zstd")
+    return {file: operations.height}
+
+
+def draw_operations(rng: int | np.random.Generator = 1, /, *, steps: int) -> pl.DataFrame:
+    """Draw steps of the job, with the columns of the publisher."""
     generator = np.random.default_rng(rng)
-    rows = [row for step in range(_STEPS) for row in _step(generator, step)]
-    names = ("step", "dp_rank", "stage", "kind", "sequence", "start_s", "duration_s")
+    rows = [row for step in range(steps) for row in _step(generator, step)]
+    names = ("step", "dp_rank", "stage", "optype", "seq_id", "start_ts", "duration")
     frame = pl.DataFrame(rows, schema=names, orient="row")
-    computed = pl.col("kind").str.ends_with("compute")
+    computed = pl.col("optype").str.ends_with("compute")
+    of_chunk = computed | pl.col("optype").is_in(["params-all-gather", "grads-reduce-scatter"])
     return frame.select(
-        pl.lit("SYNTHETIC-job").alias("job_id"),
+        pl.col("dp_rank", "stage").cast(pl.Int8),
+        (pl.col("stage") * _RANKS + pl.col("dp_rank")).cast(pl.Int16).alias("rank"),
         "step",
-        (pl.col("stage") * _RANKS + pl.col("dp_rank")).cast(pl.String).alias("worker_id"),
-        *names[1:4],
-        "start_s",
-        "duration_s",
-        "sequence",
-        pl.when(computed).then("sequence").alias("micro_batch"),
-        pl.when(computed | pl.col("kind").is_in(["params-all-gather", "grads-reduce-scatter"]))
-        .then(pl.lit(0, pl.Int64))
-        .alias("chunk"),
+        pl.col("optype").cast(pl.Categorical),
+        "start_ts",
+        "duration",
+        pl.col("seq_id").cast(pl.Int32),
+        pl.when(of_chunk).then(0).otherwise(-1).cast(pl.Int8).alias("mc"),
+        pl.when(computed).then("seq_id").otherwise(-1).cast(pl.Int8).alias("mb_id"),
+        pl.when(of_chunk).then("stage").otherwise(-1).cast(pl.Int16).alias("gmc"),
+    )
+
+
+def sample_operations() -> pl.DataFrame:
+    """Return the job of the shipped sample as a table of operations."""
+    names = {"rank": "worker_id", "optype": "kind", "start_ts": "start_s", "mb_id": "micro_batch"}
+    names |= {"duration": "duration_s", "seq_id": "sequence", "mc": "chunk", "gmc": "global_chunk"}
+    return (
+        draw_operations(steps=5)
+        .rename(names)
+        .with_columns(
+            pl.lit(_JOB).alias("job_id"),
+            pl.col("worker_id", "kind").cast(pl.String),
+            pl.col("micro_batch", "chunk", "global_chunk").replace(-1, None),
+        )
     )
 
 
@@ -137,8 +165,3 @@ def _pipeline(rank: int, free: dict[Place, float], add: Add, own: Own) -> None:
                 add((rank, stage), f"{direction}-compute", k, begin, duration)
                 free[rank, stage] = ends[direction, k, stage] = begin + duration
                 order.pop(0)
-
-
-if __name__ == "__main__":
-    FILE = Path(traceana.samples.__file__).parent / "operations.parquet"
-    draw_operations().write_parquet(FILE, compression="zstd")

@@ -1,4 +1,4 @@
-"""Write the synthetic sample: all six traces, or some, each in a folder of its own."""
+"""Write the synthetic sample: all traces, or some, each in a folder of its own."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from tests.generator.itp import write_elasticflow, write_itp
 from tests.generator.minibatch import write_minibatch
 from tests.generator.openb import write_openb
+from tests.generator.operations import write_operations
 from tests.generator.pai import write_pai
 from tests.generator.zeus import write_zeus
 from traceana.errors import DataError
@@ -29,6 +30,7 @@ _WRITERS: Final = {
     "alibaba-pai-2020": write_pai,
     "alibaba-openb-2023": write_openb,
     "zeus-2023": write_zeus,
+    "bytedance-stragglers-2025": write_operations,
 }
 
 SMALL_SCALE: Final = {
@@ -38,6 +40,7 @@ SMALL_SCALE: Final = {
     "alibaba-pai-2020": 0.003,
     "alibaba-openb-2023": 0.18,
     "zeus-2023": 0.03,
+    "bytedance-stragglers-2025": 0.014,
 }
 """Scale of each trace where none is given: enough for every figure, in seconds."""
 
@@ -70,7 +73,7 @@ def write_sample(
     seed
         Whole number, 0 or more.
     traces
-        Ids of the traces to write; None: all six.
+        Ids of the traces to write; None: all.
     progress
         Called with a trace and the fraction of it that is written.
 

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ingesters.conftest import Write
-from traceana.errors import SourceError
+from traceana import replay_operations, worker_slowdown
+from traceana.errors import DataError, SourceError
 from traceana.ingesters import ingest
 from traceana.ingesters.readers.kineto import _Activities
 from traceana.store import Store, TableEntry
@@ -59,7 +60,7 @@ NEMO = (
 
 
 def read(files: Path, store: Path, **options: Any) -> tuple[pl.DataFrame, TableEntry]:
-    (entry,) = ingest(files, store=store, **options).entries
+    entry, *_ = ingest(files, store=store, **options).entries
     assert entry.rows_read == entry.rows_kept + entry.rows_rejected
     return Store(store).scan(entry.trace, "worker_samples").collect(), entry
 
@@ -89,6 +90,45 @@ def test_step_times_of_logs(
     assert entry.rejected == ({"step_s|not_a_number": 1} if MEGATRON in log else {})
 
 
+BY_RANK = """\
+ [2026-03-02 08:00:00] iteration       10/     500 | elapsed time per iteration (ms): 812.4 |
+times across ranks (ms):
+  forward-backward:
+     rank  0: 780.10
+     rank  1: 781.20
+  forward-compute:
+     rank  0: 201.10
+     rank  1: 302.20
+  backward-compute:
+     rank  0: 400.00
+     rank  1: 400.50
+"""
+
+
+def test_timers_of_each_rank(write: Write, tmp_path: Path) -> None:
+    rows, entry = read(write("run7.log", BY_RANK) / "run7.log", tmp_path / "store")
+    assert not entry.rejected
+    assert rows.select("worker_id", "step", "batch_time").rows() == [
+        ("0", 10, pytest.approx(0.6011)),
+        ("1", 10, pytest.approx(0.7027)),
+    ]
+    operations = Store(tmp_path / "store").scan("run7", "operations").collect()
+    slow = operations.filter(worker_id="1").select("kind", "duration_s", "start_s", "dp_rank")
+    assert slow.rows() == [
+        ("forward-backward", pytest.approx(0.7812), None, None),
+        ("forward-compute", pytest.approx(0.3022), None, None),
+        ("backward-compute", pytest.approx(0.4005), None, None),
+    ]
+    with pytest.raises(DataError, match=r"column dp_rank has 6 null\(s\); a replay needs it"):
+        replay_operations(operations)
+
+
+def test_timers_without_ranks_leave_the_step_time(write: Write, tmp_path: Path) -> None:
+    log = BY_RANK.replace("times across ranks (ms):", "(min, max) time across ranks (ms):")
+    rows, _ = read(write("run7.log", log) / "run7.log", tmp_path / "store")
+    assert rows.select("worker_id", "batch_time").rows() == [("all", 0.8124)]
+
+
 def test_a_log_without_step_times_says_what_it_lacks(write: Write, tmp_path: Path) -> None:
     file = write("a.log", "hello\n") / "a.log"
     with pytest.raises(SourceError, match=r"no step time in its first 4 MiB, such as"):
@@ -113,11 +153,18 @@ EVENTS = [
 ]
 
 
-def kineto(rank: int, events: list[dict[str, Any]] = EVENTS, **options: Any) -> str:
+def kineto(
+    rank: int | None,
+    events: list[dict[str, Any]] = EVENTS,
+    groups: dict[str, list[int]] | None = None,
+    **options: Any,
+) -> str:
+    listed = [{"pg_desc": name, "ranks": ranks} for name, ranks in (groups or {}).items()]
+    job = {"backend": "nccl", "rank": rank, "world_size": 2, "pg_config": listed}
     content = {
         "schemaVersion": 1,
         "deviceProperties": [{"id": 0, "name": "A GPU"}],
-        "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 2},
+        "distributedInfo": {} if rank is None else job,
         "traceEvents": events,
         "traceName": "x.json",
     }
@@ -141,6 +188,97 @@ def test_profiler_traces_of_two_ranks(write: Write, tmp_path: Path) -> None:
         ("job9", "0", "n1", 5, 50 * us, 500 * us, 0.0, 450 * us), abs=1e-12
     )
     assert rows.filter(worker_id="1")["host"].unique().to_list() == ["n2"]
+
+
+class Kernels:
+    """Kernels of two steps of a rank, each launched by a call of the runtime."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+
+    def add(self, name: str, launch: float, ts: float, dur: float, **args: Any) -> None:
+        number = {"correlation": len(self.events)}
+        call = event("cudaLaunchKernel", "cuda_runtime", launch, 1)
+        self.events += [call | {"args": number}]
+        self.events += [event(name, "kernel", ts, dur) | {"args": args | number}]
+
+    def step(self, begin: float, factor: float, last: float) -> None:
+        """Run a step of a data-parallel job, whose slowest rank takes `last` for its passes."""
+        self.events.append(event(f"ProfilerStep#{int(begin / 1e4)}", "user_annotation", begin, 1e4))
+        self.add("gemm", begin + 10, begin + 100, 600 * factor)
+        self.add("gemm", begin + 20, begin + 100 + 600 * factor, 400 * factor)
+        name = "autograd::engine::evaluate_function: AddmmBackward0"
+        self.events.append(event(name, "cpu_op", begin + 50, 30))
+        self.add("gemm", begin + 55, begin + 100 + 1000 * factor, 2000 * factor)
+        ready = 3000 * factor
+        args = {"Collective name": "allreduce", "Process Group Description": "default_pg"}
+        name = "ncclDevKernel_AllReduce_Sum_f32"
+        self.add(name, begin + 60, begin + 100 + ready, last + 200 - ready, **args)
+        self.add("norm", begin + 90, begin + 300 + last, 5)  # after the passes: of none of them
+        self.events.append(event("Optimizer.step#AdamW.step", "user_annotation", begin + 100, 50))
+        self.add("adam", begin + 110, begin + 305 + last, 300)
+
+
+def test_operations_of_profiler_traces(write: Write, tmp_path: Path) -> None:
+    for rank, factor in enumerate((1.0, 1.5)):
+        kernels = Kernels()
+        for step in range(2):
+            kernels.step(1e4 * step, factor, 4500)
+        files = write(f"job9/n{rank}_1.17{rank}.pt.trace.json", kineto(rank, kernels.events))
+    read(files / "job9", tmp_path / "store")
+    operations = Store(tmp_path / "store").scan("job9", "operations").collect()
+    slow = operations.filter(step=1, worker_id="1").sort("start_s")
+    assert slow.select("dp_rank", "stage", "kind", "duration_s").rows() == [
+        (1, 0, "forward-compute", pytest.approx(1500e-6)),
+        (1, 0, "backward-compute", pytest.approx(3000e-6)),
+        (1, 0, "separate-grads-all-reduce", pytest.approx(200e-6)),
+        (1, 0, "optimizer", pytest.approx(300e-6)),
+    ]
+    result = replay_operations(operations)
+    assert result.step_s_original == pytest.approx([5000e-6] * 2)
+    assert result.replay_error < 1e-9
+    found = worker_slowdown(operations)
+    assert found.workers["worker"][0] == "1"
+    assert found.m_w == pytest.approx(1)
+
+
+SENDS = {"Collective name": "send", "Process Group Description": "mesh_pp"}
+GROUPS = {"default_pg": [0, 1, 2, 3], "mesh_pp": [1, 3], "mesh_dp": [2, 3], "mesh_tp": [3]}
+
+
+def pipeline(**of_send: Any) -> list[dict[str, Any]]:
+    kernels = Kernels()
+    kernels.step(0, 1, 3000)
+    kernels.add("ncclDevKernel_SendRecv", 15, 90, 10, **SENDS, **of_send)
+    return kernels.events
+
+
+@pytest.mark.parametrize(
+    ("rank", "groups", "place", "kind"),
+    [
+        (3, GROUPS, (1, 1), "backward-send"),
+        (3, {"MODEL_PARALLEL": [3]}, (0, None), None),
+        (None, {}, (None, None), None),
+    ],
+    ids=["groups", "no pipeline group", "no rank"],
+)
+def test_places_in_the_pipeline_are_those_of_the_process_groups(
+    *,
+    rank: int | None,
+    groups: dict[str, list[int]],
+    place: tuple[int | None, int | None],
+    kind: str | None,
+    write: Write,
+    tmp_path: Path,
+) -> None:
+    text = kineto(rank, pipeline(**{"Dst Rank": 1}), groups)
+    read(write("j/trace.json", text) / "j", tmp_path / "store")
+    operations = Store(tmp_path / "store").scan("j", "operations").collect()
+    assert operations.select("dp_rank", "stage").unique().rows() == [place]
+    assert (kind in operations["kind"].to_list()) == (kind is not None)
+    # a transfer is between two passes
+    passes = 2 if kind else 1
+    assert operations.filter(kind="forward-compute").height == passes
 
 
 def test_a_profile_without_gpu_has_step_times(write: Write, tmp_path: Path) -> None:

@@ -27,4 +27,4 @@ def test_every_planted_row_is_found_with_its_ddof(page: Element, store: Store) -
         for item in section(page, "variation").all("li")
         if "are rows of the published CoV table" in item.text
     ]
-    assert f"(SYNTHETIC): of {len(planted)} jobs with worker times, {len(planted)} are" in told
+    assert f": of {len(planted)} jobs with worker times, {len(planted)} are" in told

@@ -47,7 +47,7 @@ def tables(part: Element, words: str, title: str) -> list[dict[str, str]]:
 def test_correlations_over_rows_and_group_means_are_numpys(
     page: Element, tasks: pd.DataFrame
 ) -> None:
-    rows = tables(section(page, "correlations"), "All correlations", "Alibaba PAI")
+    rows = tables(section(page, "correlations"), "All correlations", "PAI")
     assert [row["Outcome"] for row in rows] == ["success"] * 24 + ["failure"] * 24
     for row in rows:
         success = (tasks["status"] == "completed") == (row["Outcome"] == "success")
@@ -65,7 +65,7 @@ def test_correlations_over_rows_and_group_means_are_numpys(
         if (row["Method"], row["Level"]) in expected:
             r = expected[row["Method"], row["Level"]]
             assert number(row["r"]) == pytest.approx(r, abs=0.00501)
-    ranks = tables(section(page, "correlations"), "Rank correlation of runtime", "Alibaba PAI")
+    ranks = tables(section(page, "correlations"), "Rank correlation of runtime", "PAI")
     known = {(row["Outcome"], row["Feature"]): row["r"] for row in rows
              if (row["Method"], row["Level"]) == ("spearman", "rows")}  # fmt: skip
     assert {(row["Outcome"], row["Feature"]): row["Spearman's rho"] for row in ranks} == known
@@ -77,7 +77,7 @@ def test_correlations_over_rows_and_group_means_are_numpys(
 def test_the_published_views_of_pai_are_panels_of_one_figure(page: Element) -> None:
     captions = [caption.text for caption in section(page, "correlations").all("figcaption")]
     (views,) = (text for text in captions if "Mean runtime of tasks versus each feature" in text)
-    assert "below the published cut-offs. Alibaba PAI" in views
+    assert "below the published cut-offs. PAI" in views
     # each feature and outcome once, CPU and memory also cut and on a logarithmic axis
     assert "20 panels" in views
 
@@ -101,7 +101,7 @@ def test_every_published_view_of_pai_is_drawn_alone(store: Store, tmp_path: Path
 def test_a_cut_off_selects_tasks_before_they_are_grouped(
     page: Element, tasks: pd.DataFrame
 ) -> None:
-    rows = tables(section(page, "correlations"), "Pearson's r of runtime over only", "Alibaba PAI")
+    rows = tables(section(page, "correlations"), "Pearson's r of runtime over only", "PAI")
     assert {row["Runtime below (s)"] for row in rows} == {"all", "20,000", "50,000", "100,000"}
     for row in rows:
         success = (tasks["status"] == "completed") == (row["Outcome"] == "success")
@@ -144,7 +144,7 @@ def test_failure_correlates_and_is_counted_by_request(page: Element, tasks: pd.D
         test = stats.pointbiserialr if row["Method"] == "pearson" else stats.spearmanr
         expected = test(failed[own.index], own[x]).statistic
         assert number(row["r"]) == pytest.approx(expected, abs=0.00501)
-    by_cpu = tables(part, "Failure rate by requested CPU", "Alibaba PAI")
+    by_cpu = tables(part, "Failure rate by requested CPU", "PAI")
     for row in by_cpu:
         own = failed[tasks["cpus"] * 100 == number(next(iter(row.values())))]
         assert (number(row["Completed or failed"]), number(row["Failures"])) == (
@@ -152,7 +152,7 @@ def test_failure_correlates_and_is_counted_by_request(page: Element, tasks: pd.D
             own.sum(),
         )
     captions = [caption.text for caption in part.all("figcaption")]
-    about = "Failure rate of tasks by group and requested resources. Alibaba PAI"
+    about = "Failure rate of tasks by group and requested resources. PAI"
     (rates,) = (text for text in captions if about in text)
     assert "5 panels" in rates
 
@@ -162,16 +162,16 @@ def test_the_wait_of_pai_is_until_the_first_task_starts(page: Element, store: St
     waits = store.scan(PAI, "jobs").select("job_id", "submit_s").join(first, on="job_id")
     wait = waits.select(pl.col("start_s") - pl.col("submit_s")).collect().to_series().drop_nulls()
     rows = read_table(section(page, "workload"), "Queueing delay")
-    (pai,) = (row for row in rows if row["Trace"].startswith("Alibaba PAI"))
+    (pai,) = (row for row in rows if row["Trace"].startswith("PAI"))
     assert number(pai["Delays"]) == wait.len()
     assert number(pai["Maximum (s)"]) == pytest.approx(wait.max(), rel=1e-3)
     captions = [caption.text for caption in section(page, "workload").all("figcaption")]
-    assert any("time from submission to start. " in c and "Alibaba PAI" in c for c in captions)
+    assert any("time from submission to start. " in c and "PAI" in c for c in captions)
 
 
 def test_the_model_takes_every_row_that_has_its_features(page: Element, store: Store) -> None:
     part = section(page, "failure-model")
-    summary = tables(part, "Fit of the model,", "Alibaba PAI")
+    summary = tables(part, "Fit of the model,", "PAI")
     for row in summary:
         counted = failure_rates(store.scan(PAI, "tasks"), ()).row(0, named=True)
         assert number(row["n"]) + number(row["Excluded"]) == counted["n"]
@@ -180,8 +180,8 @@ def test_the_model_takes_every_row_that_has_its_features(page: Element, store: S
         assert row["AUC"] == DASH or 0 <= number(row["AUC"]) <= 1
         assert row["Standard errors"] == "jackknife over user"
     # collinear features of few pods are left out or tested together, and no reason for no model
-    assert tables(part, "Fit of the model,", "Alibaba openb")
-    for row in tables(part, "Odds ratios of failure", "Alibaba PAI"):
+    assert tables(part, "Fit of the model,", "openb")
+    for row in tables(part, "Odds ratios of failure", "PAI"):
         if " to " in row["95 % CI"]:
             low, high = map(number, row["95 % CI"].split(" to "))
             assert low <= number(row["Adjusted"]) <= high
@@ -189,7 +189,7 @@ def test_the_model_takes_every_row_that_has_its_features(page: Element, store: S
 
 def test_events_and_excluded_rows_are_all_rows(page: Element, store: Store) -> None:
     part = section(page, "competing-risks")
-    for trace, table, title in ((PAI, "tasks", "Alibaba PAI"), (OPENB, "jobs", "Alibaba openb")):
+    for trace, table, title in ((PAI, "tasks", "PAI"), (OPENB, "jobs", "openb")):
         rows = tables(part, "Cumulative incidence of each event", title)
         failed = [row for row in rows if row["Event"] == "failed"]
         all_rows = store.scan(trace, table).collect().height
@@ -205,7 +205,7 @@ def test_events_and_excluded_rows_are_all_rows(page: Element, store: Store) -> N
 
 
 def test_families_are_in_order_and_their_likelihoods_scipys(page: Element, store: Store) -> None:
-    rows = tables(section(page, "distributions"), "Families fitted", "Alibaba openb")
+    rows = tables(section(page, "distributions"), "Families fitted", "openb")
     above = [number(row["Delta BIC"]) for row in rows if row["AIC"] != DASH]
     assert above == sorted(above)
     assert above[0] == 0
@@ -230,7 +230,7 @@ def test_families_are_in_order_and_their_likelihoods_scipys(page: Element, store
 def test_groups_are_fitted_with_the_bound_of_all_runtimes(page: Element, store: Store) -> None:
     part = section(page, "distributions")
     jobs = store.scan(ITP, "jobs").collect()
-    rows = tables(part, "Best family by cluster, with the left-truncation bound", "Microsoft ITP")
+    rows = tables(part, "Best family by cluster, with the left-truncation bound", "ITP")
     counts = dict(jobs["cluster"].value_counts().rows())
     assert {row["Cluster"]: number(row["n"]) for row in rows} == counts
     smallest = f"The smallest runtime, {min(jobs['runtime_s']):.0f} s,"

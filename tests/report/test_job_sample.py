@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from traceana.page.context import Context
     from traceana.store import Store
 
-PAI = "Alibaba PAI GPU cluster trace"
+PAI = "PAI"
 TRACE = "alibaba-pai-2020"
 OF_TASKS = [section.id for section in sections() if section.shares]
 

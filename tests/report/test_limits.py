@@ -49,17 +49,17 @@ def measured(browser: Browser, report: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("what", "most"),
     [
-        ("height", 25 * 1400),
-        ("figures", 50),
-        ("tables", 24),
-        ("words", 11_000),
-        ("nodes", 11_000),
-        ("stops", 320),
+        ("height", 25 * 800),
+        ("figures", 28),
+        ("tables", 10),
+        ("words", 6_300),
+        ("nodes", 8_000),
+        ("stops", 200),
         ("nameless", 0),
         ("plain", 0),
         ("wide", 0),
         ("first", 2 * 800),
-        ("sheets", 25),
+        ("sheets", 18),
     ],
 )
 def test_the_page_is_short(measured: dict[str, Any], what: str, most: int) -> None:

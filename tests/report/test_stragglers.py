@@ -119,7 +119,7 @@ def test_thresholds_and_the_finding_are_those_that_hold(
         assert f"{parameters[name].default:g}" in text
     finding = section(page, "stragglers").text
     hit = (result.jobs["n_episodes"] > 0).sum()
-    assert f"(SYNTHETIC): {hit} of {result.jobs.height} jobs had straggler episodes" in finding
+    assert f": {hit} of {result.jobs.height} jobs had straggler episodes" in finding
     worst = result.jobs.sort("slowdown").row(-1, named=True)
     cost = f"{worst['job_id']} would take {share(worst['slowdown'] - 1)} longer"
     assert cost in finding

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every CSV in a folder, packed or not, by its name without the mark of synthetic data."""
+    """Every table in a folder as CSV, by its file's name without the mark of synthetic data."""
     found: dict[str, bytes] = {}
     for path in sorted(folder.iterdir()):
         if path.name.endswith(".tar.gz"):
@@ -28,7 +28,11 @@ def contents(folder: Path) -> dict[str, bytes]:
             found[path.stem.removeprefix("SYNTHETIC-")] = lzma.decompress(path.read_bytes())
         elif path.suffix == ".csv":
             found[path.name.removeprefix("SYNTHETIC-")] = path.read_bytes()
-    return {name: content for name, content in found.items() if name.endswith(".csv")}
+        elif path.suffix == ".parquet":
+            table = pl.read_parquet(path).write_csv().encode()
+            found[path.name.removeprefix("SYNTHETIC-")] = table
+    tables = (".csv", ".parquet")
+    return {name: content for name, content in found.items() if name.endswith(tables)}
 
 
 def rows(content: bytes) -> list[list[str]]:

@@ -20,6 +20,7 @@ TRACES = {
     "alibaba-minibatch-2020",
     "alibaba-openb-2023",
     "alibaba-pai-2020",
+    "bytedance-stragglers-2025",
     "elasticflow-2023",
     "microsoft-itp-2021",
     "zeus-2023",

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceana.stats.cusum import highest_rise, rising_stretches
+from traceana.stats.segments import highest_rise, rising_stretches
 
 
 def by_loop(scores: list[int], threshold: int) -> list[tuple[int, int]]:

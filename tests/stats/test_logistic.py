@@ -11,10 +11,10 @@ from scipy.special import expit, logit
 from statsmodels.discrete.discrete_model import Logit
 
 from traceana.errors import DataError
-from traceana.stats.firth import fit_firth
 from traceana.stats.logistic import (
     calibrate,
     dependent_columns,
+    fit_firth,
     fit_logistic,
     predict_held_out,
 )

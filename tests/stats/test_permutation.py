@@ -11,8 +11,7 @@ import scipy.stats
 
 from traceana import correlate
 from traceana.stats import permutation
-from traceana.stats.correlation import METHODS, kendall_tie_factor
-from traceana.stats.influence import carrying_rows
+from traceana.stats.correlation import METHODS, carrying_rows, kendall_tie_factor
 from traceana.stats.permutation import _drawn, _tails, group_mean_pvalues, row_pvalue
 from traceana.stats.wild_bootstrap import effective_clusters, sign_flip_pvalue, too_few_clusters
 

@@ -10,8 +10,7 @@ import pytest
 import scipy.stats
 
 from traceana.stats import permutation
-from traceana.stats.correlation import METHODS
-from traceana.stats.influence import carrying_rows, excess_kurtosis
+from traceana.stats.correlation import METHODS, carrying_rows, excess_kurtosis
 from traceana.stats.permutation import _drawn, group_mean_pvalues
 from traceana.stats.wild_bootstrap import leverage, sign_flip_pvalue
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from scipy.special import expit, logit
 
-from traceana.stats.rank_permutation import (
+from traceana.stats.permutation import (
     _subsets,
     permuted_kruskal_wallis,
     permuted_superiority,

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from scipy.special import expit, logit
 
-from traceana.stats.rank_permutation import (
+from traceana.stats.permutation import (
     permuted_kruskal_wallis,
 )
 from traceana.stats.ranks import placements, rank_anova, superiority

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from traceana.catalog import load_catalog
 from traceana.claims.claim import Claim, ClaimResults, Judgement, decide, untested
 from traceana.claims.papers import PAPERS
 from traceana.claims.rounding import agrees, round_as
 from traceana.claims.tables import ClaimVerdicts
 from traceana.errors import DataError
+from traceana.store.cache import Cache, code_digest, key_of, versions
+from traceana.store.ledger import ledger_json
 from traceana.tables.declare import schema_of
 
 if TYPE_CHECKING:
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
     from traceana.store import Store, TableEntry
 
 _SCHEMA: Final = schema_of(ClaimVerdicts)
+_CACHE: Final = Cache("claims")
+_WHOLE: Final = 0.9
+"""Fraction of the published rows below which a table is incomplete; READMEs round and misprint."""
 
 
 def check_claims(
@@ -33,8 +40,10 @@ def check_claims(
 
     Verdicts: ``reproduced`` (equal to the printed digits, or within the stated tolerance),
     ``differs`` (the note gives the reason, if known), ``observation`` (unpublished, so it
-    is no reproduction), ``untested`` (a table is missing, synthetic or incomplete, or cannot be
-    analyzed), ``not testable`` (no public data can decide it).
+    is no reproduction), ``untested`` (a table is missing, synthetic, incomplete or altered, or
+    cannot be analyzed), ``not testable`` (no public data can decide it). An altered file neither
+    refutes a claim nor, if a number changes, confirms it. Each verdict is cached in the user's
+    cache folder until the tables, the claim, the code or the version of a library change.
 
     Parameters
     ----------
@@ -88,6 +97,26 @@ def check_claims(
 
 
 def _judge(claim: Claim, store: Store, entries: dict[tuple[str, str], TableEntry]) -> Judgement:
+    found = _lacking(claim, store, entries) or _measured_once(claim, store)
+    if found.verdict == "differs":
+        altered = dict.fromkeys(
+            file.file
+            for need in claim.tables
+            for file in entries[need].files
+            if file.as_published is False
+        )
+        if altered:
+            return untested(
+                f"{', '.join(altered)} is not the published file (its sha256 differs); measured: "
+                f"{found.measured}"
+            )
+    return found
+
+
+def _lacking(
+    claim: Claim, store: Store, entries: dict[tuple[str, str], TableEntry]
+) -> Judgement | None:
+    """Return why the tables of a claim cannot decide it, or None if they can."""
     absent = [
         "/".join(need)
         for need in claim.tables
@@ -102,6 +131,37 @@ def _judge(claim: Claim, store: Store, entries: dict[tuple[str, str], TableEntry
         missing = dict.fromkeys(csv for need in claim.tables for csv in store.missing(*need))
         if missing:
             return untested(f"files of the trace are not in the store: {', '.join(missing)}")
+        for trace, table in claim.tables:
+            published = load_catalog()[trace].rows.get(table, 0) if trace in load_catalog() else 0
+            entry = entries[trace, table]
+            whole = all(file.as_published for file in entry.files)
+            if not whole and entry.rows_read < _WHOLE * published:
+                return untested(
+                    f"a part of {trace}/{table} is in the store: {entry.rows_read:,} of "
+                    f"{published:,} published rows"
+                )
+    return None
+
+
+def _measured_once(claim: Claim, store: Store) -> Judgement:
+    """Return the cached judgement of a claim, or measure it."""
+    part = claim.measure if isinstance(claim.measure, partial) else partial(claim.measure)
+    measure = part.func
+    if not measure.__module__.startswith("traceana."):
+        return _measured(claim, store)
+    stated = {**vars(claim), "measure": (measure.__module__, measure.__qualname__, part.args)}
+    ledgers = [
+        ledger_json(store.ledger(trace)) for trace in dict.fromkeys(t for t, _ in claim.tables)
+    ]
+    key = key_of(stated, ledgers, code_digest(), versions())
+    found = _CACHE.load(key)
+    if not isinstance(found, Judgement):
+        found = _measured(claim, store)
+        _CACHE.save(key, found)
+    return found
+
+
+def _measured(claim: Claim, store: Store) -> Judgement:
     try:
         found = claim.measure(store, claim)
     except DataError as error:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
+from traceana.claims.papers import PAPERS
 from traceana.errors import DataError
 
 
@@ -76,7 +78,7 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
     ),
     "bytedance-stragglers": tuple(
         figure
-        for job, group in {"AR": "the slowest workers", "ST": "the last stage"}.items()
+        for job in ("AR", "ST")
         for figure in (
             PublishedFigure(
                 f"slowdown of each worker, job {job}", "worker-slowdown", f"--job {job}"
@@ -87,12 +89,6 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
                 f"--job {job}",
                 note="the slowest step of one data-parallel rank; `traceana simulate operations "
                 "--timeline` writes all",
-            ),
-            PublishedFigure(
-                f"fraction of the slowdown explained by {group}, job {job}",
-                "straggler-attributes",
-                f"--job {job}",
-                note="by compute time",
             ),
         )
     ),
@@ -137,27 +133,12 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
         ),
     ),
     "fgd": (
-        PublishedFigure("fragment versus requested GPUs", "placement-fragment", number="7a"),
+        PublishedFigure("fragment versus requested GPUs", "placement-fragment", number="7"),
+        PublishedFigure("allocated versus requested GPUs", "placement-allocated", number="9"),
         PublishedFigure(
-            "fragment over free GPUs versus requested GPUs",
-            "placement-fragment",
-            number="7b",
-            note="in percent of all GPUs, not of the free ones",
-        ),
-        PublishedFigure("allocated versus requested GPUs", "placement-allocated", number="9a"),
-        *(
-            PublishedFigure(
-                f"allocated GPUs of lists with more {what}",
-                "placement-allocated",
-                number=number,
-                note="of a list of the publisher, ingested as a trace of its own",
-            )
-            for number, what in (
-                ("11", "jobs that share GPUs"),
-                ("12", "jobs with several GPUs"),
-                ("13", "jobs bound to a GPU type"),
-                ("14", "jobs without GPUs"),
-            )
+            "allocated GPUs of lists with more jobs that share GPUs, use several, or use none",
+            note="of other lists of jobs; ingest one of them with --trace, and draw "
+            "placement-allocated of that trace",
         ),
     ),
     "zeus": (
@@ -165,7 +146,6 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
             "energy by batch size, power limit and both on V100",
             "energy-savings",
             "--gpu v100",
-            number="1",
         ),
         PublishedFigure(
             "energy versus time of librispeech on V100, with the Pareto front",
@@ -179,23 +159,29 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
             number="6",
             note="simulated recurrences; the energy only",
         ),
-        PublishedFigure(
-            "regret of a recurring job, librispeech",
-            "regret",
-            note="of the data set that the report shows",
-            number="7a",
+        *(
+            PublishedFigure(
+                f"regret of a recurring job, {dataset}",
+                "regret",
+                f"--gpu v100 --dataset {dataset}",
+                number=number,
+            )
+            for number, dataset in (
+                *(("7a", "librispeech"), ("7b", "imagenet")),
+                *(("", name) for name in ("cifar100", "movielens-1m", "sentiment140", "squad")),
+            )
         ),
         PublishedFigure(
-            "regret of a recurring job, imagenet",
-            "regret",
-            note="of the data set that the report shows",
-            number="7b",
-        ),
-        PublishedFigure(
-            "search path of a recurring job, librispeech",
-            "recurring-choices",
+            "search path of a recurring job on the map of regret, librispeech",
+            "search-path",
+            "--gpu v100 --dataset librispeech",
             number="8",
-            note="of the data set of the report; choices over recurrences, no map of regret",
+            note="cost instead of regret, which differ by a constant",
+        ),
+        PublishedFigure(
+            "batch sizes over recurrences, librispeech",
+            "recurring-choices",
+            "--gpu v100 --dataset librispeech",
         ),
         PublishedFigure(
             "energy and time of the Alibaba groups",
@@ -205,35 +191,26 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
         ),
         PublishedFigure(
             "optima of the weight of energy on the front",
-            "energy-front",
+            "energy-optima",
             "--gpu v100 --dataset librispeech",
             number="11",
-            note="the front alone, without the optima",
         ),
-        PublishedFigure(
-            "geometric mean of energy by beta",
-            number="12",
-            note="no figure; `sweep_recurring` takes beta",
-        ),
-        PublishedFigure(
-            "ablation of the policy",
-            number="13",
-            note="the policy has no option that leaves a part of it out",
-        ),
-        PublishedFigure(
-            "energy of Zeus on four GPUs",
-            "energy-saved",
-            number="14",
-            note="by data set; the published one has geometric means",
+        *(
+            PublishedFigure(what, "policy-variants", f"--feature {part}", number=number, note=note)
+            for number, part, what, note in (
+                ("12", "beta", "geometric mean of energy by beta", "energy of all recurrences"),
+                ("13", "part", "ablation of the policy", "energy of all recurrences"),
+                ("14", "gpu", "geometric mean of energy on four GPUs", "last five recurrences"),
+            )
         ),
         *(
             PublishedFigure(
                 f"energy by batch size, power limit and both on {gpu.upper()}",
                 "energy-savings",
                 f"--gpu {gpu}",
-                number=f"15{part}",
+                number="15",
             )
-            for part, gpu in zip("abc", ("a40", "rtx6000", "p100"), strict=True)
+            for gpu in ("a40", "rtx6000", "p100")
         ),
         PublishedFigure("energy and time by batch size on V100", "batch-sweep", "--gpu v100"),
         PublishedFigure("energy by power limit on V100", "power-sweep", "--gpu v100"),
@@ -245,7 +222,6 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
         ),
         PublishedFigure(
             "drifting data (Capriccio), several GPUs per job, and profiling overhead",
-            number="10",
             note="no run of these experiments is in the published traces",
         ),
     ),
@@ -261,8 +237,8 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
         PublishedFigure(
             "deadlines met by each scheduler on T4 GPUs",
             number="8a",
-            note="`simulate_schedule` with the files of the artifact has the printed fractions of "
-            "EDF, Tiresias and ElasticFlow",
+            note="no catalog entry has its trace; `simulate_schedule` with it and the T4 profiles "
+            "has the printed fractions of EDF, Tiresias and ElasticFlow",
         ),
         PublishedFigure("deadlines missed by simple policies", "missed-deadlines"),
     ),
@@ -270,7 +246,12 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
         PublishedFigure(
             "time on heterogeneous workers relative to equal ones", "batching-clusters", number="1"
         ),
-        PublishedFigure("iteration times of the workers", "batching-iterations", number="3"),
+        PublishedFigure(
+            "iteration times of workers with 3, 5 and 12 cores",
+            "batching-iterations",
+            "--feature figure-3",
+            number="3",
+        ),
         PublishedFigure("batch sizes over steps", "batching-trajectory", number="4"),
         PublishedFigure("speedup by heterogeneity", "batching-speedup", number="6"),
         PublishedFigure(
@@ -286,6 +267,30 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
     ),
 }
 """By the name of the paper, as ``traceana claims --paper`` takes it."""
+
+
+def traces_of(paper: str, /) -> tuple[str, ...]:
+    """Return the traces that the claims of a paper need; none for a model alone."""
+    claims = PAPERS[paper].claims if paper in PAPERS else ()
+    return tuple(dict.fromkeys(trace for claim in claims for trace, _ in claim.tables))
+
+
+def options_of(one: PublishedFigure, /) -> dict[str, str]:
+    """Return the options of ``traceana figures`` that choose a figure, by name."""
+    words = one.options.split()
+    return {
+        name.removeprefix("--"): value for name, value in zip(words[::2], words[1::2], strict=True)
+    }
+
+
+def claims_of(paper: str, number: str, /) -> list[str]:
+    """Return the ids of a paper's claims that name the number of a figure, or a part of it."""
+    figure = re.compile(rf"figure {re.escape(number)}(?![0-9])")
+    return [
+        claim.id
+        for claim in (PAPERS[paper].claims if number and paper in PAPERS else ())
+        if figure.search(f"{claim.section} {claim.reference}".casefold())
+    ]
 
 
 def numbered(paper: str, number: str, /) -> tuple[PublishedFigure, ...]:

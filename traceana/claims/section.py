@@ -8,6 +8,7 @@ from traceana.catalog import load_catalog
 from traceana.claims import PAPERS, check_claims
 from traceana.claims.tables import ClaimVerdicts
 from traceana.page.blocks import Block, Content, Heading, Points, Table, Text, result_table
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.tables.formatting import plural
 
@@ -116,7 +117,8 @@ def _findings(results: ClaimResults) -> list[str]:
         f"({ours['differs']} by a tolerance of ours). The data for {counts['untested']} are "
         f"missing, and public data cannot decide {counts['not testable']}."
     )
-    return [parts]
+    heading = f"{counts['reproduced']} published claims are reproduced, {counts['differs']} differ"
+    return [Finding(parts, heading=heading)]
 
 
 SECTION = Section(

@@ -166,6 +166,21 @@ def zeus_improvement(store: Store, claim: Claim) -> Judgement:
     )
 
 
+PART: Final = (
+    "the rows are a part of the table: runtime over ratio is one number for each data set, but not "
+    "the mean runtime of its rows"
+)
+
+
+def is_part(groups: pl.LazyFrame) -> bool:
+    """Return whether the ratios are of one mean for each data set, whatever that mean is."""
+    mean = (pl.col("end_s") - pl.col("start_s")) / pl.col("runtime_ratio")
+    rows = groups.filter(pl.col("runtime_ratio") > 0, pl.len().over("dataset") > 1)
+    spread = (mean.max() / mean.min() - 1).over("dataset").max()
+    found: float | None = rows.select(spread).collect().item()
+    return found is not None and found < 1e-6
+
+
 def zeus_ratio_mean(store: Store, claim: Claim) -> Judgement:
     """Compute the mean ratio of each data set."""
     means = (
@@ -176,8 +191,11 @@ def zeus_ratio_mean(store: Store, claim: Claim) -> Judgement:
         .collect()
     )
     low, high = span(means["mean"])
+    holds = all(agrees(mean, "1.000") for mean in means["mean"])
+    if not holds and is_part(store.scan(*claim.tables[0])):
+        return untested(PART)
     return decide(
-        holds=all(agrees(mean, "1.000") for mean in means["mean"]),
+        holds=holds,
         measured=f"{low:.3f} to {high:.3f} over {means.height} data sets",
         evidence=means,
     )

@@ -13,30 +13,28 @@ import signal
 import sys
 from contextlib import suppress
 from importlib.metadata import version
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 import typer.core
 
 from traceana.cli import (
-    anonymize,
     claims,
     compare,
-    export,
-    fetch,
     figures,
     ingest,
     map_file,
     reliability,
     report,
-    sample,
     simulate,
-    tables,
-    traces,
+    stores,
 )
 from traceana.cli.options import TYPED
 from traceana.cli.streams import ReaderGoneError, guard_streams
 from traceana.errors import TraceanaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class _Group(typer.core.TyperGroup):
@@ -48,6 +46,20 @@ class _Group(typer.core.TyperGroup):
         context = super().make_context(*given, **options)
         context.meta[TYPED] = typed
         return context
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  as its base
+        """Write the commands in groups."""
+        grouped = {name for names in _GROUPS.values() for name in names}
+        rest = {"What-if": [name for name in self.list_commands(ctx) if name not in grouped]}
+        for heading, names in {**_GROUPS, **rest}.items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [
+                        (name, command.get_short_help_str(formatter.width))
+                        for name in names
+                        if (command := self.get_command(ctx, name)) is not None
+                    ]
+                )
 
 
 app = typer.Typer(
@@ -81,20 +93,29 @@ def _options(
     pass
 
 
-app.command()(traces.traces)
-app.command()(fetch.fetch)
-app.command()(ingest.ingest)
-app.command("map")(map_file.map_file)
-app.command()(tables.tables)
-app.command()(sample.sample)
-app.command()(claims.claims)
-app.command()(report.report)
-app.command()(report.summary)
-app.command()(figures.figures)
-app.command()(anonymize.anonymize)
-app.command()(export.export)
-app.command()(compare.compare)
-app.command()(reliability.reliability)
+_GROUPS: Final[dict[str, dict[str, tuple[Callable[..., None], str]]]] = {
+    "Data": {
+        "traces": (stores.traces, "traces"),
+        "fetch": (stores.fetch, "fetch TRACE --to files"),
+        "ingest": (ingest.ingest, "ingest files --store data"),
+        "map": (map_file.map_file, "map jobs.csv --out mapping.toml"),
+        "tables": (stores.tables, "tables --store data"),
+        "sample": (stores.sample, "sample files"),
+        "anonymize": (stores.anonymize, "anonymize TRACE --out shared"),
+        "export": (stores.export, "export TRACE --out files --format csv"),
+    },
+    "Results": {
+        "report": (report.report, "report sacct.txt --out report"),
+        "summary": (report.summary, "summary sacct.txt"),
+        "figures": (figures.figures, "figures concentration --out figures"),
+        "compare": (compare.compare, "compare TRACE --split 2026-05-01"),
+        "reliability": (reliability.reliability, "reliability TRACE --machines 128"),
+        "claims": (claims.claims, "claims --verdict differs"),
+    },
+}
+for _commands in _GROUPS.values():
+    for _name, (_command, _example) in _commands.items():
+        app.command(_name, epilog=f"Example: traceana {_example}")(_command)
 app.add_typer(simulate.app, name="simulate")
 
 

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from traceana.cli.options import JsonOption, StoreOption
+from traceana.cli.output import print_json, print_table, show_share
+from traceana.cli.streams import terminal
+from traceana.errors import DataError
 
 if TYPE_CHECKING:
     from traceana.claims import ClaimResults
@@ -41,8 +44,6 @@ def claims(
     and --verdict the papers are listed with the number of claims by verdict.
     """
     from traceana.claims import VERDICTS, check_claims
-    from traceana.cli.output import print_json, show_share
-    from traceana.errors import DataError
     from traceana.store import open_store
 
     if verdict is not None and verdict not in VERDICTS:
@@ -75,8 +76,6 @@ def _print_papers(results: ClaimResults) -> None:
     from rich.table import Table
 
     from traceana.claims import VERDICTS
-    from traceana.cli.output import print_table
-    from traceana.cli.streams import terminal
 
     shown = Table(box=None, pad_edge=False)
     shown.add_column("paper", no_wrap=True)
@@ -94,7 +93,6 @@ def _print_papers(results: ClaimResults) -> None:
 
 
 def _print_remedy(results: ClaimResults) -> None:
-    from traceana.cli.streams import terminal
 
     if results.counts["untested"]:
         terminal().print(
@@ -108,8 +106,6 @@ def _print_claims(results: ClaimResults, verdict: str | None) -> None:
     from rich.text import Text
 
     from traceana.claims import PAPERS
-    from traceana.cli.output import print_table
-    from traceana.cli.streams import terminal
 
     shown = Table(box=None, pad_edge=False, padding=(0, 1, 1, 0))
     shown.add_column("claim", no_wrap=True)

@@ -18,6 +18,9 @@ from traceana.cli.limits import (
     limited_store,
 )
 from traceana.cli.options import JsonOption, OutOption, StoreOption
+from traceana.cli.output import frame_writer, print_json, print_rows, print_table
+from traceana.cli.streams import terminal
+from traceana.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,8 +63,6 @@ def compare(
     Numbers on runtime, size, queueing, failure, concentration and stragglers; of two, also
     differences and ratios.
     """
-    from traceana.cli.output import frame_writer, print_json
-    from traceana.errors import DataError
     from traceana.exchange import select_jobs
     from traceana.opening import compare as compare_two
     from traceana.questions.comparison.compare_traces import compare_traces
@@ -110,8 +111,6 @@ def _of_two(
     traces: list[Trace], compare_two: Callable[..., pl.DataFrame], *, needed: bool
 ) -> pl.DataFrame | None:
     """Return the changes between two traces with jobs; None where there are none."""
-    from traceana.errors import DataError
-
     if len(traces) != 2:
         return None
     try:
@@ -123,8 +122,6 @@ def _of_two(
 
 
 def _show_changes(changes: pl.DataFrame) -> None:
-    from traceana.cli.output import print_rows
-    from traceana.cli.streams import terminal
     from traceana.questions.comparison.tables import Changes
 
     terminal().print("\nChanges: exact; the interval of a ratio is for other days of such periods")
@@ -137,8 +134,6 @@ def _show(found: pl.DataFrame) -> None:
     import polars as pl
     from rich.table import Table
 
-    from traceana.cli.output import print_table
-    from traceana.cli.streams import terminal
     from traceana.questions.comparison.tables import Comparison, reasons
     from traceana.tables.display import cells_of
 
@@ -165,5 +160,5 @@ def _show(found: pl.DataFrame) -> None:
         if lines:
             out.print(f"\n{heading}")
         for line in lines:
-            text = fill(line, 98, initial_indent="- ", subsequent_indent="  ")
+            text = fill(line, out.width, initial_indent="- ", subsequent_indent="  ")
             out.print(text, soft_wrap=True)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from traceana.cli.options import StoreOption
+from traceana.cli.output import print_table, show_steps
 from traceana.errors import DataError
 
 
@@ -55,7 +56,6 @@ def figures(
     if not ids and out is None and number is None:
         _list_figures(paper)
         return
-    from traceana.cli.output import show_steps
     from traceana.report.data_source import find_data_source
     from traceana.report.figure_files import check_figures, write_figures
 
@@ -98,33 +98,18 @@ def _wanted(
     """Return ids of figures, with the options that choose their versions."""
     if paper is None or ids:
         return [(ids, {})]
-    if number is None:
-        return [(_of_paper(paper), {})]
-    from traceana.claims.published_figures import numbered
+    from traceana.claims.published_figures import figures_of, numbered, options_of, traces_of
 
-    found = numbered(paper, number)
+    found = figures_of(paper) if number is None else numbered(paper, number)
     if not any(one.figure for one in found):
         raise DataError(f"figure {number} of {paper} is {found[0].answer}")
-    return [([one.figure], _options(one.options)) for one in found if one.figure]
-
-
-def _options(text: str) -> dict[str, Any]:
-    words = text.split()
-    return {
-        name.removeprefix("--"): value for name, value in zip(words[::2], words[1::2], strict=True)
-    }
-
-
-def _of_paper(paper: str) -> list[str]:
-    from traceana.claims.published_figures import figures_of
-
-    return list(dict.fromkeys(one.figure for one in figures_of(paper) if one.figure))
+    traces: dict[str, Any] = {"trace": traces_of(paper) or None}
+    drawn = {(one.figure, one.options): one for one in found if one.figure}
+    return [([one.figure], options_of(one) | traces) for one in drawn.values()]
 
 
 def _list_figures(paper: str | None) -> None:
     from rich.table import Table
-
-    from traceana.cli.output import print_table
 
     shown = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     if paper is not None:

@@ -17,6 +17,8 @@ from traceana.cli.options import (
     StoreOption,
     TimezoneOption,
 )
+from traceana.cli.output import print_table
+from traceana.cli.streams import terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,7 +62,6 @@ def ingest(
 ) -> None:
     """Read files into a store and count every row kept or rejected."""
     _suit_polars()
-    from traceana.cli.streams import terminal
     from traceana.ingesters import IngestError
     from traceana.ingesters import ingest as ingest_files
     from traceana.store import store_path
@@ -111,9 +112,6 @@ def _progress(
 
 def _show(ledger: Ledger, store: Path) -> None:
     from rich.table import Table
-
-    from traceana.cli.output import print_table
-    from traceana.cli.streams import terminal
 
     out = terminal()
     table = Table(box=None, pad_edge=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,6 +31,13 @@ WhereOption = Annotated[
     str | None,
     typer.Option(metavar="SQL", help="Only jobs of this condition: \"queue = 'gpu'\"."),
 ]
+GpusOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=1, help="GPUs of the cluster, for shares allocated and idle.  [default: of"
+        " the machines, else of the nodes seen]",
+    ),
+]  # fmt: skip
 AnonymizeOption = Annotated[
     bool,
     typer.Option("--anonymize", help="Replace names of users, jobs and machines by digests."),
@@ -55,6 +63,7 @@ def limited_store(
     window: tuple[str, str] | None = None,
     anonymize: bool = False,
     compare: list[str] | None = None,
+    gpus: int | None = None,
 ) -> Iterator[Path | None]:
     """Yield the store, or one made for this command: some jobs, without names, with more traces.
 
@@ -66,7 +75,7 @@ def limited_store(
 
     limits: dict[str, Any] = {"since": since, "until": until, "where": where, "window": window}
     is_limited = any(value is not None for value in limits.values())
-    if not (is_limited or anonymize or compare):
+    if not (is_limited or anonymize or compare or gpus):
         yield store
         return
     with TemporaryDirectory(prefix="traceana-") as scratch:
@@ -88,7 +97,27 @@ def limited_store(
             for folder in (*(source.path / trace for trace in source.traces()), *beside.values()):
                 _link(folder, target)
             source = open_store(target)
+        if gpus is not None:
+            target = Path(scratch) / "sized"
+            for trace in source.traces():
+                _with_gpus(source.path / trace, target / trace, gpus)
+            source = open_store(target)
         yield source.path
+
+
+def _with_gpus(folder: Path, target: Path, gpus: int) -> None:
+    """Link the files of a trace, and state the GPUs of its cluster in a manifest of its own."""
+    from traceana.store import Capacity
+    from traceana.store.manifest import MANIFEST, manifest_json, parse_manifest
+
+    target.mkdir(parents=True)
+    for path in folder.iterdir():
+        if path.name != MANIFEST:
+            (target / path.name).symlink_to(path.resolve())
+    manifest = parse_manifest((folder / MANIFEST).read_text(encoding="utf-8"))
+    if manifest.has("jobs"):
+        manifest = replace(manifest, capacity={"all": Capacity(nodes=1, gpus_per_node=gpus)})
+    (target / MANIFEST).write_text(manifest_json(manifest), encoding="utf-8")
 
 
 def _link(folder: Path, target: Path) -> None:

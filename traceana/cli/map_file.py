@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from traceana.cli.options import ReaderOption
+from traceana.cli.streams import terminal
+from traceana.errors import DataError
 from traceana.tables.formatting import plural
 
 if TYPE_CHECKING:
@@ -30,7 +32,6 @@ def map_file(
 
     What is not certain is marked in the mapping by a comment: # unsure.
     """
-    from traceana.errors import DataError
     from traceana.ingesters import IngestError, preview_mapping, propose_mapping
 
     text = propose_mapping(file, reader=reader)
@@ -71,8 +72,6 @@ def map_file(
 def _show(table: str, rows: pl.DataFrame) -> None:
     """Print the first rows with a line per column, so that a wide table fits."""
     from rich.table import Table
-
-    from traceana.cli.streams import terminal
 
     shown = Table(title=f"{table}: first rows", box=None, pad_edge=False)
     shown.add_column("column", no_wrap=True)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from traceana.cli.streams import printable, terminal
+from traceana.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,7 +64,6 @@ def frame_writer(
 
     A CSV file of a declared table has headings with units. None as `out` writes nothing.
     """
-    from traceana.errors import DataError
     from traceana.tables.display import csv_text
 
     if out is None:

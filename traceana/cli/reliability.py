@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from traceana.cli.options import JsonOption, StoreOption
+from traceana.cli.output import print_json, print_rows
+from traceana.cli.simulate.choose import qualifying_trace
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,8 +44,6 @@ def reliability(
 
     With --checkpoint-cost, also the interval between checkpoints that loses least time.
     """
-    from traceana.cli.output import print_json
-    from traceana.cli.simulate.choose import qualifying_trace
     from traceana.questions.reliability.analyze import (
         NEEDS,
         group_column,
@@ -88,7 +88,6 @@ def reliability(
 def _show(
     found: ReliabilityResult, jobs: JobFailureResult, checkpoints: pl.DataFrame | None
 ) -> None:
-    from traceana.cli.output import print_rows
     from traceana.questions.reliability.tables import (
         CheckpointIntervals,
         JobFailureIntervals,

@@ -15,6 +15,7 @@ import typer
 from traceana.cli.limits import (
     AnonymizeOption,
     CompareOption,
+    GpusOption,
     SinceOption,
     UntilOption,
     WhereOption,
@@ -22,6 +23,8 @@ from traceana.cli.limits import (
     limited_store,
 )
 from traceana.cli.options import TYPED, MappingOption, ReaderOption, StoreOption, TimezoneOption
+from traceana.cli.output import show_steps
+from traceana.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +48,7 @@ def report(
     until: UntilOption = None,
     where: WhereOption = None,
     window: WindowOption = None,
+    gpus: GpusOption = None,
     anonymize: AnonymizeOption = False,
     compare: CompareOption = None,
     out: Annotated[
@@ -87,8 +91,6 @@ def report(
     PATH names raw files; without it, the report is made from a store, or from a synthetic sample
     where there is none.
     """
-    from traceana.cli.output import show_steps
-    from traceana.errors import DataError
     from traceana.report.build import build_report, check_sections
     from traceana.report.run import count_workers
 
@@ -101,7 +103,7 @@ def report(
     read = {"mapping": mapping, "reader": reader, "timezone": timezone}
     with (
         _open_store(paths, store, **read) as found,
-        limited_store(found, **limits, anonymize=anonymize, compare=compare) as place,
+        limited_store(found, **limits, anonymize=anonymize, compare=compare, gpus=gpus) as place,
         show_steps("report") as on_step,
     ):
         page = build_report(
@@ -150,7 +152,6 @@ def summary(
     window: WindowOption = None,
 ) -> None:
     """Print the main results of a report."""
-    from traceana.cli.output import show_steps
     from traceana.report.build import summarize
     from traceana.report.run import count_workers
 
@@ -164,9 +165,11 @@ def summary(
 
 
 def _print_results(results: list[str]) -> None:
+    from traceana.cli.streams import terminal
+
     for number, result in enumerate(results, start=1):
-        text = result.replace("`", "")
-        sys.stdout.write(fill(f"{number}. {text}", 88, subsequent_indent="   ") + "\n")
+        text = f"{number}. {result.replace('`', '')}"
+        sys.stdout.write(fill(text, terminal().width, subsequent_indent="   ") + "\n")
 
 
 @contextmanager

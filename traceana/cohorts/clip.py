@@ -19,13 +19,6 @@ def clip_jobs(jobs: pl.LazyFrame, window: Window, /) -> pl.LazyFrame:
     A job that ends later is running, with the runtime so far and no end; one that starts later is
     pending, with neither. Kept are also jobs without an end that are not of an ended status.
     Where only submissions are recorded, jobs are chosen by these.
-
-    Parameters
-    ----------
-    jobs
-        The table ``jobs``.
-    window
-        First second, and the second after the last.
     """
     first, last = window
     times = jobs.select(pl.col("start_s", "end_s", "runtime_s").count()).collect()

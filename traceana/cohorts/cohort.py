@@ -9,7 +9,16 @@ import polars as pl
 
 from traceana.cohorts.groups import MOST_GROUPS
 from traceana.cohorts.observation import Observation, observe
-from traceana.cohorts.tasks import sample_jobs, sampled_rows, task_owners, task_times
+from traceana.cohorts.tasks import (
+    instance_times,
+    sample_jobs,
+    sampled_rows,
+    task_owners,
+    task_times,
+)
+from traceana.schema import STATUSES
+from traceana.stats.time_blocks import MIN_BLOCKS, time_blocks
+from traceana.tables.formatting import duration
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -20,6 +29,8 @@ COHORT_NEEDS: Final = (
     {"tasks": ("status",), "instances": ("start_s", "end_s")},
 )
 """What a trace needs for a cohort: jobs with runtimes, or tasks and their instances."""
+BLOCK: Final = "time_block"
+"""Column of the block of days in which a row was submitted: the unit of rows without a user."""
 GROUPINGS: Final = ("gpu_type", "qos", "queue", "cluster")
 """Columns of few values by which rows are grouped, in the order of preference."""
 
@@ -34,9 +45,10 @@ class Cohort:
     noun: str
     """What a row is, in the plural."""
     rows: pl.DataFrame
-    """[status, runtime_s, duration_s, entry_s, observed, gpus, cpus, memory_gib, ...]."""
+    """[status, runtime_s, duration_s, entry_s, observed, watched_s, gpus, cpus, ...]; watched_s is
+    the time from the start to the window's end."""
     cluster: str | None
-    """Column of the independent unit; None if the trace has none."""
+    """Column of the independent unit: users, else :data:`BLOCK`; None without users and times."""
     by: str | None
     """Column of few values by which rows are grouped first, such as the GPU type; None if there is
     none."""
@@ -48,11 +60,37 @@ class Cohort:
     """Whether the rows are tasks whose runtimes are those of their instances."""
     observation: Observation | None = None
     """What the trace's window cuts off; None for tasks."""
+    block_s: float | None = None
+    """Length of the blocks of time, if they are the unit."""
+    block_note: str | None = None
+    """Why intervals over these blocks, or without them, are uncertain."""
+    horizon_s: float | None = None
+    """Runtime by which a row failed (status failed) or not (status completed)."""
 
     @property
     def fails(self) -> bool:
         """Whether a row has status failed."""
         return "failed" in self.rows["status"].cast(pl.String)
+
+    @property
+    def counted(self) -> str:
+        """What a failure rate counts."""
+        if self.horizon_s is None:
+            return "failed among completed and failed"
+        return f"failed within {duration(self.horizon_s)}"
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """Statuses with which the rows end.
+
+        A running job with a runtime was ended by its deletion if its trace counts that as a
+        failure; a running task is observed until the end of the trace.
+        """
+        events = {"completed", "failed", "cancelled"}
+        if not self.from_tasks:
+            events |= {*self.trace.manifest.failure_statuses}
+        present = self.rows.filter(pl.col("runtime_s").is_not_null())["status"].cast(pl.String)
+        return tuple(status for status in STATUSES if status in events and status in present)
 
     @property
     def independence(self) -> str:
@@ -62,23 +100,31 @@ class Cohort:
                 "The trace has no user column, so rows are treated as independent. Confidence "
                 "intervals are therefore likely too narrow."
             )
-        units = self.rows[self.cluster].n_unique()
+        if self.cluster == BLOCK:
+            why = self.block_note
+            note = f" {why[0].upper()}{why[1:]}." if why else ""
+            return (
+                f"The trace has no user column, so confidence intervals treat {self.units} as "
+                f"independent, not the rows: rows of one time are alike.{note}"
+            )
         return (
-            f"Confidence intervals treat the {units:,} values of `{self.cluster}` as independent, "
-            "not the rows; a row without a value counts as its own unit."
+            f"Confidence intervals treat the {self.units} as independent, not the rows; a row "
+            "without a value counts as its own unit."
         )
+
+    @property
+    def units(self) -> str:
+        """Number and kind of the independent units, such as 40 values of `user`."""
+        if self.cluster is None:
+            return f"{self.rows.height:,} {self.noun}"
+        n = self.rows[self.cluster].n_unique()
+        if self.block_s is not None:
+            return f"{n:,} blocks of {duration(self.block_s)} of submission"
+        return f"{n:,} values of `{self.cluster}`"
 
 
 def form_cohort(trace: Trace, /, *, end_imputation: str = "drop") -> Cohort:
-    """Return the cohort of a trace: its jobs if they have runtimes, else its tasks.
-
-    Parameters
-    ----------
-    trace
-        A trace that meets one of :data:`COHORT_NEEDS`, or has jobs with runtimes.
-    end_imputation
-        What replaces a missing end of an instance (see :func:`traceana.task_runtimes`).
-    """
+    """Return the cohort of a trace: its jobs if they have runtimes, else its tasks."""
     manifest = trace.manifest
     of_jobs, of_tasks = (all(manifest.has(*one) for one in needs.items()) for needs in COHORT_NEEDS)
     if of_jobs or not of_tasks:
@@ -110,6 +156,12 @@ def _tasks(trace: Trace, end_imputation: str) -> Cohort:
     unit = manifest.independent_unit or "user"
     rows = tasks.hstack(owners.select(unit)) if unit in owners.columns else tasks
     rows, cluster = _with_unit(rows, unit)
+    times = trace.once(instance_times)
+    begun = pl.coalesce("first_s", "open_first_s", "task_start_s")
+    start = times.tasks.lazy().select(begun).collect().to_series()
+    length, why = None, None
+    if cluster is None:
+        rows, cluster, length, why = _with_blocks(rows, start)
     known = rows["runtime_s"].count()
     note = sample_note(trace)
     return Cohort(
@@ -117,7 +169,10 @@ def _tasks(trace: Trace, end_imputation: str) -> Cohort:
         task_title(trace),
         manifest.tables["tasks"].unit_noun,
         _with_requested(rows.drop("job_id")).with_columns(
-            duration_s="runtime_s", entry_s=pl.lit(0.0), observed=pl.lit(value=True)
+            duration_s="runtime_s",
+            entry_s=pl.lit(0.0),
+            observed=pl.lit(value=True),
+            watched_s=pl.lit(times.last_s, pl.Float64) - start,
         ),
         cluster,
         _grouping(rows),
@@ -126,6 +181,8 @@ def _tasks(trace: Trace, end_imputation: str) -> Cohort:
         f"{rows.height:,} tasks have one.{note}",
         note,
         from_tasks=True,
+        block_s=length,
+        block_note=why,
     )
 
 
@@ -139,6 +196,16 @@ def _jobs(trace: Trace) -> Cohort:
     note = sample_note(trace)
     table = manifest.tables["jobs"]
     rows, cluster = _with_unit(rows, manifest.independent_unit or "user")
+    start = "start_s" if "start_s" in rows.columns and rows["start_s"].count() else "submit_s"
+    begun = pl.col(start) if start in rows.columns else pl.lit(None, pl.Float64)
+    rows = rows.with_columns(watched_s=pl.lit(observation.end_s, pl.Float64) - begun)
+    length, why = None, None
+    if cluster is None:
+        times = [pl.col(name) for name in ("submit_s", "start_s") if name in rows.columns]
+        first = rows.select(pl.coalesce(*times, pl.lit(None, pl.Float64))).to_series()
+        if observation.start_s is not None:  # rows of before are seen because they lasted
+            first = first.clip(observation.start_s)
+        rows, cluster, length, why = _with_blocks(rows, first)
     return Cohort(
         trace,
         task_title(trace),
@@ -151,6 +218,8 @@ def _jobs(trace: Trace) -> Cohort:
         ).strip(),
         note,
         observation=observation,
+        block_s=length,
+        block_note=why,
     )
 
 
@@ -171,6 +240,28 @@ def _with_unit(rows: pl.DataFrame, unit: str) -> tuple[pl.DataFrame, str | None]
     named = rows.select(filled.alias(unit))[unit]
     # numbers in the order of the names: ranked and grouped far faster than text
     return rows.with_columns(named.cast(pl.Enum(named.unique().sort()))), unit
+
+
+def _with_blocks(
+    rows: pl.DataFrame, times: pl.Series
+) -> tuple[pl.DataFrame, str | None, float | None, str | None]:
+    """Add blocks of time, long enough for runtimes and failures; their column, length and note."""
+    if not times.count():
+        return rows, None, None, None
+    failed = rows["status"].cast(pl.String) == "failed"
+    length = "duration_s" if "duration_s" in rows.columns else "runtime_s"
+    at = times.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    found = max(
+        (time_blocks(at, one.cast(pl.Float64).to_numpy()) for one in (rows[length], failed)),
+        key=lambda one: one.length_s,
+    )
+    if found.n_blocks < MIN_BLOCKS:
+        return rows, None, None, found.note
+    # a row without a time is a block of its own
+    code = pl.Series(found.code)
+    own = pl.select(pl.int_range(rows.height, dtype=pl.Int64) + found.n_blocks).to_series()
+    blocks = own.zip_with(code < 0, code).alias(BLOCK)
+    return rows.with_columns(blocks), BLOCK, found.length_s, found.note
 
 
 def _grouping(rows: pl.DataFrame) -> str | None:

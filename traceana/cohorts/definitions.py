@@ -39,18 +39,6 @@ def open_statuses(
 
     Raises a DataError if a column is missing or used twice, a status value is unknown, or a measure
     is not numeric, negative or infinite.
-
-    Parameters
-    ----------
-    frame, keys
-        A frame of any supported engine, and further columns.
-    status
-        Column of the status.
-    named
-        Status values by the parameter that names them. If all are those of the schema, so must be
-        the values of the column; otherwise each must occur.
-    measures
-        Columns of numbers by the parameter that sets them.
     """
     roles = {"status": status, **(measures or {})}
     numbers = tuple(roles.values())[1:]

@@ -94,15 +94,6 @@ def draw_jobs(tasks: IntoFrame, /, *, max_tasks: int, noun: str = "tasks") -> Jo
     """Draw endings of job_id at random until their jobs would exceed `max_tasks` tasks.
 
     Endings have three characters, or more if fewer than 50 of them would be drawn.
-
-    Parameters
-    ----------
-    tasks
-        One row per task: [job_id]; eager or lazy, of any supported engine.
-    max_tasks
-        Largest number of tasks in the sample, which has at least one ending.
-    noun
-        What a row is, in the plural.
     """
     rows = admit_columns(tasks, ("job_id",))
     for letters in _LETTERS:

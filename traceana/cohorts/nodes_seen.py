@@ -17,6 +17,9 @@ NODES: Final = ("NodeList", "node", "host", "machine_id")
 """Columns of the nodes of a job, in the order of preference."""
 
 
+_MOST_WITHOUT: Final = 0.01
+
+
 def node_column(columns: tuple[str, ...] | list[str], /) -> str | None:
     """Return the column of the nodes of a job; None: there is none."""
     return next((name for name in NODES if name in columns), None)
@@ -27,7 +30,8 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
 
     A job on several nodes has an equal part of its GPUs on each. The type of a node is that of most
     of its jobs. The numbers are lower bounds: a node that was never full has more GPUs. Without a
-    column of nodes there are no rows.
+    column of nodes, or with one that more than a hundredth of the jobs with GPUs lacks, there are
+    no rows.
     """
     columns = trace.manifest.tables["jobs"].columns
     name = node_column(columns)
@@ -40,6 +44,9 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
     missing = {one: pl.lit(None, kind) for one, kind in (("gpu_type", pl.String),
                ("gpus", pl.Float64)) if one not in frame.collect_schema().names()}  # fmt: skip
     rows = collect(frame).with_columns(**missing)
+    using = rows.filter(pl.col("gpus") > 0, pl.col(BEGIN).is_not_null())
+    if using[name].null_count() > _MOST_WITHOUT * using.height:
+        return pl.DataFrame(schema=empty)
     hosts = pl.col(name).cast(pl.String).str.split(",")
     rows = rows.filter(pl.col(name).is_not_null(), pl.col(BEGIN).is_not_null()).select(
         BEGIN, UNTIL, "gpu_type", machine_id=hosts, gpus=pl.col("gpus") / hosts.list.len()

@@ -60,18 +60,6 @@ def open_overlap(
     pending, or cancelled without a runtime, never ran. The columns are null for it, for a row
     outside of the window, and for an ended row without end and runtime. Without any time, HELD is
     the runtime.
-
-    Parameters
-    ----------
-    jobs, keys
-        A frame of any supported engine, and columns that the result has as they are.
-    required
-        Columns of numbers by the parameter that sets them, such as gpus and runtime. Columns named
-        submit_s, start_s, end_s, runtime_s and status are used where the frame has them.
-    unused
-        Parameters whose columns are not used.
-    window
-        The observation window; None: from the first to the last time in the frame.
     """
     _check_window(window)
     there = column_names(jobs)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.cohorts.hash_aggregation import Reduced, aggregate_by_hash
-from traceana.cohorts.hash_index import HashIndex
 from traceana.errors import DataError
 from traceana.store.frames import (
     LARGEST,
@@ -22,10 +20,14 @@ from traceana.store.frames import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from narwhals.stable.v2.typing import IntoFrame
 
 KEYS: Final = ("job_id", "task_name")
 _TIMES: Final = ("start_s", "end_s")
+_ODD: Final = pl.lit(0x9E3779B97F4A7C15, pl.UInt64)  # the hash of (a, b) is not that of (b, a)
+_UNIT: Final = 2.0**40  # of a second
 _REQUESTED: Final = ("gpus", "cpus", "memory_gib")
 _COUNTS: Final = ("n_instances", "n_start", "n_end", "n_known")
 
@@ -54,10 +56,10 @@ def read_task_times(tasks: IntoFrame, instances: IntoFrame, /) -> TaskTimes:
     """
     rows = clean_columns(admit_columns(instances, (*KEYS, *_TIMES)), _TIMES)
     listed = _read_tasks(tasks)
-    index = HashIndex.of(listed, KEYS)
-    if index is None or index.n_found < listed.height:
-        _refuse_repeated(listed)
-    by_task, in_no_task, extremes = _by_hash(listed, index, rows) or _by_name(listed, rows)
+    _refuse_repeated(listed)
+    extremes = _extremes(rows)
+    _check_times(rows, extremes)
+    by_task, in_no_task = _aggregate(listed, rows)
     times = [time for time in (*extremes[:-1], *_ends_of(listed)) if time is not None]
     return TaskTimes(
         pl.concat([listed, by_task.with_columns(pl.col(_COUNTS).fill_null(0))], how="horizontal"),
@@ -86,27 +88,28 @@ def _refuse_repeated(listed: pl.DataFrame) -> None:
         )
 
 
-def _by_hash(
-    listed: pl.DataFrame, index: HashIndex | None, rows: nw.LazyFrame[Any]
-) -> Reduced | None:
-    """Return None for another engine, keys of two types or colliding hashes: use the names."""
-    if index is None or rows.implementation is not nw.Implementation.POLARS:
-        return None
-    instances = rows.to_native()
-    if instances.select(KEYS).collect_schema() != listed.select(KEYS).schema:
-        return None
-    reduced = aggregate_by_hash(index, instances, keys=KEYS)
-    _check_times(rows, reduced.extremes)
-    return reduced
+def hash_keys(keys: Sequence[str], seed: int, /) -> pl.Expr:
+    """Return a hash of a task's keys together, null where one is."""
+    job, task = (pl.col(key).hash(seed) for key in keys)
+    known = pl.all_horizontal(pl.col(key).is_not_null() for key in keys)
+    return pl.when(known).then(job + task * _ODD)
 
 
-def _by_name(listed: pl.DataFrame, rows: nw.LazyFrame[Any]) -> Reduced:
-    extremes = _extremes(rows)
-    _check_times(rows, extremes)
+def _aggregate(listed: pl.DataFrame, rows: nw.LazyFrame[Any]) -> tuple[pl.DataFrame, int]:
+    """Return the numbers of each task, and how many instances are in no task."""
+    if rows.implementation is nw.Implementation.POLARS:
+        instances = rows.to_native()
+        if instances.select(KEYS).collect_schema() == listed.select(KEYS).schema:
+            # two hashes (2^-128 n^2 that any two tasks share both) take half of what text takes
+            hashed = [
+                hash_keys(KEYS, seed).alias(key) for seed, key in zip((1, 3), KEYS, strict=True)
+            ]
+            listed = listed.with_columns(hashed)
+            rows = nw.from_native(instances.with_columns(hashed))
     listed, by_task = _match_types(listed, _reduce(rows))
     found = int(by_task["n_instances"].sum())
     joined = _join(listed, by_task)
-    return Reduced(joined, found - int(joined["n_instances"].sum()), extremes)
+    return joined, found - int(joined["n_instances"].sum())
 
 
 def _join(listed: pl.DataFrame, by_task: pl.DataFrame) -> pl.DataFrame:
@@ -137,31 +140,42 @@ def _match_types(listed: pl.DataFrame, by_task: pl.DataFrame) -> tuple[pl.DataFr
 
 
 def _reduce(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
+    on_polars = rows.implementation is nw.Implementation.POLARS
     start, end = nw.col("start_s"), nw.col("end_s")
     known = ~end.is_null() & ~start.is_null()
+    summed: list[nw.Expr] = [end - start, nw.when(end.is_null()).then(start)]
+    if on_polars:  # streamed in any order: sums of whole numbers do not depend on it
+        summed = [(one * _UNIT).round().cast(nw.Int128) for one in summed]
+    seconds, opened = summed
     parts = rows.select(
         *KEYS,
         *_TIMES,
         nw.when(known).then(start).alias("known_start"),
         nw.when(known).then(end).alias("known_end"),
         nw.when(end.is_null()).then(start).alias("open_start"),
-        (end - start).alias("seconds"),
+        opened.alias("opened"),
+        seconds.alias("seconds"),
     )
-    # unsorted: the join restores the order of the tasks, and sorting takes longer than grouping
-    found = reduce_unsorted(
-        parts,
-        KEYS,
-        n_instances=nw.len(),
-        n_start=start.count(),
-        n_end=end.count(),
-        n_known=nw.col("seconds").count(),
-        first_s=nw.col("known_start").min(),
-        last_s=nw.col("known_end").max(),
-        known_s=nw.col("seconds").sum(),
-        open_first_s=nw.col("open_start").min(),
-        open_last_s=nw.col("open_start").max(),
-        open_sum_s=nw.col("open_start").sum(),
-    )
+    aggregates = {
+        "n_instances": nw.len(),
+        "n_start": start.count(),
+        "n_end": end.count(),
+        "n_known": nw.col("seconds").count(),
+        "first_s": nw.col("known_start").min(),
+        "last_s": nw.col("known_end").max(),
+        "known_s": nw.col("seconds").sum(),
+        "open_first_s": nw.col("open_start").min(),
+        "open_last_s": nw.col("open_start").max(),
+        "open_sum_s": nw.col("opened").sum(),
+    }
+    if on_polars:
+        named = [value.alias(name) for name, value in aggregates.items()]
+        sums = pl.col("known_s", "open_sum_s").cast(pl.Float64) / _UNIT
+        counts = pl.col(_COUNTS).cast(pl.Int64)
+        found = collect(parts.group_by(*KEYS).agg(*named)).with_columns(sums, counts)
+    else:
+        # unsorted: the join restores the order of the tasks
+        found = reduce_unsorted(parts, KEYS, **aggregates)
     return found.with_columns(
         # a sum of no value is 0 in some engines, and null in others
         pl.when(pl.col("n_known") > 0).then("known_s"),

@@ -34,19 +34,7 @@ _NARROW = 3.0
 def use_log_axis(
     ax: Axes, side: Literal["x", "y"], values: Iterable[float], /, *, durations: bool = False
 ) -> None:
-    """Make an axis logarithmic over values that are 0 or more; a 0 is drawn at its lower end.
-
-    Parameters
-    ----------
-    ax
-        The axes.
-    side
-        Which axis.
-    values
-        What it must show; without any above 0 the axis is left as it is.
-    durations
-        Whether they are seconds, whose ticks are then 1 min, 1 h, 1 d and so on.
-    """
+    """Make an axis logarithmic over values that are 0 or more; a 0 is drawn at its lower end."""
     known = list(values)
     positive = [value for value in known if value > 0]
     if not positive:

@@ -87,6 +87,9 @@ def plot_small_multiples(
         get_figure(panel.figure).plot(panel.result, ax=axes[-1], **panel.options)
         for artist in axes[-1].findobj(lambda one: one.get_gid() is not None) if place else ():
             artist.set_gid(f"{artist.get_gid()}-{place + 1}")  # ids within an SVG are unique
+    for one in axes:
+        if one.get_ylabel() == one.get_title(loc="left"):
+            one.set_ylabel("")
     if share_x:
         ends = [one.get_xlim() for one in axes]
         widest = max(

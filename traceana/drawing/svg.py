@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import re
+import zlib
 from typing import TYPE_CHECKING, Final
 
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import to_rgb
 
-from traceana.drawing.style import shade, use_style
+from traceana.drawing.style import use_style
 from traceana.tables.formatting import without_controls
 
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ _NUMBERED: Final = re.compile(
 )
 """Names that matplotlib counts up, to which nothing refers: a tenth of a figure's bytes."""
 _REFERENCE: Final = re.compile(r'(\bid="|href="#|url\(#)')
+_HASHED: Final = re.compile(r"\b([mp][0-9a-f]{10})\b")
+_PLACE: Final = re.compile(r'(?<= )(x|y)="(-?[\d.]+)"')
+_LEVEL: Final = re.compile(r' transform="rotate\(-?0 [^"]*\)"')
+_FAMILY: Final = re.compile(r" font-family: [^;\"]*;")
+_GROUP: Final = re.compile(r"<g>|<g [^>]*[^/>]>|</g>")
+_BETWEEN: Final = re.compile(r">\s+<")
 _PATH: Final = re.compile(r'\bd="[^"]*"')
 _DECIMALS: Final = re.compile(r"-?\d+\.\d+")
 _LINES: Final = re.compile(r'd="(?:[ML] -?[\d.]+ -?[\d.]+ ?\n?|z\n?)+"')
@@ -35,27 +42,22 @@ _SPACE: Final = re.compile(r"\s*\n|(?<=[MLCQ]) ")
 
 
 def mark_synthetic(figure: Figure, /) -> None:
-    """Write SYNTHETIC across each panel of a figure.
+    """Write SYNTHETIC into the upper right corner of a figure.
 
     Examples
     --------
     >>> from matplotlib.figure import Figure
     >>> from traceana.figures import mark_synthetic
     >>> figure = Figure()
-    >>> axes = figure.add_subplot()
     >>> mark_synthetic(figure)
-    >>> axes.texts[0].get_text()
+    >>> figure.texts[0].get_text()
     'SYNTHETIC'
     """
-    panels = (ax for ax in figure.axes if ax.get_label() != "<colorbar>")
-    for place, ax in enumerate(panels):
-        dark = max(to_rgb(shade(ax, 0))) < _DARK
-        ax.text(
-            0.5, 0.5, WATERMARK, transform=ax.transAxes, ha="center", va="center",
-            fontsize=22, fontweight="bold", color="#FF5A6E" if dark else "#B00020",
-            alpha=0.35 if dark else 0.16, zorder=10,
-            gid=f"synthetic-{place}" if place else "synthetic", in_layout=False,
-        )  # fmt: skip
+    dark = max(to_rgb(figure.get_facecolor())) < _DARK
+    figure.text(
+        0.995, 0.995, WATERMARK, ha="right", va="top", fontsize=6, fontweight="bold",
+        color="#FF5A6E" if dark else "#B00020", zorder=10, gid="synthetic", in_layout=False,
+    )  # fmt: skip
 
 
 def render_file(figure: Figure, form: str, /, *, dpi: int = PNG_DPI) -> bytes:
@@ -126,7 +128,33 @@ def render_svg(figure: Figure, /, *, prefix: str) -> str:
     if rule:
         text = text.replace(rule[0], "").replace("<svg", f'<svg style="{rule[1]}"', 1)
     text = _REFERENCE.sub(rf"\g<1>{prefix}-", _NUMBERED.sub("", text))
-    return _PATH.sub(lambda path: _shorten(path[0]), text)
+    return _shrink(_PATH.sub(lambda path: _shorten(path[0]), text), prefix)
+
+
+def _shrink(text: str, prefix: str) -> str:
+    """Leave out what a browser does not need: half of the bytes."""
+    start = f"{zlib.crc32(prefix.encode()):x}"
+    known: dict[str, str] = {}
+    text = re.sub(
+        rf"{re.escape(prefix)}-{_HASHED.pattern}",
+        lambda found: known.setdefault(found[1], f"i{start}{len(known)}"),
+        text,
+    )
+    text = _PLACE.sub(lambda found: f'{found[1]}="{_written(float(found[2]))}"', text)
+    text = _LEVEL.sub("", text)
+    if (family := _FAMILY.search(text)) is not None:
+        text = text.replace(family[0], "").replace(
+            '<svg style="', f'<svg style="{family[0].strip()} ', 1
+        )
+    opened: list[bool] = []
+
+    def group(found: re.Match[str]) -> str:
+        if found[0] == "</g>":
+            return "" if opened.pop() else found[0]
+        opened.append(found[0] == "<g>")
+        return "" if opened[-1] else found[0]
+
+    return _BETWEEN.sub("><", _GROUP.sub(group, text))
 
 
 def _shorten(path: str) -> str:

@@ -126,29 +126,28 @@ class TableBuilder:
         A source is described, and the fingerprint taken, after it was read: its checksum is
         taken meanwhile.
         """
-        with self._duplicates:
-            files = tuple(
-                self._read(number, source, compiled, describe)
-                for number, (source, compiled) in enumerate(sources)
-            )
-            self._writer.flush()  # repeated rows are counted meanwhile
-            return TableEntry(
-                trace=self._trace,
-                table=self._table,
-                fingerprint=fingerprint(),
-                schema_version=schema_version(self._table),
-                files=files,
-                duplicate_rows=self._duplicates.count(),
-                unknown_words={
-                    column: dict(sorted(words.items())) for column, words in self._unknown.items()
-                },
-                ids_are_rows=any(compiled.row_ids for _, compiled in sources),
-                mostly_nulled=tuple(
-                    f"{column}: {rule}"
-                    for (column, rule), cells in sorted(self._nulled.items())
-                    if cells > self._values[column]
-                ),
-            )
+        files = tuple(
+            self._read(number, source, compiled, describe)
+            for number, (source, compiled) in enumerate(sources)
+        )
+        self._writer.flush()  # repeated rows are counted meanwhile
+        return TableEntry(
+            trace=self._trace,
+            table=self._table,
+            fingerprint=fingerprint(),
+            schema_version=schema_version(self._table),
+            files=files,
+            duplicate_rows=self._duplicates.count(),
+            unknown_words={
+                column: dict(sorted(words.items())) for column, words in self._unknown.items()
+            },
+            ids_are_rows=any(compiled.row_ids for _, compiled in sources),
+            mostly_nulled=tuple(
+                f"{column}: {rule}"
+                for (column, rule), cells in sorted(self._nulled.items())
+                if cells > self._values[column]
+            ),
+        )
 
     def _read(
         self,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 import polars as pl
 from polars.exceptions import ComputeError, PolarsError
+from sqlglot import exp, generator, parser, tokens
+from sqlglot.dialects.dialect import Dialect
 
 from traceana.errors import DataError
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from sqlglot.expressions import Expression
+
 
 Kind = Literal["text", "number", "time"]
 """How a cell of a source is read."""
@@ -144,8 +147,6 @@ def _tree(text: str) -> Expression:
     """Parse an expression; functions keep their names."""
     from sqlglot import ParseError, TokenError, parse_one  # noqa: PLC0415  only for expressions
 
-    from traceana.ingesters.dialect import Rows  # noqa: PLC0415  as above
-
     try:
         return cast("Expression", parse_one(text, dialect=Rows))
     except (ParseError, TokenError) as error:
@@ -153,7 +154,6 @@ def _tree(text: str) -> Expression:
 
 
 def _sql(node: Expression) -> str:
-    from traceana.ingesters.dialect import Rows  # noqa: PLC0415  only for expressions
 
     return node.sql(dialect=Rows)
 
@@ -342,3 +342,30 @@ def _arms(case: Expression) -> list[Expression]:
     arms = [one.args["true"] for one in ifs] if ifs else [case.args["true"]]
     last = case.args.get("default" if ifs else "false")
     return [*arms, *([] if last is None else [last])]
+
+
+class Rows(Dialect):
+    """Expressions over one row; each function is read and written as it stands."""
+
+    class Tokenizer(tokens.Tokenizer):
+        """Adds Polars' whole-number division."""
+
+        KEYWORDS: ClassVar[dict[str, Any]] = {
+            **tokens.Tokenizer.KEYWORDS, "//": tokens.Tokenizer.KEYWORDS["DIV"],
+        }  # fmt: skip
+
+    class Parser(parser.Parser):
+        """Knows no function but CAST, so that none is renamed."""
+
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: parser.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST")
+        }
+
+    class Generator(generator.Generator):
+        """Writes what Polars reads."""
+
+        TRANSFORMS: ClassVar[dict[Any, Any]] = {
+            **generator.Generator.TRANSFORMS,
+            exp.IntDiv: lambda self, node: self.binary(node, "//"),
+        }

@@ -6,10 +6,11 @@ import difflib
 import hashlib
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import filelock
 import polars as pl
@@ -17,8 +18,8 @@ import polars as pl
 from traceana.catalog import get_trace
 from traceana.errors import DataError, SourceError, StoreError
 from traceana.ingesters.build import Progress, TableBuilder
-from traceana.ingesters.checksums import Checksums
 from traceana.ingesters.describe import check_facts, describe_trace
+from traceana.ingesters.files import sha256_of
 from traceana.ingesters.reshape import RESHAPES
 from traceana.ingesters.unwrap import plain
 from traceana.ingesters.update import UPDATE, append_rejected, merge_newest, stored_kept
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from traceana.ingesters.compiled import CompiledMapping
     from traceana.ingesters.mapping import Mapping
     from traceana.ingesters.source import Source
+
 
 _SCRATCH: Final = ".update"
 """Folder for the rows of new files until they are merged."""
@@ -386,3 +388,36 @@ def _missing(
         for csv in content.csvs
         if csv.removesuffix(".csv") not in there
     )
+
+
+class Checksums:
+    """The sums by file, or by a file's parts; reading one waits until it is computed."""
+
+    def __init__(self, files: Iterable[tuple[Path, ...]]) -> None:
+        files = tuple(files)
+        self._thread = ThreadPoolExecutor(1)
+        self._before = {path: _state(path) for paths in files for path in paths}
+        self._sums = {paths: self._thread.submit(sha256_of, paths) for paths in files}
+
+    def __getitem__(self, paths: tuple[Path, ...]) -> str:
+        return self._sums[paths].result()
+
+    def check_unchanged(self) -> None:
+        """Refuse files that were written while they were read."""
+        for path, before in self._before.items():
+            if _state(path) != before:
+                raise SourceError(f"{path}: changed while it was read; ingest a copy of it")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.shutdown(cancel_futures=True)
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_size, stat.st_mtime_ns

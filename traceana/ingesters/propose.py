@@ -22,6 +22,7 @@ from traceana.ingesters.propose_columns import (
     Proposal,
     median,
     propose_column,
+    propose_reason,
     split_gpus,
 )
 from traceana.ingesters.readers.json import JsonList, lists_of, longest
@@ -121,6 +122,8 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
     head = _head(file, source, lists)
     for target, column in matched.items():
         propose_column(target, column, proposal)
+    if table == "jobs" and "status" in matched and "end_reason" not in matched:
+        propose_reason(matched["status"], proposal)
     _complete(table, matched, source, proposal)
     keep, unused = _keep_others(source, table, {*matched.values()}, proposal)
     naive = [c for t, c in matched.items() if t in CLOCKS and _lacks_zone(c, source, proposal)]

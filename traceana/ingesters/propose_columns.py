@@ -145,6 +145,15 @@ def _propose_status(column: str, proposal: Proposal) -> None:
     )
 
 
+def propose_reason(column: str, proposal: Proposal) -> None:
+    """Keep the words of a status as end reasons where several of them are one status."""
+    words = proposal.texts(column).drop_nulls().unique()
+    found = [next((s for s, form in STATUSES.items() if re.search(form, word.lower())), None)
+             for word in words]  # fmt: skip
+    if words.len() <= _MOST_STATUSES and len({*found}) < words.len():
+        proposal.add("end_reason", json.dumps(column))
+
+
 def _propose_time(target: str, column: str, proposal: Proposal) -> None:
     name, cells = json.dumps(column), proposal.cells
     dtype, numbers = cells[column].dtype, None

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from traceana.page.finding import Finding
 from traceana.tables.display import cells_of, csv_text
 
 if TYPE_CHECKING:
@@ -80,15 +81,16 @@ class Table:
 class Picture:
     """A figure as an `<svg>` element, and its caption.
 
-    `key` names it on the page and as a file, `figure` is its id in the registry, `reading` explains
-    how to read such figures, `pdf` is the same picture (of a lead), and `data` is the result as
-    CSV. The page assigns `number` and `id`.
+    `key` names it on the page and as a file, `figure` is its id in the registry, `described` states
+    its numbers, `reading` explains how to read such figures, `pdf` is the same picture (of a lead),
+    and `data` is the result as CSV. The page assigns `number` and `id`.
     """
 
     svg: str
     caption: str
     key: str = ""
     figure: str = ""
+    described: str = ""
     reading: str = ""
     pdf: bytes = b""
     data: str = ""
@@ -203,12 +205,18 @@ class Content:
         return (*self.findings, *self.further)
 
     @property
+    def heading(self) -> str:
+        """The result in a few words: that of the first finding with a heading."""
+        headings = (one.heading for one in self.every_finding if isinstance(one, Finding))
+        return next(filter(None, headings), "")
+
+    @property
     def all_blocks(self) -> tuple[Block, ...]:
         """The blocks of the lead and of the fold."""
         return (*self.lead, *self.blocks)
 
 
-MAX_FINDINGS: Final = 3
+MAX_FINDINGS: Final = 2
 _MAX_PICTURES: Final = 2
 
 
@@ -229,6 +237,63 @@ def arrange(content: Content, /) -> Content:
         blocks.insert(0, Points("Further findings", more))
     first, further = content.findings[:MAX_FINDINGS], content.findings[MAX_FINDINGS:]
     return replace(content, findings=first, further=further, blocks=tuple(blocks), lead=lead)
+
+
+def drop_name(content: Content, name: str, /) -> Content:
+    """Return the content without the name of the only trace of a page."""
+    known = re.escape(name)
+    patterns = (
+        (re.compile(rf"^{known}(?:: |, a (?=sample of ))(.)"), lambda found: found[1].upper()),
+        (re.compile(rf" in {known}(?= \(|\.|,|$)"), lambda _: ""),
+        (re.compile(rf"\. {known}(?=\.|$)"), lambda _: ""),
+        (re.compile(rf" \({known}\)"), lambda _: ""),
+    )
+
+    def change(text: str) -> str:
+        for pattern, put in patterns:
+            text = pattern.sub(put, text)
+        return text
+
+    def sentences(texts: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(
+            one.reword(change) if isinstance(one, Finding) else change(one) for one in texts
+        )
+
+    def changed(block: Block) -> Block:
+        match block:
+            case Text(text):
+                return Text(change(text))
+            case Points():
+                return Points(block.summary, sentences(block.points))
+            case Table():
+                return _without_column(replace(block, caption=change(block.caption)), name)
+        return block
+
+    def all_of(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+        return tuple(changed(one) for one in blocks if one != Heading(name))
+
+    return replace(
+        content,
+        findings=sentences(content.findings),
+        further=sentences(content.further),
+        headline=change(content.headline),
+        limitations=change(content.limitations),
+        lead=all_of(content.lead),
+        blocks=all_of(content.blocks),
+    )
+
+
+def _without_column(table: Table, name: str) -> Table:
+    """Return a table without its first column if that has one name alone and a text follows."""
+    if table.numeric[1:2] != (False,) or {row[0] for row in table.rows} != {name}:
+        return table
+    return replace(
+        table,
+        headings=table.headings[1:],
+        numeric=table.numeric[1:],
+        rows=tuple(row[1:] for row in table.rows),
+        total=table.total[1:],
+    )
 
 
 def join_parts(opening: str, parts: Iterable[tuple[str, Content]], /) -> Content:

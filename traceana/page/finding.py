@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Certainty = Literal["exact", "estimated", "cannot tell"]
 
@@ -24,6 +27,8 @@ class Finding(str):
         again, ``cannot tell`` where the data decide nothing: such a finding is never a main result.
     alert
         One line for the alerts at the top of the page; empty for none.
+    heading
+        The result in at most twelve words, for the heading of its section; empty for none.
 
     Examples
     --------
@@ -42,6 +47,7 @@ class Finding(str):
     cost_jobs: float
     certainty: Certainty
     alert: str
+    heading: str
 
     def __new__(
         cls,
@@ -55,6 +61,7 @@ class Finding(str):
         cost_jobs: float = 0.0,
         certainty: Certainty = "exact",
         alert: str = "",
+        heading: str = "",
     ) -> Finding:
         """Make a finding of its sentence."""
         if certainty not in get_args(Certainty):
@@ -63,5 +70,15 @@ class Finding(str):
         made.effect, made.n = effect, n
         made.ci_low, made.ci_high = interval or (None, None)
         made.cost_gpu_h, made.cost_jobs = cost_gpu_h, cost_jobs
-        made.certainty, made.alert = certainty, alert
+        made.certainty, made.alert, made.heading = certainty, alert, heading
+        return made
+
+    def reword(self, change: Callable[[str], str], /) -> Finding:
+        """Return the finding with changed words."""
+        made = Finding(change(self))
+        made.__dict__ |= {
+            **self.__dict__,
+            "alert": change(self.alert),
+            "heading": change(self.heading),
+        }
         return made

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
 from traceana.modules import import_named
-from traceana.page.blocks import Content, arrange
+from traceana.page.blocks import Content, arrange, drop_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,6 +58,8 @@ class Section:
     needed."""
     needs: tuple[Needs, ...] = ()
     """Alternatives: a trace qualifies if it has the tables and columns of one of them."""
+    unless: Needs = field(default_factory=dict)
+    """A trace that has these tables and columns does not qualify; empty: none."""
     figures: tuple[str, ...] = ()
     """Ids of the figures that the section draws."""
     always: bool = False
@@ -74,13 +76,15 @@ class Section:
 
     def traces(self, context: Context, /) -> list[Trace]:
         """Return the traces in the store that qualify, in alphabetical order."""
+
+        def has(trace: Trace, needs: Needs) -> bool:
+            return all(trace.has(table, columns) for table, columns in needs.items())
+
         return [
             trace
             for trace in context.traces
-            if any(
-                all(trace.has(table, columns) for table, columns in needs.items())
-                for needs in self.needs
-            )
+            if any(has(trace, needs) for needs in self.needs)
+            and not (self.unless and has(trace, self.unless))
         ]
 
     def content(self, context: Context, /) -> Content:
@@ -88,7 +92,8 @@ class Section:
         if not self.needs:
             built = self.build(context)
             return built if self.part == PARTS[-1] else arrange(built)
-        return arrange(self._built(self.traces(context)))
+        built = arrange(self._built(self.traces(context)))
+        return drop_name(built, context.traces[0].label) if len(context.traces) == 1 else built
 
     def _built(self, traces: list[Trace]) -> Content:
         """Build the section without traces that it cannot be computed for; say why."""

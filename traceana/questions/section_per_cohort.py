@@ -23,19 +23,7 @@ def build_per_cohort(
     opening: str,
     end_imputation: str = "drop",
 ) -> Content:
-    """Build the content of each trace's cohort, under a heading with its title.
-
-    Parameters
-    ----------
-    traces
-        Traces that meet one of :data:`traceana.cohorts.cohort.COHORT_NEEDS`.
-    build
-        Returns the content of one cohort.
-    opening
-        First paragraph of the section.
-    end_imputation
-        As in :func:`traceana.cohorts.cohort.form_cohort`.
-    """
+    """Build the content of each trace's cohort, under a heading with its title."""
     cohorts = (form_cohort(trace, end_imputation=end_imputation) for trace in traces)
     parts = ((f"{cohort.title}: {cohort.noun}", build(cohort)) for cohort in cohorts)
     return join_parts(opening, parts)

@@ -148,7 +148,7 @@ def build_report(
         pairs = [Built(*pair) for pair in zip(shown, contents, strict=True)]
         built = number_blocks([part for part in pairs if not part.is_empty])
         absent = [part.section for part in pairs if part.is_empty and part.section.needs]
-        heading = title if place == folder else context.label(place.name)
+        heading = title if place == folder else context.store.trace(place.name).title
         traces = list(context.ledgers) if per_trace and place == folder else []
         try:
             _write_page(
@@ -295,8 +295,19 @@ def _write_page(
         text = render_markdown(built, context, title=title, figures=FIGURES_FOLDER)
         texts["index.md"] = without_controls(text)
     if "html" in forms:
+        from traceana.report.papers_page import papers_page  # noqa: PLC0415  as above
+
+        if of_papers := papers_page(pictures, context):
+            texts["papers.html"] = without_controls(of_papers)
         texts["index.html"] = without_controls(
-            render_page(built, context, title=title, traces=traces, absent=absent)
+            render_page(
+                built,
+                context,
+                title=title,
+                traces=traces,
+                absent=absent,
+                papers="papers.html" in texts,
+            )
         )
     for name, contents in files.items():
         place = folder / name

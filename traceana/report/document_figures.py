@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from traceana.claims.published_figures import PUBLISHED, PublishedFigure
+from traceana.claims.published_figures import PUBLISHED, PublishedFigure, claims_of
 from traceana.drawing.registry import figures, get_figure
 
 _HEAD: Final = """\
@@ -43,10 +43,11 @@ def figures_page() -> str:
 
 def _of_paper(paper: str) -> str:
     rows = (
-        f"| {one.number} | {one.shows} | {_function(one.figure)} | {_command(one)} |\n"
+        f"| {one.number} | {one.shows} | {', '.join(claims_of(paper, one.number))} "
+        f"| {_function(one.figure)} | {_command(one)} |\n"
         for one in PUBLISHED[paper]
     )
-    head = "| number | published figure | function | command |\n|---|---|---|---|\n"
+    head = "| number | published figure | claims | function | command |\n|---|---|---|---|---|\n"
     return f"\n## Figures of `{paper}`\n\n{head}{''.join(rows)}"
 
 

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
-from traceana.page.blocks import Content, Drawing, Gallery
 from traceana.page.context import Context, DataSource
-from traceana.page.section import sections
 from traceana.report.build import cannot_write, choose, open_context
+from traceana.report.chosen_drawings import choose_drawings
 from traceana.report.data_source import find_data_source
-from traceana.report.figure_sources import DIRECT, Choice
+from traceana.report.figure_sources import Choice
 from traceana.report.run import draw
 from traceana.store.writer import write_bytes_whole
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from traceana.page.section import Section
+    from traceana.page.blocks import Content, Drawing
     from traceana.store import Trace
 
 FIGURE_FORMATS: Final = ("svg", "pdf", "png")
@@ -65,7 +64,7 @@ def write_figures(
     *,
     store: str | PathLike[str] | None = None,
     out: str | PathLike[str] = "figures",
-    trace: str | None = None,
+    trace: str | Sequence[str] | None = None,
     job: str | None = None,
     gpu: str | None = None,
     dataset: str | None = None,
@@ -91,7 +90,7 @@ def write_figures(
     out
         Folder for the files; made if it does not exist.
     trace
-        Id of a trace.
+        Id of a trace, or several, of which those in the store are taken.
     job
         Id of a job.
     gpu, dataset
@@ -132,26 +131,29 @@ def write_figures(
     choice = Choice(job, gpu, dataset, feature, outcome)
     report_step = on_step or (lambda _done, _steps, _what: None)
     context = open_context(find_data_source(store))
-    if trace is not None and trace not in context.ledgers:
+    if isinstance(trace, str) and trace not in context.ledgers:
         raise DataError(f"the store has no trace {trace!r}; it has {', '.join(context.ledgers)}")
+    of = (trace,) if isinstance(trace, str) else trace
     folder = Path(out)
     paths: list[Path] = []
     absent: list[str] = []
     kept: dict[str, tuple[Content, list[Drawing]]] = {}
     for done, name in enumerate(ids, start=1):
         try:
-            drawings = _choose_drawings(context, name, trace, choice, kept)
+            drawings = choose_drawings(context, name, of, choice, kept)
         except DataError as error:
             absent.append(f"{name}: {error}")
             continue
         drawn = []
         for one in drawings:
             try:
-                files = draw(one, context, suffixes, dpi=dpi, width_in=width_in)
+                files, caption, described = draw(one, context, suffixes, dpi=dpi, width_in=width_in)
             except DataError as error:
                 absent.append(f"{name}, {one.key}: {error}")
             else:
-                drawn.append((one.key, *files))
+                mark = " SYNTHETIC data: no real system is shown."
+                mark = mark if context.synthetic(one.trace) else ""
+                drawn.append((one.key, files, f"{caption} {described}{mark}"))
         if drawn:
             paths += _write(folder, name, drawn)
         report_step(done, len(ids), name)
@@ -176,7 +178,7 @@ def plot_trace(trace: Trace, figure: str, /, *, ax: Axes | None = None, **option
 
     [name] = check_figures(figure)
     context = Context(trace.store, DataSource(trace.store.path, is_sample=False))
-    first = _choose_drawings(context, name, trace.id, Choice(), {})[0]
+    first = choose_drawings(context, name, (trace.id,), Choice(), {})[0]
     return get_figure(name).plot(first.result, ax=ax, **(first.options | options))
 
 
@@ -185,75 +187,6 @@ def check_figures(figures: str | Sequence[str], /) -> list[str]:
     from traceana.figures import figures as all_figures  # noqa: PLC0415  matplotlib is slow to load
 
     return choose(figures, list(all_figures()), what="figure")
-
-
-def _choose_drawings(
-    context: Context,
-    name: str,
-    trace: str | None,
-    choice: Choice,
-    kept: dict[str, tuple[Content, list[Drawing]]],
-) -> list[Drawing]:
-    """Return the drawings of a figure that are chosen.
-
-    Raises a DataError if there is none.
-    """
-    if name in DIRECT and choice.has(DIRECT[name].options):
-        found, errors = _direct_drawings(context, name, trace, choice)
-        if found:
-            return found
-        if errors:
-            raise errors[0]
-    own = [section for section in sections() if name in section.figures]
-    for section in own:
-        if section.id not in kept:
-            kept[section.id] = _build(section, context, trace)
-    contents = [kept[section.id] for section in own]
-    drawings = [
-        *(
-            member
-            for content, _ in contents
-            for block in content.all_blocks
-            if isinstance(block, Gallery)
-            for picture in block.pictures
-            if isinstance(picture, Drawing)
-            for member in ((picture,) if picture.figure == name else picture.members)
-        ),
-        *(drawing for _, more in contents for drawing in more),
-    ]
-    known = list({one.key: one for one in drawings if one.figure == name}.values())
-    if not known:
-        raise DataError(_tell_absent(name, own))
-    chosen = [drawing for drawing in known if choice.matches(drawing.key)]
-    if not chosen:
-        there = ", ".join(drawing.key for drawing in known)
-        raise DataError(f"no figure has {choice}; available: {there}")
-    return chosen
-
-
-def _direct_drawings(
-    context: Context, name: str, trace: str | None, choice: Choice
-) -> tuple[list[Drawing], list[DataError]]:
-    """Return the drawings of each trace, and the errors of those that have not what is chosen."""
-    found, errors = [], []
-    for one in DIRECT[name].traces(context):
-        if trace in (None, one.id):
-            try:
-                drawings = DIRECT[name].drawings(one, choice)
-            except DataError as error:
-                errors.append(error)
-            else:
-                found += [drawing for drawing in drawings if drawing.figure == name]
-    return found, errors
-
-
-def _build(section: Section, context: Context, trace: str | None) -> tuple[Content, list[Drawing]]:
-    """Return the content of a section and its further drawings, of one trace if one is named."""
-    traces = [one for one in section.traces(context) if trace in (None, one.id)]
-    more = section.more(traces) if section.more and traces else []
-    if trace is None or not section.needs:
-        return section.content(context), more
-    return (section.build(traces) if traces else Content()), more
 
 
 def _write(folder: Path, name: str, drawn: list[tuple[str, dict[str, bytes], str]]) -> list[Path]:
@@ -287,12 +220,3 @@ def _parse_width(size: str | float | None) -> float | None:
             f"{size!r}"
         )
     return width_mm / _MM["in"]
-
-
-def _tell_absent(name: str, own: list[Section]) -> str:
-    """Return which tables a figure needs that its sections could not draw."""
-    from traceana.figures import get_figure  # noqa: PLC0415  as above
-
-    needed = " or ".join(dict.fromkeys(section.needed for section in own if section.needs))
-    remedy = f"; it needs {needed}" if needed else ""
-    return f"the store has nothing to draw it from ({get_figure(name).result}){remedy}"

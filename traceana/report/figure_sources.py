@@ -6,9 +6,12 @@ import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
 from traceana.errors import DataError
 from traceana.questions.energy import analyze as energy
 from traceana.questions.energy.section import draw_configurations
+from traceana.questions.recurring.section import draw_one_job
 from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers import section as stragglers
 from traceana.questions.stragglers import section_variation as variation
@@ -105,6 +108,17 @@ def _of_gpu(trace: Trace, choice: Choice) -> list[Drawing]:
     return draw_configurations(trace, gpu, found)
 
 
+def _of_recurring_job(trace: Trace, choice: Choice) -> list[Drawing]:
+    profiled = trace.scan("power_profiles").select("gpu", "dataset").unique().collect()
+    gpu = energy.shown_gpu(trace)
+    if choice.gpu is not None:
+        gpu = _find(choice.gpu, profiled["gpu"].unique().sort(), "GPU")
+    names = profiled.filter(gpu=gpu)["dataset"].unique().sort()
+    if choice.dataset is not None:
+        names = pl.Series([_find(choice.dataset, names, f"profile on {gpu} of data set")])
+    return [one for name in names for one in draw_one_job(trace, gpu, name)]
+
+
 def _find(wanted: str, names: Iterable[str], what: str) -> str:
     """Return a name, ignoring case."""
     there = {_slug(name): name for name in names}
@@ -120,6 +134,10 @@ def _slug(text: str) -> str:
 _SAMPLES: Final[Needs] = {"worker_samples": ("batch_time",)}
 _CONFIGURATIONS: Final[Needs] = energy.ENERGY_NEEDS[0]
 DIRECT: Final = {
+    **{
+        name: Direct(("gpu", "dataset"), _CONFIGURATIONS, _of_recurring_job)
+        for name in ("regret", "recurring-choices", "search-path", "energy-optima")
+    },
     **{
         name: Direct(("job",), _SAMPLES, _of_job)
         for name in (

@@ -22,7 +22,9 @@ _NOT_IN_ANCHORS: Final = re.compile(r"[^\w\- ]")
 
 def render_markdown(built: list[Built], context: Context, /, *, title: str, figures: str) -> str:
     """Write the report as Markdown (GitHub's, for the tables)."""
-    parts = [f"# {_prose(name_page(title, context))}", " · ".join(trace_titles(context))]
+    parts = [f"# {_prose(name_page(title, context))}"]
+    if (traces := trace_titles(context)) != [title]:
+        parts.append(" · ".join(traces))
     synthetic = [trace.id for trace in context.traces if trace.synthetic]
     if synthetic:
         parts.append(
@@ -43,6 +45,8 @@ def render_markdown(built: list[Built], context: Context, /, *, title: str, figu
                 parts.append(f"### {_prose(part.section.title)}")
             if part.section.question:
                 parts.append(f"*{_prose(part.section.question)}*")
+            if part.content.heading:
+                parts.append(f"**{_prose(part.content.heading)}**")
             if part.content.findings:
                 parts.append("\n".join(f"- {_prose(text)}" for text in part.content.findings))
             for block in part.content.lead:
@@ -60,7 +64,8 @@ def _write(block: Block, figures: str) -> Iterator[str]:
             for picture in block.drawn:
                 about = picture.caption.partition(". ")[0]
                 yield f"![{_prose(about)}]({figures}/{picture.key}.svg)"
-                yield f"**Figure {picture.number}.** {_prose(picture.caption)}"
+                told = _prose(f"{picture.caption} {picture.reading}".rstrip())
+                yield f"**Figure {picture.number}.** {told}"
         case Text(text):
             yield _prose(text)
         case Heading(text):

@@ -25,15 +25,19 @@ if TYPE_CHECKING:
     from traceana.page.blocks import Block, Picture
     from traceana.page.context import Context
     from traceana.page.section import Section
+    from traceana.store import Trace
 
 _MAX_RESULTS: Final = 6
 _MAX_ALERTS: Final = 8
 _WEIGHTS: Final = {"exact": 1.0, "estimated": 0.8}
-_MAX_ROWS: Final = 12
-_MAX_COLUMNS: Final = 9
+_MOST_HEIGHT: Final = 1.05
+"""Of a figure in a small form, in widths."""
+_MAX_ROWS: Final = 6
+_MAX_COLUMNS: Final = 6
 _VIEW_BOX: Final = re.compile(r'viewBox="([^"]+)"')
 _CODE: Final = re.compile(r"`([^`]+)`")
 _UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|s|kB|MB|GB)(?!\w))")
+_SENTENCE: Final = re.compile(r"(?<=[^.]\.) (?=[A-Z0-9])")
 _ADDRESS: Final = re.compile(r"https?://[^\s<>]+")
 
 
@@ -84,10 +88,13 @@ class Built:
 
     @property
     def small(self) -> tuple[Picture, str] | None:
-        """Its first figure, and the view box of this."""
+        """Its first figure and the view box of this, unless it is too tall for a small one."""
         picture = next(iter(self.shown), None)
         found = picture and _VIEW_BOX.search(picture.svg)
-        return (picture, found[1]) if picture and found else None
+        if not picture or not found:
+            return None
+        _, _, width, height = map(float, found[1].split())
+        return (picture, found[1]) if height < _MOST_HEIGHT * width else None
 
 
 def group_parts(built: list[Built], /) -> list[tuple[str, list[Built]]]:
@@ -102,27 +109,47 @@ class Ranked:
     part: Built
     text: str
     score: float
+    heading: str = ""
 
 
 def main_results(built: list[Built], /) -> list[Ranked]:
     """Return the main results: by cost and certainty, then the first of each part.
 
-    A finding that costs nothing, or that the data cannot decide, and the result of a simulation
-    come after all others.
+    A finding that costs nothing and the result of a simulation come after all others; what the data
+    cannot decide is none, and an alert is not repeated.
     """
-    scored = _ranked(built, str)
+    scored = _ranked(built, lambda finding: "" if finding.alert else _short(finding))
     best = {id(one.part): one for one in reversed(scored)}  # one of each section
     chosen = sorted(best.values(), key=lambda one: -one.score)[:_MAX_RESULTS]
     first = [
-        (place, Ranked(part, part.headline, 0.0))
+        (place, Ranked(part, _short(_first(part)), 0.0, part.content.heading))
         for name, sections in group_parts(built)
         if name not in (PARTS[0], PARTS[-1], SIMULATED)
         for place, part in enumerate(
-            one for one in sections if one.headline and id(one) not in best
+            one
+            for one in sections
+            if one.headline and id(one) not in best and not _is_null(_first(one))
         )
     ]
     chosen += [one for _, one in sorted(first, key=itemgetter(0))][: _MAX_RESULTS - len(chosen)]
     return chosen
+
+
+def _first(part: Built) -> str:
+    """Return the finding that the section's heading is from, else its headline."""
+    found = (one for one in part.content.every_finding if isinstance(one, Finding) and one.heading)
+    return next(found, None) or part.headline
+
+
+def _is_null(text: str) -> bool:
+    return isinstance(text, Finding) and (text.certainty == "cannot tell" or bool(text.alert))
+
+
+def _short(text: str) -> str:
+    """Return the first sentence of a finding that has a heading, else all of it."""
+    if not (isinstance(text, Finding) and text.heading):
+        return str(text)
+    return _SENTENCE.split(text, maxsplit=1)[0].rstrip(".") + "."
 
 
 def alerts(built: list[Built], /) -> list[Ranked]:
@@ -145,6 +172,7 @@ def _ranked(built: list[Built], text: Callable[[Finding], str]) -> list[Ranked]:
             part,
             text(one),
             max(one.cost_gpu_h / hours, one.cost_jobs / jobs / 2) * _WEIGHTS[one.certainty],
+            one.heading,
         )
         for part, one in found
     ]
@@ -152,18 +180,18 @@ def _ranked(built: list[Built], text: Callable[[Finding], str]) -> list[Ranked]:
 
 
 def shorten_lead(content: Content, /) -> Content:
-    """Return the content with excerpts of long and wide tables in its lead; the fold has them."""
-    long = tuple(
-        block
-        for block in content.lead
-        if isinstance(block, Table)
-        and (len(block.rows) > _MAX_ROWS or len(block.headings) > _MAX_COLUMNS)
-    )
-    lead = tuple(
-        _excerpt(block) if isinstance(block, Table) and block in long else block
-        for block in content.lead
-    )
-    return replace(content, lead=lead, blocks=(*long, *content.blocks))
+    """Return the content with one figure, or an excerpt of a table, open; the fold has the rest."""
+    pictures = [one for block in content.lead if isinstance(block, Gallery) for one in block.drawn]
+    tables = [block for block in content.lead if isinstance(block, Table)]
+    rest = [block for block in content.lead if not isinstance(block, Gallery | Table)]
+    folded: list[Block] = [Gallery(tuple(pictures[1:]))] if pictures[1:] else []
+    opened: list[Block] = [Gallery((pictures[0],))] if pictures else []
+    if tables and not pictures:
+        first = tables.pop(0)
+        long = len(first.rows) > _MAX_ROWS or len(first.headings) > _MAX_COLUMNS
+        opened.append(_excerpt(first) if long else first)
+        folded += [first] if long else []
+    return replace(content, lead=(*rest, *opened), blocks=(*folded, *tables, *content.blocks))
 
 
 def _excerpt(table: Table) -> Table:
@@ -181,7 +209,7 @@ def _excerpt(table: Table) -> Table:
 def number_blocks(built: list[Built], /) -> list[Built]:
     """Assign numbers to figures and tables (S1, S2, ... in folds), and ids to these and headings.
 
-    The first figure of a kind also gets the sentence on how to read it into its caption.
+    The first figure of a kind also gets the sentence on how to read it.
     """
     numbers, names = Counter[str](), Counter[str]()
     explained: set[str] = set()
@@ -203,7 +231,7 @@ def number_blocks(built: list[Built], /) -> list[Built]:
             picture,
             number=following("figure", fold),
             id=name,
-            caption=f"{picture.caption} {reading}".strip(),
+            reading=f"{picture.described} {reading}".strip(),
         )
 
     def numbered(block: Block, section: str, fold: str) -> Block:
@@ -239,11 +267,12 @@ def render_page(
     title: str,
     traces: Sequence[str] = (),
     absent: Sequence[Section] = (),
+    papers: bool = False,
 ) -> str:
     """Write the page: one self-contained HTML document.
 
     `traces` are those with a page of their own, in a folder with their name; `absent` are sections
-    without data.
+    without data; `papers` is whether a page of the papers' figures is beside it.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("traceana.report", "templates"),
@@ -263,8 +292,10 @@ def render_page(
         absent=absent,
         facts=(facts := trace_facts(context)),
         fact_names=list(dict.fromkeys(name for _, found in facts for name, _ in found)),
+        has_failures=any(name == "Failed" for _, found in facts for name, _ in found),
         altered=_altered(context),
-        pages={context.label(trace): f"{trace}/index.html" for trace in traces},
+        papers=papers,
+        pages={trace: f"{trace}/index.html" for trace in traces},
         command=context.data_source.reproduction,
         date=context.date,
         version=version("traceana"),
@@ -277,10 +308,9 @@ def render_page(
     )
 
 
-def trace_facts(context: Context, /) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return the facts in the head of the page: of each trace its label and (name, value)."""
-    found = [(trace.label, facts_of(trace)) for trace in context.traces]
-    return [(label, facts) for label, facts in found if facts]
+def trace_facts(context: Context, /) -> list[tuple[Trace, list[tuple[str, str]]]]:
+    """Return the facts in the head of the page: of each trace (name, value)."""
+    return [(trace, facts_of(trace)) for trace in context.traces]
 
 
 def name_page(title: str, context: Context, /) -> str:
@@ -302,7 +332,7 @@ def trace_titles(context: Context, /) -> list[str]:
 def _altered(context: Context) -> list[str]:
     """Return the titles of traces of which a file differs from the published one."""
     return [
-        context.label(trace)
+        context.store.trace(trace).title
         for trace, ledger in context.ledgers.items()
         if not ledger.synthetic and not ledger.files["as_published"].fill_null(value=True).all()
     ]

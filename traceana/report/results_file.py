@@ -41,7 +41,7 @@ def results_json(built: Sequence[Built], context: Context, /) -> str:
             "text": text,
         }
         for one in built
-        for position, text in enumerate(one.content.findings, start=1)
+        for position, text in enumerate(one.content.every_finding, start=1)
     ]
     content = {
         "format": FORMAT,

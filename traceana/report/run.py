@@ -6,8 +6,7 @@ import gc
 import inspect
 import os
 import threading
-from collections import deque
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from importlib.metadata import version
@@ -39,7 +38,6 @@ SECTION_CACHE: Final = Cache("report", limit_bytes=1 << 28)
 _LONGEST: Final = 300  # characters of an error
 _MOST_WORKERS: Final = 4
 """More would wait for the longest section, and each takes some 300 MB."""
-_Elsewhere = tuple["list[Section]", "Future[list[Content]]"]
 _opened: list[Context] = []
 """In a process that was started to build sections: what they share."""
 
@@ -60,9 +58,8 @@ def build_sections(
 ) -> list[Content]:
     """Return the content of each section, in their order.
 
-    This process builds from the front, while others, which have to start first, build from the
-    back. It alone builds what shares the cohort of tasks, and one other what shares their times.
-    Last are sections that need no table, such as the claims, which use what others computed.
+    Sections kept from an earlier run are taken; with several `workers`, processes build the rest.
+    `on_done` is called with each section that is built, and the number built so far.
     """
     contents: dict[str, Content] = {}
 
@@ -78,7 +75,7 @@ def build_sections(
         else:
             take(section, kept)
     if workers > 1 and len(missing) > 1:
-        _share(missing, context, workers - 1, take)
+        _share(missing, context, workers, take)
     else:
         for section in missing:
             take(section, _build(section, context))
@@ -88,92 +85,44 @@ def build_sections(
 def _share(
     missing: list[Section],
     context: Context,
-    others: int,
+    workers: int,
     take: Callable[[Section, Content], None],
 ) -> None:
+    """Build sections in other processes; those that share a frame are built by one."""
     tasks = any(context.store.traces(table=table) for table in ("tasks", "instances"))
-    last = [section for section in missing if not section.needs]
-    own, times = (
-        [section for section in missing if section.shares == frame and tasks]
-        for frame in ("cohort", "times")
-    )
-    others_of = [[section] for section in missing if section not in (*own, *times, *last)]
-    waiting = deque(group for group in (times, *reversed(others_of)) if group)
-    elsewhere: list[_Elsewhere] = []
-    lock = threading.RLock()
-    taken: set[str] = set()
+    alike: dict[str, list[Section]] = {}
+    for section in missing:
+        shared = section.shares if section.shares and tasks else section.id
+        alike.setdefault(shared if section.needs else f"last {section.id}", []).append(section)
+    # many sections at once take longest, and those that need no table use what others computed
+    groups = sorted(alike.values(), key=lambda group: (not group[0].needs, -len(group)))
     before = active_children()
     # spawned, not forked: Polars' and BLAS's threads do not outlive a fork
     pool = ProcessPoolExecutor(
-        others,
+        min(workers, len(groups)),
         mp_context=get_context("spawn"),
         initializer=_open,
         initargs=(context, gc.get_threshold()),
     )
-
-    def start(done: Future[list[Content]] | None = None) -> None:
-        # one at a time: after a worker's end, Python 3.11 would not notice if some were cancelled
-        if done is not None and (done.cancelled() or done.exception()):
-            return
-        with lock:
-            if not waiting:
-                return
-            group = waiting.popleft()
-            future = pool.submit(_build_by_id, *(section.id for section in group))
-            elsewhere.append((group, future))
-        future.add_done_callback(start)
-
-    def take_last() -> list[Section]:
-        with lock:
-            return waiting.pop() if waiting else []
-
     try:
-        for _ in range(others):
-            start()
-        for section in own:
-            take(section, _build(section, context))
-            _collect(elsewhere, taken, take, wait=False)
-            if not waiting and len(taken) == len(elsewhere):
-                pool.shutdown()  # with nothing left to build they would hold what they loaded
-        while group := take_last():
-            for section in group:
-                take(section, _build(section, context))
-            _collect(elsewhere, taken, take, wait=False)
-        for section in reversed(last):
-            take(section, _build(section, context))
-        _collect(elsewhere, taken, take, wait=True)
+        built = {
+            pool.submit(_build_by_id, *(section.id for section in group)): group for group in groups
+        }
+        for future in as_completed(built):
+            for section, content in zip(built[future], future.result(), strict=True):
+                take(section, content)
     except BrokenProcessPool as error:
         raise TraceanaError(
             "a process that was building the report was killed (out of memory?); "
             "build fewer sections at once with --only"
         ) from error
     except BaseException:
-        waiting.clear()
-        # the pool's thread may fail over a future that is cancelled (Python 3.11)
-        hook, threading.excepthook = threading.excepthook, lambda _: None
         for process in active_children():
             if process not in before:
                 process.terminate()  # what it still builds would be awaited
-        pool.shutdown(cancel_futures=True)
-        threading.excepthook = hook
         raise
     finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _collect(
-    elsewhere: list[_Elsewhere],
-    taken: set[str],
-    take: Callable[[Section, Content], None],
-    *,
-    wait: bool,
-) -> None:
-    """Take what other processes have finished; with `wait`, what they still build too."""
-    for group, future in [*elsewhere]:
-        if group[0].id not in taken and (wait or future.done()):
-            taken.add(group[0].id)
-            for section, content in zip(group, future.result(), strict=True):
-                take(section, content)
+        pool.shutdown()
 
 
 def _open(context: Context, threshold: tuple[int, int, int]) -> None:
@@ -259,13 +208,14 @@ def _picture(drawing: Drawing, context: Context) -> Picture:
     from traceana.figures import get_figure, use_style  # noqa: PLC0415
 
     with use_style(alone=True):
-        files, caption = draw(drawing, context, ("svg", "pdf"))
+        files, caption, described = draw(drawing, context, ("svg", "pdf"))
     kind = drawing.members[0].figure
     return Picture(
         files["svg"].decode().rstrip(),
         caption,
         drawing.key,
         kind,
+        described,
         get_figure(kind).reading,
         files["pdf"],
         _data(drawing),
@@ -306,8 +256,8 @@ def draw(
     *,
     dpi: int = 300,
     width_in: float | None = None,
-) -> tuple[dict[str, bytes], str]:
-    """Return a drawing as files by suffix, and its caption; synthetic data is marked in both."""
+) -> tuple[dict[str, bytes], str, str]:
+    """Return a drawing as files by suffix, its caption and its numbers; synthetic is marked."""
     from traceana.figures import (  # noqa: PLC0415  as above
         draw_figure,
         get_figure,
@@ -319,12 +269,11 @@ def draw(
 
     with use_width(width_in):
         drawn = draw_figure(drawing.figure, drawing.result, **drawing.options)
-    title = drawing.title or context.label(drawing.trace)
+    title = "" if len(context.traces) == 1 else drawing.title or context.label(drawing.trace)
     described = get_figure(drawing.figure).describe(drawing.result)
-    caption = f"{drawing.about}. {title}. {described}"
+    caption = f"{drawing.about}. {title}." if title else f"{drawing.about}."
     if context.synthetic(drawing.trace):
         mark_synthetic(drawn)
-        caption += " SYNTHETIC data: no real system is shown."
     files = {}
     for suffix in suffixes:
         files[suffix] = (
@@ -333,4 +282,4 @@ def draw(
             else render_file(drawn, suffix, dpi=dpi)
         )
         drawn.set_layout_engine("none")  # all files use the layout of the first
-    return files, caption
+    return files, caption, described

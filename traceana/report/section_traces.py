@@ -37,7 +37,7 @@ def build(context: Context) -> Content:
         manifest = context.store.trace(trace).manifest
         known = catalog.get(trace)
         tables = known.tables if known else tuple(manifest.tables)
-        blocks.append(Heading(context.label(trace)))
+        blocks.append(Heading(manifest.title))
         blocks += [Text(manifest.description)] if manifest.description else []
         blocks += _about(manifest, known.revision if known else "")
         blocks.append(_tables(trace, tables, held.filter(trace=trace)))

@@ -1,4 +1,4 @@
-"""A small synthetic data set in the formats of six public traces; no row is real."""
+"""A small synthetic data set in the formats of seven public traces; no row is real."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import polars as pl
-
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["sample_operations", "write_sample"]
+__all__ = ["write_sample"]
 
 MARKER: Final = "SYNTHETIC.json"
 
@@ -32,7 +30,7 @@ def write_sample(to: str | Path, /, *, traces: str | Sequence[str] | None = None
     to
         Folder to write to: new, empty, or with an earlier sample, whose traces are replaced.
     traces
-        Ids of the traces to write; None: all six.
+        Ids of the traces to write; None: all.
 
     Raises
     ------
@@ -79,25 +77,3 @@ def _check_folder(folder: Path, traces: list[str]) -> None:
                 f"{folder} has {entry.name}, which is no part of an earlier sample; name a new or "
                 "empty folder"
             )
-
-
-def sample_operations() -> pl.DataFrame:
-    """Return the operations of a synthetic pipeline-parallel job.
-
-    Five steps of eight micro-batches in the 1F1B schedule, on two data-parallel ranks of four
-    stages. Worker 5 (rank 1, stage 2) computes 1.5 times as slowly as the others. No row is
-    observed.
-
-    Returns
-    -------
-    DataFrame
-        An ``operations`` table, for :func:`traceana.replay_operations` and the like.
-
-    Examples
-    --------
-    >>> import traceana
-    >>> operations = traceana.sample_operations()
-    >>> traceana.worker_slowdown(operations).workers["worker"][0]
-    '5'
-    """
-    return pl.read_parquet(files(__name__).joinpath("operations.parquet").read_bytes())

@@ -32,15 +32,18 @@ class WorkerSamples(dy.Schema):
 
 
 class Operations(dy.Schema):
-    """Operations of a pipeline-parallel training job: what each worker did in a step, and when."""
+    """Operations of a training job: what each worker did in a step, and when.
+
+    Null start, rank and stage: the source has sums of each step, or does not state them.
+    """
 
     job_id = identifier("job, as published")
     step = whole("training step", unit="index", minimum=0)
     worker_id = text("worker within its job", privacy="rank")
-    dp_rank = whole("data-parallel rank of the worker", unit="index", minimum=0)
-    stage = whole("pipeline stage of the worker", unit="index", minimum=0)
+    dp_rank = whole("data-parallel rank of the worker", unit="index", nullable=True, minimum=0)
+    stage = whole("pipeline stage of the worker", unit="index", nullable=True, minimum=0)
     kind = text("kind of operation, such as forward-compute or params-all-gather")
-    start_s = clock("start, since the step began or Unix time", nullable=False)
+    start_s = clock("start, since the step began, or on the source's clock")
     duration_s = seconds("time from start to end, with waiting for others", nullable=False)
     sequence = whole(
         "order among the operations of its kind, worker and step",

@@ -14,7 +14,7 @@ from traceana.stats.between_groups import (
     cluster_covariance,
     covariance_of_sum,
 )
-from traceana.stats.rank_permutation import (
+from traceana.stats.permutation import (
     RESAMPLES,
     permuted_kruskal_wallis,
     permuted_superiority,
@@ -163,7 +163,7 @@ def superiority(
 
     The test is Brunner and Munzel's (Biometrical Journal 42, 2000), which allows for unequal
     spreads: the values of :func:`scipy.stats.brunnermunzel` or, for a group of fewer than 15 rows,
-    of :func:`traceana.stats.rank_permutation.permuted_superiority`. The interval is on the scale of
+    of :func:`traceana.stats.permutation.permuted_superiority`. The interval is on the scale of
     the logit, with the same error and quantile; where the test rejects 1/2 and the logit's
     interval would include it, its bound towards 1/2 is the estimate minus quantile times error.
     For a group of fewer than 6 rows, or if the groups do not overlap, it is Newcombe's score

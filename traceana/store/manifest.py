@@ -113,6 +113,8 @@ class Manifest:
         Id of the trace.
     title, description, license, citation, homepage
         Description and terms of use.
+    short_title
+        Name in text and figures; empty: the title.
     source
         Where its description is from: ``catalog``, ``mapping`` or ``api``.
     synthetic
@@ -161,6 +163,7 @@ class Manifest:
     license: str = ""
     citation: str = ""
     homepage: str = ""
+    short_title: str = ""
     source: str = "mapping"
     synthetic: bool = False
     timezone: str | None = None

@@ -78,8 +78,8 @@ class Trace:
 
     @property
     def label(self) -> str:
-        """Title of the trace, marked if its rows are synthetic."""
-        return f"{self.title} (SYNTHETIC)" if self.synthetic else self.title
+        """Short title of the trace, for text and figures; its title where none is stated."""
+        return self.manifest.short_title or self.title
 
     @property
     def synthetic(self) -> bool:

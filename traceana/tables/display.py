@@ -88,19 +88,6 @@ def cells_of(
     """Return a frame as text, each column as declared.
 
     Two adjacent columns with the same heading are the ends of an interval and become one column.
-
-    Parameters
-    ----------
-    frame
-        The rows.
-    table
-        Declaration; columns that it lacks are displayed as text, or as plain numbers.
-    columns
-        Columns to display; None displays all.
-    headings
-        Headings by column that replace the declared ones.
-    null
-        Text displayed for a null, by column; a dash elsewhere.
     """
     declared = table.columns() if table else {}
     replaced, nulls = headings or {}, null or {}

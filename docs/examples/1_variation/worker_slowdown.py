@@ -8,5 +8,5 @@ A job in which one worker computes more slowly: its data-parallel rank and its s
 import traceana
 from traceana.figures import plot_worker_slowdown
 
-operations = traceana.sample_operations()
+operations = traceana.open_sample().scan("bytedance-stragglers-2025", "operations")
 ax = plot_worker_slowdown(traceana.worker_slowdown(operations))

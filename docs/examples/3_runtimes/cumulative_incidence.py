@@ -2,16 +2,12 @@
 Cumulative incidence
 ====================
 
-Fraction of tasks that have failed by each runtime; completion and cancellation are competing
-risks.
+Fraction of pods that have failed by each runtime. Completion and deletion while running are
+competing risks.
 """
 
 import traceana
-from traceana.figures import plot_cumulative_incidence
 
-store = traceana.open_sample()
-tasks = store.scan("alibaba-pai-2020", "tasks")
-instances = store.scan("alibaba-pai-2020", "instances")
-runtimes = traceana.task_runtimes(tasks, instances)
-found = traceana.cumulative_incidence(runtimes, by="gpu_type")
-ax = plot_cumulative_incidence(found, event="failed")
+pods = traceana.open_sample().trace("alibaba-openb-2023").jobs
+found = traceana.cumulative_incidence(pods, by="qos", events=("completed", "failed", "running"))
+ax = found.plot(event="failed")

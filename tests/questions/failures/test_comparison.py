@@ -16,7 +16,7 @@ from scipy import stats
 from traceana import compare_runtimes
 from traceana.errors import DataError
 from traceana.stats.multiplicity import adjust_pvalues
-from traceana.stats.rank_permutation import permuted_superiority
+from traceana.stats.permutation import permuted_superiority
 from traceana.stats.ranks import placements, rank_anova, superiority
 
 

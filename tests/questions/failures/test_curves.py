@@ -247,3 +247,28 @@ def test_at_risk_are_the_rows_at_round_durations() -> None:
     assert found.incidence_at(10)["incidence"].to_list() == [0.25]
     assert found.incidence_at(2)["incidence"].to_list() == [0]
     assert found.incidence_at(100)["incidence"].item() == pytest.approx(0.5)
+
+
+def test_missing_runtimes_that_depend_on_the_outcome_are_noted() -> None:
+    rows = {"failed": (38, 446), "completed": (1721, 79)}  # with and without a runtime
+    frame = pl.DataFrame(
+        [
+            {"status": status, "runtime_s": float(row + 1) if row < known else None}
+            for status, (known, unknown) in rows.items()
+            for row in range(known + unknown)
+        ]
+    )
+    notes = dict(cumulative_incidence(frame).groups.select("event", "note").rows())
+    assert notes["failed"] == (
+        "biased: 446 of 484 rows of status failed have no runtime, 79 of 1800 of the other events"
+    )
+    assert notes["completed"] is None
+    survival = kaplan_meier(frame)
+    assert survival.groups["note"].item() == notes["failed"]
+    assert "biased: 446" in str(survival)
+
+
+def test_survival_is_drawn_from_one_to_its_last_value() -> None:
+    frame = pl.DataFrame({"runtime_s": [60.0, 120.0, 240.0, 480.0], "status": "completed"})
+    (line,) = [one for one in kaplan_meier(frame).plot().lines if one.get_gid() == "line-all"]
+    assert list(line.get_ydata()) == [1.0, 0.75, 0.5, 0.25, 0.0, 0.0]  # type: ignore[arg-type]

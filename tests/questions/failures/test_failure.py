@@ -17,8 +17,8 @@ from statsmodels.stats.contingency_tables import StratifiedTable
 from traceana import failure_model, failure_odds, failure_rates, outcome_association
 from traceana.errors import DataError
 from traceana.schema import STATUSES
-from traceana.stats.firth import fit_firth
 from traceana.stats.intervals import wilson_interval
+from traceana.stats.logistic import fit_firth
 
 WORDS = np.array(["completed", "failed"])
 

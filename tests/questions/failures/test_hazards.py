@@ -104,3 +104,11 @@ def test_a_cause_that_never_happens_has_no_model() -> None:
     assert found.filter(cause="completed")["note"].to_list() == ["no row completed"]
     with pytest.raises(DataError, match="features names no column"):
         traceana.cause_specific_hazards(AML, features=())
+
+
+def test_a_group_without_a_runtime_has_no_outcome() -> None:
+    jobs = pl.DataFrame(
+        {"g": ["a", "a", "b"], "runtime_s": [10.0, 20.0, None], "status": ["failed"] * 3}
+    )
+    found = traceana.outcome_by_horizon(jobs, by="g", horizon_s=15, events="failed")
+    assert found.select("g", "n", "fraction").rows() == [("a", 2, 0.5), ("b", 0, None)]

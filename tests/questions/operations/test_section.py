@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from tests.generator.operations import sample_operations
 from tests.simulate.operations.generate import generate
-from traceana import add_table, open_store, replay_operations, sample_operations
+from traceana import add_table, open_store, replay_operations
 from traceana.cli import app
 from traceana.figures import plot_step_timeline, plot_worker_slowdown
 from traceana.page.blocks import Content
@@ -87,6 +88,19 @@ def test_the_command_prints_what_the_function_returns(store: Path, tmp_path: Pat
     code, output = run(store, "--job", "SYNTHETIC-job")
     assert code == 0
     assert "forward-compute" in output
+
+
+def test_a_job_that_cannot_be_replayed_is_left_out(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["simulate", "operations", "mine", "--store", str(store), "--json"]
+    with pytest.raises(SystemExit, match="0"):
+        app(command)
+    printed = capsys.readouterr()
+    replayed = {row["job"] for row in json.loads(printed.out)["results"]}
+    assert replayed == {"SYNTHETIC-job", "slow stage", "even"}
+    (note,) = printed.err.splitlines()
+    assert note.startswith("traceana: note: job broken is left out: operations: step 0, worker 0")
 
 
 @pytest.mark.parametrize(

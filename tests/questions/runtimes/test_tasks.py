@@ -10,16 +10,14 @@ import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from tests.questions.runtimes import traces
 from tests.questions.runtimes.traces import make_instances, make_tasks, runtime_one_by_one
 from tests.store.test_frames import ENGINES
 from traceana import task_runtimes
-from traceana.cohorts import hash_aggregation, hash_index
 from traceana.cohorts.task_runtimes import END_IMPUTATIONS
-from traceana.cohorts.task_times import KEYS, read_task_times
+from traceana.cohorts.task_times import read_task_times
 from traceana.errors import DataError
 
 CONTRACT = [
@@ -195,36 +193,6 @@ def test_text_is_text_whatever_it_is_stored_as() -> None:
     expected = task_runtimes(TASKS, INSTANCES)
     stored = INSTANCES.cast({"job_id": pl.Categorical, "task_name": pl.Enum(["ps", "worker"])})
     assert_frame_equal(task_runtimes(TASKS, stored), expected)
-
-
-@pytest.mark.parametrize("both", [False, True])
-def test_hashes_that_collide_change_nothing(*, both: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = task_runtimes(TASKS, INSTANCES)
-    second = hash_index.hash_keys(KEYS, 3)
-    for module in (hash_index, hash_aggregation):
-        monkeypatch.setattr(
-            module,
-            "hash_keys",
-            lambda _keys, seed: second if seed == 3 and not both else pl.col("task_name").hash(),
-        )
-    assert (hash_index.HashIndex.of(TASKS, KEYS) is None) == both  # and then names do
-    assert_frame_equal(task_runtimes(TASKS, INSTANCES), expected)
-
-
-@given(n=st.integers(0, 300), seed=st.integers(0, 9), in_a_row=st.booleans())
-def test_every_task_is_found_at_its_place(n: int, seed: int, *, in_a_row: bool) -> None:
-    frame = pl.DataFrame({"job_id": [f"job_{at}" for at in range(n)], "task_name": "worker"})
-    found = hash_index.HashIndex.of(frame.filter(pl.int_range(pl.len()) % 3 != 1), KEYS)
-    assert found is not None
-    rows = np.random.default_rng(seed).integers(0, n, 4 * n) if n else np.zeros(0, np.int64)
-    rows = np.sort(rows) if in_a_row else rows
-    hashes, checks = (
-        frame[rows].select(hash_index.hash_keys(KEYS, seed)).to_series().to_numpy()
-        for seed in (1, 3)
-    )
-    listed = [at for at in range(n) if at % 3 != 1]
-    expected = [listed.index(row) if row % 3 != 1 else len(listed) for row in rows]
-    assert found.find(hashes, checks).tolist() == expected
 
 
 def test_by_hash_and_by_name_agree_on_many_blocks() -> None:

@@ -86,6 +86,82 @@ def test_groups_by_step_have_the_time_of_the_step_and_a_fraction_of_the_whole() 
     ].to_list() == pytest.approx(alone["explained_removal"].to_list())
 
 
+FORWARD_S, BACKWARD_S = 0.1, 0.2
+TRANSFERS = [f"{way}-{end}" for way in ("forward", "backward") for end in ("send", "recv")]
+OTHERS = ["communication", "optimizer", "gc"]
+
+
+@pytest.mark.parametrize(
+    ("stages", "micro_batches", "chunks", "ranks"),
+    [(1, 4, 1, 2), (1, 1, 1, 1), (2, 7, 1, 3), (4, 4, 1, 1), (8, 16, 1, 2), (4, 8, 2, 1)],
+)
+@pytest.mark.parametrize("slow", [1.0, 1.7])
+def test_step_times_of_schedules_in_closed_form(
+    *, stages: int, micro_batches: int, chunks: int, ranks: int, slow: float
+) -> None:
+    """n micro-batches in p stages of v chunks take (n v + p - 1) (f + b).
+
+    The last stage never waits between its first and last computation: if it is slow by k, the
+    others precede and follow, (n k + p - 1) (f + b).
+    """
+    where = {"stage": stages - 1, "dp_rank": ranks - 1, "factor": slow}
+    operations, _ = generate(
+        stages=stages,
+        micro_batches=micro_batches,
+        chunks=chunks,
+        ranks=ranks,
+        noise=0,
+        slow=where,
+    )
+    alone = replay_operations(operations, ideal=Scaled(0, kind=OTHERS)).step_s_ideal
+    both = FORWARD_S + BACKWARD_S
+    if chunks == 1:
+        expected = (micro_batches * slow + stages - 1) * both
+        assert alone == pytest.approx(expected)
+    elif slow == 1:
+        assert alone == pytest.approx((micro_batches * chunks + stages - 1) * both)
+
+
+def test_the_time_of_links_in_closed_form() -> None:
+    """A single micro-batch passes each link forward and backward."""
+    slow = {"stage": 1, "kind": "forward-send", "factor": 50}
+    operations, _ = generate(stages=3, micro_batches=1, noise=0, slow=slow)
+    kinds = [kind for kind in operations["kind"].unique() if "compute" not in kind]
+    only = [kind for kind in kinds if kind not in TRANSFERS]
+    times = replay_operations(operations, ideal=Scaled(0, kind=only)).step_s_ideal
+    # a send of stage 1 takes 50 times as long, the receive of stage 2 does not
+    assert times == pytest.approx(3 * (FORWARD_S + BACKWARD_S) + 4 * 0.004)
+    slow["kind"] = "forward-"
+    operations, _ = generate(
+        stages=3, micro_batches=1, noise=0, slow=slow | {"stage": 2, "kind": "forward-recv"}
+    )
+    times = replay_operations(operations, ideal=Scaled(0, kind=only)).step_s_ideal
+    assert times == pytest.approx(3 * (FORWARD_S + BACKWARD_S) + (3 + 50) * 0.004)
+
+
+def test_transfers_that_lead_nowhere_may_be_left_out() -> None:
+    operations, times = generate(stages=2, chunks=2, micro_batches=4, noise=0)
+    first, last = (
+        (pl.col("stage") == stage) & (pl.col("chunk") == chunk) for stage, chunk in ((0, 0), (1, 1))
+    )
+    computes = operations.filter(pl.col("kind").str.ends_with("compute"))
+    idle = pl.concat(
+        computes.filter(place, pl.col("kind") == f"{way}-compute").select(
+            "step", "dp_rank", "stage", "sequence", kind=pl.lit(f"{way}-{end}")
+        )
+        for place, way, end in (
+            (first, "forward", "recv"),
+            (last, "forward", "send"),
+            (last, "backward", "recv"),
+            (first, "backward", "send"),
+        )
+    )
+    keys = ["step", "dp_rank", "stage", "kind", "sequence"]
+    result = replay_operations(operations.join(idle, on=keys, how="anti").drop("sequence"))
+    assert result.step_s_original == pytest.approx(times, abs=0.02)
+    assert result.replay_error < 1e-9
+
+
 SLOW_WORKER = {"dp_rank": 2, "stage": 1, "kind": "forward-c", "factor": 3}
 
 
@@ -284,6 +360,14 @@ HOSTILE: dict[str, tuple[Spoil, str]] = {
             without("forward-recv", stage=1, sequence=2),
         ),
         "step 0, worker w2: 2 forward-recv for 4 forward-compute",
+    ),
+    "no transfers": (
+        lambda rows: rows.filter(~pl.col("kind").str.contains("send|recv")),
+        "step 0, worker w0: 0 forward-send for 4 forward-compute; each needs one",
+    ),
+    "other numbers of micro-batches": (
+        lambda rows: rows.filter((pl.col("step") == 0) | (pl.col("sequence") < 3)),
+        "step 10, worker w0: forward-compute 3 is missing",
     ),
     "half of a collective": (
         lambda rows: rows.filter(without("embedding-grads-all-reduce", stage=1)),

@@ -214,7 +214,7 @@ def _fixed(size: int) -> Alternating:
         ({"rng": -1}, "rng must be a whole number from 0 on or a numpy Generator; it is -1"),
         ({"rng": 1.5}, "rng must be a whole number"),
         ({"rng": "first"}, "rng must be a whole number"),
-        ({"policy": 3}, "one of zeus, default, grid, oracle or a function of"),
+        ({"policy": 3}, "one of zeus, zeus-no-pruning, zeus-no-profiling, default, grid"),
         ({"policy": lambda *_: 3}, "must return a pair"),
         ({"policy": lambda job: job}, "policy must be callable with three arguments: job, eta"),
         (
@@ -225,7 +225,7 @@ def _fixed(size: int) -> Alternating:
             {"policy": lambda *_: (Fixed(8), Fixed(8))},
             "the power limit policy Fixed must have predict, which takes 1 arguments",
         ),
-        ({"policy": "best"}, "'best'; there is zeus, default, grid, oracle"),
+        ({"policy": "best"}, "'best'; there is zeus, zeus-no-pruning, zeus-no-profiling, default"),
         ({"beta": 0.2}, "both rounds of pruning; a larger beta"),
         ({"beta": 0.2, "policy": "default"}, "recurrence 2 .* in 20 runs"),
     ],
@@ -337,3 +337,14 @@ def test_the_regret_is_of_the_best_point_at_every_recurrence() -> None:
     assert row["regret_j"] == pytest.approx(row["cost_j"] - 7 * 9240)
     assert row["regret_share"] == pytest.approx(row["cost_j"] / (7 * 9240) - 1)
     assert row["regret_share"] > 0
+
+
+def test_an_ablation_leaves_one_part_out() -> None:
+    by_size = simulate(policy="zeus-no-pruning").history
+    # each size once, the default first, and power limits are profiled as ever
+    assert by_size.select("batch_size", "power_limit_w").rows()[:2] == [(4, 200.0), (2, 100.0)]
+    by_run = simulate(policy="zeus-no-profiling").history
+    # the rounds of pruning, in which each limit has a run of its own, from the highest
+    assert by_run.select("batch_size", "power_limit_w", "cost_j").rows()[:4] == [
+        (4, 200.0, 10_500.0), (2, 200.0, 9600.0), (2, 100.0, 9240.0), (4, 100.0, 13_050.0)
+    ]  # fmt: skip

@@ -28,10 +28,13 @@ def _group() -> None:
     pass
 
 
-app.command()(deadlines.deadlines)
-app.command()(recurring.recurring)
-app.command()(batching.batching)
-app.command()(energy.energy)
-app.command()(place.place)
-app.command()(operations.operations)
-app.command()(schedule.schedule)
+for _name, _command, _options in (
+    ("deadlines", deadlines.deadlines, ""),
+    ("recurring", recurring.recurring, ""),
+    ("batching", batching.batching, ""),
+    ("energy", energy.energy, ""),
+    ("place", place.place, " --policy fgd,random"),
+    ("operations", operations.operations, " --ideal stage=3"),
+    ("schedule", schedule.schedule, " --policy fifo,easy --gpus +10%"),
+):
+    app.command(_name, epilog=f"Example: traceana simulate {_name} TRACE{_options}")(_command)

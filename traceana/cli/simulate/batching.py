@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption
+from traceana.cli.output import frame_writer
+from traceana.cli.simulate.choose import load_object, read_numbers
+from traceana.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,10 +143,7 @@ def batching(
     out: OutOption = None,
 ) -> None:
     """Simulate batch-size controllers on heterogeneous workers."""
-    from traceana.cli.output import frame_writer
     from traceana.cli.simulate import batching_modes as modes
-    from traceana.cli.simulate.choose import load_object, read_numbers
-    from traceana.errors import DataError
     from traceana.simulate.batching.tables import (
         Batches,
         BatchingSweep,
@@ -202,8 +202,6 @@ def _known(**options: object) -> dict[str, Any]:
 
 
 def _estimate(cores: str | None, devices: str | None) -> list[float] | None:
-    from traceana.cli.simulate.choose import read_numbers
-    from traceana.errors import DataError
     from traceana.simulate.batching.devices import SPLITS, find_tflops
 
     if cores is not None and devices is not None:
@@ -221,9 +219,6 @@ def _throughputs(
     """Return a throughput per worker, or a frame with one column per worker and row per step."""
     import polars as pl
     from polars.exceptions import PanicException, PolarsError
-
-    from traceana.cli.simulate.choose import read_numbers
-    from traceana.errors import DataError
 
     if text is not None:
         if rate is not None:
@@ -254,8 +249,6 @@ def _workers(
 ) -> Any:  # noqa: ANN401  Workers, which is imported when the command runs
     import numpy as np
 
-    from traceana.cli.simulate.choose import read_numbers
-    from traceana.errors import DataError
     from traceana.simulate import Saturating, Workers
 
     names = [] if isinstance(throughputs, list) else throughputs.columns
@@ -277,7 +270,6 @@ def _slow_down(x: Any, slowdowns: Sequence[str], steps: int | None) -> Any:  # n
 
     import numpy as np
 
-    from traceana.errors import DataError
     from traceana.simulate.batching.run import check_memory
 
     if x.ndim == 1:

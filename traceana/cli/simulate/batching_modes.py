@@ -5,11 +5,36 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+import polars as pl
+
+from traceana.cli.output import print_json, print_rows, show_share
+from traceana.cli.simulate.choose import mark, open_simulated
+from traceana.errors import DataError
+from traceana.questions.stragglers import analyze as workers
+from traceana.simulate import (
+    Static,
+    compare_clusters,
+    published_gains,
+    replay_batching,
+    simulate_batching,
+    summarize_batching,
+    sweep_batching,
+)
+from traceana.simulate.batching.controllers import CONTROLLERS
+from traceana.simulate.batching.tables import (
+    AsynchronousWorkers,
+    BatchingSummary,
+    BatchingSweep,
+    ClusterComparison,
+    PublishedGains,
+    ReplayEpisodes,
+    ReplayJobs,
+)
+from traceana.tables.declare import with_columns
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
-
-    import polars as pl
 
     from traceana.simulate import Workers
     from traceana.simulate.batching.tables import BatchingReplay
@@ -32,14 +57,6 @@ def run_job(
     asynchronous: bool = False,
 ) -> None:
     """Simulate one job under each controller."""
-    import polars as pl
-
-    from traceana.cli.output import print_json, print_rows
-    from traceana.errors import DataError
-    from traceana.simulate import Static, simulate_batching
-    from traceana.simulate.batching.controllers import CONTROLLERS
-    from traceana.simulate.batching.tables import AsynchronousWorkers, BatchingSweep
-
     names = settings.pop("controllers", None)
     if names is None:
         names = ["uniform", *([_STATIC] if estimate else []), *list(CONTROLLERS)[1:]]
@@ -87,10 +104,6 @@ def run_job(
 
 def run_published(settings: dict[str, Any], writer: Writer, /, *, json: bool) -> None:
     """Compare the published clusters, and the throughput ratios of the published speedups."""
-    from traceana.cli.output import print_json, print_rows
-    from traceana.simulate import compare_clusters, published_gains
-    from traceana.simulate.batching.tables import ClusterComparison, PublishedGains
-
     clusters, gains = compare_clusters(**settings), published_gains()
     writer(clusters)
     if json:
@@ -108,12 +121,6 @@ def _join(texts: list[str]) -> str:
 
 def run_sweep(settings: dict[str, Any], writer: Writer, /, *, json: bool) -> None:
     """Sweep over splits of CPU cores."""
-    import polars as pl
-
-    from traceana.cli.output import print_json, show_share
-    from traceana.simulate import summarize_batching, sweep_batching
-    from traceana.simulate.batching.tables import BatchingSummary
-
     with show_share("dynamic batching") as progress:
         runs = sweep_batching(**settings, progress=progress)
     writer(runs)
@@ -141,17 +148,11 @@ def run_replay(
     json: bool,
 ) -> None:
     """Replay the recorded workers of a trace."""
-    from traceana.cli.output import print_json
-    from traceana.cli.simulate.choose import mark
-    from traceana.errors import DataError
-    from traceana.questions.stragglers import analyze as workers
-    from traceana.simulate import replay_batching
-    from traceana.store import open_store
-
     if _STATIC in settings.get("controllers", ()):
         raise DataError("static needs an estimate, which no trace has; pass measured instead")
-    opened = open_store(store)
-    traces = opened.traces(table="worker_samples", columns=("batch_time",))
+    opened = open_simulated(store)
+    timed = map(opened.trace, opened.traces(table="worker_samples", columns=("batch_time",)))
+    traces = [one.id for one in timed if not one.has("operations", workers.PIPELINE["operations"])]
     if trace is None and len(traces) == 1:
         trace = traces[0]
     if trace is None or trace not in traces:
@@ -177,9 +178,6 @@ def run_replay(
 
 
 def _print_replay(result: BatchingReplay) -> None:
-    import polars as pl
-
-    from traceana.simulate.batching.tables import ReplayEpisodes, ReplayJobs
 
     _print_by_controller(result.jobs, ReplayJobs, ("job_id", "n_steps"), "speedup")
     notes = result.jobs.filter(result.jobs["time"].is_not_null())
@@ -200,9 +198,6 @@ def _print_by_controller(
     rows: pl.DataFrame, table: type[ResultTable], keys: tuple[str, ...], value: str
 ) -> None:
     """Print one value of each controller beside the others."""
-    from traceana.cli.output import print_rows
-    from traceana.tables.declare import with_columns
-
     wide = rows.pivot("controller", index=keys, values=value)
     names = {name: name for name in wide.columns[len(keys) :]}
     if value in table.columns():

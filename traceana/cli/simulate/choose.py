@@ -7,6 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from traceana.errors import DataError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -15,12 +17,21 @@ if TYPE_CHECKING:
 _NUMBERS: Final = "numbers separated by commas, such as 12,12,8,16"
 
 
+def open_simulated(path: Path | None, /) -> Store:
+    """Open a store; without one, that of the synthetic sample, which standard error states."""
+    from traceana.report import find_data_source
+    from traceana.report.data_source import open_data_source
+
+    source = find_data_source(path)
+    if source.is_sample:
+        sys.stderr.write(f"traceana: note: {source.notice}\n")
+    return open_data_source(source)
+
+
 def qualifying_trace(
     store: Store, trace: str | None, needs: Sequence[Mapping[str, tuple[str, ...]]], /
 ) -> Trace:
     """Return the named trace, or the first that has the needed tables and columns."""
-    from traceana.errors import DataError
-
     found = [
         known.id
         for known in map(store.trace, store.traces())
@@ -29,7 +40,10 @@ def qualifying_trace(
     chosen = found[0] if trace is None and found else trace
     if chosen is not None and store.trace(chosen).id in found:
         return store.trace(chosen)
-    needed = " or ".join(", ".join(tables) for tables in needs)
+    needed = " or ".join(
+        ", ".join(f"{table} ({', '.join(columns)})" for table, columns in tables.items())
+        for tables in needs
+    )
     known = f"; traces with values are {', '.join(found)}" if found else ""
     lacking = f"{trace} has no" if trace else "no trace of the store has"
     raise DataError(f"{lacking} values in {needed}{known}")
@@ -40,8 +54,6 @@ def load_object(name: str, option: str, /) -> Any:  # noqa: ANN401  whatever its
 
     A class is called without arguments. Modules in the working folder are found.
     """
-    from traceana.errors import DataError
-
     module, colon, attribute = name.partition(":")
     if not colon:
         return name
@@ -57,8 +69,6 @@ def load_object(name: str, option: str, /) -> Any:  # noqa: ANN401  whatever its
 
 def read_numbers(option: str, text: str | None, expected: str = _NUMBERS, /) -> list[float] | None:
     """Return the numbers of an option, which commas separate."""
-    from traceana.errors import DataError
-
     if text is None:
         return None
     try:

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption
+from traceana.cli.output import frame_writer, print_json, print_rows, show_steps
+from traceana.cli.simulate.choose import load_object, open_simulated, qualifying_trace, read_numbers
+from traceana.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -79,10 +82,6 @@ def deadlines(
     Prints how many of the deadlines could be met, and how many jobs that share GPUs miss under
     simple policies.
     """
-    from traceana.cli.output import frame_writer
-    from traceana.cli.simulate.choose import load_object, read_numbers
-    from traceana.errors import DataError
-
     writer = frame_writer(out)
     if deadline is not None and file is None:
         raise DataError("--deadline is a column of FILE; pass FILE")
@@ -123,8 +122,6 @@ def _read_file(file: Path, deadline: str | None) -> _Source:
     import polars as pl
     from polars.exceptions import PanicException, PolarsError
 
-    from traceana.errors import DataError
-
     if file.suffix not in (".csv", ".parquet"):
         raise DataError(f"{file}: the ending must be one of .csv, .parquet")
     try:
@@ -139,12 +136,9 @@ def _read_file(file: Path, deadline: str | None) -> _Source:
 
 
 def _read_store(store: Path | None, trace: str | None) -> _Source:
-    from traceana.cli.simulate.choose import qualifying_trace
-    from traceana.errors import DataError
     from traceana.questions.deadlines.plans import PLANS_NEEDS
-    from traceana.store import open_store
 
-    opened = open_store(store)
+    opened = open_simulated(store)
     try:
         trace = trace or qualifying_trace(opened, None, PLANS_NEEDS).id
     except DataError:  # no trace has plans: they can be drawn for any jobs
@@ -161,8 +155,6 @@ def _read_store(store: Path | None, trace: str | None) -> _Source:
 def _take(frame: pl.LazyFrame, name: str, *others: str) -> pl.DataFrame:
     """Return the needed columns, with ids as text and every job in some cluster."""
     import polars as pl
-
-    from traceana.errors import DataError
 
     there = frame.collect_schema().names()
     needed = (*_READ, *others)
@@ -185,7 +177,6 @@ def _simulate(
     *,
     rules: bool,
 ) -> dict[str, Any]:
-    from traceana.cli.output import show_steps
     from traceana.questions.deadlines.agreement import compare_plans
     from traceana.questions.deadlines.rules import deadline_rules
     from traceana.simulate import simulate_deadlines, synthesize_deadlines
@@ -212,7 +203,6 @@ def _simulate(
 def _by_cluster(plans: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
     import polars as pl
 
-    from traceana.errors import DataError
     from traceana.questions.deadlines.tightness import deadline_tightness
 
     if plans.is_empty():
@@ -226,7 +216,6 @@ def _by_cluster(plans: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _print_json(source: _Source, found: dict[str, Any], *, seed: int) -> None:
-    from traceana.cli.output import print_json
 
     tables = {name: found[name].to_dicts() for name in found if name != "plans"}
     summary = {
@@ -241,7 +230,6 @@ def _print_json(source: _Source, found: dict[str, Any], *, seed: int) -> None:
 
 
 def _print_tables(source: _Source, found: dict[str, Any], *, seed: int) -> None:
-    from traceana.cli.output import print_rows
     from traceana.simulate.deadlines.tables import (
         DeadlinePolicies,
         DeadlineRules,

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption
+from traceana.cli.output import frame_writer, print_json, print_rows
+from traceana.cli.simulate.choose import mark, open_simulated, qualifying_trace
+from traceana.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,19 +50,15 @@ def energy(
     cost = eta * energy + (1 - eta) * largest power limit * time. Without --dataset, the
     configuration of least cost of each data set; with it, every configuration.
     """
-    from traceana.cli.output import frame_writer, print_json, print_rows
-    from traceana.cli.simulate.choose import mark, qualifying_trace
-    from traceana.errors import DataError
     from traceana.questions.energy.accuracy import energy_to_accuracy
     from traceana.questions.energy.analyze import ENERGY_NEEDS, defaults, shown_gpu, training_tables
     from traceana.questions.energy.tables import EnergyToAccuracy, EtaSweep
     from traceana.questions.energy.weights import eta_sweep
-    from traceana.store import open_store
 
     if dataset is None and (figures or target is not None):
         raise DataError("--figures and --target are for one data set; pass --dataset")
     writer = frame_writer(out, EtaSweep if dataset is None else EnergyToAccuracy)
-    found_trace = qualifying_trace(open_store(store), trace, ENERGY_NEEDS)
+    found_trace = qualifying_trace(open_simulated(store), trace, ENERGY_NEEDS)
     tables = training_tables(found_trace)
     known = defaults(found_trace)
     gpu = gpu or shown_gpu(found_trace)
@@ -103,7 +102,6 @@ def _least(
 ) -> pl.DataFrame:
     import polars as pl
 
-    from traceana.errors import DataError
     from traceana.questions.energy.weights import eta_sweep
     from traceana.schema.training_tables import check_eta, check_one_of
 
@@ -123,7 +121,6 @@ def _least(
 
 
 def _draw(rows: pl.DataFrame, folder: Path, name: str, *, synthetic: bool) -> list[Path]:
-    from traceana.errors import DataError
     from traceana.figures import draw_figure, mark_synthetic, render_svg
     from traceana.questions.energy.accuracy import batch_size_sweep
 

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING, Any
+
+from traceana.cli.output import frame_writer, print_json, print_rows
+from traceana.cli.simulate.choose import mark, qualifying_trace
+from traceana.errors import DataError
+from traceana.questions.energy.analyze import ENERGY_NEEDS, defaults, shown_gpu, training_tables
+from traceana.questions.recurring.analyze import mapped_jobs, workloads_of
+from traceana.simulate import simulate_recurring_groups
+from traceana.simulate.recurring.tables import GroupRuns, GroupsByDataset
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,16 +31,6 @@ def simulate_groups(
     json: bool,
 ) -> None:
     """Simulate the groups of a trace and print the savings by data set."""
-    import math
-
-    from traceana.cli.output import frame_writer, print_json, print_rows
-    from traceana.cli.simulate.choose import mark, qualifying_trace
-    from traceana.errors import DataError
-    from traceana.questions.energy.analyze import ENERGY_NEEDS, defaults, shown_gpu, training_tables
-    from traceana.questions.recurring.analyze import mapped_jobs, workloads_of
-    from traceana.simulate import simulate_recurring_groups
-    from traceana.simulate.recurring.tables import GroupRuns, GroupsByDataset
-
     writer = frame_writer(out, GroupRuns)
     first = workloads_of(trace)[0]
     if workloads is None and first is None:

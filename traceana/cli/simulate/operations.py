@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from traceana.cli.options import JsonOption, StoreOption
+from traceana.cli.output import print_json, print_rows
+from traceana.cli.simulate.choose import mark, open_simulated, qualifying_trace
+from traceana.errors import DataError
 
 if TYPE_CHECKING:
     from traceana.simulate.operations.model import Model
@@ -19,8 +22,11 @@ if TYPE_CHECKING:
 def operations(
     *,
     trace: Annotated[
-        str, typer.Argument(metavar="TRACE", help="Trace of the store with operations.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="TRACE", help="Trace with operations.  [default: the first of the store]"
+        ),
+    ] = None,
     job: Annotated[
         str | None, typer.Option(metavar="ID", help="Job to replay.  [default: all]")
     ] = None,
@@ -47,27 +53,31 @@ def operations(
     Prints mean step times as measured, replayed and with ideal durations, the slowdown, and the
     fractions of it that the last stage (M_S) and the slowest workers (M_W) explain.
     """
-    from traceana.cli.output import print_json
-    from traceana.cli.simulate.choose import qualifying_trace
-    from traceana.errors import DataError
     from traceana.questions.operations.analyze import NEEDS, job_names, operations_of
     from traceana.simulate.operations.model import prepare
     from traceana.simulate.operations.policies import as_policy
-    from traceana.store import open_store
 
     policy = as_policy(_read_group(ideal))
-    chosen = qualifying_trace(open_store(store), trace, NEEDS)
+    chosen = qualifying_trace(open_simulated(store), trace, NEEDS)
     jobs = job_names(chosen)
     if job is not None:
         if job not in jobs:
-            raise DataError(f"--job {job}: {trace} has no such job; its jobs are {', '.join(jobs)}")
+            raise DataError(
+                f"--job {job}: {chosen.id} has no such job; its jobs are {', '.join(jobs)}"
+            )
         jobs = [job]
     if timeline is not None and len(jobs) > 1:
         raise DataError(f"--timeline: pass --job, one of {', '.join(jobs)}")
     rows = []
     for name in jobs:
-        model = prepare(operations_of(chosen, name))
-        rows.append(_replay(model, policy))
+        try:
+            model = prepare(operations_of(chosen, name))
+            rows.append(_replay(model, policy))
+        except DataError as error:
+            if name == jobs[-1] and not rows:
+                raise
+            sys.stderr.write(f"traceana: note: job {name} is left out: {error}\n")
+            continue
         if timeline is not None:
             _write(model, policy, timeline)
     about = {"trace": chosen.id, "synthetic": chosen.synthetic, "ideal": str(policy)}
@@ -78,7 +88,6 @@ def operations(
 
 
 def _read_group(text: str | None) -> dict[str, str] | None:
-    from traceana.errors import DataError
 
     if text is None:
         return None
@@ -125,8 +134,6 @@ def _write(model: Model, policy: Policy, path: Path) -> None:
 def _print(about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     import polars as pl
 
-    from traceana.cli.output import print_rows
-    from traceana.cli.simulate.choose import mark
     from traceana.questions.operations.analyze import name_workers
     from traceana.questions.operations.tables import OperationJobs
     from traceana.simulate.operations.tables import SlowdownBy

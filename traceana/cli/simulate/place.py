@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption
+from traceana.cli.output import frame_writer, print_json, print_rows, show_share
+from traceana.cli.simulate.choose import load_object, mark, open_simulated, qualifying_trace
 
 if TYPE_CHECKING:
     import polars as pl
@@ -49,17 +51,14 @@ def place(
     Jobs arrive in random order until they request 130 % of the GPUs, and never leave. Prints the
     GPUs allocated, and those that are a fragment, in percent of all GPUs.
     """
-    from traceana.cli.output import frame_writer, print_json
-    from traceana.cli.simulate.choose import load_object, qualifying_trace
     from traceana.simulate.placement.tables import PlacementRuns
     from traceana.stats.arguments import MOST_RESAMPLES, check_choice, check_count
-    from traceana.store import open_store
 
     check_count("--seeds", seeds, most=MOST_RESAMPLES)
     check_choice("--ties", ties, _TIES)
     writer = frame_writer(out, PlacementRuns)
     policies = {name.strip(): load_object(name.strip(), "--policy") for name in policy.split(",")}
-    chosen = qualifying_trace(open_store(store), trace, _NEEDED)
+    chosen = qualifying_trace(open_simulated(store), trace, _NEEDED)
     jobs, machines = chosen.jobs, chosen.table("machines")
     runs = _run(jobs, machines, policies=policies, seeds=range(1, seeds + 1), ties=(ties,))
     writer(runs)
@@ -71,7 +70,6 @@ def place(
 
 
 def _run(jobs: pl.DataFrame, machines: pl.DataFrame, **how: Any) -> pl.DataFrame:  # noqa: ANN401
-    from traceana.cli.output import show_share
     from traceana.simulate.placement.sweep import sweep_placement
 
     with show_share("placement") as progress:
@@ -93,8 +91,6 @@ def _describe(trace: Trace, jobs: pl.DataFrame, machines: pl.DataFrame) -> dict[
 def _print(about: dict[str, Any], runs: pl.DataFrame) -> None:
     import polars as pl
 
-    from traceana.cli.output import print_rows
-    from traceana.cli.simulate.choose import mark
     from traceana.simulate.placement.sweep import summarize_placement
     from traceana.simulate.placement.tables import PlacementSummary
 

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption
+from traceana.cli.output import frame_writer, print_json, print_rows, show_share
+from traceana.cli.simulate.choose import load_object, mark, open_simulated, qualifying_trace
+from traceana.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -34,7 +37,11 @@ def recurring(
         float, typer.Option(help="Stop runs that cost this multiple of the least cost so far.")
     ] = 2.0,
     policy: Annotated[
-        str, typer.Option(help="zeus, default, grid, oracle, or package.module:function.")
+        str,
+        typer.Option(
+            help="zeus, zeus-no-pruning, zeus-no-profiling, default, grid, oracle, or "
+            "package.module:function."
+        ),
     ] = "zeus",
     target: Annotated[
         float | None, typer.Option(help="Target metric of one job.  [default: the data set's]")
@@ -69,17 +76,13 @@ def recurring(
 
     One job, a sweep over jobs and seeds, or the groups of a trace.
     """
-    from traceana.cli.output import frame_writer, show_share
-    from traceana.cli.simulate.choose import load_object, qualifying_trace
     from traceana.cli.simulate.groups import simulate_groups
-    from traceana.errors import DataError
     from traceana.questions.energy.analyze import ENERGY_NEEDS, defaults, training_tables
     from traceana.questions.recurring.analyze import GROUP_NEEDS
     from traceana.simulate import simulate_recurring, sweep_recurring
     from traceana.simulate.recurring.tables import Runs, Sweep
-    from traceana.store import open_store
 
-    opened = open_store(store)
+    opened = open_simulated(store)
     needs = ENERGY_NEEDS if trace is None else (*ENERGY_NEEDS, *GROUP_NEEDS)
     chosen = qualifying_trace(opened, trace, GROUP_NEEDS if groups else needs)
     settings: dict[str, Any] = {"eta": eta, "beta": beta}
@@ -128,8 +131,6 @@ def recurring(
 def _print_result(result: RecurringResult, *, synthetic: bool, json: bool) -> None:
     import polars as pl
 
-    from traceana.cli.output import print_json, print_rows
-    from traceana.cli.simulate.choose import mark
     from traceana.simulate.recurring.tables import RunsByConfiguration
 
     if json:
@@ -167,8 +168,6 @@ def _print_result(result: RecurringResult, *, synthetic: bool, json: bool) -> No
 def _print_sweep(
     sweep: pl.DataFrame, settings: dict[str, Any], *, synthetic: bool, json: bool
 ) -> None:
-    from traceana.cli.output import print_json, print_rows
-    from traceana.cli.simulate.choose import mark
     from traceana.simulate import summarize_recurring
     from traceana.simulate.recurring.tables import SweepSummary
 

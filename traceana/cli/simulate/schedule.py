@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption
+from traceana.cli.output import frame_writer, print_json, print_rows, show_share
+from traceana.cli.simulate.choose import load_object, mark, open_simulated, qualifying_trace
+from traceana.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -76,18 +79,15 @@ def schedule(
     """
     import polars as pl
 
-    from traceana.cli.output import frame_writer, print_json, print_rows, show_share
-    from traceana.cli.simulate.choose import load_object, mark, qualifying_trace
     from traceana.simulate.schedule.sweep import recorded_waits, sweep_schedules
     from traceana.simulate.schedule.tables import ScheduleGroups
     from traceana.stats.arguments import MOST_RESAMPLES, check_count
-    from traceana.store import open_store
 
     if replications:
         check_count("--replications", replications, most=MOST_RESAMPLES)
     writer = frame_writer(out, ScheduleGroups)
     policies = {name.strip(): load_object(name.strip(), "--policy") for name in policy.split(",")}
-    chosen = qualifying_trace(open_store(store), trace, _NEEDED)
+    chosen = qualifying_trace(open_simulated(store), trace, _NEEDED)
     jobs, plans, machines = _tables(chosen, group)
     with show_share("schedules") as progress:
         found = sweep_schedules(
@@ -130,7 +130,6 @@ def _gpus(text: str | None) -> float | str | None:
 def _tables(
     trace: Trace, group: str | None
 ) -> tuple[pl.DataFrame, pl.DataFrame | None, pl.DataFrame | None]:
-    from traceana.errors import DataError
 
     jobs = trace.jobs
     if group is not None and group not in jobs.columns:

@@ -15,6 +15,8 @@ from traceana.errors import SourceError
 from traceana.ingesters.files import open_csv
 from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.json import read_items
+from traceana.ingesters.readers.kineto_operations import TYPES as _OPERATIONS
+from traceana.ingesters.readers.kineto_operations import Launches
 from traceana.ingesters.readers.reader import Reader, Rows
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ _TYPES: Final[dict[str, pl.DataType]] = {
     **dict.fromkeys(("step_s", "compute_s", "communication_s", "idle_s"), pl.Float64()),
 }
 _BEGINNING: Final = 1 << 20
+_GPU: Final = re.compile(rb'"deviceProperties"\s*:\s*\[\s*\{')
 _OPENING: Final = re.compile(r'"traceEvents"\s*:\s*\[')
 _RANK: Final = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*(\d+)')
 _RANK_IN_NAME: Final = re.compile(r"rank[-_]?(\d+)", re.IGNORECASE)
@@ -100,10 +103,11 @@ def _union(times: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.
 def _blocks(
     file: CsvFile, named: dict[str, str | None], kinds: Mapping[str, Kind]
 ) -> Iterator[FrameBlock]:
+    if "kind" in kinds:
+        yield _operations(file, named, kinds)
+        return
     found, others = _Activities(), 0
-    for text, event in read_items(file, opening=_OPENING):
-        if event is None:
-            raise SourceError(f"{file.where}: it ends within an event: {text[:60]!r}")
+    for event in _events(file):
         others += not found.add(event)
         if len(found.kinds) > _MOST_KERNELS:
             raise SourceError(
@@ -132,6 +136,28 @@ def _blocks(
     yield FrameBlock(used, kinds, 1, not_applicable=others)
 
 
+def _operations(
+    file: CsvFile, named: dict[str, str | None], kinds: Mapping[str, Kind]
+) -> FrameBlock:
+    found, others = Launches(_start(file), named["rank"]), 0
+    for event in _events(file):
+        is_complete = isinstance(event, dict) and event.get("ph") == "X"
+        name = str(event.get("name", "")) if is_complete else ""
+        communicates = _COMMUNICATION.search(name) is not None
+        others += not (is_complete and found.add(event, communicates=communicates))
+    rows = found.operations()
+    beside = {name: pl.lit(named.get(name), _TYPES[name]) for name in kinds if name not in rows}
+    used = rows.with_columns(**beside).select(*kinds)
+    return FrameBlock(used, kinds, 1, not_applicable=others)
+
+
+def _events(file: CsvFile) -> Iterator[Any]:
+    for text, event in read_items(file, opening=_OPENING):
+        if event is None:
+            raise SourceError(f"{file.where}: it ends within an event: {text[:60]!r}")
+        yield event
+
+
 def _open(file: CsvFile, _timezone: str) -> Rows:
     start = _start(file)
     if not _detect(file):
@@ -146,7 +172,8 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
         "rank": rank[1].decode() if rank else in_name[1] if in_name else None,
         "host": host[1] if host else None,
     }
-    return Rows(tuple(_TYPES), partial(_blocks, file, named), _TYPES)
+    types = _TYPES | (_OPERATIONS if _GPU.search(start) else {})
+    return Rows(tuple(types), partial(_blocks, file, named), types)
 
 
 def _start(file: CsvFile) -> bytes:

@@ -215,7 +215,8 @@ class Block:
         rows: list[list[str]] = []
         places: list[int] = []
         bad: list[tuple[int, str]] = []
-        texts, at, joined = self.data.decode().split("\n")[:-1], 0, 0
+        texts = self.data.decode().replace("\r\n", "\n").split("\n")[:-1]
+        at = joined = 0
         while at < len(texts):
             cells, rule = self._cells_of(texts[at])
             after = at + 1

@@ -32,7 +32,7 @@ _COUNTS: Final = (
     "ReqCPUS AllocCPUS NCPUS NNodes ReqNodes AllocNodes Priority UID NTasks ElapsedRaw "
     "TimelimitRaw CPUTimeRAW ConsumedEnergyRaw Restarts"
 )
-# a separator in a list of resources is told by their names: cpu or billing comes first
+# a separator in a list of resources is recognized by their names: cpu or billing comes first
 _TRES: Final = (
     r"(?:billing=[^,\sX]*,cpu|[^=,\sX]+)=[^,\sX]*"
     r"(?:,(?:bb|energy|fs|gres|ic|license|mem|node|pages|vmem)[^=,\sX]*=[^,\sX]*)*"

@@ -27,8 +27,10 @@ BEGINNING: Final = 1 << 22
 LONGEST: Final = 4096
 """Characters of a line that are read: searching takes the square of them."""
 _COLUMNS: Final = ("worker", "step", "step_s")
+_BY_RANK: Final = (*_COLUMNS, "kind", "duration_s")
 _NUMBER: Final = r"([-+.\w]+)"
 _FORMATS: Final = {
+    "ranks": re.compile(r"\btimes across ranks \(ms\):"),
     "megatron": re.compile(
         rf"\biteration\s+(\d+)\s*/.*?elapsed time per iteration \(ms\):\s*{_NUMBER}"
     ),
@@ -40,6 +42,10 @@ _FORMATS: Final = {
     "samples": re.compile(rf"\bglobal_step=(\d+),.*?\bCurrSamplesPerSec={_NUMBER}"),
 }
 """Lines with a step time. Where a log has several of them, the first format counts."""
+_COMPUTE: Final = ("forward-compute", "backward-compute")
+_TIMERS_BY_RANK: Final = re.compile(rf"\b{_COMPUTE[1]}:[ \r]*\n[^\n]*\brank +\d+: ")
+_TIMER: Final = re.compile(r"(?:^|\s)([a-z][a-z0-9-]*):\s*$")
+_OF_RANK: Final = re.compile(rf"\brank +(\d+): {_NUMBER}\s*$")
 _STEP: Final = re.compile(r"\[Rank (\d+)\] step=(\d+),")
 _BATCH: Final = re.compile(r"\btrain_batch_size\"?[\s.:=]+(\d+)")
 _WORKERS: Final = (
@@ -49,7 +55,10 @@ _WORKERS: Final = (
     re.compile(r"^([A-Za-z][\w.-]*\d[\w.-]*):\s"),  # of a pod or host
 )
 """What a launcher puts before each line of a worker."""
-_MARKS: Final = ("iteration", "iter time", "time (ms)", "global_step", "step=", "train_batch_size")
+_MARKS: Final = (
+    *("iteration", "iter time", "time (ms)", "global_step", "step=", "train_batch_size"),
+    "times across ranks",
+)
 
 
 def find_format(file: CsvFile, /) -> str | None:
@@ -57,7 +66,8 @@ def find_format(file: CsvFile, /) -> str | None:
     with open_csv(file) as stream:
         text = stream.read(BEGINNING).decode(errors="replace")
     lines = [line[:LONGEST] for line in text.split("\n") if _is_marked(line)]
-    return next((name for name, one in _FORMATS.items() if any(map(one.search, lines))), None)
+    found = (name for name, one in _FORMATS.items() if any(map(one.search, lines)))
+    return next((one for one in found if one != "ranks" or _TIMERS_BY_RANK.search(text)), None)
 
 
 def _is_marked(line: str) -> bool:
@@ -77,22 +87,27 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
             f"{file.where}: no step time in its first {BEGINNING >> 20} MiB, such as "
             "'iteration 10/ 500 | elapsed time per iteration (ms): 812.4' (Megatron-LM)"
         )
-    return Rows(_COLUMNS, partial(_blocks, file, name))
+    return Rows(_BY_RANK if name == "ranks" else _COLUMNS, partial(_blocks, file, name))
 
 
 def _blocks(file: CsvFile, name: str, kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
-    read = _Samples() if name == "samples" else _Timers() if name == "timers" else _simple(name)
+    stateful: dict[str, Callable[[], Callable[[str], _Row | str | None]]] = {
+        "samples": _Samples,
+        "timers": _Timers,
+        "ranks": partial(_Ranks, "kind" in kinds),
+    }
+    read = stateful[name]() if name in stateful else _simple(name)
 
     def parse(line: str) -> list[str | None] | str | bool:
-        row = read(line[:LONGEST]) if _is_marked(line) else None
+        row = read(line[:LONGEST]) if name == "ranks" or _is_marked(line) else None
         if row is None or isinstance(row, str):
             return row or True
-        return [*map(dict(zip(_COLUMNS, row, strict=True)).get, kinds)]
+        return [*map(dict(zip(_BY_RANK, row, strict=False)).get, kinds)]
 
     return item_blocks(((line, line) for line in text_lines(file)), parse, kinds)
 
 
-_Row = tuple[str, str, str]
+_Row = tuple[str, ...]
 
 
 def _simple(name: str) -> Callable[[str], _Row | str | None]:
@@ -145,6 +160,41 @@ class _Timers:
             return worker, step, repr(sum(map(float, found.groups())) / 1000)
         except ValueError:
             return worker, step, found[1]
+
+
+class _Ranks:
+    """Megatron-LM's timers of each rank, after the line with the number of the step.
+
+    A row is the sum of a timer in a step, or else the computation of a rank in it.
+    """
+
+    def __init__(self, each: bool) -> None:
+        self._each = each
+        self._step = self._kind = ""
+        self._forward: dict[str, str] = {}
+
+    def __call__(self, line: str) -> _Row | str | None:
+        if stated := _FORMATS["megatron"].search(line):
+            self._step, self._forward = stated[1], {}
+        elif timer := _TIMER.search(line):
+            self._kind = timer[1]
+        elif (found := _OF_RANK.search(line)) and self._kind:
+            return self._row(found[1], _scaled(found[2], 1000))
+        return None
+
+    def _row(self, rank: str, seconds: str) -> _Row | str | None:
+        if not self._step:
+            return "no_step_before"
+        if self._each:
+            return rank, self._step, seconds, self._kind, seconds
+        if self._kind == _COMPUTE[0]:
+            self._forward[rank] = seconds
+        if self._kind != _COMPUTE[1]:
+            return None
+        try:
+            return rank, self._step, repr(float(self._forward[rank]) + float(seconds))
+        except (KeyError, ValueError):
+            return "no_forward_compute"
 
 
 def _scaled(value: str, divisor: int) -> str:

@@ -20,8 +20,10 @@ from traceana.page.blocks import (
     picture_key,
     result_table,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
+from traceana.simulate.batching.devices import SPLITS
 from traceana.simulate.batching.tables import (
     BatchingSummary,
     PublishedGains,
@@ -64,8 +66,6 @@ _GAINS: Final = (
 
 def build(traces: Sequence[Trace]) -> Content:
     """Recorded workers under each controller, the sweep over heterogeneity, published gains."""
-    # in a pipeline all micro-batches pass all stages: splitting a batch does not apply
-    traces = [trace for trace in traces if not trace.has("operations")]
     if not traces:
         return Content((), ())
     recorded = [_recorded(trace) for trace in traces]
@@ -253,7 +253,7 @@ def _draw_steps(trace: Trace, result: BatchingReplay, job: str) -> Drawing:
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the steps of the first jobs, iteration times, and batch sizes of simulated workers."""
-    pictures = _trajectories()
+    pictures = [*_trajectories(), _iterations_of_split()]
     for trace in traces:
         result = trace.once(workers.batching_replay)
         if isinstance(result, str):
@@ -295,7 +295,8 @@ def _finding(jobs: pl.DataFrame, name: str) -> str:
     idle = int((wide["damped"] <= 1).sum())
     if idle:
         text += f" With a dead-band of a fifth, {idle} would not be faster."
-    return text
+    heading = f"{name}: batches that follow the workers make jobs {span} times as fast (simulated)"
+    return Finding(text, heading=heading)
 
 
 def _trajectories() -> list[Drawing]:
@@ -319,6 +320,29 @@ def _trajectories() -> list[Drawing]:
             )
         )
     return pictures
+
+
+def _iterations_of_split() -> Drawing:
+    """Iteration times of workers with 3, 5 and 12 cores, as if they were recorded."""
+    cores = SPLITS["figure-3"]
+    samples = pl.DataFrame(
+        [
+            ("figure 3", float(step), f"{each} cores", 1 / each)
+            for step in range(100)
+            for each in cores
+        ],
+        schema=["job_id", "time_s", "worker_id", "batch_time"],
+        orient="row",
+    )
+    workers = simulate.replay_batching(samples, controllers=["uniform", "proportional"]).workers
+    return drawing(
+        "batching-iterations",
+        workers,
+        trace=None,
+        key="iterations-figure-3",
+        about="Iteration times of workers with 3, 5 and 12 cores under two controllers",
+        unit="relative to a batch on one core",
+    )
 
 
 def _levels(summary: pl.DataFrame, synthetic: str) -> list[Block]:
@@ -352,6 +376,7 @@ SECTION = Section(
     20,
     build,
     needs=({"worker_samples": ("batch_time",)},),
+    unless=workers.PIPELINE,
     figures=(
         "batching-replay",
         "batching-iterations",

@@ -49,14 +49,7 @@ P = ParamSpec("P")
 
 
 def compare_traces(traces: Sequence[Trace], /) -> pl.DataFrame:
-    """Return the headline numbers of traces, by question: columns of :class:`Comparison`.
-
-    Parameters
-    ----------
-    traces
-        The traces, in the order in which each question lists them. One that repeats the
-        jobs of another one of them is left out.
-    """
+    """Return the headline numbers of traces, by question: columns of :class:`Comparison`."""
     distinct = distinct_traces(traces)
     rows = pl.concat([trace.once(describe_headlines) for trace in distinct])
     order = pl.Enum(list(_QUESTIONS))

@@ -29,26 +29,6 @@ def holds(changes: pl.DataFrame, condition: str, /) -> bool:
     It compares a measure, which has its value after, with numbers and arithmetic; ``before`` and
     ``after`` are the values of the measure in the same comparison. Comparisons are joined by
     ``and``, ``or`` and ``not``.
-
-    Parameters
-    ----------
-    changes
-        What :func:`traceana.compare` returns.
-    condition
-        The condition.
-
-    Raises
-    ------
-    DataError
-        If it is not such a condition, or a measure in it has no value.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> from traceana.questions.comparison.condition import holds
-    >>> row = {"measure": "median_wait_s", "before": 60.0, "after": 90.0}
-    >>> holds(pl.DataFrame([row]), "median_wait_s > 1.2 * before")
-    True
     """
     check_condition(condition)
     return _truth(_parsed(condition), describe_changes(changes), condition)

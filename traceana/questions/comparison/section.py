@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.page.blocks import Content, Points, Table, result_table
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.comparison.compare_traces import compare_traces
 from traceana.questions.comparison.tables import reasons
-from traceana.tables.formatting import three_digits
+from traceana.tables.formatting import duration, three_digits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,9 +66,15 @@ def _finding(rows: pl.DataFrame) -> str:
     """Return the range of an estimate over the traces."""
     known = rows.drop_nulls("estimate").sort("estimate")
     low, high = known.row(0, named=True), known.row(-1, named=True)
-    return (
+    is_time = low["measure"].endswith("(s)")
+    ends = [
+        f"{(duration if is_time else three_digits)(row['estimate'])} ({row['trace']})"
+        for row in (low, high)
+    ]
+    return Finding(
         f"{low['measure']}: the lowest of {known.height} traces is {_estimate(low)}. "
-        f"The highest is {_estimate(high)}."
+        f"The highest is {_estimate(high)}.",
+        heading=f"{low['measure'].removesuffix(' (s)')}: {' to '.join(ends)}",
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import polars as pl
 
 from traceana.cohorts.cohort import form_cohort
+from traceana.cohorts.horizon import outcome_cohort
 from traceana.questions.correlations.failure import failure_correlations
 from traceana.questions.correlations.family import LEVELS
 from traceana.questions.correlations.points import mean_by_value
@@ -113,10 +114,10 @@ def failure_association(
 ) -> tuple[CorrelationResult, CorrelationResult | None] | None:
     """Return the correlations of failure with each feature: overall, and by the cohort's groups.
 
-    Failed rows against completed ones. None if there is no feature, or no such row; the second
-    is None without groups.
+    Failed rows against completed ones, or failure by a runtime (:func:`outcome_cohort`). None if
+    there is no feature, or no such row; the second is None without groups.
     """
-    cohort = form_cohort(trace)
+    cohort = trace.once(outcome_cohort)
     outcomes = cohort.rows["status"].cast(pl.String).is_in(["completed", "failed"])
     features = features_of(cohort)
     if not features or not outcomes.any():

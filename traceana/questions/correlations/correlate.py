@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import narwhals.stable.v2 as nw
 import polars as pl
 
+from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
 from traceana.questions.correlations.family import LEVELS, Family, estimate_family
 from traceana.questions.correlations.tables import CorrelationResult, Correlations
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 
+@notes_unit
 @returns(Correlations)
 def correlate(
     frame: IntoFrame,

@@ -13,15 +13,16 @@ from traceana.stats.cluster_jackknife import (
     jackknife_errors,
 )
 from traceana.stats.correlation import (
+    carrying_rows,
     correlation,
     correlation_pvalue,
+    excess_kurtosis,
     fisher_interval,
     fisher_variance,
     kendall_pvalue,
     kendall_tie_factor,
     n_of_variance,
 )
-from traceana.stats.influence import carrying_rows, excess_kurtosis
 from traceana.stats.permutation import EXACT, row_pvalue
 from traceana.stats.wild_bootstrap import (
     effective_clusters,

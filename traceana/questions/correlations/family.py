@@ -65,17 +65,7 @@ class Family:
 def estimate_family(
     family: Family, lazy: nw.LazyFrame[Any], /, *, resamples: int, rng: np.random.Generator
 ) -> pl.DataFrame:
-    """Return [*keys, columns of :class:`Correlations`] without adjusted p-values.
-
-    Parameters
-    ----------
-    family
-        The correlations.
-    lazy
-        The required columns.
-    resamples, rng
-        Most cells of the jackknife over clusters; what draws cells and permutations.
-    """
+    """Return [*keys, columns of :class:`Correlations`] without adjusted p-values."""
     keys, asked = family.keys, list(product(family.levels, family.methods))
     rows_of: dict[Any, pl.DataFrame] = {}
     needs_rows = family.needs_rows or reduce_frame(lazy, (), n=nw.len()).item() <= MAX_ROWS

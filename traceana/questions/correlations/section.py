@@ -17,6 +17,7 @@ from traceana.page.blocks import (
     result_table,
     small_multiples,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.correlations.analyze import (
     RESAMPLES,
@@ -38,7 +39,7 @@ from traceana.questions.correlations.section_features import (
 from traceana.questions.correlations.tables import Correlations
 from traceana.questions.section_per_cohort import build_per_cohort
 from traceana.stats.effect_sizes import THRESHOLDS
-from traceana.tables.formatting import correlation
+from traceana.tables.formatting import correlation, in_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,8 +121,27 @@ def _cohort(cohort: Cohort) -> Content:
         for outcome in ("success", "failure")
     ]
     findings = tuple(text for text in stated if text)
+    if findings:
+        findings = (Finding(findings[0], heading=_heading(cohort, ranks)), *findings[1:])
     return Content(
         (*findings, *contradictions(table, cohort.title)), blocks, "", lead, _LIMITATIONS
+    )
+
+
+def _heading(cohort: Cohort, ranks: pl.DataFrame) -> str:
+    """State the strongest correlation of runtime with a requested resource."""
+    known = ranks.drop_nulls(["r", "pvalue_adjusted"]).sort(pl.col("outcome") != "success")
+    clear = known.filter(pl.col("pvalue_adjusted") < ALPHA)
+    if known.is_empty():
+        return ""
+    if clear.is_empty():
+        return f"{cohort.title}: no requested resource goes with the runtime"
+    row = clear.sort(pl.col("r").abs(), descending=True).row(0, named=True)
+    longer = "longer" if row["r"] > 0 else "shorter"
+    feature = in_sentence(str(row["feature"]))
+    return (
+        f"{cohort.title}: {cohort.noun} that request more {feature} run {longer} "
+        f"(rho {correlation(row['r'])}; {row['outcome']})"
     )
 
 

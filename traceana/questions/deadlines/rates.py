@@ -32,18 +32,7 @@ def join_plans(
     columns: Mapping[str, str],
     by: Sequence[str] = (),
 ) -> pl.DataFrame:
-    """Return the plans whose job is known, with the job's *by, submit_s, runtime_s and gpus.
-
-    Parameters
-    ----------
-    training_plans, jobs
-        Plans and jobs; both have cluster and job_id of any type. An empty or null cluster
-        becomes ``all``.
-    columns
-        Columns of the jobs by parameter: submit, runtime, gpus.
-    by
-        Further columns, of either.
-    """
+    """Return the plans whose job is known, with the job's *by, submit_s, runtime_s and gpus."""
     measures = ("batch_size", "iterations", "deadline_s")
     plans = _with_key(collect(open_frame(training_plans, keys=(*KEY, "model"), measures=measures)))
     roles = {"submit": "submit_s", "runtime": "runtime_s", "gpus": "gpus"}

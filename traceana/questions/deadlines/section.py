@@ -22,6 +22,7 @@ from traceana.page.blocks import (
     picture_key,
     result_table,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.deadlines.plans import (
     JOBS_NEEDS,
@@ -330,6 +331,11 @@ def _findings(trace: Trace, met: dict[str, float], /, *, generated: bool) -> lis
         f"requested GPUs (95 % CI {share_range(met['ci_low'], met['ci_high'])}), "
         f"{share(met['share_met_fastest'])} with more GPUs."
     )
+    heading = (
+        f"{title}: {share(met['share_met'])} of the deadlines could be met, "
+        f"{share(met['share_met_fastest'])} with more GPUs"
+    )
+    fractions = Finding(fractions, heading=heading)
     if not generated:
         return [fractions]
     determined, uniform, *_ = trace.once(rules).rows(named=True)

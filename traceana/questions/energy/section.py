@@ -17,6 +17,7 @@ from traceana.page.blocks import (
     join_parts,
     result_table,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.energy.accuracy import batch_size_sweep
 from traceana.questions.energy.analyze import (
@@ -224,7 +225,14 @@ def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
         if row["ci_low"] is not None
     ]
     unbiased = [f"{title}: held-out runs ({gpu}) save {listed(held)}."] if held else []
-    return [f"{effect}{others}.", *unbiased]
+    said = [*unbiased, f"{effect}{others}."]  # what the figure shows comes first
+    saved = (
+        f"{share(1 - least['ratio_held_out'])} to {share(1 - most['ratio_held_out'])}"
+        if held
+        else f"{share(least['saved'])} to {share(most['saved'])}"
+    )
+    heading = f"{title}: a better batch size and power limit save {saved} of the energy"
+    return [Finding(said[0], heading=heading), *said[1:]]
 
 
 def _tables(trace: Trace, gpu: str, dataset: str, energy: pl.DataFrame) -> list[Block]:

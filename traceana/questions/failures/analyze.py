@@ -10,17 +10,18 @@ import polars as pl
 from traceana.cohorts.cohort import form_cohort
 from traceana.cohorts.definitions import OUTCOMES
 from traceana.cohorts.groups import MOST_GROUPS
+from traceana.cohorts.horizon import outcome_cohort
 from traceana.errors import DataError
 from traceana.questions.failures.association import outcome_association
 from traceana.questions.failures.comparison import compare_runtimes
 from traceana.questions.failures.curves import WEEK_S, incidence_and_survival, kaplan_meier
 from traceana.questions.failures.events import Columns
+from traceana.questions.failures.hazards import cause_specific_hazards, outcome_by_horizon
 from traceana.questions.failures.model import failure_model
 from traceana.questions.failures.odds import failure_odds
 from traceana.questions.failures.rates import failure_rates
 from traceana.questions.failures.standardized import standardized_failure_rates
 from traceana.questions.failures.tables import GroupTests
-from traceana.schema import STATUSES
 from traceana.stats.effect_sizes import conclude
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.variance_share import VarianceShare, variance_share
@@ -71,6 +72,11 @@ class Outcomes:
     """Odds ratios of failure within strata; None without strata."""
     standardized: tuple[str, pl.DataFrame] | None
     """What is held equal, and the standardized failure rates; None if nothing can be."""
+    horizon: pl.DataFrame | None = None
+    """Outcomes by the cohort's horizon; None where a rate among ended rows is meant."""
+    hazards: pl.DataFrame | None = None
+    """Hazard ratios of failure and completion between the groups, where outcomes are by a
+    horizon."""
 
 
 def grouping_columns(cohort: Cohort, /) -> list[tuple[str, str | None]]:
@@ -96,7 +102,7 @@ def analyze_outcomes(trace: Trace) -> tuple[tuple[Outcomes, ...], pl.DataFrame, 
     Returns (groupings, tests, notes): outcomes by each column; all tests between groups, as
     :class:`GroupTests`; and analyses that are not possible, with the reason.
     """
-    cohort = form_cohort(trace)
+    cohort = trace.once(outcome_cohort)
     groupings: list[Outcomes] = []
     tests: list[dict[str, Any]] = []
     notes: list[str] = []
@@ -125,13 +131,18 @@ def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[st
     rows, keys, cluster = cohort.rows, () if by is None else (by,), cohort.cluster
     stated = rows if by is None else rows.filter(pl.col(by).is_not_null())
     rates = failure_rates(rows, keys, cluster=cluster)
+    seen: dict[str, Any] = {"entry": "entry_s", "observed": "observed", "cluster": cluster}
+    whole, split, runtime = rows, ("status", *keys), "runtime_s"
+    if cohort.horizon_s is not None:  # the runtimes of ended rows are those of short ones
+        whole = form_cohort(cohort.trace, end_imputation="running").rows
+        split, runtime = keys, "duration_s"
     runtimes = kaplan_meier(
-        rows.filter(pl.col("status").is_not_null()), by=("status", *keys), status=None,
-        entry="entry_s", observed="observed", cluster=cluster, horizon_s=WEEK_S,
+        whole.filter(pl.col("status").is_not_null()), by=split, status=None, runtime=runtime,
+        horizon_s=WEEK_S, **seen,
     )  # fmt: skip
     comparisons, odds = {}, None
     there = stated["status"].cast(pl.String)
-    for status in (one for one in COMPARED if by and one in there):
+    for status in (one for one in COMPARED if by and one in there and not cohort.horizon_s):
         try:
             comparisons[status] = compare_runtimes(
                 stated.filter(status=status), keys, cluster=cluster
@@ -147,7 +158,33 @@ def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[st
         by, strata, runtimes,
         rates.sort(keys, nulls_last=True, maintain_order=True) if keys else rates,
         comparisons, odds, _standardized(cohort, stated, by),
+        *_by_horizon(cohort, whole, by, notes),
     )  # fmt: skip
+
+
+def _by_horizon(
+    cohort: Cohort, rows: pl.DataFrame, by: str | None, notes: list[str]
+) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+    """Return outcomes by the cohort's horizon, and hazard ratios between its groups."""
+    if cohort.horizon_s is None:
+        return None, None
+    seen: dict[str, Any] = {
+        "runtime": "duration_s", "entry": "entry_s", "observed": "observed",
+        "cluster": cohort.cluster,
+    }  # fmt: skip
+    events = form_cohort(cohort.trace, end_imputation="running").events
+    keys = () if by is None else (by,)
+    outcomes = outcome_by_horizon(
+        rows, by=keys, events=events, horizon_s=cohort.horizon_s, **seen
+    ).filter(event="failed")
+    hazards = None
+    if by is not None:
+        causes = [one for one in COMPARED if one in events]
+        try:
+            hazards = cause_specific_hazards(rows, features=by, causes=causes, **seen)
+        except DataError as error:
+            notes.append(f"No hazard ratios: {error}.")
+    return outcomes, hazards
 
 
 def _standardized(
@@ -164,7 +201,7 @@ def _standardized(
     if "gpus" in rows.columns and by not in ("gpus", "gpus_requested"):
         rows = rows.with_columns(_log2(pl.col("gpus")).floor().alias(".size"))
         names.append(("size (GPUs)", ".size"))
-    if "user" in rows.columns and by != "user":
+    if by != "user" and "user" in rows.columns and rows["user"].count():
         names.append(("user", "user"))
     for chosen in (names, names[:1], names[1:]):
         if not chosen:
@@ -225,11 +262,15 @@ def variance_between_units(trace: Trace, /) -> dict[str, VarianceShare]:
         return {}
     rows = cohort.rows.with_columns(pl.col(cohort.cluster).to_physical())
     ran = rows.filter(pl.col("runtime_s") > 0)
-    ended = rows.filter(pl.col("status").is_in([*OUTCOMES["success"], *OUTCOMES["failure"]]))
-    failed = ended["status"].is_in([*OUTCOMES["failure"]])
+    compared = trace.once(outcome_cohort).rows
+    outcomes = [*OUTCOMES["success"], *OUTCOMES["failure"]]
+    ended = compared.filter(pl.col("status").cast(pl.String).is_in(outcomes))
+    failed = ended["status"].cast(pl.String).is_in([*OUTCOMES["failure"]])
+    units = ended[cohort.cluster]
+    units = units.to_physical() if units.dtype == pl.Enum else units
     return {
         "log runtime": variance_share(ran["runtime_s"].log(), ran[cohort.cluster]),
-        "failure": variance_share(failed.cast(pl.Float64), ended[cohort.cluster]),
+        "failure": variance_share(failed.cast(pl.Float64), units),
     }
 
 
@@ -240,9 +281,10 @@ def fit_failure_model(
 
     Features have the names that a reader sees: groups as text, and logarithms of the numbers. GPUs
     stay before CPUs, and these before memory, where one determines the other.
-    Among completed and failed rows, unless `failure` names other values.
+    Among completed and failed rows, or of failure by a runtime (:func:`outcome_cohort`), unless
+    `failure` names other values.
     """
-    cohort = form_cohort(trace)
+    cohort = trace.once(outcome_cohort) if failure is None else form_cohort(trace)
     rows = cohort.rows
     if failure is None and not cohort.fails:
         return None, f"No model of failure: none of the {cohort.noun} has status failed."
@@ -281,25 +323,12 @@ def _log2(column: pl.Expr) -> pl.Expr:
     return pl.when(number > 0).then(number.log(2))
 
 
-def competing_events(cohort: Cohort, /) -> tuple[str, ...]:
-    """Return the statuses with which a cohort's rows end.
-
-    A running job with a runtime was ended by its deletion if its trace counts that as a failure; a
-    running task is observed until the end of the trace.
-    """
-    events = {"completed", "failed", "cancelled"}
-    if not cohort.from_tasks:
-        events |= {*cohort.trace.manifest.failure_statuses}
-    present = cohort.rows.filter(pl.col("runtime_s").is_not_null())["status"].cast(pl.String)
-    return tuple(status for status in STATUSES if status in events and status in present)
-
-
 def estimate_competing_risks(
     trace: Trace, by: str | None
 ) -> tuple[CumulativeIncidence, SurvivalCurves]:
     """Estimate the cumulative incidence of each event and the time to any event."""
     cohort = form_cohort(trace, end_imputation="running")
-    keys, events = () if by is None else (by,), competing_events(cohort)
+    keys, events = () if by is None else (by,), cohort.events
     columns = Columns("status", "duration_s", "start_s", "entry_s", "observed")
     return incidence_and_survival(
         cohort.rows, keys, events, columns=columns, cluster=cohort.cluster

@@ -10,6 +10,7 @@ import polars as pl
 from scipy.special import chdtrc
 
 from traceana.cohorts.definitions import open_outcomes, with_failure
+from traceana.cohorts.unit_note import notes_unit
 from traceana.questions.failures.codes import cluster_codes, group_codes
 from traceana.questions.failures.tables import Association
 from traceana.stats.arguments import as_generator, check_confidence
@@ -27,6 +28,7 @@ TABLES: Final = 9999
 """Tables drawn for a Monte Carlo p-value."""
 
 
+@notes_unit
 @returns(Association)
 def outcome_association(
     frame: IntoFrame,

@@ -51,13 +51,6 @@ def cluster_errors(parts: pl.DataFrame, keys: Sequence[str], /) -> pl.DataFrame:
     (G - 1) / G sum of d_c^2, null for a single cluster. Its degrees of freedom are effective - 1,
     with n^2 / sum of n_c^2 effective clusters (Kish): Satterthwaite's approximation for
     independent rows (Bell and McCaffrey, Survey Methodology 28, 2002).
-
-    Parameters
-    ----------
-    parts
-        One row per cluster of a group: [*keys, n, total].
-    keys
-        Columns of the group.
     """
     n, total = pl.col("n"), pl.col("total")
     off = (total - n * (total.sum() / n.sum())) / (n.sum() - n)
@@ -78,13 +71,6 @@ def rate_columns(
 
     n_effective = rate (1 - rate) / variance of :func:`cluster_errors`, at most n. If the rate is 0
     or 1 the variance is 0, and it is the effective number of clusters: each may count as one row.
-
-    Parameters
-    ----------
-    rates
-        One row per group in the order of its keys: [*keys, n, rate].
-    parts
-        As in :func:`cluster_errors`, total being the number of successes.
     """
     errors = cluster_errors(parts, keys)
     beside = rates.select("n", "rate").hstack(errors.select("n_clusters", "effective", "variance"))

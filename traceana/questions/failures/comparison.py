@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from traceana.cohorts.unit_note import notes_unit
 from traceana.questions.failures.codes import cluster_codes, group_codes
 from traceana.questions.failures.tables import RuntimeComparison, RuntimeGroups, RuntimeTest
 from traceana.stats.arguments import check_choice, check_confidence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 
+@notes_unit
 def compare_runtimes(
     frame: IntoFrame,
     /,

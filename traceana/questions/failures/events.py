@@ -75,16 +75,6 @@ def estimate_incidence(
 
     With a cluster, variances are from the jackknife over clusters, more than :data:`CELLS` of them
     combined into that number of cells.
-
-    Returns
-    -------
-    (times, groups)
-        times [*keys, time_s, n, <event>..., late, n_at_risk, survival, survival_variance,
-        hazard_variance, and for each event "<event> incidence" and "<event> variance"], one row
-        per group and runtime (or entry) in ascending order; groups [*keys, n, <event>...,
-        n_censored, n_truncated, n_excluded, last_s], one row per group. With a cluster, groups
-        have n_clusters, of the rows with a runtime; times have df, the degrees of freedom, and
-        restricted_variance, the variance of the restricted mean.
     """
     parts = count_events(
         *(frame, keys, events),
@@ -99,8 +89,10 @@ def estimate_incidence(
             pl.col("n", "late", *events).sum()
         )
     sums = {name: pl.col(name).filter(known).sum() for name in ("n", *events)}
+    unknown = {f"{name} unknown": pl.col(name).filter(~known).sum() for name in events}
     totals = {
         **sums,
+        **unknown,
         "n_truncated": pl.col("late").sum(),
         "n_excluded": pl.col("n").filter(~known).sum(),
         "last_s": pl.col("time_s").max(),

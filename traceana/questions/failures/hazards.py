@@ -154,7 +154,10 @@ def _of_cause(
     time = design.rows[runtime].cast(pl.Float64).to_numpy()
     start = None if entry is None else design.rows[entry].cast(pl.Float64).to_numpy()
     of = None if cluster is None else cluster_codes(design.rows[cluster])
-    coefficient, error, df, note = _fit_cox(time, start, design.failed, design.matrix[:, 1:], of)
+    matrix = design.matrix[:, 1:]
+    coefficient, error, df, note = np.zeros(0), np.zeros(0), 0.0, None
+    if matrix.shape[1]:  # none if every level always or never ends so
+        coefficient, error, df, note = _fit_cox(time, start, design.failed, matrix, of)
     reach = stdtrit(df, (1 + confidence) / 2) if df > 0 else np.nan
     result, column = [], 0
     for term in design.terms:
@@ -283,17 +286,17 @@ def outcome_by_horizon(
     )
     table = groups.select(
         *columns, "n", "n_events", n_not_ended="n_censored",
-        rate_of_ended=pl.col("n_events") / (pl.col("n") - pl.col("n_censored")),
+        rate_of_ended=(pl.col("n_events") / (pl.col("n") - pl.col("n_censored"))).fill_nan(None),
     ).join(
         last.select(*columns, fraction="incidence", ci_low="ci_low", ci_high="ci_high"),
         on=columns, how="left", nulls_equal=True, maintain_order="left",
     )  # fmt: skip
     running = pl.col("n_not_ended") / pl.col("n")
-    percent = (100 * running).round(0).cast(pl.Int64)
+    percent = (100 * running).fill_nan(0.0).round(0).cast(pl.Int64)
     table = table.with_columns(
         horizon_s=pl.lit(float(horizon_s)),
-        fraction=pl.col("fraction").fill_null(0.0),
-        note=pl.when(running > _BIAS).then(
+        fraction=pl.when(pl.col("n") > 0).then(pl.col("fraction").fill_null(0.0)),
+        note=pl.when(running.fill_nan(0.0) > _BIAS).then(
             pl.format(
                 "{} % of the rows have not ended: the rate among ended rows is too high for "
                 "outcomes of short rows, and too low for those of long ones", percent,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
 from traceana.questions.failures.clusters import cluster_errors, note_few, refuse_missing
 from traceana.questions.failures.tables_means import RuntimeMeans
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 
+@notes_unit
 @returns(RuntimeMeans)
 def runtime_means(
     frame: IntoFrame,

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from traceana.cohorts.definitions import open_outcomes, with_failure
+from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
 from traceana.questions.failures.codes import cluster_codes
 from traceana.questions.failures.design import Design, make_design
@@ -24,9 +25,8 @@ from traceana.questions.failures.tables import (
     OddsRatios,
 )
 from traceana.stats.arguments import as_generator, check_choice, check_confidence
-from traceana.stats.firth import fit_firth
 from traceana.stats.intervals import wilson_interval
-from traceana.stats.logistic import calibrate, fit_logistic, joint_test, predict_held_out
+from traceana.stats.logistic import calibrate, fit_firth, fit_logistic, joint_test, predict_held_out
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.store.frames import Names, as_names, collect
 from traceana.tables.declare import schema_of
@@ -50,6 +50,7 @@ _RELATED: Final = 0.5
 BINS: Final = 10
 
 
+@notes_unit
 def failure_model(
     frame: IntoFrame,
     /,

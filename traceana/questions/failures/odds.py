@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from traceana.cohorts.definitions import open_outcomes, with_failure
+from traceana.cohorts.unit_note import notes_unit
 from traceana.questions.failures.clusters import ONE_CLUSTER, refuse_missing
 from traceana.questions.failures.codes import cluster_codes, group_codes
 from traceana.questions.failures.events import CELLS
@@ -25,6 +26,7 @@ _FEW: Final = 5  # rows with an outcome in a group
 _MANY: Final = 100  # clusters from which the measured coverage is nominal
 
 
+@notes_unit
 @returns(FailureOdds)
 def failure_odds(
     frame: IntoFrame,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.cohorts.cohort import form_cohort
+from traceana.cohorts.horizon import count_not_ended, is_censored, outcome_cohort
 from traceana.errors import DataError
-from traceana.questions.failures.analyze import competing_events
 from traceana.questions.failures.hazards import outcome_by_horizon
 from traceana.questions.failures.rates import failure_rates
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 HORIZON_S: Final = 86_400.0
 """Runtime by which the cumulative incidence is stated, if enough rows are at risk then."""
-MOST_NOT_ENDED: Final = 0.05
-"""Fraction of rows that have not ended above which the incidence is the headline."""
-_ENDED: Final = ("completed", "failed", "cancelled")
 _FEWEST: Final = 10
 
 
@@ -35,6 +32,8 @@ class Failure:
     """Rows, and those neither completed, failed nor cancelled."""
     incidence: dict[str, Any] | None
     """Row of :func:`outcome_by_horizon` for failure; None if there is none."""
+    is_censored: bool
+    """Whether the incidence is the headline: many rows have not ended."""
     too_high: bool | None
     """Whether rows that fail do so sooner than others complete, which makes the rate too high."""
 
@@ -42,11 +41,6 @@ class Failure:
     def not_ended(self) -> float:
         """Fraction of the rows that have not ended."""
         return self.n_not_ended / max(self.n, 1)
-
-    @property
-    def is_censored(self) -> bool:
-        """Whether the incidence is the headline."""
-        return self.incidence is not None and self.not_ended > MOST_NOT_ENDED
 
     def bias(self, noun: str, /) -> str:
         """Return what has not ended and which way that biases the rate; empty if all has."""
@@ -63,10 +57,9 @@ class Failure:
 def overall_failure(trace: Trace, /) -> Failure:
     """Return the failure rate of a cohort, and the cumulative incidence by a runtime."""
     rows = form_cohort(trace).rows
-    status = pl.col("status").cast(pl.String)
+    status, n_not_ended = pl.col("status").cast(pl.String), count_not_ended(form_cohort(trace))
     cluster = form_cohort(trace).cluster
     [rate] = failure_rates(rows, (), cluster=cluster).rows(named=True)
-    n_ended = rows.filter(status.is_in(_ENDED)).height
     medians = [
         rows.filter(status == one, pl.col("duration_s").is_not_null())["duration_s"].median()
         for one in ("failed", "completed")
@@ -74,18 +67,22 @@ def overall_failure(trace: Trace, /) -> Failure:
     too_high = None
     if isinstance(medians[0], float) and isinstance(medians[1], float):
         too_high = medians[0] < medians[1]
-    return Failure(rate, rows.height, rows.height - n_ended, _incidence(trace), too_high)
+    found = _incidence(trace)
+    censored = found is not None and is_censored(form_cohort(trace))
+    return Failure(rate, rows.height, n_not_ended, found, censored, too_high)
 
 
 def _incidence(trace: Trace) -> dict[str, Any] | None:
     cohort = form_cohort(trace, end_imputation="running")
-    events = competing_events(cohort)
+    events = cohort.events
     if "failed" not in events:
         return None
-    late = cohort.rows.filter(pl.col("duration_s") >= HORIZON_S).height
+    horizon_s = trace.once(outcome_cohort).horizon_s
+    if horizon_s is None and (cohort.rows["duration_s"] >= HORIZON_S).sum() >= _FEWEST:
+        horizon_s = HORIZON_S
     try:
         found = outcome_by_horizon(
-            cohort.rows, events=events, horizon_s=HORIZON_S if late >= _FEWEST else None,
+            cohort.rows, events=events, horizon_s=horizon_s,
             runtime="duration_s", entry="entry_s", observed="observed", cluster=cohort.cluster,
         )  # fmt: skip
     except DataError:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.cohorts.definitions import open_outcomes
+from traceana.cohorts.unit_note import notes_unit
 from traceana.questions.failures.clusters import add_up_clusters, rate_columns
 from traceana.questions.failures.tables import FailureRates, OutcomeRates
 from traceana.schema import STATUSES
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _COUNTED: Final = {OutcomeRates: "successes", FailureRates: "failures"}
 
 
+@notes_unit
 @returns(OutcomeRates)
 def outcome_rates(
     frame: IntoFrame,
@@ -76,6 +78,7 @@ def outcome_rates(
     )  # fmt: skip
 
 
+@notes_unit
 @returns(FailureRates)
 def failure_rates(
     frame: IntoFrame,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import form_cohort
 from traceana.cohorts.definitions import OUTCOMES
+from traceana.cohorts.horizon import outcome_cohort
 from traceana.questions.correlations.analyze import features_of
 from traceana.questions.correlations.runtime import PERCENT
 from traceana.questions.failures.rates import failure_rates
@@ -28,9 +28,9 @@ def failure_by_request(trace: Trace, /) -> dict[str, pl.DataFrame]:
     """Return the failure rate by the cohort's groups and by each feature.
 
     The keys are the columns; gpus and cpus are gpu_percent and cpu_percent. A rate counts the
-    failed among the completed and failed rows.
+    failed among the completed and failed rows, or those that failed by a runtime.
     """
-    cohort = form_cohort(trace)
+    cohort = trace.once(outcome_cohort)
     columns = {cohort.by: pl.col(cohort.by).cast(pl.String)} if cohort.by else {}
     for name in features_of(cohort):
         columns[PERCENT.get(name, name)] = pl.col(name) * (100 if name in PERCENT else 1)

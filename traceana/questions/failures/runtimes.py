@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals.stable.v2 as nw
 import polars as pl
 
+from traceana.cohorts.unit_note import notes_unit
 from traceana.questions.failures.clusters import cluster_errors, note_few, refuse_missing
 from traceana.questions.failures.tables import RuntimeBy
 from traceana.stats.arguments import check_confidence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 
+@notes_unit
 @returns(RuntimeBy)
 def runtime_by(
     frame: IntoFrame,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.cohorts.cohort import COHORT_NEEDS, form_cohort
+from traceana.cohorts.horizon import outcome_cohort
 from traceana.page.blocks import (
     Block,
     Content,
@@ -38,7 +39,12 @@ from traceana.questions.failures.section_tests import (
     state_overall,
     tests_table,
 )
-from traceana.questions.failures.tables import FailureRates, StandardizedRates
+from traceana.questions.failures.tables import (
+    FailureRates,
+    HazardRatios,
+    OutcomesByHorizon,
+    StandardizedRates,
+)
 from traceana.questions.failures.tables_competing_risks import SurvivalGroups
 from traceana.questions.section_per_cohort import build_per_cohort
 from traceana.tables.display import key_heading
@@ -80,12 +86,13 @@ def build(traces: Sequence[Trace]) -> Content:
 
 def _build(cohort: Cohort) -> Content:
     groupings, tests, notes = cohort.trace.once(analyze_outcomes)
+    cohort = cohort.trace.once(outcome_cohort)
     blocks: list[Block] = [Text(f"{cohort.about} {cohort.independence}")]
     if tests.height:
         blocks.append(tests_table(cohort, tests))
     blocks += _between_units(cohort)
     blocks += [Text(note) for note in notes]
-    overall = state_overall(cohort, groupings[0]) if cohort.fails else ""
+    overall = state_overall(cohort) if cohort.fails else ""
     findings = [overall] if overall else []
     tables = [_group(cohort, found) for found in groupings]
     for found, (_, *others) in zip(groupings, tables, strict=True):
@@ -132,12 +139,12 @@ def _between_units(cohort: Cohort) -> list[Block]:
                 interval = f"95 % CI {ratio_range(share.ci_low, share.ci_high)}"
             parts.append(
                 f"{what} {ratio(share.share)} ({interval}; n = {share.n:,}, {share.n_clusters:,} "
-                f"values of `{cohort.cluster}`)"
+                "units)"
             )
     if not parts:
         return []
     text = (
-        f"Fraction of the variance between values of `{cohort.cluster}` (intraclass correlation): "
+        f"Fraction of the variance between the {cohort.units} (intraclass correlation): "
         f"{'; '.join(parts)}. The interval is too narrow if a few of them have most rows."
     )
     return [Text(text)]
@@ -155,12 +162,34 @@ def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
             name
             for name in (by, *_SHOWN)
             if name in found.rates.columns
-            if cohort.sampled or not name.startswith("ci_")  # a complete log has no sampling error
+            # a complete log has no sampling error
+            if cohort.sampled or cohort.horizon_s or not name.startswith("ci_")
         ],
-        headings={"n": "Completed or failed"},
-        caption=f"Failure rate of {what}: failed among completed and failed. {cohort.title}",
+        headings=_headings(cohort),
+        caption=f"Failure rate of {what}: {cohort.counted}. {cohort.title}",
         null=null,
     )
+    by_horizon: list[Block] = []
+    if found.horizon is not None:
+        by_horizon.append(
+            result_table(
+                found.horizon,
+                OutcomesByHorizon,
+                caption=f"Cumulative incidence of failure of {what}. {cohort.title}",
+                null=null,
+            )
+        )
+    if found.hazards is not None:
+        by_horizon.append(
+            result_table(
+                found.hazards,
+                HazardRatios,
+                caption=f"Hazard ratios of failure and completion of {what} (Cox). A higher hazard "
+                f"of failure need not make more {cohort.noun} fail. {cohort.title}",
+                null={"level": "", "reference": ""},
+                folded=True,
+            )
+        )
     runtimes = result_table(
         found.runtimes.groups.drop("n_events", "last_s"),
         SurvivalGroups,
@@ -169,7 +198,7 @@ def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
             "n_excluded": "Without runtime",
             "restricted_mean_s": "7-day restricted mean (s)",
         },
-        caption=f"Runtime of {what} and status. {cohort.title}",
+        caption=f"Runtime of {what}{_until(cohort)}. {cohort.title}",
         null=null,
         folded=True,
     )
@@ -180,22 +209,36 @@ def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
             result_table(
                 table,
                 StandardizedRates,
-                headings={"n": "Completed or failed"},
+                headings=_headings(cohort),
                 caption=f"Standardized failure rate of {what}: with the same composition of {held} "
                 f"(direct standardization over the strata that all groups have). {cohort.title}",
                 null=null,
             )
         )
-    return (rates, *equal, runtimes, *details(cohort, found))
+    return (*by_horizon[:1], rates, *by_horizon[1:], *equal, runtimes, *details(cohort, found))
+
+
+def _headings(cohort: Cohort) -> dict[str, str]:
+    if cohort.horizon_s is None:
+        return {"n": "Completed or failed"}
+    return {"n": "Watched", "completed": "Not failed by then"}
+
+
+def _until(cohort: Cohort) -> str:
+    return " and status" if cohort.horizon_s is None else " until any end"
 
 
 def _draw_runtimes(cohort: Cohort, found: Outcomes) -> list[Drawing]:
     by = found.by
     known = found.runtimes.groups.filter(pl.col("n") > 0)
     what = f"{cohort.noun} by {in_sentence(key_heading(by or 'status'))}"
-    parts = {status: known.filter(status=status).drop("status") for status in COMPARED}
-    if by is None:
-        parts = {"": known}
+    if cohort.horizon_s is not None:
+        what = f"{cohort.noun} until any end" + (
+            f" by {in_sentence(key_heading(by))}" if by else ""
+        )
+    parts = {"": known}
+    if by is not None and cohort.horizon_s is None:
+        parts = {status: known.filter(status=status).drop("status") for status in COMPARED}
     return [
         drawing(
             "runtime-by",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from traceana.cohorts.cohort import COHORT_NEEDS
+from traceana.cohorts.horizon import MOST_UNTIMED
 from traceana.errors import DataError
 from traceana.page.blocks import (
     Content,
@@ -17,8 +18,10 @@ from traceana.page.blocks import (
     result_table,
     small_multiples,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.failures.analyze import competing_events, estimate_competing_risks
+from traceana.questions.failures.analyze import estimate_competing_risks
+from traceana.questions.failures.section_tests import incidence_of
 from traceana.questions.failures.tables_competing_risks import (
     IncidenceAtTimes,
     RowsWithoutRuntime,
@@ -28,7 +31,7 @@ from traceana.questions.failures.tables_competing_risks import (
 from traceana.questions.section_per_cohort import build_per_cohort
 from traceana.stats.effect_sizes import difference_interval
 from traceana.tables.display import key_heading
-from traceana.tables.formatting import in_sentence, share, share_range
+from traceana.tables.formatting import in_sentence, share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +67,7 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _build(cohort: Cohort) -> Content:
-    events = competing_events(cohort)
+    events = cohort.events
     if not events:
         return Content((), (Text(f"No {cohort.noun} with a runtime have ended."),))
     by = cohort.by
@@ -177,6 +180,13 @@ def _figures(found: CumulativeIncidence, cohort: Cohort, group: str) -> list[Dra
 def _findings(found: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
     """Compare failure within 24 h between the two groups with the most rows."""
     hours, by = _HOURS[-1], cohort.by
+    why = found.groups.filter(pl.col("note").str.starts_with("biased: "), event="failed")["note"]
+    if not why.is_empty():
+        finding = (
+            f"{cohort.title}: curves of failure are biased, so groups are not compared: "
+            f"{why[0].removeprefix('biased: ')}. Read the failure rates instead."
+        )
+        return (finding,)
     failed = found.incidence_at(hours * _HOUR_S).filter(event="failed")
     sizes = found.groups.filter(event="failed").select(*found.by, "n")
     known = failed.join(sizes, on=found.by or None, how="left" if found.by else "cross")
@@ -187,17 +197,25 @@ def _findings(found: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
     values = [(row["incidence"], row["ci_low"], row["ci_high"]) for row in (first, second)]
     difference, low, high = (100 * value for value in difference_interval(*values))
     verdict = "The difference is inconclusive" if low < 0 < high else "They differ"
+    named = [incidence_of(row, by, "incidence") for row in (first, second)]
+    ended = cohort.rows.filter(pl.col("status").cast(pl.String) == "failed")["duration_s"]
+    untimed = ""
+    if ended.null_count() > MOST_UNTIMED * ended.len():
+        untimed = (
+            f" Both are too low: {ended.null_count():,} of the {ended.len():,} failed "
+            f"{cohort.noun} have no runtime and are excluded."
+        )
     finding = (
         f"{cohort.title}: {cohort.noun} that failed within {hours} h, by "
-        f"{in_sentence(key_heading(by))}. {_incidence_of(first, by)}. {_incidence_of(second, by)}. "
+        f"{in_sentence(key_heading(by))}. {'. '.join(named)}. "
         f"{verdict}: {difference:.1f} percentage points (95 % CI {low:.1f} to {high:.1f})."
+        f"{untimed}"
     )
-    return (finding,)
-
-
-def _incidence_of(row: dict[str, Any], by: str) -> str:
-    interval = share_range(row["ci_low"], row["ci_high"])
-    return f"{row[by]}: {share(row['incidence'])} (95 % CI {interval}; n = {row['n']:,})"
+    heading = (
+        f"{cohort.title}: {share(first['incidence'])} of {first[by]} and "
+        f"{share(second['incidence'])} of {second[by]} {cohort.noun} fail within {hours} h"
+    )
+    return (Finding(finding, heading=heading),)
 
 
 SECTION = Section(

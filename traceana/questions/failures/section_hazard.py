@@ -9,8 +9,8 @@ import polars as pl
 from traceana.cohorts.cohort import COHORT_NEEDS
 from traceana.cohorts.observation import observe
 from traceana.page.blocks import Block, Content, Text, result_table
+from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.failures.analyze import competing_events
 from traceana.questions.failures.goodput import goodput
 from traceana.questions.failures.hazard_by_runtime import hazard_by_runtime, time_limit_ends
 from traceana.questions.failures.tables_hazard import Goodput, HazardByRuntime, TimeLimitEnds
@@ -46,7 +46,7 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _build(cohort: Cohort) -> Content:
-    events = competing_events(cohort)
+    events = cohort.events
     if not events:
         return Content((), (Text(f"No {cohort.noun} with a runtime have ended."),))
     hazards = hazard_by_runtime(
@@ -77,12 +77,15 @@ def _early(hazards: pl.DataFrame, cohort: Cohort) -> str:
     if apart:
         change = "times that" if ratio > 1 else "times lower than that"
         compared = f"{three_digits(max(ratio, 1 / ratio))} {change}"
-    return (
+    when = f"{duration(first['from_s'])} to {duration(first['to_s'])}"
+    return Finding(
         f"{cohort.title}: {cohort.noun} fail at {three_digits(first['hazard_per_h'])} per hour "
         f"(95 % CI {digits_range(first['ci_low'], first['ci_high'])}; "
         f"n = {count(first['n_events'])}) between {duration(first['from_s'])} and "
         f"{duration(first['to_s'])} of runtime, {compared} after {duration(last['from_s'])} "
-        f"({three_digits(last['hazard_per_h'])} per hour)."
+        f"({three_digits(last['hazard_per_h'])} per hour).",
+        heading=f"{cohort.title}: the failure rate from {when} of runtime is {compared} "
+        f"after {duration(last['from_s'])}",
     )
 
 

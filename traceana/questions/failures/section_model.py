@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.cohorts.cohort import COHORT_NEEDS
+from traceana.cohorts.horizon import outcome_cohort
 from traceana.page.blocks import Block, Content, Gallery, Text, drawing, result_table
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.failures.analyze import MODEL_ROWS, MODEL_SEED, fit_failure_model
 from traceana.questions.failures.model import COLLINEAR, REVERSED
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 _ALPHA: Final = 0.05
 """Variance inflation factor from which a feature is called collinear with others."""
 _OPENING: Final = (
-    "Logistic regression of failure (status failed) among completed and failed rows. The odds "
+    "Logistic regression of failure (status failed) among completed and failed rows; where more "
+    "than 5 % of the rows have not ended, of failure within a stated runtime. The odds "
     "ratio of each feature is at equal values of the others. A numeric feature has the odds ratio"
     " of a doubling, a category that against the most frequent one. Within strata: "
     "Mantel-Haenszel; of a numeric feature by a model with the categories. Not comparable: less "
@@ -61,7 +64,9 @@ def _build(cohort: Cohort) -> Content:
             f" The model is fitted to {MODEL_ROWS:,} of the {cohort.rows.height:,} "
             f"{cohort.noun}, drawn at random (seed {MODEL_SEED})."
         )
-    blocks: list[Block] = [Text(f"{cohort.independence}{cohort.sampled}{drawn}")]
+    cohort = cohort.trace.once(outcome_cohort)
+    about = f"{cohort.about} " if cohort.horizon_s else ""
+    blocks: list[Block] = [Text(f"{about}{cohort.independence}{cohort.sampled}{drawn}")]
     if model is None:
         return Content((), (*blocks, Text(note)))
     lead: list[Block] = []
@@ -137,12 +142,23 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
         if rows.height
     )
     fitted = (
-        f"{fit['n']:,} ended {cohort.noun} ({fit['failures']:,} failed; {fit['n_excluded']:,} "
-        f"excluded), {tested.height} tests adjusted by Holm"
+        f"{fit['n']:,} {'watched' if cohort.horizon_s else 'ended'} {cohort.noun} "
+        f"({fit['failures']:,} failed; "
+        f"{fit['n_excluded']:,} excluded), {tested.height} tests adjusted by Holm"
     )
     fitted += "" if fit["auc"] is None else f"; AUC on held-out {cohort.noun} {ratio(fit['auc'])}"
-    said = (*reversed_, f"model of failure: {text}", together, other, f"the model is of {fitted}.")
-    return tuple(f"{cohort.title}: {part}" for part in said if part)
+    lead = f"model of failure ({cohort.counted}): {text}"
+    said = (*reversed_, lead, together, other, f"the model is of {fitted}.")
+    first, *others = [f"{cohort.title}: {part}" for part in said if part]
+    return Finding(first, heading=f"{cohort.title}: {_heading(clear)}"), *others
+
+
+def _heading(clear: pl.DataFrame) -> str:
+    """State the term with the odds ratio that is farthest from 1."""
+    if clear.is_empty():
+        return "no single feature predicts failure when the others are equal"
+    far = clear.sort(pl.col("odds_ratio").log().abs(), descending=True).row(0, named=True)
+    return f"{_name(far)}: the odds of failure are {three_digits(far['odds_ratio'])} times as high"
 
 
 def _name(row: dict[str, Any]) -> str:

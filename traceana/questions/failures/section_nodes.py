@@ -61,10 +61,11 @@ def _outliers(nodes: pl.DataFrame, title: str) -> Finding:
     more = nodes.filter(pl.col("pvalue_adjusted") < SIGNIFICANT)
     if not tested:
         text = f"{title}: no job failed on a node with comparable jobs on other nodes."
-        return Finding(text, certainty="cannot tell")
+        return Finding(text, certainty="cannot tell", heading=text.removesuffix("."))
     if more.is_empty():
         text = f"{title}: none of {plural(tested, 'node')} fails more often than comparable jobs."
-        return Finding(text, n=tested, certainty="estimated")
+        heading = f"{title}: no node fails more often than comparable jobs elsewhere"
+        return Finding(text, n=tested, certainty="cannot tell", heading=heading)
     parts = [
         f"{row['node']} {three_digits(row['ratio'])} times (95 % CI "
         f"{three_digits_range(row['ci_low'], row['ci_high'])}; {row['failures']:,} failures, "
@@ -76,6 +77,10 @@ def _outliers(nodes: pl.DataFrame, title: str) -> Finding:
     first, lost = more.row(0, named=True), float(more["lost_gpu_hours"].fill_null(0).sum())
     cost = f" They cost {count(lost)} GPU-hours beyond what is expected." if lost else ""
     verb = "fails" if more.height == 1 else "fail"
+    alert = (
+        f"{'node' if more.height == 1 else 'nodes'} {names}: {three_digits(first['ratio'])} times "
+        "the failures of comparable jobs"
+    )
     return Finding(
         f"{title}: {more.height} of {plural(tested, 'node')} {verb} more often than comparable "
         f"jobs: {listed(parts)}.{cost}",
@@ -85,8 +90,8 @@ def _outliers(nodes: pl.DataFrame, title: str) -> Finding:
         cost_gpu_h=lost,
         cost_jobs=float((more["failures"] - more["expected"]).sum()),
         certainty="estimated",
-        alert=f"{'node' if more.height == 1 else 'nodes'} {names}: "
-        f"{three_digits(first['ratio'])} times the failures of comparable jobs",
+        alert=alert,
+        heading=f"{title}: {alert}",
     )
 
 

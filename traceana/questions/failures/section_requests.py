@@ -20,7 +20,7 @@ from traceana.questions.correlations.tables import Correlations
 from traceana.questions.failures.requests import MOST_VALUES, failure_by_request
 from traceana.questions.failures.tables import FailureByRequest
 from traceana.tables.display import key_heading
-from traceana.tables.formatting import in_sentence
+from traceana.tables.formatting import duration, in_sentence
 
 if TYPE_CHECKING:
     from traceana.cohorts.cohort import Cohort
@@ -43,7 +43,9 @@ def draw_rates(cohort: Cohort, /) -> list[Drawing]:
             title=cohort.title,
             key=f"failure-rates-{column}-{cohort.trace.id}",
             about=f"Failure rate of {cohort.noun} by {_name(column)}",
-            heading=f"Failure rate by {_name(column)}",
+            heading=f"{cohort.counted[0].upper()}{cohort.counted[1:]}, by {_name(column)}"
+            if cohort.horizon_s
+            else f"Failure rate by {_name(column)}",
         )
         for column, table in rates.items()
         if (own := table.filter(pl.col("n") > 0)).height
@@ -60,11 +62,16 @@ def rate_tables(cohort: Cohort, /) -> list[Block]:
             columns=[
                 name
                 for name in (column, *_SHOWN)
-                if name in table.columns and (cohort.sampled or not name.startswith("ci_"))
+                if name in table.columns
+                if cohort.sampled or cohort.horizon_s or not name.startswith("ci_")
+                if not (cohort.horizon_s and name.endswith("_mean_s"))
             ],
-            headings={column: _label(column), "n": "Completed or failed"},
+            headings={
+                column: _label(column),
+                "n": "Watched" if cohort.horizon_s else "Completed or failed",
+            },
             null={column: "not stated"},
-            caption=f"Failure rate by {_name(column)}: failed among completed and failed. By value "
+            caption=f"Failure rate by {_name(column)}: {cohort.counted}. By value "
             f"if there are up to {MOST_VALUES}, else in bins between powers of two. {cohort.title}",
             folded=True,
         )
@@ -99,7 +106,8 @@ def correlate_failure(cohort: Cohort, /) -> tuple[str, list[Block]]:
                 "Wilson's interval of the effective n."
             )
         )
-    return state_correlations(cohort, "failure", ranks, groups), blocks
+    what = f"failure within {duration(cohort.horizon_s)}" if cohort.horizon_s else "failure"
+    return state_correlations(cohort, what, ranks, groups), blocks
 
 
 def _named(found: CorrelationResult) -> pl.DataFrame:
@@ -109,6 +117,7 @@ def _named(found: CorrelationResult) -> pl.DataFrame:
 
 def _correlations(cohort: Cohort, found: CorrelationResult, by: tuple[str, ...]) -> Block:
     within = f" within each {in_sentence(key_heading(by[0]))}" if by else ""
+    coded = f"{cohort.counted}: 1, else 0" if cohort.horizon_s else "1; completion 0"
     return result_table(
         _named(found),
         Correlations,
@@ -117,8 +126,8 @@ def _correlations(cohort: Cohort, found: CorrelationResult, by: tuple[str, ...])
             *("pvalue", "pvalue_adjusted", "pvalue_t", *SIGNIFICANT, "note"),
         ),
         headings=SIGNIFICANT,
-        caption=f"Correlation of failure (1; completion 0) with the resources that {cohort.noun} "
-        f"request{within}, and {100 * found.confidence:.0f} % confidence intervals; "
+        caption=f"Correlation of failure ({coded}) with the resources that "
+        f"{cohort.noun} request{within}, and {100 * found.confidence:.0f} % confidence intervals; "
         f"{name_family(found.n_tested)}. {cohort.title}",
         folded=True,
     )

@@ -63,17 +63,27 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
     rows = {row["question"]: row for row in tests.iter_rows(named=True)}
     findings: list[str] = []
     if (test := rows.get(f"failure of {cohort.noun} by {group}")) is not None:
-        what = f"failure rate of {cohort.noun} (failed among completed and failed)"
-        named = [_rate(row, by, cohort) for row in _largest(found.rates, by)]
-        ratio_of_rates = _ratio_of_rates(found.rates, by, cohort.noun)
-        text = f"{cohort.title}: failure rate of {cohort.noun}. {'. '.join(named)}.{ratio_of_rates}"
-        findings.append(_alerting(text, found.rates, ratio_of_rates, by))
+        what = f"failure rate of {cohort.noun} ({cohort.counted})"
+        if found.horizon is None:
+            named = [_rate(row, by, cohort) for row in _largest(found.rates, by)]
+            ratio_of_rates = _ratio_of_rates(found.rates, by, cohort.noun)
+            rates = f"{'. '.join(named)}.{ratio_of_rates}"
+            findings.append(f"{cohort.title}: failure rate of {cohort.noun}. {rates}")
+        else:
+            named = [incidence_of(row, by) for row in _largest(found.horizon, by)]
+            ratio_of_rates, what = "", f"fraction of {cohort.noun} that {cohort.counted}"
+            findings.append(f"{cohort.title}: {what}. {'. '.join(named)}.")
         findings += _of_rates(cohort, what, group, test, differs=bool(ratio_of_rates))
         both = rows.get(f"failure of {cohort.noun} by {group}, {BOTH}")
         if both is not None:
-            what = f"failure rate of {cohort.noun} in the groups with both outcomes"
+            what = f"{what} in the groups with both outcomes"
             findings += _of_rates(cohort, what, group, both)
-        findings.append(f"{cohort.title}: {_excluded(cohort, found)}")
+        if found.horizon is None:
+            findings.append(f"{cohort.title}: {_excluded(cohort)}")
+    if found.horizon is not None:
+        named = [_median(row, by, cohort) for row in _largest(found.runtimes.groups, by)]
+        what = f"median runtime of {cohort.noun} until any end (Kaplan-Meier)"
+        findings.append(f"{cohort.title}: {what}. {'. '.join(named)}.")
     for status in found.comparisons:
         test = rows[f"runtime of {status} {cohort.noun} by {group}"]
         known = found.runtimes.groups.filter(pl.col("status") == status)
@@ -84,23 +94,10 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
     return findings
 
 
-def _alerting(text: str, rates: pl.DataFrame, verdict: str, by: str) -> Finding:
-    """Return a finding on rates; a GPU type whose jobs fail more often is an alert."""
-    if not verdict or by != "gpu_type":
-        return Finding(text)
-    low, *_, high = sorted(_largest(rates, by), key=lambda row: float(row["rate"]))
-    both = f"({share(high['rate'])} and {share(low['rate'])})"
-    excess = (high["rate"] - low["rate"]) * high["n"]
-    return Finding(
-        text, effect=high["rate"] / low["rate"], n=high["n"], cost_jobs=excess,
-        alert=f"{verdict.strip().removesuffix('.')} {both}",
-    )  # fmt: skip
-
-
 def headline_of(cohort: Cohort, found: Outcomes, /) -> str:
     """Return the failure rates of the largest groups, and the ratio of the extreme ones."""
     if found.by is None or cohort.trace.once(overall_failure).is_censored:
-        return state_overall(cohort, found)
+        return state_overall(cohort)
     rates = [
         f"{row[found.by]}: {share(row['rate'])} ({row['failures']:,} of {row['n']:,}"
         f"{'' if row['completed'] else ', none recorded as completed'})"
@@ -113,7 +110,7 @@ def headline_of(cohort: Cohort, found: Outcomes, /) -> str:
     return f"{cohort.title}: {what}. {named}.{verdict}"
 
 
-def state_overall(cohort: Cohort, outcomes: Outcomes, /) -> str:
+def state_overall(cohort: Cohort, /) -> str:
     """Return the failure rate of all rows; first the incidence, where many have not ended."""
     found = cohort.trace.once(overall_failure)
     row = found.rate
@@ -122,7 +119,7 @@ def state_overall(cohort: Cohort, outcomes: Outcomes, /) -> str:
     interval = ""
     if cohort.sampled and row["ci_low"] is not None:
         interval = f"95 % CI {share_range(row['ci_low'], row['ci_high'])}; "
-    excluded = _excluded(cohort, outcomes)
+    excluded = _excluded(cohort)
     bias = found.bias(cohort.noun)
     rate = (
         f"{share(row['rate'])} of the completed and failed {cohort.noun} failed "
@@ -130,14 +127,17 @@ def state_overall(cohort: Cohort, outcomes: Outcomes, /) -> str:
         f"{excluded[0].upper()}{excluded[1:]}"
     )
     if not found.is_censored or found.incidence is None:
-        return f"{cohort.title}: {rate}"
+        heading = f"{cohort.title}: {share(row['rate'])} of the {cohort.noun} failed"
+        return Finding(f"{cohort.title}: {rate}", heading=heading)
     by = found.incidence
     limits = ""
     if by["ci_low"] is not None:
         limits = f"95 % CI {share_range(by['ci_low'], by['ci_high'])}; "
-    return (
-        f"{cohort.title}: {share(by['fraction'])} of the {cohort.noun} failed within "
-        f"{duration(by['horizon_s'])} (cumulative incidence; {limits}n = {by['n']:,}). {rate}"
+    within = f"failed within {duration(by['horizon_s'])}"
+    return Finding(
+        f"{cohort.title}: {share(by['fraction'])} of the {cohort.noun} {within} (cumulative "
+        f"incidence; {limits}n = {by['n']:,}). {rate}",
+        heading=f"{cohort.title}: {share(by['fraction'])} of the {cohort.noun} {within} of runtime",
     )
 
 
@@ -221,9 +221,17 @@ def _median(row: dict[str, Any], by: str, cohort: Cohort) -> str:
     return f"{row[by]}: {seconds(row['median_s'])} s ({interval}n = {row['n']:,})"
 
 
-def _excluded(cohort: Cohort, found: Outcomes) -> str:
+def incidence_of(row: dict[str, Any], by: str, name: str = "fraction", /) -> str:
+    """Return a cumulative incidence with its interval, as part of a sentence."""
+    interval = ""
+    if row["ci_low"] is not None:
+        interval = f"95 % CI {share_range(row['ci_low'], row['ci_high'])}; "
+    return f"{row[by]}: {share(row[name])} ({interval}n = {row['n']:,})"
+
+
+def _excluded(cohort: Cohort) -> str:
     """Return the rows that are not in a failure rate, by status."""
-    total = found.rates.sum().row(0, named=True)
+    total = cohort.trace.once(overall_failure).rate
     parts = [
         f"{total[name]:,} {word}"
         for name, word in (

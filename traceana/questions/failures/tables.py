@@ -49,7 +49,7 @@ class OutcomeRates(ResultTable):
     n_excluded = count("Excluded", "rows that are neither, null included")
     n_clusters = count("Clusters", _CLUSTERS, optional=True)
     n_effective = number("Effective n", "of independent rows", display="count", optional=True)
-    note = text("Note", "why there is no interval; only with `cluster`", optional=True)
+    note = text("Note", "why there is no interval, or that it is likely too narrow", optional=True)
 
 
 class FailureRates(ResultTable):
@@ -70,7 +70,7 @@ class FailureRates(ResultTable):
     unknown = count("Unknown", "rows with this status", optional=True)
     n_clusters = count("Clusters", _CLUSTERS, optional=True)
     n_effective = number("Effective n", "of independent rows", display="count", optional=True)
-    note = text("Note", "why there is no interval; only with `cluster`", optional=True)
+    note = text("Note", "why there is no interval, or that it is likely too narrow", optional=True)
 
 
 class FailureByRequest(FailureRates):

@@ -43,7 +43,7 @@ class IncidenceGroups(ResultTable):
     ci_low = number(_CI, "confidence interval", display="percent")
     ci_high = number(_CI, "confidence interval", display="percent")
     last_s = number("Last time (s)", "longest runtime", display="seconds", unit="s")
-    note = text("Note", "why a value is null")
+    note = text("Note", "why a value is null, or curves are biased")
     n_clusters = count("Clusters", "clusters, only with `cluster`", optional=True)
 
 
@@ -103,7 +103,7 @@ class SurvivalGroups(ResultTable):
     restricted_ci_low = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
     restricted_ci_high = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
     last_s = number("Last time (s)", "longest runtime", display="seconds", unit="s")
-    note = text("Note", "why a value is null")
+    note = text("Note", "why a value is null, or curves are biased")
     n_clusters = count("Clusters", "clusters, only with `cluster`", optional=True)
 
 
@@ -139,6 +139,8 @@ class _Curves(Result):
             rows = f"n = {row['n']:,}, {row['n_events']:,} events, {row['n_censored']:,} censored"
             found = (row[name], row["ci_low"], row["ci_high"])
             end = value.format(*found) if None not in found else row["note"] or "no interval"
+            if str(row["note"]).startswith("biased") and end != row["note"]:
+                end += f"; {row['note']}"
             lines.append(f"{what or 'all'}: {rows}; {end}")
         return "\n".join(lines)
 
@@ -211,3 +213,9 @@ class SurvivalCurves(_Curves):
         "groups": SurvivalGroups,
         "quantiles": SurvivalQuantiles,
     }
+    drawn_by: ClassVar[str] = "plot_survival"
+
+    @property
+    def by(self) -> list[str]:
+        """Columns of the groups."""
+        return self.groups.columns[: self.groups.columns.index("n")]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from traceana.simulate.operations.tables import ReplayResult, WorkerSlowdownResult
     from traceana.store import Trace
 
-NEEDS: Final = ({"operations": ("duration_s",)},)
+NEEDS: Final = ({"operations": ("dp_rank", "stage", "start_s", "duration_s")},)
 MOST_JOBS: Final = 50
 """Jobs of a trace that are replayed for the page."""
 _MOST_NAMED: Final = 3

@@ -49,13 +49,9 @@ def plot_worker_slowdown(result: WorkerSlowdownResult, /, *, ax: Axes | None = N
 
     Examples
     --------
-    >>> import polars as pl, traceana
+    >>> import traceana
     >>> from traceana.figures import plot_worker_slowdown
-    >>> operations = pl.DataFrame({
-    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
-    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
-    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
-    ... })
+    >>> operations = traceana.open_sample().scan("bytedance-stragglers-2025", "operations")
     >>> plot_worker_slowdown(traceana.worker_slowdown(operations)).get_ylabel()
     'Stage'
     """
@@ -145,14 +141,11 @@ def plot_step_timeline(
 
     Examples
     --------
-    >>> import polars as pl, traceana
+    >>> import traceana
     >>> from traceana.figures import plot_step_timeline
-    >>> operations = pl.DataFrame({
-    ...     "step": 0, "dp_rank": 0, "stage": 0,
-    ...     "kind": ["forward-compute", "backward-compute", "optimizer"],
-    ...     "start_s": [0.0, 1.0, 3.0], "duration_s": [1.0, 2.0, 1.0],
-    ... })
-    >>> plot_step_timeline(traceana.operation_timeline(operations)).get_xlabel()
+    >>> operations = traceana.open_sample().scan("bytedance-stragglers-2025", "operations")
+    >>> timeline = traceana.operation_timeline(operations, steps=[0])
+    >>> plot_step_timeline(timeline, dp_rank=1).get_xlabel()
     'Time since the step began (s)'
     """
     rows = timeline

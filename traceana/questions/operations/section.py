@@ -36,9 +36,11 @@ _OPENING: Final = (
 _LIMITATIONS: Final = (
     "Only recorded operations are replayed, without the delays between them, and in the recorded "
     "order. Fractions of groups overlap and do not add up to 100 %. If stages have different "
-    "numbers of layers, part of the slowdown is imbalance that no repair removes."
+    "numbers of layers, part of the slowdown is imbalance that no repair removes. Compute times "
+    "per worker do not add up to a slowdown in a pipeline, so other sections leave these jobs out."
 )
 _EXPLAINS: Final = 0.5
+_EXACT: Final = 1e-5
 _MOST_SHOWN: Final = 6
 _MOST_WORKERS: Final = 16
 
@@ -76,6 +78,8 @@ def _trace(trace: Trace) -> Content:
             effect=one.replay.slowdown,
             n=one.replay.steps.height,
             cost_gpu_h=_lost_worker_h(one),
+            heading=f"{title}: slow operations make {one.job} take "
+            f"{three_digits(one.replay.slowdown)} times as long",
         )
         for one in found
     )
@@ -149,11 +153,9 @@ def _finding(one: JobReplay) -> str:
         )
     else:
         cause = "there is no slowdown to explain"
-    error = f"{100 * replayed.replay_error:.1g} %"
-    return (
-        f"{text}; {cause}. Replayed with launch delays, step times differ from the measured ones "
-        f"by at most {error}."
-    )
+    large = replayed.replay_error >= _EXACT
+    error = f"{100 * replayed.replay_error:.2g} %" if large else f"below {100 * _EXACT:g} %"
+    return f"{text}; {cause}. The error of the replay with launch delays is {error}."
 
 
 SECTION: Final = Section(

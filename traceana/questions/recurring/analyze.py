@@ -36,7 +36,8 @@ def grouped_jobs(trace: Trace, /) -> pl.DataFrame:
     """Return the jobs of a trace that have a group, a start and an end: [group, start_s, end_s].
 
     Published mappings keep their dataset and runtime_ratio. A missing start is the submission.
-    Jobs that end before they start are excluded.
+    Jobs that failed or were cancelled are excluded (Zeus, section 6.3), as are those that end
+    before they start.
     """
     manifest = trace.manifest
     columns = ["group", "start_s", "end_s"]
@@ -45,6 +46,8 @@ def grouped_jobs(trace: Trace, /) -> pl.DataFrame:
     else:
         table, start = "jobs", nw.coalesce("start_s", "submit_s").alias("start_s")
     rows = trace.rows(table).with_columns(start)
+    if manifest.has(table, ("status",)):
+        rows = rows.filter(~nw.col("status").is_in(["failed", "cancelled"]).fill_null(value=False))
     if table == "jobs" and not manifest.has("jobs", ("group",)):
         jobs = rows.select("inst_id", "start_s", "end_s")
         tags = trace.rows("job_tags").group_by("inst_id").agg(nw.col("group").min())

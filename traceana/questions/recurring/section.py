@@ -16,13 +16,16 @@ from traceana.page.blocks import (
     picture_key,
     result_table,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.energy.analyze import (
     ENERGY_NEEDS,
     SEEDS,
+    configurations,
     recurring_policies,
     recurring_sweep,
     shown_gpu,
+    weights_of_energy,
 )
 from traceana.questions.recurring.analyze import (
     GROUP_NEEDS,
@@ -32,6 +35,7 @@ from traceana.questions.recurring.analyze import (
     ratio_stages,
     workloads_of,
 )
+from traceana.questions.recurring.variants import policy_variants
 from traceana.questions.runtimes.tables import FittedFamilies
 from traceana.simulate import summarize_recurring
 from traceana.simulate.recurring.tables import GroupsByDataset, SweepSummary
@@ -117,7 +121,7 @@ def _trace(trace: Trace) -> Content:
             )
         )
     if on_gpu.height:
-        one_job = _one_job(trace, gpu, on_gpu["dataset"][-1])
+        one_job = draw_one_job(trace, gpu, on_gpu["dataset"][-1])
         pictures += [one for one in one_job if one.figure == "regret"]
     table = result_table(
         summary,
@@ -146,8 +150,8 @@ def _trace(trace: Trace) -> Content:
     return Content(_findings(on_gpu, gpu, title), (table,), "", tuple(lead), _LIMITATIONS)
 
 
-def _one_job(trace: Trace, gpu: str, dataset: str) -> list[Drawing]:
-    """Draw the regret by policy of the job that saves most, and its choices."""
+def draw_one_job(trace: Trace, gpu: str, dataset: str, /) -> list[Drawing]:
+    """Draw the regret by policy of a job, its choices and their path, and optima on the front."""
     results = trace.once(recurring_policies, gpu, dataset)
     regret = pl.concat(
         result.recurrences.select(pl.lit(result.policy).alias("policy"), pl.all())
@@ -171,7 +175,49 @@ def _one_job(trace: Trace, gpu: str, dataset: str) -> list[Drawing]:
         key=f"choices-{trace.id}-{gpu}-{dataset}",
         about=f"Batch sizes of {dataset} on {gpu} chosen by the policy {results[0].policy}",
     )
-    return [*pictures, choices]
+    where = f"of {dataset} on {gpu}"
+    energy = trace.once(configurations, gpu).get(dataset)
+    if energy is None:
+        return [*pictures, choices]
+    path = drawing(
+        "search-path",
+        energy,
+        trace=trace,
+        key=f"path-{trace.id}-{gpu}-{dataset}",
+        about=f"Runs {where} by the policy {results[0].policy} on the map of costs",
+        history=results[0].history,
+    )
+    optima = drawing(
+        "energy-optima",
+        energy,
+        trace=trace,
+        key=f"optima-{trace.id}-{gpu}-{dataset}",
+        about=f"Energy versus time to the target {where}, and the optimum of each weight of energy",
+        optima=trace.once(weights_of_energy, gpu, dataset),
+    )
+    return [*pictures, choices, path, optima]
+
+
+def draw_variants(trace: Trace, gpu: str, /) -> list[Drawing]:
+    """Draw variants of the policy: by beta, by the part left out, and by GPU."""
+    found = trace.once(policy_variants, gpu)
+    about = {
+        "beta": f"Energy of all recurrences on {gpu} by beta, relative to beta 2",
+        "part left out": f"Energy of all recurrences on {gpu} without a part of the policy, "
+        "relative to the whole",
+        "GPU": "Energy of the last five recurrences by GPU, relative to the default",
+    }
+    return [
+        drawing(
+            "policy-variants",
+            rows,
+            trace=trace,
+            key=f"variants-{str(what).split()[0].lower()}-{trace.id}",
+            about=about[str(what)],
+        )
+        for (what,), rows in found.group_by("comparison", maintain_order=True)
+        if rows["energy"].count()
+    ]
 
 
 def _findings(rows: pl.DataFrame, gpu: str, title: str) -> tuple[str, ...]:
@@ -185,7 +231,11 @@ def _findings(rows: pl.DataFrame, gpu: str, title: str) -> tuple[str, ...]:
         f"{share(least['energy_saved'])} to {share(most['energy_saved'])} of the energy of the "
         f"default (simulated). The least is for {least['dataset']}, the most for {most['dataset']}"
     )
-    return (f"{saved}{but}.",)
+    heading = (
+        f"{title}: jobs that learn their settings save {share(least['energy_saved'])} to "
+        f"{share(most['energy_saved'])} of the energy"
+    )
+    return (Finding(f"{saved}{but}.", heading=heading),)
 
 
 def build_groups(trace: Trace, /) -> Content:
@@ -254,8 +304,9 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
         gpu = shown_gpu(trace)
         summary = summarize_recurring(trace.once(recurring_sweep)).filter(gpu=gpu)
         known = summary.drop_nulls("energy_saved").sort("energy_saved")
+        pictures += draw_variants(trace, gpu)
         if known.height:
-            pictures += _one_job(trace, gpu, known["dataset"][-1])
+            pictures += draw_one_job(trace, gpu, known["dataset"][-1])
     for trace in groups:
         workloads, gpu = workloads_of(trace)
         ratios = trace.once(ratio_stages, workloads, gpu)
@@ -298,7 +349,8 @@ SECTION = Section(
     build,
     needs=(*ENERGY_NEEDS, *GROUP_NEEDS),
     figures=(
-        *("energy-saved", "regret", "recurring-choices"),
+        *("energy-saved", "regret", "recurring-choices", "search-path", "energy-optima"),
+        "policy-variants",
         *("ratio-distribution", "distribution-fit"),
     ),
     more=draw_more,

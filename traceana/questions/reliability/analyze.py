@@ -59,6 +59,7 @@ def count_machines(trace: Trace, /) -> int | None:
         listed = trace.scan("machines").select("machine_id")
         return int(pl.concat([listed, failed]).unique().select(pl.len()).collect().item())
     stated = sum(group.nodes for group in trace.manifest.capacity.values())
+    stated = stated if stated > 1 else 0  # a number of GPUs is stated as that of one node
     if not stated and not trace.has("faults"):
         stated = trace.once(nodes_seen).height
     return max(stated, failed.select(pl.len()).collect().item()) if stated else None

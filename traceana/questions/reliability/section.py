@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.page.blocks import Block, Content, Gallery, drawing, join_parts, result_table
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.reliability.analyze import (
     NEEDS,
@@ -136,7 +137,10 @@ def _rate(found: ReliabilityResult, title: str) -> str:
     if row["mttr_s"] is not None:
         median = "" if row["median_s"] is None else f" (median {duration(row['median_s'])})"
         text += f"; a repair takes {duration(row['mttr_s'])} on average{median}"
-    return f"{text}."
+    return Finding(
+        f"{text}.",
+        heading=f"{title}: {three_digits(row['rate'])} faults per 1,000 node-days",
+    )
 
 
 def _offenders(found: ReliabilityResult, title: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import scipy  # scipy.stats is slow to import and loaded when used
 
+from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
 from traceana.questions.runtimes.tables import DistributionPairs
 from traceana.stats.arguments import MOST_RESAMPLES, as_generator, check_confidence, check_count
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _EXACT_UP_TO: Final = 500  # values of a group; beyond, the asymptotic distribution is as good
 
 
+@notes_unit
 @returns(DistributionPairs)
 def compare_distributions(
     frame: IntoFrame,

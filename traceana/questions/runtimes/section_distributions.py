@@ -18,6 +18,7 @@ from traceana.page.blocks import (
     drawing,
     result_table,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.runtimes.analyze import (
     REFITS,
@@ -169,7 +170,7 @@ def _best(found: RuntimeDistributions) -> dict[str, object]:
 
 
 def _median_finding(found: Found) -> str:
-    texts = []
+    texts, short = [], []
     for cohort, one in found.values():
         if one.fits is None or one.fits.quantiles is None:
             continue
@@ -180,10 +181,16 @@ def _median_finding(found: Found) -> str:
         if row["ci_low"] is not None and row["ci_high"] is not None:
             interval = f"95 % CI {duration(row['ci_low'])} to {duration(row['ci_high'])}; "
         n = int(one.fits.table["n"][0])
+        short.append(f"{duration(row['median_s'])} ({cohort.trace.label})")
         texts.append(
             f"{duration(row['median_s'])} in {cohort.title} ({interval}n = {n:,} {cohort.noun})"
         )
-    return f"The median runtime is {'. It is '.join(texts)}." if texts else ""
+    if not texts:
+        return ""
+    return Finding(
+        f"The median runtime is {'. It is '.join(texts)}.",
+        heading=f"The median runtime is {listed(short)}",
+    )
 
 
 def _details(cohort: Cohort, found: RuntimeDistributions) -> list[Block]:

@@ -8,6 +8,7 @@ import polars as pl
 
 from traceana.errors import DataError
 from traceana.page.blocks import Content, join_parts, result_table
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.runtimes.predict import predict_runtimes
 from traceana.questions.runtimes.tables_predict import RuntimePredictions
@@ -63,10 +64,18 @@ def _trace(trace: Trace) -> Content:
         low, high = best["ci_low"], best["ci_high"]
         interval = "" if low is None else f"95 % CI {share_range(low, high)}; "
         change = "reduces" if best["skill"] >= 0 else "increases"
+        heading = (
+            f"{trace.label}: earlier runs {change[:-1]} the error of predicted runtimes by "
+            f"{share(abs(best['skill']))}"
+        )
         findings.append(
-            f"{trace.label}: the {named[best['predictor']]} of the same user and job name {change} "
-            f"the error of predicted runtimes by {share(abs(best['skill']))} ({interval}n = "
-            f"{count(best['n'])} jobs), compared with the median of all earlier jobs."
+            Finding(
+                f"{trace.label}: the {named[best['predictor']]} of the same user and job name "
+                f"{change} the error of predicted runtimes by {share(abs(best['skill']))} "
+                f"({interval}n = {count(best['n'])} jobs), compared with the median of all earlier "
+                "jobs.",
+                heading=heading,
+            )
         )
     return Content(tuple(findings), (table,), limitations=_LIMITATIONS)
 

@@ -19,6 +19,7 @@ from traceana.page.blocks import (
     picture_key,
     result_table,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.runtimes.runtime_groups import ratio_tables, tables_with_runtimes
 from traceana.store import distinct_traces
@@ -192,7 +193,9 @@ def _findings(cohort: _Cohort) -> list[str]:
         f"({plural(first['groups'], 'group')}, n = {first['n']:,}). Half of them ran for less than "
         f"{share(first['median'])} of the mean of their group."
     )
-    return [finding]
+    half = share(first["median"])
+    heading = f"{cohort.title}: half of the {cohort.noun} run below {half} of their group's mean"
+    return [Finding(finding, heading=heading)]
 
 
 SECTION = Section(

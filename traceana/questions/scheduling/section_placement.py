@@ -9,6 +9,7 @@ import polars as pl
 
 from traceana.errors import DataError
 from traceana.page.blocks import Content, Gallery, Text, drawing, picture_key, result_table
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.scheduling.placement import (
     NEEDED,
@@ -109,6 +110,11 @@ def _findings(placed: _Placed) -> list[str]:
         f"allocates {best['allocated']:.1f} % of them, {second['policy']} "
         f"{second['allocated']:.1f} % and {worst['policy']} {worst['allocated']:.1f} % "
         f"(means of {len(SEEDS)} seeds; n = {placed.jobs:,} jobs, {placed.gpus:,.0f} GPUs)."
+    )
+    first = Finding(
+        first,
+        heading=f"{placed.title}: policy {best['policy']} allocates {best['allocated']:.1f} % of "
+        f"the GPUs, {worst['policy']} {worst['allocated']:.1f} %",
     )
     pairs = [pair for pair in reversed_pairs(placed.summary) if pair[0] == best["policy"]]
     if not pairs:

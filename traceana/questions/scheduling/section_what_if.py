@@ -18,6 +18,7 @@ from traceana.page.blocks import (
     picture_key,
     result_table,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.scheduling.what_if import (
     MORE,
@@ -109,7 +110,12 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
         f"{duration(of['easy'])} under easy, and {duration(of[f'easy, GPUs {MORE}'])} under easy "
         f"with 10 % more GPUs (simulated; n = {jobs:,})"
     )
-    return f"{text}; they waited {duration(of['recorded'])}." if "recorded" in of else f"{text}."
+    text += f"; they waited {duration(of['recorded'])}." if "recorded" in of else "."
+    before, after = duration(of["easy"]), duration(of[f"easy, GPUs {MORE}"])
+    change = f"change the mean wait from {before} to {after}"
+    change = change if before != after else "would not shorten the mean wait"
+    heading = f"{trace.label}: 10 % more GPUs {change}"
+    return Finding(text, heading=heading)
 
 
 def _of_deadlines(trace: Trace, met: pl.DataFrame) -> str:
@@ -117,10 +123,10 @@ def _of_deadlines(trace: Trace, met: pl.DataFrame) -> str:
     of = met.group_by("policy", maintain_order=True).agg(weighted).sort("fraction_met")
     (best, most), (worst, least) = of.row(-1), of.row(0)
     n = met.filter(policy=best)["n_deadlines"].sum()
-    return (
-        f"{trace.label}: {best} meets {share(most)} of the deadlines, {worst} {share(least)} "
-        f"(simulated; n = {n:,})."
+    met_by = (
+        f"{trace.label}: policy {best} meets {share(most)} of the deadlines, {worst} {share(least)}"
     )
+    return Finding(f"{met_by} (simulated; n = {n:,}).", heading=met_by)
 
 
 SECTION = Section(

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 JOB_ORDER: Final = (pl.col("job_id").str.len_chars(), pl.col("job_id"))
 """Sorts job_2 before job_10."""
+PIPELINE: Final = {"operations": ("dp_rank", "stage")}
+"""What a trace of pipelines has. Its micro-batches pass all stages, so that times per worker do not
+add up to a slowdown: the section on operations replays them."""
 
 
 _UNIX_S: Final = 631_152_000  # 1990

@@ -31,15 +31,7 @@ class Cost:
 
 
 def measure_cost(value: Floats, levels: Levels, stretches: Sequence[Stretch], /) -> Cost:
-    """Return slowdowns as measured, without the episodes, and without the levels as well.
-
-    Parameters
-    ----------
-    value
-        (job, worker, time), NaN if missing.
-    levels, stretches
-        Levels and episodes of these jobs.
-    """
+    """Return slowdowns as measured, without the episodes, and without the levels as well."""
     slowest, mean = _over_workers(value)
     slowdown = _ratio(slowest, mean)
     slowdown_median = _ratio(slowest, _median_over_workers(value))

@@ -18,8 +18,8 @@ from traceana.questions.stragglers.excess import (
     noise_of_reports,
 )
 from traceana.questions.stragglers.reports import coming_report, read_reports
-from traceana.stats.cusum import highest_rise, rising_stretches
 from traceana.stats.order import median_present
+from traceana.stats.segments import highest_rise, rising_stretches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,13 +65,6 @@ def find_stretches(value: Floats, time_s: Floats, rules: Rules, /) -> list[Stret
 
     There are two passes: what the first finds, with half of the evidence, is excluded from the
     usual values in the second, so that a long episode neither raises them nor counts as noise.
-
-    Parameters
-    ----------
-    value
-        (job, worker, time), NaN if missing; not negative.
-    time_s
-        (job, time), ascending, NaN at the end of shorter jobs.
     """
     easier = replace(
         rules,

@@ -69,13 +69,6 @@ def excess_over_peers(
     worker slow, unless it usually follows them: then its usual value moves with the job. Returns
     (severity, excess, peers), each (job, worker, time); NaN without a value, and the last two also
     without a peer.
-
-    Parameters
-    ----------
-    own, as_peer
-        (job, worker, time): log ratio to the usual value, and the same in the role of a peer.
-    calm
-        Samples that count as usual.
     """
     across = np.ascontiguousarray(as_peer.swapaxes(1, 2))
     ordered = np.sort(across, axis=-1)
@@ -102,13 +95,6 @@ def noise_of_reports(mean: Floats, calm: Floats, /, *, n_workers: int) -> Floats
     over a job's workers, half of which may have long episodes. Standard deviations are
     1.4826 * median absolute deviation, and outlying reports are clipped before blocks are formed:
     a spike lasts one report.
-
-    Parameters
-    ----------
-    mean, calm
-        (worker of a job, report): excess, and the same with known episodes as NaN.
-    n_workers
-        Workers per job.
     """
     if not calm.size:
         return np.full(len(mean), LEAST_NOISE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from matplotlib.ticker import PercentFormatter
@@ -60,16 +60,22 @@ def plot_straggler_attributes(
             facecolors=color if found["explains"] else "none", gid=f"attribute-{row}",
         )  # fmt: skip
         ax.annotate(
-            f"{found['group']} (n = {found['n_workers']})", (gains.to_numpy().max(), row),
+            _name(found), (gains.to_numpy().max(), row),
             xytext=(6, 0), textcoords="offset points", va="center", fontsize=small_size(),
         )  # fmt: skip
-    ax.set_yticks(range(len(names)), names)
+    ax.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(0, max(0.1, 1.3 * result.groups["gain"].fill_null(0.0).to_numpy().max()))
     ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
     ax.set_xlabel("Job time gained")
     ax.set_ylabel("Attribute")
     return ax
+
+
+def _name(found: dict[str, Any]) -> str:
+    """Return the group that gains most, with its number of workers if it has several."""
+    name = f"{found['attribute'].replace('_', ' ')} {found['group']}"
+    return name if found["n_workers"] == 1 else f"{name} ({found['n_workers']} workers)"
 
 
 def describe_straggler_attributes(result: AttributeResult, *, job: object = None) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
 from traceana.drawing.registry import figure
 from traceana.drawing.style import start_axes
 from traceana.errors import DataError
@@ -12,20 +14,20 @@ from traceana.questions.stragglers.figures_variation import plot_cov
 from traceana.questions.stragglers.figures_worker_times import plot_worker_times
 
 if TYPE_CHECKING:
-    import polars as pl
     from matplotlib.axes import Axes
 
     from traceana.questions.stragglers.tables import StragglerResult
 
 _PANEL_IN: Final = 1.15
 _ROW_IN: Final = 0.13
+_MOST_COLORED: Final = 5
 
 
 @figure(
     "straggler-overview",
     result="detect_stragglers of one job",
-    reading="Top: mini-batch time of each worker; stragglers are colored, other workers gray. "
-    "Middle: CoV across the workers. Bottom: each worker's time divided by the median of the "
+    reading="Top: mini-batch time of each worker; the slowest stragglers are colored, others "
+    "gray. Middle: CoV across the workers. Bottom: each worker's time divided by the median of the "
     "others' (red: slower; outlined: straggler episode; bold level: persistent straggler).",
 )
 def plot_straggler_overview(
@@ -79,7 +81,9 @@ def plot_straggler_overview(
     ax.set_subplotspec(grid[2])
     top, middle = (figure.add_subplot(grid[row], sharex=ax) for row in (0, 1))
     plot_straggler_map(result, ax=ax, time=time)
-    slow = {*result.levels.filter("is_slow")["worker_id"], *result.episodes["worker_id"]}
+    hit = pl.col("is_slow") | pl.col("worker_id").is_in(result.episodes["worker_id"].implode())
+    by_level = result.levels.filter(hit).sort("ratio_to_peers", descending=True, nulls_last=True)
+    slow = by_level["worker_id"].head(_MOST_COLORED).to_list()
     limits, title = ax.get_xlim(), ax.get_title()
     plot_cov(cov, ax=middle, ddof=ddof, time=time)
     plot_worker_times(samples, ax=top, time=time, unit=unit, stragglers=sorted(slow, key=str))

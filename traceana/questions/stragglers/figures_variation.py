@@ -11,6 +11,7 @@ from matplotlib.ticker import PercentFormatter
 
 from traceana.drawing.labels import find_clock, format_axis, name_lines, natural_order
 from traceana.drawing.registry import figure
+from traceana.drawing.scales import use_log_axis
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
 from traceana.tables.formatting import three_digits
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _MOST_NAMED: Final = 7
 """Number of colors; more jobs are drawn gray and without names."""
+_DECADE: Final = 5.0
+"""Ratio of high to low CoVs from which their axis is logarithmic."""
 
 
 @figure(
@@ -154,9 +157,14 @@ def plot_cov_ecdf(
             ax, known["cov"], color=color_of(0), linewidth=1.8, linestyle="-",
             label="all time steps",
         )  # fmt: skip
-    ax.set_xlim(left=0)
+    positive = known["cov"].filter(known["cov"] > 0).to_numpy()
+    low, high = np.quantile(positive, (0.05, 0.95)) if positive.size else (1.0, 1.0)
+    if high > _DECADE * low:
+        use_log_axis(ax, "x", positive)
+    else:
+        ax.set_xlim(left=0)
     ax.set_ylim(0, 1)
-    ax.set_xlabel(label_cov(ddof))
+    ax.set_xlabel(f"{label_cov(ddof)}{', logarithmic' if ax.get_xscale() == 'log' else ''}")
     n_names = len(ax.get_legend_handles_labels()[1])
     ax.set_title("Distribution of CoV by job", pad=8 + 13 * math.ceil(n_names / 3))
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)

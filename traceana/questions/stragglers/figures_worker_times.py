@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _BREAK_AFTER_STEPS: Final = 1.5
-_MAX_IN_LEGEND: Final = 2
+_MAX_IN_LEGEND: Final = 5
+_SPELLED: Final = 2
 
 
 @figure(
@@ -109,7 +110,9 @@ def plot_worker_times(
 
 def _write_legend(ax: Axes, lines: list[tuple[str, Line2D]], slow: list[str]) -> None:
     """State what the colors mean: each straggler has its own, the other workers share gray."""
-    colored = [(line, f"straggler {name}") for name, line in lines if name in slow]
+    colored = [(line, name) for name, line in lines if name in slow]
+    colored = [(line, name if place and len(colored) > _SPELLED else f"straggler {name}")
+               for place, (line, name) in enumerate(colored)]  # fmt: skip
     if len(colored) > _MAX_IN_LEGEND:
         colored = [(colored[0][0], "stragglers, a color each")]
     gray = [(line, "other workers") for name, line in lines if name not in slow][:1]

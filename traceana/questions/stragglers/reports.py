@@ -60,13 +60,6 @@ def read_reports(value: Floats, present: NDArray[np.bool_], level: Floats, /) ->
 
     A longer run is several reports. A worker with its median value in more than half of its
     samples is constant: each of its samples is a report.
-
-    Parameters
-    ----------
-    value, present
-        (series, sample), and a mask of those that count.
-    level
-        Median of each series.
     """
     where = np.flatnonzero(present)
     x = value.ravel()[where]

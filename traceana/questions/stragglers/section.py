@@ -17,6 +17,7 @@ from traceana.page.blocks import (
     picture_key,
     result_table,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers.detect import detect_stragglers
@@ -62,22 +63,10 @@ _LIMITATIONS: Final = (
     "Slowdown is what a job would lose if every iteration waited for its slowest worker; traces do "
     "not state whether their jobs do. Times that include synchronization hide stragglers."
 )
-_PIPELINES: Final = (
-    "The jobs of {} are pipelines: all micro-batches pass all stages, so compute times per worker "
-    'do not add up to a slowdown. The section "What a step waits for" replays their operations.'
-)
 
 
 def build(traces: Sequence[Trace]) -> Content:
-    """The costliest jobs as figures, the cost of all jobs, and each trace's stragglers.
-
-    Jobs whose operations are recorded are pipelines, which the section on operations replays.
-    """
-    pipelines = [trace.label for trace in traces if trace.has("operations")]
-    traces = [trace for trace in traces if not trace.has("operations")]
-    elsewhere = [Text(_PIPELINES.format("; ".join(pipelines)))] if pipelines else []
-    if not traces:
-        return Content(blocks=tuple(elsewhere), findings=tuple(one.text for one in elsewhere))
+    """The costliest jobs as figures, the cost of all jobs, and each trace's stragglers."""
     results = {trace: trace.once(workers.stragglers) for trace in traces}
     jobs = {trace: result.jobs.sort(*workers.JOB_ORDER) for trace, result in results.items()}
     names = {trace: trace.label for trace in traces}
@@ -98,14 +87,14 @@ def build(traces: Sequence[Trace]) -> Content:
     )
     blocks = (block for trace in traces for block in _details(trace, results[trace]))
     findings = [
-        (place, f"{names[trace]}: {text}")
+        (place, Finding(f"{names[trace]}: {text}", heading="" if place else _heading(trace, frame)))
         for trace, frame in jobs.items()
         for place, text in enumerate(_findings(frame, results[trace].levels))
     ]
     findings.sort(key=lambda one: one[0])  # the first of each trace before the second ones
     return Content(
         tuple(text for _, text in findings),
-        (Text(_definitions()), *elsewhere, *blocks),
+        (Text(_definitions()), *blocks),
         " ".join(f"{names[trace]}: {_headline(frame)}" for trace, frame in jobs.items()),
         lead,
         _LIMITATIONS,
@@ -288,6 +277,18 @@ def _levels(result: StragglerResult, name: str) -> list[Block]:
     return blocks
 
 
+def _heading(trace: Trace, jobs: pl.DataFrame) -> str:
+    """State the cost of the job that waits most."""
+    known = jobs.drop_nulls("slowdown").sort("slowdown", descending=True)
+    if known.is_empty():
+        return ""
+    most = known.row(0, named=True)
+    return (
+        f"{trace.label}: waiting for its slowest worker would make {most['job_id']} take "
+        f"{share(most['slowdown'] - 1)} longer"
+    )
+
+
 def _headline(jobs: pl.DataFrame) -> str:
     hit = jobs.filter((pl.col("n_episodes") > 0) | (pl.col("n_slow_workers") > 0)).height
     text = f"{hit} of {plural(jobs.height, 'job')} had stragglers"
@@ -380,6 +381,7 @@ SECTION = Section(
     10,
     build,
     needs=({"worker_samples": ("batch_time",)},),
+    unless=workers.PIPELINE,
     figures=("straggler-overview", "straggler-map", "worker-times", "cov"),
     more=draw_more,
     part="Stragglers",

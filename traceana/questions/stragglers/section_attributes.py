@@ -15,6 +15,7 @@ from traceana.page.blocks import (
     picture_key,
     result_table,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers.tables_attributes import AttributeGroups, StragglerAttributes
@@ -37,10 +38,6 @@ _LIMITATIONS: Final = (
     "Gains hold if every step waits for its slowest worker. Which attribute is tested depends on "
     "what the trace names: without hosts or stages each worker is a group by itself."
 )
-_REPLAYED: Final = (
-    'The section "What a step waits for" replays the operations with their dependencies, which '
-    "sums of compute time do not have."
-)
 _DEFINITIONS: Final = (
     "The workers of a job are grouped by each attribute that the data have (such as host, rack or "
     "pipeline stage); each worker is a group by itself. Time gained: the fraction of the job's "
@@ -60,7 +57,7 @@ def build(traces: Sequence[Trace]) -> Content:
     results = {trace: trace.once(workers.straggler_attributes) for trace in traces}
     names = {trace: trace.label for trace in traces}
     findings = tuple(
-        f"{names[trace]}: {_finding(result.attributes.sort(*workers.JOB_ORDER))}"
+        _finding(result.attributes.sort(*workers.JOB_ORDER), names[trace])
         for trace, result in results.items()
     )
     best = _best_of_jobs(results, names)
@@ -98,9 +95,7 @@ def build(traces: Sequence[Trace]) -> Content:
                 folded=True,
             ),
         ]
-    replayed = any(trace.has("operations") for trace in traces)
-    limits = f"{_LIMITATIONS} {_REPLAYED}" if replayed else _LIMITATIONS
-    return Content(findings, tuple(blocks), " ".join(findings), tuple(lead), limits)
+    return Content(findings, tuple(blocks), " ".join(findings), tuple(lead), _LIMITATIONS)
 
 
 def _best_of_jobs(results: dict[Trace, AttributeResult], names: dict[Trace, str]) -> pl.DataFrame:
@@ -136,7 +131,7 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     return pictures
 
 
-def _finding(jobs: pl.DataFrame) -> str:
+def _finding(jobs: pl.DataFrame, name: str) -> str:
     found = jobs.filter("explains")
     number = jobs["job_id"].n_unique()
     if found.is_empty():
@@ -147,15 +142,18 @@ def _finding(jobs: pl.DataFrame) -> str:
             row = clear.sort("pvalue").row(0, named=True)
             who = f"{row['attribute']} {row['group']} of {row['job_id']}"
             text += f" But {who} stands out: {row['note']}."
-        return text
+        return Finding(f"{name}: {text}", heading=f"{name}: {text.partition('.')[0]}")
     parts = [
         f"In {row['job_id']}, {row['attribute']} {row['group']} explains {share(row['explained'])} "
         f"({share(row['explained_by_chance'])} by chance; n = {plural(row['n_steps'], 'step')})"
         for row in found.head(3).iter_rows(named=True)
     ]
-    return (
-        f"one group of workers explains the slowdown of {found.height} of {plural(number, 'job')}. "
-        f"{'. '.join(parts)}."
+    row = found.row(0, named=True)
+    return Finding(
+        f"{name}: one group of workers explains the slowdown of {found.height} of "
+        f"{plural(number, 'job')}. {'. '.join(parts)}.",
+        heading=f"{name}: {row['attribute']} {row['group']} explains {share(row['explained'])} "
+        f"of the slowdown of {row['job_id']}",
     )
 
 
@@ -165,6 +163,7 @@ SECTION = Section(
     30,
     build,
     needs=({"worker_samples": ("batch_time",)},),
+    unless=workers.PIPELINE,
     figures=("straggler-attributes",),
     more=draw_more,
     part="Stragglers",

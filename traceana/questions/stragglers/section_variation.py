@@ -18,6 +18,7 @@ from traceana.page.blocks import (
     picture_key,
     result_table,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers.iterations import iteration_cov
@@ -81,7 +82,7 @@ def build(traces: Sequence[Trace]) -> Content:
             )
         )
         finding, headline = _conclude(rows.filter(ddof=0).drop_nulls("median"))
-        findings.append(f"{name}: {finding}")
+        findings.append(Finding(f"{name}: {finding}", heading=_heading(name, rows)))
         headlines.append(f"{name}: {headline}")
     blocks += [
         Text(f"{trace.label}: no time step has two workers; the CoV is undefined.")
@@ -117,6 +118,14 @@ def _compare(computed: dict[Trace, pl.DataFrame]) -> list[Block]:
         caption=f"CoV across workers by job (ddof 0), largest median first. {titles}.",
     )
     return [table]
+
+
+def _heading(name: str, rows: pl.DataFrame) -> str:
+    """State the median CoV of the job with the largest one."""
+    most = rows.filter(ddof=0).drop_nulls("median").sort("median").row(-1, named=True)
+    return (
+        f"{name}: workers of {most['job_id']} differ by {share(most['median'])} of their mean time"
+    )
 
 
 def _draw_cov(trace: Trace) -> Drawing:
@@ -349,6 +358,7 @@ SECTION = Section(
     20,
     build,
     needs=({"worker_samples": ("batch_time",)}, {"cov_samples": ("cov",)}),
+    unless=workers.PIPELINE,
     figures=("cov-ecdf", "batch-time-ecdf", "cov"),
     more=draw_more,
     part="Stragglers",

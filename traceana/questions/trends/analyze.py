@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
 
 from traceana.cohorts.capacity import sum_gpus
+from traceana.cohorts.nodes_seen import nodes_seen
 from traceana.cohorts.observation import window_of
 from traceana.questions.trends.by_period import trends
 from traceana.questions.trends.capacity import cluster_utilization
@@ -29,6 +30,20 @@ class Found:
     changes: pl.DataFrame
     timezone: str | None
     capacity: pl.DataFrame | None
+    """GPUs allocated, down and idle; None where they are unknown."""
+    capacity_source: str
+
+
+class Capacity(NamedTuple):
+    """GPUs of a cluster, its machines, and where they are from."""
+
+    gpus: float
+    machines: Any
+    """Frame of [machine_id, gpus, gpu_type]; None: only the number is known."""
+    source: str
+
+
+_FEWEST_NODES: Final = 2
 
 
 def clock_of(trace: Trace, /) -> str | None:
@@ -37,14 +52,23 @@ def clock_of(trace: Trace, /) -> str | None:
     return (manifest.timezone or "UTC") if manifest.absolute_times else None
 
 
-def known_gpus(trace: Trace, /) -> float | None:
-    """Return the GPUs of the machines, or as stated; None: unknown."""
+def capacity_of(trace: Trace, /) -> Capacity | None:
+    """Return the GPUs of a trace: as stated, of its machines, or of the nodes seen; else None."""
     stated = sum(one.gpus for one in trace.manifest.capacity.values())
     if stated:
-        return float(stated)
-    if not trace.has("machines", ("gpus",)):
+        return Capacity(float(stated), None, "as stated")
+    if trace.has("machines", ("gpus",)):
+        rows = trace.frame("machines")
+        machines = rows.filter(pl.col("gpus").is_not_null())  # type: ignore[union-attr]
+        total = sum_gpus(machines)
+        return Capacity(total, machines, "of the machines") if total else None
+    if not trace.has("jobs", ("gpus", "start_s")):
         return None
-    return sum_gpus(trace.frame("machines").filter(pl.col("gpus").is_not_null())) or None  # type: ignore[union-attr]
+    seen = trace.once(nodes_seen).filter(pl.col("gpus") > 0)
+    if seen.height < _FEWEST_NODES:
+        return None
+    source = f"the most in use at a time on each of {seen.height:,} nodes seen"
+    return Capacity(float(seen["gpus"].sum()), seen, source)
 
 
 def trends_of(trace: Trace, /) -> Found:
@@ -54,20 +78,24 @@ def trends_of(trace: Trace, /) -> Found:
     failure = trace.manifest.failure_statuses
     success = tuple(word for word in ("completed",) if word not in failure)
     outcomes: dict[str, Any] = {"success": success, "failure": failure}
+    capacity = capacity_of(trace)
     return Found(
-        trends(jobs, gpus=known_gpus(trace), **options, **outcomes),
+        trends(jobs, gpus=capacity and capacity.gpus, **options, **outcomes),
         outages(jobs, **options),
         level_changes(jobs, **options, **outcomes),
         timezone,
-        _capacity(trace, options),
+        None if capacity is None else _shares(trace, capacity, options),
+        "" if capacity is None else capacity.source,
     )
 
 
-def _capacity(trace: Trace, options: dict[str, Any]) -> pl.DataFrame | None:
-    """Return what of the GPUs was allocated, down and idle; None where they are unknown."""
-    gpus = known_gpus(trace)
-    if gpus is None or not trace.has("jobs", ("gpus",)):
+def _shares(trace: Trace, capacity: Capacity, options: dict[str, Any]) -> pl.DataFrame | None:
+    """Return what of the GPUs was allocated, down and idle; None without the GPUs of jobs."""
+    if not trace.has("jobs", ("gpus",)):
         return None
-    both = trace.has("faults", ("end_s",)) and trace.has("machines", ("gpus",))
-    more = {name: trace.scan(name) for name in ("machines", "faults")} if both else {}
-    return cluster_utilization(trace.frame("jobs"), gpus=gpus, **options, **dict[str, Any](more))
+    more: dict[str, Any] = {}
+    if capacity.machines is not None:
+        more["machines"] = capacity.machines
+        if trace.has("faults", ("end_s",)):
+            more["faults"] = trace.scan("faults")
+    return cluster_utilization(trace.frame("jobs"), gpus=capacity.gpus, **options, **more)

@@ -27,6 +27,7 @@ _USED: Final = {"gpu_hours": "gpus", "cpu_hours": "cpus", "node_hours": "nodes"}
 ENDED: Final = "time of the end"
 """Column: when a job ended, also outside of the window."""
 _TIMES: Final = ("submit_s", "start_s", "end_s")
+_NAMES: Final = ("user", "queue", "gpu_type", "job_name", "end_reason")
 
 
 @returns(Trends)
@@ -116,7 +117,7 @@ def trends(
 def open_jobs(jobs: IntoFrame, window: Window | None, /) -> nw.LazyFrame[Any]:
     """Return the columns of jobs that trends are of, with what of each lies in the window."""
     there = column_names(jobs)
-    keys = tuple(name for name in ("user", "gpu_type", "job_name") if name in there)
+    keys = tuple(name for name in _NAMES if name in there)
     used: dict[str, str] = {name: name for name in ("gpus", "cpus", "nodes") if name in there}
     times: dict[str, str] = {name.removesuffix("_s"): name for name in _TIMES if name in there}
     if not times:
@@ -126,7 +127,7 @@ def open_jobs(jobs: IntoFrame, window: Window | None, /) -> nw.LazyFrame[Any]:
     none: dict[str, Any] = dict.fromkeys(
         ("gpus", "cpus", "nodes", *_TIMES, "runtime_s"), nw.Float64
     )
-    none |= dict.fromkeys(("user", "gpu_type", "job_name", "status"), nw.String)
+    none |= dict.fromkeys((*_NAMES, "status"), nw.String)
     missing = [nw.lit(None, kind).alias(name) for name, kind in none.items() if name not in names]
     frame = frame.with_columns(*missing) if missing else frame
     lasted = nw.col("runtime_s")

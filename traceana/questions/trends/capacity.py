@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import narwhals.stable.v2 as nw
 import polars as pl
@@ -13,7 +13,7 @@ from traceana.questions.trends.by_period import open_jobs, span, used_by
 from traceana.questions.trends.periods import Periods, divide_window
 from traceana.questions.trends.tables import ClusterUtilization
 from traceana.stats.arguments import is_number
-from traceana.store.frames import admit_columns, collect, open_frame
+from traceana.store.frames import admit_columns, collect, column_names, open_frame
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def cluster_utilization(
     gpus
         GPUs of the cluster; None: those of `machines`.
     machines
-        One row per machine: machine_id, gpus.
+        One row per machine: machine_id, gpus and, for rows by type, gpu_type; a machine without a
+        type counts in all.
     faults
         One row per fault: machine_id, start_s, end_s; needs `machines`.
     period, timezone, window
@@ -60,7 +61,7 @@ def cluster_utilization(
     Returns
     -------
     DataFrame
-        The whole window, then one row per period:
+        The whole window, then one row per period; of all GPUs, then of each type:
         {columns}
 
     Raises
@@ -84,12 +85,42 @@ def cluster_utilization(
     periods = divide_window(window, period=period, timezone=timezone)
     whole = Periods("all", [*window], ["all"])
     down = None if faults is None or listed is None else _down(faults, listed, window)
-    found = pl.concat(_shares(frame, down, one, float(total or 0)) for one in (whole, periods))
+    parts = {"all": (frame, down, float(total or 0))} | _types(frame, down, listed)
+    found = pl.concat(
+        _shares(*of, one, name) for name, of in parts.items() for one in (whole, periods)
+    )
     return declared(found, ClusterUtilization)
 
 
+_Part: TypeAlias = "tuple[nw.LazyFrame[Any], pl.DataFrame | None, float]"
+
+
+def _types(
+    frame: nw.LazyFrame[Any], down: pl.DataFrame | None, machines: pl.DataFrame | None
+) -> dict[str, _Part]:
+    """Return the jobs, downtime and GPUs of each type, if there are several."""
+    if machines is None:
+        return {}
+    types = machines.drop_nulls("gpu_type").group_by("gpu_type").agg(pl.col("gpus").sum())
+    types = types.filter(pl.col("gpus") > 0).sort("gpus", "gpu_type", descending=[True, False])
+    if types.height < 2:
+        return {}
+    return {
+        name: (
+            frame.filter(nw.col("gpu_type").cast(nw.String) == name),
+            None if down is None else down.filter(pl.col("gpu_type") == name),
+            float(gpus),
+        )
+        for name, gpus in types.iter_rows()
+    }
+
+
 def _shares(
-    frame: nw.LazyFrame[Any], down: pl.DataFrame | None, periods: Periods, gpus: float
+    frame: nw.LazyFrame[Any],
+    down: pl.DataFrame | None,
+    gpus: float,
+    periods: Periods,
+    gpu_type: str,
 ) -> pl.DataFrame:
     used = used_by(frame, periods, (), _USED)
     starts, ends = periods.edges_s[:-1], periods.edges_s[1:]
@@ -98,10 +129,11 @@ def _shares(
         lost = used_by(nw.from_native(down.lazy()), periods, (), _USED)["used"].fill_null(0)
     hours = gpus * (pl.col("end_s") - pl.col("start_s")) / 3600
     return pl.DataFrame(
-        {"period": periods.labels, "start_s": starts, "end_s": ends, "used": used["used"],
+        {"period": periods.labels, "gpu_type": [gpu_type] * len(starts),
+         "start_s": starts, "end_s": ends, "used": used["used"],
          "lost": pl.Series([None] * len(starts), dtype=pl.Float64) if lost is None else lost}
     ).with_columns(gpus=pl.lit(gpus), gpu_hours=hours).with_columns(
-        allocated=pl.when(hours > 0).then(pl.col("used") / hours),
+        allocated=pl.when(hours > 0).then(pl.col("used").fill_null(0) / hours),
         down=pl.when(hours > 0).then(pl.col("lost") / hours),
     ).with_columns(
         idle=(1 - pl.col("allocated") - pl.col("down").fill_null(0)).clip(0)
@@ -109,8 +141,11 @@ def _shares(
 
 
 def _machines(machines: IntoFrame) -> pl.DataFrame:
-    rows = collect(open_frame(machines, keys=("machine_id",), measures=("gpus",)))
-    return rows.with_columns(pl.col("machine_id").cast(pl.String)).drop_nulls("gpus")
+    keys = ("machine_id", *(name for name in ("gpu_type",) if name in column_names(machines)))
+    rows = collect(open_frame(machines, keys=keys, measures=("gpus",)))
+    none = {} if "gpu_type" in rows.columns else {"gpu_type": pl.lit(None, pl.String)}
+    rows = rows.with_columns(**none).cast({"machine_id": pl.String, "gpu_type": pl.String})
+    return rows.drop_nulls("gpus")
 
 
 def _down(faults: IntoFrame, machines: pl.DataFrame, window: Window) -> pl.DataFrame:
@@ -126,5 +161,6 @@ def _down(faults: IntoFrame, machines: pl.DataFrame, window: Window) -> pl.DataF
         "machine_id", "part"
     ).agg(pl.col("start_s").min(), pl.col("end_s").max())  # fmt: skip
     found = merged.join(machines, on="machine_id").sort("machine_id", "part")
-    return found.select("gpus", pl.col("start_s").alias(BEGIN), pl.col("end_s").alias(UNTIL),
-                        (pl.col("end_s") - pl.col("start_s")).alias(HELD))  # fmt: skip
+    begin, end = pl.col("start_s"), pl.col("end_s")
+    return found.select("gpus", "gpu_type", begin.alias(BEGIN), end.alias(UNTIL),
+                        (end - begin).alias(HELD))  # fmt: skip

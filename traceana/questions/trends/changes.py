@@ -8,9 +8,11 @@ import numpy as np
 import polars as pl
 
 from traceana.cohorts.definitions import OUTCOMES
+from traceana.cohorts.ends import END_CLASS, with_end_class
 from traceana.cohorts.overlap import BEGIN, HELD
-from traceana.questions.trends.by_period import ENDED, open_jobs, span
-from traceana.questions.trends.periods import DAY_S, divide_window, local_time
+from traceana.questions.trends.by_period import ENDED, open_jobs, span, used_by
+from traceana.questions.trends.outages import outages
+from traceana.questions.trends.periods import DAY_S, Periods, divide_window, local_time
 from traceana.questions.trends.tables import LevelChanges
 from traceana.stats.arguments import as_generator
 from traceana.stats.segments import dependent_block, deviating_segment
@@ -26,14 +28,23 @@ if TYPE_CHECKING:
 
 ALPHA: Final = 0.01
 """Nominal error rate of each measure."""
-_MEASURES: Final = ("runtime", "failure rate")
+DOMINANT: Final = 0.4
+"""Fraction of the jobs from which a change is also stated without a user."""
+_MEASURES: Final = ("runtime", "failure rate", "wait", "demand")
 _MOST_DAYS: Final = 400
 _FEWEST_DAYS: Final = 12
 _MOST_CHANGES: Final = 3
 _RESAMPLES: Final = 500
 _FEWEST_JOBS: Final = 5
 _WEEK: Final = 7
-_SHORTEST: Final = 3
+_SHORTEST: Final = {"runtime": 3, "failure rate": 3, "wait": 3, "demand": 7}
+_NOTICED: Final = {"runtime": 0.0, "failure rate": 0.0, "wait": 0.5, "demand": 0.2}
+"""Days of a stretch, and its change, that are reported."""
+_GROUPS: Final = 20
+_MINUTE_S: Final = 60.0
+_ONSET: Final = 6.6
+_T_95: Final = 2.09
+"""Quantile of Student's t with 19 degrees of freedom: groups of days less one."""
 
 
 @returns(LevelChanges)
@@ -47,16 +58,23 @@ def level_changes(
     failure: Names = OUTCOMES["failure"],
     rng: int | np.random.Generator = 1,
 ) -> pl.DataFrame:
-    """Find stretches of days with longer runtimes or more failures.
+    """Find stretches of days with other runtimes, failures, waits or demand.
 
-    Jobs are comparable by user, job_name and gpus, or cpus: a stratum. Numbers in a name with fewer
-    than 5 jobs are left out, then the name. The days' series is the mean over strata of the day's
-    median log runtime of successes (or failure rate), minus the stratum's; a stratum counts once a
-    day, however many jobs it has. Its deviating segments are found by circular binary segmentation,
-    with a permutation test of blocks of days at p below 0.01: at most 3, of 3 days or more. The
-    change is the mean over strata with jobs on both sides, weighted by their days; its interval is
-    a bootstrap over days. Of 100 simulated logs of 90 days without a change, with a weekly rhythm,
-    bursts and heavy users, 3 have a false one.
+    Jobs are comparable by user, job_name and gpus, or cpus: a stratum. Numbers at the end of a name
+    with fewer than 5 jobs are left out, then all of them, then the name. The days' series is the
+    mean over strata of the day's median log runtime of successes (or failure rate, without time and
+    memory limits), minus the stratum's; a stratum counts once a day, however many jobs it has. Of
+    the wait, strata are queue and size, and the value the log of the wait plus a minute; the demand
+    is that of all jobs by overlap with the day. Both leave out outages and the day after them.
+
+    Deviating segments are found by circular binary segmentation, with a permutation test of blocks
+    of days at p below 0.01: at most 3 of each measure, of 3 days or more (demand: 7). Waits that
+    change by less than a half, and demand by less than a fifth, are left out. The change is the
+    mean over strata with jobs on both sides, weighted by their days; of runtimes the median, in
+    which a job that reached its time limit counts as longer. Intervals are by a bootstrap over
+    days, of medians by a jackknife over groups of days. Of 100 simulated logs of 90
+    days without a change, with a weekly rhythm, bursts and heavy users, 3 have a false one in
+    runtimes or failures.
 
     Parameters
     ----------
@@ -91,26 +109,69 @@ def level_changes(
     generator = as_generator(rng)
     frame = open_jobs(jobs, window)
     first, last = window or span(frame)
+    if last - first < _FEWEST_DAYS * DAY_S:
+        return declared(pl.DataFrame(schema=schema_of(LevelChanges)), LevelChanges)
     every = _with_parts(frame)
+    length = "day" if (last - first) <= _MOST_DAYS * DAY_S else "week"
+    periods = divide_window((first, last), period=length, timezone=timezone)
+    edges = np.array(periods.edges_s)
+    lost = outages(jobs, timezone=timezone, window=window)
     found: list[dict[str, Any]] = []
-    for measure in _MEASURES if (last - first) >= _FEWEST_DAYS * DAY_S else ():
-        rows = _outcomes(every, measure, as_names(success), as_names(failure))
-        if rows.is_empty():
-            continue
-        length = "day" if (last - first) <= _MOST_DAYS * DAY_S else "week"
-        edges = np.array(divide_window((first, last), period=length, timezone=timezone).edges_s)
-        if measure == "runtime":
-            # long jobs that began late have not ended: the last days would seem short
-            margin = min(float(rows["ran_s"].quantile(0.95) or 0), (last - first) / 4)
-            rows = rows.filter(pl.col("time") < last - margin)
-        cells = _cells(rows, edges, measure)
-        found += _segments(cells, edges, measure, timezone, generator)
+    for measure in _MEASURES:
+        if measure == "demand":
+            rows, cells = pl.DataFrame(), _demand(frame, periods)
+        else:
+            rows = _outcomes(every, measure, as_names(success), as_names(failure))
+            if measure == "runtime" and rows.height:
+                # long jobs that began late have not ended: the last days would seem short
+                margin = min(float(rows["ran_s"].quantile(0.95) or 0), (last - first) / 4)
+                rows = rows.filter(pl.col("time") < last - margin)
+            rows = _keyed(rows if measure != "wait" else _outside(rows, lost), edges)
+            cells = _cells(rows.filter(~pl.col("is_limit")), measure)
+        if measure in ("wait", "demand"):
+            out = _days_of(lost, edges)
+            cells, rows = (one.filter(~pl.col("day").is_in(out)) if one.width else one
+                           for one in (cells, rows))  # fmt: skip
+        if cells.height:
+            found += _segments((cells, rows), edges, measure, timezone, generator)
     return declared(pl.DataFrame(found, schema=schema_of(LevelChanges)), LevelChanges)
+
+
+def _outside(rows: pl.DataFrame, lost: pl.DataFrame) -> pl.DataFrame:
+    """Leave out the jobs that waited during an outage."""
+    wait = pl.col("value").exp() - _MINUTE_S
+    for start, end in lost.select("start_s", "end_s").iter_rows():
+        rows = rows.filter(~((pl.col("time") < end) & (pl.col("time") + wait > start)))
+    return rows
+
+
+def _days_of(lost: pl.DataFrame, edges: NDArray[Any]) -> list[int]:
+    """Return the days of outages, and the day after each."""
+    days: set[int] = set()
+    for start, end in lost.select("start_s", "end_s").iter_rows():
+        ends = np.searchsorted(edges, [start, end], side="right") - 1
+        days.update(range(int(ends[0]), int(ends[1]) + 2))
+    return sorted(days)
+
+
+def _demand(frame: nw.LazyFrame[Any], periods: Periods) -> pl.DataFrame:
+    """Return the mean GPUs in use of each whole day over their mean, or CPUs; as one stratum."""
+    used = used_by(frame, periods, (), {"gpus": "gpus", "cpus": "cpus"})
+    hours = np.diff(np.array(periods.edges_s)) / 3600
+    size = next((used[name] for name in ("gpus", "cpus") if used[name].sum()), None)
+    if size is None or not len(hours) > 2:
+        return pl.DataFrame()
+    level = size.to_numpy() / np.maximum(hours, 1e-9)
+    days = pl.DataFrame({"day": np.arange(len(hours)), "level": level})[1:-1]
+    return days.select(
+        "day", "level", stratum=pl.lit(0), value=pl.col("level") / pl.col("level").mean(),
+        n=pl.lit(1), gpu_hours=pl.lit(0.0), user=pl.lit(None, pl.String),
+    )  # fmt: skip
 
 
 def _with_parts(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
     """Return the rows with the parts of their stratum: user, name and size."""
-    return collect(frame).with_columns(
+    return with_end_class(collect(frame)).with_columns(
         name=pl.col("job_name").cast(pl.String),
         size=pl.coalesce("gpus", "cpus"),
         user=pl.col("user").cast(pl.String),
@@ -120,49 +181,72 @@ def _with_parts(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
 def _outcomes(
     rows: pl.DataFrame, measure: str, success: tuple[str, ...], failure: tuple[str, ...]
 ) -> pl.DataFrame:
-    """Return [user, name, size, time, value, ran_s, gpu_hours] of the jobs with an outcome."""
+    """Return [user, name, size, time, value, ran_s, gpu_hours, is_limit] of the jobs that count."""
     status = pl.col("status").cast(pl.String)
     runtime = pl.coalesce("runtime_s", pl.col("end_s") - pl.col("start_s"))
-    succeeded = status.is_in(success) | status.is_null()
-    value = runtime.log() if measure == "runtime" else status.is_in(failure).cast(pl.Float64)
-    chosen = (
-        succeeded & (runtime > 0) if measure == "runtime" else status.is_in([*success, *failure])
+    wait = pl.col("start_s") - pl.col("submit_s")
+    reason = pl.col("end_reason").cast(pl.String).str.to_uppercase()
+    late = (reason.str.starts_with("TIME") | reason.str.starts_with("DEADLINE")).fill_null(
+        value=False
     )
-    time = pl.col(BEGIN if measure == "runtime" else ENDED)
-    return rows.filter(chosen, time.is_not_null(), pl.col(BEGIN).is_not_null()).select(
-        "user", "name", "size", time=time, value=value, ran_s=runtime,
-        gpu_hours=(pl.col("gpus") * pl.col(HELD) / 3600).fill_null(0),
+    user, name, limit = pl.col("user"), pl.col("name"), pl.lit(value=False)
+    if measure == "runtime":
+        value, time, limit = runtime.log(), pl.col(BEGIN), late & status.is_in(failure)
+        chosen = (status.is_in(success) | status.is_null() | limit) & (runtime > 0)
+    elif measure == "failure rate":
+        of_user = pl.col(END_CLASS).is_in(["user limit"]).fill_null(value=False)
+        value, time = (status.is_in(failure) & ~of_user).cast(pl.Float64), pl.col(ENDED)
+        chosen = status.is_in([*success, *failure]) & pl.col(BEGIN).is_not_null()
+    else:
+        value, time, chosen = (wait + _MINUTE_S).log(), pl.col("submit_s"), wait >= 0
+        user, name = pl.lit(None, pl.String), pl.col("queue").cast(pl.String)
+    return rows.filter(chosen, time.is_not_null()).select(
+        "size", owner=pl.col("user"), user=user, name=name, time=time, value=value, ran_s=runtime,
+        is_limit=limit, gpu_hours=(pl.col("gpus") * pl.col(HELD) / 3600).fill_null(0),
     )  # fmt: skip
 
 
-def _cells(rows: pl.DataFrame, edges: NDArray[Any], measure: str) -> pl.DataFrame:
-    """Return one row per stratum and day: [stratum, day, value, n, gpu_hours]."""
+def _keyed(rows: pl.DataFrame, edges: NDArray[Any]) -> pl.DataFrame:
+    """Add stratum and day."""
     # a name of its own for every job compares nothing: numbers are left out, then the name
-    for fewer in (pl.col("name").str.replace_all(r"\d+", "#"), pl.lit(None, pl.String)):
+    name = pl.col("name")
+    for fewer in (
+        name.str.replace(r"[-_.]?[0-9a-f]*[0-9][0-9a-f]*$", "#"),
+        name.str.replace_all(r"\d+", "#"),
+        pl.lit(None, pl.String),
+    ):
         few = pl.len().over("user", "name", "size") < _FEWEST_JOBS
         rows = rows.with_columns(name=pl.when(few).then(fewer).otherwise("name"))
     day = np.clip(np.searchsorted(edges, rows["time"].to_numpy(), side="right") - 1, 0,
                   len(edges) - 2)  # fmt: skip
-    value = pl.col("value").median() if measure == "runtime" else pl.col("value").mean()
-    keyed = rows.with_columns(
+    return rows.with_columns(
         stratum=pl.struct("user", "name", "size").rank("dense").cast(pl.Int64) - 1,
         day=pl.Series(day, dtype=pl.Int64),
     )
+
+
+def _cells(rows: pl.DataFrame, measure: str) -> pl.DataFrame:
+    """Return one row per stratum and day: [stratum, day, value, n, gpu_hours]."""
+    value = pl.col("value").mean() if measure == "failure rate" else pl.col("value").median()
     return (
-        keyed.group_by("stratum", "day")
+        rows.group_by("stratum", "day")
         .agg(value=value, n=pl.len(), gpu_hours=pl.col("gpu_hours").sum())
         .sort("stratum", "day")
     )
 
 
 def _segments(
-    cells: pl.DataFrame,
+    data: tuple[pl.DataFrame, pl.DataFrame],
     edges: NDArray[Any],
     measure: str,
     timezone: str | None,
     generator: np.random.Generator,
 ) -> list[dict[str, Any]]:
-    """Find the deviating segments one after the other, each adjusted for before the next."""
+    """Find the deviating segments one after the other, each adjusted for before the next.
+
+    `data` are the days of each stratum, and the jobs.
+    """
+    cells, rows = data
     found: list[dict[str, Any]] = []
     edges_are_days = len(edges) > 2 and edges[2] - edges[1] < 2 * DAY_S
     while len(found) < _MOST_CHANGES:
@@ -175,27 +259,71 @@ def _segments(
         if edges_are_days and days.height >= 4 * _WEEK:
             values = _without_weekdays(values, days["day"].to_numpy() % _WEEK)
         block = dependent_block(values, weights)
-        first, after, p = deviating_segment(values, weights, block=block, rng=generator)
+        first, after, p = deviating_segment(
+            values, weights, min_length=_SHORTEST[measure], block=block, rng=generator
+        )
         if p >= ALPHA:
             break
         place = days["day"].to_numpy()
+        onset = [int(place[one]) for one in _onset(values, weights, (first, after), block)]
         low, high = int(place[first]), int(place[after - 1])
-        row = _estimate(cells, low, high, measure, generator)
+        row = _estimate((cells, rows), (low, high), measure, generator)
         if row is None:
             break
-        until = None if place[-1] - high < _SHORTEST else float(edges[high + 1])
+        tail = max(_SHORTEST[measure], days.height // 20)  # few days decide no end
+        until = None if place[-1] - high < tail else float(edges[high + 1])
         start = float(edges[low])
-        begin = local_time(start, timezone, clock=False)
-        if timezone is None:
-            begin = f"day {int(start // DAY_S) + 1}"
+        begin, earliest, latest = (_date(float(edges[one]), timezone) for one in (low, *onset))
         shift = row.pop("shift")
-        found.append(
-            {"measure": measure, "begin": begin, "start_s": start, "end_s": until, "pvalue": p}
-            | row
-        )
+        smaller = min(abs(row["effect"]), abs(np.log1p(max(row["effect"], -0.99))))
+        if smaller >= np.log1p(_NOTICED[measure]):
+            found.append(
+                {
+                    "measure": measure,
+                    "begin": begin,
+                    "earliest": earliest,
+                    "latest": latest,
+                    "start_s": start,
+                    "end_s": until,
+                    "pvalue": p,
+                }
+                | row
+            )
         inside = pl.col("day").is_between(low, high)
         cells = cells.with_columns(pl.col("value") - pl.when(inside).then(shift).otherwise(0))
     return found
+
+
+def _date(time_s: float, timezone: str | None) -> str:
+    if timezone is None:
+        return f"day {int(time_s // DAY_S) + 1}"
+    return local_time(time_s, timezone, clock=False)
+
+
+def _onset(
+    values: NDArray[Any], weights: NDArray[Any], segment: tuple[int, int], block: int
+) -> tuple[int, int]:
+    """Return the earliest and the latest first day that the noise leaves possible.
+
+    Those whose sum of squares is at most 6.6 variances (of blocks of days) above the smallest.
+    """
+    first, after = segment
+    n, kept = len(values), range(max(0, first - 4 * _WEEK), min(first + 4 * _WEEK, after - 2))
+
+    def rest(start: int) -> float:
+        inside = np.zeros(n, dtype=bool)
+        inside[start:after] = True
+        return sum(
+            float((weights[side] * (values[side] - np.average(values[side], weights=weights[side]))
+                   ** 2).sum())
+            for side in (inside, ~inside)
+            if side.any()
+        )  # fmt: skip
+
+    sums = {start: rest(start) for start in kept}
+    limit = sums[first] * (1 + _ONSET * block / max(n - 2, 1))
+    possible = [start for start, total in sums.items() if total <= limit]
+    return min(possible), max(possible)
 
 
 def _without_weekdays(values: NDArray[Any], weekday: NDArray[Any]) -> NDArray[np.float64]:
@@ -206,9 +334,13 @@ def _without_weekdays(values: NDArray[Any], weekday: NDArray[Any]) -> NDArray[np
 
 
 def _estimate(
-    cells: pl.DataFrame, low: int, high: int, measure: str, generator: np.random.Generator
+    data: tuple[pl.DataFrame, pl.DataFrame],
+    days_within: tuple[int, int],
+    measure: str,
+    generator: np.random.Generator,
 ) -> dict[str, Any] | None:
     """Return the change of comparable jobs between the days within and the others."""
+    (cells, rows), (low, high) = data, days_within
     inside = pl.col("day").is_between(low, high)
     both = cells.with_columns(inside=inside).filter(
         pl.col("inside").any().over("stratum"), (~pl.col("inside")).any().over("stratum")
@@ -240,17 +372,98 @@ def _estimate(
         for _ in range(_RESAMPLES)
     ])  # fmt: skip
     low_end, high_end = np.nanquantile(drawn, [0.025, 0.975])
-    change = np.expm1 if measure == "runtime" else float
+    level, rest = _levels(cells if rows.is_empty() else rows, inside, measure)
+    ends, note = [shift, low_end, high_end], None
+    if measure == "runtime" and (better := _of_medians(rows, inside)) is not None:
+        ends, note = [*better], _without(rows, inside)
+    effect, ci_low, ci_high = (
+        one
+        if measure == "failure rate"
+        else one * _mean(cells) / rest
+        if measure == "demand"
+        else float(np.expm1(one))
+        for one in map(float, ends)
+    )
     return {
-        "effect": float(change(shift)),
-        "ci_low": float(change(low_end)),
-        "ci_high": float(change(high_end)),
+        "effect": effect,
+        "ci_low": ci_low,
+        "ci_high": ci_high,
+        "level": level,
+        "level_rest": rest,
         "n": int(both.filter("inside")["n"].sum()),
         "n_rest": int(both.filter(~pl.col("inside"))["n"].sum()),
         "strata": count,
         "gpu_hours": float(cells.filter(inside)["gpu_hours"].sum()),
+        "note": note,
         "shift": shift,
     }
+
+
+def _mean(cells: pl.DataFrame) -> float:
+    return float(cells["level"].mean())  # type: ignore[arg-type]
+
+
+def _levels(rows: pl.DataFrame, inside: pl.Expr, measure: str) -> tuple[float, float]:
+    """Return the level within the days and outside of them, over all jobs that count."""
+    level = {
+        "runtime": pl.col("ran_s").filter(~pl.col("is_limit")).median() if "ran_s" in rows.columns
+        else None,
+        "failure rate": pl.col("value").mean(),
+        "wait": pl.col("value").median().exp() - _MINUTE_S,
+        "demand": pl.col("level").mean() if "level" in rows.columns else None,
+    }[measure]  # fmt: skip
+    sides = (rows.filter(inside), rows.filter(~inside))
+    first, second = (float(side.select(level).item() or 0.0) for side in sides)
+    return first, second
+
+
+def _of_medians(rows: pl.DataFrame, inside: pl.Expr) -> tuple[float, float, float] | None:
+    """Return the difference of medians within strata, and its interval by a jackknife.
+
+    It is that of the weighted medians of what each row is above the mean of its stratum (a median
+    would be zero for a row of each small stratum); a
+    stratum weighs by its days on a side. Rows that reached a limit are only known to be longer,
+    which a median allows for.
+    """
+    side, both = ["stratum", "inside"], pl.col("inside").n_unique().over("stratum") > 1
+    rows = rows.select("stratum", "day", "value", inside=inside).filter(both).select(
+        "day", "inside",
+        above=pl.col("value") - pl.col("value").mean().over("stratum"),
+        weight=pl.col("day").n_unique().over(side) / pl.len().over(side),
+    ).sort("above")  # fmt: skip
+    if rows.is_empty():
+        return None
+    above, weight, within = (rows[name].to_numpy() for name in ("above", "weight", "inside"))
+    days = rows.select("day", "inside").unique().sort("inside", "day")
+    part = pl.int_range(pl.len()) * _GROUPS // pl.len().clip(_GROUPS)
+    of_day = dict(days.with_columns(part=part.over("inside")).select("day", "part").iter_rows())
+    group = rows["day"].replace_strict(of_day).to_numpy()
+
+    def median(chosen: NDArray[Any]) -> float:
+        mass = np.cumsum(np.where(chosen, weight, 0.0))
+        return float(above[np.searchsorted(mass, mass[-1] / 2)])
+
+    sides, variance = [median(within), median(~within)], 0.0
+    for chosen in (within, ~within):
+        left = np.array([median(chosen & (group != one)) for one in np.unique(group[chosen])])
+        if len(left) < 2:
+            return None
+        variance += (len(left) - 1) / len(left) * float(((left - left.mean()) ** 2).sum())
+    shift, error = sides[0] - sides[1], _T_95 * float(np.sqrt(variance))
+    return shift, shift - error, shift + error
+
+
+def _without(rows: pl.DataFrame, inside: pl.Expr) -> str | None:
+    """Return the change of runtimes without a user of many of the jobs; None: there is none."""
+    owners = rows["owner"].drop_nulls().value_counts(sort=True)
+    if owners.height < 2 or owners["count"][0] < DOMINANT * rows.height:
+        return None
+    name = owners["owner"][0]
+    found = _of_medians(rows.filter(pl.col("owner").ne_missing(name)), inside)
+    if found is None:
+        return None
+    size, low, high = (100 * float(np.expm1(one)) for one in found)
+    return f"without {name}: {size:.2g} % ({low:.2g} to {high:.2g} %)"
 
 
 def _resampled(chosen: NDArray[Any], generator: np.random.Generator) -> NDArray[np.float64]:

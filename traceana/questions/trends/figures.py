@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.ticker import PercentFormatter
 
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, start_axes
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _DAY_S: Final = 86_400
+_MOST_TYPES: Final = 5
+_STYLES: Final = ("-", "--", "-.", (0, (4, 1, 1, 1, 1, 1)), (0, (6, 2)))
 _NAMES: Final = {
     "jobs": "Jobs submitted",
     "users": "Users",
@@ -74,28 +77,96 @@ def plot_trends(
     elif measure.endswith("_s_median"):
         values = values / 60
     ax = start_axes(ax, height_in=1.8)
-    edges = pl.concat([trends["start_s"], trends["end_s"].tail(1)])
+    _step(ax, trends, values, timezone, color=color_of(0), gid=measure)
+    ax.set_ylim(bottom=0)
+    ax.margins(x=0)
+    ax.yaxis.set_major_formatter("{x:,.5g}")
+    ax.locator_params(axis="y", nbins=4)
+    _date(ax, timezone)
+    ax.set_ylabel(_NAMES[measure])
+    ax.set_title(_NAMES[measure])
+    return ax
+
+
+def _step(
+    ax: Axes, periods: pl.DataFrame, values: pl.Series, timezone: str | None, **look: object
+) -> None:
+    """Draw a value of each period as steps."""
+    edges = pl.concat([periods["start_s"], periods["end_s"].tail(1)])
     at = edges / _DAY_S
     if timezone is not None:
         moments = pl.from_epoch((edges * 1000).cast(pl.Int64), time_unit="ms")
         local = moments.dt.replace_time_zone("UTC").dt.convert_time_zone(timezone)
         at = local.dt.replace_time_zone(None)
-    heights = [*values, *values.tail(1)]
+    heights = [float("nan") if one is None else one for one in (*values, *values.tail(1))]
     ax.plot(
-        list(at), [float("nan") if one is None else one for one in heights],
-        drawstyle="steps-post", color=color_of(0), linewidth=1.0, linestyle="-", gid=measure,
-    )  # fmt: skip
-    ax.set_ylim(bottom=0)
-    ax.margins(x=0)
-    ax.yaxis.set_major_formatter("{x:,.5g}")
-    ax.locator_params(axis="y", nbins=4)
+        list(at),
+        heights,
+        drawstyle="steps-post",
+        linewidth=1.0,
+        **{"linestyle": "-", **dict[str, Any](look)},
+    )
+
+
+def _date(ax: Axes, timezone: str | None) -> None:
     if timezone is not None:
         ax.xaxis.set_major_locator(locator := AutoDateLocator(minticks=3, maxticks=7))  # type: ignore[no-untyped-call]
         ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     ax.set_xlabel("Day of the trace" if timezone is None else f"Date ({timezone})")
-    ax.set_ylabel(_NAMES[measure])
-    ax.set_title(f"{_NAMES[measure]} over time")
+
+
+@figure(
+    "cluster-utilization",
+    result="cluster_utilization",
+    reading="Step: GPUs allocated of those of the cluster, or of a type, in a period; dotted: "
+    "allocated or down.",
+)
+def plot_cluster_utilization(
+    utilization: pl.DataFrame, /, *, ax: Axes | None = None, timezone: str | None = None
+) -> Axes:
+    """Draw the fraction of the GPUs that was allocated by period, in all and by GPU type.
+
+    Parameters
+    ----------
+    utilization
+        What `cluster_utilization` returns.
+    timezone
+        As for `plot_trends`.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_cluster_utilization
+    >>> jobs = pl.DataFrame({"start_s": [0, 43200], "end_s": [3600, 129600], "gpus": [4, 1]})
+    >>> plot_cluster_utilization(traceana.cluster_utilization(jobs, gpus=8)).get_ylabel()
+    'Allocated'
+    """
+    periods = utilization.filter(pl.col("period") != "all")
+    ax = start_axes(ax, height_in=2.2)
+    types = periods["gpu_type"].unique(maintain_order=True).head(_MOST_TYPES)
+    for place, name in enumerate(types):
+        rows = periods.filter(gpu_type=name)
+        look = {"color": color_of(place), "linestyle": _STYLES[place]}
+        label = "all GPUs" if name == "all" else str(name)
+        _step(ax, rows, rows["allocated"], timezone, label=label, gid=f"allocated-{place}", **look)
+        if rows["down"].sum():
+            both = rows["allocated"] + rows["down"].fill_null(0)
+            _step(ax, rows, both, timezone, color=color_of(place), linestyle=":", gid="down")
+    ax.set_ylim(0, max(1.0, *ax.get_ylim()))
+    ax.margins(x=0)
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+    _date(ax, timezone)
+    ax.set_ylabel("Allocated")
+    ax.set_title("GPUs allocated over time")
+    if len(types) > 1:
+        ax.legend(loc="lower left")
     return ax
+
+
+def describe_cluster_utilization(utilization: pl.DataFrame) -> str:
+    """Return one sentence on the GPUs for the caption."""
+    row = utilization.row(0, named=True)
+    return f"{row['gpus']:,.5g} GPUs; {100 * (row['allocated'] or 0):.0f} % allocated."
 
 
 def describe_trends(trends: pl.DataFrame) -> str:

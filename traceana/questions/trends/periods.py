@@ -42,19 +42,7 @@ class Periods(NamedTuple):
 def divide_window(
     window: Window, /, *, period: str | None = None, timezone: str | None = None
 ) -> Periods:
-    """Divide a window into whole periods, the first and last clipped to it.
-
-    Parameters
-    ----------
-    window
-        First and last second.
-    period
-        ``hour``, ``6 hours``, ``day``, ``week``, ``month``, ``quarter`` or ``year``; None: the
-        shortest with at most about 60 periods.
-    timezone
-        Time zone of the calendar, for Unix times; None: seconds on a clock of its own, whose days
-        begin at 0 and whose months have 30 days.
-    """
+    """Divide a window into whole periods, the first and last clipped to it."""
     first, last = window
     if period is None:
         period = next((p for p, s in _LENGTHS_S.items() if last - first <= _MOST * s), "year")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import polars as pl
+
 from traceana.page.blocks import (
     Block,
     Content,
+    Gallery,
     drawing,
     join_parts,
     picture_key,
@@ -18,7 +21,15 @@ from traceana.page.section import Section
 from traceana.questions.trends.analyze import NEEDS, Found, trends_of
 from traceana.questions.trends.tables import ClusterUtilization, LevelChanges, Outages, Trends
 from traceana.store import distinct_traces
-from traceana.tables.formatting import duration, plural, share, share_range, three_digits
+from traceana.tables.formatting import (
+    count,
+    duration,
+    listed,
+    plural,
+    share,
+    share_range,
+    three_digits,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +42,8 @@ _OPENING: Final = (
 )
 _LIMITATIONS: Final = (
     "Outages and changes of level are tested at 1 % each; 3 of 100 simulated logs without one had "
-    "a false one. Changes shorter than three days, or of waits and demand, are not tested."
+    "a false one. Changes shorter than three days (of demand: a week) are not tested. Waits and "
+    "demand leave out outages."
 )
 _PANELS: Final = (
     *("jobs", "users", "gpu_hours", "cpu_hours", "utilization", "wait_s_median"),
@@ -39,6 +51,12 @@ _PANELS: Final = (
 )
 _MOST_PANELS: Final = 8
 _NOTICED: Final = 0.05
+_WORDS: Final = {
+    "runtime": "median runtime of comparable jobs",
+    "failure rate": "failure rate of comparable jobs",
+    "wait": "median wait",
+    "demand": "demand",
+}
 
 
 def build(traces: Sequence[Trace]) -> Content:
@@ -54,7 +72,7 @@ def _trace(trace: Trace) -> Content:
             about="Trends", measure=name, timezone=found.timezone,
         )
         for name in _PANELS
-        if found.trends[name].count()
+        if found.trends[name].sum()
     ][:_MOST_PANELS]  # fmt: skip
     gallery = small_multiples(
         panels, key=picture_key("trends", trace), about="Trends by period", columns=2, share_x=True,
@@ -62,7 +80,7 @@ def _trace(trace: Trace) -> Content:
     )  # fmt: skip
     columns = [
         name for name in found.trends.columns
-        if name not in ("start_s", "end_s") and found.trends[name].count()
+        if name == "period" or (name not in ("start_s", "end_s") and found.trends[name].sum())
     ]  # fmt: skip
     table = result_table(
         found.trends, Trends, caption=f"Trends by period. {title}", columns=columns,
@@ -70,16 +88,22 @@ def _trace(trace: Trace) -> Content:
     )  # fmt: skip
     blocks: list[Block] = [table]
     if found.capacity is not None:
-        shown = [name for name in ("period", "gpus", "gpu_hours", "allocated", "down", "idle")
-                 if found.capacity[name].count()]  # fmt: skip
-        caption = f"GPUs allocated, down and idle. {title}"
-        blocks.append(
-            result_table(
-                found.capacity, ClusterUtilization, caption=caption, columns=shown, folded=True
-            )
-        )
+        of_all, by_period = (found.capacity.filter((pl.col("period") == "all") == one)
+                             for one in (True, False))  # fmt: skip
+        shown = [name for name in ("period", "gpu_type", "gpus", "gpu_hours", "allocated", "down",
+                                   "idle") if found.capacity[name].count()]  # fmt: skip
+        caption = f"GPUs allocated, down and idle ({found.capacity_source})"
+        blocks += [
+            result_table(of_all, ClusterUtilization, columns=shown[1:],
+                         caption=f"{caption}. {title}"),
+            result_table(by_period, ClusterUtilization, columns=shown, folded=True,
+                         caption=f"{caption}, by period. {title}"),
+        ]  # fmt: skip
     if found.outages.height:
-        blocks.append(result_table(found.outages, Outages, caption=f"Outages. {title}"))
+        lost = [name for name in found.outages.columns
+                if name != "gpu_hours_lost" or found.outages[name].sum()]  # fmt: skip
+        caption = f"Outages. {title}"
+        blocks.append(result_table(found.outages, Outages, caption=caption, columns=lost))
     if found.changes.height:
         caption = f"Changes of level of comparable jobs. {title}"
         blocks.append(result_table(found.changes, LevelChanges, caption=caption))
@@ -88,8 +112,35 @@ def _trace(trace: Trace) -> Content:
         *(_change(row, title) for row in found.changes.iter_rows(named=True)),
     )
     if not findings:
-        findings = (Finding(_none(found, title), certainty="exact"),)
+        findings = (
+            Finding(
+                _none(found, title),
+                certainty="cannot tell",
+                heading=f"{title}: no outage and no change of runtimes or failures",
+            ),
+        )
+    if found.capacity is not None:
+        findings += (_allocated(found.capacity, found.capacity_source, title),)
+        picture = drawing(
+            "cluster-utilization", found.capacity, trace=trace, timezone=found.timezone,
+            key=f"cluster-utilization-{trace.id}", about="GPUs allocated",
+        )  # fmt: skip
+        blocks.insert(1, Gallery((picture,)))
     return Content(findings, tuple(blocks), findings[0], (gallery,), _LIMITATIONS)
+
+
+def _allocated(capacity: pl.DataFrame, source: str, title: str) -> Finding:
+    """State how much of the GPUs was allocated, down and idle, in all and by type."""
+    of_all, *types = capacity.filter(pl.col("period") == "all").rows(named=True)
+    parts = [f"{share(of_all[name] or 0)} {name}" for name in ("allocated", "down", "idle")
+             if of_all[name] is not None]  # fmt: skip
+    by_type = ", ".join(f"{row['gpu_type']} {share(row['allocated'] or 0)}" for row in types)
+    return Finding(
+        f"{title}: of {count(of_all['gpu_hours'])} GPU-hours of {of_all['gpus']:,.5g} GPUs "
+        f"({source}), {listed(parts)}{f' (allocated by type: {by_type})' * bool(by_type)}.",
+        effect=of_all["allocated"],
+        heading=f"{title}: {share(of_all['allocated'] or 0)} of the GPUs were allocated",
+    )
 
 
 def _none(found: Found, title: str) -> str:
@@ -113,6 +164,7 @@ def _outage(row: dict[str, Any], title: str) -> Finding:
         cost_gpu_h=lost,
         cost_jobs=row["jobs_lost"],
         alert=f"Outage: {text}",
+        heading=f"{title}: {text}",
     )
 
 
@@ -122,27 +174,48 @@ def _change(row: dict[str, Any], title: str) -> Finding:
     if row["ci_low"] * row["ci_high"] < 0:
         low, high = row["ci_low"], row["ci_high"]
     until = "on" if row["end_s"] is None else f"for {duration(row['end_s'] - row['start_s'])}"
-    if row["measure"] == "runtime":
-        what = f"median runtime of comparable jobs {share(size)} {'longer' if worse else 'shorter'}"
-    else:
+    what = _WORDS[row["measure"]]
+    if row["measure"] == "failure rate":
         points = "higher" if worse else "lower"
-        what = f"failure rate of comparable jobs {100 * size:.2g} percentage points {points}"
+        what = f"{what} {100 * size:.2g} percentage points {points}"
+    elif row["measure"] == "wait":
+        what = f"{what} {duration(row['level'])} instead of {duration(row['level_rest'])}"
+    elif row["measure"] == "demand":
+        what = (
+            f"{what} {share(size)} {'higher' if worse else 'lower'}: {three_digits(row['level'])} "
+            f"instead of {three_digits(row['level_rest'])} in use"
+        )
+    else:
+        what = f"{what} {share(size)} {'longer' if worse else 'shorter'}"
     interval = share_range(low, high)
-    text = f"{what} (95 % CI {interval}) from {row['begin']} {until}"
+    limits = f" (95 % CI {interval})" if row["measure"] in ("runtime", "failure rate") else ""
+    since = row["begin"]
+    if row["earliest"] != row["latest"]:
+        since += f" (between {row['earliest']} and {row['latest']})"
+    text = f"{what}{limits} from {since} {until}"
+    text += f"; {row['note']}" if row["note"] else ""
     # fraction of the jobs' hours that the change added
-    part = size / (1 + size) if row["measure"] == "runtime" else size
-    certain = worse and size >= _NOTICED
+    part = {"runtime": size / (1 + size), "failure rate": size}.get(row["measure"], 0.0)
+    certain = worse and size >= _NOTICED and row["measure"] != "demand" and row["ci_low"] > 0
     return Finding(
-        f"{title}: {text} (n = {row['n']:,} and {row['n_rest']:,} jobs in "
-        f"{row['strata']:,} strata of user, name and size).",
+        f"{title}: {text} ({_counts(row)}).",
         effect=row["effect"],
         interval=(row["ci_low"], row["ci_high"]),
         n=row["n"],
         cost_gpu_h=row["gpu_hours"] * part if worse else 0.0,
         cost_jobs=row["n"] * part if worse else 0.0,
         certainty="estimated",
-        alert=f"{what[:1].upper()}{what[1:]} from {row['begin']} {until}" if certain else "",
+        alert=f"{what[:1].upper()}{what[1:]} from {since} {until}" if certain else "",
+        heading=f"{title}: {what} from {since}",
     )
+
+
+def _counts(row: dict[str, Any]) -> str:
+    both = f"n = {row['n']:,} and {row['n_rest']:,}"
+    if row["measure"] == "demand":
+        return f"{both} days"
+    of = "queue and size" if row["measure"] == "wait" else "user, name and size"
+    return f"{both} jobs in {row['strata']:,} strata of {of}"
 
 
 SECTION = Section(
@@ -151,7 +224,7 @@ SECTION = Section(
     15,
     build,
     needs=NEEDS,
-    figures=("trends", "small-multiples"),
+    figures=("trends", "small-multiples", "cluster-utilization"),
     part="Workload",
     question="How did use, waits, runtimes and failures change, and since when?",
 )

@@ -44,24 +44,32 @@ class Outages(ResultTable):
 class LevelChanges(ResultTable):
     """Stretches of time in which comparable jobs differ from the rest."""
 
-    measure = text("Measure", "runtime or failure rate")
+    measure = text("Measure", "runtime, failure rate, wait or demand")
     begin = text("Begin", "first day, or seconds on the clock of the trace")
+    earliest = text("Earliest", "begin that the noise leaves possible")
+    latest = text("Latest", "begin that the noise leaves possible")
     start_s = seconds("Start", "on the clock of the trace")
     end_s = seconds("End", "on the clock of the trace; null: it lasts")
-    effect = number("Change", "runtime: ratio minus 1; failure rate: difference", display="percent")
+    effect = number(
+        "Change", "ratio minus 1; of the failure rate the difference", display="percent"
+    )
     ci_low = number("95 % CI", "of the change", display="percent")
     ci_high = number("95 % CI", "of the change", display="percent")
-    n = count("Jobs", "comparable jobs within the stretch")
+    level = number("Level", "median runtime or wait (s), failure rate, GPUs (CPUs) in use")
+    level_rest = number("Level outside", "the same outside of the stretch")
+    n = count("Jobs", "comparable jobs within the stretch; of the demand, days")
     n_rest = count("Other jobs", "comparable jobs outside of it")
-    strata = count("Strata", "user, name and size: those with jobs on both sides")
+    strata = count("Strata", "user, name and size (wait: queue and size) with jobs on both sides")
     gpu_hours = number("GPU-hours", "of the jobs within the stretch", display="hours", unit="h")
     pvalue = number("p", "of the permutation test", display="pvalue")
+    note = text("Note", "the change without a user of two fifths of the jobs")
 
 
 class ClusterUtilization(ResultTable):
     """One row per period: what of the GPUs was allocated, down and idle."""
 
     period = text("Period", "first day of the period; 'all': the whole window")
+    gpu_type = text("GPU type", "'all', and the types of the machines where there are several")
     start_s = seconds("Start", "on the clock of the trace")
     end_s = seconds("End", "of the period, or of the observation window")
     gpus = number("GPUs", "of the cluster", display="plain")

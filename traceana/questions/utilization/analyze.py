@@ -9,8 +9,7 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.cohorts.groups import MOST_GROUPS
-from traceana.cohorts.hash_index import hash_keys
-from traceana.cohorts.task_times import KEYS
+from traceana.cohorts.task_times import KEYS, hash_keys
 from traceana.cohorts.tasks import instance_times, sample_jobs, sampled_rows, task_owners
 from traceana.questions.runtimes.empirical import empirical_distribution
 from traceana.questions.utilization.allocation import allocation_rate, summarize_allocation

@@ -19,6 +19,7 @@ from traceana.page.blocks import (
     result_table,
     small_multiples,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.utilization.analyze import (
     BIN_S,
@@ -182,7 +183,7 @@ def _requested_used(found: UtilizationTables, trace: Trace, title: str) -> Galle
 
 
 def _findings(found: UtilizationTables, title: str) -> tuple[str, ...]:
-    findings = []
+    findings: list[str] = []
     rows = {row["resource"]: row for row in found.used[""].iter_rows(named=True)}
     stated = [
         f"{_effect(rows[name], 'used_of_requested')} of the {_FINDING[name]}"
@@ -191,8 +192,11 @@ def _findings(found: UtilizationTables, title: str) -> tuple[str, ...]:
     ]
     if stated:
         n = max(rows[name]["n"] for name in rows)
+        text = f"{title}: instances use {', '.join(stated)} that they request"
+        name = next(name for name in _FINDING if rows.get(name, {}).get("used_of_requested"))
+        used = f"{share(rows[name]['used_of_requested'])} of the requested {_FINDING[name]}"
         findings.append(
-            f"{title}: instances use {', '.join(stated)} that they request (n = {n:,} instances)."
+            Finding(f"{text} (n = {n:,} instances).", heading=f"{title}: {used} are used")
         )
     if found.idle is not None and found.idle.height:
         row = found.idle.row(-1, named=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traceana.page.blocks import Block, Content, result_table
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.utilization.sampled import SHOWN_GROUPS, analyze_gpu_samples
 from traceana.questions.utilization.tables import SampledUsage
@@ -25,20 +26,21 @@ def build(traces: Sequence[Trace]) -> Content:
         if row["utilization_mean"] is None:
             continue
         sentence = (
-            f"{trace.title}: {share(row['share_idle'])} of {hours(row['gpu_hours'])} sampled "
+            f"{trace.label}: {share(row['share_idle'])} of {hours(row['gpu_hours'])} sampled "
             f"GPU-hours were idle (utilization below 1 %); the mean utilization was "
             f"{share(row['utilization_mean'])} (n = {row['n']:,} samples of {row['gpus']:,} GPUs)."
         )
-        findings.append(sentence)
+        heading = f"{trace.label}: {share(row['share_idle'])} of the sampled GPU-hours were idle"
+        findings.append(Finding(sentence, heading=heading))
         if found.by_user is not None:
             known = found.by_user.drop_nulls("user")
             first = known.row(0, named=True)
             findings.append(
-                f"{trace.title}: {first['user']} had the most idle GPU-hours, "
+                f"{trace.label}: user {first['user']} had the most idle GPU-hours, "
                 f"{hours(first['idle_gpu_hours'])} of {hours(first['gpu_hours'])}."
             )
         blocks.append(
-            result_table(found.whole, SampledUsage, caption=f"Sampled use of GPUs. {trace.title}")
+            result_table(found.whole, SampledUsage, caption=f"Sampled use of GPUs. {trace.label}")
         )
         for frame, by, order in (
             (found.by_user, "user", "most idle GPU-hours"),
@@ -50,7 +52,7 @@ def build(traces: Sequence[Trace]) -> Content:
                     result_table(
                         frame,
                         SampledUsage,
-                        caption=f"{about}. {trace.title}",
+                        caption=f"{about}. {trace.label}",
                         headings={"user": "User", "job_id": "Job"},
                         null={"user": "no job, or several", "job_id": ""},
                         folded=by == "job",

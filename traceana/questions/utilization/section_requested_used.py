@@ -17,6 +17,7 @@ from traceana.page.blocks import (
     drawing,
     result_table,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.utilization.requested_used import (
     REQUESTED_NEEDS,
@@ -128,7 +129,11 @@ def _findings(rows: pl.DataFrame, title: str) -> tuple[str, list[str]]:
         )
     n = " to ".join(f"{one:,}" for one in sorted({min(counts), max(counts)}))
     used = listed(medians)
-    return f"{title}: the median job used {used} that it requested (n = {n}).", each
+    text = f"{title}: the median job used {used} that it requested (n = {n})."
+    least = min(known, key=lambda row: float(row["median"]))
+    name = in_sentence(least["resource"].partition(" (")[0])
+    heading = f"{title}: the median job used {share(least['median'])} of the {name} it requested"
+    return Finding(text, heading=heading), each
 
 
 SECTION = Section(

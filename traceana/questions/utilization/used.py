@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import narwhals.stable.v2 as nw
 import polars as pl
 
+from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
 from traceana.questions.utilization.tables import IdleGpuHours, Utilization
 from traceana.stats.arguments import check_confidence, is_number
@@ -34,6 +35,7 @@ RESOURCES: Final[dict[str, str | None]] = {
 """Columns of use with the column of the request; None: it is not requested."""
 
 
+@notes_unit
 @returns(Utilization)
 def utilization(
     frame: IntoFrame,

@@ -120,7 +120,7 @@ def describe_workload(trace: Trace, /) -> Workload:
         return workload_summary(rows, by=by, **options)
 
     curve = interarrival_curve(since, submit=arrived) if arrived else pl.DataFrame()
-    lorenz = lorenz_curve(jobs, window=window) if sized else pl.DataFrame()
+    lorenz = lorenz_curve(jobs, points=1001, window=window) if sized else pl.DataFrame()
     queueing = waits = None
     if {"submit_s", "start_s"} <= there:
         queueing = queueing_delay(jobs, window=window)

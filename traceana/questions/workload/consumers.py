@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import narwhals.stable.v2 as nw
 import polars as pl
 
+from traceana.cohorts.ends import END_CLASS, with_end_class
 from traceana.cohorts.overlap import HELD, count_reckoned, note_reckoned, open_overlap
 from traceana.questions.workload.tables_consumers import ResourceUsage
 from traceana.store.frames import Names, as_names, column_names, reduce_frame, refuse_clash
@@ -80,7 +81,8 @@ def resource_usage(
     roles = {"submit_s": "submit", "start_s": "start"}
     required = {roles.get(name, name): name for name in ("runtime_s", *numbers)}
     required["runtime"] = required.pop("runtime_s")
-    opened = open_overlap(jobs, tuple(dict.fromkeys((*keys, "status"))), required, window=window)
+    needed = tuple(dict.fromkeys((*keys, "status", END_CLASS)))
+    opened = open_overlap(with_end_class(jobs), needed, required, window=window)
     missing = {name: nw.lit(None, nw.Float64) for name in _NUMBERS if name not in numbers}
     opened = opened.with_columns(**missing) if missing else opened
     aggregates = _aggregates(nw.col("status").cast(nw.String))
@@ -124,6 +126,11 @@ def _aggregates(status: nw.Expr) -> dict[str, nw.Expr]:
         "median_expansion": expansion.quantile(0.5, interpolation="linear"),
         "n ended": status.is_in(["completed", "failed"]).cast(nw.Int64).sum(),
         "n failed": (status == "failed").cast(nw.Int64).sum(),
+        "n own": nw.col(END_CLASS)
+        .is_in(["job", "machine"])
+        .fill_null(value=False)
+        .cast(nw.Int64)
+        .sum(),
     }
 
 
@@ -149,7 +156,10 @@ def _finish(found: pl.DataFrame, numbers: list[str], keys: tuple[str, ...]) -> p
         jobs=pl.col("jobs").cast(pl.Int64),
         share=pl.when(hours.sum() > 0).then(hours / hours.sum()),
         failure_rate=pl.when(pl.col("n ended") > 0).then(pl.col("n failed") / pl.col("n ended")),
+        own_failure_rate=pl.when(pl.col("n ended") > 0).then(pl.col("n own") / pl.col("n ended")),
         wasted_hours=pl.when(hours.is_not_null()).then(wasted.fill_null(0.0)),
+        ended=pl.col("n ended").cast(pl.Int64),
+        own_failures=pl.col("n own").cast(pl.Int64),
         share_wasted=pl.when(hours > 0).then(wasted.fill_null(0.0) / hours),
         measured_gpu_hours=pl.col("busy asked"),
         idle_gpu_hours=(pl.col("busy asked") - pl.col("busy used")).clip(0).round_sig_figs(12),

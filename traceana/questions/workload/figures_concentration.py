@@ -22,8 +22,8 @@ _TOP: Final = 0.01
 @figure(
     "concentration",
     result="lorenz_curve",
-    reading="Line: fraction of the GPU-hours used by the smallest jobs (Lorenz curve); dot: where "
-    "the largest 1 % of these jobs begin; dotted diagonal: all jobs equal.",
+    reading="Line: fraction of the GPU-hours used by the largest jobs (Lorenz curve from its "
+    "end); dot: the largest 1 % of these jobs; dotted: all jobs equal.",
 )
 def plot_concentration(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the Lorenz curve of GPU-hours over jobs, one line per group.
@@ -43,21 +43,25 @@ def plot_concentration(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     """
     lines = split_lines(curve, "share_of_jobs")
     ax = start_axes(ax, height_in=2.6 + 0.3 * (len(lines) - 1))  # names below
-    ax.axline((0, 0), (1, 1), color=shade(ax, 0.75), linestyle=":", linewidth=0.8, gid="equal")
+    least = min(0.1, 1 / (lines[0][1].height - 1))
+    even = np.geomspace(least, 1, 120)
+    ax.plot(even, even, color=shade(ax, 0.75), linestyle=":", linewidth=0.8, gid="equal")
     for name, own in lines:
         jobs, hours = own["share_of_jobs"].to_numpy(), own["share_of_gpu_hours"].to_numpy()
         below = float(np.interp(1 - _TOP, jobs, hours))
         top = f"top 1 %: {100 * (1 - below):.1f} %"
         (line,) = ax.plot(
-            jobs, hours, linewidth=1.4, gid=f"curve-{name}" if name else "all",
+            even, 1 - np.interp(1 - even, jobs, hours), linewidth=1.4,
+            gid=f"curve-{name}" if name else "all",
             label=f"{name} ({top})" if name else f"all GPU jobs ({top})",
         )  # fmt: skip
-        ax.scatter(1 - _TOP, below, s=14, color=line.get_color(), zorder=4)
-    ax.set_xlim(0, 1)
+        ax.scatter(_TOP, 1 - below, s=14, color=line.get_color(), zorder=4)
+    ax.set_xscale("log")
+    ax.set_xlim(least, 1)
     ax.set_ylim(0, 1)
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
-    ax.set_xlabel("Fraction of GPU jobs, smallest first")
+    ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    ax.set_xlabel("Fraction of GPU jobs, largest first (logarithmic)")
     ax.set_ylabel("Fraction of GPU-hours")
     ax.set_title("Concentration of GPU-hours")
     place_legend(ax)

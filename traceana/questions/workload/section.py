@@ -19,6 +19,7 @@ from traceana.page.blocks import (
     drawing,
     result_table,
 )
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.workload.analyze import clock_name, describe_workload, weekdays_and_waits
 from traceana.questions.workload.analyze_consumers import cpu_hours_of
@@ -32,7 +33,7 @@ from traceana.questions.workload.tables import (
 )
 from traceana.store import distinct_traces
 from traceana.tables.display import key_heading
-from traceana.tables.formatting import days, in_sentence, share, three_digits
+from traceana.tables.formatting import days, in_sentence, listed, share, three_digits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -275,13 +276,17 @@ def _size_finding(found: Found, titles: dict[Trace, str]) -> str:
         if not hours and (of_cpus := trace.once(cpu_hours_of)):
             size = f"{of_cpus:,.0f} CPU-hours"
         elif row["gpus_median"] is not None:
-            size += f", median {row['gpus_median']:,.3g} GPUs"
+            size += f", median {_gpus(row['gpus_median'])}"
         parts.append(f"{titles[trace]}: {row['jobs']:,} jobs, {size}")
     return f"{'; '.join(parts)}."
 
 
+def _gpus(number: float) -> str:
+    return "1 GPU" if number == 1 else f"{number:,.3g} GPUs"
+
+
 def _top_finding(found: Found, titles: dict[Trace, str]) -> str:
-    parts = []
+    parts, short = [], []
     for trace, one in found.items():
         if one.concentration is None or one.concentration.total["gini"].item() is None:
             continue
@@ -292,10 +297,15 @@ def _top_finding(found: Found, titles: dict[Trace, str]) -> str:
                 f". Without the {one.survivors:,} that started before the first recorded end, they "
                 f"use {share(other)}"
             )
-        parts.append(f"{share(total['share_of_top_1_percent'].item())} in {titles[trace]} ({top}")
+        part = share(total["share_of_top_1_percent"].item())
+        parts.append(f"{part} in {titles[trace]} ({top}")
+        short.append(f"{part} ({trace.label})")
     if not parts:
         return ""
-    return f"Of the GPU-hours, the largest 1 % of GPU jobs use {'. They use '.join(parts)}."
+    return Finding(
+        f"Of the GPU-hours, the largest 1 % of GPU jobs use {'. They use '.join(parts)}.",
+        heading=f"The largest 1 % of GPU jobs use {listed(short)} of the GPU-hours",
+    )
 
 
 def _burst_finding(gaps: dict[str, Split | None]) -> str:

@@ -50,7 +50,10 @@ _COSTLY: Final = 0.1
 _NAMED: Final = 3
 _SLOW_S: Final = 3600
 _TIMES: Final = 5
-"""Median wait of a queue, in all and as a multiple of that of the log, that is an alert."""
+_CLEAR: Final = 3.3
+_HIGHER: Final = 1.1
+"""Median wait of a queue, in all and as a multiple of that of the log, that is an alert; standard
+errors, and ratio of failure rates, from which a GPU type is named."""
 
 
 def build(traces: Sequence[Trace]) -> Content:
@@ -86,7 +89,8 @@ def _table(found: Consumers, name: str, title: str) -> Table:
         column
         for column in rows.columns
         if column in (name, "jobs") or rows[column].count()
-        if column != "measured_gpu_hours"
+        if column not in ("measured_gpu_hours", "ended", "own_failures")
+        if not column.startswith("gpu_hours") or found.unit == "GPU"
     ]
     what = f"the {rows.height} jobs with the most idle hours" if name == "job_id" else (
         f"each {in_sentence(key_heading(name))}"
@@ -104,10 +108,15 @@ def _table(found: Consumers, name: str, title: str) -> Table:
 def _findings(found: Consumers, title: str) -> list[Finding]:
     whole = found.whole
     findings = [*_idle(found, title), *_wasted(found, title)]
-    parts = (_top(found, title), _slow_queue(found, title), _waits(found, title))
+    parts = (
+        _failing_type(found, title),
+        _top(found, title),
+        _slow_queue(found, title),
+        _waits(found, title),
+    )
     findings += [one for one in parts if one is not None]
     if (use := _overall_use(whole)) and not findings:
-        findings.append(Finding(f"{title}: {use}.", n=whole["jobs"]))
+        findings.append(Finding(f"{title}: {use}.", n=whole["jobs"], heading=f"{title}: {use}"))
     return findings
 
 
@@ -122,7 +131,11 @@ def _idle(found: Consumers, title: str) -> list[Finding]:
         f"utilization; {count(found.whole['idle_gpu_hours'])} GPU-hours were idle"
     )
     overall = Finding(
-        f"{text}.", effect=use, n=found.whole["jobs"], cost_gpu_h=found.whole["idle_gpu_hours"]
+        f"{text}.",
+        effect=use,
+        n=found.whole["jobs"],
+        cost_gpu_h=found.whole["idle_gpu_hours"],
+        heading=f"{title}: {percent(use)} of the recorded GPU time is used",
     )
     if users is None:
         return [overall]
@@ -142,6 +155,8 @@ def _idle(found: Consumers, title: str) -> list[Finding]:
                 cost_jobs=row["jobs"],
                 alert=f"idle GPUs: user {row['user']} at {percent(row['gpu_utilization'])} GPU "
                 f"utilization with {count(row['measured_gpu_hours'])} GPU-hours",
+                heading=f"{title}: user {row['user']} leaves "
+                f"{count(row['idle_gpu_hours'])} GPU-hours idle",
             )
             for row in named
         ),
@@ -176,6 +191,8 @@ def _wasted(found: Consumers, title: str) -> list[Finding]:
                 alert=f"{row[name]}: {plural(row['jobs'], 'job')} used {of}"
                 if part >= _COSTLY
                 else "",
+                heading=f"{title}: jobs that ended as {row[name]} used {share(part)} of the "
+                f"{unit}-hours",
             )
         )
     return findings
@@ -196,7 +213,8 @@ def _top(found: Consumers, title: str) -> Finding | None:
             f"{title}: user {first['user']} used the most {unit}-hours, {share(first['share'])} of "
             f"all{_most(users)}."
         )
-        return Finding(text, effect=first["share"], n=first["jobs"])
+        heading = f"{title}: user {first['user']} used {share(first['share'])} of the {unit}-hours"
+        return Finding(text, effect=first["share"], n=first["jobs"], heading=heading)
     name = by_jobs["user"]
     pairs = [
         f"{what} {show(found.without[column])} instead of {show(found.whole[column])}"
@@ -213,7 +231,9 @@ def _top(found: Consumers, title: str) -> Finding | None:
         f"{title}: user {name} submitted {share(by_jobs['jobs'] / jobs)} of {jobs:,} jobs{used}. "
         f"Without {name}: {listed(pairs)}."
     )
-    return Finding(text, effect=by_jobs["jobs"] / jobs, n=by_jobs["jobs"])
+    part = by_jobs["jobs"] / jobs
+    heading = f"{title}: user {name} submitted {share(part)} of the jobs"
+    return Finding(text, effect=part, n=by_jobs["jobs"], heading=heading)
 
 
 def _most(users: pl.DataFrame) -> str:
@@ -240,7 +260,8 @@ def _waits(found: Consumers, title: str) -> Finding | None:
         if known.height > 1:
             row = known.sort("median_wait_s", descending=True).row(0, named=True)
             parts.append(
-                f"{what} {row[name]} with {duration(row['median_wait_s'])} (n = {row['jobs']:,})"
+                f"{what} {_named(row[name])} with {duration(row['median_wait_s'])} "
+                f"(n = {row['jobs']:,})"
             )
     longest = f" Longest by group: {listed(parts)}." if parts else ""
     stretched = ""
@@ -251,6 +272,49 @@ def _waits(found: Consumers, title: str) -> Finding | None:
         f"is {duration(whole['p90_wait_s'])}{stretched}.{longest}",
         effect=whole["median_wait_s"],
         n=whole["jobs"],
+        heading=f"{title}: the median job waited {duration(whole['median_wait_s'])}",
+    )
+
+
+def _named(group: float | str) -> str:
+    return three_digits(group) if isinstance(group, float) else str(group)
+
+
+def _failing_type(found: Consumers, title: str) -> Finding | None:
+    """State the GPU type whose jobs fail more often, without limits, if chance does not explain it.
+
+    The odds among equal jobs are those of the model of failure.
+    """
+    types = found.groups.get("gpu_type")
+    if types is None:
+        return None
+    known = types.drop_nulls(["gpu_type", "own_failure_rate"]).filter(
+        pl.col("ended") >= FEWEST_WAITS
+    )
+    if known.height < 2:
+        return None
+    most = known.sort("ended", descending=True).head(_NAMED)
+    low, *_, high = most.sort("own_failure_rate").rows(named=True)
+    pooled = (low["own_failures"] + high["own_failures"]) / (low["ended"] + high["ended"])
+    error = (pooled * (1 - pooled) * (1 / low["ended"] + 1 / high["ended"])) ** 0.5
+    excess = high["own_failure_rate"] - low["own_failure_rate"]
+    if excess < max(_CLEAR * error, (_HIGHER - 1) * low["own_failure_rate"]) or not error:
+        return None
+    times = ""
+    if low["own_failure_rate"]:
+        times = f" {three_digits(high['own_failure_rate'] / low['own_failure_rate'])} times"
+    text = (
+        f"{high['gpu_type']} jobs fail{times} as often as {low['gpu_type']} jobs "
+        f"({share(high['own_failure_rate'])} and {share(low['own_failure_rate'])}; time and memory "
+        "limits are not counted)"
+    )
+    return Finding(
+        f"{title}: {text} (n = {high['ended']:,} and {low['ended']:,} completed and failed jobs).",
+        effect=excess,
+        n=high["ended"],
+        cost_jobs=excess * high["ended"],
+        alert=text,
+        heading=f"{title}: {text.partition(' (')[0]}",
     )
 
 
@@ -273,6 +337,7 @@ def _slow_queue(found: Consumers, title: str) -> Finding | None:
         n=row["jobs"],
         cost_jobs=row["jobs"],
         alert=f"Long waits in queue {row['queue']}: {text}",
+        heading=f"{title}: jobs in queue {row['queue']} wait longest",
     )
 
 

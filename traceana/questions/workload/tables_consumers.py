@@ -15,6 +15,9 @@ class ResourceUsage(ResultTable):
     share = fraction("Of all", "fraction of all GPU-hours; of CPU-hours where no job has GPUs")
     median_wait_s = seconds("Median wait", "median time from submission to start")
     failure_rate = fraction("Failure rate", "failed among completed and failed jobs")
+    own_failure_rate = fraction(
+        "Without limits", "failed, but not by a time or memory limit, among completed and failed"
+    )
     share_wasted = fraction("Wasted", "fraction of the group's hours in failed and cancelled jobs")
     gpu_utilization = fraction("GPU utilization", "weighted by GPU-hours, of jobs that record it")
     idle_gpu_hours = number(
@@ -33,5 +36,7 @@ class ResourceUsage(ResultTable):
     measured_gpu_hours = number(
         "Measured GPU-hours", "GPU-hours of jobs with utilization", display="hours", unit="h"
     )
+    ended = count("Ended", "completed and failed jobs")
+    own_failures = count("Failures", "those that failed, but not by a limit")
     energy_kwh = number("Energy (kWh)", "recorded energy", display="hours", unit="kWh")
     note = text("Note", "jobs whose time is not recorded in full")

@@ -31,10 +31,9 @@
       else link.removeAttribute("aria-current");
     });
     if (wide.matches && now >= 0) {
-      const nav = contents.parentElement, top = links[now].offsetTop - nav.offsetTop;
-      if (top < nav.scrollTop || top > nav.scrollTop + nav.clientHeight - 60) {
-        nav.scrollTop = top - nav.clientHeight / 2;
-      }
+      const nav = contents.parentElement, box = nav.getBoundingClientRect();
+      const top = links[now].getBoundingClientRect().top - box.top;
+      if (top < 0 || top > nav.clientHeight - 60) nav.scrollTop += top - nav.clientHeight / 2;
     }
   };
   addEventListener("scroll", () => {
@@ -78,6 +77,10 @@
   const enable_table = (table) => {
     const rows = [...table.tBodies[0].rows];
     rows.forEach((row, place) => { row.dataset.place = place; });
+    const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim());
+    for (const row of [...rows, ...(table.tFoot?.rows ?? [])]) {
+      [...row.cells].slice(1).forEach((cell, place) => { cell.dataset.heading = names[place + 1]; });
+    }
     if (rows.length < 2) return;
     for (const [column, heading] of [...table.tHead.rows[0].cells].entries()) {
       const button = make("button", { type: "button", className: "sort" }, ...heading.childNodes);
@@ -106,30 +109,43 @@
     tools.prepend(make("label", {}, "Filter rows ", box), shown);
   };
 
-  // figures
+  // figures: a click enlarges, with the caption, how to read it, and its files
   const close = make("button", { type: "button", autofocus: true }, "Close");
+  const zooms = [["Larger", 1.4], ["Smaller", 1 / 1.4]].map(([name, factor]) => {
+    const button = make("button", { type: "button" }, name);
+    button.addEventListener("click", () => zoom(scale * factor));
+    return button;
+  });
+  const files = make("p", { className: "tools" });
   const card = make("div", { className: "card", tabIndex: 0 });  // scrolled by keyboard too
   const caption = make("p", { id: "enlarged" });
-  const dialog = make("dialog", {}, close, card, caption);
+  const dialog = make("dialog", {}, make("div", { className: "bar" }, close, ...zooms, files), card, caption);
   dialog.setAttribute("aria-labelledby", "enlarged");
   document.body.append(dialog);
-  let home = null;
+  let home = null, scale = 1;
+  const zoom = (wanted) => {
+    scale = Math.min(Math.max(wanted, 1), 8);
+    card.style.setProperty("--zoom", `${100 * scale}%`);
+  };
   const enlarge = (figure) => {
     home = figure.querySelector(".card");
-    card.append(...home.children);  // moved, not copied: ids stay the only ones
-    caption.textContent = figure.querySelector("figcaption").textContent;
+    card.append(home.querySelector("svg"));  // moved, not copied: ids stay the only ones
+    const reading = document.querySelector(`.reading[data-of="${figure.id}"]`);
+    caption.textContent = `${figure.querySelector("figcaption").textContent} ${reading?.lastChild.textContent ?? ""}`;
+    files.replaceChildren(...[...figure.querySelectorAll(".tools a")].map((one) => one.cloneNode(true)));
     dialog.showModal();
+    zoom(1);
   };
-  dialog.addEventListener("close", () => home.append(...card.children));
+  dialog.addEventListener("close", () => home.prepend(card.firstElementChild));
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
   close.addEventListener("click", () => dialog.close());
 
   const enable_figure = (figure) => {
     const name = figure.querySelector("figcaption .number").textContent.replace(/\.$/, "");
-    const larger = make("button", { type: "button", ariaLabel: `Enlarge ${name}` }, "Enlarge");
+    const larger = make("button", { type: "button", className: "larger", ariaLabel: `Enlarge ${name}` }, "Enlarge");
     larger.addEventListener("click", () => enlarge(figure));
     figure.querySelector(".card").addEventListener("click", () => enlarge(figure));
-    figure.querySelector(".tools").prepend(larger);
+    figure.append(larger);
   };
 
   // citations
@@ -163,6 +179,37 @@
     found.scrollIntoView();
   };
   addEventListener("hashchange", reveal);
+
+  // theme, and one trace alone
+  const bar = make("p", { className: "tools" });
+  const theme = make("button", { type: "button" }, "Dark or light");
+  theme.addEventListener("click", () => {
+    const shown = getComputedStyle(document.documentElement).colorScheme;
+    const dark = shown === "dark" || (shown !== "light" && matchMedia("(prefers-color-scheme: dark)").matches);
+    document.documentElement.dataset.theme = dark ? "light" : "dark";
+  });
+  bar.append(theme);
+  const names = [...document.querySelectorAll("#facts tbody b, #facts tbody a")].map((one) => one.textContent);
+  if (names.length > 1) {
+    const pick = make("select", { id: "pick" }, ...["All traces", ...names].map((name) => make("option", {}, name)));
+    const longest = names.toSorted((one, other) => other.length - one.length);
+    const word = new RegExp(`(?<![\\w-])(?:${longest.map((one) => RegExp.escape?.(one) ?? one).join("|")})(?![\\w-])`, "g");
+    pick.addEventListener("change", () => {
+      const wanted = pick.selectedIndex ? pick.value : null;
+      const other = (one) => {
+        const named = one.textContent.match(word);
+        return wanted !== null && named !== null && !named.includes(wanted);
+      };
+      for (const one of document.querySelectorAll("main .findings li, main section figure[data-name], .alerts li, .results li")) {
+        one.hidden = other(one.querySelector("figcaption") ?? one);
+      }
+      for (const part of document.querySelectorAll("main section[id]:has(.findings)")) {
+        part.hidden = !part.querySelector(".findings li:not([hidden])");
+      }
+    });
+    bar.append(make("label", {}, "Trace ", pick));
+  }
+  contents.querySelector(".find").before(bar);
 
   // search: headings, captions, findings, definitions and cells, also those in closed details
   const list = document.getElementById("found");

@@ -11,6 +11,7 @@ import polars as pl
 from traceana.errors import DataError
 from traceana.simulate.operations.kinds import MERGED
 from traceana.simulate.operations.model import Model, prepare
+from traceana.simulate.operations.policies import AsMeasured, Ideal
 from traceana.simulate.operations.run import replay, replay_ranks
 from traceana.simulate.operations.tables import (
     Explained,
@@ -239,24 +240,28 @@ def slowest_workers(model: Model, /) -> WorkerSlowdownResult:
         key=lambda i: (-score.flat[i], int(names[i]) if numbered else 0, stages[i], ranks[i]),
     )
     n = -(-len(names) * SLOWEST_PERCENT // 100)
-    slowest = np.zeros(score.shape, dtype=bool)
-    slowest.flat[order[:n]] = True
-    last = np.zeros(score.shape, dtype=bool)
-    last[-1] = True
     workers = pl.DataFrame(
         {
             "worker": names[order].tolist(),
             "dp_rank": found.dp_ranks[ranks[order]],
             "stage": stages[order],
             "slowdown": score.ravel()[order],
-            "is_slowest": slowest.ravel()[order],
+            "is_slowest": np.arange(len(names)) < n,
         },
         schema_overrides={"worker": pl.String},
     )
-    rows = [
-        {"group": group, **_explained(model, workers_in, original, ideal)}
-        for group, workers_in in (("last stage", last), ("slowest workers", slowest))
-    ]
+    groups: dict[str, dict[str, Any]] = {
+        "last stage": {"stage": found.stages - 1},
+        "slowest workers": {"worker": names[order[:n]].tolist()},
+    }
+    rows: list[dict[str, Any]] = []
+    for group, chosen in groups.items():
+        removed, added = (
+            float(replay(*policy(**chosen).plan(model)).mean()) for policy in (Ideal, AsMeasured)
+        )
+        shares = _shares(1, (added - ideal, original - removed), original - ideal)
+        del shares["slowdown"]
+        rows.append({"group": group, "t_removal_s": removed, "t_addition_s": added} | shares)
     return WorkerSlowdownResult(
         m_s=_or_nan(rows[0]["explained_removal"]),
         m_w=_or_nan(rows[1]["explained_removal"]),
@@ -269,28 +274,3 @@ def slowest_workers(model: Model, /) -> WorkerSlowdownResult:
 
 def _or_nan(value: float | None) -> float:
     return float("nan") if value is None else value
-
-
-def _explained(
-    model: Model, workers: NDArray[np.bool_], original: float, ideal: float
-) -> dict[str, Any]:
-    """Replay with some workers ideal, and with all others ideal."""
-    marked = workers[model.operations.stage]
-    pairs = list(zip(marked, model.own, model.ideal, strict=True))
-    removed, added = (
-        float(replay(model.graph, [_choose(mask ^ flip, a, b) for mask, a, b in pairs]).mean())
-        for flip in (False, True)
-    )
-    whole = original - ideal
-    shares = (added - ideal, original - removed)
-    return {
-        "t_removal_s": removed,
-        "t_addition_s": added,
-        **{name: value for name, value in _shares(1, shares, whole).items() if name != "slowdown"},
-    }
-
-
-def _choose(ideal_of_rank: NDArray[np.bool_], own: Any, ideal: Any) -> Any:  # noqa: ANN401
-    if ideal_of_rank.all():
-        return ideal
-    return np.where(ideal_of_rank, ideal, own) if ideal_of_rank.any() else own

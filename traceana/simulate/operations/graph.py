@@ -130,17 +130,27 @@ def _match(builder: _Builder, kind: str, stage: int) -> list[int]:
     else:
         earliest = builder.end[computes].min() - _TOLERANCE_S
         launched = [node for node in transfers if builder.end[node] >= earliest]
-    at_edge = stage in (0, operations.stages - 1)
+    chunks = builder.chunks * operations.stages
+
+    def leads_on(compute: int) -> bool:
+        chunk = int(operations.global_chunk[compute])
+        if chunk < 0:
+            chunk = builder.chunk(compute) * operations.stages + stage
+        return 0 <= chunk + _NEXT[kind] < chunks
+
     missing = len(computes) - len(launched)
-    if missing and not (at_edge and (missing == 1 or not launched)):
+    places = list(range(len(computes)))
+    if missing == 1 and stage in (0, operations.stages - 1):
+        places = places[1:] if way == "recv" else places[:-1]
+    elif missing:  # transfers that lead nowhere may not be recorded
+        places = [place for place in places if leads_on(computes[place])]
+    if len(places) != len(launched):
         raise DataError(
             f"operations: step {operations.steps[0]}, worker {operations.workers[stage, 0]}: "
             f"{len(launched)} {kind} for {len(computes)} {direction}-compute; each needs one"
         )
-    skipped = missing if way == "recv" and launched else 0
     with_partner = []
-    chunks = builder.chunks * operations.stages
-    for node, place in zip(launched, range(skipped, len(computes)), strict=False):
+    for node, place in zip(launched, places, strict=True):
         compute = computes[place]
         if way == "send":
             builder.waits_for[node].append(compute)
@@ -148,10 +158,7 @@ def _match(builder: _Builder, kind: str, stage: int) -> list[int]:
             builder.waits_for[compute].append(node)
             if place:
                 builder.waits_for[node].append(computes[place - 1])
-        chunk = int(operations.global_chunk[compute])
-        if chunk < 0:
-            chunk = builder.chunk(compute) * operations.stages + stage
-        if 0 <= chunk + _NEXT[kind] < chunks:
+        if leads_on(compute):
             with_partner.append(node)
     alone = set(transfers) - set(with_partner)
     builder.groups += [(node,) for node in sorted(alone)]

@@ -88,15 +88,12 @@ class Ideal(Group):
 
     Examples
     --------
-    >>> import polars as pl, traceana
+    >>> import traceana
     >>> from traceana.simulate import Ideal
-    >>> operations = pl.DataFrame({
-    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
-    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
-    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
-    ... })
-    >>> traceana.replay_operations(operations, ideal=Ideal(dp_rank=1)).slowdown
-    1.2
+    >>> operations = traceana.open_sample().scan("bytedance-stragglers-2025", "operations")
+    >>> print(traceana.replay_operations(operations, ideal=Ideal(stage=2)))
+    job SYNTHETIC-job: 5 steps of 2.276 s; stage 2 ideal: 1.811 s (slowdown 1.257)
+    ...
     """
 
     def plan(self, model: Model, /) -> tuple[Graph, Durations]:
@@ -113,15 +110,12 @@ class AsMeasured(Group):
 
     Examples
     --------
-    >>> import polars as pl, traceana
+    >>> import traceana
     >>> from traceana.simulate import AsMeasured
-    >>> operations = pl.DataFrame({
-    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
-    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
-    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
-    ... })
-    >>> traceana.replay_operations(operations, ideal=AsMeasured(worker="1-0")).step_s_ideal
-    array([6.])
+    >>> operations = traceana.open_sample().scan("bytedance-stragglers-2025", "operations")
+    >>> print(traceana.replay_operations(operations, ideal=AsMeasured(worker="5")))
+    job SYNTHETIC-job: 5 steps of 2.276 s; everything ideal but worker 5: 2.31 s (slowdown 0.985)
+    ...
     """
 
     def plan(self, model: Model, /) -> tuple[Graph, Durations]:
@@ -141,15 +135,12 @@ class Scaled(Group):
 
     Examples
     --------
-    >>> import polars as pl, traceana
+    >>> import traceana
     >>> from traceana.simulate import Scaled
-    >>> operations = pl.DataFrame({
-    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
-    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
-    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
-    ... })
-    >>> traceana.replay_operations(operations, ideal=Scaled(0.5, dp_rank=1)).step_s_ideal
-    array([4.])
+    >>> operations = traceana.open_sample().scan("bytedance-stragglers-2025", "operations")
+    >>> print(traceana.replay_operations(operations, ideal=Scaled(0.5, worker="5")))
+    job SYNTHETIC-job: 5 steps of 2.276 s; worker 5 x 0.5: 1.76 s (slowdown 1.293)
+    ...
     """
 
     factor: float
@@ -175,15 +166,12 @@ class BalancedStages:
 
     Examples
     --------
-    >>> import polars as pl, traceana
+    >>> import traceana
     >>> from traceana.simulate import BalancedStages
-    >>> operations = pl.DataFrame({
-    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
-    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
-    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
-    ... })
-    >>> traceana.replay_operations(operations, ideal=BalancedStages()).slowdown
-    1.0
+    >>> operations = traceana.open_sample().scan("bytedance-stragglers-2025", "operations")
+    >>> print(traceana.replay_operations(operations, ideal=BalancedStages()))
+    job SYNTHETIC-job: 5 steps of 2.276 s; stages balanced: 1.969 s (slowdown 1.156)
+    ...
     """
 
     def plan(self, model: Model, /) -> tuple[Graph, Durations]:
@@ -216,15 +204,12 @@ class MicroBatches:
 
     Examples
     --------
-    >>> import polars as pl, traceana
+    >>> import traceana
     >>> from traceana.simulate import MicroBatches
-    >>> operations = pl.DataFrame({
-    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
-    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
-    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
-    ... })
-    >>> traceana.replay_operations(operations, ideal=MicroBatches(4)).step_s_ideal
-    array([6.])
+    >>> operations = traceana.open_sample().scan("bytedance-stragglers-2025", "operations")
+    >>> print(traceana.replay_operations(operations, ideal=MicroBatches(16)))
+    job SYNTHETIC-job: 5 steps of 2.276 s; 16 micro-batches: 2.078 s (slowdown 1.095)
+    ...
     """
 
     number: int

@@ -199,15 +199,18 @@ def _compact(rows: pl.LazyFrame, names: list[str]) -> pl.DataFrame:
     )
     if table.is_empty():
         raise DataError("operations: the frame has no rows")
+    for name in _WHOLE:
+        if nulls := table[name].null_count():
+            raise DataError(
+                f"operations: column {name} has {nulls:,} null(s); a replay needs it of all "
+                f"{table.height:,} operations"
+            )
     if table["kind"].null_count():
         known = words.is_in(KINDS).fill_null(value=False)
         unknown = collect(rows.filter(~known).select(words).head(1)).item()
         raise DataError(
             f"operations: kind {unknown!r} is unknown; the kinds are {', '.join(KINDS)}"
         )
-    for name in _WHOLE:
-        if nulls := table[name].null_count():
-            raise DataError(f"operations: column {name} has {nulls} null(s)")
     return table
 
 

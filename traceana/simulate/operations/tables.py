@@ -88,14 +88,10 @@ class ReplayResult(Result):
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> operations = pl.DataFrame({
-    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
-    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
-    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
-    ... })
+    >>> import traceana
+    >>> operations = traceana.open_sample().scan("bytedance-stragglers-2025", "operations")
     >>> print(traceana.replay_operations(operations))
-    1 steps of 6 s; all operations ideal: 5 s (slowdown 1.200)
+    job SYNTHETIC-job: 5 steps of 2.276 s; all operations ideal: 1.86 s (slowdown 1.224)
     ...
     """
 
@@ -155,14 +151,10 @@ class WorkerSlowdownResult(Result):
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> operations = pl.DataFrame({
-    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
-    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
-    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
-    ... })
+    >>> import traceana
+    >>> operations = traceana.open_sample().scan("bytedance-stragglers-2025", "operations")
     >>> print(traceana.worker_slowdown(operations))
-    slowdown 1.200; the last stage explains 100 % of it, the slowest worker(s) 1-0 100 %
+    slowdown 1.224; the last stage explains -3.95 % of it, the slowest worker(s) 5 112 %
     """
 
     m_s: float

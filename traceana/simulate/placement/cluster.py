@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from traceana.simulate.placement.request import Floats, Ints, PlacementRequest
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class PlacementNodes:
     """Machines and their free resources; one row per machine.
 
@@ -86,7 +86,8 @@ class PlacementNodes:
         fits: NDArray[np.bool_] = self.cpu_milli >= request.cpu_milli
         if request.gpus == 0:
             return fits
-        fits &= self.typical.accepts(request)[self.gpu_type]
+        if request.gpu_types:
+            fits &= self.typical.accepts(request)[self.gpu_type]
         if request.gpus == 1:
             fits &= self.gpu_milli.max(axis=1) >= request.gpu_milli
         else:

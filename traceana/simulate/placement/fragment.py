@@ -76,7 +76,9 @@ class TypicalRequests:
         if not weights.size:
             return total
         summed = np.zeros((len(total), gpu_milli.shape[1] + 1))
-        np.sort(gpu_milli, axis=1)[:, ::-1].cumsum(axis=1, out=summed[:, 1:])
+        ordered = gpu_milli.copy()
+        ordered.sort(axis=1)
+        ordered[:, ::-1].cumsum(axis=1, out=summed[:, 1:])
         # number of GPUs with at least each share free, which are the largest
         fitting = (gpu_milli[:, :, None] >= shares).sum(axis=1)
         usable = summed[np.arange(len(total))[:, None], fitting]

@@ -39,9 +39,11 @@ class Cluster:
         scores = self._scores_of(request)
         if memory_mib:
             scores = np.where(self._memory >= memory_mib, scores, -np.inf)
-        if scores.max() == -np.inf:
+        node = int(scores.argmax())
+        if scores[node] == -np.inf:
             return False
-        node = self._best(scores, random=self._random_ties)
+        if self._random_ties:
+            node = self._best(scores, random=True)
         self._take(node, request, memory_mib)
         return True
 
@@ -68,8 +70,10 @@ class Cluster:
             return scores
         scores[index] = -np.inf
         nodes = self.nodes.rows(index)
-        fits = np.flatnonzero(nodes.fits(request))
-        if fits.size:
+        fits = nodes.fits(request).nonzero()[0]
+        if fits.size == len(index):
+            scores[index] = self._policy.score(request, nodes)
+        elif fits.size:
             scores[index[fits]] = self._policy.score(request, nodes.rows(fits))
         self._scores[request] = scores, len(self._changed)
         return scores

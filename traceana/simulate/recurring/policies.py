@@ -92,6 +92,42 @@ class JustInTime:
             self._best[batch_size] = (epoch_cost_j, power_limit_w)
 
 
+class RunByRun:
+    """Try each limit of a batch size in a run of its own, then use the cheapest (no profiling)."""
+
+    def __init__(self, job: JobTrace, sizes: BatchSizeOptimizer) -> None:
+        self._sizes = sizes
+        self._untried = {size: list(batch.limits) for size, batch in job.batches.items()}
+        self._costs: dict[int, dict[float, float]] = {size: {} for size in job.batches}
+        self.limits = _LimitsByRun(self._untried, self._costs)
+
+    def predict(self) -> int:
+        """Return the batch size of the other optimizer."""
+        return self._sizes.predict()
+
+    def observe(self, batch_size: int, power_limit_w: float, cost_j: float, reached: bool) -> None:
+        """Keep the cost of the limit, and hand the run on."""
+        self._sizes.observe(batch_size, power_limit_w, cost_j, reached)
+        if power_limit_w in self._untried[batch_size]:
+            self._untried[batch_size].remove(power_limit_w)
+        self._costs[batch_size].setdefault(power_limit_w, cost_j)
+
+
+class _LimitsByRun:
+    def __init__(
+        self, untried: dict[int, list[float]], costs: dict[int, dict[float, float]]
+    ) -> None:
+        self._untried, self._costs = untried, costs
+
+    def predict(self, batch_size: int) -> float:
+        """Return the highest limit not tried, else the cheapest."""
+        left, costs = self._untried[batch_size], self._costs[batch_size]
+        return max(left) if left else min(costs, key=costs.__getitem__)
+
+    def observe(self, batch_size: int, power_limit_w: float, epoch_cost_j: float) -> None:
+        """Learn nothing: runs are observed."""
+
+
 class Fixed:
     """Always the same batch size."""
 
@@ -176,6 +212,16 @@ def _zeus(job: JobTrace, eta: float, rng: Rng) -> Policies:  # noqa: ARG001
     return PruningThompson(list(job.batches), job.default_batch_size, rng=rng), JustInTime()
 
 
+def _no_pruning(job: JobTrace, eta: float, rng: Rng) -> Policies:  # noqa: ARG001
+    sizes = list(job.batches)
+    return PruningThompson(sizes, job.default_batch_size, rng=rng, prunes=False), JustInTime()
+
+
+def _no_profiling(job: JobTrace, eta: float, rng: Rng) -> Policies:
+    search = RunByRun(job, _zeus(job, eta, rng)[0])
+    return search, search.limits
+
+
 def _default(job: JobTrace, eta: float, rng: Rng) -> Policies:  # noqa: ARG001
     return Fixed(job.default_batch_size), FixedLimit(job.max_power_w)
 
@@ -196,6 +242,8 @@ def _oracle(job: JobTrace, eta: float, rng: Rng) -> Policies:  # noqa: ARG001
 
 POLICIES: Final[dict[str, PolicyMaker]] = {
     "zeus": _zeus,
+    "zeus-no-pruning": _no_pruning,
+    "zeus-no-profiling": _no_profiling,
     "default": _default,
     "grid": _grid,
     "oracle": _oracle,

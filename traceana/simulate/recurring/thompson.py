@@ -22,17 +22,25 @@ class PruningThompson:
     bandit without prior: with mean m, population variance v and number n of all its costs, draw
     from Normal(m, sqrt(v / n)) and take the smallest (Zeus, NSDI'23, section 4.4).
 
+    Without pruning (`prunes`) all sizes are arms from the beginning.
+
     Runs that ended out of turn, as concurrent ones do, count as costs and not for pruning.
     """
 
     def __init__(
-        self, batch_sizes: Sequence[int], default: int, *, rng: int | np.random.Generator = 1
+        self,
+        batch_sizes: Sequence[int],
+        default: int,
+        *,
+        rng: int | np.random.Generator = 1,
+        prunes: bool = True,
     ) -> None:
         self._costs = {size: _Moments() for size in batch_sizes}
         self._pruning = _prune(sorted(batch_sizes), default, rounds=2)
-        self._next: int | None = next(self._pruning)
+        self._next: int | None = next(self._pruning) if prunes else None
         self._awaited: int | None = None
-        self._arms: list[int] = []
+        # without pruning an arm never tried costs nothing, so that each is tried first
+        self._arms: list[int] = [] if prunes else sorted(batch_sizes, key=lambda x: x != default)
         self._rng = np.random.default_rng(rng)
 
     def predict(self) -> int:

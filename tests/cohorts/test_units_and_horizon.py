@@ -1,0 +1,97 @@
+"""Independent units of a cohort, and outcomes by a runtime where many rows have not ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import traceana
+from traceana.cohorts.cohort import BLOCK, form_cohort
+from traceana.cohorts.horizon import outcome_cohort
+from traceana.questions.failures.analyze import analyze_outcomes, fit_failure_model
+from traceana.questions.failures.overall import overall_failure
+from traceana.store import Trace
+
+DAY_S = 86_400.0
+
+
+def trace_of(jobs: pl.DataFrame, store: Path) -> Trace:
+    traceana.add_table(jobs, trace="planted", table="jobs", store=store)
+    return traceana.open_store(store).trace("planted")
+
+
+def test_without_users_the_units_are_blocks_of_days(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    day = np.repeat(np.arange(40), 25)
+    level = rng.normal(size=40)[day]
+    runtime = np.exp(7 + level + 0.1 * rng.normal(size=1000))
+    submit = day * DAY_S + rng.uniform(0, DAY_S, 1000)
+    jobs = pl.DataFrame({
+        "job_id": [f"j{i}" for i in range(1000)], "submit_s": submit, "start_s": submit,
+        "end_s": submit + runtime, "runtime_s": runtime, "status": "completed", "gpus": 1.0,
+    })  # fmt: skip
+    cohort = form_cohort(trace_of(jobs, tmp_path))
+    assert cohort.cluster == BLOCK
+    assert cohort.block_s == DAY_S
+    assert cohort.rows[BLOCK].n_unique() == 40
+    assert "40 blocks of 1 d" in cohort.independence
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Trace:
+    """Two GPU types on which a fifth of the jobs fails early; those of A100 complete later."""
+    rng, n, window = np.random.default_rng(3), 3000, 2 * DAY_S
+    a100, fails = rng.random(n) < 0.5, rng.random(n) < 0.2
+    completes = np.where(a100, 259_200, 40_000) * np.exp(0.6 * rng.normal(size=n))
+    runtime = np.where(fails, rng.exponential(1800, n), completes)
+    submit = np.sort(rng.uniform(0, window, n))
+    cut = submit + runtime > window
+    jobs = pl.DataFrame({
+        "job_id": [f"j{i}" for i in range(n)], "user": [f"u{i}" for i in rng.integers(0, 60, n)],
+        "gpu_type": np.where(a100, "A100", "T4"), "gpus": rng.choice([1.0, 2, 4], n),
+        "submit_s": submit, "start_s": submit,
+        "end_s": np.where(cut, np.nan, submit + runtime),
+        "runtime_s": np.where(cut, np.nan, runtime),
+        "status": np.where(cut, "running", np.where(fails, "failed", "completed")),
+    }).with_columns(pl.col("end_s", "runtime_s").fill_nan(None))  # fmt: skip
+    return trace_of(jobs, tmp_path)
+
+
+def test_failures_are_compared_by_a_runtime_where_many_jobs_still_run(watched: Trace) -> None:
+    naive = traceana.failure_rates(form_cohort(watched).rows, "gpu_type")
+    low, high = naive["rate"].min(), naive["rate"].max()
+    assert high > 2 * low  # type: ignore[operator]
+    cohort = outcome_cohort(watched)
+    assert cohort.horizon_s == DAY_S
+    assert (cohort.rows["watched_s"] >= DAY_S).all()
+    [found], tests, _ = analyze_outcomes(watched)[0][:1], *analyze_outcomes(watched)[1:]
+    assert found.rates["rate"].to_list() == pytest.approx([0.2, 0.2], abs=0.04)
+    assert found.horizon is not None
+    assert found.horizon["fraction"].to_list() == pytest.approx([0.2, 0.2], abs=0.04)
+    assert not found.comparisons  # runtimes of ended jobs are those of short ones
+    failure = tests.row(0, named=True)
+    assert failure["pvalue_adjusted"] > 0.05
+    assert found.hazards is not None
+    completed = found.hazards.filter(cause="completed").row(0, named=True)
+    assert completed["pvalue_adjusted"] < 0.001
+    model, _ = fit_failure_model(watched)
+    assert model is not None
+    assert (model.odds_ratios["pvalue_adjusted"].drop_nulls() > 0.05).all()
+    overall = overall_failure(watched)
+    assert overall.is_censored
+    assert overall.incidence is not None
+    assert overall.incidence["horizon_s"] == DAY_S
+
+
+def test_a_trace_that_has_ended_keeps_its_rows(tmp_path: Path) -> None:
+    jobs = pl.DataFrame({
+        "job_id": ["a", "b", "c"], "submit_s": [0.0, 1, 2], "start_s": [0.0, 1, 2],
+        "end_s": [9.0, 9, 9], "runtime_s": [9.0, 8, 7],
+        "status": ["failed", "completed", "completed"],
+    })  # fmt: skip
+    cohort = outcome_cohort(trace_of(jobs, tmp_path))
+    assert cohort.horizon_s is None
+    assert cohort.cluster is None  # a few seconds are no ten blocks

@@ -1,0 +1,40 @@
+"""The page of the papers' figures: number, claims and command, of real traces alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import traceana
+from traceana.claims.published_figures import claims_of, traces_of
+from traceana.ingesters import ingest
+from traceana.page.context import Context, DataSource
+from traceana.report.papers_page import papers_page
+from traceana.store import open_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_the_figures_of_a_real_trace_have_number_claims_and_command(
+    real_data: Path, tmp_path: Path
+) -> None:
+    ingest(real_data / "zeus-2023", store=tmp_path)
+    page = papers_page((), Context(open_store(tmp_path), DataSource(tmp_path, is_sample=False)))
+    assert page is not None
+    assert "<h3>Figure 2a: energy versus time of librispeech on V100" in page
+    assert "traceana figures --paper zeus --number 12</pre>" in page
+    assert "Claims: zeus-beta." in page
+    assert page.count("<svg") > 10
+    assert "ElasticFlow" not in page
+
+
+def test_synthetic_rows_show_no_published_figure() -> None:
+    sample_store = traceana.open_sample()
+    context = Context(sample_store, DataSource(sample_store.path, is_sample=True))
+    assert papers_page((), context) is None
+
+
+def test_a_paper_has_its_own_traces_alone() -> None:
+    assert traces_of("zeus") == ("zeus-2023",)
+    assert claims_of("zeus", "15") == ["zeus-figure-15"]
+    assert claims_of("zeus", "1") == []

@@ -1,0 +1,248 @@
+"""Commands on the store and the public traces: list, fetch, write a sample, export, anonymize."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from traceana.cli.options import JsonOption, StoreOption
+from traceana.cli.output import print_json, print_rows, print_table
+from traceana.cli.streams import terminal
+from traceana.errors import DataError, StoreError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def traces(store: StoreOption = None, json: JsonOption = False) -> None:
+    """List the public traces: tables, rows, size, license."""
+    from traceana.catalog import list_traces
+
+    listed = list_traces()
+    stored = _find_stored(listed, store)
+    if json:
+        records = [row | {"in_store": stored[row["trace"]]} for row in listed.to_dicts()]
+        print_json(records)
+    else:
+        _print_table(listed, stored)
+
+
+def _find_stored(listed: pl.DataFrame, path: Path | None) -> dict[str, list[str]]:
+    """Return the stored tables of each trace; empty without a store."""
+    from traceana.store import open_store
+
+    try:
+        store = open_store(path)
+    except StoreError:
+        return {trace: [] for trace in listed["trace"]}
+    return {
+        trace: [table for table in tables if store.has(trace, table)]
+        for trace, tables in listed.select("trace", "tables").iter_rows()
+    }
+
+
+def _print_table(listed: pl.DataFrame, stored: dict[str, list[str]]) -> None:
+    from rich.filesize import decimal
+    from rich.table import Table
+
+    from traceana.catalog import get_trace
+
+    shown = Table(box=None, pad_edge=False)
+    shown.add_column("trace", no_wrap=True)
+    for heading in ("rows", "size"):
+        shown.add_column(heading, justify="right", no_wrap=True)
+    shown.add_column("license", no_wrap=True, max_width=18)
+    shown.add_column("in store", no_wrap=True, justify="right")
+    for trace, _, tables, rows, size, terms, _ in listed.iter_rows():
+        published, present = get_trace(trace), len(stored[trace])
+        more_rows = " +" if len(published.rows) < len(tables) else ""
+        more_bytes = " +" if any(file.bytes is None for file in published.files) else ""
+        shown.add_row(
+            trace,
+            "unknown" if rows is None else f"{rows:,}{more_rows}",
+            "unknown" if size is None else f"{decimal(size)}{more_bytes}",
+            terms.partition(";")[0],
+            f"{present} of {len(tables)}",
+        )
+    print_table(shown)
+    terminal().print("+: and what is not stated. All there is to know: traceana traces --json")
+
+
+def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
+    """List the tables of every trace, and their rows in the store."""
+    from rich.table import Table
+
+    from traceana.catalog import load_catalog
+    from traceana.store import Store, open_store, store_path
+
+    where = store_path(store)
+    there = Store(where) if store is None else open_store(where)
+    stored = {(row["trace"], row["table"]): row for row in there.tables().iter_rows(named=True)}
+    catalog = load_catalog()
+    every = [(trace.id, table) for trace in catalog.values() for table in trace.tables]
+    untried = {name for name, trace in catalog.items() if not trace.tried}
+    rows: list[dict[str, Any]] = [
+        {
+            "trace": trace,
+            "table": table,
+            **{
+                key: stored.get((trace, table), {}).get(key)
+                for key in ("rows", "rows_rejected", "bytes", "synthetic")
+            },
+        }
+        for trace, table in dict.fromkeys([*every, *stored])
+    ]
+    if json:
+        print_json(rows)
+        return
+    shown = Table(box=None, pad_edge=False)
+    shown.add_column("trace / table", no_wrap=True)
+    for heading in ("rows", "rejected", "kB"):
+        shown.add_column(heading, justify="right", no_wrap=True)
+    shown.add_column("", no_wrap=True)
+    for row in rows:
+        held = row["rows"] is not None
+        shown.add_row(
+            f"{row['trace']}/{row['table']}",
+            f"{row['rows']:,}" if held else "-",
+            f"{row['rows_rejected']:,}" if held else "",
+            f"{row['bytes'] / 1000:,.0f}" if held else "",
+            "SYNTHETIC" if row["synthetic"] else "" if row["trace"] not in untried else "not tried",
+        )
+    out = terminal()
+    print_table(shown)
+    if untried:
+        out.print("not tried: read as the publisher describes it, not tried on its files")
+    out.print(
+        f"store: {where}" + ("" if stored else " (nothing there yet; see `traceana ingest --help`)")
+    )
+
+
+def fetch(
+    trace: Annotated[
+        str, typer.Argument(metavar="TRACE", help="Id of the trace, as `traceana traces` lists it.")
+    ],
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Folder for the files.  [default: one in the user's cache folder]"
+        ),
+    ] = None,
+    mirror: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR_OR_URL",
+            help="Folder or address that holds the files under their published names.",
+        ),
+    ] = None,
+) -> None:
+    """Download the files of a public trace and check them."""
+    from traceana.catalog import fetch as fetch_files
+
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    folder = fetch_files(trace, to=to, mirror=mirror)
+    typer.echo(f"the files of {trace} are in {folder}")
+    typer.echo(f"next: traceana ingest {shlex.quote(str(folder))}")
+
+
+def sample(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="New or empty folder, or an earlier sample's.")
+    ],
+    trace: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Trace to write, may be repeated.  [default: all]"),
+    ] = None,
+) -> None:
+    """Write the synthetic sample in the publishers' own formats.
+
+    No row of real data is in it.
+    """
+    import json
+    import shlex
+
+    from rich.table import Table
+
+    from traceana.samples import write_sample
+
+    written = write_sample(folder, traces=trace)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("trace", no_wrap=True)
+    for name in ("scale", "rows", "MB"):
+        table.add_column(name, justify="right")
+    for marker in sorted(written.glob("*/SYNTHETIC.json")):
+        about = json.loads(marker.read_text())
+        size = sum(path.stat().st_size for path in marker.parent.iterdir())
+        rows = sum(about["rows"].values())
+        table.add_row(about["trace"], f"{about['scale']:g}", f"{rows:,}", f"{size / 1e6:.1f}")
+    console = terminal()
+    console.print("SYNTHETIC, no observed row in it")
+    print_table(table)
+    console.print(f"next: traceana ingest {shlex.quote(str(folder))}", soft_wrap=True)
+
+
+def export(
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="Id of the trace.")],
+    *,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the files.")],
+    store: StoreOption = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TABLE", help="Table, may be repeated.  [default: all]"),
+    ] = None,
+    file_format: Annotated[
+        str, typer.Option("--format", metavar="parquet|csv|swf", help="Format of the files.")
+    ] = "parquet",
+) -> None:
+    """Export tables as Parquet, CSV or SWF.
+
+    SWF is the Standard Workload Format, for jobs alone.
+    """
+    from traceana.exchange import export_tables
+
+    paths = export_tables(trace, out=out, store=store, tables=table or (), file_format=file_format)
+    sys.stdout.writelines(f"{path}\n" for path in paths)
+
+
+def anonymize(
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="Id of the trace.")],
+    *,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the store to write to.")],
+    store: StoreOption = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File with a secret of at least 16 bytes: the same one gives the same digests.  "
+            "[default: a random one, not stored]",
+        ),
+    ] = None,
+    round_s: Annotated[
+        float | None,
+        typer.Option("--round", metavar="SECONDS", help="Round times and runtimes down."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Write an anonymized copy of a trace.
+
+    Columns and values that could still identify a row are listed.
+    """
+    from traceana.exchange import anonymize as anonymize_trace
+    from traceana.exchange.tables import Disclosure
+
+    if key is not None and key.exists() and not key.is_file():
+        raise DataError(f"--key {key}: not a file")
+    try:
+        secret = None if key is None else key.read_bytes()
+    except OSError as error:
+        raise DataError(f"--key {key}: cannot be read ({error.strerror})") from error
+    left = anonymize_trace(trace, out=out, store=store, key=secret, round_s=round_s)
+    if json:
+        print_json(left.rows(named=True))
+    else:
+        print_rows(left, Disclosure)

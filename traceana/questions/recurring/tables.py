@@ -1,0 +1,22 @@
+"""Tables of recurring jobs: variants of a policy."""
+
+from __future__ import annotations
+
+from traceana.tables.declare import ResultTable, count, number, text
+
+
+class PolicyVariants(ResultTable):
+    """Energy of variants of a policy, geometric mean over data sets."""
+
+    comparison = text("Comparison", "beta, part left out, or GPU")
+    variant = text("Variant", "value of beta, the part, or the GPU")
+    energy = number(
+        "Relative energy",
+        "energy of all recurrences over that of zeus (beta 2); by GPU of the last five over that "
+        "of the default",
+        display="ratio",
+    )
+    energy_low = number("Lowest", "the same of the seed with the least", display="ratio")
+    energy_high = number("Highest", "the same of the seed with the most", display="ratio")
+    datasets = count("Data sets", "in the geometric mean")
+    missing = count("Missing", "replications that could not be simulated")
