@@ -39,6 +39,9 @@ def figures(
     dataset: Annotated[str | None, _option("NAME", "A data set, such as cifar100.")] = None,
     feature: Annotated[str | None, _option("COLUMN", "A feature, such as gpus.")] = None,
     outcome: Annotated[str | None, _option("STATUS", "An outcome, such as failed.")] = None,
+    method: Annotated[
+        str | None, _option("METHOD", "Method of correlations: pearson or spearman.")
+    ] = None,
     formats: Annotated[
         str, typer.Option("--format", metavar="FORMAT,...", help="Formats: svg, pdf, png.")
     ] = "svg,pdf,png",
@@ -64,6 +67,7 @@ def figures(
         for name, value in (
             *(("trace", trace), ("job", job), ("gpu", gpu)),
             *(("dataset", dataset), ("feature", feature), ("outcome", outcome)),
+            ("method", method),
         )
         if value is not None
     }

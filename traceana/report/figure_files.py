@@ -70,6 +70,7 @@ def write_figures(
     dataset: str | None = None,
     feature: str | None = None,
     outcome: str | None = None,
+    method: str | None = None,
     formats: str | Sequence[str] = FIGURE_FORMATS,
     dpi: int = 300,
     size: str | float | None = None,
@@ -99,6 +100,8 @@ def write_figures(
         Column of a feature, such as gpus.
     outcome
         Outcome, such as completed or failed.
+    method
+        Method of a correlation, pearson or spearman.
     formats
         One or several of svg, pdf and png.
     dpi
@@ -124,11 +127,13 @@ def write_figures(
     ['demand-mine.svg', 'gpu-demand.captions.md']
     """
     ids = check_figures(figures)
+    if method not in (None, "pearson", "spearman"):
+        raise DataError(f"method must be pearson or spearman; it is {method!r}")
     suffixes = choose(formats, FIGURE_FORMATS, what="format")
     if not _DPIS[0] <= dpi <= _DPIS[1]:
         raise DataError(f"dpi must be from {_DPIS[0]} to {_DPIS[1]}; it is {dpi}")
     width_in = _parse_width(size)
-    choice = Choice(job, gpu, dataset, feature, outcome)
+    choice = Choice(job, gpu, dataset, feature, outcome, method)
     report_step = on_step or (lambda _done, _steps, _what: None)
     context = open_context(find_data_source(store))
     if isinstance(trace, str) and trace not in context.ledgers:

@@ -40,6 +40,8 @@ class Choice:
     dataset: str | None = None
     feature: str | None = None
     outcome: str | None = None
+    method: str | None = None
+    """pearson or spearman, which is that of a key without a method."""
 
     def has(self, options: Iterable[str], /) -> bool:
         """Return whether only options among these are given, and at least one of them."""
@@ -49,9 +51,12 @@ class Choice:
     def matches(self, key: str, /) -> bool:
         """Return whether the key of a picture has all that is chosen."""
         parts = f"-{_slug(key)}-"
+        if self.method and (self.method == "pearson") != ("-pearson-" in parts):
+            return False
         return all(
             any(f"-{_slug(name)}-" in parts for name in _SYNONYMS.get(value, (value,)))
-            for _, value in self._given()
+            for option, value in self._given()
+            if option != "method"
         )
 
     def __str__(self) -> str:

@@ -63,8 +63,8 @@ def cut_correlations(trace: Trace, /) -> pl.DataFrame | None:
     return cut.with_columns(pvalue_adjusted=pl.Series(adjusted).fill_nan(None))
 
 
-def group_correlations(trace: Trace, /) -> pl.DataFrame | None:
-    """Return Spearman's rank correlations over rows within the cohort's groups.
+def group_correlations(trace: Trace, method: str = "spearman", /) -> pl.DataFrame | None:
+    """Return the correlations over rows within the cohort's groups, Spearman's or Pearson's.
 
     [`by`, outcome, ...], one family of tests; None without groups, features or outcomes.
     """
@@ -72,7 +72,7 @@ def group_correlations(trace: Trace, /) -> pl.DataFrame | None:
     if cohort.by is None:
         return None
     known = cohort.rows.filter(pl.col(cohort.by).is_not_null())
-    found = _correlations(cohort, known, ("spearman",), ("row",), by=(cohort.by,))
+    found = _correlations(cohort, known, (method,), ("row",), by=(cohort.by,))
     return None if found is None else found.table
 
 

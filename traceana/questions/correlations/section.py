@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import COHORT_NEEDS
+from traceana.cohorts.cohort import COHORT_NEEDS, form_cohort
 from traceana.page.blocks import (
     Block,
     Content,
+    Drawing,
     Gallery,
     Table,
     Text,
@@ -31,6 +32,7 @@ from traceana.questions.correlations.section_features import (
     ALPHA,
     FEATURE_NAMES,
     SIGNIFICANT,
+    compare_methods,
     draw_forest,
     name_family,
     name_rows,
@@ -79,7 +81,8 @@ def _cohort(cohort: Cohort) -> Content:
     table = name_rows(found.table).sort("outcome", descending=True, maintain_order=True)
     ranks = table.filter(method="spearman", level="row")
     within = cohort.trace.once(group_correlations)
-    lead = (
+    by_pearson = cohort.trace.once(group_correlations, "pearson")
+    lead: tuple[Block, ...] = (
         draw_forest(
             cohort,
             ranks,
@@ -94,6 +97,12 @@ def _cohort(cohort: Cohort) -> Content:
             headings={"r": "Spearman's rho"},
             caption=f"Rank correlation of runtime with the resources that {cohort.noun} request; "
             f"{name_family(found.n_tested)}. {cohort.title}",
+        ),
+        *compare_methods(
+            cohort,
+            table,
+            [one for one in (by_pearson, within) if one is not None],
+            about=f"runtime and the resources that {cohort.noun} request",
         ),
     )
     blocks: tuple[Block, ...] = (
@@ -126,6 +135,27 @@ def _cohort(cohort: Cohort) -> Content:
     return Content(
         (*findings, *contradictions(table, cohort.title)), blocks, "", lead, _LIMITATIONS
     )
+
+
+def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
+    """Draw Pearson's r over rows, overall and within the cohort's groups."""
+    pictures = []
+    for trace in traces:
+        found = trace.once(cohort_correlations)
+        if found is None:
+            continue
+        cohort = form_cohort(trace)
+        rows = name_rows(found.table).sort("outcome", descending=True, maintain_order=True)
+        gallery = draw_forest(
+            cohort,
+            rows.filter(method="pearson", level="row"),
+            trace.once(group_correlations, "pearson"),
+            key=f"correlations-pearson-{trace.id}",
+            about=f"Pearson's r of runtime and the resources that {cohort.noun} request",
+            x_label="Pearson's r",
+        )
+        pictures += [one for one in gallery.pictures if isinstance(one, Drawing)]
+    return pictures
 
 
 def _heading(cohort: Cohort, ranks: pl.DataFrame) -> str:
@@ -252,6 +282,7 @@ SECTION = Section(
     build,
     needs=COHORT_NEEDS,
     figures=("correlations", "small-multiples", "runtime-against"),
+    more=draw_more,
     shares="cohort",
     part="Runtimes",
     question="Do jobs that request more resources run longer?",

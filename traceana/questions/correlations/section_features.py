@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.page.blocks import Gallery, drawing
+from traceana.page.blocks import Gallery, drawing, result_table
+from traceana.questions.correlations.tables import Correlations
 from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE, conclude
+from traceana.tables.declare import with_columns
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import correlation, in_sentence, listed, p_equals
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from traceana.cohorts.cohort import Cohort
+    from traceana.page.blocks import Table
 
 FEATURE_NAMES: Final = {
     "gpu_percent": ("GPU %", "GPUs requested (%, 100 is one GPU)", "requested GPU (%)"),
@@ -57,9 +62,16 @@ def name_family(n_tested: int, /) -> str:
 
 
 def draw_forest(
-    cohort: Cohort, overall: pl.DataFrame, within: pl.DataFrame | None, /, *, key: str, about: str
+    cohort: Cohort,
+    overall: pl.DataFrame,
+    within: pl.DataFrame | None,
+    /,
+    *,
+    key: str,
+    about: str,
+    x_label: str = "Spearman's rho",
 ) -> Gallery:
-    """Return the figure of rank correlations over rows, overall and by the cohort's groups."""
+    """Return the figure of correlations over rows, overall and by the cohort's groups."""
     columns = ("feature", "outcome", "group", "n", "r", "ci_low", "ci_high")
     frames = [overall.with_columns(group=pl.lit(None, pl.String))]
     if within is not None and cohort.by is not None:
@@ -93,9 +105,50 @@ def draw_forest(
         title=cohort.title,
         key=key,
         about=f"{about}{by}",
-        x_label="Spearman's rho",
+        x_label=x_label,
     )
     return Gallery((figure,))
+
+
+def compare_methods(
+    cohort: Cohort, overall: pl.DataFrame, within: Sequence[pl.DataFrame], /, *, about: str
+) -> list[Table]:
+    """Return the table of Pearson's r beside Spearman's rho, overall and by the cohort's groups."""
+    frames = [overall.filter(level="row").with_columns(group=pl.lit("all"))]
+    if cohort.by is not None:
+        frames += [name_rows(one).with_columns(group=pl.col(cohort.by)) for one in within]
+    values = ("r", "ci_low", "ci_high", "pvalue_adjusted")
+    keys = [*(["outcome"] if "outcome" in overall.columns else []), "feature", "group", "n"]
+    rows = pl.concat([one.select(*keys, "method", *values) for one in frames])
+    methods = ("pearson", "spearman")
+    if rows.is_empty() or not set(methods) <= set(rows["method"]):
+        return []
+    wide = rows.pivot("method", index=keys, values=values)
+    columns = {f"{value}_{method}": value for method in methods for value in values}
+    headings = {"r": "{}", "ci_low": "CI from", "ci_high": "to", "pvalue_adjusted": "adjusted p"}
+    names = {"pearson": "Pearson's r", "spearman": "Spearman's rho"}
+    by = "" if cohort.by is None else f", overall and within {in_sentence(key_heading(cohort.by))}"
+    return [
+        result_table(
+            wide.sort(
+                *(["outcome"] if "outcome" in keys else []),
+                "feature",
+                pl.col("group") != "all",
+                "group",
+                descending=[True] * ("outcome" in keys) + [False] * 3,
+            ),
+            with_columns(Correlations, columns),
+            columns=[*keys, *columns],
+            headings={"group": "Group" if cohort.by is None else key_heading(cohort.by)}
+            | {
+                f"{value}_{method}": text.format(names[method])
+                for method in methods
+                for value, text in headings.items()
+            },
+            caption=f"Pearson's r and Spearman's rho of {about}{by}. Each is adjusted in its own "
+            f"family of tests. {cohort.title}",
+        )
+    ]
 
 
 def state_correlations(

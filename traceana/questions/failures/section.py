@@ -29,6 +29,7 @@ from traceana.questions.failures.analyze import (
 from traceana.questions.failures.runtimes import runtime_by
 from traceana.questions.failures.section_requests import (
     correlate_failure,
+    draw_pearson,
     draw_rates,
     rate_tables,
 )
@@ -260,6 +261,7 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     drawings = []
     for trace in traces:
         cohort = form_cohort(trace)
+        drawings += draw_pearson(cohort)
         failure = trace.manifest.failure_statuses
         for outcome, statuses in (("success", ("completed",)), ("failure", failure)):
             rows = cohort.rows.filter(pl.col("status").is_in(statuses))

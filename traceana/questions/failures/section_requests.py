@@ -11,6 +11,7 @@ from traceana.questions.correlations.analyze import RESAMPLES, failure_associati
 from traceana.questions.correlations.section_features import (
     FEATURE_NAMES,
     SIGNIFICANT,
+    compare_methods,
     draw_forest,
     name_family,
     name_rows,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from traceana.cohorts.cohort import Cohort
     from traceana.questions.correlations.tables import CorrelationResult
 
+_CALLED: Final = {"gpus": "gpu_percent", "cpus": "cpu_percent"}
 _SHOWN: Final = (
     *("n", "failures", "rate", "ci_low", "ci_high", "success_rate", "n_clusters"),
     *("success_mean_s", "failure_mean_s", "note"),
@@ -95,7 +97,16 @@ def correlate_failure(cohort: Cohort, /) -> tuple[str, list[Block]]:
         key=f"failure-correlations-{cohort.trace.id}",
         about=f"Rank correlation of failure with the resources that {cohort.noun} request",
     )
-    blocks: list[Block] = [figure, _correlations(cohort, overall, ())]
+    blocks: list[Block] = [
+        figure,
+        *compare_methods(
+            cohort,
+            _named(overall).with_columns(level=pl.lit("row")),
+            [] if within is None else [within.table.with_columns(pl.col("x").replace(_CALLED))],
+            about=f"failure and the resources that {cohort.noun} request",
+        ),
+    ]
+    blocks += [_correlations(cohort, overall, ())]
     if within is not None and cohort.by is not None:
         blocks.append(_correlations(cohort, within, (cohort.by,)))
     if cohort.cluster is not None:
@@ -110,9 +121,29 @@ def correlate_failure(cohort: Cohort, /) -> tuple[str, list[Block]]:
     return state_correlations(cohort, what, ranks, groups), blocks
 
 
+def draw_pearson(cohort: Cohort, /) -> list[Drawing]:
+    """Draw Pearson's r of failure and each feature, overall and within the cohort's groups."""
+    found = cohort.trace.once(failure_association)
+    if found is None:
+        return []
+    overall, within = found
+    gallery = draw_forest(
+        cohort,
+        _named(overall).filter(method="pearson"),
+        None if within is None else _pearson(within.table),
+        key=f"failure-correlations-pearson-{cohort.trace.id}",
+        about=f"Pearson's r of failure and the resources that {cohort.noun} request",
+        x_label="Pearson's r",
+    )
+    return [one for one in gallery.pictures if isinstance(one, Drawing)]
+
+
+def _pearson(table: pl.DataFrame) -> pl.DataFrame:
+    return table.with_columns(pl.col("x").replace(_CALLED)).filter(method="pearson")
+
+
 def _named(found: CorrelationResult) -> pl.DataFrame:
-    called = {"gpus": "gpu_percent", "cpus": "cpu_percent"}
-    return name_rows(found.table.with_columns(pl.col("x").replace(called)))
+    return name_rows(found.table.with_columns(pl.col("x").replace(_CALLED)))
 
 
 def _correlations(cohort: Cohort, found: CorrelationResult, by: tuple[str, ...]) -> Block:
