@@ -28,3 +28,21 @@ def test_only_measures_that_several_traces_have_are_rows(tmp_path: Path) -> None
     assert "[red]" in table
     assert "Queueing: no times of submission and start (Cluster one" in " ".join(rest.split())
     assert "no step times of workers are recorded (all traces)" in " ".join(rest.split())
+
+
+def test_files_are_compared_with_a_mapping_and_may_fail_a_job(tmp_path: Path) -> None:
+    for name, wait in (("last week", 60), ("this week", 90)):
+        lines = [f"{job},{1000 * job},{1000 * job + wait},10,done" for job in range(1, 40)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["id,asked,began,took,state", *lines]))
+    (tmp_path / "own.toml").write_text(
+        '[trace]\nreader = "csv"\n[jobs]\njob_id = "id"\nsubmit_s = "asked"\nstart_s = "began"\n'
+        'runtime_s = "took"\nstatus = { column = "state", values = { done = "completed" } }\n'
+    )
+    command = ["compare", *(str(tmp_path / f"{name} week.csv") for name in ("last", "this"))]
+    command += ["--mapping", str(tmp_path / "own.toml"), "--fail-if"]
+    failed = CliRunner().invoke(app, [*command, "median_wait_s > 1.2 * before"])
+    assert failed.exit_code == 1
+    assert "median_wait_s" in failed.stdout
+    assert CliRunner().invoke(app, [*command, "median_wait_s > 2 * before"]).exit_code == 0
+    unnamed = CliRunner().invoke(app, ["compare", "one", "two", "--mapping", "own.toml"])
+    assert "are for files" in str(unnamed.exception)

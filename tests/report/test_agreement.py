@@ -93,6 +93,26 @@ def test_gpu_hours_demand_and_concentration_agree(
     caption = "Resources, wait, failure, waste and efficiency of each status"
     by_status = read_table(section(page, "consumers"), caption)
     assert sum(number(one["GPU-hours"]) for one in by_status) == pytest.approx(hours, abs=0.5)
+    by_kind = traceana.goodput(trace.jobs, same=(), window=window)
+    assert by_kind["gpu_hours"].sum() == pytest.approx(hours)
+    assert traceana.trends(trace.jobs, window=window)["gpu_hours"].sum() == pytest.approx(hours)
+    assert traceana.resource_usage(trace.jobs, window=window)["gpu_hours"].item() == (
+        pytest.approx(hours)
+    )
+    allocated = traceana.cluster_utilization(trace.jobs, gpus=100, window=window).row(0, named=True)
+    assert allocated["allocated"] * allocated["gpu_hours"] == pytest.approx(hours)
+    each = traceana.job_quantiles(trace.jobs, window=window).filter(quantity="gpu_hours")
+    assert (each["n"] * each["mean"]).item() == pytest.approx(
+        traceana.gpu_hours_by(trace.jobs.drop_nulls("runtime_s"), (), window=window)[
+            "gpu_hours"
+        ].item()
+        + traceana.gpu_hours_by(
+            trace.jobs.filter(pl.col("runtime_s").is_null()), (), window=window
+        )["gpu_hours"].item()
+    )
+    compared = traceana.compare(trace, trace).filter(measure="gpu_hours_per_day")
+    days = (window[1] - window[0]) / DAY if window else 0.0
+    assert compared["before"].item() * days == pytest.approx(hours)
     top = concentrated["share_of_top_1_percent"]
     found = results["numbers"][TRACE]["fraction_gpu_hours_top_1_percent"]["estimate"]
     assert found == pytest.approx(top)

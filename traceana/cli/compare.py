@@ -1,12 +1,14 @@
-"""``traceana compare TRACE TRACE...``: traces side by side."""
+"""``traceana compare TRACE TRACE...``: traces or files side by side."""
 
 from __future__ import annotations
 
+import re
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,13 +19,20 @@ from traceana.cli.limits import (
     WindowOption,
     limited_store,
 )
-from traceana.cli.options import JsonOption, OutOption, StoreOption
+from traceana.cli.options import (
+    JsonOption,
+    MappingOption,
+    OutOption,
+    ReaderOption,
+    StoreOption,
+    TimezoneOption,
+)
 from traceana.cli.output import frame_writer, print_json, print_rows, print_table
 from traceana.cli.streams import terminal
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import polars as pl
 
@@ -32,10 +41,14 @@ if TYPE_CHECKING:
 
 def compare(
     traces: Annotated[
-        list[str], typer.Argument(metavar="TRACE...", help="Ids of traces in the store.")
+        list[str],
+        typer.Argument(metavar="TRACE...", help="Ids of traces in the store, or files."),
     ],
     *,
     store: StoreOption = None,
+    mapping: MappingOption = None,
+    reader: ReaderOption = None,
+    timezone: TimezoneOption = None,
     split: Annotated[
         str | None,
         typer.Option(
@@ -80,7 +93,11 @@ def compare(
     changes = None
     with (
         TemporaryDirectory(prefix="traceana-") as scratch,
-        limited_store(store, since=since, until=until, where=where, window=window) as place,
+        _with_files(traces, store, mapping=mapping, reader=reader, timezone=timezone) as (
+            source,
+            traces,  # noqa: PLR1704  files have ids from here on
+        ),
+        limited_store(source, since=since, until=until, where=where, window=window) as place,
     ):
         if split is not None:
             [trace], of_parts = traces, Path(scratch)
@@ -105,6 +122,41 @@ def compare(
     if fail_if is not None and changes is not None and holds(changes, fail_if):
         sys.stderr.write(f"traceana: --fail-if holds: {fail_if}\n")
         raise typer.Exit(1)
+
+
+@contextmanager
+def _with_files(
+    names: list[str],
+    store: Path | None,
+    **options: Any,  # noqa: ANN401  those of ingest()
+) -> Iterator[tuple[Path | None, list[str]]]:
+    """Yield a store with the traces and those of the files among the names, and all ids."""
+    from traceana.ingesters import ingest
+    from traceana.store import store_path
+    from traceana.store.manifest import MANIFEST
+
+    known = store_path(store)
+    files = [name for name in names
+             if Path(name).exists() and not (known / name / MANIFEST).exists()]  # fmt: skip
+    if not files:
+        if any(options.values()):
+            raise DataError("--mapping, --reader and --timezone are for files: name them")
+        yield store, names
+        return
+    with TemporaryDirectory(prefix="traceana-") as scratch:
+        place, ids = Path(scratch) / "store", list[str]()
+        place.mkdir()
+        for name in names:
+            if name not in files:
+                (place / name).symlink_to((known / name).resolve())
+                ids.append(name)
+                continue
+            stem = Path(name).resolve().name.partition(".")[0].lower()
+            trace = re.sub(r"[^a-z0-9]+", "-", stem).strip("-") or "file"
+            trace = trace if trace not in ids else f"{trace}-{len(ids) + 1}"
+            sys.stderr.write(f"{ingest(name, trace=trace, store=place, **options)}\n")
+            ids.append(trace)
+        yield place, ids
 
 
 def _of_two(

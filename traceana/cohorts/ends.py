@@ -14,13 +14,11 @@ if TYPE_CHECKING:
 END_CLASS: Final = "end_class"
 """Name of the column."""
 _REASONS: Final = {
-    "machine": ("NODEFAIL", "BOOTFAIL", "NODELOST", "NODESHUTDOWN"),
-    "user limit": (
-        *("TIMEOUT", "TIMELIMIT", "DEADLINE", "OUTOFME", "OOMKILL", "MEMORYLIMIT", "MEMLIMIT"),
-    ),
-    "scheduler": ("PREEMPT", "REQUEUE", "REVOKED", "EVICTED"),
+    "machine": "node_?fail|boot_?fail|node_?lost|node_?shutdown",
+    "user limit": "time_?out|time_?limit|deadline|out[ _-]?of[ _-]?me|oom|mem(ory)?_?limit",
+    "scheduler": "preempt|requeue|revoked|evicted",
 }
-"""Beginnings of end reasons by class, in capital letters without other characters."""
+"""Beginnings of end reasons by class, as a regular expression without regard to case."""
 CLASSES: Final = (*_REASONS, "job", "removed while running", "removed before start")
 """The classes; an end without one is a completion, or not known."""
 
@@ -46,7 +44,7 @@ def with_end_class(jobs: IntoFrameT, /) -> IntoFrameT:
     Returns
     -------
     DataFrame
-        The same frame with one more column.
+        The same frame with one more column, or as it is if it has it.
 
     Examples
     --------
@@ -59,6 +57,8 @@ def with_end_class(jobs: IntoFrameT, /) -> IntoFrameT:
     ['user limit', 'job', 'removed while running', None]
     """
     there = column_names(jobs)
+    if END_CLASS in there:
+        return jobs
     frame: Any = nw.from_native(jobs)
     return frame.with_columns(_end_class(there).alias(END_CLASS)).to_native()  # type: ignore[no-any-return]
 
@@ -76,12 +76,9 @@ def _end_class(there: list[str]) -> nw.Expr:
     )  # fmt: skip
     if "end_reason" not in there:
         return found
-    letters = nw.col("end_reason").cast(nw.String).str.to_uppercase().str.replace_all("[^A-Z]", "")
-    ended = status.is_in(["failed", "cancelled"])
+    reason, ended = nw.col("end_reason").cast(nw.String), status.is_in(["failed", "cancelled"])
     for name, words in _REASONS.items():
-        is_one = no
-        for word in words:
-            is_one = is_one | letters.str.starts_with(word)
+        is_one = reason.str.contains(f"(?i)^({words})")
         chosen = (ended & is_one).fill_null(value=False)
         found = nw.when(chosen).then(nw.lit(name)).otherwise(found)
     return found

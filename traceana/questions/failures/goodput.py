@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from traceana.cohorts.overlap import HELD, open_overlap
 from traceana.questions.failures.tables_hazard import Goodput
-from traceana.store.frames import Names, as_names, collect, open_frame, reduce_frame, refuse_clash
+from traceana.store.frames import Names, as_names, collect, reduce_frame, refuse_clash
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
+
+    from traceana.cohorts.overlap import Window
 
 
 @returns(Goodput)
@@ -28,6 +31,7 @@ def goodput(
     end: str = "end_s",
     runtime: str = "runtime_s",
     gpus: str = "gpus",
+    window: Window | None = None,
 ) -> pl.DataFrame:
     """Divide GPU-hours into useful, repeated, lost and unfinished ones.
 
@@ -37,7 +41,8 @@ def goodput(
     - unfinished: of runs with another status, such as running
 
     The whole of an unsuccessful run counts, although a checkpoint may have kept a part of its work:
-    repeated and lost GPU-hours are an upper bound.
+    repeated and lost GPU-hours are an upper bound. Hours are those within the window, as for
+    :func:`workload_summary`.
 
     Parameters
     ----------
@@ -52,8 +57,11 @@ def goodput(
     success, failure
         Status values of successful and unsuccessful runs.
     status, start, end, runtime, gpus
-        Columns of the status, the start and the end (seconds or datetimes), the runtime that
-        counts (seconds or a duration) and the GPUs.
+        Columns of the status, the start and the end (seconds or datetimes), the runtime (seconds or
+        a duration) and the GPUs.
+    window
+        First and last second of the observation window on the clock of the trace; None: from the
+        first to the last time in the frame.
 
     Returns
     -------
@@ -74,7 +82,8 @@ def goodput(
     keys, names = as_names(by), as_names(same)
     refuse_clash(keys, Goodput.columns())
     columns = tuple(dict.fromkeys((*keys, *names, status)))
-    rows = collect(open_frame(jobs, keys=columns, measures=(start, end, runtime, gpus)))
+    measures = {"start": start, "end": end, "runtime": runtime, "gpus": gpus}
+    rows = collect(open_overlap(jobs, columns, measures, window=window))
     failed = pl.col(status).is_in(as_names(failure))
     again = pl.lit(value=False)
     if names:
@@ -91,7 +100,7 @@ def goodput(
         .then(pl.lit("lost"))
         .otherwise(pl.lit("unfinished"))
     )
-    hours = pl.col(runtime) * pl.col(gpus) / 3600
+    hours = pl.col(HELD) * pl.col(gpus) / 3600
     found = reduce_frame(
         rows.select(*keys, kind.alias("kind"), hours.alias("hours")),
         (*keys, "kind"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.cohorts.cohort import COHORT_NEEDS
-from traceana.cohorts.observation import observe
+from traceana.cohorts.observation import window_of
 from traceana.page.blocks import Block, Content, Text, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
@@ -111,14 +111,8 @@ def _limits(cohort: Cohort) -> tuple[str, Block | None]:
 def goodput_of(trace: Trace) -> pl.DataFrame:
     """Return the goodput of a trace's jobs, with the time that each ran within the window."""
     named = trace.has("jobs", _SAME)
-    columns = ("status", "submit_s", "start_s", "end_s", "runtime_s", "gpus")
-    rows = trace.scan("jobs").select(*columns, *(_SAME if named else ())).collect()
-    found, seen = observe(rows, trace.manifest)
-    inside = pl.col("duration_s") - pl.col("entry_s")
-    if seen.end_s is not None:
-        inside -= (pl.col("start_s") + pl.col("duration_s") - seen.end_s).clip(0).fill_null(0.0)
-    inside = inside.clip(0)
-    return goodput(found.with_columns(inside=inside), same=_SAME if named else (), runtime="inside")
+    same = _SAME if named else ()
+    return goodput(trace.frame("jobs"), same=same, window=window_of(trace))
 
 
 def _goodput(cohort: Cohort) -> tuple[str, Block | None]:

@@ -83,12 +83,11 @@ def cluster_utilization(
     frame = open_jobs(jobs, window)
     window = window or span(frame)
     periods = divide_window(window, period=period, timezone=timezone)
-    whole = Periods("all", [*window], ["all"])
     down = None if faults is None or listed is None else _down(faults, listed, window)
-    parts = {"all": (frame, down, float(total or 0))} | _types(frame, down, listed)
-    found = pl.concat(
-        _shares(*of, one, name) for name, of in parts.items() for one in (whole, periods)
-    )
+    # several reductions: read once
+    rows = nw.from_native(collect(frame.select(BEGIN, UNTIL, HELD, "gpus", "gpu_type")).lazy())
+    parts = {"all": (rows, down, float(total or 0))} | _types(rows, down, listed)
+    found = pl.concat(_shares(*of, periods, name) for name, of in parts.items())
     return declared(found, ClusterUtilization)
 
 
@@ -127,17 +126,23 @@ def _shares(
     lost: pl.Series | None = None
     if down is not None:
         lost = used_by(nw.from_native(down.lazy()), periods, (), _USED)["used"].fill_null(0)
-    hours = gpus * (pl.col("end_s") - pl.col("start_s")) / 3600
-    return pl.DataFrame(
-        {"period": periods.labels, "gpu_type": [gpu_type] * len(starts),
-         "start_s": starts, "end_s": ends, "used": used["used"],
+    by_period = pl.DataFrame(
+        {"period": periods.labels, "start_s": starts, "end_s": ends, "used": used["used"],
          "lost": pl.Series([None] * len(starts), dtype=pl.Float64) if lost is None else lost}
-    ).with_columns(gpus=pl.lit(gpus), gpu_hours=hours).with_columns(
+    )  # fmt: skip
+    whole = by_period.select(
+        pl.lit("all").alias("period"), pl.col("start_s").min(), pl.col("end_s").max(),
+        pl.col("used").sum(), pl.lit(None, pl.Float64) if lost is None else pl.col("lost").sum(),
+    )  # fmt: skip
+    hours = gpus * (pl.col("end_s") - pl.col("start_s")) / 3600
+    found = pl.concat([whole.rename({"literal": "lost"}, strict=False), by_period])
+    return found.with_columns(
+        gpu_type=pl.lit(gpu_type), gpus=pl.lit(gpus), gpu_hours=hours,
         allocated=pl.when(hours > 0).then(pl.col("used").fill_null(0) / hours),
         down=pl.when(hours > 0).then(pl.col("lost") / hours),
     ).with_columns(
         idle=(1 - pl.col("allocated") - pl.col("down").fill_null(0)).clip(0)
-    )  # fmt: skip
+    ).select(*ClusterUtilization.columns())  # fmt: skip
 
 
 def _machines(machines: IntoFrame) -> pl.DataFrame:

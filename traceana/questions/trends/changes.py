@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
@@ -20,7 +21,6 @@ from traceana.store.frames import Names, as_names, collect
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
-    import narwhals.stable.v2 as nw
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
@@ -171,35 +171,38 @@ def _demand(frame: nw.LazyFrame[Any], periods: Periods) -> pl.DataFrame:
 
 def _with_parts(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
     """Return the rows with the parts of their stratum: user, name and size."""
-    return with_end_class(collect(frame)).with_columns(
-        name=pl.col("job_name").cast(pl.String),
-        size=pl.coalesce("gpus", "cpus"),
-        user=pl.col("user").cast(pl.String),
-    )
+    reason = nw.col("end_reason").cast(nw.String)
+    with_class: nw.LazyFrame[Any] = nw.from_native(with_end_class(frame.to_native()))
+    own = nw.col(END_CLASS).is_in(["user limit"]).fill_null(value=False)
+    names = {name: nw.col(name).cast(nw.String) for name in ("user", "queue", "job_name", "status")}
+    return collect(
+        with_class.select(
+            *("submit_s", "start_s", "gpus", BEGIN, HELD, ENDED),
+            size=nw.coalesce(nw.col("gpus"), nw.col("cpus")),
+            ran_s=nw.coalesce(nw.col("runtime_s"), nw.col("end_s") - nw.col("start_s")),
+            late=reason.str.contains("(?i)^(time|deadline)").fill_null(value=False),
+            of_user=own,
+            **names,
+        )
+    ).rename({"job_name": "name"})
 
 
 def _outcomes(
     rows: pl.DataFrame, measure: str, success: tuple[str, ...], failure: tuple[str, ...]
 ) -> pl.DataFrame:
     """Return [user, name, size, time, value, ran_s, gpu_hours, is_limit] of the jobs that count."""
-    status = pl.col("status").cast(pl.String)
-    runtime = pl.coalesce("runtime_s", pl.col("end_s") - pl.col("start_s"))
+    status, runtime, late = pl.col("status"), pl.col("ran_s"), pl.col("late")
     wait = pl.col("start_s") - pl.col("submit_s")
-    reason = pl.col("end_reason").cast(pl.String).str.to_uppercase()
-    late = (reason.str.starts_with("TIME") | reason.str.starts_with("DEADLINE")).fill_null(
-        value=False
-    )
     user, name, limit = pl.col("user"), pl.col("name"), pl.lit(value=False)
     if measure == "runtime":
         value, time, limit = runtime.log(), pl.col(BEGIN), late & status.is_in(failure)
         chosen = (status.is_in(success) | status.is_null() | limit) & (runtime > 0)
     elif measure == "failure rate":
-        of_user = pl.col(END_CLASS).is_in(["user limit"]).fill_null(value=False)
-        value, time = (status.is_in(failure) & ~of_user).cast(pl.Float64), pl.col(ENDED)
+        value, time = (status.is_in(failure) & ~pl.col("of_user")).cast(pl.Float64), pl.col(ENDED)
         chosen = status.is_in([*success, *failure]) & pl.col(BEGIN).is_not_null()
     else:
         value, time, chosen = (wait + _MINUTE_S).log(), pl.col("submit_s"), wait >= 0
-        user, name = pl.lit(None, pl.String), pl.col("queue").cast(pl.String)
+        user, name = pl.lit(None, pl.String), pl.col("queue")
     return rows.filter(chosen, time.is_not_null()).select(
         "size", owner=pl.col("user"), user=user, name=name, time=time, value=value, ran_s=runtime,
         is_limit=limit, gpu_hours=(pl.col("gpus") * pl.col(HELD) / 3600).fill_null(0),
@@ -215,12 +218,14 @@ def _keyed(rows: pl.DataFrame, edges: NDArray[Any]) -> pl.DataFrame:
         name.str.replace_all(r"\d+", "#"),
         pl.lit(None, pl.String),
     ):
-        few = pl.len().over("user", "name", "size") < _FEWEST_JOBS
+        few = rows.select(few=pl.len().over("user", "name", "size") < _FEWEST_JOBS)["few"]
+        if not few.any():
+            break
         rows = rows.with_columns(name=pl.when(few).then(fewer).otherwise("name"))
     day = np.clip(np.searchsorted(edges, rows["time"].to_numpy(), side="right") - 1, 0,
                   len(edges) - 2)  # fmt: skip
     return rows.with_columns(
-        stratum=pl.struct("user", "name", "size").rank("dense").cast(pl.Int64) - 1,
+        stratum=pl.struct("user", "name", "size").hash().rank("dense").cast(pl.Int64) - 1,
         day=pl.Series(day, dtype=pl.Int64),
     )
 

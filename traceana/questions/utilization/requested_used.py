@@ -8,10 +8,13 @@ import numpy as np
 import polars as pl
 
 from traceana.cohorts.groups import MOST_GROUPS
+from traceana.cohorts.observation import window_of
+from traceana.cohorts.overlap import HELD, open_overlap
 from traceana.cohorts.tasks import sample_jobs, sampled_rows
 from traceana.questions.runtimes.empirical import empirical_distribution
 from traceana.questions.utilization.tables import RequestedUsed
 from traceana.stats.quantiles import woodruff_interval
+from traceana.store.frames import collect
 from traceana.tables.declare import declared
 
 if TYPE_CHECKING:
@@ -77,7 +80,8 @@ def _hours(trace: Trace) -> pl.DataFrame:
     names = [name for name in (*_GROUPS, manifest.independent_unit)
              if name and manifest.has("jobs", (name,))]  # fmt: skip
     stated = [needs["jobs"] for needs in REQUESTED_NEEDS if manifest.has("jobs", needs["jobs"])]
-    needed = {"status", "runtime_s", *names}.union(*stated)
+    times = [name for name in ("submit_s", "start_s", "end_s") if manifest.has("jobs", (name,))]
+    needed = {"status", "runtime_s", *names, *times}.union(*stated)
     ended = sampled_rows(trace, "jobs", *sorted(needed)).filter(
         pl.col("status").cast(pl.String).is_in(_ENDED), pl.col("runtime_s") > 0
     )
@@ -90,7 +94,12 @@ def _hours(trace: Trace) -> pl.DataFrame:
             pl.when(known).then(requested).alias(f"{name} requested"),
             pl.when(known).then(used / requested).alias(f"{name} ratio"),
         ]
-    return ended.select(columns).collect(engine="streaming")
+    rows = ended.collect(engine="streaming")
+    held = collect(open_overlap(rows, (), {"runtime": "runtime_s"}, window=window_of(trace)))[HELD]
+    part = (held / rows["runtime_s"]).fill_null(1.0)  # hours in the window; ratios are of the job
+    scaled = [pl.col(f"{name} {what}") * part
+              for name in there for what in ("used", "requested")]  # fmt: skip
+    return rows.select(columns).with_columns(scaled)
 
 
 def _stated(manifest: Manifest) -> list[str]:

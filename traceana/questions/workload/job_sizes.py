@@ -9,7 +9,7 @@ import polars as pl
 
 from traceana.cohorts.overlap import HELD, open_overlap
 from traceana.questions.workload.tables import JobQuantiles, SizeDistribution
-from traceana.store.frames import Names, as_names, open_frame, reduce_frame, refuse_clash
+from traceana.store.frames import Names, as_names, reduce_frame, refuse_clash
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
@@ -30,7 +30,13 @@ _QUANTILES: Final = {
 
 @returns(JobQuantiles)
 def job_quantiles(
-    jobs: IntoFrame, /, *, by: Names = (), runtime: str = "runtime_s", gpus: str = "gpus"
+    jobs: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
+    window: Window | None = None,
 ) -> pl.DataFrame:
     """Compute quantiles of the runtime, GPUs and GPU-hours of jobs.
 
@@ -42,6 +48,8 @@ def job_quantiles(
         Columns to group by; null is a group of its own. By default all rows are one group.
     runtime, gpus
         Columns of the runtime and the requested GPUs.
+    window
+        As in :func:`workload_summary`: GPU-hours are those within it.
 
     Returns
     -------
@@ -61,11 +69,11 @@ def job_quantiles(
     """
     keys = as_names(by)
     refuse_clash(keys, ("quantity",))
-    frame = open_frame(jobs, keys=keys, measures={"runtime": runtime, "gpus": gpus})
+    frame = open_overlap(jobs, keys, {"runtime": runtime, "gpus": gpus}, window=window)
     quantities = {
         "runtime_s": nw.col(runtime),
         "gpus": nw.col(gpus),
-        "gpu_hours": nw.col(gpus) * nw.col(runtime) / 3600,
+        "gpu_hours": nw.col(gpus) * nw.col(HELD) / 3600,
     }
     parts = [
         reduce_frame(
