@@ -135,7 +135,9 @@ def write_pages(folder: Path) -> None:
         kind = "autoclass" if inspect.isclass(thing) else "autofunction"
         members = "\n   :members:" if inspect.isclass(thing) else ""
         members += "\n   :exclude-members: tables, drawn_by" if is_result(thing) else ""
-        pages[name] = f"{name}\n{'=' * len(name)}\n\n.. {kind}:: {path}{members}\n"
+        title = f"{name}\n{'=' * len(name)}\n\n:doc:`{AREAS[area][0]} <area-{area}>`\n\n"
+        # not in the tree of pages: it is repeated on every page
+        pages[name] = f":orphan:\n\n{title}.. {kind}:: {path}{members}\n"
         for field, table in thing.tables.items() if is_result(thing) else ():
             pages[name] += f"\n.. rubric:: Columns of {field}\n\n{_first(table.__doc__)}\n\n"
             pages[name] += f"{describe_columns(table)}\n"
@@ -208,4 +210,4 @@ def _list(heading: str, own: list[str], names: dict[str, tuple[str, object]]) ->
     for name in own:
         summary = _first(inspect.getdoc(names[name][1]))
         yield from (f"   * - :doc:`{name}`", f"     - {summary}")
-    yield from ("", ".. toctree::", "   :hidden:", "", *(f"   {name}" for name in own), "")
+    yield ""

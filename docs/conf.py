@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import sys
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 from docutils.nodes import SkipNode, inline
+from furo.navigation import get_navigation_tree
 from jupyter_client.manager import KernelManager
 from latex2mathml.converter import convert
 
@@ -22,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from api import documented_names, write_pages
 from inventories import BASES
 
+REPOSITORY = "https://github.com/traceana/traceana"
 project = "traceana"
 copyright = "the traceana contributors"
 release = traceana.__version__
@@ -56,7 +60,20 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
 }
 html_theme = "furo"
-html_title = "traceana"
+html_title = f"traceana {release}"
+html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "https://traceana.github.io/traceana/")
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_js_files = ["copy.js"]
+html_search_scorer = str(Path(__file__).parent / "_static" / "search.js")
+html_copy_source = False
+html_theme_options = {
+    "source_repository": "https://github.com/traceana/traceana/",
+    "source_branch": "main",
+    "source_directory": "docs/",
+    "footer_icons": [{"name": "GitHub", "url": REPOSITORY, "html": "GitHub", "class": ""}],
+}
+highlight_language = "sh"
 html_math_renderer = "mathml"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented_params"
@@ -180,7 +197,56 @@ def write_math(translator: Any, node: Any) -> None:  # noqa: ANN401
     raise SkipNode
 
 
+NOTED = re.compile(r"<!-- (?:(output)|(?:file|mapping): (\S+)) -->\n```(\w+)\n")
+
+
+def write_captions(_app: object, _page: str, text: list[str]) -> None:
+    """Show the file name of a block, and mark output, where a comment before it states them."""
+    text[0] = NOTED.sub(
+        lambda found: (
+            f"```{{code-block}} {found[3]}\n"
+            + (":class: output\n\n" if found[1] else f":caption: {found[2]}\n\n")
+        ),
+        text[0],
+    )
+
+
+def write_preview(
+    app: Any,  # noqa: ANN401
+    page: str,
+    _template: str,
+    context: dict[str, Any],
+    _tree: object,
+) -> None:
+    """Add what a link to the page shows elsewhere: title, sentence and picture."""
+    address = app.config.html_baseurl
+    tags = {
+        "og:type": "website",
+        "og:site_name": "traceana",
+        "og:title": re.sub("<[^>]+>", "", context.get("title", "traceana")),
+        "og:description": traceana.__doc__.partition("\n")[0],
+        "og:url": f"{address}{page}.html",
+        "og:image": f"{address}_static/preview.png",
+        "twitter:card": "summary_large_image",
+    }
+    context["metatags"] = context.get("metatags", "") + "".join(
+        f'<meta property="{name}" content="{escape(value)}">\n' for name, value in tags.items()
+    )
+
+
+def shorten_navigation(
+    _app: object, page: str, _template: str, context: dict[str, Any], _tree: object
+) -> None:
+    """List fewer pages beside each function and example, since these are most of the pages."""
+    if page.startswith(("reference/api/", "gallery/")) and "toctree" in context:
+        tree = context["toctree"](collapse=True, titles_only=True, maxdepth=1, includehidden=True)
+        context["furo_navigation_tree"] = get_navigation_tree(tree)
+
+
 def setup(app: Any) -> None:  # noqa: ANN401
+    app.connect("source-read", write_captions)
+    app.connect("html-page-context", write_preview)
+    app.connect("html-page-context", shorten_navigation, priority=900)  # after the theme
     write_pages(Path(__file__).parent / "reference" / "api")
     app.add_html_math_renderer("mathml", (write_math, None), (write_math, None))
     app.connect("autodoc-process-docstring", write_parameters, priority=400)

@@ -335,7 +335,7 @@ def check_report(seed: int) -> None:
             if Path(folder, "store").is_dir():
                 build_report(f"{folder}/store", out=f"{folder}/out")
                 page = Path(folder, "out", "index.md").read_text(encoding="utf-8")
-                assert "cannot be drawn of this" not in page  # an error that no figure foresaw
+                assert "cannot be drawn from this" not in page  # an error that no figure foresaw
         except BaseException:
             sys.stderr.write(f"report {seed} failed\n")
             raise

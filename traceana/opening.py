@@ -1,4 +1,4 @@
-"""Open a trace: a file of one's own, a public trace, or the synthetic sample."""
+"""Open a trace: your own file, a public trace, or the synthetic sample."""
 
 from __future__ import annotations
 

@@ -21,7 +21,10 @@ def _option(metavar: str, text: str) -> typer.models.OptionInfo:
 def figures(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ID...", help="Figures to write; none, and no --out, lists them."),
+        typer.Argument(
+            metavar="ID...",
+            help="Figures to write; without any (and without --out), all are listed.",
+        ),
     ] = None,
     *,
     store: StoreOption = None,
@@ -34,16 +37,19 @@ def figures(
         str | None, _option("N", "With --paper: the figure with this number, such as 7a.")
     ] = None,
     trace: Annotated[str | None, _option("TRACE", "Only this trace.")] = None,
-    job: Annotated[str | None, _option("JOB", "A job of the trace.")] = None,
-    gpu: Annotated[str | None, _option("GPU", "A GPU, such as a40.")] = None,
-    dataset: Annotated[str | None, _option("NAME", "A data set, such as cifar100.")] = None,
-    feature: Annotated[str | None, _option("COLUMN", "A feature, such as gpus.")] = None,
-    outcome: Annotated[str | None, _option("STATUS", "An outcome, such as failed.")] = None,
+    job: Annotated[str | None, _option("JOB", "Only this job.")] = None,
+    gpu: Annotated[str | None, _option("GPU", "Only this GPU, such as a40.")] = None,
+    dataset: Annotated[str | None, _option("NAME", "Only this data set, such as cifar100.")] = None,
+    feature: Annotated[str | None, _option("COLUMN", "Only this feature, such as gpus.")] = None,
+    outcome: Annotated[str | None, _option("STATUS", "Only this outcome, such as failed.")] = None,
     method: Annotated[
         str | None, _option("METHOD", "Method of correlations: pearson or spearman.")
     ] = None,
     formats: Annotated[
-        str, typer.Option("--format", metavar="FORMAT,...", help="Formats: svg, pdf, png.")
+        str,
+        typer.Option(
+            "--format", metavar="FORMAT,...", help="Formats, separated by commas: svg, pdf, png."
+        ),
     ] = "svg,pdf,png",
     dpi: Annotated[int, _option("N", "Resolution of PNG, and of images within PDF.")] = 300,
     size: Annotated[

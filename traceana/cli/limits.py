@@ -15,21 +15,24 @@ if TYPE_CHECKING:
 
 SinceOption = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Only what waited or ran since this date or time."),
+    typer.Option(
+        metavar="TIME", help="Only jobs that waited or ran on or after this date or time."
+    ),
 ]
 UntilOption = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Only what happened before this date or time."),
+    typer.Option(metavar="TIME", help="Only jobs and events before this date or time."),
 ]
 WindowOption = Annotated[
     tuple[str, str] | None,
     typer.Option(
-        metavar="FROM TO", help="First and last date or time of the export, if it is not in it."
+        metavar="FROM TO",
+        help="First and last date or time of the export, if the files do not state them.",
     ),
 ]
 WhereOption = Annotated[
     str | None,
-    typer.Option(metavar="SQL", help="Only jobs of this condition: \"queue = 'gpu'\"."),
+    typer.Option(metavar="SQL", help="Only jobs that meet this condition: \"queue = 'gpu'\"."),
 ]
 GpusOption = Annotated[
     int | None,
@@ -48,7 +51,7 @@ CompareOption = Annotated[
     typer.Option(
         "--compare",
         metavar="TRACE",
-        help="Show this trace beside, may be repeated: of the default store, else downloaded.",
+        help="Trace to compare with (repeatable): from the default store, else downloaded.",
     ),
 ]
 

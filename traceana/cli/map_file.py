@@ -30,7 +30,7 @@ def map_file(
 ) -> None:
     """Propose a mapping for a file and preview its rows.
 
-    What is not certain is marked in the mapping by a comment: # unsure.
+    Uncertain lines of the mapping end in the comment # unsure.
     """
     from traceana.ingesters import IngestError, preview_mapping, propose_mapping
 

@@ -40,7 +40,7 @@ TimezoneOption = Annotated[
         help="Time zone of times without an offset.  [default: the mapping's, else UTC]",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON alone.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 OutOption = Annotated[
     Path | None,
     typer.Option(

@@ -24,25 +24,25 @@ def reliability(
     trace: Annotated[str, typer.Argument(metavar="TRACE", help="Id of a trace in the store.")],
     *,
     machines: Annotated[
-        int | None, typer.Option(min=1, help="Machines of the job.  [default: all]")
+        int | None, typer.Option(min=1, help="Number of machines of the job.  [default: all]")
     ] = None,
     checkpoint_cost: Annotated[
         float | None,
-        typer.Option(metavar="S", help="Seconds that a checkpoint stops the training."),
+        typer.Option(metavar="S", help="Seconds for which a checkpoint pauses training."),
     ] = None,
     restart: Annotated[
-        float, typer.Option(metavar="S", help="Seconds from a failure until training continues.")
+        float, typer.Option(metavar="S", help="Seconds from a failure until training resumes.")
     ] = 0.0,
     total_machines: Annotated[
         int | None,
-        typer.Option(min=1, help="Machines that were observed.  [default: as the trace states]"),
+        typer.Option(min=1, help="Machines that were observed.  [default: stated by the trace]"),
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
     """Compute fault rate, time to repair, and time to failure of a job.
 
-    With --checkpoint-cost, also the interval between checkpoints that loses least time.
+    With --checkpoint-cost, also the checkpoint interval that loses the least time.
     """
     from traceana.questions.reliability.analyze import (
         NEEDS,

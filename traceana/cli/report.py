@@ -36,7 +36,8 @@ def report(
         list[Path] | None,
         typer.Argument(
             metavar="[PATH...]",
-            help="Files to report on, such as Slurm's or Kubernetes'.  [default: those in a store]",
+            help="Files to report on, such as the output of sacct or kubectl.  "
+            "[default: those in a store]",
         ),
     ] = None,
     *,
@@ -52,19 +53,21 @@ def report(
     anonymize: AnonymizeOption = False,
     compare: CompareOption = None,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for the report; replaced where it exists.")
+        Path, typer.Option(metavar="DIR", help="Folder for the report; replaced if it exists.")
     ] = Path("reports/latest"),
     only: Annotated[
         list[str] | None,
         typer.Option(
             metavar="SECTION",
-            help="Section to build, may be repeated; an unknown name lists them.  [default: every "
+            help="Section to build (repeatable); an unknown name lists them.  [default: every "
             "section]",
         ),
     ] = None,
     title: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Title of the report.  [default: of its only trace]"),
+        typer.Option(
+            metavar="TEXT", help="Title of the report.  [default: the title of the only trace]"
+        ),
     ] = None,
     formats: Annotated[
         str, typer.Option("--format", metavar="html,md", help="What to write.")
@@ -80,10 +83,13 @@ def report(
         ),
     ] = None,
     per_trace: Annotated[
-        bool, typer.Option("--per-trace", help="Also make a page of each trace, linked from it.")
+        bool,
+        typer.Option(
+            "--per-trace", help="Also make a page for each trace, linked from the report."
+        ),
     ] = False,
     open_page: Annotated[
-        bool, typer.Option("--open", help="Open the page in the browser when it is made.")
+        bool, typer.Option("--open", help="Open the page in the browser.")
     ] = False,
 ) -> None:
     """Build a report: page, Markdown, figures and data.

@@ -137,7 +137,7 @@ def fetch(
         str | None,
         typer.Option(
             metavar="DIR_OR_URL",
-            help="Folder or address that holds the files under their published names.",
+            help="Folder or URL with the files under their published names.",
         ),
     ] = None,
 ) -> None:
@@ -152,16 +152,16 @@ def fetch(
 
 def sample(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="New or empty folder, or an earlier sample's.")
+        Path, typer.Argument(metavar="DIR", help="Folder: new, empty, or with an earlier sample.")
     ],
     trace: Annotated[
         list[str] | None,
-        typer.Option(metavar="ID", help="Trace to write, may be repeated.  [default: all]"),
+        typer.Option(metavar="ID", help="Trace to write (repeatable).  [default: all]"),
     ] = None,
 ) -> None:
     """Write the synthetic sample in the publishers' own formats.
 
-    No row of real data is in it.
+    It contains no real data.
     """
     import json
     import shlex
@@ -193,7 +193,7 @@ def export(
     store: StoreOption = None,
     table: Annotated[
         list[str] | None,
-        typer.Option(metavar="TABLE", help="Table, may be repeated.  [default: all]"),
+        typer.Option(metavar="TABLE", help="Table (repeatable).  [default: all]"),
     ] = None,
     file_format: Annotated[
         str, typer.Option("--format", metavar="parquet|csv|swf", help="Format of the files.")
@@ -201,7 +201,7 @@ def export(
 ) -> None:
     """Export tables as Parquet, CSV or SWF.
 
-    SWF is the Standard Workload Format, for jobs alone.
+    SWF is the Standard Workload Format; it has only jobs.
     """
     from traceana.exchange import export_tables
 
@@ -218,7 +218,7 @@ def anonymize(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="File with a secret of at least 16 bytes: the same one gives the same digests.  "
+            help="File with a secret of at least 16 bytes; equal secrets produce equal digests.  "
             "[default: a random one, not stored]",
         ),
     ] = None,

@@ -24,7 +24,7 @@ CLASSES: Final = (*_REASONS, "job", "removed while running", "removed before sta
 
 
 def with_end_class(jobs: IntoFrameT, /) -> IntoFrameT:
-    """Add the column `end_class`: whose doing the end of each job is.
+    """Add the column `end_class`: who or what ended each job.
 
     - machine: a node failed
     - user limit: the time, memory or deadline that the user requested was reached

@@ -107,7 +107,7 @@ def figure(name: str, /, *, result: str, reading: str) -> Callable[[Plot], Plot]
                 except Exception as error:
                     said = (str(error).splitlines() or [type(error).__name__])[0]
                     raise DataError(
-                        f"{name} cannot be drawn of this: pass what {result} returns, as a frame "
+                        f"{name} cannot be drawn from this: pass what {result} returns, as a frame "
                         f"of Polars, and known options ({said[:_LONGEST]})"
                     ) from error
 

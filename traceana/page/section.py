@@ -2,7 +2,7 @@
 
 A section answers one `question` in one `part` of the page. Its builder returns a
 :class:`~traceana.page.blocks.Content`: findings, a lead (one or two figures and one compact
-table that show them), limitations, and further blocks, which the page puts into a closed fold.
+table that show them), limitations, and further blocks, which the page shows under "Details".
 """
 
 from __future__ import annotations

@@ -80,15 +80,16 @@ def batching(
     half_batch: Annotated[
         float | None,
         typer.Option(
-            help="Throughput saturates: batch size at which a worker has half of it.  "
-            "[default: it does not]"
+            help="Batch size at which a worker reaches half of its throughput.  "
+            "[default: throughput does not saturate]"
         ),
     ] = None,
     overheads: Annotated[
         str | None,
         typer.Option(
             metavar="S,...",
-            help="Overheads of an iteration in s: one, or one per worker; in a sweep: each.",
+            help="Overhead of an iteration in s: one value, or one per worker; in a sweep, values "
+            "to try.",
         ),
     ] = None,
     controllers: Annotated[
@@ -101,7 +102,7 @@ def batching(
     ] = None,
     global_batch: Annotated[
         int | None,
-        typer.Option(help="Samples of a step.  [default: 64 per worker; in a sweep 192]"),
+        typer.Option(help="Samples per step.  [default: 64 per worker; in a sweep 192]"),
     ] = None,
     steps: Annotated[
         int | None, typer.Option(help="Steps.  [default: 100; in a sweep 200]")
@@ -124,7 +125,8 @@ def batching(
     within: Annotated[
         float | None,
         typer.Option(
-            help="In a replay: difference from the oracle that is recovered.  [default: 0.1]"
+            help="In a replay: difference from the oracle at which a worker has recovered.  "
+            "[default: 0.1]"
         ),
     ] = None,
     trace: Annotated[

@@ -53,8 +53,7 @@ def deadlines(
         str,
         typer.Option(
             metavar="NAME,...",
-            help="Policies whose missed deadlines are counted: fifo, sjf, edf, least_slack, or "
-            "package.module:function.",
+            help="Policies to compare: fifo, sjf, edf, least_slack, or package.module:function.",
         ),
     ] = "fifo,sjf,edf,least_slack",
     capacity: Annotated[
@@ -66,9 +65,7 @@ def deadlines(
     ] = 0.8,
     deadline: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN", help="With FILE: column of the jobs' own deadlines, for the policies."
-        ),
+        typer.Option(metavar="COLUMN", help="With FILE: column of the jobs' deadlines."),
     ] = None,
     rules: Annotated[
         bool, typer.Option("--rules", help="Test the rules on the published plans too.")

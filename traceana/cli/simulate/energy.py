@@ -22,7 +22,8 @@ _SHOWN: Final = ("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j", "on_
 def energy(
     *,
     gpu: Annotated[
-        str | None, typer.Option(help="GPU as in the trace.  [default: the one most profiled]")
+        str | None,
+        typer.Option(help="GPU as in the trace.  [default: the GPU with the most profiles]"),
     ] = None,
     dataset: Annotated[
         str | None, typer.Option(help="Data set as in the trace.  [default: all, best only]")

@@ -34,8 +34,8 @@ def operations(
         str | None,
         typer.Option(
             metavar="NAME=VALUE,...",
-            help="What has ideal durations, by kind, stage, dp_rank, worker or step, such as "
-            "stage=3.  [default: everything]",
+            help="Operations with ideal durations, by kind, stage, dp_rank, worker or step, such "
+            "as stage=3.  [default: everything]",
         ),
     ] = None,
     timeline: Annotated[

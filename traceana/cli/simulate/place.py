@@ -39,7 +39,7 @@ def place(
         str,
         typer.Option(
             metavar="name|random",
-            help="Machine among equal scores: the smallest name, or a random one.",
+            help="Which machine to take among equal scores: by name, or at random.",
         ),
     ] = "name",
     store: StoreOption = None,

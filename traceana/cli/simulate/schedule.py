@@ -42,25 +42,28 @@ def schedule(
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Column whose values have a cluster each.  [default: cluster, where there is one]",
+            help="Column that names the cluster of a job.  [default: cluster, if the trace has it]",
         ),
     ] = None,
     gpus: Annotated[
         str | None,
         typer.Option(
             metavar="N|+10%",
-            help="GPUs of each cluster, or a change.  [default: machines, the capacity that the "
-            "trace states, or the largest demand]",
+            help="GPUs of each cluster, or a change such as +10%.  [default: machines, the "
+            "capacity that the trace states, or the largest demand]",
         ),
     ] = None,
     profiles: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Throughput of models: a CSV file each.  [default: implied by the training plans]",
+            help="Folder with the throughput of each model as CSV.  [default: implied by the "
+            "training plans]",
         ),
     ] = None,
-    scale_load: Annotated[float, typer.Option(help="Factor of the arrival rate.")] = 1.0,
+    scale_load: Annotated[
+        float, typer.Option(help="Multiply the arrival rate by this factor.")
+    ] = 1.0,
     replications: Annotated[
         int,
         typer.Option(

@@ -150,7 +150,7 @@ def _fill_up(workload: Workload, cluster: Cluster, arrivals: Ints, fill: float) 
 
 
 def find_policy(policy: str | PlacementPolicy, /) -> PlacementPolicy:
-    """Return the policy of a name, or a policy of one's own."""
+    """Return the policy of a name, or the given policy."""
     if isinstance(policy, str):
         check_choice("policy", policy, tuple(POLICIES))
         return POLICIES[policy]()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import numba
 from platformdirs import user_cache_path
 
 if TYPE_CHECKING:
@@ -17,8 +16,13 @@ def compiled(function: Function, /) -> Function:
     """Compile a function of numbers and arrays when it is first called.
 
     The machine code is kept in the user's cache folder (``NUMBA_CACHE_DIR`` names another one),
-    never beside the source: files there would outlive the package when it is removed.
+    never beside the source: files there would outlive the package when it is removed. Without
+    numba the function stays as it is: results are equal, and large schedules take longer.
     """
+    try:
+        import numba  # noqa: PLC0415  the extra "fast"
+    except ImportError:
+        return function
     settings = cast("Any", numba.config)
     named = settings.CACHE_DIR
     settings.CACHE_DIR = named or str(user_cache_path("traceana") / "compiled")
