@@ -260,7 +260,7 @@ def test_numbers_of_a_paper_are_in_its_toml() -> None:
     # throughputs, splits and FLOPS of the paper on dynamic batching
     numbers = {0.813, 0.187, 18.7, 65.0}
     splits = {(11, 4, 24), (9, 12, 18), (2, 17, 20), (3, 5, 12)}
-    typed = []
+    typed: list[tuple[str, object]] = []
     for module, path in NAMED.items():
         if room_of(module) not in ("simulate", "questions", "claims"):
             continue
