@@ -251,6 +251,7 @@ def test_the_keyboard_reaches_all_that_can_be_used(desk: Page) -> None:
             .map((element) => element.outerHTML)"""
     )
     assert out_of_reach == []
+    unfold(desk)
     heading = desk.locator("#energy thead button").first
     heading.focus()
     desk.keyboard.press("Space")

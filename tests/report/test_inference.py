@@ -235,7 +235,7 @@ def test_groups_are_fitted_with_the_bound_of_all_runtimes(page: Element, store: 
     assert {row["Cluster"]: number(row["n"]) for row in rows} == counts
     smallest = f"The smallest runtime, {min(jobs['runtime_s']):.0f} s,"
     assert smallest in part.text.replace("\xa0", " ")
-    captions = [caption.text for caption in part.all("figcaption") if "Microsoft" in caption.text]
+    captions = [caption.text for caption in part.all("figcaption") if "ITP" in caption.text]
     assert sum("Runtimes of jobs and fitted families" in text for text in captions) == 1
     assert sum("Distribution of runtimes" in text for text in captions) == 1
 
@@ -299,7 +299,6 @@ def test_jobs_of_an_unknown_trace_reach_every_section(tmp_path: Path) -> None:
     for name, about in figures.items():
         captions = [caption.text for caption in section(page, name).all("figcaption")]
         assert any(about in text for text in captions), name
-        assert all("Our jobs" in text for text in captions)
     for name, about in drawn.items():
         write_figures(name, store=tmp_path / "store", out=tmp_path / "drawn", formats="svg")
         assert about in (tmp_path / "drawn" / f"{name}.captions.md").read_text(encoding="utf-8")

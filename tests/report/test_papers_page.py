@@ -8,6 +8,7 @@ import traceana
 from traceana.claims.published_figures import claims_of, traces_of
 from traceana.ingesters import ingest
 from traceana.page.context import Context, DataSource
+from traceana.report.figure_sources import Choice
 from traceana.report.papers_page import papers_page
 from traceana.store import open_store
 
@@ -38,3 +39,9 @@ def test_a_paper_has_its_own_traces_alone() -> None:
     assert traces_of("zeus") == ("zeus-2023",)
     assert claims_of("zeus", "15") == ["zeus-figure-15"]
     assert claims_of("zeus", "1") == []
+
+
+def test_a_method_chooses_the_figures_of_its_key() -> None:
+    keys = ("correlations-mine", "correlations-pearson-mine")
+    for method, chosen in (("spearman", keys[:1]), ("pearson", keys[1:]), (None, keys)):
+        assert tuple(key for key in keys if Choice(method=method).matches(key)) == chosen

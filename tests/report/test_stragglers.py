@@ -105,9 +105,9 @@ def test_ratios_to_peers_are_those_to_the_median_of_the_others(
         ratios = pd.concat(
             [values[worker] / values.drop(columns=worker).median(axis=1) for worker in values]
         ).dropna()
-        (caption,) = (text for text in captions if f"Stragglers of {job}:" in text)
+        assert sum(f"Stragglers of {job}:" in text for text in captions) == 1
         expected = f"{len(ratios):,} ratios from {ratios.min():.2f} to {ratios.max():.2f}."
-        assert expected in caption
+        assert expected in part.text
 
 
 def test_thresholds_and_the_finding_are_those_that_hold(
@@ -148,9 +148,6 @@ def test_a_job_without_stragglers_and_one_of_a_single_worker(tmp_path: Path) -> 
     assert "No straggler episode was found." in part.text
     assert "No worker is slower than its peers beyond noise." in part.text
     assert len(part.all("figure")) == 1, "one worker alone has no peers"
-    assert (
-        "2020: 0 of 2 jobs had stragglers. If every iteration waited"
-        in section(page, "summary").text
-    )
+    assert "0 of 2 jobs had straggler episodes" in section(page, "summary").text
     findings = section(page, "stragglers").text
     assert "0 of 2 jobs had straggler episodes, and none had persistent stragglers" in findings

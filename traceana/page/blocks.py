@@ -218,6 +218,8 @@ class Content:
 
 MAX_FINDINGS: Final = 2
 _MAX_PICTURES: Final = 2
+_MAX_ROWS: Final = 2
+"""Rows of panels of a figure that is open."""
 
 
 def arrange(content: Content, /) -> Content:
@@ -233,10 +235,38 @@ def arrange(content: Content, /) -> Content:
         if table:
             lead = (*lead, table)
             blocks.remove(table)
+    lead, rest = _split_tall(lead)
+    blocks[:0] = rest
     if more := content.findings[MAX_FINDINGS:]:
         blocks.insert(0, Points("Further findings", more))
     first, further = content.findings[:MAX_FINDINGS], content.findings[MAX_FINDINGS:]
     return replace(content, findings=first, further=further, blocks=tuple(blocks), lead=lead)
+
+
+def _split_tall(lead: tuple[Block, ...]) -> tuple[tuple[Block, ...], list[Block]]:
+    """Return the lead with two rows of panels in its first figure, and a figure of the others."""
+    place = next((i for i, block in enumerate(lead) if isinstance(block, Gallery)), None)
+    gallery = None if place is None else lead[place]
+    if not isinstance(gallery, Gallery) or place is None or not gallery.pictures:
+        return lead, []
+    tall = gallery.pictures[0]
+    if not isinstance(tall, Drawing) or tall.figure != SMALL_MULTIPLES:
+        return lead, []
+    kept = _MAX_ROWS * int(tall.options.get("columns", 1))
+    if len(tall.members) <= kept:
+        return lead, []
+    heights = tuple(tall.options.get("heights_in", ()))
+
+    def part(panels: tuple[Drawing, ...], rows: slice, end: str) -> Drawing:
+        if len(panels) == 1:
+            return panels[0]
+        options = tall.options | ({"heights_in": heights[rows]} if heights else {})
+        return replace(tall, result=panels, key=tall.key + end, options=options)
+
+    first = part(tall.members[:kept], slice(_MAX_ROWS), "")
+    others = part(tall.members[kept:], slice(_MAX_ROWS, None), "-more")
+    opened = Gallery((first, *gallery.pictures[1:]))
+    return (*lead[:place], opened, *lead[place + 1 :]), [Gallery((others,))]
 
 
 def drop_name(content: Content, name: str, /) -> Content:

@@ -17,10 +17,11 @@ from traceana.page.blocks import Content, Gallery, Heading, Table, Text
 from traceana.page.finding import Finding
 from traceana.page.section import PARTS, SIMULATED
 from traceana.questions.workload.facts import facts_of
+from traceana.report.section_provenance import terms_of
 from traceana.tables.formatting import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from traceana.page.blocks import Block, Picture
     from traceana.page.context import Context
@@ -282,6 +283,7 @@ def render_page(
         lstrip_blocks=True,
     )
     environment.filters["prose"] = write_prose
+    environment.filters["explain"] = explainer(terms_of(context))
     environment.filters["slug"] = slug
     environment.filters["dict"] = dict
     environment.tests["kind"] = lambda block, name: type(block).__name__ == name
@@ -340,6 +342,22 @@ def _altered(context: Context) -> list[str]:
 
 def _is_wholly_synthetic(context: Context) -> bool:
     return context.synthetic(None)
+
+
+def explainer(terms: Mapping[str, str], /) -> Callable[[str], Markup]:
+    """Return a function that writes prose; the first use of a term has its meaning as a tooltip."""
+    words = "|".join(map(re.escape, sorted(terms, key=len, reverse=True)))
+    pattern = re.compile(rf"(<[^>]*>)|(?<![\w.])({words})(?![\w])")
+    seen: set[str] = set()
+
+    def mark(found: re.Match[str]) -> str:
+        term = found[2]
+        if term is None or term in seen:
+            return found[0]
+        seen.add(term)
+        return f'<abbr title="{escape(terms[term])}">{term}</abbr>'
+
+    return lambda text: Markup(pattern.sub(mark, write_prose(text)))  # noqa: S704  escaped above
 
 
 def write_prose(text: str, /) -> Markup:

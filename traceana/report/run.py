@@ -269,9 +269,13 @@ def draw(
 
     with use_width(width_in):
         drawn = draw_figure(drawing.figure, drawing.result, **drawing.options)
-    title = "" if len(context.traces) == 1 else drawing.title or context.label(drawing.trace)
+    title = drawing.title or context.label(drawing.trace)
+    more = ""
+    if len(context.traces) == 1:  # its name is that of the page; what follows it is not
+        more = title.removeprefix(context.traces[0].label)
+        title, more = "", more if more.startswith((" (", ",")) else ""
     described = get_figure(drawing.figure).describe(drawing.result)
-    caption = f"{drawing.about}. {title}." if title else f"{drawing.about}."
+    caption = f"{drawing.about}. {title}." if title else f"{drawing.about}{more}."
     if context.synthetic(drawing.trace):
         mark_synthetic(drawn)
     files = {}

@@ -39,6 +39,29 @@ DEFINITIONS = {
     "Missing values": "are excluded from every statistic, and counted; only ends of instances are "
     "imputed, where stated.",
 }
+GLOSSARY = {
+    "adjusted p": "p corrected for the number of tests",
+    "BIC": "Bayesian information criterion: goodness of fit less a penalty for each parameter",
+    "CI": "confidence interval",
+    "CoV": "coefficient of variation: standard deviation over mean",
+    "Cramér's V": "association of two categories, from 0 (none) to 1",
+    "cumulative incidence": "fraction with an event by a time, with other ends as competing risks",
+    "ddof": "delta degrees of freedom: the variance is divided by n less this",
+    "held-out": "runs on which no setting was chosen, so that the saving is not biased",
+    "KS distance": "Kolmogorov-Smirnov: largest difference of two distribution functions",
+    "odds ratio": "odds of failure of one group over those of another",
+    "oracle": "a policy that knows what is only learned later: a bound for all others",
+    "rho": "Spearman's rank correlation, from -1 to 1",
+    "VIF": "variance inflation factor: above 10, features say nearly the same",
+}
+"""Terms in text, and their meanings."""
+
+
+def terms_of(context: Context, /) -> dict[str, str]:
+    """Return terms and codes of the data with their meanings."""
+    return GLOSSARY | {
+        code: meaning for trace in context.traces for code, meaning in trace.manifest.terms.items()
+    }
 
 
 def build(context: Context) -> Content:
@@ -55,6 +78,8 @@ def build(context: Context) -> Content:
     blocks: tuple[Block, ...] = (
         Heading("Definitions"),
         Facts(tuple(DEFINITIONS.items())),
+        Heading("Glossary"),
+        Facts(tuple(terms_of(context).items())),
         Heading("Provenance"),
         Facts(tuple(facts)),
     )

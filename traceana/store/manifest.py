@@ -115,6 +115,8 @@ class Manifest:
         Description and terms of use.
     short_title
         Name in text and figures; empty: the title.
+    terms
+        Meaning of codes in the data, by code.
     source
         Where its description is from: ``catalog``, ``mapping`` or ``api``.
     synthetic
@@ -164,6 +166,7 @@ class Manifest:
     citation: str = ""
     homepage: str = ""
     short_title: str = ""
+    terms: dict[str, str] = field(default_factory=dict)
     source: str = "mapping"
     synthetic: bool = False
     timezone: str | None = None

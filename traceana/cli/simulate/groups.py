@@ -6,6 +6,8 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from traceana.cli.output import frame_writer, print_json, print_rows
 from traceana.cli.simulate.choose import mark, qualifying_trace
 from traceana.errors import DataError
@@ -30,7 +32,7 @@ def simulate_groups(
     out: Path | None,
     json: bool,
 ) -> None:
-    """Simulate the groups of a trace and print the savings by data set."""
+    """Simulate the groups of a trace under each policy and print the savings by data set."""
     writer = frame_writer(out, GroupRuns)
     first = workloads_of(trace)[0]
     if workloads is None and first is None:
@@ -42,29 +44,43 @@ def simulate_groups(
     chosen = chosen or qualifying_trace(trace.store, workloads, ENERGY_NEEDS)
     gpu = gpu or shown_gpu(chosen)
     jobs = mapped_jobs(trace, chosen, gpu)
-    result = simulate_recurring_groups(
-        *training_tables(chosen),
-        jobs,
-        gpu=gpu,
-        defaults=defaults(chosen),
-        **settings,
+    policies = settings.pop("policies")
+    results = [
+        simulate_recurring_groups(
+            *training_tables(chosen),
+            jobs,
+            gpu=gpu,
+            defaults=defaults(chosen),
+            policy=policy,
+            **settings,
+        )
+        for policy in policies
+    ]
+    several = len(results) > 1
+    writer(
+        pl.concat(
+            each.history.select(*([pl.lit(each.policy).alias("policy")] * several), pl.all())
+            for each in results
+        )
     )
-    writer(result.history)
     synthetic = trace.synthetic or chosen.synthetic
-    table = result.by_dataset()
     if json:
-        found = {
-            "trace": trace.id,
-            "workloads": chosen.id,
-            "gpu": gpu,
-            "policy": result.policy,
-            "eta": result.eta,
-            "beta": result.beta if math.isfinite(result.beta) else None,
-            "synthetic": synthetic,
-            "by_dataset": table.to_dicts(),
-            "groups": result.groups.to_dicts(),
-        }
-        print_json(found)
+        found = [
+            {
+                "trace": trace.id,
+                "workloads": chosen.id,
+                "gpu": gpu,
+                "policy": result.policy,
+                "eta": result.eta,
+                "beta": result.beta if math.isfinite(result.beta) else None,
+                "synthetic": synthetic,
+                "by_dataset": result.by_dataset().to_dicts(),
+                "groups": result.groups.to_dicts(),
+            }
+            for result in results
+        ]
+        print_json({"results": found} if several else found[0])
         return
-    sys.stdout.write(mark(f"{trace.id}: {result}", synthetic=synthetic) + "\n\n")
-    print_rows(table, GroupsByDataset, null={"dataset": "all"})
+    for result in results:
+        sys.stdout.write(mark(f"{trace.id}: {result}", synthetic=synthetic) + "\n\n")
+        print_rows(result.by_dataset(), GroupsByDataset, null={"dataset": "all"})

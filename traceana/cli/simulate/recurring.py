@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from traceana.simulate.recurring.tables import RecurringResult
+    from traceana.store import Trace
 
 _SWEEP_SEEDS = 10
 
@@ -40,7 +41,7 @@ def recurring(
         str,
         typer.Option(
             help="zeus, zeus-no-pruning, zeus-no-profiling, default, grid, oracle, or "
-            "package.module:function."
+            "package.module:function; with groups several, such as zeus,grid,default."
         ),
     ] = "zeus",
     target: Annotated[
@@ -60,6 +61,12 @@ def recurring(
             "--groups",
             help="Simulate the trace's groups of recurring jobs, overlapping ones included.  "
             "[default: if the trace has only groups]",
+        ),
+    ] = False,
+    variants: Annotated[
+        bool,
+        typer.Option(
+            "--variants", help="Compare values of beta, ablations of zeus, and zeus on every GPU."
         ),
     ] = False,
     workloads: Annotated[
@@ -91,11 +98,15 @@ def recurring(
                  "--recurrences": recurrences}  # fmt: skip
         if unfit := [name for name, value in given.items() if value is not None]:
             raise DataError(f"{', '.join(unfit)}: groups have their own jobs; leave it out")
-        options = settings | {"policy": load_object(policy, "--policy"), "rng": seed}
+        names = [load_object(name.strip(), "--policy") for name in policy.split(",")]
+        options = settings | {"policies": names, "rng": seed}
         simulate_groups(chosen, workloads, gpu, options, out=out, json=json)
         return
     if workloads is not None:
         raise DataError("--workloads is for groups; pass --groups")
+    if variants:
+        _print_variants(chosen, gpu, json=json)
+        return
     one_job = gpu is not None and dataset is not None and seeds is None
     writer = frame_writer(out, Runs if one_job else Sweep)
     runs, power = training_tables(chosen)
@@ -126,6 +137,23 @@ def recurring(
         )
     writer(sweep)
     _print_sweep(sweep, settings | {"policy": policy}, synthetic=chosen.synthetic, json=json)
+
+
+def _print_variants(trace: Trace, gpu: str | None, *, json: bool) -> None:
+    from traceana.cli.output import print_json, print_rows
+    from traceana.cli.simulate.choose import mark
+    from traceana.questions.energy.analyze import shown_gpu
+    from traceana.questions.recurring.tables import PolicyVariants
+    from traceana.questions.recurring.variants import policy_variants
+
+    chosen = gpu or shown_gpu(trace)
+    found = trace.once(policy_variants, chosen)
+    if json:
+        print_json({"gpu": chosen, "synthetic": trace.synthetic, "results": found.to_dicts()})
+        return
+    what = f"{trace.id}, {chosen}: variants of the policy zeus"
+    sys.stdout.write(mark(what, synthetic=trace.synthetic) + "\n")
+    print_rows(found, PolicyVariants)
 
 
 def _print_result(result: RecurringResult, *, synthetic: bool, json: bool) -> None:
