@@ -95,3 +95,12 @@ def test_a_trace_that_has_ended_keeps_its_rows(tmp_path: Path) -> None:
     cohort = outcome_cohort(trace_of(jobs, tmp_path))
     assert cohort.horizon_s is None
     assert cohort.cluster is None  # a few seconds are no ten blocks
+
+
+def test_no_section_states_a_difference_between_the_types(watched: Trace, tmp_path: Path) -> None:
+    only = ("consumers", "outcomes", "failure-model", "competing-risks", "workload")
+    page = traceana.build_report(watched.store, out=tmp_path / "page", only=only, formats="md")
+    text = page.read_text()
+    assert "times as often" not in text
+    assert "They differ" not in text
+    assert "| A100 |" in text

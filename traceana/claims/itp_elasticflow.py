@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -10,6 +10,7 @@ from traceana.claims.claim import Claim, Judgement, decide
 from traceana.claims.rounding import agrees, span
 from traceana.questions.deadlines.plans import rates, rules
 from traceana.questions.workload.summary import workload_summary
+from traceana.simulate.schedule.capacity import find_capacity
 from traceana.simulate.schedule.profiles import implied_rates
 from traceana.simulate.schedule.simulate import read_schedule_jobs, simulate_schedule
 
@@ -22,7 +23,6 @@ _JOBS: Final = ("elasticflow-2023", "jobs")
 _PLANS: Final = ("elasticflow-2023", "training_plans")
 _TESTBED: Final = "195job"
 _ALPHA: Final = 0.05
-_FIGURE_8B: Final = (1, 2, 3, 5, 6, 9, 10)
 _APART: Final = 0.03
 
 
@@ -200,10 +200,11 @@ def _fractions_met(store: Store, policy: str, clusters: tuple[int, ...]) -> list
 def figure_8b(store: Store, claim: Claim) -> Judgement:
     """Compare simulated fractions of deadlines met with the printed ones."""
     policy, printed = claim.values["policy"], claim.values["printed"]
-    found = _fractions_met(store, policy, _FIGURE_8B)
+    clusters = tuple(claim.values["clusters"])
+    found = _fractions_met(store, policy, clusters)
     apart = [abs(ours - theirs) for ours, theirs in zip(found, printed, strict=True)]
     mean = sum(apart) / len(apart)
-    rows = {"cluster": _FIGURE_8B, "printed": printed, "simulated": found}
+    rows = {"cluster": clusters, "printed": printed, "simulated": found}
     return decide(
         holds=mean <= _APART,
         measured=f"{', '.join(f'{one:.3f}' for one in found)} (simulated); mean absolute "
@@ -221,4 +222,81 @@ def elasticflow_edf_ahead(store: Store, _claim: Claim) -> Judgement:
         holds=all(ours > other for ours, other in zip(found["edf"], best, strict=True)),
         measured=f"{found['edf'][0]:.3f} and {found['edf'][1]:.3f}, the others at most "
         f"{best[0]:.3f} and {best[1]:.3f} (simulated)",
+    )
+
+
+def elasticflow_cluster_sizes(store: Store, _claim: Claim) -> Judgement:
+    """Compare the largest demand of each cluster with the printed sizes."""
+    known = read_schedule_jobs(store.trace(_ITP[0]).jobs).filter("known")
+    found = find_capacity(known, gpus=None, machines=None, capacity=None)
+    most = sorted(one.gpus for one in found.values())
+    return Judgement(
+        "not testable",
+        f"the largest demands are {most[0]:,.0f} to {most[-1]:,.0f} GPUs",
+        "No file has the sizes; a demand is at most the size of its cluster.",
+    )
+
+
+def elasticflow_concave(store: Store, _claim: Claim) -> Judgement:
+    """Count the models and batch sizes whose throughput is concave in the GPUs."""
+    cells = store.trace(_PLANS[0]).once(rates).sort("gpus")
+    gain = pl.col("iterations_per_s").diff().over("model", "batch_size")
+    step = pl.col("gpus").diff().over("model", "batch_size")
+    slopes = cells.with_columns(slope=gain / step).drop_nulls("slope")
+    rises = (pl.col("slope").diff() > 0).any()
+    curves = slopes.group_by("model", "batch_size", maintain_order=True).agg(rises.alias("rises"))
+    bent = curves.filter("rises").select(pl.format("{} at {}", "model", "batch_size")).to_series()
+    return decide(
+        holds=bent.is_empty(),
+        measured=f"{curves.height - len(bent)} of {curves.height} are concave",
+        note=f"Not concave: {', '.join(bent.sort())}. There throughput hardly changes with GPUs."
+        if len(bent)
+        else "",
+    )
+
+
+def _testbed(store: Store) -> pl.DataFrame:
+    listed = store.scan(*_PLANS).filter(cluster=_TESTBED).drop("cluster")
+    jobs = store.scan(*_JOBS).select("job_id", "submit_s", "runtime_s", "gpus")
+    return listed.join(jobs, on="job_id").collect()
+
+
+def elasticflow_two_days(store: Store, claim: Claim) -> Judgement:
+    """Measure the time between the first and the last submission."""
+    submit = _testbed(store)["submit_s"]
+    (first, _), (_, last) = span(submit), span(submit)
+    days = (last - first) / 86_400
+    return decide(holds=agrees(days, claim.values["days"]), measured=f"{days:.2f} days")
+
+
+def elasticflow_testbed_ratios(store: Store, claim: Claim) -> Judgement:
+    """Simulate the testbed's jobs, and compare the deadlines met with those of the rivals."""
+    trace = store.trace(_PLANS[0])
+    of_all = implied_rates(read_schedule_jobs(trace.jobs, plans=trace.table("training_plans")))
+    printed, jobs = claim.values["printed"], _testbed(store)
+    how: dict[str, Any] = {"profiles": of_all, "gpus": claim.values["gpus"], "group": None}
+    met = {
+        policy: float(simulate_schedule(jobs, policy=policy, **how).groups["fraction_met"].item())
+        for policy in ("elasticflow", *printed)
+    }
+    found = {policy: met["elasticflow"] / met[policy] for policy in printed}
+    return decide(
+        holds=all(agrees(found[policy], value) for policy, value in printed.items()),
+        measured=", ".join(f"{policy} {ratio:.2f}" for policy, ratio in found.items())
+        + " (simulated)",
+        evidence=pl.DataFrame({"policy": list(met), "fraction_met": list(met.values())}),
+    )
+
+
+def elasticflow_mean_ratios(_store: Store, claim: Claim) -> Judgement:
+    """Average the ratios of the printed fractions over the ten traces."""
+    ours = claim.values["elasticflow"]
+    found = {
+        policy: sum(a / b for a, b in zip(ours, claim.values[policy], strict=True)) / len(ours)
+        for policy in claim.values["printed"]
+    }
+    printed = claim.values["printed"]
+    return decide(
+        holds=all(agrees(found[policy], value) for policy, value in printed.items()),
+        measured=", ".join(f"{policy} {ratio:.2f}" for policy, ratio in found.items()),
     )

@@ -237,7 +237,8 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
         PublishedFigure(
             "deadlines met by each scheduler on T4 GPUs",
             number="8a",
-            note="its trace is no public trace; `simulate_schedule` runs it with the T4 profiles",
+            note="no catalog entry has its trace; `simulate_schedule` with it and the T4 profiles "
+            "has the printed fractions of EDF, Tiresias and ElasticFlow",
         ),
         PublishedFigure("deadlines missed by simple policies", "missed-deadlines"),
     ),

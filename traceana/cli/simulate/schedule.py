@@ -64,17 +64,30 @@ def schedule(
     scale_load: Annotated[
         float, typer.Option(help="Multiply the arrival rate by this factor.")
     ] = 1.0,
+    replications: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            help="Logs of weeks drawn from this log, for an interval of the mean wait.",
+        ),
+    ] = 0,
     store: StoreOption = None,
     json: JsonOption = False,
     out: OutOption = None,
 ) -> None:
     """Schedule the jobs of a trace on its clusters under policies.
 
-    Prints waits, slowdowns and deadlines met, by policy and cluster.
+    Prints waits, slowdowns and deadlines met, by policy and cluster, after the waits of the log
+    itself where it has starts.
     """
-    from traceana.simulate.schedule.sweep import sweep_schedules
-    from traceana.simulate.schedule.tables import ScheduleGroups
+    import polars as pl
 
+    from traceana.simulate.schedule.sweep import recorded_waits, sweep_schedules
+    from traceana.simulate.schedule.tables import ScheduleGroups
+    from traceana.stats.arguments import MOST_RESAMPLES, check_count
+
+    if replications:
+        check_count("--replications", replications, most=MOST_RESAMPLES)
     writer = frame_writer(out, ScheduleGroups)
     policies = {name.strip(): load_object(name.strip(), "--policy") for name in policy.split(",")}
     chosen = qualifying_trace(open_simulated(store), trace, _NEEDED)
@@ -90,9 +103,13 @@ def schedule(
             profiles=profiles,
             capacity=chosen.manifest.capacity,
             scale_load=scale_load,
+            replications=replications,
             processes=os.cpu_count() or 1,
             progress=progress,
         )
+    recorded = recorded_waits(jobs, group=group or "cluster")
+    if recorded is not None:
+        found = pl.concat([recorded, found])
     writer(found)
     if json:
         print_json({"trace": chosen.id, "synthetic": chosen.synthetic, "results": found.to_dicts()})
@@ -100,7 +117,8 @@ def schedule(
     sys.stdout.write(
         mark(f"{chosen.id}: {jobs.height:,} jobs", synthetic=chosen.synthetic) + "\n\n"
     )
-    print_rows(found, ScheduleGroups, columns=_SHOWN)
+    interval = ("wait_s_ci_low", "wait_s_ci_high") if replications else ()
+    print_rows(found, ScheduleGroups, columns=(*_SHOWN[:8], *interval, *_SHOWN[8:]))
 
 
 def _gpus(text: str | None) -> float | str | None:

@@ -30,17 +30,25 @@ def build(traces: Sequence[Trace]) -> Content:
     answered = found.filter(pl.col("estimate").count().over("question") > 1)
     if answered.is_empty():
         return Content()
+    # a trace without its short jobs is no peer of the others
+    cut = [
+        trace.label
+        for trace in traces
+        if any(t.left_truncated for t in trace.manifest.tables.values())
+    ]
+    alike = answered.filter((pl.col("question") != "Runtime") | ~pl.col("trace").is_in(cut))
+    alike = alike.filter(pl.col("estimate").count().over("question") > 1)
     return Content(
-        tuple(_finding(answered.filter(question=one)) for one in _FINDINGS
-              if one in answered["question"].to_list()),
+        tuple(_finding(alike.filter(question=one)) for one in _FINDINGS
+              if one in alike["question"].to_list()),
         tuple(Points(name, tuple(lines)) for name, lines in (
             ("Limits of the estimates", reasons(found, answered=True)),
             ("Not compared", reasons(found, answered=False)),
         ) if lines),
         lead=(_side_by_side(answered),),
         limitations="Clusters, years and definitions differ between traces, so a difference has no "
-        "single cause and is not tested. Where a trace records no users, rows are treated as "
-        "independent and intervals are too narrow.",
+        "single cause and is not tested. Where a trace records no users, blocks of days are the "
+        "independent unit; with fewer than ten of them intervals are too narrow.",
     )  # fmt: skip
 
 

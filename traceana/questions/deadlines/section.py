@@ -326,10 +326,13 @@ def _synthetic(trace: Trace) -> tuple[Block, ...]:
 
 def _findings(trace: Trace, met: dict[str, float], /, *, generated: bool) -> list[str]:
     title = trace.label
+    # an interval of drawn deadlines would be that of a random number generator
+    interval = " (the deadlines were drawn at random)"
+    if not generated:
+        interval = f" (95 % CI {share_range(met['ci_low'], met['ci_high'])})"
     fractions = (
         f"{title}: {share(met['share_met'])} of {count(met['n'])} deadlines could be met at the "
-        f"requested GPUs (95 % CI {share_range(met['ci_low'], met['ci_high'])}), "
-        f"{share(met['share_met_fastest'])} with more GPUs."
+        f"requested GPUs{interval}, {share(met['share_met_fastest'])} with more GPUs."
     )
     heading = (
         f"{title}: {share(met['share_met'])} of the deadlines could be met, "

@@ -229,7 +229,7 @@ def _findings(rows: pl.DataFrame, gpu: str, title: str) -> tuple[str, ...]:
     saved = (
         f"{title}: recurring jobs on {gpu} that learn their batch size and power limit save "
         f"{share(least['energy_saved'])} to {share(most['energy_saved'])} of the energy of the "
-        f"default (simulated). The least is for {least['dataset']}, the most for {most['dataset']}"
+        f"default (simulated; {plural(rows.height, 'data set')})"
     )
     heading = (
         f"{title}: jobs that learn their settings save {share(least['energy_saved'])} to "

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from traceana.questions.runtimes.tables import DistributionFits
     from traceana.store import Trace
 
-REFITS: Final = 19
-"""Simulated samples for the p-value of the best family."""
+REFITS: Final = 199
+"""Resamples for the p-value of the best family."""
 SEED: Final = 1
 MOST_ROWS: Final = 200_000
 """More runtimes are sampled at random."""
@@ -86,14 +86,16 @@ def analyze_runtime_distributions(trace: Trace, /) -> RuntimeDistributions:
     if runtimes.n_unique() < 2:
         return RuntimeDistributions(*counts)
     truncated = None if bound is None else "min"
+    unit = None if cohort.cluster is None else _codes(rows, cohort.cluster)
+    seen["cluster"] = unit
     fits = fit_distributions(
         runtimes, truncated_below=truncated, criterion="bic", resamples=0, **seen
     )
     pvalue = None
     if fits.best is not None:
         best = fit_distributions(
-            runtimes, families=[fits.best], truncated_below=truncated, resamples=REFITS, rng=SEED,
-            **seen,
+            runtimes, families=[fits.best], truncated_below=truncated, rng=SEED,
+            resamples=None if unit is None else REFITS, **seen,
         )  # fmt: skip
         pvalue = best.table["ks_pvalue"].item()
     n = len(runtimes)
@@ -102,9 +104,13 @@ def analyze_runtime_distributions(trace: Trace, /) -> RuntimeDistributions:
     if cohort.by is not None:
         grouped = rows.filter(pl.col(cohort.by).is_not_null())
         if grouped[cohort.by].n_unique() > 1:
-            groups = _best_families(grouped, cohort.by, bound)
+            groups = _best_families(grouped, cohort.by, bound, cohort.cluster)
     tail = tail_index(runtimes, k=largest or None, **seen)
     return RuntimeDistributions(*counts, fits, pvalue, tail, _sensitivity(rows, truncated), groups)
+
+
+def _codes(rows: pl.DataFrame, unit: str) -> pl.Series:
+    return rows[unit].rank("dense").cast(pl.Int64)
 
 
 def _median(
@@ -156,12 +162,15 @@ def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | No
     return declared(pl.DataFrame(found), RuntimeSensitivity)
 
 
-def _best_families(rows: pl.DataFrame, by: str, bound: float | None) -> pl.DataFrame:
+def _best_families(
+    rows: pl.DataFrame, by: str, bound: float | None, unit: str | None
+) -> pl.DataFrame:
     found = []
     for (group,), own in rows.sort(by).group_by(by, maintain_order=True):
         fits = fit_distributions(
             own["duration_s"], truncated_below=bound, criterion="bic", resamples=0,
             entry=own["entry_s"], observed=own["observed"],
+            cluster=None if unit is None else _codes(own, unit),
         )  # fmt: skip
         first, second = fits.table.row(0, named=True), fits.table.row(1, named=True)
         against = fits.comparisons.filter(family=second["family"])

@@ -56,14 +56,15 @@ if TYPE_CHECKING:
 _ALPHA: Final = 0.05
 _LIMITATIONS: Final = (
     "With many values nearly every family is rejected: the best is a summary, not the law. "
-    "Fits treat values as independent, which jobs of one user are not, and whole seconds as "
-    "continuous; intervals of medians are over users, if the trace has them."
+    "Whole seconds are treated as continuous. Intervals are over users, or blocks of days, if the "
+    "trace has them."
 )
 _OPENING: Final = (
     "Six families are fitted by maximum likelihood and ordered by BIC. KS distance: the largest "
     f"difference between the fitted and the empirical distribution function; its p, of the best "
-    f"family only, is from {REFITS} re-fits to simulated samples (seed {SEED}), so at least "
-    f"{1 / (REFITS + 1):g}. Mean log-likelihood ratio and adjusted p (Benjamini-Hochberg): Vuong's "
+    f"family only, is from {REFITS} resamples of the independent units (seed {SEED}), so at least "
+    f"{1 / (REFITS + 1):g}; censored or truncated rows in units have none. Mean log-likelihood "
+    "ratio and adjusted p (Benjamini-Hochberg): Vuong's "
     "test against the best family, or a likelihood-ratio test if nested, which has no interval."
 )
 _TAIL: Final = (
@@ -181,14 +182,19 @@ def _median_finding(found: Found) -> str:
         if row["ci_low"] is not None and row["ci_high"] is not None:
             interval = f"95 % CI {duration(row['ci_low'])} to {duration(row['ci_high'])}; "
         n = int(one.fits.table["n"][0])
+        above = "" if one.bound is None else f" of {duration(one.bound)} and more"
         short.append(f"{duration(row['median_s'])} ({cohort.trace.label})")
         texts.append(
-            f"{duration(row['median_s'])} in {cohort.title} ({interval}n = {n:,} {cohort.noun})"
+            f"{duration(row['median_s'])} in {cohort.title} ({interval}n = {n:,} {cohort.noun}"
+            f"{above})"
         )
     if not texts:
         return ""
+    first = f"The median runtime is {texts[0]}."
+    if len(texts) > 1:
+        first = f"Median runtimes, of rows that differ in kind: {'; '.join(texts)}."
     return Finding(
-        f"The median runtime is {'. It is '.join(texts)}.",
+        first,
         heading=f"The median runtime is {listed(short)}",
     )
 
@@ -313,8 +319,10 @@ def _findings(fits: DistributionFits, found: RuntimeDistributions, title: str) -
         f"{bound}). Its KS distance is {share(first['ks_statistic'])}"
     )
     if found.pvalue is not None:
-        least = ", the smallest possible" if found.pvalue <= 1 / (REFITS + 1) else ""
-        finding += f" ({p_equals(found.pvalue)}{least} with {REFITS} samples)"
+        none = "" if found.pvalue >= _ALPHA else ": no family fits"
+        finding += f" ({p_equals(found.pvalue)}{none})"
+    else:
+        finding += " (not tested)"
     others = f"{_rivals(fits)}{_without_cut_rows(fits, found)}"
     return [f"{finding}.", *([f"{title}:{others}"] if others else [])]
 

@@ -8,9 +8,9 @@ import polars as pl
 
 from traceana.simulate.schedule.profiles import implied_rates
 from traceana.simulate.schedule.simulate import read_schedule_jobs
-from traceana.simulate.schedule.sweep import sweep_schedules
+from traceana.simulate.schedule.sweep import recorded_waits, sweep_schedules
 from traceana.simulate.schedule.tables import ScheduleGroups
-from traceana.tables.declare import declared, schema_of
+from traceana.tables.declare import schema_of
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -34,7 +34,7 @@ def waits_by_policy(trace: Trace, /) -> pl.DataFrame:
         sweep_schedules(jobs, {"fifo": "fifo", "easy": "easy"}, **how),
         sweep_schedules(jobs, {f"easy, GPUs {MORE}": "easy"}, gpus=MORE, **how),
     ]
-    recorded = _recorded(jobs)
+    recorded = recorded_waits(jobs)
     return pl.concat([*([recorded] if recorded is not None else []), *runs])
 
 
@@ -58,20 +58,3 @@ def _how(trace: Trace) -> dict[str, Any]:
 
 def _rates(jobs: pl.DataFrame, plans: pl.DataFrame) -> pl.DataFrame:
     return implied_rates(read_schedule_jobs(jobs, plans=plans))
-
-
-def _recorded(jobs: pl.DataFrame) -> pl.DataFrame | None:
-    """Return the waits of the log itself, or None without starts."""
-    if "start_s" not in jobs.columns or not jobs["start_s"].count():
-        return None
-    table = read_schedule_jobs(jobs).filter("known")
-    wait = pl.col("start_s") - pl.col("submit_s")
-    rows = table.group_by("group", maintain_order=True).agg(
-        pl.lit("recorded").alias("policy"),
-        pl.len().cast(pl.Int64).alias("jobs"),
-        wait.mean().alias("wait_s_mean"),
-        wait.median().alias("wait_s_median"),
-        wait.quantile(0.95).alias("wait_s_p95"),
-    )
-    missing = [name for name in ScheduleGroups.columns() if name not in rows.columns]
-    return declared(rows.with_columns(pl.lit(None).alias(name) for name in missing), ScheduleGroups)

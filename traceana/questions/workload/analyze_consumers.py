@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
+import polars as pl
 
+from traceana.cohorts.cohort import form_cohort
 from traceana.cohorts.ends import END_CLASS, with_end_class
+from traceana.cohorts.horizon import MOST_NOT_ENDED, count_not_ended
 from traceana.cohorts.observation import window_of
 from traceana.questions.workload.consumers import resource_usage
 from traceana.store.frames import reduce_frame
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from traceana.store import Trace
 
 CONSUMER_NEEDS: Final = ({"jobs": ("runtime_s", "status")},)
@@ -80,6 +81,12 @@ def describe_consumers(trace: Trace, /) -> Consumers:
             groups["job_id"] = resource_usage(most, by="job_id", window=window).sort(
                 "idle_gpu_hours", descending=True, nulls_last=True
             )
+    cohort = form_cohort(trace)
+    if count_not_ended(cohort) > MOST_NOT_ENDED * cohort.rows.height:
+        # jobs of groups that run longer have ended less often, and rather if they failed
+        rates = ("failure_rate", "own_failure_rate")
+        unknown = [pl.lit(None, pl.Float64).alias(name) for name in rates]
+        groups = {name: one.with_columns(unknown) for name, one in groups.items()}
     unit = "GPU" if whole["gpu_hours"] else "CPU"
     return Consumers(whole, without, groups, unit, _arrays(trace))
 

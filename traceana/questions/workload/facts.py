@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
+from traceana.questions.failures.overall import overall_failure
 from traceana.questions.workload.analyze import describe_workload
 from traceana.questions.workload.analyze_consumers import cpu_hours_of
 from traceana.tables.formatting import count, duration, percent
@@ -56,9 +57,14 @@ def _period(trace: Trace) -> str:
 
 
 def _failed(trace: Trace) -> str:
-    """Return the failed among the completed and failed jobs, as the failure rate is defined."""
+    """Return the failed among the completed and failed jobs, or within a runtime if many run."""
     if not trace.has("jobs", ("status",)):
         return ""
+    if trace.has("jobs", ("runtime_s",)):
+        found = trace.once(overall_failure)
+        if found.is_censored and found.incidence is not None:
+            by = duration(found.incidence["horizon_s"])
+            return f"{percent(found.incidence['fraction'])} within {by}"
     status = pl.col("status").cast(pl.String)
     failed, ended = (
         trace.scan("jobs")

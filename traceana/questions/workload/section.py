@@ -116,7 +116,13 @@ def build(traces: Sequence[Trace]) -> Content:
             for picture in draw_demand(trace, titles[trace], one)
         ),
     )  # fmt: skip
-    top, bursts = _top_finding(found, titles), _burst_finding(gaps)
+    top, bursts = (
+        _top_finding(found, titles),
+        _burst_finding(
+            # merged streams of several clusters are near to Poisson, whatever each of them is
+            {arrivals[one]: gaps[arrivals[one]] for one, by in found.items() if by.by != "cluster"}
+        ),
+    )
     return Content(
         tuple(text for text in (_size_finding(found, titles), top, bursts) if text),
         (

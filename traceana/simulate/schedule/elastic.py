@@ -19,7 +19,7 @@ from traceana.simulate.schedule.elastic_plan import (
     spread_free,
 )
 from traceana.simulate.schedule.nodes import BuddyNodes
-from traceana.simulate.schedule.overheads import RESTART_EVERY, scaling_overhead_s
+from traceana.simulate.schedule.overheads import is_restart, scaling_overhead_s
 from traceana.simulate.schedule.policy import SchedulingPolicy
 
 if TYPE_CHECKING:
@@ -98,11 +98,12 @@ class ElasticFlow(SchedulingPolicy):
     Jobs are planned in order of deadline. Its minimum satisfactory share is the smallest
     level (profiled number of GPUs, up to the first that is no faster) at which it meets its
     deadline beside the jobs planned before. Jobs that arrive in a slot are declined if one of them,
-    or an earlier job, would miss its deadline. Free GPUs are given away one level at a time, to a
-    job without GPUs first, else in the publisher's order of marginal GPU time. Jobs are placed from
-    the largest to the smallest on consecutive GPUs, so that powers of two leave no fragments; each
-    scheduling costs the published overhead. Ends are those of slots, as in the publisher's
-    simulator; a deadline is met if the last plan before the end meets it.
+    or an earlier job, would miss its deadline; jobs without a deadline are always admitted. Free
+    GPUs are given away one level at a time, to a job without GPUs first, else in the publisher's
+    order of marginal GPU time. Jobs are placed from the largest to the smallest on consecutive
+    GPUs, so that powers of two leave no fragments; each scheduling costs the published overhead.
+    Ends are those of slots, as in the publisher's simulator; a deadline is met if the last plan
+    before the end meets it.
 
     Parameters
     ----------
@@ -157,7 +158,7 @@ class ElasticFlow(SchedulingPolicy):
             return arrived
         if self.least:
             if not _Plans(self, state, [*self._queue, *arrived], stop=True).all_met:
-                return []
+                arrived = [job for job in arrived if state.jobs.deadline_s[job] == math.inf]
             self._queue += arrived
             return arrived
         accepted = []
@@ -198,7 +199,7 @@ class ElasticFlow(SchedulingPolicy):
         places = self._nodes.place({job: state.running[job] for job in self._placed})
         cached = {job: place in self._used for job, place in places.items()}
         self._used.update(places.values())
-        restart = self._decisions > 0 and self._decisions % RESTART_EVERY == 0
+        restart = is_restart(self._decisions, self.slot_s)
         self._decisions += 1
         if restart:
             self._used.clear()

@@ -344,7 +344,8 @@ def spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps, order:
     """
     jobs, row = len(problem.deadline), len(plans.used) - 1
     gain = np.full(jobs, -NEVER)
-    while steps.free[0] > 0:
+    spreads = steps.free[0] > 0
+    while spreads:  # once more when no GPU is free: the last sort orders the placement
         for job in range(jobs):
             missing = _missing(problem, job, plans)
             if missing > problem.gpus:
@@ -364,7 +365,8 @@ def spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps, order:
             if _missing(problem, job, plans) <= steps.free[0]:
                 chosen = job
                 break
-        if chosen < 0:
+        spreads = chosen >= 0
+        if not spreads:
             break
         _scale_up(problem, chosen, steps, plans, out)
         n = out.used[0]

@@ -5,9 +5,18 @@ from __future__ import annotations
 import math
 from typing import Final
 
-RESTART_EVERY: Final = 60
-"""Schedulings between two restarts of all workers."""
 _LARGE: Final = 256
+
+
+def is_restart(decisions: int, slot_s: float, /) -> bool:
+    """Return whether all workers restart: as often as a slot has seconds, as published.
+
+    Examples
+    --------
+    >>> is_restart(0, 60.0), is_restart(120, 60.0)
+    (False, True)
+    """
+    return decisions > 0 and slot_s > 0 and decisions % slot_s == 0
 
 
 def scaling_overhead_s(gpus: int, cluster_gpus: int, /, *, cached: bool, restart: bool) -> float:

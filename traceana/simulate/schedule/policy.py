@@ -32,8 +32,8 @@ class ScheduledJobs:
         The user's upper bound of the runtime; the runtime where there is none.
     priority
         Larger is more urgent; 0 where there is none.
-    user
-        User, or an empty text.
+    user, job_name
+        User and name of the job (or its group), or an empty text.
     work, profiles
         Iterations and their rate by number of GPUs. Without a profile, the work is the runtime and
         its rate is 1 on the requested GPUs.
@@ -56,6 +56,7 @@ class ScheduledJobs:
     user: Sequence[str]
     work: Sequence[float]
     profiles: Sequence[Profile | None]
+    job_name: Sequence[str] = ()
 
     def __len__(self) -> int:
         """Return the number of jobs."""

@@ -66,8 +66,9 @@ class Priority(Ranked):
 class PredictedShortestJobFirst(Ranked):
     """The job with the shortest prediction starts first.
 
-    A prediction uses the jobs that the user has ended by the submission on the same number of GPUs,
-    else all jobs that the user has ended, else all jobs on that number of GPUs, else 0.
+    A prediction uses the jobs of the same user and name that have ended by the submission on the
+    same number of GPUs, else on any number; else those of the user on that number, else on any;
+    else all jobs on that number of GPUs, else 0.
 
     Parameters
     ----------
@@ -99,7 +100,9 @@ class PredictedShortestJobFirst(Ranked):
     @staticmethod
     def _keys(state: ScheduleState, job: int) -> tuple[object, ...]:
         user, gpus = state.jobs.user[job], state.jobs.gpus[job]
-        return (user, gpus), user, gpus
+        name = state.jobs.job_name[job] if state.jobs.job_name else ""
+        named = ((user, name, gpus), (user, name)) if name else ()
+        return (*named, (user, gpus), user, gpus)
 
 
 class FairShare(SchedulingPolicy):

@@ -34,6 +34,7 @@ _OPTIONAL: Final[dict[str, type[pl.DataType]]] = {
     "time_limit_s": pl.Float64,
     "priority": pl.Float64,
     "user": pl.String,
+    "job_name": pl.String,
     "model": pl.String,
     "batch_size": pl.Int64,
     "iterations": pl.Float64,
@@ -117,8 +118,8 @@ def simulate_schedule(
     jobs
         One row per job, of any supported engine: job_id, submit_s, runtime_s (seconds on the
         requested GPUs) and gpus; and, where a policy uses them, deadline_s, time_limit_s, priority,
-        user, model, batch_size and iterations. Rows with a null or negative submission, runtime or
-        number of GPUs, or without GPUs, are excluded: they have no start.
+        user, job_name, model, batch_size and iterations. Rows with a null or negative submission,
+        runtime or number of GPUs, or without GPUs, are excluded: they have no start.
     policy
         Name, one of fifo, fair_share, sjf (known runtimes), sjf_user_mean and sjf_last_value
         (predicted runtimes), srtf, easy, conservative, priority, tiresias, gandiva, themis, edf,
@@ -277,6 +278,7 @@ def _schedulable(jobs: pl.DataFrame, rates: Profiles, unit: int, *, elastic: boo
         time_limit_s=values("time_limit_s", runtime),
         priority=values("priority", [0.0] * n),
         user=values("user", [""] * n),
+        job_name=values("job_name", [""] * n),
         work=work,
         profiles=profiles,
     )
@@ -307,6 +309,8 @@ def _outcome(
         n_deadlines=pl.col("met_deadline").count(),
         fraction_met=pl.col("met_deadline").mean(),
         wait_s_mean=pl.col("wait_s").mean(),
+        wait_s_ci_low=pl.lit(None, pl.Float64),
+        wait_s_ci_high=pl.lit(None, pl.Float64),
         wait_s_median=pl.col("wait_s").median(),
         wait_s_p95=pl.col("wait_s").quantile(0.95),
         completion_s_mean=took.mean(),

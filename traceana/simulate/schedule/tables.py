@@ -42,6 +42,8 @@ class ScheduleGroups(ResultTable):
     n_deadlines = count("Deadlines")
     fraction_met = fraction("Deadlines met", "of all jobs with a deadline; null without deadlines")
     wait_s_mean = seconds("Mean wait", "from submission to first start, of the jobs that started")
+    wait_s_ci_low = seconds("Low", "of the mean wait: 2.5 % quantile of the replications, or null")
+    wait_s_ci_high = seconds("High", "97.5 % quantile")
     wait_s_median = seconds("Median wait")
     wait_s_p95 = seconds("95 % wait", "quantile")
     completion_s_mean = seconds("Mean completion time", "from submission to end")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from traceana.simulate.schedule.compiled import compiled
-from traceana.simulate.schedule.overheads import RESTART_EVERY, scaling_overhead_s
+from traceana.simulate.schedule.overheads import is_restart, scaling_overhead_s
 from traceana.simulate.schedule.policy import SchedulingPolicy
 from traceana.simulate.schedule.queueing import fit_in_order
 
@@ -85,8 +85,8 @@ class Tiresias(SchedulingPolicy):
         return changes
 
     def place(self, state: ScheduleState, changes: Mapping[int, int], /) -> dict[int, float]:
-        """Charge jobs that start, and every 60th time all that run."""
-        self._restart = self._decisions > 0 and self._decisions % RESTART_EVERY == 0
+        """Charge jobs that start, and at a restart all that run."""
+        self._restart = is_restart(self._decisions, self.slot_s)
         self._decisions += 1
         if self._clock is not None:
             self._clock.restart = self._restart

@@ -1,0 +1,71 @@
+"""``traceana simulate schedule``: rows of JSON, replications, and jobs that cannot run."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from traceana import add_table
+from traceana.cli import app
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DAY = 86_400
+
+
+def run(store: Path, jobs: pl.DataFrame, *asked: str) -> list[dict[str, Any]]:
+    add_table(jobs, trace="mine", table="jobs", store=store)
+    done = CliRunner().invoke(
+        app, ["simulate", "schedule", "mine", *asked, "--json", "--store", str(store)]
+    )
+    if isinstance(done.exception, DataError):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return list(json.loads(done.stdout)["results"])
+
+
+def log(**columns: list[float]) -> pl.DataFrame:
+    n = len(next(iter(columns.values())))
+    default = {"submit_s": [0.0] * n, "runtime_s": [60.0] * n, "gpus": [1.0] * n}
+    return pl.DataFrame(default | columns).with_row_index("job_id").cast({"job_id": pl.String})
+
+
+def test_rows_by_policy_follow_those_of_the_log_itself(tmp_path: Path) -> None:
+    jobs = log(submit_s=[0, 0, 0], start_s=[0, 60, 120], runtime_s=[60, 60, 60])
+    jobs = jobs.with_columns(end_s=pl.col("start_s") + pl.col("runtime_s"))
+    rows = run(tmp_path, jobs, "--policy", "fifo,sjf", "--gpus", "1")
+    assert [row["policy"] for row in rows] == ["recorded", "fifo", "sjf"]
+    assert [row["wait_s_mean"] for row in rows] == [60.0, 60.0, 60.0]
+    assert {row["gpus"] for row in rows} == {None, 1.0}
+
+
+def test_replications_give_an_interval_of_the_mean_wait(tmp_path: Path) -> None:
+    # in one week of three, jobs arrive two at a time on one GPU: half of them wait for 100 s
+    busy = [7 * DAY + 1000.0 * (i // 2) for i in range(200)]
+    quiet = [1000.0 * i for i in range(200)] + [14 * DAY + 1000.0 * i for i in range(200)]
+    jobs = log(submit_s=quiet + busy, runtime_s=[100.0] * 600)
+    asked = ("--policy", "fifo,easy", "--gpus", "1", "--replications", "40")
+    rows = run(tmp_path, jobs, *asked)
+    for row in rows:
+        assert row["wait_s_mean"] == pytest.approx(100 / 6)
+        assert row["wait_s_ci_low"] == 0
+        assert 100 / 3 <= row["wait_s_ci_high"] <= 50  # two or three busy weeks
+    assert rows == run(tmp_path, jobs, *asked)
+
+
+def test_replications_need_two_weeks(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="two weeks or more"):
+        run(tmp_path, log(submit_s=[0.0, 10.0]), "--policy", "fifo", "--replications", "5")
+
+
+def test_jobs_that_cannot_run_are_counted(tmp_path: Path) -> None:
+    jobs = log(gpus=[16.0, 1.0, 1.0, 0.0], runtime_s=[60.0, 0.0, 0.0, 60.0])
+    (row,) = run(tmp_path, jobs, "--policy", "easy", "--gpus", "4")
+    assert (row["jobs"], row["n_excluded"], row["n_too_large"], row["n_ended"]) == (3, 1, 1, 2)
+    assert row["wait_s_mean"] == 0
