@@ -249,7 +249,7 @@ def elasticflow_concave(store: Store, _claim: Claim) -> Judgement:
     return decide(
         holds=bent.is_empty(),
         measured=f"{curves.height - len(bent)} of {curves.height} are concave",
-        note=f"Not concave: {', '.join(bent.sort())}. There throughput hardly changes with GPUs."
+        note=f"Not concave: {', '.join(bent.sort())}. There throughput barely changes with GPUs."
         if len(bent)
         else "",
     )
