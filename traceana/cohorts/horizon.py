@@ -74,7 +74,7 @@ def outcome_cohort(trace: Trace, /) -> Cohort:
             by_then = duration(horizon_s)
             about = (
                 f"{watched.about} {count_not_ended(cohort):,} of the {cohort.rows.height:,} "
-                f"{cohort.noun} have not ended, so a rate among ended ones would depend on how "
+                f"{cohort.noun} have no end state, so a rate among ended ones would depend on how "
                 f"long the others were watched. Tests and models use failure within {by_then} of "
                 f"runtime among the {rows.height:,} {cohort.noun} that started in the window and "
                 f"at least {by_then} before its end; {excluded:,} are excluded."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.cohorts.cohort import COHORT_NEEDS, form_cohort
-from traceana.cohorts.horizon import MOST_NOT_ENDED, count_not_ended
+from traceana.cohorts.horizon import MOST_NOT_ENDED
 from traceana.page.blocks import (
     Block,
     Content,
@@ -131,10 +131,10 @@ def _cohort(cohort: Cohort) -> Content:
         for outcome in ("success", "failure")
     ]
     missing = ""
-    if (running := count_not_ended(cohort)) > MOST_NOT_ENDED * cohort.rows.height:
+    if (running := (~cohort.rows["observed"]).sum()) > MOST_NOT_ENDED * cohort.rows.height:
         missing = (
             f" Of these runtimes the longest are missing: {running:,} of the "
-            f"{cohort.rows.height:,} {cohort.noun} have not ended."
+            f"{cohort.rows.height:,} {cohort.noun} still ran when last seen."
         )
     findings = tuple(f"{text}{missing}" for text in stated if text)
     if findings:
