@@ -252,6 +252,7 @@ def elasticflow_concave(store: Store, _claim: Claim) -> Judgement:
         note=f"Not concave: {', '.join(bent.sort())}. There throughput hardly changes with GPUs."
         if len(bent)
         else "",
+        evidence=slopes.select("model", "batch_size", "gpus", "iterations_per_s", "slope"),
     )
 
 
@@ -299,4 +300,5 @@ def elasticflow_mean_ratios(_store: Store, claim: Claim) -> Judgement:
     return decide(
         holds=all(agrees(found[policy], value) for policy, value in printed.items()),
         measured=", ".join(f"{policy} {ratio:.2f}" for policy, ratio in found.items()),
+        evidence=pl.DataFrame({"policy": list(found), "mean_ratio": list(found.values())}),
     )
