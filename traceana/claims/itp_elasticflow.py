@@ -249,7 +249,8 @@ def elasticflow_concave(store: Store, _claim: Claim) -> Judgement:
     return decide(
         holds=bent.is_empty(),
         measured=f"{curves.height - len(bent)} of {curves.height} are concave",
-        note=f"Not concave: {', '.join(bent.sort())}. There throughput hardly changes with GPUs."
+        note=f"Not concave: {', '.join(bent.sort())}. Where their slope rises, another GPU changes "
+        "the throughput by less than 0.5 %."
         if len(bent)
         else "",
         evidence=slopes.select("model", "batch_size", "gpus", "iterations_per_s", "slope"),
