@@ -256,6 +256,23 @@ def test_code_names_no_trace() -> None:
     assert not named
 
 
+def test_numbers_of_a_paper_are_in_its_toml() -> None:
+    # throughputs, splits and FLOPS of the paper on dynamic batching
+    numbers = {0.813, 0.187, 18.7, 65.0}
+    splits = {(11, 4, 24), (9, 12, 18), (2, 17, 20), (3, 5, 12)}
+    typed: list[tuple[str, object]] = []
+    for module, path in NAMED.items():
+        if room_of(module) not in ("simulate", "questions", "claims"):
+            continue
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, float):
+                typed += [(module, node.value)] if node.value in numbers else []
+            elif isinstance(node, ast.Tuple | ast.List):
+                values = tuple(getattr(each, "value", None) for each in node.elts)
+                typed += [(module, values)] if values in splits else []
+    assert not typed
+
+
 def test_options_are_given_by_keyword() -> None:
     for name in vars(traceana)["__all__"]:
         function = getattr(traceana, name)

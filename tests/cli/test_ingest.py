@@ -74,7 +74,7 @@ def test_rows_that_a_new_ingest_replaces_are_told(files: Path, tmp_path: Path) -
 
 def test_the_version_and_short_help(tmp_path: Path) -> None:
     assert run("--version", cwd=tmp_path).stdout.startswith("traceana 0.")
-    assert "Commands" in run("-h", cwd=tmp_path).stdout
+    assert "What-if:" in run("-h", cwd=tmp_path).stdout
 
 
 def test_a_broken_file_is_one_line_and_exit_2(files: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ JOBS: Final = {
     "cluster": "cluster cluster_id cluster_name site datacenter region",
     "qos": "qos qos_class service_class",
     "job_name": "job_name jobname task_name name title command run_name display_name "
-    "experiment_name entrypoint",
+    "experiment experiment_name entrypoint",
     "workload": "model workload framework application app executable task_type job_type",
     "status": "status state final_status job_status job_state final_state phase result outcome "
     "stat job_stat run_state run_status exit_state final_event zustand",

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import polars as pl
 import pytest
 
 from tests.questions.trends.logs import BEGIN_S, DAY_S, slower, stationary, with_outage
-from traceana import cluster_utilization, level_changes, outages, trends, workload_summary
+from traceana import (
+    add_table,
+    cluster_utilization,
+    level_changes,
+    open_store,
+    outages,
+    trends,
+    workload_summary,
+)
+from traceana.cli.limits import limited_store
+from traceana.cohorts.nodes_seen import nodes_seen
 from traceana.errors import DataError
+from traceana.questions.trends.analyze import trends_of
 from traceana.questions.trends.periods import divide_window
 
 
@@ -134,3 +146,63 @@ def test_gpus_are_allocated_down_or_idle() -> None:
     assert found["idle"].to_list() == pytest.approx([0.75, 0.75, 0.75])
     with pytest.raises(DataError, match="unknown: pass gpus"):
         cluster_utilization(jobs)
+
+
+def test_gpus_by_type_are_those_in_use_on_the_nodes_seen(tmp_path: Path) -> None:
+    # node a has 8 GPUs in use at a time, though no job has more than 4; b is of another type
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["1", "2", "3", "4"],
+            "start_s": [0.0, 3600.0, 7200.0, 0.0],
+            "end_s": [7200.0, 10_800.0, 10_800.0, 3600.0],
+            "runtime_s": [7200.0, 7200.0, 3600.0, 3600.0],
+            "gpus": [4.0, 4.0, 4.0, 2.0],
+            "gpu_type": ["A", "A", "A", "B"],
+            "NodeList": ["a", "a", "a", "b"],
+            "status": "completed",
+        }
+    )
+    store = tmp_path / "store"
+    named = "\n".join(f'{name} = "{name}"' for name in jobs.columns if name != "NodeList")
+    mapping = f'[trace]\nkeep = ["NodeList"]\n[jobs]\n{named}\n'
+    add_table(jobs, trace="mine", table="jobs", store=store, mapping=mapping)
+    trace = open_store(store).trace("mine")
+    assert nodes_seen(trace).rows() == [("a", "A", 8.0), ("b", "B", 2.0)]
+    found = trends_of(trace)
+    assert found.capacity is not None
+    whole = found.capacity.filter(period="all").select("gpu_type", "gpus", "allocated")
+    assert whole.rows() == [
+        ("all", 10, pytest.approx((8 + 8 + 4 + 2) / 30)),
+        ("A", 8, pytest.approx(20 / 24)),
+        ("B", 2, pytest.approx(2 / 6)),
+    ]
+    with limited_store(store, since=None, until=None, where=None, gpus=20) as place:
+        stated = trends_of(open_store(place).trace("mine"))
+    assert stated.capacity is not None
+    assert stated.capacity.select("gpus", "allocated").row(0) == (20, pytest.approx(22 / 60))
+    assert stated.capacity_source == "as stated"
+
+
+def test_longer_waits_and_less_demand_are_stretches() -> None:
+    jobs = stationary(5, days=90, per_day=200)
+    since = BEGIN_S + 50 * DAY_S
+    late = pl.col("submit_s") >= since
+    shift = pl.when(late).then(3600.0).otherwise(0.0)
+    waiting = jobs.with_columns(pl.col("start_s", "end_s") + shift)
+    found = level_changes(waiting, timezone="UTC").filter(measure="wait")
+    assert found["start_s"].to_list() == [pytest.approx(since, abs=DAY_S)]
+    assert found["level"].item() == pytest.approx(3600 + found["level_rest"].item(), rel=0.1)
+    fewer = jobs.filter(~late | (pl.int_range(pl.len()) % 3 == 0))
+    found = level_changes(fewer, timezone="UTC").filter(measure="demand")
+    assert found["start_s"].to_list() == [pytest.approx(since, abs=4 * DAY_S)]
+    assert found["effect"].item() == pytest.approx(-2 / 3, abs=0.12)
+
+
+def test_a_regression_is_also_stated_without_a_user_of_most_jobs() -> None:
+    jobs = stationary(2, days=60, per_day=200)
+    most = pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit("svc")).otherwise("user")
+    slow = slower(jobs.with_columns(user=most), BEGIN_S + 40 * DAY_S, 1.4)
+    [row] = level_changes(slow, timezone="UTC").filter(measure="runtime").rows(named=True)
+    assert row["note"].startswith("without svc: ")
+    assert row["earliest"] <= "2026-04-11" <= row["latest"]
+    assert row["ci_low"] < 0.4 < row["ci_high"]

@@ -115,7 +115,8 @@ def _write_legend(ax: Axes, lines: list[tuple[str, Line2D]], slow: list[str]) ->
                for place, (line, name) in enumerate(colored)]  # fmt: skip
     if len(colored) > _MAX_IN_LEGEND:
         colored = [(colored[0][0], "stragglers, a color each")]
-    gray = [(line, "other workers") for name, line in lines if name not in slow][:1]
+    rest = "other workers" if len(colored) <= _SPELLED else "others"
+    gray = [(line, rest) for name, line in lines if name not in slow][:1]
     marks, texts = zip(*colored, *gray, strict=True)
     ax.legend(
         marks, texts, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(texts), borderaxespad=0.1,
