@@ -19,15 +19,14 @@ MOST_NOT_ENDED: Final = 0.05
 MOST_UNTIMED: Final = 0.05
 """Fraction of failed rows without a runtime above which no outcome is by a runtime."""
 _HORIZONS_S: Final = (86_400.0, 21_600.0, 3600.0, 600.0)
-_ENDED: Final = ("completed", "failed", "cancelled")
 _WATCHED: Final = 1 / 3
 _FEWEST: Final = 10
 
 
 def count_not_ended(cohort: Cohort, /) -> int:
-    """Return the rows that are neither completed, failed nor cancelled."""
-    ended = cohort.rows["status"].cast(pl.String).is_in(_ENDED)
-    return cohort.rows.height - int(ended.sum() or 0)
+    """Return the rows that run or wait; a row of unknown status is none of them."""
+    open_ = cohort.rows["status"].cast(pl.String).is_in(["running", "pending"])
+    return int(open_.sum() or 0)
 
 
 def is_censored(cohort: Cohort, /) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.cohorts.cohort import COHORT_NEEDS, form_cohort
+from traceana.cohorts.horizon import MOST_NOT_ENDED, count_not_ended
 from traceana.page.blocks import (
     Block,
     Content,
@@ -129,7 +130,13 @@ def _cohort(cohort: Cohort) -> Content:
         )
         for outcome in ("success", "failure")
     ]
-    findings = tuple(text for text in stated if text)
+    missing = ""
+    if (running := count_not_ended(cohort)) > MOST_NOT_ENDED * cohort.rows.height:
+        missing = (
+            f" Of these runtimes the longest are missing: {running:,} of the "
+            f"{cohort.rows.height:,} {cohort.noun} have not ended."
+        )
+    findings = tuple(f"{text}{missing}" for text in stated if text)
     if findings:
         findings = (Finding(findings[0], heading=_heading(cohort, ranks)), *findings[1:])
     return Content(

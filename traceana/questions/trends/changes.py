@@ -104,7 +104,7 @@ def level_changes(
     >>> jobs = pl.DataFrame({"start_s": day * 86400.0, "runtime_s": runtime, "gpus": 1,
     ...     "user": [f"u{i % 20}" for i in range(2400)]})
     >>> traceana.level_changes(jobs).select("measure", "begin").rows()
-    [('runtime', 'day 41')]
+    [('runtime', 'day 41'), ('demand', 'day 41')]
     """
     generator = as_generator(rng)
     frame = open_jobs(jobs, window)
