@@ -249,9 +249,11 @@ def elasticflow_concave(store: Store, _claim: Claim) -> Judgement:
     return decide(
         holds=bent.is_empty(),
         measured=f"{curves.height - len(bent)} of {curves.height} are concave",
-        note=f"Not concave: {', '.join(bent.sort())}. There throughput barely changes with GPUs."
+        note=f"Not concave: {', '.join(bent.sort())}. Where their slope rises, another GPU changes "
+        "the throughput by less than 0.5 %."
         if len(bent)
         else "",
+        evidence=slopes.select("model", "batch_size", "gpus", "iterations_per_s", "slope"),
     )
 
 
@@ -299,4 +301,5 @@ def elasticflow_mean_ratios(_store: Store, claim: Claim) -> Judgement:
     return decide(
         holds=all(agrees(found[policy], value) for policy, value in printed.items()),
         measured=", ".join(f"{policy} {ratio:.2f}" for policy, ratio in found.items()),
+        evidence=pl.DataFrame({"policy": list(found), "mean_ratio": list(found.values())}),
     )
