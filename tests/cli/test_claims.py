@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from tests.claims.test_data import itp_store
+from tests.claims.test_data import as_if_real, itp_store
 from traceana.claims import PAPERS
 from traceana.cli import app
 from traceana.errors import DataError, StoreError
@@ -17,7 +17,8 @@ from traceana.store import Store
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return itp_store(tmp_path_factory.mktemp("itp"))
+    folder = tmp_path_factory.mktemp("itp")
+    return as_if_real(itp_store(folder), folder / "published")
 
 
 def run(store: Path, *asked: str, columns: int = 80) -> Result:
@@ -37,6 +38,12 @@ def test_the_table_fits_and_says_every_verdict_as_a_word(store: Store) -> None:
     assert "4 claims: 1 reproduced, 3 differs (1 by a tolerance of ours), 0 observation" in (
         " ".join(done.stdout.split())
     )
+
+
+def test_an_altered_file_is_named_and_refutes_nothing(tmp_path: Path) -> None:
+    done = run(itp_store(tmp_path).path, "--paper", "microsoft-itp-2021", "--strict")
+    assert done.exit_code == 0
+    assert "0 differs" in " ".join(done.stdout.split())
     assert "raw-traces.tar.gz" in done.stderr
     assert "is not the published file" in done.stderr
 

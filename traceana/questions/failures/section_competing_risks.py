@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import COHORT_NEEDS
+from traceana.cohorts.cohort import COHORT_NEEDS, form_cohort
 from traceana.cohorts.horizon import MOST_UNTIMED
 from traceana.errors import DataError
 from traceana.page.blocks import (
@@ -119,6 +119,25 @@ def _build(cohort: Cohort) -> Content:
     return Content(_findings(found, cohort), (about, *tables), "", lead, _LIMITATIONS)
 
 
+def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
+    """Draw the survival of the runtimes of each trace."""
+    pictures = []
+    for trace in traces:
+        cohort = form_cohort(trace, end_imputation="running")
+        if cohort.events:
+            _, survival = trace.once(estimate_competing_risks, cohort.by)
+            pictures.append(
+                drawing(
+                    "survival",
+                    survival,
+                    trace=trace,
+                    key=f"survival-{trace.id}",
+                    about=f"Survival of the runtimes of {cohort.noun}",
+                )
+            )
+    return pictures
+
+
 def _excluded(cohort: Cohort) -> tuple[Table, ...]:
     """Return the rows without a runtime by status, if there are any."""
     by = [cohort.by] if cohort.by else []
@@ -224,7 +243,8 @@ SECTION = Section(
     90,
     build,
     needs=COHORT_NEEDS,
-    figures=("cumulative-incidence", "small-multiples"),
+    figures=("cumulative-incidence", "small-multiples", "survival"),
+    more=draw_more,
     shares="cohort",
     part="Failures",
     question="How soon do jobs fail or complete?",
