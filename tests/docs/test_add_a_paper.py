@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.claims.test_data import itp_store
+from tests.claims.test_data import as_if_real, itp_store
 from traceana.claims import PAPERS, check_claims
 from traceana.claims.papers import read_paper
 from traceana.store import Store
@@ -25,7 +25,7 @@ def test_the_page_adds_a_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     exec(compile(module, "example.py", "exec"), example.__dict__)  # noqa: S102
     monkeypatch.setitem(PAPERS, "example", read_paper("example", text))
 
-    results = check_claims(itp_store(tmp_path), paper="example")
+    results = check_claims(as_if_real(itp_store(tmp_path), tmp_path / "published"), paper="example")
     assert results.headline == result.strip()
     assert results.table["measured"].to_list() == ["2", "20"]
     nothing = check_claims(Store(tmp_path / "no store"), paper="example")

@@ -70,7 +70,7 @@ def test_five_files_add_an_analysis(tmp_path: Path) -> None:
     rows = read_table(part, "A log of seven jobs")
     # 1 + 2 + ... + 7 = 28 hours, of which the longest job ran 7
     assert rows[0] == {"Job": "j7", "Runtime (s)": "25,200", "Of all runtime": "25 %"}
-    assert "the longest of 7 jobs ran 7 h, 25 % of all runtime" in section(html, "summary").text
+    assert "The longest of 7 jobs ran 7 h, 25 % of all runtime" in section(html, "summary").text
     assert "5 of 7 jobs." in part.text
     assert (tmp_path / "drawn" / "longest-log.pdf").is_file()
     assert "`fraction`: runtime over the sum over all jobs" in told

@@ -120,7 +120,7 @@ def _median_runtime(jobs: pd.DataFrame) -> float:
 def test_workload_is_summed_within_each_trace_alone(store: Store, page: Element) -> None:
     part = section(page, "workload")
     for trace, caption in {
-        "microsoft-itp-2021": "Workload by cluster. Microsoft",
+        "microsoft-itp-2021": "Workload by cluster. ITP",
         "alibaba-openb-2023": "Workload by QoS class. openb",
     }.items():
         *clusters, total = read_table(part, caption)
@@ -189,7 +189,7 @@ def test_the_published_traces(real_store: Store, tmp_path: Path) -> None:
     assert page.all("title")[0].text == "traceana report"
     assert "SYNTHETIC" not in text
     part = section(page, "workload")
-    *clusters, total = read_table(part, "Workload by cluster. Microsoft")
+    *clusters, total = read_table(part, "Workload by cluster. ITP")
     assert len(clusters) == 10
     # as published: 69,351 jobs, 1,632,719.7 GPU-hours
     assert (total["Jobs"], total["GPU-hours"]) == ("69,351", "1,632,719.7")

@@ -40,7 +40,7 @@ GROUPS: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("tables", "only", "says"),
     [
-        ({"jobs": JOB | {"end_s": [7200.0, 7200.0, 2.5e11]}}, "workload", "ours: 3 jobs"),
+        ({"jobs": JOB | {"end_s": [7200.0, 7200.0, 2.5e11]}}, "workload", "3 jobs"),
         ({"jobs": JOB | {"gpus": 0.0}}, "workload", "3 jobs"),
         ({"jobs": JOB, "cov_samples": COV}, "variation,workload", "share their (job_id, time_s)"),
         (
@@ -48,7 +48,7 @@ GROUPS: dict[str, Any] = {
              "worker_samples": {"job_id": "j", "worker_id": "w", "time_s": 0.0,
                                 "batch_time": [1.0]}},
             "variation",
-            "no time step has two workers",
+            "No time step has two workers",
         ),
         (
             {"jobs": {key: JOB[key] for key in JOB if key != "status"},

@@ -52,12 +52,12 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_top_users_and_losses_are_the_planted_ones(page: str) -> None:
     # 1,800 jobs of 1 GPU and 200 of 8, an hour each; user 0 has every second job, none of 8 GPUs
-    assert "user u0 submitted 50 % of 2,000 jobs and used 29 % of the GPU-hours" in page
+    assert "User u0 submitted 50 % of 2,000 jobs and used 29 % of the GPU-hours" in page
     assert "of all 3,400 GPU-hours" in page
 
 
 def test_waits_differ_by_size(page: str) -> None:
-    assert "jobs with GPUs: 8.0 with 1 h (n = 200)" in page
+    assert "jobs of 8 GPUs with 1 h (n = 200)" in page
     assert "effective clusters" not in page
 
 

@@ -47,12 +47,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_page_states_rate_offender_and_time_to_failure(store: Path, tmp_path: Path) -> None:
     traceana.build_report(store, out=tmp_path, only="reliability")
     page = (tmp_path / "index.md").read_text()
-    assert "Our cluster: 8.67 faults per 1,000 node-days" in page  # 52 of 60 * 100
+    assert "8.67 faults per 1,000 node-days" in page  # 52 of 60 * 100
     assert "Machines are up 99.1 % of the time; a repair takes 1 d on average (median 1 d)" in page
     assert (
         "1 machine fails more often than chance explains, with number of faults: worst (12)" in page
     )
-    assert "a job on all 60 machines would fail every" in page
+    assert "A job on all 60 machines would fail every" in page
     table = next(line for line in page.splitlines() if line.startswith("| **all**"))
     assert "**52**" in table
 

@@ -7,6 +7,7 @@ on the next lines.
 
 from __future__ import annotations
 
+import codecs
 import csv
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -75,9 +76,10 @@ class Block:
         :attr:`cells` has their indices.
         """
         quoted = self.quoting and b'"' in self.data
-        # pyarrow ends a line at CR too, takes a blank line for a row of one column, reads a number
-        # beside blanks, and is lenient about quotes
-        strange = b"\r" in self.data or self.data.startswith(b"\n") or b"\n\n" in self.data
+        # pyarrow ends a line at CR too, drops a byte order mark, takes a blank line for a row of
+        # one column, reads a number beside blanks, and is lenient about quotes
+        begins = self.data.startswith((b"\n", codecs.BOM_UTF8))
+        strange = begins or b"\r" in self.data or b"\n\n" in self.data
         if strange or (numbers and self._has_blanks()) or (quoted and not self._is_strict()):
             return None
         places = {name: str(place) for place, name in enumerate(self.columns)}  # any may be a name

@@ -252,7 +252,7 @@ def _waits(found: Consumers, title: str) -> Finding | None:
     if whole["median_wait_s"] is None:
         return None
     parts = []
-    for name, what in (("queue", "queue"), ("user", "user"), ("gpus_requested", "jobs with GPUs:")):
+    for name in ("queue", "user", "gpus_requested"):
         rows = found.groups.get(name)
         if rows is None:
             continue
@@ -260,7 +260,7 @@ def _waits(found: Consumers, title: str) -> Finding | None:
         if known.height > 1:
             row = known.sort("median_wait_s", descending=True).row(0, named=True)
             parts.append(
-                f"{what} {_named(row[name])} with {duration(row['median_wait_s'])} "
+                f"{_named(name, row[name])} with {duration(row['median_wait_s'])} "
                 f"(n = {row['jobs']:,})"
             )
     longest = f" Longest by group: {listed(parts)}." if parts else ""
@@ -276,8 +276,8 @@ def _waits(found: Consumers, title: str) -> Finding | None:
     )
 
 
-def _named(group: float | str) -> str:
-    return three_digits(group) if isinstance(group, float) else str(group)
+def _named(column: str, group: float | str) -> str:
+    return f"jobs of {group:g} GPUs" if isinstance(group, float) else f"{column} {group}"
 
 
 def _failing_type(found: Consumers, title: str) -> Finding | None:
