@@ -308,7 +308,7 @@ def eta_on_front(store: Store, _claim: Claim) -> Judgement:
     names = ["batch_size", "power_limit_w"]
     optima = store.trace(_TRACE).once(weights_of_energy, _GPU, _SPEECH)
     front = _speech(store).filter("on_front").select(names)
-    chosen = optima.drop_nulls(names).select(names).unique()
+    chosen = optima.drop_nulls(names).select(names).unique().sort(names)
     off = chosen.join(front, on=names, how="anti")
     return decide(
         holds=off.is_empty(),
