@@ -99,7 +99,8 @@ def _data(context: Context) -> str:
     if command := context.data_source.command:
         typed = command.replace("`", "'")
         return f"a temporary store, which `{typed}` made and deleted; its source files are above"
-    return f"store `{context.data_source.path}`; its source files are listed above with sha256"
+    store = context.data_source.path.resolve().name  # a path would tell of the machine
+    return f"store `{store}`; its source files are listed above with sha256"
 
 
 SECTION = Section(
