@@ -52,7 +52,7 @@ _PANELS: Final = (
 _MOST_PANELS: Final = 8
 _NOTICED: Final = 0.05
 _TYPED: Final = 0.95
-"""Least share of the use that must have a GPU type for a statement by type."""
+"""Least fraction of the use that must have a GPU type for a statement by type."""
 _WORDS: Final = {
     "runtime": "median runtime of comparable jobs",
     "failure rate": "failure rate of comparable jobs",
