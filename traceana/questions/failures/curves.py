@@ -64,8 +64,8 @@ _RESTRICTED: Final = ("restricted_mean_s", "restricted_ci_low", "restricted_ci_h
 def cumulative_incidence(
     frame: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     events: Names = EVENTS,
     status: str = "status",
     runtime: str = "runtime_s",
@@ -202,8 +202,8 @@ def _incidence(
 def kaplan_meier(
     frame: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     events: Names = EVENTS,
     status: str | None = "status",
     runtime: str = "runtime_s",
