@@ -111,7 +111,7 @@ def build(traces: Sequence[Trace]) -> Content:
 def _lead(found: Found) -> list[Block]:
     lines = []
     rows = []
-    for name, (cohort, one) in found.items():
+    for name, (_, one) in found.items():
         if one.fits is None or one.fits.quantiles is None:
             continue
         n = one.n_positive

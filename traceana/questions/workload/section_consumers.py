@@ -154,8 +154,9 @@ def _idle(found: Consumers, title: str) -> list[Finding]:
                 n=row["jobs"],
                 cost_gpu_h=row["idle_gpu_hours"],
                 cost_jobs=row["jobs"],
-                alert=f"{title}: idle GPUs: user {row['user']} at {percent(row['gpu_utilization'])} GPU "
-                f"utilization with {count(row['measured_gpu_hours'])} GPU-hours",
+                alert=f"{title}: idle GPUs: user {row['user']} at "
+                f"{percent(row['gpu_utilization'])} GPU utilization with "
+                f"{count(row['measured_gpu_hours'])} GPU-hours",
                 heading=f"{title}: user {row['user']} leaves "
                 f"{count(row['idle_gpu_hours'])} GPU-hours idle",
             )
@@ -209,15 +210,15 @@ def _plain(found: Consumers, title: str) -> Finding | None:
         [] if rate is None else [f"{round(rate * ended):,} of {plural(ended, 'ended job')} failed"]
     )
     waited = found.each.drop_nulls("median_wait_s").sort("median_wait_s", descending=True)
-    for row in waited.head(1).rows(named=True):
-        facts.append(f"the longest wait was {duration(row['median_wait_s'])} (job {row['job_id']})")
+    facts += [
+        f"the longest wait was {duration(row['median_wait_s'])} (job {row['job_id']})"
+        for row in waited.head(1).rows(named=True)
+    ]
     hours = f"{unit.lower()}_hours"
     for row in found.each.filter(pl.col(hours) > 0).head(1).rows(named=True):
-        facts += [
-            f"the largest job used {share(row['share'])} of all {count(whole[hours])} {unit}-hours "
-            f"(job {row['job_id']})",
-            f"jobs that failed or were cancelled used {share(whole['share_wasted'])}",
-        ]
+        of = f"{share(row['share'])} of all {count(whole[hours])} {unit}-hours"
+        facts.append(f"the largest job used {of} (job {row['job_id']})")
+        facts.append(f"jobs that failed or were cancelled used {share(whole['share_wasted'])}")
     if not facts:
         return None
     return Finding(
