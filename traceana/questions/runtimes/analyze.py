@@ -127,10 +127,10 @@ def _median(rows: pl.DataFrame, cohort: Cohort) -> Median:
     cut = rows.height if cohort.observation is None else _cut(rows)
     if not (cut or cohort.sampled):
         return rows["duration_s"].quantile(0.5, "linear"), None, None
-    unit = {} if _codes(rows, cohort.cluster) is None else {"cluster": cohort.cluster}
+    unit = None if _codes(rows, cohort.cluster) is None else cohort.cluster
     found = kaplan_meier(
         rows, status=None, runtime="duration_s", entry="entry_s", observed="observed",
-        quantiles=(0.5,), **unit,
+        quantiles=(0.5,), cluster=unit,
     )  # fmt: skip
     low, middle, high = found.quantiles.select("ci_low", "time_s", "ci_high").row(0)
     if cut <= MOST_NOT_ENDED * rows.height and not cohort.sampled:
