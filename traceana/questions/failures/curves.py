@@ -378,7 +378,7 @@ def _refuse_far_quantiles(quantiles: pl.DataFrame, times: pl.DataFrame, keys: Ke
     kept = {name: pl.when(~few).then(name) for name in ("ci_low", "ci_high")}
     note = pl.when(few).then(
         pl.format(
-            "no interval: {} effective clusters, {} are needed",
+            "no interval: equivalent to {} units of equal size; {} are needed",
             pl.col("effective").round(1),
             (FEWEST_BEYOND / pl.min_horizontal(q, 1 - q)).ceil().cast(pl.Int64),
         )
