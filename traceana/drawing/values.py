@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.dates import AutoDateFormatter, ConciseDateFormatter, num2date
-from matplotlib.ticker import FixedFormatter, FuncFormatter
+from matplotlib.ticker import FixedFormatter, FuncFormatter, PercentFormatter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,8 +112,8 @@ def _of_intervals(ax: Axes, container: ErrorbarContainer) -> Iterator[_Mark]:
 
 
 def _of_cells(mesh: QuadMesh) -> Iterator[_Mark]:
-    values, corners = mesh.get_array(), mesh.get_coordinates()
-    if values is None or values.size > _MOST or values.ndim != 2:
+    values, corners = np.ma.asarray(mesh.get_array()), np.asarray(mesh.get_coordinates())
+    if values.size > _MOST or values.ndim != _RULE:
         return
     middle = (corners[:-1, :-1] + corners[1:, 1:]) / 2
     for (row, column), value in np.ndenumerate(values):
@@ -130,18 +130,22 @@ def _text(axis: Axis, value: float) -> str:
     """Write a value as its axis does: a category's name, a date, a duration or a number."""
     form = axis.get_major_formatter()
     if isinstance(form, (AutoDateFormatter, ConciseDateFormatter)):
-        low, high = axis.get_view_interval().tolist()
-        moment = num2date(value, tz=UTC)
+        low, high = axis.get_view_interval()
+        moment = num2date(value, tz=UTC)  # type: ignore[no-untyped-call]
         return f"{moment:%Y-%m-%d}" if high - low > _RULE else f"{moment:%Y-%m-%d %H:%M}"
-    if isinstance(form, FixedFormatter):
-        named = {
-            abs(place - value): name
-            for place, name in zip(axis.get_majorticklocs(), form.seq, strict=False)
-            if str(name).strip()
-        }
-        return str(named[min(named)]) if named else ""
-    rounded = _rounded(value)
-    return str(form(rounded)) if isinstance(form, FuncFormatter) else _number(rounded)
+    if isinstance(form, PercentFormatter):
+        return f"{_number(100 * value / form.xmax)} %"
+    if not isinstance(form, (FixedFormatter, FuncFormatter)):
+        return _number(value)
+    text = form(_rounded(value))
+    if text:
+        return text
+    named = {  # an axis of categories
+        abs(place - value): name
+        for nth, place in enumerate(axis.get_majorticklocs())
+        if (name := form(place, nth)).strip()
+    }
+    return named[min(named)] if named else ""
 
 
 def _rounded(value: float) -> float:
