@@ -108,8 +108,8 @@ class FaultLog:
 def read_log(
     faults: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     machine: str,
     start: str,
     end: str | None,
@@ -227,8 +227,8 @@ _MOST_PERIODS: Final = 40
 def machine_reliability(
     faults: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     machine: str = "machine_id",
     start: str = "start_s",
     end: str | None = "end_s",

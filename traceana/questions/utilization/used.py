@@ -48,8 +48,8 @@ RESOURCES: Final[dict[str, str | None]] = {
 def utilization(
     frame: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     resources: Mapping[str, str | None] | None = None,
     cluster: str | None = None,
     confidence: float = 0.95,
@@ -140,8 +140,8 @@ def utilization(
 def idle_gpu_hours(
     frame: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     gpus: str = "gpus",
     used: str = "gpus_used",
     runtime: str = "runtime_s",
@@ -259,7 +259,7 @@ def _limits(
 
 
 @returns(Allocation)
-def allocation_rate(demand: IntoFrame, machines: IntoFrame, /, *, by: Names = ()) -> pl.DataFrame:
+def allocation_rate(demand: IntoFrame, machines: IntoFrame, /, by: Names = ()) -> pl.DataFrame:
     """Compute the fraction of the GPUs that are allocated, by time.
 
     All machines are taken to be available all the time.
@@ -304,7 +304,7 @@ def allocation_rate(demand: IntoFrame, machines: IntoFrame, /, *, by: Names = ()
 
 
 @returns(AllocationSummary)
-def summarize_allocation(allocation: pl.DataFrame, /, *, by: Names = ()) -> pl.DataFrame:
+def summarize_allocation(allocation: pl.DataFrame, /, by: Names = ()) -> pl.DataFrame:
     """Summarize allocation rates over time by group.
 
     Parameters
@@ -350,8 +350,8 @@ def summarize_allocation(allocation: pl.DataFrame, /, *, by: Names = ()) -> pl.D
 def gpu_sharing(
     frame: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     device: Names = ("machine_id", "gpu_device"),
     start: str = "start_s",
     end: str = "end_s",

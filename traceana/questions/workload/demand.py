@@ -194,8 +194,8 @@ _QUANTILES: Final = {
 def job_quantiles(
     jobs: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     runtime: str = "runtime_s",
     gpus: str = "gpus",
     window: Window | None = None,
@@ -259,8 +259,8 @@ def job_quantiles(
 def size_distribution(
     jobs: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     runtime: str = "runtime_s",
     gpus: str = "gpus",
     window: Window | None = None,

@@ -34,8 +34,8 @@ _CURVE: Final = ("n", "gap_s", "share_longer", "share_longer_poisson")
 def interarrivals(
     jobs: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     window_s: float = 3600,
     submit: str = "submit_s",
 ) -> pl.DataFrame:
@@ -140,8 +140,8 @@ def interarrivals(
 def interarrival_curve(
     jobs: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     points: int = 201,
     submit: str = "submit_s",
 ) -> pl.DataFrame:

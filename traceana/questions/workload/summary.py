@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 def workload_summary(
     jobs: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     submit: str = "submit_s",
     runtime: str = "runtime_s",
     gpus: str = "gpus",
@@ -157,8 +157,8 @@ def _by_survival(
 def queueing_delay(
     jobs: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     submit: str = "submit_s",
     start: str = "start_s",
     window: Window | None = None,
