@@ -11,15 +11,16 @@ from scipy.special import stdtrit
 
 from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
-from traceana.questions.failures.at_risk import at_risk, round_times
 from traceana.questions.failures.clusters import note_few
 from traceana.questions.failures.events import (
     EVENTS,
     MIN_AT_RISK,
     Columns,
+    at_risk,
     check_events,
     default_horizon,
     estimate_incidence,
+    round_times,
 )
 from traceana.questions.failures.tables_competing_risks import (
     CumulativeIncidence,
@@ -378,7 +379,7 @@ def _refuse_far_quantiles(quantiles: pl.DataFrame, times: pl.DataFrame, keys: Ke
     kept = {name: pl.when(~few).then(name) for name in ("ci_low", "ci_high")}
     note = pl.when(few).then(
         pl.format(
-            "no interval: {} effective clusters, {} are needed",
+            "no interval: equivalent to {} units of equal size; {} are needed",
             pl.col("effective").round(1),
             (FEWEST_BEYOND / pl.min_horizontal(q, 1 - q)).ceil().cast(pl.Int64),
         )
