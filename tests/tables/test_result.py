@@ -36,4 +36,6 @@ def test_a_result_is_drawn_and_equals_itself_computed_again(which: int) -> None:
 def test_correlations_are_named_by_group_and_drawn_by_method() -> None:
     axes = results()[4].plot()
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a, x", "b, x"]
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["pearson", "spearman"]
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["pearson", "spearman"]
