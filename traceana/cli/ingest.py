@@ -156,16 +156,7 @@ def _notes(entry: TableEntry) -> Iterator[str]:
     name = f"{entry.trace}/{entry.table}"
     for rule, rows in entry.rejected.items():
         yield f"rejected: {name}: {rows:,} by {rule}"
-    for rule, cells in entry.nulled.items():
-        yield f"set to null: {name}: {cells:,} cells by {rule}"
-    for rule in entry.mostly_nulled:
-        target, _, read_from = rule.split("|")[0].partition(": ")
-        yield (
-            f"note: {name}: most cells of {read_from} cannot be read, so {target} is mostly null; "
-            "check the mapping"
-        )
-    if entry.ids_are_rows:
-        yield f"note: {name}: no column identifies the rows; the row number is the id"
+    yield from entry.remarks
     if entry.rows_not_applicable:
         yield (
             f"note: {name}: {entry.rows_not_applicable:,} further rows are not rows of this table "
