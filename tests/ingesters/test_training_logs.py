@@ -361,9 +361,7 @@ def test_straggler_reports_are_relative_times(write: Write, tmp_path: Path) -> N
     assert manifest.tables["worker_samples"].units == {"batch_time": "relative"}
 
 
-def test_straggler_reports_as_the_examples_of_nvrx_print_them(
-    write: Write, tmp_path: Path
-) -> None:
+def test_straggler_reports_as_the_examples_of_nvrx_print_them(write: Write, tmp_path: Path) -> None:
     text = """=== GPUs perf scores. Report from rank 0 ===
 GPU relative perf scores: {0: 0.8, 1: 0.5}
 GPU individual perf scores: {0: 0.98, 1: 0.97}

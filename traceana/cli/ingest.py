@@ -113,6 +113,8 @@ def _progress(
 def _show(ledger: Ledger, store: Path) -> None:
     from rich.table import Table
 
+    from traceana.store import Store
+
     out = terminal()
     table = Table(box=None, pad_edge=False)
     names = [f"{entry.trace}/{entry.table}" for entry in ledger.entries]
@@ -134,6 +136,10 @@ def _show(ledger: Ledger, store: Path) -> None:
     synthetic = sorted({entry.trace for entry in ledger.entries if entry.synthetic})
     if synthetic:
         out.print(f"SYNTHETIC, no observed row in it: {', '.join(synthetic)}", soft_wrap=True)
+    for trace in dict.fromkeys(entry.trace for entry in ledger.entries):
+        manifest = Store(store).manifest(trace)
+        for note in manifest.notes if manifest.source != "catalog" else ():
+            out.print(f"note: {trace}: {note}", soft_wrap=True)
     for entry in ledger.entries:
         for note in _notes(entry):
             out.print(note, soft_wrap=True)
