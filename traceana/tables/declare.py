@@ -95,7 +95,7 @@ def any_key(heading: str, description: str = "") -> dy.Any:
 
 
 def declared(
-    frame: pl.DataFrame, table: type[ResultTable], /, *, by: Sequence[str] = ()
+    frame: pl.DataFrame, table: type[ResultTable], /, by: Sequence[str] = ()
 ) -> pl.DataFrame:
     """Return the columns of `by` and the declared ones, in order, with the declared types.
 

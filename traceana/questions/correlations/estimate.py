@@ -180,7 +180,7 @@ def _why_untested(clusters: Clusters, level: str, method: str) -> str:
     if few := too_few_clusters(clusters.effective):
         return few
     if (level, method) == ("group_mean", "pearson"):
-        return f"fewer than {MIN_DECIDING} effective clusters decide the group means"
+        return f"fewer than {MIN_DECIDING} units of equal size decide the group means"
     return "no calibrated test of ranked group means in clusters"
 
 
@@ -222,7 +222,7 @@ def _clustered(
     }
     found |= _checked(*clustered_interval(r, error, clusters.df, confidence=confidence))
     if clusters.effective < FEW_CLUSTERS and "ci_low" in found:
-        few = f"fewer than {FEW_CLUSTERS} effective clusters: the interval may be too short"
+        few = f"as of fewer than {FEW_CLUSTERS} equal units: the interval may be too short"
         found["note"] = _joined(found, few)
     return found
 

@@ -172,12 +172,9 @@ def state_correlations(
         return ""
     rows = " to ".join(f"{n:,}" for n in known["n"].unique().sort()[[0, -1]].unique())
     tests = " (95 % CI; p adjusted)" if known["pvalue_adjusted"].count() else ""
-    untested = ""
-    if not known["pvalue_adjusted"].count():
-        untested = " There are too few independent units for a test or an interval."
     return (
         f"{cohort.title}: Spearman's rho{tests} of {what} of {cohort.noun} and requested resources "
-        f"(n = {rows}). {'. '.join(stated)}.{untested}"
+        f"(n = {rows}). {'. '.join(stated)}."
     )
 
 

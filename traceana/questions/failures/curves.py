@@ -64,8 +64,8 @@ _RESTRICTED: Final = ("restricted_mean_s", "restricted_ci_low", "restricted_ci_h
 def cumulative_incidence(
     frame: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     events: Names = EVENTS,
     status: str = "status",
     runtime: str = "runtime_s",
@@ -202,8 +202,8 @@ def _incidence(
 def kaplan_meier(
     frame: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     events: Names = EVENTS,
     status: str | None = "status",
     runtime: str = "runtime_s",
@@ -378,7 +378,7 @@ def _refuse_far_quantiles(quantiles: pl.DataFrame, times: pl.DataFrame, keys: Ke
     kept = {name: pl.when(~few).then(name) for name in ("ci_low", "ci_high")}
     note = pl.when(few).then(
         pl.format(
-            "no interval: {} effective clusters, {} are needed",
+            "no interval: equivalent to {} units of equal size; {} are needed",
             pl.col("effective").round(1),
             (FEWEST_BEYOND / pl.min_horizontal(q, 1 - q)).ceil().cast(pl.Int64),
         )

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def goodput(
     jobs: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     same: Names = ("user", "job_name"),
     success: Names = "completed",
     failure: Names = ("failed", "cancelled"),

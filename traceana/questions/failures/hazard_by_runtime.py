@@ -41,8 +41,8 @@ EDGES_S: Final = (0.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 172_800.0, 604_8
 def hazard_by_runtime(
     frame: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     events: Names = EVENTS,
     edges_s: Sequence[float] = EDGES_S,
     status: str = "status",
@@ -190,8 +190,8 @@ def _hazards(
 def time_limit_ends(
     jobs: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     runtime: str = "runtime_s",
     time_limit: str = "time_limit_s",
     gpus: str = "gpus",

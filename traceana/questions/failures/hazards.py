@@ -228,8 +228,8 @@ def _fit_cox(
 def outcome_by_horizon(
     frame: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     horizon_s: float | None = None,
     events: Names = EVENTS,
     status: str = "status",

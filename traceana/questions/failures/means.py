@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def runtime_means(
     frame: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     runtime: str = "runtime_s",
     trim: float = 0.2,
     cluster: str | None = None,

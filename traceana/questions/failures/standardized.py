@@ -141,7 +141,7 @@ def standardized_failure_rates(
             np.nan,
         )
         note = pl.when(pl.Series(np.isnan(reach))).then(
-            pl.lit("fewer than two effective clusters: no interval")
+            pl.lit("equivalent to fewer than two units of equal size: no interval")
         )
     else:
         spread = rates * (1 - rates) / np.maximum(size - 1, 1)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def recurring_groups(
     jobs: IntoFrame,
     /,
-    *,
     by: Names = "group",
+    *,
     start: str = "start_s",
     end: str = "end_s",
     min_recurrences: int = 2,

@@ -39,7 +39,10 @@ def policy_variants(trace: Trace, gpu: str, /) -> pl.DataFrame:
     usual = zeus.select("dataset", "seed", usual_j="energy_j")
     compared = [
         *(("beta", f"{beta:g}", zeus if beta == 2 else sweep(beta=beta)) for beta in _BETAS),
-        *(("part left out", name, sweep(**options)) for name, options in _PARTS.items()),
+        *(
+            ("part left out", name, sweep(**options) if options else zeus)
+            for name, options in _PARTS.items()
+        ),
     ]
     rows = [
         (what, name, *_means(runs.join(usual, on=("dataset", "seed")), "energy_j", "usual_j"))

@@ -80,8 +80,8 @@ class FaultLog:
 def read_log(
     faults: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     machine: str,
     start: str,
     end: str | None,

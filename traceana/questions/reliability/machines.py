@@ -57,8 +57,8 @@ _MOST_PERIODS: Final = 40
 def machine_reliability(
     faults: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     machine: str = "machine_id",
     start: str = "start_s",
     end: str | None = "end_s",

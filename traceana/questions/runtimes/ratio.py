@@ -30,7 +30,7 @@ _SMALLEST_MEAN: Final = 1e-150
 _QUANTILES: Final = {"p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99}
 
 
-def runtime_ratio(jobs: IntoFrame, /, *, by: Names, runtime: str = "runtime_s") -> pl.DataFrame:
+def runtime_ratio(jobs: IntoFrame, /, by: Names, *, runtime: str = "runtime_s") -> pl.DataFrame:
     """Divide each runtime by the mean runtime of its group.
 
     The ratios of a group average 1 (Zeus, NSDI'23, scales recurring jobs by them).
@@ -74,7 +74,7 @@ def runtime_ratio(jobs: IntoFrame, /, *, by: Names, runtime: str = "runtime_s") 
 
 @returns(RuntimeRatioSummary)
 def summarize_runtime_ratio(
-    jobs: IntoFrame, /, *, by: Names, runtime: str = "runtime_s"
+    jobs: IntoFrame, /, by: Names, *, runtime: str = "runtime_s"
 ) -> pl.DataFrame:
     """Summarize the distribution of runtimes over the mean of their group.
 

@@ -88,6 +88,6 @@ def tail_index(
                 strict=True,
             )
             if of is not None and np.isnan(tail.low):
-                row["note"] = "the tail has fewer than two effective clusters: no interval"
+                row["note"] = "tail equivalent to fewer than two units of equal size: no interval"
         rows.append(row)
     return pl.DataFrame(rows, schema=schema_of(TailIndex)).fill_nan(None)

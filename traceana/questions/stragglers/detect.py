@@ -43,8 +43,8 @@ _LEAST_EVIDENCE: Final = 1e-9
 def detect_stragglers(
     samples: IntoFrame,
     /,
-    *,
     by: Names = ("job_id",),
+    *,
     time: str = "time_s",
     worker: str = "worker_id",
     value: str = "batch_time",

@@ -107,7 +107,7 @@ def iteration_cov(
 
 @returns(CovSummary)
 def summarize_cov(
-    cov: IntoFrame, /, *, by: Names = ("job_id",), value: str = "cov"
+    cov: IntoFrame, /, by: Names = ("job_id",), *, value: str = "cov"
 ) -> pl.DataFrame:
     """Summarize the distribution of a coefficient of variation, by job or overall.
 

@@ -49,8 +49,8 @@ _POOLED: Final = {
 def summarize_cov_series(
     cov: IntoFrame,
     /,
-    *,
     by: Names = ("job_id",),
+    *,
     time: str = "time_s",
     value: str = "cov",
     cut_at: float | datetime | None = None,
@@ -127,8 +127,8 @@ def summarize_cov_series(
 def summarize_cov_pooled(
     cov: IntoFrame,
     /,
-    *,
     by: Names = ("job_id",),
+    *,
     time: str = "time_s",
     value: str = "cov",
     cut_at: float | datetime | None = None,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @returns(Allocation)
-def allocation_rate(demand: IntoFrame, machines: IntoFrame, /, *, by: Names = ()) -> pl.DataFrame:
+def allocation_rate(demand: IntoFrame, machines: IntoFrame, /, by: Names = ()) -> pl.DataFrame:
     """Compute the fraction of the GPUs that are allocated, by time.
 
     All machines are taken to be available all the time.
@@ -61,7 +61,7 @@ def allocation_rate(demand: IntoFrame, machines: IntoFrame, /, *, by: Names = ()
 
 
 @returns(AllocationSummary)
-def summarize_allocation(allocation: pl.DataFrame, /, *, by: Names = ()) -> pl.DataFrame:
+def summarize_allocation(allocation: pl.DataFrame, /, by: Names = ()) -> pl.DataFrame:
     """Summarize allocation rates over time by group.
 
     Parameters

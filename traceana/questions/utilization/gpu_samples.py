@@ -31,7 +31,7 @@ _LONGEST_GAP: Final = 3
 
 
 def assign_gpu_samples(
-    samples: IntoFrame, jobs: IntoFrame, /, *, by: Names = (), machine: str = "machine_id"
+    samples: IntoFrame, jobs: IntoFrame, /, by: Names = (), *, machine: str = "machine_id"
 ) -> pl.DataFrame:
     """Assign GPU samples to jobs by machine and time.
 
@@ -97,9 +97,9 @@ def assign_gpu_samples(
 def sampled_gpu_usage(
     samples: IntoFrame,
     /,
+    by: Names = "user",
     *,
     jobs: IntoFrame | None = None,
-    by: Names = "user",
     idle_below: float = 0.01,
     machine: str = "machine_id",
 ) -> pl.DataFrame:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 def gpu_sharing(
     frame: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     device: Names = ("machine_id", "gpu_device"),
     start: str = "start_s",
     end: str = "end_s",

@@ -40,8 +40,8 @@ RESOURCES: Final[dict[str, str | None]] = {
 def utilization(
     frame: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     resources: Mapping[str, str | None] | None = None,
     cluster: str | None = None,
     confidence: float = 0.95,
@@ -132,8 +132,8 @@ def utilization(
 def idle_gpu_hours(
     frame: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     gpus: str = "gpus",
     used: str = "gpus_used",
     runtime: str = "runtime_s",

@@ -27,6 +27,8 @@ _GROUPS: Final = (
     "gpus_requested",
 )
 _MOST_JOBS: Final = 20
+_SMALL: Final = 1000
+"""Jobs of a log of which single jobs are stated."""
 _USED: Final = (
     *("job_id", "user", "account", "queue", "cluster", "gpu_type", "end_reason", "status"),
     *("submit_s", "start_s", "end_s", "runtime_s", "gpus", "cpus", "nodes", "cpu_time_s"),
@@ -46,6 +48,8 @@ class Consumers:
     """By column with several values, and of the jobs with the most idle hours (`job_id`)."""
     unit: str
     """"GPU", or "CPU" where no job has GPUs."""
+    each: pl.DataFrame | None
+    """Of each job, if the log is small."""
     arrays: dict[str, int]
     """[jobs, and where they are known: arrays, jobs_in_arrays, restarted, restarts, requeued]."""
 
@@ -88,7 +92,10 @@ def describe_consumers(trace: Trace, /) -> Consumers:
         unknown = [pl.lit(None, pl.Float64).alias(name) for name in rates]
         groups = {name: one.with_columns(unknown) for name, one in groups.items()}
     unit = "GPU" if whole["gpu_hours"] else "CPU"
-    return Consumers(whole, without, groups, unit, _arrays(trace))
+    each = None
+    if whole["jobs"] <= _SMALL:
+        each = resource_usage(jobs.to_native(), by="job_id", window=window)
+    return Consumers(whole, without, groups, unit, each, _arrays(trace))
 
 
 def cpu_hours_of(trace: Trace, /) -> float | None:

@@ -34,8 +34,8 @@ _SPREAD: Final = (*_TOP, "share_of_lower_half", "gini")
 def concentration(
     jobs: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     runtime: str = "runtime_s",
     gpus: str = "gpus",
     window: Window | None = None,
@@ -108,8 +108,8 @@ def concentration(
 def lorenz_curve(
     jobs: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     points: int = 101,
     runtime: str = "runtime_s",
     gpus: str = "gpus",

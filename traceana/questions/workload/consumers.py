@@ -28,7 +28,7 @@ _J_PER_KWH: Final = 3.6e6
 
 @returns(ResourceUsage)
 def resource_usage(
-    jobs: IntoFrame, /, *, by: Names = (), window: Window | None = None
+    jobs: IntoFrame, /, by: Names = (), *, window: Window | None = None
 ) -> pl.DataFrame:
     """Compute resources, wait, failure, waste and efficiency of each group.
 

@@ -32,8 +32,8 @@ _CURVE: Final = ("n", "gap_s", "share_longer", "share_longer_poisson")
 def interarrivals(
     jobs: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     window_s: float = 3600,
     submit: str = "submit_s",
 ) -> pl.DataFrame:
@@ -138,8 +138,8 @@ def interarrivals(
 def interarrival_curve(
     jobs: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     points: int = 201,
     submit: str = "submit_s",
 ) -> pl.DataFrame:

@@ -32,8 +32,8 @@ _QUANTILES: Final = {
 def job_quantiles(
     jobs: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     runtime: str = "runtime_s",
     gpus: str = "gpus",
     window: Window | None = None,
@@ -97,8 +97,8 @@ def job_quantiles(
 def size_distribution(
     jobs: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     runtime: str = "runtime_s",
     gpus: str = "gpus",
     window: Window | None = None,

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 def queueing_delay(
     jobs: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     submit: str = "submit_s",
     start: str = "start_s",
     window: Window | None = None,

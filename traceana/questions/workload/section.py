@@ -291,12 +291,17 @@ def _gpus(number: float) -> str:
     return "1 GPU" if number == 1 else f"{number:,.3g} GPUs"
 
 
+_FEWEST_JOBS = 100  # below, 1 % of the jobs is less than one
+
+
 def _top_finding(found: Found, titles: dict[Trace, str]) -> str:
     parts, short = [], []
     for trace, one in found.items():
         if one.concentration is None or one.concentration.total["gini"].item() is None:
             continue
         total, since = one.concentration.total, one.concentration.since
+        if total["n"].item() < _FEWEST_JOBS:
+            continue
         top = f"n = {total['n'].item():,})"
         for other in () if since is None else since["share_of_top_1_percent"].drop_nulls():
             top += (

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def workload_summary(
     jobs: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     submit: str = "submit_s",
     runtime: str = "runtime_s",
     gpus: str = "gpus",
