@@ -135,7 +135,8 @@ class TableEntry:
         """A line for each rule that set cells to null, and for ids that are row numbers."""
         name = f"{self.trace}/{self.table}"
         lines = [
-            f"set to null: {name}: {cells:,} cells by {rule}" for rule, cells in self.nulled.items()
+            f"set to null: {name}: {cells:,} cell{'s' * (cells != 1)} by {rule}"
+            for rule, cells in self.nulled.items()
         ]
         for rule in self.mostly_nulled:
             target, _, read_from = rule.split("|")[0].partition(": ")
