@@ -11,15 +11,16 @@ from scipy.special import stdtrit
 
 from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
-from traceana.questions.failures.at_risk import at_risk, round_times
 from traceana.questions.failures.clusters import note_few
 from traceana.questions.failures.events import (
     EVENTS,
     MIN_AT_RISK,
     Columns,
+    at_risk,
     check_events,
     default_horizon,
     estimate_incidence,
+    round_times,
 )
 from traceana.questions.failures.tables_competing_risks import (
     CumulativeIncidence,

@@ -5,13 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from traceana.tables.declare import ResultTable, count, number, text
+from traceana.tables.declare import (
+    ResultTable,
+    count,
+    fraction,
+    interval,
+    number,
+    quantiles,
+    seconds,
+    text,
+)
 from traceana.tables.result import Result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import polars as pl
+
 
 _CI = "95 % CI"
 _CLUSTERS = "clusters among the rows, only with `cluster`"
@@ -444,4 +454,92 @@ class FailureOutliers(ResultTable):
     ci_high = number(_CI, "Robins, Breslow and Greenland's interval")
     pvalue = number("p", "Cochran-Mantel-Haenszel test", display="pvalue")
     pvalue_adjusted = number("Adjusted p", "Holm's, over the groups tested", display="pvalue")
+    note = text("Note", "why a value is null")
+
+
+class HazardByRuntime(ResultTable):
+    """Rate of an event while rows run, by interval of runtime."""
+
+    event = text("Event", "status value that is the event")
+    from_s = seconds("From", "runtime from which the interval counts")
+    to_s = seconds("To", "runtime before which it ends; null: no end")
+    n_at_risk = count("Running", "rows that ran in the interval")
+    n_events = count("Events", "rows with the event in the interval")
+    run_hours = number("Hours", "hours that rows ran in the interval", display="hours", unit="h")
+    hazard_per_h = number("Per hour", "events over run_hours", unit="1/h")
+    ci_low, ci_high = interval(description="of hazard_per_h")
+    ratio = number("Ratio", "hazard over that of all runtimes", display="ratio")
+
+
+class TimeLimitEnds(ResultTable):
+    """Jobs that reach their time limit."""
+
+    n = count("Jobs", "jobs with a runtime and a time limit")
+    n_missing = count("Without", "jobs without a runtime or a time limit")
+    at_limit = count("At limit", "jobs that ran as long as their limit or longer")
+    share_at_limit = fraction("Fraction", "at_limit over n")
+    hours = number("GPU-hours", "of the jobs at the limit", display="hours", unit="h")
+    share_hours = fraction("Fraction of the GPU-hours", "hours over those of all n")
+    p25, median, p75 = quantiles("quantile of runtime over limit", 25, 50, 75, display="percent")
+
+
+class Goodput(ResultTable):
+    """GPU-hours by what became of them."""
+
+    kind = text("GPU-hours that are", "useful, repeated, lost or unfinished")
+    n = count("Runs", "runs with a runtime and GPUs")
+    n_missing = count("Without", "runs without a runtime or GPUs")
+    gpu_hours = number("GPU-hours", "GPUs times runtime", display="hours", unit="h")
+    share = fraction("Fraction", "of the GPU-hours of all kinds")
+
+
+class RuntimeMeans(ResultTable):
+    """Means of runtimes that a heavy tail does not decide."""
+
+    n = count("Runtimes", "rows with a runtime")
+    geometric_mean_s = number(
+        "Geometric mean (s)", "of the runtimes above 0", display="seconds", unit="s"
+    )
+    geometric_ci_low = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
+    geometric_ci_high = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
+    trimmed_mean_s = number(
+        "Trimmed mean (s)", "mean without the shortest and longest", display="seconds", unit="s"
+    )
+    trimmed_ci_low = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
+    trimmed_ci_high = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
+    n_zero = count("Runtimes of 0", "runtimes of 0 s, without a logarithm")
+    n_missing = count("Without runtime", "rows without a runtime (null or NaN)")
+    n_clusters = count("Clusters", "clusters among the rows, only with `cluster`", optional=True)
+    note = text("Note", "why there is no interval")
+
+
+class VarianceBetween(ResultTable):
+    """Fraction of the variance between clusters."""
+
+    share = number("Between clusters", "intraclass correlation, at least 0", display="ratio")
+    ci_low = number(_CI, "its interval; null below 20 clusters", display="ratio")
+    ci_high = number(_CI, "its interval; null below 20 clusters", display="ratio")
+    n = count("Rows", "rows with a value")
+    n_clusters = count("Clusters", "clusters among these rows")
+    n_missing = count("Excluded", "rows without a value")
+    note = text("Note", "why a value is null")
+
+
+class NodeFailures(ResultTable):
+    """Failures of each node, compared with comparable jobs on other nodes."""
+
+    n = count("Jobs", "ended jobs on the node for which other nodes have comparable jobs")
+    failures = count("Failures", "failed jobs, without user limits such as the time limit")
+    expected = number("Expected", "failures at the rate of comparable jobs on other nodes")
+    ratio = number("Ratio", "failures over expected failures")
+    ci_low = number(_CI, "interval of the ratio for another such period")
+    ci_high = number(_CI, "interval of the ratio for another such period")
+    lost_gpu_hours = number(
+        "GPU-hours lost",
+        "GPU-hours in failed jobs beyond the expected failures",
+        display="hours",
+        unit="h",
+    )
+    pvalue = number("p", "of at least as many failures, one-sided", display="pvalue")
+    pvalue_adjusted = number("Adjusted p", "Holm's, over the nodes", display="pvalue")
     note = text("Note", "why a value is null")

@@ -11,8 +11,8 @@ from traceana.cohorts.cohort import form_cohort
 from traceana.cohorts.horizon import MOST_NOT_ENDED
 from traceana.questions.failures.curves import WEEK_S, kaplan_meier
 from traceana.questions.runtimes.fit import fit_distributions
+from traceana.questions.runtimes.quantiles import tail_index
 from traceana.questions.runtimes.tables import BestFamilies, RuntimeSensitivity
-from traceana.questions.runtimes.tail import tail_index
 from traceana.tables.declare import declared
 
 if TYPE_CHECKING:

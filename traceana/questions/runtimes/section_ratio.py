@@ -21,14 +21,14 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.runtimes.runtime_groups import ratio_tables, tables_with_runtimes
+from traceana.questions.runtimes.ratio import ratio_tables, tables_with_runtimes
 from traceana.store import distinct_traces
 from traceana.tables.formatting import plural, share, three_digits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceana.questions.runtimes.runtime_groups import RatioTables
+    from traceana.questions.runtimes.ratio import RatioTables
     from traceana.store import Trace
 
 _MAX_GROUPS: Final = 20

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from traceana.errors import DataError
-from traceana.tables.declare import ResultTable, any_key, count, number, text
+from traceana.tables.declare import ResultTable, any_key, count, fraction, interval, number, text
 from traceana.tables.result import Result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import polars as pl
+
 
 _CI = "95 % CI"
 
@@ -263,3 +264,17 @@ class DistributionFits(Result):
                 line += f"  [{row['note']}]"
             lines.append(line)
         return "\n".join(lines)
+
+
+class RuntimePredictions(ResultTable):
+    """Scores of predicted runtimes, one row per predictor and quantile."""
+
+    predictor = text("Predictor", "all, last, mean or quantile")
+    quantile = number("Quantile", "quantile of the runtime that is predicted", display="plain")
+    n = count("Jobs", "jobs submitted after the split")
+    n_excluded = count("Excluded", "jobs without a submission, an end or a runtime")
+    with_history = fraction("With history", "jobs of which the same job had ended before")
+    pinball_s = number("Pinball loss (s)", "mean over jobs", display="seconds", unit="s")
+    coverage = fraction("Below", "jobs that ran at most as long as predicted")
+    skill = number("Skill", "1 - loss over that of predictor all", display="percent")
+    ci_low, ci_high = interval(description="of skill", display="percent")

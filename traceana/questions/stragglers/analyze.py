@@ -13,16 +13,18 @@ from traceana.errors import DataError
 from traceana.questions.stragglers.attributes import (
     straggler_attributes as compute_straggler_attributes,
 )
-from traceana.questions.stragglers.cov_rows import match_cov_rows
 from traceana.questions.stragglers.detect import detect_stragglers
 from traceana.questions.stragglers.iterations import iteration_cov
-from traceana.questions.stragglers.series import summarize_cov_pooled, summarize_cov_series
+from traceana.questions.stragglers.series import (
+    match_cov_rows,
+    summarize_cov_pooled,
+    summarize_cov_series,
+)
 from traceana.schema import get_table
 from traceana.store.frames import reduce_frame
 
 if TYPE_CHECKING:
-    from traceana.questions.stragglers.tables import StragglerResult
-    from traceana.questions.stragglers.tables_attributes import AttributeResult
+    from traceana.questions.stragglers.tables import AttributeResult, StragglerResult
     from traceana.simulate.batching.tables import BatchingReplay
     from traceana.store import Trace
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from traceana.errors import DataError
 from traceana.questions.stragglers.blocks import cut_jobs
-from traceana.questions.stragglers.tables_attributes import (
+from traceana.questions.stragglers.tables import (
     AttributeGroups,
     AttributeResult,
     StragglerAttributes,

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.tables.declare import ResultTable, any_key, count, flag, number, text
+from traceana.tables.declare import (
+    ResultTable,
+    any_key,
+    count,
+    flag,
+    fraction,
+    interval,
+    number,
+    quantiles,
+    seconds,
+    text,
+)
 from traceana.tables.formatting import plural
 from traceana.tables.result import Result
 
@@ -229,3 +240,165 @@ def _middle_and_largest(numbers: pl.Series) -> str:
     middle: Any = numbers.median()
     largest: Any = numbers.max()
     return f"median {middle:.3g}, maximum {largest:.3g}"
+
+
+_PERCENTS: Final = (5, 25, 50, 75, 95)
+
+
+class IterationCov(ResultTable):
+    """Coefficient of variation at each time step."""
+
+    n_workers = count("Workers", "workers with a value at this time")
+    mean = number("Mean", "mean over the workers, in the unit of the value")
+    std = number("Standard deviation", "over the workers, in the unit of the value")
+    cov = number("CoV", "`std` divided by `mean`; null where the mean is 0", display="ratio")
+
+
+class CovSummary(ResultTable):
+    """Distribution of the coefficient of variation over time steps."""
+
+    n = count("Time steps", "time steps with a value")
+    n_missing = count("Missing", "time steps without a value")
+    mean = number("Mean", display="ratio")
+    q05, q25, median, q75, q95 = quantiles("quantile", *_PERCENTS, display="ratio")
+    max = number("Maximum", display="ratio")
+    share_above_0_1 = fraction("Above 0.1", "fraction of values above 0.1")
+    share_above_0_5 = fraction("Above 0.5", "fraction of values above 0.5")
+    share_above_1 = fraction("Above 1", "fraction of values above 1")
+
+
+class CovIntervals(CovSummary):
+    """Distribution with confidence intervals of its quantiles."""
+
+    q05_ci_low, q05_ci_high = interval("5 %, CI", "confidence limit", display="ratio")
+    q25_ci_low, q25_ci_high = interval("25 %, CI", "confidence limit", display="ratio")
+    median_ci_low, median_ci_high = interval("Median, CI", "confidence limit", display="ratio")
+    q75_ci_low, q75_ci_high = interval("75 %, CI", "confidence limit", display="ratio")
+    q95_ci_low, q95_ci_high = interval("95 %, CI", "confidence limit", display="ratio")
+
+
+class CovSeries(CovIntervals):
+    """Distribution of each job's coefficient of variation, with intervals for a time series."""
+
+    right_truncated = flag("Truncated", "whether the job reaches `cut_at`; null without `cut_at`")
+    autocorrelation = any_key("Autocorrelation", "list of the autocorrelations at lags 1 to `lags`")
+    effective_n = number("Effective time steps", "effective sample size", display="count")
+    note = text("Note", "why values are missing")
+
+
+class CovPooled(CovIntervals):
+    """Distribution of the coefficient of variation over the time steps of all jobs."""
+
+    n_jobs = count("Jobs", "jobs in the table")
+    n_right_truncated = count("Truncated", "jobs that reach `cut_at`; null without `cut_at`")
+    length_q25 = number("Length, 25 %", "Kaplan-Meier quantile of a job's number of time steps")
+    length_median = number("Length, median", "Kaplan-Meier median", display="count")
+    length_q75 = number("Length, 75 %", "Kaplan-Meier quantile")
+    note = text("Note", "why values are missing")
+
+
+class CovMatch(ResultTable):
+    """Best match of a job among the rows of a CoV table."""
+
+    job_id = text("Job", "job with worker samples")
+    ddof = count("ddof", "of the standard deviation")
+    cov_job_id = text("Best match", "job of the CoV table with the least mean square difference")
+    first_sample = count("First sample", "sample of that job where the overlap begins")
+    overlap = count("Samples compared", "samples that both have")
+    max_abs_difference = number("Maximum difference", "largest absolute difference")
+    median_abs_difference = number("Median difference", "median absolute difference")
+    first_time_s = seconds("First time", "time of the job where the overlap begins")
+    share_within_rounding = number(
+        "Within rounding",
+        "fraction of differences that rounding explains; null if worker times are not integers",
+        display="fine_share",
+    )
+
+
+class StragglerAttributes(ResultTable):
+    """One row per job and attribute: its group that costs most."""
+
+    attribute = text("Attribute", "attribute of the workers; `worker`: each worker by itself")
+    n_groups = count("Groups", "groups with a value")
+    group = text("Slowest group", "group whose slowness costs most")
+    n_workers = count("Workers", "workers in that group")
+    job = number("Job time", "mean over steps of the slowest worker", display="plain")
+    without = number(
+        "Without", "the same, if the group were as fast as the others", display="plain"
+    )
+    gain = fraction("Time gained", "fraction of the job's time gained")
+    slowdown = number("Slowdown", "`job` over the mean over steps of the median", display="ratio")
+    systematic = fraction(
+        "Systematic", "fraction of the time above the median that lasts; null for few steps"
+    )
+    explained = fraction("Explained", "fraction of what lasts of that time that is gained")
+    explained_by_chance = fraction(
+        "By chance", "largest of 20 shuffles of times between the workers of each step"
+    )
+    variance_explained = fraction(
+        "Of variance", "fraction of the variance between workers that is between groups"
+    )
+    pvalue = number(
+        "p", "permutation of workers between groups; null for single workers", display="pvalue"
+    )
+    explains = flag("Explains", "whether it is the attribute that explains the slowness")
+    n_steps = count("Steps", "steps with at least two workers")
+    n_missing = count("Missing", "rows without a value or a group")
+    note = text("Note", "why values are missing, or why no attribute explains the slowness")
+
+
+class AttributeGroups(ResultTable):
+    """One row per job, attribute and group."""
+
+    attribute = text("Attribute")
+    group = text("Group")
+    n_workers = count("Workers", "workers in the group")
+    ratio_to_others = number(
+        "Ratio to others", "mean over the mean of the workers outside of the group", display="ratio"
+    )
+    gain = fraction("Time gained", "if the group were as fast as the others")
+    explained = fraction("Explained", "fraction of what lasts of the time above the median")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class AttributeResult(Result):
+    """What explains the slowness of jobs, as :func:`traceana.straggler_attributes` finds.
+
+    Both frames begin with the columns of `by`.
+    """
+
+    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
+        "attributes": StragglerAttributes,
+        "groups": AttributeGroups,
+    }
+    drawn_by: ClassVar[str] = "plot_straggler_attributes"
+
+    attributes: pl.DataFrame
+    """One row per job and attribute."""
+    groups: pl.DataFrame
+    """One row per job, attribute and group."""
+
+    def of_job(self, job: object, /) -> AttributeResult:
+        """Return the result of one job, by its key; a tuple if several columns are its key.
+
+        Raises a DataError if there is no such job.
+        """
+        by = self.attributes.columns[: self.attributes.columns.index("attribute")]
+        key = job if isinstance(job, tuple) else (job,)
+        is_job = [pl.col(n).eq_missing(pl.lit(one)) for n, one in zip(by, key, strict=False)]
+        frames = {name: getattr(self, name).filter(*is_job) for name in self.tables}
+        if len(key) != len(by) or frames["attributes"].is_empty():
+            raise DataError(f"job= is {job!r}; no job has this value of {', '.join(by)}")
+        return replace(self, **frames)
+
+    def summary(self) -> str:
+        """Return a line per job."""
+        explained = self.attributes.filter("explains")
+        by = explained.columns[: explained.columns.index("attribute")]
+        lines = [
+            f"{', '.join(map(str, (row[name] for name in by)))}: {row['attribute']} {row['group']} "
+            f"explains {100 * row['explained']:.0f} % of the slowdown; without it the job would "
+            f"take {100 * row['gain']:.0f} % less time"
+            for row in explained.iter_rows(named=True)
+        ]
+        return "\n".join(lines) or "no attribute explains the slowness of a job"

@@ -11,9 +11,17 @@ import polars as pl
 from traceana.cohorts.definitions import OUTCOMES
 from traceana.cohorts.ends import END_CLASS, with_end_class
 from traceana.cohorts.overlap import BEGIN, HELD
-from traceana.questions.trends.by_period import ENDED, open_jobs, span, used_by
-from traceana.questions.trends.outages import outages
-from traceana.questions.trends.periods import DAY_S, Periods, divide_window, local_time
+from traceana.questions.trends.by_period import (
+    DAY_S,
+    ENDED,
+    Periods,
+    divide_window,
+    local_time,
+    open_jobs,
+    span,
+    used_by,
+)
+from traceana.questions.trends.capacity import outages
 from traceana.questions.trends.tables import LevelChanges
 from traceana.stats.arguments import as_generator
 from traceana.stats.segments import dependent_block, deviating_segment

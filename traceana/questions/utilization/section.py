@@ -21,11 +21,7 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.utilization.analyze import (
-    BIN_S,
-    UtilizationTables,
-    analyze_utilization,
-)
+from traceana.questions.utilization.analyze import BIN_S, UtilizationTables, analyze_utilization
 from traceana.questions.utilization.tables import (
     AllocationSummary,
     GpuSharing,
