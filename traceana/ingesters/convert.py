@@ -116,10 +116,7 @@ def _find_faults(
 
 
 def _rows_without_fault(cells: pl.DataFrame, compiled: CompiledMapping) -> pl.DataFrame | None:
-    """Return a block's rows, or None if there is a fault or an unknown value in any.
-
-    Equals :func:`convert` in one pass, without naming faults.
-    """
+    """Return a block's rows, or None if there is a fault or an unknown value in any."""
     right = [pl.col(name).is_finite() for name in compiled.numbers]
     derived = compiled.reread | compiled.derived
     right += [~_unread(name, one.of) for name, one in derived.items()]

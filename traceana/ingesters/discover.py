@@ -147,10 +147,7 @@ def _beside(csv: CsvFile, sources: list[Source]) -> bool:
 def _fit(
     csv: CsvFile, named: list[tuple[str, Content]], listing: Listing
 ) -> tuple[str, list[Source]]:
-    """Choose among the kinds of CSV with the right name the one whose columns are there.
-
-    A file of another format may be read in several ways, each for other tables.
-    """
+    """Choose among the kinds of CSV with the right name the one whose columns are there."""
     if not csv.head:
         raise SourceError(f"{csv.where}: the file is empty; fetch it again")
     fits: list[tuple[int, str, Source]] = []

@@ -99,10 +99,7 @@ def list_csvs(
     read_through: bool = False,
     suffixes: tuple[str, ...] | None = None,
 ) -> Listing:
-    """List every CSV under a folder, or the one file given.
-
-    Raises a SourceError if `root` does not exist.
-    """
+    """List every CSV under a folder, or the one file given."""
     if not root.exists():
         raise SourceError(f"{root}: no such file or folder")
     listing = Listing()

@@ -24,10 +24,7 @@ def choose_drawings(
     kept: dict[str, tuple[Content, list[Drawing]]],
     /,
 ) -> list[Drawing]:
-    """Return the drawings of a figure that are chosen, of all traces or of some.
-
-    Raises a DataError if there is none.
-    """
+    """Return the drawings of a figure that are chosen, of all traces or of some."""
     if name in DIRECT and choice.has(DIRECT[name].options):
         found, errors = _direct_drawings(context, name, trace, choice)
         if found:

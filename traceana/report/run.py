@@ -223,10 +223,7 @@ def _picture(drawing: Drawing, context: Context) -> Picture:
 
 
 def _data(drawing: Drawing) -> str:
-    """Return the frame that a figure is drawn from as CSV: the first one of a result.
-
-    Panels are placed below each other.
-    """
+    """Return the frame that a figure is drawn from as CSV: the first one of a result."""
     if len(drawing.members) > 1:
         parts = [
             frame.select(pl.lit(one.about).alias("panel"), pl.all())

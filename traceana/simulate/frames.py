@@ -57,11 +57,7 @@ def read_columns(
 def read_result(
     frame: IntoFrame, table: type[ResultTable], columns: Sequence[str], what: str, /
 ) -> pl.DataFrame:
-    """Return columns of a result that may have passed through another engine, as declared.
-
-    Raises a DataError if a column is missing or cannot have its declared type; the message names
-    the function.
-    """
+    """Return columns of a result that may have passed through another engine, as declared."""
     dtypes = schema_of(table)
     try:
         rows = collect(clean_columns(admit_columns(frame, columns), ()))

@@ -233,10 +233,7 @@ def open_store(path: str | PathLike[str] | None = None, /) -> Store:
 
 
 def read_ledger(folder: Path, /) -> Ledger | None:
-    """Read a trace's ledger, or None if there is none.
-
-    Raises a StoreError if it cannot be understood.
-    """
+    """Read a trace's ledger, or None if there is none."""
     path = folder / LEDGER
     return _parse(path, parse_ledger) if path.is_file() else None
 

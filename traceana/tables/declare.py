@@ -97,10 +97,7 @@ def any_key(heading: str, description: str = "") -> dy.Any:
 def declared(
     frame: pl.DataFrame, table: type[ResultTable], /, by: Sequence[str] = ()
 ) -> pl.DataFrame:
-    """Return the columns of `by` and the declared ones, in order, with the declared types.
-
-    Raises a TypeError if a declared column is missing or has another type: a defect of the caller.
-    """
+    """Return the columns of `by` and the declared ones, in order, with the declared types."""
     columns = table.columns()
     there = frame.schema
     present = [

@@ -146,10 +146,7 @@ def iteration_times(
     speed: Speed | None,
     /,
 ) -> NDArray[np.float64]:
-    """Return the times that batches take.
-
-    Raises a DataError if a speed is not a positive number for each batch.
-    """
+    """Return the times that batches take."""
     if speed is None:
         times: NDArray[np.float64] = overhead_s + batches / samples_per_s
         return times
