@@ -10,13 +10,12 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from traceana.errors import DataError
-from traceana.ingesters.compiled import LARGEST_WHOLE, ROW, read_number
+from traceana.ingesters.compiled import LARGEST_WHOLE, ROW, CompiledMapping, read_number
 from traceana.ingesters.readers.lines import BAD_LINES, LINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from traceana.ingesters.compiled import CompiledMapping
     from traceana.ingesters.readers.reader import AnyBlock
 
 UNKNOWN: Final = "unknown"

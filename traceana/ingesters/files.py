@@ -11,10 +11,11 @@ import hashlib
 import os
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, Final
 from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, BadZipFile, ZipFile
 
 from traceana.errors import SourceError
@@ -28,9 +29,6 @@ from traceana.ingesters.unwrap import (
     reading,
     where_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 SYNTHETIC_PREFIX: Final = "SYNTHETIC-"
 LONGEST_LINE: Final = 1 << 24

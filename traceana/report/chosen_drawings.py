@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from traceana.errors import DataError
 from traceana.page.blocks import Content, Drawing, Gallery
-from traceana.page.section import sections
+from traceana.page.section import Section, sections
 from traceana.report.figure_sources import DIRECT, Choice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceana.page.context import Context
-    from traceana.page.section import Section
 
 
 def choose_drawings(

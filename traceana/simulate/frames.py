@@ -10,14 +10,12 @@ import polars as pl
 from traceana.errors import DataError
 from traceana.stats.intervals import mean_interval
 from traceana.store.frames import admit_columns, clean_columns, collect, reading
-from traceana.tables.declare import schema_of
+from traceana.tables.declare import ResultTable, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.tables.declare import ResultTable
 
 
 LARGEST: Final = 1e15

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from textwrap import indent
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import dataframely as dy
 import polars as pl
 
 from traceana.tables.formatting import UNITS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
