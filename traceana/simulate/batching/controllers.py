@@ -9,7 +9,7 @@ import numpy as np
 
 from traceana.errors import DataError
 from traceana.simulate.batching.devices import PUBLISHED
-from traceana.simulate.batching.split import Batches, Reals, earliest, share, whole
+from traceana.simulate.batching.split import earliest, share, whole
 from traceana.simulate.batching.workers import LARGEST, Speed, iteration_times
 from traceana.stats.arguments import takes
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import ArrayLike
+
+    from traceana.simulate.batching.split import Batches, Reals
 
 
 _LARGEST: Final = 1e15

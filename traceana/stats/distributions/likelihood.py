@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from traceana.stats.distributions.families import FAMILIES, Family, Terms
+from traceana.stats.distributions.families import FAMILIES, Family
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceana.stats.arrays import Floats
+    from traceana.stats.distributions.families import Terms
     from traceana.stats.distributions.sample import Sample
 
 
