@@ -169,8 +169,7 @@ class RuntimeTest(ResultTable):
     statistic = number("H", "Kruskal-Wallis H, divided by the design effect or for unequal spreads")
     df = number("df", "degrees of freedom")
     df_error = number(
-        "Error df",
-        "denominator: statistic / df has an F distribution; null for chi-squared",
+        "Error df", "denominator: statistic / df has an F distribution; null for chi-squared"
     )
     pvalue = number(
         "p",

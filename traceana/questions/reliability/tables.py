@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import dataframely as dy
 
-from traceana.tables.declare import (
-    ResultTable,
-    count,
-    interval,
-    number,
-    ratio,
-    seconds,
-    text,
-)
+from traceana.tables.declare import ResultTable, count, interval, number, ratio, seconds, text
 from traceana.tables.formatting import (
     duration,
     p_equals,

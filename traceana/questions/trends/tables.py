@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from traceana.tables.declare import (
-    ResultTable,
-    ci,
-    count,
-    fraction,
-    hours,
-    number,
-    seconds,
-    text,
-)
+from traceana.tables.declare import ResultTable, ci, count, fraction, hours, number, seconds, text
 
 
 class Trends(ResultTable):
