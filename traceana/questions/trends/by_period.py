@@ -107,7 +107,7 @@ _USED: Final = {"gpu_hours": "gpus", "cpu_hours": "cpus", "node_hours": "nodes"}
 ENDED: Final = "time of the end"
 """Column: when a job ended, also outside of the window."""
 _TIMES: Final = ("submit_s", "start_s", "end_s")
-_NAMES: Final = ("user", "queue", "gpu_type", "job_name", "end_reason")
+_NAMES: Final = ("user", "account", "queue", "gpu_type", "job_name", "end_reason")
 
 
 @returns(Trends)
