@@ -112,7 +112,8 @@ def _of_intervals(ax: Axes, container: ErrorbarContainer) -> Iterator[_Mark]:
 
 
 def _of_cells(mesh: QuadMesh) -> Iterator[_Mark]:
-    values, corners = np.ma.asarray(mesh.get_array()), np.asarray(mesh.get_coordinates())
+    values: Any = np.ma.asarray(mesh.get_array())
+    corners = np.asarray(mesh.get_coordinates())
     if values.size > _MOST or values.ndim != _RULE:
         return
     middle = (corners[:-1, :-1] + corners[1:, 1:]) / 2
