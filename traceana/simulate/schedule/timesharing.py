@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from traceana.simulate.schedule.compiled import compiled
 from traceana.simulate.schedule.overheads import is_restart, scaling_overhead_s
-from traceana.simulate.schedule.policy import SchedulingPolicy
+from traceana.simulate.schedule.policy import SlottedPolicy
 from traceana.simulate.schedule.queueing import fit_in_order
 
 if TYPE_CHECKING:
@@ -20,23 +20,22 @@ if TYPE_CHECKING:
 
     from traceana.simulate.schedule.policy import ScheduleState
 
-_SLOT_S: Final = 60.0
 
-
-class Tiresias(SchedulingPolicy):
+class Tiresias(SlottedPolicy):
     """Two-dimensional least attained service with discrete queues (Tiresias, NSDI'19).
 
     A job starts in the first of three queues and is demoted when its attained GPU time reaches
     3,250 and 7,200 GPU-seconds. Queues run in order, each first in, first out, and every job that
     fits runs; running jobs precede the waiting ones of a queue. A job that is interrupted keeps
     its progress and its attained service, and pays the scaling overhead when it starts again. As in
-    the publisher's simulator, the overhead delays a job from its next event on.
+    the publisher's simulator, the overhead delays a job from its next event on. Jobs that end
+    within a slot end together; where the trace states the slots, only the first to end does.
     """
 
-    slot_s: ClassVar[float] = _SLOT_S
     limits: ClassVar[tuple[float, ...]] = (3250.0, 7200.0)
 
-    def __init__(self) -> None:
+    def __init__(self, *, slot_s: float | None = None) -> None:
+        super().__init__(slot_s=slot_s)
         self._queues: list[list[int]] = [[] for _ in range(len(self.limits) + 1)]
         self._queue: dict[int, int] = {}
         self._clock: _EventClock | None = None
@@ -45,7 +44,7 @@ class Tiresias(SchedulingPolicy):
 
     def make_clock(self, state: ScheduleState, /) -> _EventClock:
         """Return the clock that charges overheads at events."""
-        self._clock = _EventClock(state, self.slot_s)
+        self._clock = _EventClock(state, self.slot_s, alone=self._as_printed)
         return self._clock
 
     def finish(self, state: ScheduleState, ended: Sequence[int], /) -> None:
@@ -109,11 +108,15 @@ class Tiresias(SchedulingPolicy):
 
 
 class _EventClock:
-    """Progress is counted at events, where a job loses its pause; jobs end a slot apart."""
+    """Progress is counted at events, where a job loses its pause; jobs end a slot apart.
 
-    def __init__(self, state: ScheduleState, slot: float) -> None:
+    The jobs that end within a slot end together, or the first to end does so alone.
+    """
+
+    def __init__(self, state: ScheduleState, slot: float, *, alone: bool) -> None:
         self.state = state
         self.slot = slot
+        self.alone = alone
         self.restart = False
         self.executed: dict[int, float] = defaultdict(float)
         self._pause: dict[int, float] = {}
@@ -143,11 +146,12 @@ class _EventClock:
         self._next, self._ending = math.inf, []
         for job in state.running:
             end = now + state.left[job] + (self._pause.get(job, 0.0) if self.restart else 0.0)
-            at = max(now + self.slot, end)
+            at = end if self.alone else max(now + self.slot, end)
             if at < self._next:
                 self._next, self._ending = at, []
             if at == self._next:
                 self._ending.append((job, end))
+        self._next = max(self._next, now + self.slot)
 
     def next_end(self) -> float:
         return self._next
@@ -156,7 +160,7 @@ class _EventClock:
         return 0
 
 
-class Gandiva(SchedulingPolicy):
+class Gandiva(SlottedPolicy):
     """Time slicing among jobs of equal size (Gandiva, OSDI'18).
 
     While all jobs fit, all run. Else each size (requested GPUs) gets a part of the cluster in
@@ -165,9 +169,8 @@ class Gandiva(SchedulingPolicy):
     the scaling overhead when its turn begins. Deadlines play no part.
     """
 
-    slot_s: ClassVar[float] = _SLOT_S
-
-    def __init__(self) -> None:
+    def __init__(self, *, slot_s: float | None = None) -> None:
+        super().__init__(slot_s=slot_s)
         self._turns: dict[int, list[int]] = {}
         self._crowded = False
 
@@ -222,7 +225,7 @@ class Gandiva(SchedulingPolicy):
         return state.now + self.slot_s if self._crowded else math.inf
 
 
-class Themis(SchedulingPolicy):
+class Themis(SlottedPolicy):
     """Finish-time fairness (Themis, NSDI'20), in rounds of a minute.
 
     While all jobs fit, all run. Else fractions x of time in [0, 1], with the sum of GPUs times x
@@ -235,9 +238,8 @@ class Themis(SchedulingPolicy):
     one), where they fit; equal ones by submission. Deadlines play no part.
     """
 
-    slot_s: ClassVar[float] = _SLOT_S
-
-    def __init__(self) -> None:
+    def __init__(self, *, slot_s: float | None = None) -> None:
+        super().__init__(slot_s=slot_s)
         self._rounds: dict[int, int] = defaultdict(int)
         self._isolated: dict[int, float] = {}
         self._before: dict[int, tuple[float, float]] = {}
