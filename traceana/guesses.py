@@ -35,7 +35,9 @@ _MEANT: Final = {
     **dict.fromkeys(("load_trace", "download", "load_dataset"), "traceana.load(trace_id)"),
     **dict.fromkeys(("sample", "example", "load_sample", "datasets"), "traceana.open_sample()"),
     **dict.fromkeys(("failures", "failure", "rate_of_failure"), "traceana.failure_rates(jobs, by)"),
-    **dict.fromkeys(("gpu_hours", "gpu_time", "usage"), "traceana.gpu_hours_by(jobs, by)"),
+    **dict.fromkeys(
+        ("gpu_hours", "gpu_time", "usage", "users", "by_user"), "traceana.gpu_hours_by(jobs, by)"
+    ),
     **dict.fromkeys(
         (
             "waiting_time",
@@ -44,6 +46,10 @@ _MEANT: Final = {
             "queue_time",
             "queueing_time",
             "queue_delay",
+            "wait_times",
+            "waits",
+            "wait",
+            "queueing",
         ),
         "traceana.queueing_delay(jobs, by=None)",
     ),

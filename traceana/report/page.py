@@ -143,7 +143,9 @@ def _first(part: Built) -> str:
 
 
 def _is_null(text: str) -> bool:
-    return isinstance(text, Finding) and (text.certainty == "cannot tell" or bool(text.alert))
+    if not isinstance(text, Finding):
+        return text.startswith("Not computed")
+    return text.certainty == "cannot tell" or bool(text.alert)
 
 
 def _short(text: str) -> str:
@@ -292,7 +294,8 @@ def render_page(
         results=main_results(built),
         alerts=alerts(built),
         absent=absent,
-        facts=(facts := trace_facts(context)),
+        facts=(facts := [one for one in trace_facts(context) if one[1]]),
+        others=[trace for trace, found in trace_facts(context) if not found],
         fact_names=list(dict.fromkeys(name for _, found in facts for name, _ in found)),
         has_failures=any(name == "Failed" for _, found in facts for name, _ in found),
         altered=_altered(context),

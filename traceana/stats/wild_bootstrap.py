@@ -40,7 +40,8 @@ def too_few_clusters(effective: float, /) -> str | None:
     if effective >= MIN_EFFECTIVE:
         return None
     # rounded down: 9.97 are fewer than 10
-    return f"{np.floor(10 * effective) / 10:.1f} effective clusters; {MIN_EFFECTIVE} are needed"
+    alike = np.floor(10 * effective) / 10
+    return f"equivalent to {alike:.1f} units of equal size; {MIN_EFFECTIVE} are needed"
 
 
 def leverage(x: Floats, y: Floats, level: str, method: str, /) -> tuple[Floats, Floats] | None:

@@ -167,7 +167,7 @@ def _outage(row: dict[str, Any], title: str) -> Finding:
         effect=row["duration_s"],
         cost_gpu_h=lost,
         cost_jobs=row["jobs_lost"],
-        alert=f"Outage: {text}",
+        alert=f"{title}: outage: {text}",
         heading=f"{title}: {text}",
     )
 
@@ -209,7 +209,7 @@ def _change(row: dict[str, Any], title: str) -> Finding:
         cost_gpu_h=row["gpu_hours"] * part if worse else 0.0,
         cost_jobs=row["n"] * part if worse else 0.0,
         certainty="estimated",
-        alert=f"{what[:1].upper()}{what[1:]} from {since} {until}" if certain else "",
+        alert=f"{title}: {what} from {since} {until}" if certain else "",
         heading=f"{title}: {what} from {since}",
     )
 

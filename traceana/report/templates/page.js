@@ -189,7 +189,7 @@
     document.documentElement.dataset.theme = dark ? "light" : "dark";
   });
   bar.append(theme);
-  const names = [...document.querySelectorAll("#facts tbody b, #facts tbody a")].map((one) => one.textContent);
+  const names = [...document.querySelectorAll("#facts tbody b, #facts tbody a, #others b, #others a")].map((one) => one.textContent);
   if (names.length > 1) {
     const pick = make("select", { id: "pick" }, ...["All traces", ...names].map((name) => make("option", {}, name)));
     const longest = names.toSorted((one, other) => other.length - one.length);
