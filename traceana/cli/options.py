@@ -40,6 +40,11 @@ TimezoneOption = Annotated[
         help="Time zone of times without an offset.  [default: the mapping's, else UTC]",
     ),
 ]
+TraceOption = Annotated[
+    str | None,
+    typer.Option(metavar="ID", help="Trace of the store.  [default: the first that qualifies]"),
+]
+EtaOption = Annotated[float, typer.Option(help="Weight of energy versus time, 0 to 1.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 OutOption = Annotated[
     Path | None,

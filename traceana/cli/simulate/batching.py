@@ -10,7 +10,7 @@ import typer
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption
 from traceana.cli.output import frame_writer
-from traceana.cli.simulate.choose import load_object, read_numbers
+from traceana.cli.simulate.choose import load_objects, read_numbers
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ _MODES: Final = {
     "--replay": ("--controllers", "--within", "--trace", "--store"),
     "--published": ("--steps",),
 }
-"""Options of each mode beside --min-batch."""
+"""Options of each mode beside those of all."""
+_ALWAYS: Final = ("--min-batch", "--json", "--out")
 _WHY: Final = {
     "--sweep": "--sweep has its own workers",
     "--replay": "--replay uses the recorded workers",
@@ -40,6 +41,7 @@ _WHY: Final = {
 
 
 def batching(
+    ctx: typer.Context,
     *,
     throughputs: Annotated[
         str | None,
@@ -153,27 +155,20 @@ def batching(
         ReplaySteps,
     )
 
-    given: dict[str, Any] = {
-        "--throughputs": throughputs, "--cores": cores, "--devices": devices, "--rate": rate,
-        "--slowdown": slowdown or None, "--half-batch": half_batch, "--overheads": overheads,
-        "--controllers": controllers, "--global-batch": global_batch, "--steps": steps,
-        "--max-batch": max_batch, "--noise": noise, "--seeds": seeds, "--within": within,
-        "--trace": trace, "--store": store, "--asynchronous": asynchronous or None,
-    }  # fmt: skip
     chosen = {"--sweep": sweep, "--replay": replay, "--published": published}
     asked = [mode for mode, is_chosen in chosen.items() if is_chosen]
     if len(asked) > 1:
         raise DataError(f"{' and '.join(asked)} exclude each other; pass one of them")
     mode = asked[0] if asked else ""
-    allowed = _MODES.get(mode, _JOB)
-    unfit = [name for name, value in given.items() if value is not None and name not in allowed]
+    allowed = {*_MODES.get(mode, _JOB), *_ALWAYS, *chosen}
+    origins = {each.opts[0]: ctx.get_parameter_source(each.name) for each in ctx.command.params}
+    given = [name for name, origin in origins.items() if origin and origin.name == "COMMANDLINE"]
+    unfit = [name for name in given if name not in allowed]
     if unfit:
         why = _WHY.get(mode, "only with --sweep or --replay")
         raise DataError(f"{', '.join(unfit)}: {why}; leave it out")
     bounds = {"min_batch": min_batch, "max_batch": math.inf if max_batch is None else max_batch}
-    names = None
-    if controllers is not None:
-        names = [load_object(each.strip(), "--controllers") for each in controllers.split(",")]
+    names = controllers and [*load_objects(controllers, "--controllers").values()]
     settings = _known(controllers=names, steps=steps)
     if sweep:
         settings |= bounds | _known(

@@ -11,7 +11,13 @@ import typer
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption
 from traceana.cli.output import frame_writer, print_json, print_rows, show_steps
-from traceana.cli.simulate.choose import load_object, open_simulated, qualifying_trace, read_numbers
+from traceana.cli.simulate.choose import (
+    load_object,
+    load_objects,
+    open_simulated,
+    qualifying_trace,
+    read_numbers,
+)
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -93,7 +99,7 @@ def deadlines(
         "tightness": read_numbers("--tightness", tightness, "two numbers, such as 0.5,1.5"),
         "distribution": load_object(distribution, "--distribution"),
     }
-    named = [load_object(name.strip(), "--policies") for name in policies.split(",")]
+    named = [*load_objects(policies, "--policies").values()]
     schedule = {"policies": named, "capacity": capacity, "load": load}
     found = _simulate(source, draws, schedule, deadline, rules=rules)
     writer(found["plans"])

@@ -11,7 +11,7 @@ import typer
 
 from traceana.cli.options import JsonOption, StoreOption
 from traceana.cli.output import print_json, print_rows
-from traceana.cli.simulate.choose import mark, open_simulated, qualifying_trace
+from traceana.cli.simulate.choose import open_simulated, print_title, qualifying_trace
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _print(about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     from traceana.tables.declare import schema_of
 
     title = f"{about['trace']}: {about['ideal']}"
-    sys.stdout.write(mark(title, synthetic=about["synthetic"]) + "\n\n")
+    print_title(f"{title}\n", synthetic=about["synthetic"])
     names = {"job": "job_id", "t_measured": "t_measured_s", "t_ori": "t_original_s"}
     names |= {"t_ideal": "t_ideal_s"}
     schema = schema_of(OperationJobs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -11,7 +10,7 @@ import typer
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption
 from traceana.cli.output import frame_writer, print_json, print_rows, show_share
-from traceana.cli.simulate.choose import load_object, mark, open_simulated, qualifying_trace
+from traceana.cli.simulate.choose import load_objects, open_simulated, print_title, qualifying_trace
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def schedule(
     if replications:
         check_count("--replications", replications, most=MOST_RESAMPLES)
     writer = frame_writer(out, ScheduleGroups)
-    policies = {name.strip(): load_object(name.strip(), "--policy") for name in policy.split(",")}
+    policies = load_objects(policy, "--policy")
     chosen = qualifying_trace(open_simulated(store), trace, _NEEDED)
     jobs, plans, machines = _tables(chosen, group)
     with show_share("schedules") as progress:
@@ -114,9 +113,7 @@ def schedule(
     if json:
         print_json({"trace": chosen.id, "synthetic": chosen.synthetic, "results": found.to_dicts()})
         return
-    sys.stdout.write(
-        mark(f"{chosen.id}: {jobs.height:,} jobs", synthetic=chosen.synthetic) + "\n\n"
-    )
+    print_title(f"{chosen.id}: {jobs.height:,} jobs\n", synthetic=chosen.synthetic)
     interval = ("wait_s_ci_low", "wait_s_ci_high") if replications else ()
     print_rows(found, ScheduleGroups, columns=(*_SHOWN[:8], *interval, *_SHOWN[8:]))
 
