@@ -6,9 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
-from traceana.cli.options import EtaOption, JsonOption, OutOption, StoreOption, TraceOption
+from traceana.cli.options import EtaOption, JsonOption, OutOption, StoreOption, TraceOption, option
 from traceana.cli.output import frame_writer, print_json, print_rows
 from traceana.cli.simulate.choose import open_simulated, print_title, qualifying_trace
 from traceana.errors import DataError
@@ -23,21 +21,17 @@ def energy(
     *,
     gpu: Annotated[
         str | None,
-        typer.Option(help="GPU as in the trace.  [default: the GPU with the most profiles]"),
+        option("GPU as in the trace.  [default: the GPU with the most profiles]"),
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="Data set as in the trace.  [default: all, best only]")
+        str | None, option("Data set as in the trace.  [default: all, best only]")
     ] = None,
-    target: Annotated[
-        float | None, typer.Option(help="Target metric.  [default: the data set's]")
-    ] = None,
+    target: Annotated[float | None, option("Target metric.  [default: the data set's]")] = None,
     eta: EtaOption = 0.5,
     trace: TraceOption = None,
     figures: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="Write heat maps, sweeps and the Pareto front of a data set as SVG."
-        ),
+        option("Write heat maps, sweeps and the Pareto front of a data set as SVG.", "DIR"),
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
-from traceana.cli.options import JsonOption, OutOption, StoreOption
+from traceana.cli.options import JsonOption, OutOption, StoreOption, argument, option
 from traceana.cli.output import frame_writer, print_json, print_rows, show_share
 from traceana.cli.simulate.choose import load_objects, open_simulated, print_title, qualifying_trace
 
@@ -23,23 +21,18 @@ _SHOWN: Final = (50, 80, 100, 120)
 
 def place(
     *,
-    trace: Annotated[
-        str, typer.Argument(metavar="TRACE", help="Trace of the store with jobs and machines.")
-    ],
+    trace: Annotated[str, argument("Trace of the store with jobs and machines.", "TRACE")],
     policy: Annotated[
         str,
-        typer.Option(
-            metavar="NAME,...",
-            help="random, dotprod, clustering, packing, bestfit, fgd, or package.module:name.",
+        option(
+            "random, dotprod, clustering, packing, bestfit, fgd, or package.module:name.",
+            "NAME,...",
         ),
     ] = _POLICIES,
-    seeds: Annotated[int, typer.Option(help="Number of runs: seeds 1 to N.")] = 3,
+    seeds: Annotated[int, option("Number of runs: seeds 1 to N.")] = 3,
     ties: Annotated[
         str,
-        typer.Option(
-            metavar="name|random",
-            help="Which machine to take among equal scores: by name, or at random.",
-        ),
+        option("Which machine to take among equal scores: by name, or at random.", "name|random"),
     ] = "name",
     store: StoreOption = None,
     json: JsonOption = False,

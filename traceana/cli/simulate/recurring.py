@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from traceana.cli.options import EtaOption, JsonOption, OutOption, StoreOption, TraceOption
+from traceana.cli.options import EtaOption, JsonOption, OutOption, StoreOption, TraceOption, option
 from traceana.cli.output import frame_writer, print_json, print_rows, show_share
 from traceana.cli.simulate.choose import (
     load_object,
@@ -30,33 +30,31 @@ _SWEEP_SEEDS = 10
 
 def recurring(
     *,
-    gpu: Annotated[str | None, typer.Option(help="GPU as in the trace.  [default: all]")] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="Data set as in the trace.  [default: all]")
-    ] = None,
+    gpu: Annotated[str | None, option("GPU as in the trace.  [default: all]")] = None,
+    dataset: Annotated[str | None, option("Data set as in the trace.  [default: all]")] = None,
     trace: TraceOption = None,
-    seed: Annotated[int, typer.Option(help="Seed; in a sweep, the first one.")] = 1,
+    seed: Annotated[int, option("Seed; in a sweep, the first one.")] = 1,
     eta: EtaOption = 0.5,
     beta: Annotated[
-        float, typer.Option(help="Stop runs that cost this multiple of the least cost so far.")
+        float, option("Stop runs that cost this multiple of the least cost so far.")
     ] = 2.0,
     policy: Annotated[
         str,
-        typer.Option(
-            help="zeus, zeus-no-pruning, zeus-no-profiling, default, grid, oracle, or "
+        option(
+            "zeus, zeus-no-pruning, zeus-no-profiling, default, grid, oracle, or "
             "package.module:function; with groups several, such as zeus,grid,default."
         ),
     ] = "zeus",
     target: Annotated[
-        float | None, typer.Option(help="Target metric of one job.  [default: the data set's]")
+        float | None, option("Target metric of one job.  [default: the data set's]")
     ] = None,
     recurrences: Annotated[
         int | None,
-        typer.Option(help="Recurrences of a job.  [default: 2 x batch sizes x power limits]"),
+        option("Recurrences of a job.  [default: 2 x batch sizes x power limits]"),
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(help="Number of seeds of a sweep.  [default: 10 without GPU or data set]"),
+        option("Number of seeds of a sweep.  [default: 10 without GPU or data set]"),
     ] = None,
     groups: Annotated[
         bool,
@@ -74,9 +72,7 @@ def recurring(
     ] = False,
     workloads: Annotated[
         str | None,
-        typer.Option(
-            metavar="ID", help="With groups: trace with the workloads.  [default: the first]"
-        ),
+        option("With groups: trace with the workloads.  [default: the first]", "ID"),
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
