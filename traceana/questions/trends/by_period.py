@@ -107,7 +107,7 @@ _USED: Final = {"gpu_hours": "gpus", "cpu_hours": "cpus", "node_hours": "nodes"}
 ENDED: Final = "time of the end"
 """Column: when a job ended, also outside of the window."""
 _TIMES: Final = ("submit_s", "start_s", "end_s")
-_NAMES: Final = ("user", "queue", "gpu_type", "job_name", "end_reason")
+_NAMES: Final = ("user", "account", "queue", "gpu_type", "job_name", "end_reason")
 
 
 @returns(Trends)
@@ -288,10 +288,7 @@ def used_by(
     rows = frame.with_columns(nw.lit(1.0).alias("one job")).filter(~nw.col(HELD).is_null())
     there = reduce_frame(rows, (), **counts).row(0, named=True)
     grid = pl.DataFrame(
-        {
-            "index": range(len(edges) - 1),
-            "length_s": [b - a for a, b in pairwise(edges)],
-        },
+        {"index": range(len(edges) - 1), "length_s": [b - a for a, b in pairwise(edges)]},
         schema_overrides={"index": pl.Int64},
     )
     changes = pl.concat(
