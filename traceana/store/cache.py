@@ -119,9 +119,13 @@ def key_of(*parts: object) -> str:
 def temporary_folder() -> Path:
     """Return a folder for this process, which is deleted when the process ends."""
     folder = Path(tempfile.mkdtemp(prefix=_TEMPORARY))
-    made_by = os.getpid()
-    atexit.register(lambda: os.getpid() == made_by and shutil.rmtree(folder, ignore_errors=True))
+    atexit.register(_delete, folder, os.getpid())
     return folder
+
+
+def _delete(folder: Path, made_by: int) -> None:
+    if os.getpid() == made_by:  # not at the end of a copy of the process
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def is_temporary(path: Path, /) -> bool:
