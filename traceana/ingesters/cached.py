@@ -14,7 +14,7 @@ from platformdirs import user_cache_path
 
 from traceana.ingesters.add import add_table, digest_of, to_polars
 from traceana.ingesters.discover import name_of
-from traceana.ingesters.ingestion import ingest
+from traceana.ingesters.ingestion import Paths, ingest
 from traceana.store.cache import note_command, temporary_folder
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.ingesters.build import Progress
-    from traceana.ingesters.ingestion import Paths
 
 
 def ingest_cached(
