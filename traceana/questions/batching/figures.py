@@ -329,12 +329,7 @@ def plot_batching_replay(
         spans = episodes.select("onset_s", "end_s").unique(maintain_order=True)
         for number, (onset_s, end_s) in enumerate(spans.iter_rows()):
             ax.axvspan(
-                onset_s,
-                end_s,
-                color=color_of(1),
-                alpha=0.13,
-                linewidth=0,
-                gid=f"episode-{number}",
+                onset_s, end_s, color=color_of(1), alpha=0.13, linewidth=0, gid=f"episode-{number}"
             )
     for (name,), own in steps.group_by("controller", maintain_order=True):
         look, rows = look_of(str(name), ax), own.sort("time_s")

@@ -128,11 +128,7 @@ def failure_association(
 
     def correlated(rows: pl.DataFrame, by: tuple[str, ...]) -> CorrelationResult:
         return failure_correlations(
-            rows,
-            features=features,
-            by=by,
-            cluster=cohort.cluster,
-            resamples=RESAMPLES,
+            rows, features=features, by=by, cluster=cohort.cluster, resamples=RESAMPLES
         )
 
     overall = correlated(cohort.rows, ())

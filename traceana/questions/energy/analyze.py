@@ -163,12 +163,7 @@ def recurring_policies(trace: Trace, gpu: str, dataset: str, /) -> list[Recurrin
     runs, power = training_tables(trace)
     return [
         simulate.simulate_recurring(
-            runs,
-            power,
-            gpu=gpu,
-            dataset=dataset,
-            policy=policy,
-            defaults=trace.once(defaults),
+            runs, power, gpu=gpu, dataset=dataset, policy=policy, defaults=trace.once(defaults)
         )
         for policy in POLICIES
     ]

@@ -32,10 +32,7 @@ _MEASURES: Final = {
     "eta": ("Energy to the target (MJ)", "j", 1e6),
     "tta": ("Time to the target (h)", "s", 3600.0),
 }
-_LIMITS: Final = {
-    "largest": ("largest power limit", 4, "s"),
-    "best": ("best power limit", 0, "o"),
-}
+_LIMITS: Final = {"largest": ("largest power limit", 4, "s"), "best": ("best power limit", 0, "o")}
 _UPRIGHT: Final = 9
 """With more batch sizes their labels are rotated."""
 _LOG_FROM: Final = 30

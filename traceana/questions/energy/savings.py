@@ -257,11 +257,7 @@ def _open_configurations(
 
 
 def _interval(
-    open_to: dict[str, pl.DataFrame],
-    choice: str,
-    column: str,
-    folds: Folds,
-    note: str | None,
+    open_to: dict[str, pl.DataFrame], choice: str, column: str, folds: Folds, note: str | None
 ) -> dict[str, object]:
     """Return the held-out ratio, its interval, and the note with why there is none."""
     among, baseline = open_to[choice], open_to["baseline"]

@@ -262,8 +262,7 @@ def kaplan_meier(
     check_confidence(confidence)
     keys, names = as_names(by), ("ended",) if status is None else check_events(events)
     refuse_clash(
-        keys,
-        {**SurvivalSteps.columns(), **SurvivalGroups.columns(), **SurvivalQuantiles.columns()},
+        keys, {**SurvivalSteps.columns(), **SurvivalGroups.columns(), **SurvivalQuantiles.columns()}
     )
     for q in (*quantiles, confidence):
         check_confidence(q)
@@ -388,11 +387,7 @@ def _refuse_far_quantiles(quantiles: pl.DataFrame, times: pl.DataFrame, keys: Ke
 
 
 def _restricted(
-    times: pl.DataFrame,
-    keys: Keys,
-    horizon_s: float,
-    confidence: float,
-    cluster: str | None,
+    times: pl.DataFrame, keys: Keys, horizon_s: float, confidence: float, cluster: str | None
 ) -> pl.DataFrame:
     """Return [*keys, restricted_mean_s, restricted_ci_low, restricted_ci_high] of every group."""
     rows = []

@@ -154,12 +154,7 @@ def _counted(result: pl.DataFrame) -> str:
     "beside a mean: the median; n: number of runtimes.",
 )
 def plot_runtime_by(
-    result: pl.DataFrame,
-    /,
-    *,
-    ax: Axes | None = None,
-    heading: str = "",
-    log_x: bool | None = None,
+    result: pl.DataFrame, /, *, ax: Axes | None = None, heading: str = "", log_x: bool | None = None
 ) -> Axes:
     """Draw mean runtime by group with its interval, and the median.
 

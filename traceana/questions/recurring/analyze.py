@@ -364,10 +364,7 @@ def group_simulation(trace: Trace, workloads: Trace, gpu: str, /) -> RecurringGr
     try:
         jobs = first_groups(trace.once(mapped_jobs, workloads, gpu))
         return simulate.simulate_recurring_groups(
-            *training_tables(workloads),
-            jobs,
-            gpu=gpu,
-            defaults=workloads.once(defaults),
+            *training_tables(workloads), jobs, gpu=gpu, defaults=workloads.once(defaults)
         )
     except DataError as error:
         return str(error)

@@ -80,10 +80,7 @@ def faults_of_jobs(
     return declared(found, JobFaults)
 
 
-NEEDS: Final = (
-    {"faults": ("machine_id", "start_s")},
-    {"jobs": ("end_reason", "end_s", "status")},
-)
+NEEDS: Final = ({"faults": ("machine_id", "start_s")}, {"jobs": ("end_reason", "end_s", "status")})
 _FEWEST: Final = 3
 """Faults of a scheduler's log below which nothing is reported."""
 
@@ -149,10 +146,7 @@ def reliability_of(
 
 
 def job_failures_of(
-    trace: Trace,
-    machines: Iterable[int],
-    total_machines: int | None = None,
-    /,
+    trace: Trace, machines: Iterable[int], total_machines: int | None = None, /
 ) -> JobFailureResult:
     """Return :func:`job_failure_interval` of a trace."""
     return job_failure_interval(

@@ -151,9 +151,7 @@ def _observed(log: FaultLog, failing: pl.DataFrame, size: int, confidence: float
     k, up = (begun[name].to_numpy().astype(float) for name in ("failing", "up"))
     n = np.minimum(size, up)
     missed = np.where(
-        up - k >= n,
-        np.exp(_log_choose(np.maximum(up - k, n), n) - _log_choose(up, n)),
-        0.0,
+        up - k >= n, np.exp(_log_choose(np.maximum(up - k, n), n) - _log_choose(up, n)), 0.0
     )
     fails = 1 - missed
     expected = float(fails.sum())

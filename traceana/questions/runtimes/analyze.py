@@ -80,13 +80,7 @@ def analyze_runtime_distributions(trace: Trace, /) -> RuntimeDistributions:
     runtimes = rows["duration_s"]
     seen: dict[str, Any] = {"entry": rows["entry_s"], "observed": rows["observed"]}
     bound = float(min(runtimes)) if table.left_truncated and len(runtimes) else None
-    counts = (
-        cohort.rows.height,
-        positive.height,
-        rows.height,
-        bound,
-        _median(positive, cohort),
-    )
+    counts = (cohort.rows.height, positive.height, rows.height, bound, _median(positive, cohort))
     if runtimes.n_unique() < 2:
         return RuntimeDistributions(*counts)
     truncated = None if bound is None else "min"

@@ -203,11 +203,7 @@ SECTION = Section(
     "Runtime ratios",
     20,
     build,
-    needs=(
-        {"jobs": ("runtime_s",)},
-        COHORT_NEEDS[1],
-        {"recurring_jobs": ("start_s", "end_s")},
-    ),
+    needs=({"jobs": ("runtime_s",)}, COHORT_NEEDS[1], {"recurring_jobs": ("start_s", "end_s")}),
     figures=("runtime-ratio",),
     shares="cohort",
     part="Runtimes",

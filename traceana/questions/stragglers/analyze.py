@@ -127,11 +127,7 @@ def published_cov(trace: Trace, /) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def cov_matches(trace: Trace, /) -> pl.DataFrame:
     """Return the rows of a trace's CoV table that its jobs match best."""
-    return match_cov_rows(
-        worker_samples(trace),
-        trace.scan("cov_samples"),
-        time=clock(trace),
-    )
+    return match_cov_rows(worker_samples(trace), trace.scan("cov_samples"), time=clock(trace))
 
 
 def stragglers(trace: Trace, /) -> StragglerResult:
@@ -163,9 +159,7 @@ def batching_replay(trace: Trace, /) -> BatchingReplay | str:
     """Return the jobs of a trace replayed under batch-size controllers, or why none can be."""
     try:
         return simulate.replay_batching(
-            worker_samples(trace),
-            episodes=trace.once(stragglers).episodes,
-            time=clock(trace),
+            worker_samples(trace), episodes=trace.once(stragglers).episodes, time=clock(trace)
         )
     except DataError as error:
         return str(error)

@@ -140,10 +140,7 @@ def straggler_attributes(
 
 
 def _frame(
-    rows: list[dict[str, Any]],
-    table: type[ResultTable],
-    keys: tuple[str, ...],
-    like: pl.Schema,
+    rows: list[dict[str, Any]], table: type[ResultTable], keys: tuple[str, ...], like: pl.Schema
 ) -> pl.DataFrame:
     types = {name: column.dtype for name, column in table.columns().items()}
     frame = pl.DataFrame(rows, schema={**{key: like[key] for key in keys}, **types})

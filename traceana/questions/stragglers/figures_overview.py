@@ -213,12 +213,7 @@ _RASTER_DPI: Final = 400
     "the median over the job divided by its peers'; bold: persistent straggler.",
 )
 def plot_straggler_map(
-    result: StragglerResult,
-    /,
-    *,
-    ax: Axes | None = None,
-    job: object = None,
-    time: str = "time_s",
+    result: StragglerResult, /, *, ax: Axes | None = None, job: object = None, time: str = "time_s"
 ) -> Axes:
     """Draw each worker's ratio to its peers against time, one row per worker.
 

@@ -31,14 +31,7 @@ if TYPE_CHECKING:
 
 
 def tick_moments(
-    frame: nw.LazyFrame[Any],
-    by: Sequence[str],
-    time: str,
-    worker: str,
-    value: str,
-    /,
-    *,
-    ddof: int,
+    frame: nw.LazyFrame[Any], by: Sequence[str], time: str, worker: str, value: str, /, *, ddof: int
 ) -> pl.DataFrame:
     """Return [*by, time, n_workers, mean, std], sorted by (by, time), nulls last.
 

@@ -17,6 +17,7 @@ from traceana.tables.declare import (
     interval,
     number,
     quantiles,
+    ratio,
     seconds,
     text,
 )
@@ -35,11 +36,9 @@ class Episodes(ResultTable):
     end_s = number("End (s)", "last slow sample", unit="s", display="count")
     duration_s = number("Duration (s)", "`end_s` minus `onset_s`", unit="s", display="count")
     n_samples = count("Samples", "samples of the worker in the episode")
-    severity = number("Severity", "median ratio to the worker's usual value", display="ratio")
-    ratio_to_peers = number(
-        "Ratio to peers", "median ratio to the median of the other workers", display="ratio"
-    )
-    excess = number("Excess", "median ratio that the peers do not explain", display="ratio")
+    severity = ratio("Severity", "median ratio to the worker's usual value")
+    ratio_to_peers = ratio("Ratio to peers", "median ratio to the median of the other workers")
+    excess = ratio("Excess", "median ratio that the peers do not explain")
     n_reports = count("Reports", "reports in the episode; a repeated value is one report")
     n_at_once = count("At once", "most workers in an episode at one time, including this one")
 
@@ -49,9 +48,7 @@ class Levels(ResultTable):
 
     worker_id = any_key("Worker", "worker")
     median = number("Median", "median of the worker's values without its episodes", display="plain")
-    ratio_to_peers = number(
-        "Ratio to peers", "median over the median of the other workers' medians", display="ratio"
-    )
+    ratio_to_peers = ratio("Ratio to peers", "median over the median of the other workers' medians")
     is_slow = flag(
         "Persistent straggler",
         "whether `is_slower` and the ratio exceeds `slow_level`; null if the workers move as one",
@@ -59,20 +56,17 @@ class Levels(ResultTable):
     is_slower = flag(
         "Slower", "whether the ratio is above 1 beyond noise, all along the job (`pvalue_adjusted`)"
     )
-    ci_low = number("95 % CI of the ratio", "interval of `ratio_to_peers`", display="ratio")
-    ci_high = number("95 % CI of the ratio", "interval of `ratio_to_peers`", display="ratio")
+    ci_low, ci_high = interval(
+        "95 % CI of the ratio", "interval of `ratio_to_peers`", display="ratio"
+    )
     n_samples = count("Samples", "rows with a value")
     n_missing = count("Missing", "rows without a value")
     n_episodes = count("Episodes", "episodes of the worker")
     pvalue_adjusted = number(
         "Adjusted p", "of a ratio of 1, Holm over the workers of the job", display="pvalue"
     )
-    lost_share = number(
-        "Waited for", "fraction of the job's waiting time in which it is slowest", display="percent"
-    )
-    saved = number(
-        "Cost", "fraction of the job's time saved if it had its peers' level", display="percent"
-    )
+    lost_share = fraction("Waited for", "fraction of the job's waiting time in which it is slowest")
+    saved = fraction("Cost", "fraction of the job's time saved if it had its peers' level")
     last_s = number("Last time (s)", "its last value", unit="s", display="count")
     note = text("Note", "why values are missing, or why the worker is not persistently slow")
 
@@ -81,32 +75,25 @@ class StragglerJobs(ResultTable):
     """Jobs: what stragglers cost."""
 
     n_workers = count("Workers", "workers with a value")
-    slowdown = number("Slowdown", "sum of the largest value over sum of the mean", display="ratio")
-    slowdown_median = number(
-        "Slowdown (median)", "sum of the largest value over sum of the median", display="ratio"
-    )
+    slowdown = ratio("Slowdown", "sum of the largest value over sum of the mean")
+    slowdown_median = ratio("Slowdown (median)", "sum of the largest value over sum of the median")
     n_episodes = count("Episodes", "episodes of all workers; null if the workers move as one")
     n_slow_workers = count("Persistent stragglers", "workers with `is_slow`")
     max_at_once = count("Most at once", "most workers in an episode at one time")
-    slowdown_noise = number(
+    slowdown_noise = ratio(
         "Slowdown (noise)",
         "slowdown expected from random variation alone, with workers of one level",
-        display="ratio",
     )
-    slowdown_excess = number("Excess", "`slowdown` minus `slowdown_noise`", display="three_digits")
-    slowdown_without_episodes = number(
-        "Without episodes", "slowdown with each episode at its peers' median", display="ratio"
+    slowdown_excess = number("Excess", "`slowdown` minus `slowdown_noise`")
+    slowdown_without_episodes = ratio(
+        "Without episodes", "slowdown with each episode at its peers' median"
     )
-    slowdown_without_either = number(
-        "Without either", "slowdown also with slower workers at their peers' level", display="ratio"
+    slowdown_without_either = ratio(
+        "Without either", "slowdown also with slower workers at their peers' level"
     )
-    episodes_share = number(
-        "Removed: episodes", "fraction of (slowdown - 1) without episodes", display="percent"
-    )
-    levels_share = number(
-        "Removed: levels",
-        "fraction of (slowdown - 1) with equal levels, after episodes",
-        display="percent",
+    episodes_share = fraction("Removed: episodes", "fraction of (slowdown - 1) without episodes")
+    levels_share = fraction(
+        "Removed: levels", "fraction of (slowdown - 1) with equal levels, after episodes"
     )
     n_missing = count("Missing", "rows without a value")
     note = text("Note", "why values are missing")
@@ -117,7 +104,7 @@ class PeerRatios(ResultTable):
 
     worker_id = any_key("Worker", "worker")
     time_s = number("Time (s)", "time of the sample", unit="s", display="count")
-    ratio_to_peers = number("Ratio to peers", "null without a peer", display="ratio")
+    ratio_to_peers = ratio("Ratio to peers", "null without a peer")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -251,7 +238,7 @@ class IterationCov(ResultTable):
     n_workers = count("Workers", "workers with a value at this time")
     mean = number("Mean", "mean over the workers, in the unit of the value")
     std = number("Standard deviation", "over the workers, in the unit of the value")
-    cov = number("CoV", "`std` divided by `mean`; null where the mean is 0", display="ratio")
+    cov = ratio("CoV", "`std` divided by `mean`; null where the mean is 0")
 
 
 class CovSummary(ResultTable):
@@ -259,9 +246,9 @@ class CovSummary(ResultTable):
 
     n = count("Time steps", "time steps with a value")
     n_missing = count("Missing", "time steps without a value")
-    mean = number("Mean", display="ratio")
+    mean = ratio("Mean")
     q05, q25, median, q75, q95 = quantiles("quantile", *_PERCENTS, display="ratio")
-    max = number("Maximum", display="ratio")
+    max = ratio("Maximum")
     share_above_0_1 = fraction("Above 0.1", "fraction of values above 0.1")
     share_above_0_5 = fraction("Above 0.5", "fraction of values above 0.5")
     share_above_1 = fraction("Above 1", "fraction of values above 1")
@@ -327,7 +314,7 @@ class StragglerAttributes(ResultTable):
         "Without", "the same, if the group were as fast as the others", display="plain"
     )
     gain = fraction("Time gained", "fraction of the job's time gained")
-    slowdown = number("Slowdown", "`job` over the mean over steps of the median", display="ratio")
+    slowdown = ratio("Slowdown", "`job` over the mean over steps of the median")
     systematic = fraction(
         "Systematic", "fraction of the time above the median that lasts; null for few steps"
     )
@@ -353,8 +340,8 @@ class AttributeGroups(ResultTable):
     attribute = text("Attribute")
     group = text("Group")
     n_workers = count("Workers", "workers in the group")
-    ratio_to_others = number(
-        "Ratio to others", "mean over the mean of the workers outside of the group", display="ratio"
+    ratio_to_others = ratio(
+        "Ratio to others", "mean over the mean of the workers outside of the group"
     )
     gain = fraction("Time gained", "if the group were as fast as the others")
     explained = fraction("Explained", "fraction of what lasts of the time above the median")

@@ -288,10 +288,7 @@ def used_by(
     rows = frame.with_columns(nw.lit(1.0).alias("one job")).filter(~nw.col(HELD).is_null())
     there = reduce_frame(rows, (), **counts).row(0, named=True)
     grid = pl.DataFrame(
-        {
-            "index": range(len(edges) - 1),
-            "length_s": [b - a for a, b in pairwise(edges)],
-        },
+        {"index": range(len(edges) - 1), "length_s": [b - a for a, b in pairwise(edges)]},
         schema_overrides={"index": pl.Int64},
     )
     changes = pl.concat(

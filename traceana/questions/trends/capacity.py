@@ -191,11 +191,7 @@ _FLOOR: Final = 0.02
 
 @returns(Outages)
 def outages(
-    jobs: IntoFrame,
-    /,
-    *,
-    timezone: str | None = None,
-    window: Window | None = None,
+    jobs: IntoFrame, /, *, timezone: str | None = None, window: Window | None = None
 ) -> pl.DataFrame:
     """Find times without a running job that chance does not explain.
 

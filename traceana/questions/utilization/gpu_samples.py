@@ -197,12 +197,7 @@ def _running(jobs: pl.DataFrame, machine: str) -> pl.DataFrame:
     """
     jobs = jobs.with_row_index("place").with_columns(pl.col("place").cast(pl.Int64))
     on = (
-        jobs.select(
-            "place",
-            "start_s",
-            "end_s",
-            machine_id=pl.col(machine).str.split(","),
-        )
+        jobs.select("place", "start_s", "end_s", machine_id=pl.col(machine).str.split(","))
         .explode("machine_id")
         .with_columns(pl.col("machine_id").str.strip_chars())
         .unique(["place", "machine_id"], maintain_order=True)

@@ -172,9 +172,7 @@ def _requested_used(found: UtilizationTables, trace: Trace, title: str) -> Galle
             )
         )
     return small_multiples(
-        figures,
-        key=f"requested-used-{trace.id}",
-        about="Requested and used resources of instances",
+        figures, key=f"requested-used-{trace.id}", about="Requested and used resources of instances"
     )
 
 

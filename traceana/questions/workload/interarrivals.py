@@ -32,12 +32,7 @@ _CURVE: Final = ("n", "gap_s", "share_longer", "share_longer_poisson")
 
 @returns(Interarrivals)
 def interarrivals(
-    jobs: IntoFrame,
-    /,
-    by: Names = (),
-    *,
-    window_s: float = 3600,
-    submit: str = "submit_s",
+    jobs: IntoFrame, /, by: Names = (), *, window_s: float = 3600, submit: str = "submit_s"
 ) -> pl.DataFrame:
     """Compute the burstiness of submissions: interarrival times and counts in windows.
 
@@ -138,12 +133,7 @@ def interarrivals(
 
 @returns(InterarrivalCurve)
 def interarrival_curve(
-    jobs: IntoFrame,
-    /,
-    by: Names = (),
-    *,
-    points: int = 201,
-    submit: str = "submit_s",
+    jobs: IntoFrame, /, by: Names = (), *, points: int = 201, submit: str = "submit_s"
 ) -> pl.DataFrame:
     """Compute the survival function of the interarrival times.
 

@@ -270,10 +270,7 @@ def _notes(trace: Trace, titles: dict[Trace, str], found: Workload) -> list[Bloc
     groups = found.by_group.select(pl.col(found.by).cast(pl.String), *shown)
     null = {found.by: "not stated"}
     caption = f"{what}. {title}"
-    return [
-        *blocks,
-        result_table(groups, WorkloadSummary, caption=caption, null=null, total=total),
-    ]
+    return [*blocks, result_table(groups, WorkloadSummary, caption=caption, null=null, total=total)]
 
 
 def _repeats(traces: Sequence[Trace]) -> list[Text]:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from traceana.tables.declare import ResultTable, count, fraction, number, seconds, text
+from traceana.tables.declare import (
+    ResultTable,
+    count,
+    fraction,
+    hours,
+    number,
+    ratio,
+    seconds,
+    text,
+)
 
 
 class WorkloadSummary(ResultTable):
@@ -46,7 +55,7 @@ class WorkloadOverview(ResultTable):
 
     trace = text("Trace")
     jobs = count("Jobs", "rows")
-    gpu_hours = number("GPU-hours", display="hours", unit="h")
+    gpu_hours = hours("GPU-hours")
     runtime_s_median = seconds("Median runtime")
     gpus_median = number("Median GPUs", display="plain")
     share_of_top_1_percent = fraction("Top 1 % of GPU jobs", "fraction of the GPU-hours")
@@ -136,11 +145,11 @@ class Concentration(ResultTable):
     jobs = count("Jobs", "rows")
     n_missing = count("Others", "jobs that requested no GPU, or whose GPUs or runtime are missing")
     n = count("GPU jobs", "jobs that requested GPUs and have a runtime")
-    gpu_hours = number("GPU-hours", display="hours", unit="h")
+    gpu_hours = hours("GPU-hours")
     share_of_top_1_percent = fraction("Top 1 % of GPU jobs", "fraction of the GPU-hours")
     share_of_top_10_percent = fraction("Top 10 %", "fraction of the GPU-hours")
     share_of_lower_half = fraction("Lower half", "fraction of the GPU-hours")
-    gini = number("Gini", "Gini coefficient of the GPU-hours", display="ratio")
+    gini = ratio("Gini", "Gini coefficient of the GPU-hours")
     note = text("Note", "why values are null")
 
 
@@ -163,8 +172,8 @@ class Interarrivals(ResultTable):
     max_s = seconds("Maximum")
     share_zero = fraction("Zero", "fraction of interarrival times of 0")
     cv = number("CV", "coefficient of variation (ddof 1); Poisson process: 1")
-    burstiness = number("Burstiness", "(cv - 1) / (cv + 1); Poisson process: 0", display="ratio")
-    memory = number("Memory", "correlation of successive times; Poisson: 0", display="ratio")
+    burstiness = ratio("Burstiness", "(cv - 1) / (cv + 1); Poisson process: 0")
+    memory = ratio("Memory", "correlation of successive times; Poisson: 0")
     windows = count("Windows", "whole windows between first and last submission")
     dispersion = number("Index of dispersion", "variance / mean of the counts; Poisson: 1")
     note = text("Note", "why cv is null")
@@ -183,9 +192,9 @@ class ResourceUsage(ResultTable):
     """Resources, wait, failure, waste and efficiency of each group."""
 
     jobs = count("Jobs")
-    gpu_hours = number("GPU-hours", "GPUs times hours in the window", display="hours", unit="h")
-    cpu_hours = number("CPU-hours", "CPUs times hours in the window", display="hours", unit="h")
-    node_hours = number("Node-hours", "nodes times hours in the window", display="hours", unit="h")
+    gpu_hours = hours("GPU-hours", "GPUs times hours in the window")
+    cpu_hours = hours("CPU-hours", "CPUs times hours in the window")
+    node_hours = hours("Node-hours", "nodes times hours in the window")
     share = fraction("Of all", "fraction of all GPU-hours; of CPU-hours where no job has GPUs")
     median_wait_s = seconds("Median wait", "median time from submission to start")
     failure_rate = fraction("Failure rate", "failed among completed and failed jobs")
@@ -216,15 +225,12 @@ class ResourceUsage(ResultTable):
     note = text("Note", "jobs whose time is not recorded in full")
 
 
-_CI = "95 % CI"
-
-
 class GpuHours(ResultTable):
     """GPU-hours by group, with what was lost."""
 
     jobs = count("Jobs")
     n_missing = count("GPU-hours missing", "jobs whose GPUs or runtime are missing")
-    gpu_hours = number("GPU-hours", display="hours", unit="h")
+    gpu_hours = hours("GPU-hours")
     share = fraction("Of all", "fraction of the GPU-hours of all groups")
     failed = fraction("Failed", "fraction of the group's GPU-hours in failed jobs")
     cancelled = fraction("Cancelled", "fraction of the group's GPU-hours in cancelled jobs")
