@@ -102,12 +102,10 @@ def report(
     from traceana.report.run import count_workers
 
     check_sections(only or ())  # before the store is looked for
-    if not paths and (mapping or reader or timezone):
-        raise DataError("--mapping, --reader and --timezone are for files: name them (PATH...)")
+    read = _reading(paths, mapping=mapping, reader=reader, timezone=timezone)
     results: list[str] = []
     failed: list[str] = []
     limits: dict[str, Any] = {"since": since, "until": until, "where": where, "window": window}
-    read = {"mapping": mapping, "reader": reader, "timezone": timezone}
     with (
         _open_store(paths, store, **read) as found,
         limited_store(found, **limits, anonymize=anonymize, compare=compare, gpus=gpus) as place,
@@ -151,6 +149,9 @@ def summary(
     ] = None,
     *,
     store: StoreOption = None,
+    mapping: MappingOption = None,
+    reader: ReaderOption = None,
+    timezone: TimezoneOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     where: WhereOption = None,
@@ -160,13 +161,21 @@ def summary(
     from traceana.report.build import summarize
     from traceana.report.run import count_workers
 
+    read = _reading(paths, mapping=mapping, reader=reader, timezone=timezone)
     with (
-        _open_store(paths, store) as found,
+        _open_store(paths, store, **read) as found,
         limited_store(found, since=since, until=until, where=where, window=window) as place,
         show_steps("summary") as on_step,
     ):
         results = summarize(place, workers=count_workers(), on_step=on_step)
     _print_results(results)
+
+
+def _reading(paths: list[Path] | None, **options: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return how files are read; raise where no files are named."""
+    if not paths and any(options.values()):
+        raise DataError("--mapping, --reader and --timezone are for files: name them (PATH...)")
+    return options
 
 
 def _print_results(results: list[str]) -> None:
