@@ -40,6 +40,12 @@ TimezoneOption = Annotated[
         help="Time zone of times without an offset.  [default: the mapping's, else UTC]",
     ),
 ]
+TraceArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[TRACE]", help="Trace of the store.  [default: the first that qualifies]"
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 OutOption = Annotated[
     Path | None,

@@ -17,6 +17,7 @@ from traceana.errors import DataError
 if TYPE_CHECKING:
     import polars as pl
 
+_SUFFIXES: Final = (".csv", ".parquet")
 _JOBS_NEEDED: Final = ({"jobs": ("submit_s", "runtime_s", "gpus")},)
 _READ: Final = ("job_id", "submit_s", "runtime_s", "gpus")
 _SHOWN: Final = (
@@ -27,18 +28,12 @@ _SHOWN: Final = (
 
 def deadlines(
     *,
-    file: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="FILE",
-            help="Jobs in a .csv or .parquet file.  [default: the store's jobs table]",
-        ),
-    ] = None,
-    trace: Annotated[
+    jobs: Annotated[
         str | None,
-        typer.Option(
-            metavar="ID",
-            help="Trace of the store.  [default: the first with plans, else with jobs]",
+        typer.Argument(
+            metavar="[TRACE|FILE]",
+            help="Trace of the store, or jobs in a .csv or .parquet file.  "
+            "[default: the first trace with plans, else with jobs]",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 1,
@@ -80,13 +75,15 @@ def deadlines(
     simple policies.
     """
     writer = frame_writer(out)
-    if deadline is not None and file is None:
+    path = Path(jobs or "")
+    is_file = path.suffix in _SUFFIXES or len(path.parts) > 1 or path.is_file()
+    if deadline is not None and not is_file:
         raise DataError("--deadline is a column of FILE; pass FILE")
-    source = _read_file(file, deadline) if file is not None else _read_store(store, trace)
+    source = _read_file(path, deadline) if is_file else _read_store(store, jobs)
     if rules and source.plans is None:
         raise DataError(
             f"--rules tests published plans, and {source.name} has none; "
-            "use --trace with a trace that has training_plans"
+            "pass a trace that has training_plans"
         )
     draws = {
         "rng": seed,
@@ -119,7 +116,7 @@ def _read_file(file: Path, deadline: str | None) -> _Source:
     import polars as pl
     from polars.exceptions import PanicException, PolarsError
 
-    if file.suffix not in (".csv", ".parquet"):
+    if file.suffix not in _SUFFIXES:
         raise DataError(f"{file}: the ending must be one of .csv, .parquet")
     try:
         if file.suffix == ".csv":

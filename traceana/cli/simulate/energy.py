@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from traceana.cli.options import JsonOption, OutOption, StoreOption
+from traceana.cli.options import JsonOption, OutOption, StoreOption, TraceArgument
 from traceana.cli.output import frame_writer, print_json, print_rows
 from traceana.cli.simulate.choose import mark, open_simulated, qualifying_trace
 from traceana.errors import DataError
@@ -21,6 +21,7 @@ _SHOWN: Final = ("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j", "on_
 
 def energy(
     *,
+    trace: TraceArgument = None,
     gpu: Annotated[
         str | None,
         typer.Option(help="GPU as in the trace.  [default: the GPU with the most profiles]"),
@@ -32,10 +33,6 @@ def energy(
         float | None, typer.Option(help="Target metric.  [default: the data set's]")
     ] = None,
     eta: Annotated[float, typer.Option(help="Weight of energy versus time, 0 to 1.")] = 0.5,
-    trace: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Trace of the store.  [default: the first that qualifies]"),
-    ] = None,
     figures: Annotated[
         Path | None,
         typer.Option(

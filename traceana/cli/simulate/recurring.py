@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from traceana.cli.options import JsonOption, OutOption, StoreOption
+from traceana.cli.options import JsonOption, OutOption, StoreOption, TraceArgument
 from traceana.cli.output import frame_writer, print_json, print_rows, show_share
 from traceana.cli.simulate.choose import load_object, mark, open_simulated, qualifying_trace
 from traceana.errors import DataError
@@ -24,13 +24,10 @@ _SWEEP_SEEDS = 10
 
 def recurring(
     *,
+    trace: TraceArgument = None,
     gpu: Annotated[str | None, typer.Option(help="GPU as in the trace.  [default: all]")] = None,
     dataset: Annotated[
         str | None, typer.Option(help="Data set as in the trace.  [default: all]")
-    ] = None,
-    trace: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Trace of the store.  [default: the first that qualifies]"),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed; in a sweep, the first one.")] = 1,
     eta: Annotated[float, typer.Option(help="Weight of energy versus time, 0 to 1.")] = 0.5,
