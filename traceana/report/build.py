@@ -333,14 +333,18 @@ def _notebook_bar() -> Callable[[int, int, str], None]:
     """Return what shows steps in a notebook's progress bar; elsewhere it shows nothing."""
     if "ipykernel" not in sys.modules:
         return lambda _done, _steps, _what: None
-    from tqdm import tqdm  # noqa: PLC0415  only where it is shown
+    from rich.console import Console  # noqa: PLC0415  only where it is shown
+    from rich.progress import MofNCompleteColumn, Progress  # noqa: PLC0415
 
-    bar = tqdm(unit="step")
+    # the line of a terminal needs no widgets
+    console = Console(stderr=True, force_terminal=True, force_jupyter=False)
+    progress = Progress(*Progress.get_default_columns(), MofNCompleteColumn(), console=console)
+    bar = progress.add_task("", total=None)
+    progress.start()
 
-    def tell(done: int, steps: int, what: str) -> None:
-        bar.total, bar.n = steps, done
-        bar.set_postfix_str(what)
+    def report_step(done: int, steps: int, what: str) -> None:
+        progress.update(bar, completed=done, total=steps, description=what)
         if done == steps:
-            bar.close()
+            progress.stop()
 
-    return tell
+    return report_step

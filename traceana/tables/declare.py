@@ -67,12 +67,35 @@ def fraction(heading: str, description: str = "") -> dy.Float64:
     return number(heading, description, display="percent")
 
 
+def ratio(heading: str, description: str = "") -> dy.Float64:
+    """Declare a column of ratios, displayed to three decimals."""
+    return number(heading, description, display="ratio")
+
+
+def hours(heading: str, description: str = "") -> dy.Float64:
+    """Declare a column of hours."""
+    return number(heading, description, display="hours", unit="h")
+
+
 def interval(
-    heading: str = "95 % interval", description: str = "interval", *, display: str = "three_digits"
+    heading: str = "95 % interval",
+    description: str = "interval",
+    *,
+    display: str = "three_digits",
+    unit: str = "",
 ) -> tuple[dy.Float64, dy.Float64]:
     """Declare the ends of a confidence interval, which are displayed as one column."""
-    low, high = (number(heading, description, display=display) for _ in range(2))
+    low, high = (number(heading, description, display=display, unit=unit) for _ in range(2))
     return low, high
+
+
+def ci(
+    description: str = "confidence interval", *, display: str = "three_digits", unit: str = ""
+) -> tuple[dy.Float64, dy.Float64]:
+    """Declare the ends of a 95 % confidence interval under that heading, with the unit."""
+    return interval(
+        f"95 % CI ({unit})" if unit else "95 % CI", description, display=display, unit=unit
+    )
 
 
 def quantiles(

@@ -88,10 +88,13 @@ class Result:
                 f"no figure draws a {type(self).__name__}; its frames {frames} can be drawn with "
                 "matplotlib, or see dir(traceana.figures)"
             )
-        axes: Axes = getattr(import_module("traceana.figures"), self.drawn_by)(
-            self, ax=ax, **options
-        )
+        figure = getattr(import_module("traceana.figures"), self.drawn_by)
+        axes: Axes = figure(self._drawn(), ax=ax, **options)
         return axes
+
+    def _drawn(self) -> object:
+        """Return what the figure's function takes."""
+        return self
 
     def _repr_html_(self) -> str:
         parts = [f"<pre>{escape(self.summary())}</pre>"]
