@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError, TraceanaError
-from traceana.page.blocks import Table
+from traceana.page.blocks import Picture, Table
 from traceana.page.context import Context, DataSource
 from traceana.page.date import read_date
-from traceana.page.section import PARTS, sections
+from traceana.page.section import PARTS, Section, sections
 from traceana.report.data_source import find_data_source, open_data_source
 from traceana.report.markdown import render_markdown
 from traceana.report.page import Built, alerts, main_results, number_blocks, render_page
@@ -23,12 +23,8 @@ from traceana.store.writer import write_bytes_whole, write_whole
 from traceana.tables.formatting import without_controls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from narwhals.stable.v2.typing import IntoFrame
 
-    from traceana.page.blocks import Picture
-    from traceana.page.section import Section
 
 FORMATS: Final = ("html", "md")
 ENGINES: Final = ("polars", "spark")
