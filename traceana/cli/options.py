@@ -57,7 +57,7 @@ TimezoneOption = Annotated[
 ]
 TraceArgument = Annotated[
     str | None,
-    argument("Trace of the store.  [default: the first that qualifies]", "[TRACE]"),
+    argument("Trace of the store.  [default: the first that qualifies]", "TRACE"),
 ]
 EtaOption = Annotated[float, option("Weight of energy versus time, 0 to 1.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]

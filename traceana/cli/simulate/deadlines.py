@@ -39,7 +39,7 @@ def deadlines(
         argument(
             "Trace of the store, or jobs in a .csv or .parquet file.  "
             "[default: the first trace with plans, else with jobs]",
-            "[TRACE|FILE]",
+            "TRACE|FILE",
         ),
     ] = None,
     seed: Annotated[int, option("Seed of the draws.")] = 1,
