@@ -263,7 +263,7 @@ def describe_consumers(trace: Trace, /) -> Consumers:
     each = None
     if whole["jobs"] <= _SMALL:
         each = resource_usage(jobs.to_native(), by="job_id", window=window)
-    trends = _trends(jobs.to_native(), groups, window) if whole["gpu_hours"] else {}
+    trends = _trends(jobs.to_native(), groups, window) if window and whole["gpu_hours"] else {}
     return Consumers(whole, without, groups, trends, unit, each, _arrays(trace))
 
 
@@ -277,7 +277,7 @@ def _trends(
     # bins begin at multiples of their width: the window covers a part of the first and the last
     ends = pl.min_horizontal(start + width, pl.lit(last)), pl.max_horizontal(start, pl.lit(first))
     covered = (ends[0] - ends[1]) / width
-    trends = {}
+    trends: dict[str, pl.DataFrame] = {}
     for name in _TRENDS if width > 0 else ():
         if name in groups:
             demand = gpu_demand(jobs, by=name, bin_s=width, window=window)
