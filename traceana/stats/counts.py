@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import scipy  # scipy.stats and scipy.optimize are slow to import and loaded when used
+from numpy.typing import ArrayLike
 from scipy.special import chdtri, gammaln, xlogy
 
 from traceana.stats.arguments import check_confidence
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from traceana.stats.arrays import Floats
-
+from traceana.stats.arrays import Floats
 
 _MANY = 5
 """Mean count from which chi-squared approximates the multinomial distribution well."""
