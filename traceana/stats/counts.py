@@ -82,9 +82,11 @@ def fit_negative_binomial(counts: ArrayLike, /) -> tuple[float, float]:
     def loss(log_a: float) -> float:
         k = np.exp(-log_a)
         likelihood = (
-            gammaln(values + k) - gammaln(k)
-            + k * np.log(k / (k + mean)) + xlogy(values, mean / (k + mean))
-        )  # fmt: skip
+            gammaln(values + k)
+            - gammaln(k)
+            + k * np.log(k / (k + mean))
+            + xlogy(values, mean / (k + mean))
+        )
         return -float((times * likelihood).sum())
 
     found = scipy.optimize.minimize_scalar(loss, bounds=(-12.0, 8.0), method="bounded")
