@@ -46,7 +46,7 @@ JOBS: Final = {
     "gpus": "gpus gpu num_gpus num_gpu n_gpus n_gpu ngpus ngpu gpu_count gpu_num gpus_requested "
     "requested_gpus req_gpus gpu_request allocated_gpus alloc_gpus gpu_cnt num_accel accel_count "
     "num_accelerators accelerators accelerator_count num_devices device_count resource_list_ngpus "
-    "gpus_allocated used_gpus gpu_config gpu_configuration "
+    "gpus_allocated used_gpus gpus_used gpus_per_job gpu_config gpu_configuration "
     "gpu_request_spec gpu_alloc total_gpus gpu_number cards num_cards card_num card_count devices "
     "card accelerator device",
     "gpu_type": "gpu_type gpu_model gpu_name accelerator gpu_spec accelerator_type gputype "
@@ -70,7 +70,7 @@ JOBS: Final = {
     "energy_j": "energy_j energy_joules energy",
     "gpu_utilization": "gpu_utilization gpu_util avg_gpu_util mean_gpu_util gpu_usage",
     "array_id": "array_id array_job_id",
-}  # fmt: skip
+}
 """By column of ``jobs``, names without unit, the most specific first."""
 
 GPU_COUNT: Final = r"^\s*(?:(\d+)\s*[x\u00d7*]\s*(\S.*)|(\S.*?)\s*[x\u00d7*:]\s*(\d+))\s*$"
@@ -91,7 +91,7 @@ WORKER_SAMPLES: Final = {
     "batch_time": "compute_time compute forward_backward fwd_bwd batch_time batch_time_s step_time "
     "iter_time iteration_time seconds step_seconds duration elapsed step_duration "
     "time_per_step time latency",
-}  # fmt: skip
+}
 """By column of ``worker_samples``; of several times the one before the barrier is first."""
 
 OPERATIONS: Final = {
@@ -99,7 +99,7 @@ OPERATIONS: Final = {
     "step": "step global_step iteration iter step_id training_step iteration_id",
     "worker_id": "worker_id rank global_rank rank_id worker process gpu_rank",
     "dp_rank": "dp_rank dp data_parallel_rank dp_id",
-    "stage": "stage pp_rank pp pipeline_stage pipeline_rank stage_id",
+    "stage": "stage pp_rank pp pp_stage pipeline_stage pipeline_rank stage_id",
     "kind": "kind optype op_type operation_type operation op op_name name event",
     "start_s": "start_s start_ts start start_time begin timestamp ts",
     "duration_s": "duration_s duration dur elapsed",
@@ -125,7 +125,7 @@ FAULTS: Final = {
     "component subsystem error_type type",
     "description": "description desc reason message details detail symptom error comment notes",
     "level": "level",
-}  # fmt: skip
+}
 """By column of ``faults``, names without unit."""
 
 FAILING: Final = r"fail|fault|down_?time|repair|fixed|root_cause|outage"
@@ -143,13 +143,20 @@ STATUSES: Final = {
 
 TIME_UNITS: Final = {
     "ns": "ns nanos nanoseconds",
-    "us": "us micros microseconds", "ms": "ms millis milliseconds msec msecs",
-    "s": "s sec secs second seconds", "min": "min mins minute minutes", "h": "h hr hrs hour hours",
+    "us": "us micros microseconds",
+    "ms": "ms millis milliseconds msec msecs",
+    "s": "s sec secs second seconds",
+    "min": "min mins minute minutes",
+    "h": "h hr hrs hour hours",
     "d": "d day days",
-}  # fmt: skip
+}
 SIZE_UNITS: Final = {
-    "B": "b byte bytes", "KiB": "k kb kib", "MiB": "m mb mib", "GiB": "g gb gib", "TiB": "t tb tib",
-}  # fmt: skip
+    "B": "b byte bytes",
+    "KiB": "k kb kib",
+    "MiB": "m mb mib",
+    "GiB": "g gb gib",
+    "TiB": "t tb tib",
+}
 
 
 def split_unit(name: str, units: dict[str, str], /) -> tuple[str, str | None]:
