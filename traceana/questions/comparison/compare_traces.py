@@ -33,16 +33,16 @@ _QUESTIONS: Final = {
     "Queueing": ("queueing_delay_s_median", "Median queueing delay (s)"),
     "Failure": ("failure_rate", "Failure rate among completed and failed (fraction)"),
     "Failure by a runtime": (
-        "failure_incidence", "Failed by a stated runtime: cumulative incidence (fraction)",
+        "failure_incidence",
+        "Failed by a stated runtime: cumulative incidence (fraction)",
     ),
     "Concentration": (
-        "fraction_gpu_hours_top_1_percent", "GPU-hours of the largest 1 % of GPU jobs (fraction)",
+        "fraction_gpu_hours_top_1_percent",
+        "GPU-hours of the largest 1 % of GPU jobs (fraction)",
     ),
     "Variation": ("cov_median", "CoV across workers, median over jobs"),
-    "Stragglers": (
-        "slowdown_median", "Slowdown if every iteration waits, median over jobs",
-    ),
-}  # fmt: skip
+    "Stragglers": ("slowdown_median", "Slowdown if every iteration waits, median over jobs"),
+}
 _FEWEST_JOBS: Final = 6
 Row = dict[str, Any]
 P = ParamSpec("P")

@@ -86,7 +86,8 @@ def compare_plans(
     --------
     >>> import polars as pl, traceana
     >>> store = traceana.open_sample()
-    >>> plans, jobs = (store.scan("elasticflow-2023", t) for t in ("training_plans", "jobs"))
+    >>> trace = store.trace(*store.traces("training_plans"))
+    >>> plans, jobs = (trace.scan(t) for t in ("training_plans", "jobs"))
     >>> synthetic = traceana.synthesize_deadlines(jobs)
     >>> found = traceana.compare_plans(plans, synthetic, jobs)
     >>> found.select("compared", "n", pl.col("value").round(2)).head(2).rows()

@@ -116,7 +116,8 @@ def iteration_rates(
     --------
     >>> import polars as pl, traceana
     >>> store = traceana.open_sample()
-    >>> plans, jobs = (store.scan("elasticflow-2023", t) for t in ("training_plans", "jobs"))
+    >>> trace = store.trace(*store.traces("training_plans"))
+    >>> plans, jobs = (trace.scan(t) for t in ("training_plans", "jobs"))
     >>> rates = traceana.iteration_rates(plans, jobs).filter(model="vgg16", batch_size=256)
     >>> rates.select("gpus", pl.col("scaling_efficiency").round(2)).head(3).rows()
     [(1.0, 1.0), (2.0, 0.96), (4.0, 0.87)]
@@ -342,7 +343,8 @@ def deadline_tightness(
     --------
     >>> import polars as pl, traceana
     >>> store = traceana.open_sample()
-    >>> plans, jobs = (store.scan("elasticflow-2023", t) for t in ("training_plans", "jobs"))
+    >>> trace = store.trace(*store.traces("training_plans"))
+    >>> plans, jobs = (trace.scan(t) for t in ("training_plans", "jobs"))
     >>> found = traceana.deadline_tightness(plans, jobs)
     >>> found.select("n", pl.col("share_met", "tightness_median").round(1)).rows()
     [(2081, 0.5, 1.0)]

@@ -274,9 +274,8 @@ def kaplan_meier(
         cluster=cluster, running_until_s=running_until_s, horizon_s=horizon_s,
     )  # fmt: skip
     return _survival(
-        *(estimated, keys, names, cluster, confidence),
-        quantiles=quantiles, horizon_s=horizon_s,
-    )  # fmt: skip
+        *(estimated, keys, names, cluster, confidence), quantiles=quantiles, horizon_s=horizon_s
+    )
 
 
 def _survival(

@@ -91,9 +91,8 @@ def estimate_incidence(
     combined into that number of cells.
     """
     parts = count_events(
-        *(frame, keys, events),
-        columns=columns, cluster=cluster, running_until_s=running_until_s,
-    )  # fmt: skip
+        *(frame, keys, events), columns=columns, cluster=cluster, running_until_s=running_until_s
+    )
     counts, known = parts, pl.col("time_s").is_not_null()
     of_clusters = {}
     if cluster is not None:

@@ -215,8 +215,9 @@ def map_groups_to_workloads(
     --------
     >>> import traceana
     >>> store = traceana.open_sample()
-    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
-    >>> jobs = store.scan("zeus-2023", "recurring_jobs")
+    >>> trace = store.trace(*store.traces("power_profiles"))
+    >>> runs, power = (trace.scan(t) for t in ("training_runs", "power_profiles"))
+    >>> jobs = trace.scan("recurring_jobs")
     >>> mapped = traceana.map_groups_to_workloads(jobs, runs, power, gpu="v100")
     >>> mapped.groups.select("recurrences", "mean_s", "dataset").row(1)
     (3, 435.0, 'movielens-1m')

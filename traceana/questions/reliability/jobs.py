@@ -104,9 +104,8 @@ def job_failure_interval(
     for size in sizes:
         check_count("machines", size, most=_MOST_MACHINES)
     log = read_log(
-        faults, machine=machine, start=start, end=end,
-        total_machines=total_machines, window=window,
-    )  # fmt: skip
+        faults, machine=machine, start=start, end=end, total_machines=total_machines, window=window
+    )
     dispersion = measure_dispersion(log, resamples=resamples, rng=as_generator(rng))
     n, node_s = log.rows.height, log.node_days * DAY_S
     low, high = rate_interval(

@@ -26,7 +26,7 @@ from traceana.questions.runtimes.analyze import (
     RuntimeDistributions,
     analyze_runtime_distributions,
 )
-from traceana.questions.runtimes.empirical import empirical_distribution
+from traceana.questions.runtimes.compare import empirical_distribution
 from traceana.questions.runtimes.tables import (
     BestFamilies,
     DistributionFits,

@@ -16,11 +16,13 @@ from traceana.questions.stragglers.blocks import read_parts
 from traceana.questions.stragglers.chance import (
     ALPHA,
     FEWEST_EFFECTIVE,
+    Levels,
     effective_times,
     keep_beyond_chance,
+    measure_levels,
+    measure_noise,
 )
 from traceana.questions.stragglers.episodes import Rules, find_stretches
-from traceana.questions.stragglers.levels import Levels, measure_levels, measure_noise
 from traceana.questions.stragglers.tables import StragglerResult
 from traceana.stats.arguments import is_number
 from traceana.stats.multiplicity import adjust_pvalues
@@ -34,9 +36,8 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
-    from traceana.questions.stragglers.blocks import Block, Part
+    from traceana.questions.stragglers.blocks import Block, Counts, Floats, Part
     from traceana.questions.stragglers.episodes import Stretch
-    from traceana.questions.stragglers.reports import Counts, Floats
 
 
 @dataclass(frozen=True)

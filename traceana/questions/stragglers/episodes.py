@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceana.questions.stragglers.reports import coming_report, read_reports
+from traceana.questions.stragglers.blocks import coming_report, read_reports
 from traceana.stats.order import median_present, middle_of, peers_at_rank, pick
 from traceana.stats.segments import highest_rise, rising_stretches
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from traceana.questions.stragglers.reports import Counts, Floats
+    from traceana.questions.stragglers.blocks import Counts, Floats
 
 
 QUICK_PEER: Final = 0.25

@@ -16,7 +16,7 @@ from traceana.cohorts.local_time import read_clock
 from traceana.cohorts.observation import Observation, observe, window_of
 from traceana.cohorts.tasks import sample_jobs
 from traceana.errors import DataError
-from traceana.questions.runtimes.empirical import empirical_distribution
+from traceana.questions.runtimes.compare import empirical_distribution
 from traceana.questions.workload.concentration import concentration as compute_concentration
 from traceana.questions.workload.concentration import lorenz_curve
 from traceana.questions.workload.demand import gpu_demand
