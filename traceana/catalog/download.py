@@ -14,13 +14,12 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from traceana.catalog.checksum import find_fault
-from traceana.catalog.model import get_trace
+from traceana.catalog.model import CatalogEntry, PublishedFile, get_trace
 from traceana.errors import CatalogError
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from traceana.catalog.model import CatalogEntry, PublishedFile
 
 _log = logging.getLogger(__name__)
 

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from traceana.cli.options import option
 
 SinceOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="TIME", help="Only jobs that waited or ran on or after this date or time."
-    ),
+    option("Only jobs that waited or ran on or after this date or time.", "TIME"),
 ]
 UntilOption = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Only jobs and events before this date or time."),
+    option("Only jobs and events before this date or time.", "TIME"),
 ]
 WindowOption = Annotated[
     tuple[str, str] | None,
-    typer.Option(
-        metavar="FROM TO",
-        help="First and last date or time of the export, if the files do not state them.",
-    ),
+    option("First and last date or time of the export, if the files do not state them.", "FROM TO"),
 ]
 WhereOption = Annotated[
     str | None,
-    typer.Option(metavar="SQL", help="Only jobs that meet this condition: \"queue = 'gpu'\"."),
+    option("Only jobs that meet this condition: \"queue = 'gpu'\".", "SQL"),
 ]
 GpusOption = Annotated[
     int | None,

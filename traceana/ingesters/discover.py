@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import PurePath
-from typing import TYPE_CHECKING
+from pathlib import Path, PurePath
 
 from traceana.catalog import Content, get_trace, load_catalog
 from traceana.errors import SourceError
@@ -22,10 +22,6 @@ from traceana.ingesters.readers.csv import csv_rows, read_header
 from traceana.ingesters.readers.registry import detect_reader, get_reader, readers
 from traceana.ingesters.source import Source, open_source
 from traceana.ingesters.unwrap import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 _SHOWN = 120  # characters of a name
 
@@ -75,7 +71,7 @@ def discover(
             file = next((path for path in paths if path.is_file()), "FILE")
             raise SourceError(
                 f"{', '.join(map(str, paths))}: give a mapping: traceana map {file} --out M.toml, "
-                f"then add --mapping M.toml; or the files of a public trace (no one is {trace!r})"
+                f"then add --mapping M.toml (no public trace is called {trace!r})"
             )
         raise SourceError(_nothing_found(paths, discovery.not_recognised, contents))
     return discovery
@@ -114,7 +110,9 @@ def _match(
             trace, sources = _fit(csv, named, listing)
         except SourceError as error:
             neighbours = {t for t, _ in named} & {
-                t for t, sources in discovery.sources.items() if _beside(csv, sources)
+                trace
+                for trace, sources in discovery.sources.items()
+                if any(source.file and source.file.folder == csv.folder for source in sources)
             }
             traces = neighbours or {t for t, _ in named}
             discovery.failures.append((min(traces) if len(traces) == 1 else None, str(error)))
@@ -140,23 +138,17 @@ def _hint(csv: CsvFile, contents: list[tuple[str, Content]]) -> str:
     return f" (its columns are those of {like[0]}: name it so)" if like else ""
 
 
-def _beside(csv: CsvFile, sources: list[Source]) -> bool:
-    return any(source.file and source.file.folder == csv.folder for source in sources)
-
-
 def _fit(
     csv: CsvFile, named: list[tuple[str, Content]], listing: Listing
 ) -> tuple[str, list[Source]]:
-    """Choose among the kinds of CSV with the right name the one whose columns are there.
-
-    A file of another format may be read in several ways, each for other tables.
-    """
+    """Choose among the kinds of CSV with the right name the one whose columns are there."""
     if not csv.head:
         raise SourceError(f"{csv.where}: the file is empty; fetch it again")
     fits: list[tuple[int, str, Source]] = []
     for trace, content in named:
         if content.by_folder:
-            csv = replace(csv, within=f"{_folder_of(csv)}/")
+            folder = PurePath(csv.member or csv.paths[0].resolve()).parent.name
+            csv = replace(csv, within=f"{folder}/")
         if content.reader != "csv":
             ways = [other for name, other in named if name == trace and other.reader != "csv"]
             return trace, [_open(csv, way) for way in ways]
@@ -188,10 +180,6 @@ def _open(file: CsvFile, content: Content) -> Source:
     if missing := [name for name in content.columns if name not in source.columns]:
         raise SourceError(f"{file.where}: it lacks {_shorten(tuple(missing))}; fetch it again")
     return replace(source, tables=content.tables, not_applicable=content.not_applicable)
-
-
-def _folder_of(file: CsvFile) -> str:
-    return PurePath(file.member or file.paths[0].resolve()).parent.name
 
 
 def _columns_beside(csv: CsvFile, listing: Listing) -> list[str]:

@@ -75,10 +75,7 @@ class Columns:
     """Whether the columns have types already, and are used under their own names."""
 
     def use(self, name: str, kind: Kind, where: str) -> str:
-        """Return the internal name of a column that an expression uses.
-
-        Raises a MissingColumnError if the source does not have it.
-        """
+        """Return the internal name of a column that an expression uses."""
         if name not in self.names:
             close = difflib.get_close_matches(name, self.names, n=1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
@@ -136,9 +133,14 @@ def bare_column(text: str, columns: Columns, /) -> str | None:
 def _quote_names(text: str, names: Sequence[str]) -> str:
     """Quote the columns in an expression, some of which have names that SQL uses."""
     tokens = _TOKENS.findall(text)
+    known = {*names, *(name.lower() for name in names)}  # User as well, to name user in its error
     for place, token in enumerate(tokens):
         after = next((one for one in tokens[place + 1 :] if not one.isspace()), "")
-        if token in names and token.lower() not in _WORDS and after not in ("(", "."):
+        if (
+            {token, token.lower()} & known
+            and token.lower() not in _WORDS
+            and after not in ("(", ".")
+        ):
             tokens[place] = token if token[0] in "'\"" else f'"{token}"'
     return "".join(tokens)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
@@ -45,12 +46,7 @@ from traceana.ingesters.synonyms import (
     split_unit,
 )
 from traceana.schema import get_table
-from traceana.store import Store
-
-if TYPE_CHECKING:
-    from os import PathLike
-
-    from traceana.store import TableEntry
+from traceana.store import Store, TableEntry
 
 _SAMPLE: Final = 20_000
 _VALUE: Final = re.compile(r"[-+]?\d[-\d.:/ T]*")
@@ -178,7 +174,7 @@ def _keep_others(
     own = {*get_table(table).column_names()}
     keep: dict[str, str] = {}
     unused: list[str] = []
-    stated = "\n".join(proposal.lines)
+    stated = "\n".join(line for line in proposal.lines if not line.startswith("#"))
     for name in source.columns:
         if name in used or f'"{name}"' in stated:
             continue

@@ -7,9 +7,12 @@ import json
 import os
 import secrets
 from collections import deque
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Self, cast
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, cast
 from zlib import crc32
 
 import polars as pl
@@ -17,11 +20,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from traceana.schema import REJECTED, get_table
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from pathlib import Path
-    from types import TracebackType
 
 FINGERPRINT: Final = b"traceana.fingerprint"
 _ROWS_A_GROUP: Final = 1 << 16
@@ -128,11 +126,9 @@ class _ParquetFile:
         if rows.height:
             self._rows.append(rows)
         height = sum(part.height for part in self._rows)
-        if height >= _ROWS_A_GROUP or self._held_bytes() >= _BYTES_A_GROUP:
+        size = sum(part.estimated_size() for part in self._rows)
+        if height >= _ROWS_A_GROUP or size >= _BYTES_A_GROUP:
             self.flush()
-
-    def _held_bytes(self) -> int:
-        return int(sum(part.estimated_size() for part in self._rows))
 
     def flush(self) -> None:
         """Pass the collected rows to the thread, unless it is too far behind."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from textwrap import indent
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import dataframely as dy
 import polars as pl
 
 from traceana.tables.formatting import UNITS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
@@ -120,10 +118,7 @@ def any_key(heading: str, description: str = "") -> dy.Any:
 def declared(
     frame: pl.DataFrame, table: type[ResultTable], /, by: Sequence[str] = ()
 ) -> pl.DataFrame:
-    """Return the columns of `by` and the declared ones, in order, with the declared types.
-
-    Raises a TypeError if a declared column is missing or has another type: a defect of the caller.
-    """
+    """Return the columns of `by` and the declared ones, in order, with the declared types."""
     columns = table.columns()
     there = frame.schema
     present = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import Field, fields
 from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import polars as pl
 
-from traceana.tables.declare import declared
+from traceana.tables.declare import ResultTable, declared
 from traceana.tables.display import html_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from dataclasses import Field
 
     from matplotlib.axes import Axes
-
-    from traceana.tables.declare import ResultTable
 
 
 class Result:

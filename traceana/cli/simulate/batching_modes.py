@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.cli.output import print_json, print_rows, show_share
-from traceana.cli.simulate.choose import mark, open_simulated
+from traceana.cli.simulate.choose import open_simulated, print_title
 from traceana.errors import DataError
 from traceana.questions.stragglers import analyze as workers
 from traceana.simulate import (
     Static,
+    Workers,
     compare_clusters,
     published_gains,
     replay_batching,
@@ -23,6 +24,7 @@ from traceana.simulate import (
 from traceana.simulate.batching.controllers import CONTROLLERS
 from traceana.simulate.batching.tables import (
     AsynchronousWorkers,
+    BatchingReplay,
     BatchingSummary,
     BatchingSweep,
     ClusterComparison,
@@ -30,15 +32,11 @@ from traceana.simulate.batching.tables import (
     ReplayEpisodes,
     ReplayJobs,
 )
-from traceana.tables.declare import with_columns
+from traceana.tables.declare import ResultTable, with_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
-
-    from traceana.simulate import Workers
-    from traceana.simulate.batching.tables import BatchingReplay
-    from traceana.tables.declare import ResultTable
 
     Writer = Callable[[pl.DataFrame], object]
 
@@ -87,7 +85,10 @@ def run_job(
         print_json({"uniform_time_s": results[0].uniform_time_s, "results": parts})
         return
     rows = [
-        {"last": _join([f"{batch:,}" for batch in each.workers["batch_last"]])}
+        {
+            "last": ", ".join(f"{batch:,}" for batch in each.workers["batch_last"][:8])
+            + (", ..." if each.workers.height > 8 else "")
+        }
         | {name: getattr(each, name) for name in _SHOWN}
         for each in results
     ]
@@ -113,10 +114,6 @@ def run_published(settings: dict[str, Any], writer: Writer, /, *, json: bool) ->
     columns = ("id", "published", "devices", "ratio", "flops_ratio", "largest_gain", "reached_by")
     sys.stdout.write("\nthroughput ratios that the published factors imply\n")
     print_rows(gains, PublishedGains, columns=columns)
-
-
-def _join(texts: list[str]) -> str:
-    return ", ".join(texts[:8]) + (", ..." if len(texts) > 8 else "")
 
 
 def run_sweep(settings: dict[str, Any], writer: Writer, /, *, json: bool) -> None:
@@ -173,7 +170,7 @@ def run_replay(
         }
         print_json({"synthetic": synthetic, "trace": trace, "within": result.within, **frames})
         return
-    sys.stdout.write(mark("speedup over uniform batches", synthetic=synthetic) + "\n")
+    print_title("speedup over uniform batches", synthetic=synthetic)
     _print_replay(result)
 
 

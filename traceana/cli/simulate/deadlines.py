@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from traceana.cli.options import JsonOption, OutOption, StoreOption
+from traceana.cli.options import JsonOption, OutOption, StoreOption, argument, option
 from traceana.cli.output import frame_writer, print_json, print_rows, show_steps
-from traceana.cli.simulate.choose import load_object, open_simulated, qualifying_trace, read_numbers
+from traceana.cli.simulate.choose import (
+    load_object,
+    load_objects,
+    open_simulated,
+    qualifying_trace,
+    read_numbers,
+)
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -29,43 +35,35 @@ def deadlines(
     *,
     file: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="FILE",
-            help="Jobs in a .csv or .parquet file.  [default: the store's jobs table]",
-        ),
+        argument("Jobs in a .csv or .parquet file.  [default: the store's jobs table]", "FILE"),
     ] = None,
     trace: Annotated[
         str | None,
-        typer.Option(
-            metavar="ID",
-            help="Trace of the store.  [default: the first with plans, else with jobs]",
-        ),
+        option("Trace of the store.  [default: the first with plans, else with jobs]", "ID"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 1,
+    seed: Annotated[int, option("Seed of the draws.")] = 1,
     tightness: Annotated[
-        str, typer.Option(metavar="LOW,HIGH", help="Ends of (deadline - submission) / runtime.")
+        str, option("Ends of (deadline - submission) / runtime.", "LOW,HIGH")
     ] = "0.5,1.5",
     distribution: Annotated[
         str,
-        typer.Option(help="uniform, loguniform, triangular, or package.module:function."),
+        option("uniform, loguniform, triangular, or package.module:function."),
     ] = "uniform",
     policies: Annotated[
         str,
-        typer.Option(
-            metavar="NAME,...",
-            help="Policies to compare: fifo, sjf, edf, least_slack, or package.module:function.",
+        option(
+            "Policies to compare: fifo, sjf, edf, least_slack, or package.module:function.",
+            "NAME,...",
         ),
     ] = "fifo,sjf,edf,least_slack",
     capacity: Annotated[
         float | None,
-        typer.Option(help="GPUs of each cluster.  [default: those that the load needs]"),
+        option("GPUs of each cluster.  [default: those that the load needs]"),
     ] = None,
-    load: Annotated[
-        float, typer.Option(help="Without --capacity: fraction of the GPUs that jobs use.")
-    ] = 0.8,
+    load: Annotated[float, option("Without --capacity: fraction of the GPUs that jobs use.")] = 0.8,
     deadline: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="With FILE: column of the jobs' deadlines."),
+        option("With FILE: column of the jobs' deadlines.", "COLUMN"),
     ] = None,
     rules: Annotated[
         bool, typer.Option("--rules", help="Test the rules on the published plans too.")
@@ -93,7 +91,7 @@ def deadlines(
         "tightness": read_numbers("--tightness", tightness, "two numbers, such as 0.5,1.5"),
         "distribution": load_object(distribution, "--distribution"),
     }
-    named = [load_object(name.strip(), "--policies") for name in policies.split(",")]
+    named = [*load_objects(policies, "--policies").values()]
     schedule = {"policies": named, "capacity": capacity, "load": load}
     found = _simulate(source, draws, schedule, deadline, rules=rules)
     writer(found["plans"])

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
     Floats: TypeAlias = NDArray[np.float64]
     Counts: TypeAlias = NDArray[np.intp]
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMED: Final = 7
 """Number of colors; more jobs are drawn gray and without names."""
+_MOST_STEPS: Final = 101
 _DECADE: Final = 5.0
 """Ratio of high to low CoVs from which their axis is logarithmic."""
 
@@ -192,7 +193,10 @@ def _draw_gray(ax: Axes, cov: pl.DataFrame, /, *, label: str) -> None:
 
 
 def _draw_ecdf(ax: Axes, values: pl.Series, **look: object) -> None:
-    ax.ecdf(values.to_numpy(), **look)  # type: ignore[arg-type]
+    drawn = values.to_numpy()
+    if len(drawn) > _MOST_STEPS:  # finer steps than these cannot be seen
+        drawn = np.quantile(drawn, np.linspace(0, 1, _MOST_STEPS), method="inverted_cdf")
+    ax.ecdf(drawn, **look)  # type: ignore[arg-type]
 
 
 @figure(

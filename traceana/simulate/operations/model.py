@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from traceana.errors import DataError
-from traceana.simulate.operations.graph import build_graph
+from traceana.simulate.operations.graph import Graph, build_graph
 from traceana.simulate.operations.kinds import COMMUNICATION, COMPUTE
-from traceana.simulate.operations.read import read_operations
-from traceana.simulate.operations.run import transfer_durations
+from traceana.simulate.operations.read import Operations, read_operations
+from traceana.simulate.operations.run import Durations, transfer_durations
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
-
-    from traceana.simulate.operations.graph import Graph
-    from traceana.simulate.operations.read import Operations
-    from traceana.simulate.operations.run import Durations
 
 
 @dataclass(frozen=True)
@@ -54,13 +50,11 @@ def prepare(operations: IntoFrame, /) -> Model:
     transfer_durations(graph, found, own)
     ideal = np.empty(len(found.kind))
     for kind in np.unique(found.kind):
-        ideal[found.kind == kind] = _ideal(own[found.kind == kind], kind)
+        durations = own[found.kind == kind]
+        usual = np.median(durations) if kind in COMMUNICATION else durations.mean(dtype=np.float64)
+        ideal[found.kind == kind] = usual
     if not ideal[np.isin(found.kind, COMPUTE)].any():
         raise DataError(
             f"operations: duration_s is 0 in all {' and '.join(COMPUTE)}; durations are needed"
         )
     return Model(found, graph, own.astype(np.float64, copy=False), ideal)
-
-
-def _ideal(own: NDArray[Any], kind: str) -> float:
-    return float(np.median(own) if kind in COMMUNICATION else own.mean(dtype=np.float64))
