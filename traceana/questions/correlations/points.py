@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -26,8 +27,6 @@ from traceana.store.frames import (
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from narwhals.stable.v2.typing import IntoFrame
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 from warnings import catch_warnings
 
@@ -27,8 +28,6 @@ from traceana.store.frames import Names, as_names, refuse_clash
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.store import Trace

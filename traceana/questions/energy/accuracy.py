@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -23,8 +24,6 @@ from traceana.simulate.recurring.energy_tables import read_tables, trained_batch
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.schema import TrainingDefaults

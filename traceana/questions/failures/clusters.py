@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,8 +13,6 @@ from traceana.stats.intervals import FEWEST_CLUSTERS, clustered_wilson_interval
 from traceana.store.frames import reduce_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     Integers = NDArray[np.int64]

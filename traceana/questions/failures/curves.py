@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -38,9 +40,6 @@ from traceana.store.frames import Names, as_names, refuse_clash
 from traceana.tables.declare import declared
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import COHORT_NEEDS, form_cohort
+from traceana.cohorts.cohort import COHORT_NEEDS, Cohort, form_cohort
 from traceana.cohorts.horizon import outcome_cohort
 from traceana.page.blocks import (
     Block,
@@ -30,7 +31,7 @@ from traceana.questions.correlations.section_features import (
     name_rows,
     state_correlations,
 )
-from traceana.questions.correlations.tables import Correlations
+from traceana.questions.correlations.tables import CorrelationResult, Correlations
 from traceana.questions.failures.analyze import (
     COMPARED,
     Outcomes,
@@ -58,10 +59,6 @@ from traceana.tables.display import key_heading
 from traceana.tables.formatting import duration, in_sentence, ratio, ratio_range
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceana.cohorts.cohort import Cohort
-    from traceana.questions.correlations.tables import CorrelationResult
     from traceana.store import Trace
 
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from traceana.page.blocks import Block, Table, result_table
 from traceana.page.finding import Finding
-from traceana.questions.failures.analyze import BOTH
+from traceana.questions.failures.analyze import BOTH, Outcomes
 from traceana.questions.failures.overall import overall_failure
 from traceana.questions.failures.tables import FailureOdds, GroupTests, RuntimePairs
 from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE
@@ -31,7 +31,6 @@ from traceana.tables.formatting import (
 
 if TYPE_CHECKING:
     from traceana.cohorts.cohort import Cohort
-    from traceana.questions.failures.analyze import Outcomes
 
 _FEWEST: Final = 20
 _NOTICED: Final = 1.1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -10,16 +11,13 @@ from scipy.linalg import hadamard
 from scipy.signal import lfilter
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from traceana.questions.stragglers.episodes import find_stretches
+from traceana.questions.stragglers.episodes import Rules, Stretch, find_stretches
 from traceana.stats.order import median_present, peers_median
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from traceana.questions.stragglers.blocks import Floats
-    from traceana.questions.stragglers.episodes import Rules, Stretch
 
 
 ALPHA: Final = 0.05

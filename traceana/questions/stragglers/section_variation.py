@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -26,8 +27,6 @@ from traceana.questions.stragglers.tables import CovMatch, CovPooled, CovSeries
 from traceana.tables.formatting import count, fine_share, plural, ratio, share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from traceana.store import Trace
 
 
