@@ -21,7 +21,6 @@ from traceana.tables.declare import declared
 if TYPE_CHECKING:
     from traceana.store import Trace
 
-
 MEASURES: Final = {
     "jobs_per_day": "Jobs submitted per day",
     "users": "Users who submitted a job",

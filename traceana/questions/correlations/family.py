@@ -48,11 +48,7 @@ from traceana.stats.wild_bootstrap import (
 from traceana.store.frames import LARGEST, collect, reduce_frame
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
-
+    from traceana.stats.arrays import Floats, Integers
 
 MIN_POINTS: Final = 4
 """With fewer points no coefficient is computed."""

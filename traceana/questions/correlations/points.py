@@ -29,7 +29,6 @@ from traceana.tables.declare import declared, returns
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-
 Pair: TypeAlias = tuple[str, str]
 _SMALLEST: Final = 1e-12
 """Fraction of a sum of squares that is rounding error."""

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from traceana.store import Trace
 
-
 _OF_JOBS: Final = ("submit_s", "runtime_s", "gpus")
 
 

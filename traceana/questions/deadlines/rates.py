@@ -20,7 +20,6 @@ from traceana.tables.declare import declared, returns, schema_of
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-
 KEY = ("cluster", "job_id")
 CELL = ("model", "batch_size", "gpus")
 """Key of a throughput."""

@@ -50,7 +50,6 @@ from traceana.tables.formatting import count, plural, share, share_range
 if TYPE_CHECKING:
     from traceana.store import Trace
 
-
 _OPENING: Final = (
     "A deadline counts as met if the job, started when submitted, ends in time at the requested "
     "GPUs; with more GPUs, if it does at the fastest rate of its model and batch size. Intervals "

@@ -40,7 +40,6 @@ from traceana.tables.formatting import listed, plural, share, share_range
 if TYPE_CHECKING:
     from traceana.store import Trace
 
-
 _OPENING: Final = (
     "Time to the target is the mean number of epochs over the runs of a batch size times the time "
     "of an epoch; energy is that times the mean power. The default is the batch size of the data "

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     )
     from traceana.store import Trace
 
-
 COMPARED: Final = ("completed", "failed")
 """Statuses whose runtimes are compared between groups."""
 BOTH: Final = "groups with both outcomes"

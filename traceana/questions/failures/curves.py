@@ -41,9 +41,9 @@ from traceana.tables.declare import declared
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from traceana.stats.arrays import Floats
+
     Keys = tuple[str, ...]
 
 QUANTILES: Final = (0.25, 0.5, 0.75, 0.95, 0.99)

@@ -15,9 +15,7 @@ from traceana.stats.logistic import dependent_columns
 from traceana.store.frames import LARGEST
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from traceana.stats.arrays import Floats
 
 
 @dataclass(frozen=True)

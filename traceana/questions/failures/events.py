@@ -35,7 +35,6 @@ from traceana.tables.formatting import duration_ticks
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-
 EVENTS: Final = ("completed", "failed", "cancelled")
 """Default events."""
 

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-
+    from traceana.stats.arrays import Floats
 
 LEAST_OVERLAP: Final = 0.05
 """Least fraction of the rows of a level, or of its reference, with common support."""

@@ -61,7 +61,6 @@ from traceana.tables.formatting import duration, in_sentence, ratio, ratio_range
 if TYPE_CHECKING:
     from traceana.store import Trace
 
-
 _CALLED: Final = {"gpus": "gpu_percent", "cpus": "cpu_percent"}
 _REQUESTS_SHOWN: Final = (
     *("n", "failures", "rate", "ci_low", "ci_high", "success_rate", "n_clusters"),

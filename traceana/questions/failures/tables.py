@@ -24,7 +24,6 @@ from traceana.tables.result import Result
 if TYPE_CHECKING:
     import polars as pl
 
-
 _CLUSTERS = "clusters among the rows, only with `cluster`"
 
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from traceana.simulate.recurring.tables import RecurringGroupsResult
     from traceana.store import Trace
 
-
 _SEEDS: Final = range(5)
 _BETAS: Final = (1.5, 2.0, 2.5, 3.0, 4.0, 5.0)
 _PARTS: Final[dict[str, dict[str, Any]]] = {

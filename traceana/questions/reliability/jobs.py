@@ -38,10 +38,8 @@ from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-
+    from traceana.stats.arrays import Floats
 
 _MOST_MACHINES = 10**9
 

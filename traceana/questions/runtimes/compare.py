@@ -24,7 +24,6 @@ from traceana.tables.declare import declared, returns, schema_of
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-
 _EXACT_UP_TO: Final = 500  # values of a group; beyond, the asymptotic distribution is as good
 
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from traceana.questions.runtimes.tables import DistributionFits
 
-
 Panel = Literal["shares", "tail", "quantiles"]
 """Distribution function; upper tail; quantile-quantile plot."""
 _TITLES: Final[dict[Panel, str]] = {

@@ -55,8 +55,7 @@ from traceana.tables.declare import schema_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-
+    from traceana.stats.arrays import Floats
 
 TABLE: Final = {
     **schema_of(FittedFamilies),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from traceana.stats.arrays import Floats
 
 _PREDICTORS = ("all", "last", "mean", "quantile")
 

@@ -21,7 +21,8 @@ from traceana.tables.declare import declared, returns, schema_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from traceana.stats.arrays import Floats
+
     Values: TypeAlias = NDArray[np.float64] | pl.Series | Sequence[float | None]
     Flags: TypeAlias = NDArray[np.bool_] | pl.Series | Sequence[bool]
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from traceana.stats.arrays import Floats
+
     Codes = NDArray[np.int64]
 
 WORKER: Final = "worker"

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float64]
     Counts: TypeAlias = NDArray[np.intp]
 
-
 ROWS_AT_ONCE: Final = 2_000_000
 """Rows in memory at a time, or those of the largest job if it has more."""
 

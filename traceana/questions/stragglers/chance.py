@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from traceana.questions.stragglers.blocks import Floats
 
-
 ALPHA: Final = 0.05
 """Probability of an episode from the noise of a job, over all its workers and times."""
 FEWEST_EFFECTIVE: Final = 10

@@ -20,7 +20,6 @@ from traceana.stats.segments import highest_rise, rising_stretches
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 QUICK_PEER: Final = 0.25
 """Quantile of the peers that represents them at a time."""
 

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from traceana.questions.stragglers.tables import StragglerResult
 
-
 _MAX_IN_LEGEND: Final = 5
 _SPELLED: Final = 2
 

@@ -29,7 +29,6 @@ from traceana.tables.formatting import count, fine_share, plural, ratio, share
 if TYPE_CHECKING:
     from traceana.store import Trace
 
-
 _MAX_DRAWN: Final = 2
 _MAX_LINES: Final = 7
 _MAX_ROWS: Final = 10

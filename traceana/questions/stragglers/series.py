@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
-
 _BOUNDS: Final = [f"{name}_ci_{end}" for name in QUANTILES for end in ("low", "high")]
 _SERIES: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
     **dict.fromkeys(_BOUNDS, pl.Float64),

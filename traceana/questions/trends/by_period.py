@@ -22,7 +22,6 @@ from traceana.tables.declare import declared, returns
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-
 DAY_S: Final = 86_400.0
 _LENGTHS_S: Final = {
     "hour": 3600.0, "6 hours": 21_600.0, "day": DAY_S, "week": 7 * DAY_S, "month": 30 * DAY_S,

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
-
 _USED: Final = {"used": "gpus"}
 
 

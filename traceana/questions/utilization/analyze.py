@@ -28,7 +28,6 @@ from traceana.tables.declare import declared
 if TYPE_CHECKING:
     from traceana.store import Trace
 
-
 BIN_S: Final = 6 * 3600
 _ROLE: Final = "task_name"
 

@@ -36,7 +36,6 @@ from traceana.tables.formatting import hours, listed, share, share_range
 if TYPE_CHECKING:
     from traceana.store import Trace
 
-
 _RESOURCES: Final = {
     "gpus": ("GPUs", "GPU"),
     "cpus": ("CPU cores", "CPU"),

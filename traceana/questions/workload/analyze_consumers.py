@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from traceana.store import Trace
 
-
 _NUMBERS: Final[tuple[str, ...]] = (
     *("submit_s", "start_s", "gpus", "cpus", "nodes", "cpu_time_s", "memory_gib"),
     *("memory_gib_used", "gpu_utilization", "energy_j"),

@@ -17,7 +17,6 @@ from traceana.tables.declare import declared, returns
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-
 _TOP: Final = {"share_of_top_1_percent": 0.01, "share_of_top_10_percent": 0.1}
 _MOST_POINTS: Final = 1_000_000
 _SPREAD: Final = (*_TOP, "share_of_lower_half", "gini")

@@ -25,7 +25,6 @@ from traceana.tables.declare import declared, returns
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-
 _MOST_BINS: Final = 10_000_000
 _CHANGES: Final = ("gpus_change", "gpu_s", "asking_change", "jobs_change", "job_s")
 

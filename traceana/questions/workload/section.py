@@ -44,7 +44,6 @@ from traceana.tables.formatting import days, in_sentence, listed, share, three_d
 if TYPE_CHECKING:
     from traceana.tables.declare import ResultTable
 
-
 Found = dict["Trace", "Workload"]
 _HOUR_S: Final = 3600
 
