@@ -55,9 +55,9 @@ TimezoneOption = Annotated[
         help="Time zone of times without an offset.  [default: the mapping's, else UTC]",
     ),
 ]
-TraceOption = Annotated[
+TraceArgument = Annotated[
     str | None,
-    option("Trace of the store.  [default: the first that qualifies]", "ID"),
+    argument("Trace of the store.  [default: the first that qualifies]", "TRACE"),
 ]
 EtaOption = Annotated[float, option("Weight of energy versus time, 0 to 1.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from traceana.cli.options import JsonOption, OutOption, StoreOption, option
+from traceana.cli.options import JsonOption, OutOption, StoreOption, TraceArgument, option
 from traceana.cli.output import frame_writer
 from traceana.cli.simulate.choose import load_objects, read_numbers
 from traceana.errors import DataError
@@ -28,7 +28,7 @@ _MODES: Final = {
         *("--overheads", "--controllers", "--global-batch", "--steps", "--max-batch"),
         *("--noise", "--seeds"),
     ),
-    "--replay": ("--controllers", "--within", "--trace", "--store"),
+    "--replay": ("--controllers", "--within", "trace", "--store"),
     "--published": ("--steps",),
 }
 """Options of each mode beside those of all."""
@@ -43,6 +43,7 @@ _WHY: Final = {
 def batching(
     ctx: typer.Context,
     *,
+    trace: TraceArgument = None,
     throughputs: Annotated[
         str | None,
         option(
@@ -116,7 +117,10 @@ def batching(
     ] = None,
     seeds: Annotated[int | None, option("In a sweep: number of seeds.  [default: 10]")] = None,
     replay: Annotated[
-        bool, typer.Option("--replay", help="Replay the recorded workers of a store.")
+        bool,
+        typer.Option(
+            "--replay", help="Replay the recorded workers of TRACE, which alone implies it."
+        ),
     ] = False,
     within: Annotated[
         float | None,
@@ -124,10 +128,6 @@ def batching(
             "In a replay: difference from the oracle at which a worker has recovered.  "
             "[default: 0.1]"
         ),
-    ] = None,
-    trace: Annotated[
-        str | None,
-        option("In a replay: trace with worker samples.  [default: the only one]"),
     ] = None,
     published: Annotated[
         bool, typer.Option("--published", help="Compare the published clusters and speedups.")
@@ -150,6 +150,7 @@ def batching(
     )
 
     chosen = {"--sweep": sweep, "--replay": replay, "--published": published}
+    chosen["--replay"] |= trace is not None and not any(chosen.values())
     asked = [mode for mode, is_chosen in chosen.items() if is_chosen]
     if len(asked) > 1:
         raise DataError(f"{' and '.join(asked)} exclude each other; pass one of them")
@@ -172,7 +173,7 @@ def batching(
             seeds=None if seeds is None else range(seeds),
         )
         modes.run_sweep(settings, frame_writer(out, BatchingSweep), json=json)
-    elif replay:
+    elif chosen["--replay"]:
         settings |= _known(within=within)
         modes.run_replay(store, trace, settings, frame_writer(out, ReplaySteps), json=json)
     elif published:

@@ -154,7 +154,7 @@ def run_replay(
         trace = traces[0]
     if trace is None or trace not in traces:
         found = ", ".join(traces) or "none"
-        raise DataError(f"--trace: pass a trace with worker_samples; the store has {found}")
+        raise DataError(f"pass a trace with worker_samples; the store has {found}")
     recorded = opened.trace(trace)
     result = replay_batching(
         workers.worker_samples(recorded),

@@ -23,6 +23,7 @@ from traceana.errors import DataError
 if TYPE_CHECKING:
     import polars as pl
 
+_SUFFIXES: Final = (".csv", ".parquet")
 _JOBS_NEEDED: Final = ({"jobs": ("submit_s", "runtime_s", "gpus")},)
 _READ: Final = ("job_id", "submit_s", "runtime_s", "gpus")
 _SHOWN: Final = (
@@ -33,13 +34,13 @@ _SHOWN: Final = (
 
 def deadlines(
     *,
-    file: Annotated[
-        Path | None,
-        argument("Jobs in a .csv or .parquet file.  [default: the store's jobs table]", "FILE"),
-    ] = None,
-    trace: Annotated[
+    jobs: Annotated[
         str | None,
-        option("Trace of the store.  [default: the first with plans, else with jobs]", "ID"),
+        argument(
+            "Trace of the store, or jobs in a .csv or .parquet file.  "
+            "[default: the first trace with plans, else with jobs]",
+            "TRACE|FILE",
+        ),
     ] = None,
     seed: Annotated[int, option("Seed of the draws.")] = 1,
     tightness: Annotated[
@@ -78,13 +79,15 @@ def deadlines(
     simple policies.
     """
     writer = frame_writer(out)
-    if deadline is not None and file is None:
+    path = Path(jobs or "")
+    is_file = path.suffix in _SUFFIXES or len(path.parts) > 1 or path.is_file()
+    if deadline is not None and not is_file:
         raise DataError("--deadline is a column of FILE; pass FILE")
-    source = _read_file(file, deadline) if file is not None else _read_store(store, trace)
+    source = _read_file(path, deadline) if is_file else _read_store(store, jobs)
     if rules and source.plans is None:
         raise DataError(
             f"--rules tests published plans, and {source.name} has none; "
-            "use --trace with a trace that has training_plans"
+            "pass a trace that has training_plans"
         )
     draws = {
         "rng": seed,
@@ -117,7 +120,7 @@ def _read_file(file: Path, deadline: str | None) -> _Source:
     import polars as pl
     from polars.exceptions import PanicException, PolarsError
 
-    if file.suffix not in (".csv", ".parquet"):
+    if file.suffix not in _SUFFIXES:
         raise DataError(f"{file}: the ending must be one of .csv, .parquet")
     try:
         if file.suffix == ".csv":

@@ -6,7 +6,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from traceana.cli.options import EtaOption, JsonOption, OutOption, StoreOption, TraceOption, option
+from traceana.cli.options import (
+    EtaOption,
+    JsonOption,
+    OutOption,
+    StoreOption,
+    TraceArgument,
+    option,
+)
 from traceana.cli.output import frame_writer, print_json, print_rows
 from traceana.cli.simulate.choose import open_simulated, print_title, qualifying_trace
 from traceana.errors import DataError
@@ -19,6 +26,7 @@ _SHOWN: Final = ("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j", "on_
 
 def energy(
     *,
+    trace: TraceArgument = None,
     gpu: Annotated[
         str | None,
         option("GPU as in the trace.  [default: the GPU with the most profiles]"),
@@ -28,7 +36,6 @@ def energy(
     ] = None,
     target: Annotated[float | None, option("Target metric.  [default: the data set's]")] = None,
     eta: EtaOption = 0.5,
-    trace: TraceOption = None,
     figures: Annotated[
         Path | None,
         option("Write heat maps, sweeps and the Pareto front of a data set as SVG.", "DIR"),

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from traceana.cli.options import EtaOption, JsonOption, OutOption, StoreOption, TraceOption, option
+from traceana.cli.options import (
+    EtaOption,
+    JsonOption,
+    OutOption,
+    StoreOption,
+    TraceArgument,
+    option,
+)
 from traceana.cli.output import frame_writer, print_json, print_rows, show_share
 from traceana.cli.simulate.choose import (
     load_object,
@@ -30,9 +37,9 @@ _SWEEP_SEEDS = 10
 
 def recurring(
     *,
+    trace: TraceArgument = None,
     gpu: Annotated[str | None, option("GPU as in the trace.  [default: all]")] = None,
     dataset: Annotated[str | None, option("Data set as in the trace.  [default: all]")] = None,
-    trace: TraceOption = None,
     seed: Annotated[int, option("Seed; in a sweep, the first one.")] = 1,
     eta: EtaOption = 0.5,
     beta: Annotated[
