@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from traceana.errors import DataError
 from traceana.store.frames import collect, reduce_frame
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats: TypeAlias = NDArray[np.float64]
-    Counts: TypeAlias = NDArray[np.intp]
+Floats: TypeAlias = NDArray[np.float64]
+Counts: TypeAlias = NDArray[np.intp]
 
 ROWS_AT_ONCE: Final = 2_000_000
 """Rows in memory at a time, or those of the largest job if it has more."""
