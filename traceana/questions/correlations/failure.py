@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traceana.cohorts.definitions import open_outcomes, with_failure
+from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
 from traceana.questions.correlations.correlate import correlate
 from traceana.questions.correlations.runtime import FEATURES
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from traceana.questions.correlations.tables import CorrelationResult
 
 
+@notes_unit
 def failure_correlations(
     frame: IntoFrame,
     /,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import narwhals.stable.v2 as nw
 import polars as pl
 
+from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
 from traceana.questions.correlations.correlate import correlate
 from traceana.schema import STATUSES
@@ -27,6 +28,7 @@ PERCENT: Final = {"gpus": "gpu_percent", "cpus": "cpu_percent"}
 """Features that are correlated in percent, 100 being one GPU or core, and their name in a result"""
 
 
+@notes_unit
 def runtime_correlations(
     frame: IntoFrame,
     /,

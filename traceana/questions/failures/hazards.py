@@ -11,6 +11,7 @@ import polars as pl
 from scipy.special import stdtr, stdtrit
 
 from traceana.cohorts.definitions import open_statuses
+from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
 from traceana.questions.failures.codes import cluster_codes
 from traceana.questions.failures.curves import cumulative_incidence
@@ -35,6 +36,7 @@ _FEWEST_EVENTS: Final = 10
 _BIAS: Final = 0.05
 
 
+@notes_unit
 @returns(HazardRatios)
 def cause_specific_hazards(
     frame: IntoFrame,
@@ -224,6 +226,7 @@ def _fit_cox(
     return coefficient, error, k - 1, too_few_clusters(k) or note
 
 
+@notes_unit
 @returns(OutcomesByHorizon)
 def outcome_by_horizon(
     frame: IntoFrame,

@@ -10,6 +10,7 @@ import polars as pl
 from scipy.special import stdtrit
 
 from traceana.cohorts.definitions import open_outcomes, with_failure
+from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
 from traceana.questions.failures.codes import cluster_codes, group_codes
 from traceana.questions.failures.tables import StandardizedRates
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _NONE: Final = "no stratum has rows of all groups"
 
 
+@notes_unit
 @returns(StandardizedRates)
 def standardized_failure_rates(
     frame: IntoFrame,

@@ -13,6 +13,7 @@ from traceana.cohorts.observation import window_of
 from traceana.questions.trends.by_period import trends
 from traceana.questions.trends.capacity import cluster_utilization
 from traceana.questions.trends.changes import level_changes
+from traceana.questions.trends.drift import drift
 from traceana.questions.trends.outages import outages
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Found:
     trends: pl.DataFrame
     outages: pl.DataFrame
     changes: pl.DataFrame
+    drift: pl.DataFrame
     timezone: str | None
     capacity: pl.DataFrame | None
     """GPUs allocated, down and idle; None where they are unknown."""
@@ -83,6 +85,7 @@ def trends_of(trace: Trace, /) -> Found:
         trends(jobs, gpus=capacity and capacity.gpus, **options, **outcomes),
         outages(jobs, **options),
         level_changes(jobs, **options, **outcomes),
+        drift(jobs, **options, **outcomes),
         timezone,
         None if capacity is None else _shares(trace, capacity, options),
         "" if capacity is None else capacity.source,

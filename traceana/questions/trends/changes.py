@@ -16,11 +16,13 @@ from traceana.questions.trends.outages import outages
 from traceana.questions.trends.periods import DAY_S, Periods, divide_window, local_time
 from traceana.questions.trends.tables import LevelChanges
 from traceana.stats.arguments import as_generator
-from traceana.stats.segments import dependent_block, deviating_segment
+from traceana.stats.segments import deviating_segment
 from traceana.store.frames import Names, as_names, collect
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
@@ -107,16 +109,28 @@ def level_changes(
     [('runtime', 'day 41'), ('demand', 'day 41')]
     """
     generator = as_generator(rng)
+    found: list[dict[str, Any]] = []
+    for measure, cells, rows, edges in comparable_days(jobs, timezone, window, success, failure):
+        found += _segments((cells, rows), edges, measure, timezone, generator)
+    return declared(pl.DataFrame(found, schema=schema_of(LevelChanges)), LevelChanges)
+
+
+def comparable_days(
+    jobs: IntoFrame, timezone: str | None, window: Window | None, success: Names, failure: Names, /
+) -> Iterator[tuple[str, pl.DataFrame, pl.DataFrame, NDArray[Any]]]:
+    """Yield each measure, its [stratum, day, value, n, gpu_hours], the jobs, and the days' edges.
+
+    Nothing where the log is shorter than 12 days.
+    """
     frame = open_jobs(jobs, window)
     first, last = window or span(frame)
     if last - first < _FEWEST_DAYS * DAY_S:
-        return declared(pl.DataFrame(schema=schema_of(LevelChanges)), LevelChanges)
+        return
     every = _with_parts(frame)
     length = "day" if (last - first) <= _MOST_DAYS * DAY_S else "week"
     periods = divide_window((first, last), period=length, timezone=timezone)
     edges = np.array(periods.edges_s)
     lost = outages(jobs, timezone=timezone, window=window)
-    found: list[dict[str, Any]] = []
     for measure in _MEASURES:
         if measure == "demand":
             rows, cells = pl.DataFrame(), _demand(frame, periods)
@@ -133,8 +147,7 @@ def level_changes(
             cells, rows = (one.filter(~pl.col("day").is_in(out)) if one.width else one
                            for one in (cells, rows))  # fmt: skip
         if cells.height:
-            found += _segments((cells, rows), edges, measure, timezone, generator)
-    return declared(pl.DataFrame(found, schema=schema_of(LevelChanges)), LevelChanges)
+            yield measure, cells, rows, edges
 
 
 def _outside(rows: pl.DataFrame, lost: pl.DataFrame) -> pl.DataFrame:
@@ -263,14 +276,13 @@ def _segments(
         values, weights = days["value"].to_numpy(), np.sqrt(days["w"].to_numpy())
         if edges_are_days and days.height >= 4 * _WEEK:
             values = _without_weekdays(values, days["day"].to_numpy() % _WEEK)
-        block = dependent_block(values, weights)
-        first, after, p = deviating_segment(
-            values, weights, min_length=_SHORTEST[measure], block=block, rng=generator
+        first, after, p, r = deviating_segment(
+            values, weights, min_length=_SHORTEST[measure], rng=generator
         )
         if p >= ALPHA:
             break
         place = days["day"].to_numpy()
-        onset = [int(place[one]) for one in _onset(values, weights, (first, after), block)]
+        onset = [int(place[one]) for one in _onset(values, weights, (first, after), r)]
         low, high = int(place[first]), int(place[after - 1])
         row = _estimate((cells, rows), (low, high), measure, generator)
         if row is None:
@@ -306,11 +318,11 @@ def _date(time_s: float, timezone: str | None) -> str:
 
 
 def _onset(
-    values: NDArray[Any], weights: NDArray[Any], segment: tuple[int, int], block: int
+    values: NDArray[Any], weights: NDArray[Any], segment: tuple[int, int], r: float
 ) -> tuple[int, int]:
     """Return the earliest and the latest first day that the noise leaves possible.
 
-    Those whose sum of squares is at most 6.6 variances (of blocks of days) above the smallest.
+    Those whose sum of squares is at most 6.6 variances (of an AR(1) process) above the smallest.
     """
     first, after = segment
     n, kept = len(values), range(max(0, first - 4 * _WEEK), min(first + 4 * _WEEK, after - 2))
@@ -326,7 +338,7 @@ def _onset(
         )  # fmt: skip
 
     sums = {start: rest(start) for start in kept}
-    limit = sums[first] * (1 + _ONSET * block / max(n - 2, 1))
+    limit = sums[first] * (1 + _ONSET * (1 + r) / (1 - r) / max(n - 2, 1))
     possible = [start for start, total in sums.items() if total <= limit]
     return min(possible), max(possible)
 

@@ -19,7 +19,13 @@ from traceana.page.blocks import (
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.trends.analyze import NEEDS, Found, trends_of
-from traceana.questions.trends.tables import ClusterUtilization, LevelChanges, Outages, Trends
+from traceana.questions.trends.tables import (
+    ClusterUtilization,
+    Drift,
+    LevelChanges,
+    Outages,
+    Trends,
+)
 from traceana.store import distinct_traces
 from traceana.tables.formatting import (
     count,
@@ -32,7 +38,7 @@ from traceana.tables.formatting import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from traceana.store import Trace
 
@@ -51,6 +57,7 @@ _PANELS: Final = (
 )
 _MOST_PANELS: Final = 8
 _NOTICED: Final = 0.05
+_ALPHA: Final = 0.05
 _TYPED: Final = 0.95
 """Least fraction of the use that must have a GPU type for a statement by type."""
 _WORDS: Final = {
@@ -109,6 +116,9 @@ def _trace(trace: Trace) -> Content:
     if found.changes.height:
         caption = f"Changes of level of comparable jobs. {title}"
         blocks.append(result_table(found.changes, LevelChanges, caption=caption))
+    if found.drift.height:
+        caption = f"Drift of comparable jobs: linear change per week. {title}"
+        blocks.append(result_table(found.drift, Drift, caption=caption))
     findings = (
         *(_outage(row, title) for row in found.outages.iter_rows(named=True)),
         *(_change(row, title) for row in found.changes.iter_rows(named=True)),
@@ -121,6 +131,7 @@ def _trace(trace: Trace) -> Content:
                 heading=f"{title}: no outage and no change of runtimes or failures",
             ),
         )
+    findings += tuple(_drifts(found.drift, title))
     if found.capacity is not None:
         findings += (_allocated(found.capacity, found.capacity_source, title),)
         picture = drawing(
@@ -145,6 +156,20 @@ def _allocated(capacity: pl.DataFrame, source: str, title: str) -> Finding:
         effect=of_all["allocated"],
         heading=f"{title}: {share(of_all['allocated'] or 0)} of the GPUs were allocated",
     )
+
+
+def _drifts(rows: pl.DataFrame, title: str) -> Iterator[str]:
+    """State the drifts that differ from none, where intervals hold their level."""
+    clear = rows.filter(pl.col("pvalue") * rows.height < _ALPHA, pl.col("note").is_null())
+    for row in clear.iter_rows(named=True):
+        size = _WORDS[row["measure"]]
+        points = " percentage points" * (row["measure"] == "failure rate")
+        low, change, high = (f"{100 * row[one]:+.2g}" for one in ("ci_low", "per_week", "ci_high"))
+        unit = points or " %"
+        yield (
+            f"{title}: the {size} changes by {change}{unit} per week (95 % CI {low} to {high}; "
+            f"n = {row['n']:,} {'days' if row['measure'] == 'demand' else 'jobs'})."
+        )
 
 
 def _none(found: Found, title: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traceana.tables.declare import ResultTable, count, fraction, number, seconds, text
+from traceana.tables.declare import ResultTable, count, fraction, interval, number, seconds, text
 
 
 class Trends(ResultTable):
@@ -63,6 +63,20 @@ class LevelChanges(ResultTable):
     gpu_hours = number("GPU-hours", "of the jobs within the stretch", display="hours", unit="h")
     pvalue = number("p", "of the permutation test", display="pvalue")
     note = text("Note", "the change without a user of two fifths of the jobs")
+
+
+class Drift(ResultTable):
+    """Linear change of each measure of comparable jobs."""
+
+    measure = text("Measure", "runtime, failure rate, wait or demand")
+    per_week = number(
+        "Change per week", "ratio minus 1; of the failure rate the difference", display="percent"
+    )
+    ci_low, ci_high = interval(description="of the change, over blocks of days", display="percent")
+    n = count("Jobs", "comparable jobs; of the demand, days")
+    strata = count("Strata", "user, name and size (wait: queue and size) with several days")
+    pvalue = number("p", "of no change", display="pvalue")
+    note = text("Note", "why there is no interval, or that it is too narrow")
 
 
 class ClusterUtilization(ResultTable):
