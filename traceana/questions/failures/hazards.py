@@ -141,18 +141,18 @@ def _of_cause(
     runtime, entry, cluster = columns
     row: dict[str, Any] = {"cause": cause}
     events = int(rows["failure"].sum())
-    if not 0 < events < rows.height:
+    if not events:
         return [
             row
             | {
                 "feature": name,
                 "n": rows.height,
                 "n_events": events,
-                "note": f"{'every' if events else 'no'} row {cause}",
+                "note": f"no row {cause}",
             }
             for name in names
         ]
-    design = make_design(rows, names)
+    design = make_design(rows, names, hazards=True)
     time = design.rows[runtime].cast(pl.Float64).to_numpy()
     start = None if entry is None else design.rows[entry].cast(pl.Float64).to_numpy()
     of = None if cluster is None else cluster_codes(design.rows[cluster])

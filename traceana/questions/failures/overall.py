@@ -21,6 +21,10 @@ HORIZON_S: Final = 86_400.0
 _FEWEST: Final = 10
 
 
+_NEGLIGIBLE: Final = 0.01
+"""Fraction not ended below which the rate has no stated bias."""
+
+
 @dataclass(frozen=True)
 class Failure:
     """Failure of the rows of a trace."""
@@ -47,7 +51,9 @@ class Failure:
         if not self.n_not_ended:
             return ""
         way = "biased towards the outcome of short ones"
-        if self.too_high is not None:
+        if self.not_ended < _NEGLIGIBLE:
+            way = "biased by less than that"
+        elif self.too_high is not None:
             way = "likely too high, since failures come sooner than completions"
             if not self.too_high:
                 way = "likely too low, since failures come later than completions"

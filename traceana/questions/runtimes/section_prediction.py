@@ -73,15 +73,20 @@ def _trace(trace: Trace) -> Content:
                else f" (95 % CI {share_range(row['ci_low'], row['ci_high'])})")
             for row in rows.iter_rows(named=True)
         ]  # fmt: skip
-        median = rows.filter(predictor="quantile")["skill"].item()
-        change = "reduces" if median >= 0 else "increases"
+        median = rows.filter(predictor="quantile").row(0, named=True)
+        low, high = median["ci_low"], median["ci_high"]
+        error = "the error of predicted runtimes"
+        if low is None or low <= 0 <= high:
+            change = f"do not change {error} significantly"
+        else:
+            verb = "reduce" if low > 0 else "increase"
+            change = f"{verb} {error} by {share(abs(median['skill']))}"
         findings.append(
             Finding(
                 f"{trace.label}: reduction of the pinball loss of predicted runtimes, compared "
                 f"with the median of all earlier jobs: by {listed(parts)} (n = "
                 f"{count(rows['n'][0])} later jobs).",
-                heading=f"{trace.label}: the median of the same user and job name {change} the "
-                f"error of predicted runtimes by {share(abs(median))}",
+                heading=f"{trace.label}: earlier runs of the same user and name {change}",
             )
         )
     return Content(tuple(findings), (table,), limitations=_LIMITATIONS)

@@ -264,7 +264,7 @@ def _rhythm(
 
 def local_submissions(jobs: pl.DataFrame, manifest: Manifest, /) -> pl.Series:
     """Return the submissions on the local clock, in seconds; without a clock as they are."""
-    return pl.DataFrame(_local(jobs, manifest, "submit_s"))["submit_s"]
+    return collect(nw.from_native(_local(jobs, manifest, "submit_s")).lazy())["submit_s"]
 
 
 def _local(jobs: IntoFrame, manifest: Manifest, arrived: str) -> IntoFrame:

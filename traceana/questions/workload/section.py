@@ -347,11 +347,10 @@ def _wait_finding(title: str, fit: pl.DataFrame | None) -> str:
     if not known.height or known["note"].count():
         return ""
     clear = known.filter(pl.col("pvalue_adjusted") < _ALPHA)
+    n = known.row(0, named=True)["n"]  # of the first feature, a number: all jobs
     if clear.is_empty():
-        return (
-            f"{title}: waits of GPU jobs depend on none of {listed(_unique(known['feature']))} "
-            f"significantly, the others equal (n = {known['n'].max():,})."
-        )
+        names = listed([in_sentence(one) for one in known["feature"].unique(maintain_order=True)])
+        return f"{title}: waits of GPU jobs depend significantly on none of {names} (n = {n:,})."
     parts = [
         f"{_term(row)} {three_digits(row['hazard_ratio'])} (95 % CI "
         f"{three_digits_range(row['ci_low'], row['ci_high'])})"
@@ -359,12 +358,8 @@ def _wait_finding(title: str, fit: pl.DataFrame | None) -> str:
     ]
     return (
         f"{title}: hazard ratio of the start of waiting GPU jobs, the other features equal (below "
-        f"1: longer waits): {'; '.join(parts)}. n = {known['n'].max():,}."
+        f"1: longer waits): {'; '.join(parts)}. n = {n:,}."
     )
-
-
-def _unique(names: pl.Series) -> list[str]:
-    return [in_sentence(name) for name in names.unique(maintain_order=True)]
 
 
 def _term(row: dict[str, Any]) -> str:

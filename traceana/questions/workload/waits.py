@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 import polars as pl
@@ -16,6 +16,9 @@ from traceana.store.frames import collect
 from traceana.tables.display import key_heading
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
     from traceana.store import Trace
 
 WAITS_NEED: Final = ("submit_s", "start_s", "gpus")
@@ -112,16 +115,16 @@ def _with_features(trace: Trace, by: str | None) -> tuple[pl.DataFrame, list[str
     return rows.select("wait_s", "submit_s", *user, status=status, **named), [*named]
 
 
-def _load(rows: pl.DataFrame) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _load(rows: pl.DataFrame) -> Floats:
     """Return the GPUs of the other jobs that run or wait at each submission."""
     gpus = rows["gpus"].fill_null(0).cast(pl.Float64).to_numpy()
     begin, end = (rows[name].cast(pl.Float64).to_numpy() for name in ("submit_s", "end_s"))
     ended = np.flatnonzero(~np.isnan(end))
 
-    def total(times: Any, of: Any, side: Any) -> Any:  # noqa: ANN401  arrays
+    def total(times: Floats, of: Floats, side: Literal["left", "right"]) -> Floats:
         order = np.argsort(times, kind="stable")
-        sums = np.concatenate([[0.0], np.cumsum(of[order])])
+        sums: Floats = np.concatenate([[0.0], np.cumsum(of[order])])
         return sums[np.searchsorted(times[order], begin, side=side)]
 
     load = total(begin, gpus, "left") - total(end[ended], gpus[ended], "right")
-    return np.maximum(load, 0.0)
+    return load.clip(0.0)
