@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from inspect import Parameter, isfunction, signature
 
 import numpy as np
 import polars as pl
@@ -27,6 +28,8 @@ ROWS = pl.DataFrame(
         ("failure_rate", "failure_rates"),
         ("gpu_hours", "gpu_hours_by"),
         ("waiting_time", "queueing_delay"),
+        ("wait_times", "queueing_delay"),
+        ("users", "gpu_hours_by"),
         ("analysis", "traceana.failure_rates"),
         ("Session", "open_store"),
         ("detect_straglers", "detect_stragglers"),
@@ -42,6 +45,28 @@ def test_the_error_states_the_right_name(guess: str, right: str) -> None:
 
 def test_no_guess_is_a_name_that_exists() -> None:
     assert {name for name in _MEANT if name in dir(traceana)} == set()
+
+
+def test_a_trace_names_its_frames_and_methods() -> None:
+    trace = traceana.open_sample().trace("microsoft-itp-2021")
+    with pytest.raises(AttributeError, match=r"table\('jobs'\).*summary\(\)"):
+        trace.head()
+    with pytest.raises(DataError, match="concentration"):
+        trace.plot()
+
+
+def test_by_after_the_data_may_be_given_by_position() -> None:
+    for name in dir(traceana):
+        function = getattr(traceana, name)
+        if not isfunction(function):
+            continue
+        rest = [
+            parameter
+            for parameter in signature(function).parameters.values()
+            if parameter.kind != Parameter.POSITIONAL_ONLY
+        ]
+        if rest and rest[0].name == "by":
+            assert rest[0].kind == Parameter.POSITIONAL_OR_KEYWORD, name
 
 
 def test_submodules_load_on_access() -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import Final
 
 _READ: Final = "traceana.read(path), which detects the format"
 _STORE: Final = "traceana.open_store(path) and its trace(id)"
@@ -35,7 +33,9 @@ _MEANT: Final = {
     **dict.fromkeys(("load_trace", "download", "load_dataset"), "traceana.load(trace_id)"),
     **dict.fromkeys(("sample", "example", "load_sample", "datasets"), "traceana.open_sample()"),
     **dict.fromkeys(("failures", "failure", "rate_of_failure"), "traceana.failure_rates(jobs, by)"),
-    **dict.fromkeys(("gpu_hours", "gpu_time", "usage"), "traceana.gpu_hours_by(jobs, by)"),
+    **dict.fromkeys(
+        ("gpu_hours", "gpu_time", "usage", "users", "by_user"), "traceana.gpu_hours_by(jobs, by)"
+    ),
     **dict.fromkeys(
         (
             "waiting_time",
@@ -44,6 +44,10 @@ _MEANT: Final = {
             "queue_time",
             "queueing_time",
             "queue_delay",
+            "wait_times",
+            "waits",
+            "wait",
+            "queueing",
         ),
         "traceana.queueing_delay(jobs, by=None)",
     ),

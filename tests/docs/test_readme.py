@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -45,3 +46,13 @@ def test_links_are_absolute_and_lead_to_files() -> None:
     for link in links:
         assert link.startswith((base, raw)), link
         assert (ROOT / link.removeprefix(base).removeprefix(raw)).exists(), link
+
+
+def test_the_conda_recipe_has_the_dependencies_of_the_wheel() -> None:
+    named = {"isal": "python-isal", "lazy_loader": "lazy-loader", "matplotlib": "matplotlib-base"}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    split = re.compile(r"([\w-]+)\s*(.*)")
+    wanted = {split.fullmatch(line).groups() for line in project["dependencies"]}  # type: ignore[union-attr]
+    run_part = (ROOT / ".conda" / "recipe.yaml").read_text().split("  run:\n")[1].split("\n\n")[0]
+    listed = re.findall(r"- ([\w-]+) (.*)", run_part)
+    assert set(listed[1:]) == {(named.get(name, name), bound) for name, bound in wanted}

@@ -29,9 +29,9 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> list[Finding]:
 
 
 def test_idle_gpus_and_time_limits_are_alerts_with_their_cost(planted: list[Finding]) -> None:
-    alerts = {one.alert.partition(":")[0]: one for one in planted if one.alert}
+    alerts = {one.alert.split(": ")[1]: one for one in planted if one.alert}
     assert set(alerts) == {"idle GPUs", "TIMEOUT"}
-    assert alerts["idle GPUs"].alert.startswith("idle GPUs: user u3 at 2.0 % GPU utilization")
+    assert alerts["idle GPUs"].alert.startswith("log: idle GPUs: user u3 at 2.0 % GPU utilization")
     assert alerts["idle GPUs"].effect == pytest.approx(0.02)
     assert alerts["TIMEOUT"].cost_gpu_h > 1000
 
@@ -42,7 +42,7 @@ def test_a_dominant_user_has_numbers_with_and_without(planted: list[Finding]) ->
 
 
 def test_no_number_of_a_complete_log_has_an_interval(planted: list[Finding]) -> None:
-    assert not [one for one in planted if "effective clusters" in one]
+    assert not [one for one in planted if "of equal size" in one]
     assert {one.certainty for one in planted if one.ci_low is None and one.alert} == {"exact"}
 
 

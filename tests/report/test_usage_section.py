@@ -58,7 +58,7 @@ def test_top_users_and_losses_are_the_planted_ones(page: str) -> None:
 
 def test_waits_differ_by_size(page: str) -> None:
     assert "jobs of 8 GPUs with 1 h (n = 200)" in page
-    assert "effective clusters" not in page
+    assert "of equal size" not in page
 
 
 @pytest.mark.parametrize(("wait_s", "expected"), [(7200, True), (300, False)])
@@ -73,7 +73,7 @@ def test_a_queue_with_long_waits_is_an_alert(
         one for one in section_consumers.build([traceana.read(tmp_path / "sacct.txt")]).findings
         if "large wait longest" in one or "the median job waited" in one
     ][:1]  # fmt: skip
-    said = "Long waits in queue large: median wait 2 h, of all jobs 2 min"
+    said = "sacct: long waits in queue large: median wait 2 h, of all jobs 2 min"
     assert getattr(finding, "alert", "") == (said if expected else "")
 
 

@@ -155,7 +155,9 @@ class Changed(Trace):
 
 
 def test_survivors_of_an_earlier_time_are_told_and_left_out_of_arrivals(store: Store) -> None:
-    jobs = jobs_of(store, OPENB).sort("submit_s")
+    jobs = jobs_of(store, OPENB)
+    copies = [jobs.with_columns(pl.col("job_id") + f" {copy}") for copy in range(4)]
+    jobs = pl.concat(copies).sort("submit_s")
     early = pl.int_range(pl.len()) < 5
     # five pods that began ten days before all others, and are still there
     jobs = jobs.with_columns(

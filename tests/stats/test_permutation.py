@@ -320,4 +320,4 @@ def test_group_means_of_one_row_more_have_a_known_distribution(
 
 def test_from_ten_effective_clusters_on_there_is_a_test() -> None:
     assert too_few_clusters(10.0) is None
-    assert too_few_clusters(9.97) == "9.9 effective clusters; 10 are needed"
+    assert too_few_clusters(9.97) == "equivalent to 9.9 units of equal size; 10 are needed"

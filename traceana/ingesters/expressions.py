@@ -75,10 +75,7 @@ class Columns:
     """Whether the columns have types already, and are used under their own names."""
 
     def use(self, name: str, kind: Kind, where: str) -> str:
-        """Return the internal name of a column that an expression uses.
-
-        Raises a MissingColumnError if the source does not have it.
-        """
+        """Return the internal name of a column that an expression uses."""
         if name not in self.names:
             close = difflib.get_close_matches(name, self.names, n=1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 import jinja2
 from markupsafe import Markup, escape
 
-from traceana.page.blocks import Content, Gallery, Heading, Table, Text
+from traceana.page.blocks import Block, Content, Gallery, Heading, Picture, Table, Text
 from traceana.page.finding import Finding
-from traceana.page.section import PARTS, SIMULATED
+from traceana.page.section import PARTS, SIMULATED, Section
 from traceana.questions.workload.facts import facts_of
 from traceana.report.section_provenance import terms_of
 from traceana.tables.formatting import plural
@@ -23,9 +23,7 @@ from traceana.tables.formatting import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from traceana.page.blocks import Block, Picture
     from traceana.page.context import Context
-    from traceana.page.section import Section
     from traceana.store import Trace
 
 _MAX_RESULTS: Final = 6
@@ -143,7 +141,9 @@ def _first(part: Built) -> str:
 
 
 def _is_null(text: str) -> bool:
-    return isinstance(text, Finding) and (text.certainty == "cannot tell" or bool(text.alert))
+    if not isinstance(text, Finding):
+        return text.startswith("Not computed")
+    return text.certainty == "cannot tell" or bool(text.alert)
 
 
 def _short(text: str) -> str:
@@ -292,7 +292,8 @@ def render_page(
         results=main_results(built),
         alerts=alerts(built),
         absent=absent,
-        facts=(facts := trace_facts(context)),
+        facts=(facts := [one for one in trace_facts(context) if one[1]]),
+        others=[trace for trace, found in trace_facts(context) if not found],
         fact_names=list(dict.fromkeys(name for _, found in facts for name, _ in found)),
         has_failures=any(name == "Failed" for _, found in facts for name, _ in found),
         altered=_altered(context),

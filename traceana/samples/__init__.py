@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from traceana.errors import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["write_sample"]
 

@@ -15,10 +15,9 @@ from scipy.signal import lfilter
 from traceana.stats.arguments import as_generator, check_count
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
-    Places = NDArray[np.int64]
+    from traceana.stats.arrays import Floats, Integers
 
 
 _MOST_CELLS: Final = 4_000_000
@@ -117,7 +116,7 @@ def _autoregressive(noise: Floats, r: float) -> Floats:
     return series
 
 
-def _largest(centred: Floats, weights: Floats, first: Places, last: Places) -> tuple[Any, Any]:
+def _largest(centred: Floats, weights: Floats, first: Integers, last: Integers) -> tuple[Any, Any]:
     zero = np.zeros((*centred.shape[:-1], 1))
     sums = np.concatenate([zero, np.cumsum(centred, axis=-1)], axis=-1)
     mass = np.concatenate([zero, np.cumsum(weights, axis=-1)], axis=-1)

@@ -11,10 +11,8 @@ from scipy.special import ndtr
 from traceana.stats.correlation import SMALLEST_P
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from traceana.stats.arrays import Floats, Integers
 
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
 
 MIN_EFFECTIVE: Final = 10
 """With fewer effective clusters a correlation and the rank ANOVA have no test and no interval.
@@ -40,7 +38,8 @@ def too_few_clusters(effective: float, /) -> str | None:
     if effective >= MIN_EFFECTIVE:
         return None
     # rounded down: 9.97 are fewer than 10
-    return f"{np.floor(10 * effective) / 10:.1f} effective clusters; {MIN_EFFECTIVE} are needed"
+    alike = np.floor(10 * effective) / 10
+    return f"equivalent to {alike:.1f} units of equal size; {MIN_EFFECTIVE} are needed"
 
 
 def leverage(x: Floats, y: Floats, level: str, method: str, /) -> tuple[Floats, Floats] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -18,7 +18,6 @@ from traceana.store.ledger import Ledger, ledger_json
 from traceana.store.spark import scan_by_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from os import PathLike
     from pathlib import Path
 
@@ -193,13 +192,20 @@ class Trace:
         page: Path = import_module("traceana.report").build_report(self, out=out, **options)
         return page
 
-    def plot(self, figure: str, /, *, ax: Axes | None = None, **options: object) -> Axes:
-        """Draw a figure of this trace, such as ``gpu-demand``; ``traceana figures`` lists them."""
+    def plot(self, figure: str = "", /, *, ax: Axes | None = None, **options: object) -> Axes:
+        """Draw a figure of this trace, such as ``gpu-demand``; without one, the error names all."""
         axes: Axes = import_module("traceana.report").plot_trace(self, figure, ax=ax, **options)
         return axes
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         return self.table(name)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  always raises
+        text = f"a trace has no {name!r}"
+        if not name.startswith("_"):
+            frames = ", ".join(f".table({table!r})" for table in self.tables)
+            text += f"; its frames: {frames}; it has summary(), report(), plot(figure)"
+        raise AttributeError(text, name=name, obj=self)
 
     def __str__(self) -> str:
         return self.summary()

@@ -215,7 +215,7 @@ def test_a_mean_of_group_means_needs_20_clusters(n_clusters: int, tested: bool) 
     x = np.tile([-3.0, -1, 1, 3], n_clusters)
     line = line_of(x, y, more={"of": of}, cluster="of", level="group_mean")
     assert (line["pvalue"] is not None) == tested
-    why = "no test (fewer than 20 effective clusters decide the group means)"
+    why = "no test (fewer than 20 units of equal size decide the group means)"
     assert line["note"] == (None if tested else why)
 
 
@@ -223,7 +223,7 @@ def test_a_mean_of_group_means_needs_20_clusters(n_clusters: int, tested: bool) 
 def test_an_interval_of_fewer_than_30_clusters_has_a_note(n_clusters: int, few: bool) -> None:
     x, y = np.random.default_rng(3).normal(size=(2, 4 * n_clusters))
     line = line_of(x, y, more={"of": np.arange(4 * n_clusters) // 4}, cluster="of")
-    why = "fewer than 30 effective clusters: the interval may be too short"
+    why = "as of fewer than 30 equal units: the interval may be too short"
     assert line["note"] == (why if few else None)
 
 

@@ -33,7 +33,10 @@ def test_levels_by_hand() -> None:
     assert table["ci_low"].drop_nulls().len() == 1  # group means have no interval
     assert means["note"] is weighted["note"] is None
     few = correlate(ROWS, "x", "y", level=levels[1:], cluster="g", resamples=100).table
-    assert few["note"].to_list() == ["no test (2.0 effective clusters; 10 are needed)"] * 2
+    assert (
+        few["note"].to_list()
+        == ["no test (equivalent to 2.0 units of equal size; 10 are needed)"] * 2
+    )
     every = scipy.stats.false_discovery_control(table["pvalue"].to_list())
     assert table["pvalue_adjusted"].to_list() == pytest.approx(every.tolist())
 
@@ -316,9 +319,9 @@ def test_alike_clusters_have_no_error() -> None:
 @pytest.mark.parametrize(
     ("clusters", "note"),
     [
-        (9, "no interval and no test (9.0 effective clusters; 10 are needed)"),
-        (10, "fewer than 30 effective clusters: the interval may be too short"),
-        (29, "fewer than 30 effective clusters: the interval may be too short"),
+        (9, "no interval and no test (equivalent to 9.0 units of equal size; 10 are needed)"),
+        (10, "as of fewer than 30 equal units: the interval may be too short"),
+        (29, "as of fewer than 30 equal units: the interval may be too short"),
         (30, None),
     ],
 )
@@ -347,7 +350,7 @@ def test_a_mean_of_group_means_needs_twenty_clusters_that_decide(
     line = correlate(rows, "x", "y", level="group_mean", cluster="of").table.row(0, named=True)
     assert (line["pvalue"] is not None) == tested
     if not tested:
-        assert line["note"] == "no test (fewer than 20 effective clusters decide the group means)"
+        assert line["note"] == "no test (fewer than 20 units of equal size decide the group means)"
 
 
 def test_four_points_have_a_coefficient_and_three_have_none() -> None:

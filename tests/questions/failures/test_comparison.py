@@ -279,7 +279,9 @@ def test_few_clusters_have_no_rank_anova(users: int, tested: bool) -> None:
     test = compare_runtimes(frame, "g", cluster="user").test.row(0, named=True)
     known = [test[name] is not None for name in ("pvalue", "ci_low", "ci_high")]
     assert known == [tested] * 3
-    assert test["note"] == (None if tested else "9.0 effective clusters; 10 are needed")
+    assert test["note"] == (
+        None if tested else "equivalent to 9.0 units of equal size; 10 are needed"
+    )
     assert test["epsilon_squared"] is not None
 
 

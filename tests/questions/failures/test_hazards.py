@@ -47,7 +47,7 @@ def test_errors_over_clusters_are_those_of_lifelines() -> None:
     row = fit(APART, cluster="user")
     assert row["log_hazard"] == pytest.approx(0.879863, abs=2e-6)
     assert row["std_error"] == pytest.approx(0.323338 * np.sqrt(6 / 5), rel=1e-4)
-    assert row["note"] == "5.4 effective clusters; 10 are needed"
+    assert row["note"] == "equivalent to 5.4 units of equal size; 10 are needed"
 
 
 def test_delayed_entry_is_that_of_lifelines() -> None:

@@ -83,7 +83,7 @@ def test_few_clusters_have_no_test_of_the_distance() -> None:
     rows = pl.DataFrame({"x": values, "g": np.arange(400) % 2, "user": cluster})
     found = traceana.compare_distributions(rows, "x", "g", cluster="user").row(0, named=True)
     assert found["ks_pvalue"] is None
-    assert found["note"].endswith("effective clusters; 10 are needed")
+    assert found["note"].endswith("of equal size; 10 are needed")
 
 
 def test_wrong_clusters_are_refused() -> None:

@@ -56,6 +56,9 @@ _OPENING: Final = (
     "permutes runtimes over rows, because the mean of a small group of skewed runtimes is mostly "
     'below those of large groups. "p, Student\'s t" is the published test, which ignores this.'
 )
+_SMALL: Final = THRESHOLDS["correlation"][0]
+_CLEAR: Final = 10
+"""n r^2 from which an untested correlation is stated: r is 3.2 standard errors."""
 _LIMITATIONS: Final = (
     "A correlation is no cause: users who request more may run other programs. Rows without a "
     "runtime or the feature are excluded and counted."
@@ -167,15 +170,20 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
 
 def _heading(cohort: Cohort, ranks: pl.DataFrame) -> str:
     """State the strongest correlation of runtime with a requested resource."""
-    known = ranks.drop_nulls(["r", "pvalue_adjusted"]).sort(pl.col("outcome") != "success")
-    clear = known.filter(pl.col("pvalue_adjusted") < ALPHA)
+    known = ranks.drop_nulls("r")
+    tested = known.drop_nulls("pvalue_adjusted")
+    clear = tested.filter(pl.col("pvalue_adjusted") < ALPHA)
+    if tested.is_empty():  # of all jobs of a log, a correlation stands without a test
+        seen = (pl.col("r") ** 2 * pl.col("n") > _CLEAR) & (pl.col("r").abs() >= _SMALL)
+        clear = known.filter(seen)
     if known.is_empty():
         return ""
     if clear.is_empty():
         return f"{cohort.title}: no requested resource goes with the runtime"
-    row = clear.sort(pl.col("r").abs(), descending=True).row(0, named=True)
+    order = [pl.col("outcome") == "success", pl.col("r").abs()]
+    row = clear.sort(order, descending=True).row(0, named=True)
     longer = "longer" if row["r"] > 0 else "shorter"
-    feature = in_sentence(str(row["feature"]))
+    feature = in_sentence(str(row["feature"])).replace(" %", "s")
     return (
         f"{cohort.title}: {cohort.noun} that request more {feature} run {longer} "
         f"(rho {correlation(row['r'])}; {row['outcome']})"
@@ -261,8 +269,7 @@ def contradictions(table: pl.DataFrame, title: str, /) -> tuple[str, ...]:
     significant = pl.col("pvalue_adjusted", "pvalue_adjusted_ranks") < ALPHA
     opposite = (pl.col("r") * pl.col("r_ranks") < 0) & pl.all_horizontal(significant)
     carried = pl.col("n_carrying").is_not_null() & (pl.col("pvalue_adjusted") < ALPHA)
-    small = THRESHOLDS["correlation"][0]
-    matters = (pl.col("r").abs() >= small) | (pl.col("r_ranks").abs() >= small)
+    matters = (pl.col("r").abs() >= _SMALL) | (pl.col("r_ranks").abs() >= _SMALL)
     found = both.filter(opposite | carried, matters).iter_rows(named=True)
     stated = [_contradiction(row) for row in found]
     if not stated:

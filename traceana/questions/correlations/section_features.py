@@ -28,10 +28,7 @@ FEATURE_NAMES: Final = {
 }
 """Of each feature its name, its axis label, and its name in a title."""
 ALPHA: Final = 0.05
-SIGNIFICANT: Final = {
-    "significant_t": "p < .05, published test",
-    "significant": "Adjusted p < .05",
-}
+SIGNIFICANT: Final = {"significant_t": "p < .05, published test", "significant": "Adjusted p < .05"}
 _LEVELS: Final = {
     "row": "rows",
     "group_mean": "group means",
@@ -172,12 +169,9 @@ def state_correlations(
         return ""
     rows = " to ".join(f"{n:,}" for n in known["n"].unique().sort()[[0, -1]].unique())
     tests = " (95 % CI; p adjusted)" if known["pvalue_adjusted"].count() else ""
-    untested = ""
-    if not known["pvalue_adjusted"].count():
-        untested = " There are too few independent units for a test or an interval."
     return (
         f"{cohort.title}: Spearman's rho{tests} of {what} of {cohort.noun} and requested resources "
-        f"(n = {rows}). {'. '.join(stated)}.{untested}"
+        f"(n = {rows}). {'. '.join(stated)}."
     )
 
 

@@ -11,15 +11,16 @@ from scipy.special import stdtrit
 
 from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
-from traceana.questions.failures.at_risk import at_risk, round_times
 from traceana.questions.failures.clusters import note_few
 from traceana.questions.failures.events import (
     EVENTS,
     MIN_AT_RISK,
     Columns,
+    at_risk,
     check_events,
     default_horizon,
     estimate_incidence,
+    round_times,
 )
 from traceana.questions.failures.tables_competing_risks import (
     CumulativeIncidence,
@@ -64,8 +65,8 @@ _RESTRICTED: Final = ("restricted_mean_s", "restricted_ci_low", "restricted_ci_h
 def cumulative_incidence(
     frame: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     events: Names = EVENTS,
     status: str = "status",
     runtime: str = "runtime_s",
@@ -202,8 +203,8 @@ def _incidence(
 def kaplan_meier(
     frame: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     events: Names = EVENTS,
     status: str | None = "status",
     runtime: str = "runtime_s",
@@ -261,8 +262,7 @@ def kaplan_meier(
     check_confidence(confidence)
     keys, names = as_names(by), ("ended",) if status is None else check_events(events)
     refuse_clash(
-        keys,
-        {**SurvivalSteps.columns(), **SurvivalGroups.columns(), **SurvivalQuantiles.columns()},
+        keys, {**SurvivalSteps.columns(), **SurvivalGroups.columns(), **SurvivalQuantiles.columns()}
     )
     for q in (*quantiles, confidence):
         check_confidence(q)
@@ -378,7 +378,7 @@ def _refuse_far_quantiles(quantiles: pl.DataFrame, times: pl.DataFrame, keys: Ke
     kept = {name: pl.when(~few).then(name) for name in ("ci_low", "ci_high")}
     note = pl.when(few).then(
         pl.format(
-            "no interval: {} effective clusters, {} are needed",
+            "no interval: equivalent to {} units of equal size; {} are needed",
             pl.col("effective").round(1),
             (FEWEST_BEYOND / pl.min_horizontal(q, 1 - q)).ceil().cast(pl.Int64),
         )
@@ -387,11 +387,7 @@ def _refuse_far_quantiles(quantiles: pl.DataFrame, times: pl.DataFrame, keys: Ke
 
 
 def _restricted(
-    times: pl.DataFrame,
-    keys: Keys,
-    horizon_s: float,
-    confidence: float,
-    cluster: str | None,
+    times: pl.DataFrame, keys: Keys, horizon_s: float, confidence: float, cluster: str | None
 ) -> pl.DataFrame:
     """Return [*keys, restricted_mean_s, restricted_ci_low, restricted_ci_high] of every group."""
     rows = []

@@ -13,7 +13,7 @@ from scipy.special import stdtr, stdtrit
 from traceana.cohorts.definitions import open_statuses
 from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
-from traceana.questions.failures.codes import cluster_codes
+from traceana.questions.failures.clusters import cluster_codes
 from traceana.questions.failures.curves import cumulative_incidence
 from traceana.questions.failures.design import make_design
 from traceana.questions.failures.events import EVENTS, MIN_AT_RISK, check_events
@@ -231,8 +231,8 @@ def _fit_cox(
 def outcome_by_horizon(
     frame: IntoFrame,
     /,
-    *,
     by: Names = (),
+    *,
     horizon_s: float | None = None,
     events: Names = EVENTS,
     status: str = "status",

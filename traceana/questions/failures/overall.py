@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 HORIZON_S: Final = 86_400.0
 """Runtime by which the cumulative incidence is stated, if enough rows are at risk then."""
 _FEWEST: Final = 10
+_NOTICED: Final = 0.01
+"""Fraction of rows without an end from which the bias is stated."""
 
 
 _NEGLIGIBLE: Final = 0.01
@@ -48,7 +50,7 @@ class Failure:
 
     def bias(self, noun: str, /) -> str:
         """Return what has not ended and which way that biases the rate; empty if all has."""
-        if not self.n_not_ended:
+        if self.not_ended < _NOTICED:
             return ""
         way = "biased towards the outcome of short ones"
         if self.not_ended < _NEGLIGIBLE:

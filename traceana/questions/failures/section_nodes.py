@@ -10,12 +10,19 @@ import polars as pl
 from traceana.page.blocks import Block, Content, Heading, Text, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.failures.analyze_nodes import NODES_NEED, compare_nodes
+from traceana.questions.failures.analyze import NODES_NEED, compare_nodes
 from traceana.questions.failures.nodes import SIGNIFICANT
-from traceana.questions.failures.tables_nodes import NodeFailures
+from traceana.questions.failures.tables import NodeFailures
 from traceana.store import distinct_traces
 from traceana.tables.display import csv_text
-from traceana.tables.formatting import count, listed, plural, three_digits, three_digits_range
+from traceana.tables.formatting import (
+    count,
+    listed,
+    p_equals,
+    plural,
+    three_digits,
+    three_digits_range,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +31,8 @@ if TYPE_CHECKING:
 
 _MOST_NODES: Final = 20
 _NAMED: Final = 3
+_POSSIBLE: Final = 0.05
+"""Adjusted p below which a node is stated, without an alert."""
 
 
 def build(traces: Sequence[Trace]) -> Content:
@@ -64,6 +73,18 @@ def _outliers(nodes: pl.DataFrame, title: str) -> Finding:
         return Finding(text, certainty="cannot tell", heading=text.removesuffix("."))
     if more.is_empty():
         text = f"{title}: none of {plural(tested, 'node')} fails more often than comparable jobs."
+        for row in nodes.filter(pl.col("pvalue_adjusted") < _POSSIBLE).head(1).rows(named=True):
+            text = f"{title}: node {row['node']} possibly fails more often than comparable jobs"
+            excess = row["failures"] - row["expected"]
+            return Finding(
+                f"{text}: {row['failures']:,} failures, {three_digits(row['expected'])} expected "
+                f"(adjusted {p_equals(row['pvalue_adjusted'])}).",
+                effect=row["ratio"],
+                n=row["n"],
+                cost_jobs=excess,
+                certainty="estimated",
+                heading=text,
+            )
         heading = f"{title}: no node fails more often than comparable jobs elsewhere"
         return Finding(text, n=tested, certainty="cannot tell", heading=heading)
     parts = [
@@ -90,7 +111,7 @@ def _outliers(nodes: pl.DataFrame, title: str) -> Finding:
         cost_gpu_h=lost,
         cost_jobs=float((more["failures"] - more["expected"]).sum()),
         certainty="estimated",
-        alert=alert,
+        alert=f"{title}: {alert}",
         heading=f"{title}: {alert}",
     )
 

@@ -41,9 +41,11 @@ _MOST_NAMED: Final = 3
 
 
 def tests_table(cohort: Cohort, tests: pl.DataFrame, /) -> Table:
-    """Return the table of all tests between groups of a cohort."""
+    """Return the table of all tests between groups; no size of rates is called negligible."""
+    of_rates = pl.col("question").str.starts_with("failure of")
+    small = of_rates & (pl.col("conclusion") == NEGLIGIBLE)
     return result_table(
-        tests,
+        tests.with_columns(conclusion=pl.when(~small).then("conclusion")),
         GroupTests,
         caption=f"Tests between groups of {cohort.noun}. {cohort.title}",
         null={"method": ""},

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import polars as pl
 
 from traceana.cohorts.cohort import form_cohort
+from traceana.cohorts.horizon import MOST_NOT_ENDED
 from traceana.questions.failures.curves import WEEK_S, kaplan_meier
 from traceana.questions.runtimes.fit import fit_distributions
+from traceana.questions.runtimes.quantiles import tail_index
 from traceana.questions.runtimes.tables import BestFamilies, RuntimeSensitivity
-from traceana.questions.runtimes.tail import tail_index
 from traceana.tables.declare import declared
 
 if TYPE_CHECKING:
+    from traceana.cohorts.cohort import Cohort
     from traceana.questions.runtimes.tables import DistributionFits
     from traceana.store import Trace
 
+Median: TypeAlias = tuple[float | None, float | None, float | None]
 REFITS: Final = 199
 """Resamples for the p-value of the best family."""
 SEED: Final = 1
@@ -38,7 +41,8 @@ class RuntimeDistributions:
     bound
         Smallest runtime, if the trace is left-truncated.
     median
-        Kaplan-Meier estimate with its interval over independent units; None without such units.
+        Median of all rows: without an interval if the log is complete and few jobs still run,
+        else the Kaplan-Meier estimate with its interval, over independent units if there are any.
     fits
         The fitted families; None for fewer than two distinct runtimes.
     pvalue
@@ -56,7 +60,7 @@ class RuntimeDistributions:
     n_positive: int
     n_used: int
     bound: float | None
-    median: tuple[float | None, float | None, float | None] | None = None
+    median: Median
     fits: DistributionFits | None = None
     pvalue: float | None = None
     tail: pl.DataFrame | None = None
@@ -76,17 +80,11 @@ def analyze_runtime_distributions(trace: Trace, /) -> RuntimeDistributions:
     runtimes = rows["duration_s"]
     seen: dict[str, Any] = {"entry": rows["entry_s"], "observed": rows["observed"]}
     bound = float(min(runtimes)) if table.left_truncated and len(runtimes) else None
-    counts = (
-        cohort.rows.height,
-        positive.height,
-        rows.height,
-        bound,
-        _median(rows, cohort.cluster),
-    )
+    counts = (cohort.rows.height, positive.height, rows.height, bound, _median(positive, cohort))
     if runtimes.n_unique() < 2:
         return RuntimeDistributions(*counts)
     truncated = None if bound is None else "min"
-    unit = None if cohort.cluster is None else _codes(rows, cohort.cluster)
+    unit = _codes(rows, cohort.cluster)
     seen["cluster"] = unit
     fits = fit_distributions(
         runtimes, truncated_below=truncated, criterion="bic", resamples=0, **seen
@@ -109,21 +107,34 @@ def analyze_runtime_distributions(trace: Trace, /) -> RuntimeDistributions:
     return RuntimeDistributions(*counts, fits, pvalue, tail, _sensitivity(rows, truncated), groups)
 
 
-def _codes(rows: pl.DataFrame, unit: str) -> pl.Series:
+def _codes(rows: pl.DataFrame, unit: str | None) -> pl.Series | None:
+    """Return the codes of independent units; None without two of them."""
+    if unit is None or rows[unit].n_unique() < 2:
+        return None
     return rows[unit].rank("dense").cast(pl.Int64)
 
 
-def _median(
-    rows: pl.DataFrame, unit: str | None
-) -> tuple[float | None, float | None, float | None] | None:
-    if unit is None or rows.is_empty():
-        return None
+def _median(rows: pl.DataFrame, cohort: Cohort) -> Median:
+    """Return the median of all rows; that of a log in which few still run has no interval."""
+    if rows.is_empty():
+        return None, None, None
+    cut = rows.height if cohort.observation is None else _cut(rows)
+    if not (cut or cohort.sampled):
+        return rows["duration_s"].quantile(0.5, "linear"), None, None
+    unit = None if _codes(rows, cohort.cluster) is None else cohort.cluster
     found = kaplan_meier(
-        rows, status=None, runtime="duration_s", entry="entry_s", observed="observed", cluster=unit,
-        quantiles=(0.5,),
+        rows, status=None, runtime="duration_s", entry="entry_s", observed="observed",
+        quantiles=(0.5,), cluster=unit,
     )  # fmt: skip
     low, middle, high = found.quantiles.select("ci_low", "time_s", "ci_high").row(0)
+    if cut <= MOST_NOT_ENDED * rows.height and not cohort.sampled:
+        return middle, None, None
     return middle, low, high
+
+
+def _cut(rows: pl.DataFrame) -> int:
+    """Return how many rows are truncated or censored."""
+    return rows.filter((pl.col("entry_s") > 0) | ~pl.col("observed")).height
 
 
 def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | None:
@@ -170,7 +181,7 @@ def _best_families(
         fits = fit_distributions(
             own["duration_s"], truncated_below=bound, criterion="bic", resamples=0,
             entry=own["entry_s"], observed=own["observed"],
-            cluster=None if unit is None else _codes(own, unit),
+            cluster=_codes(own, unit),
         )  # fmt: skip
         first, second = fits.table.row(0, named=True), fits.table.row(1, named=True)
         against = fits.comparisons.filter(family=second["family"])

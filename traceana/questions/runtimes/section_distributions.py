@@ -111,17 +111,18 @@ def build(traces: Sequence[Trace]) -> Content:
 def _lead(found: Found) -> list[Block]:
     lines = []
     rows = []
-    for name, (cohort, one) in found.items():
+    for name, (_, one) in found.items():
         if one.fits is None or one.fits.quantiles is None:
             continue
-        n = int(one.fits.table["n"][0])
+        n = one.n_positive
         lines.append(
             one.fits.quantiles.select(
                 pl.lit(name).alias("trace"), pl.lit(n).alias("n"), "share_below",
                 *(pl.col(part).cast(pl.Float64) for part in ("value", "ci_low", "ci_high")),
             )
         )  # fmt: skip
-        rows.append({"trace": name, "n": n} | _median(cohort, one) | _best(one))
+        median = dict(zip(("median_s", "ci_low", "ci_high"), one.median, strict=True))
+        rows.append({"trace": name, "n": n} | median | _best(one))
     if not lines:
         return []
     figure = drawing(
@@ -135,29 +136,6 @@ def _lead(found: Found) -> list[Block]:
         caption="Runtimes of each trace; the median of a complete log is exact",
     )
     return [Gallery((figure,)), table]
-
-
-def _median(cohort: Cohort, found: RuntimeDistributions) -> dict[str, float | None]:
-    """Return the median with its interval; that of all rows of a complete log has none."""
-    row = _estimated_median(found)
-    observed = cohort.observation
-    complete = observed is not None and not observed.n_truncated + observed.n_censored
-    if complete and not cohort.sampled:
-        row |= {"ci_low": None, "ci_high": None}
-    return row
-
-
-def _estimated_median(found: RuntimeDistributions) -> dict[str, float | None]:
-    """Return the median with its interval: over independent units, if there are any."""
-    if found.median is not None:
-        return dict(zip(("median_s", "ci_low", "ci_high"), found.median, strict=True))
-    assert found.fits is not None  # noqa: S101  the caller has them
-    assert found.fits.quantiles is not None  # noqa: S101
-    quantiles = found.fits.quantiles
-    middle = quantiles.sort((pl.col("share_below") - 0.5).abs()).row(0, named=True)
-    return {
-        "median_s": middle["value"], "ci_low": middle["ci_low"], "ci_high": middle["ci_high"],
-    }  # fmt: skip
 
 
 def _best(found: RuntimeDistributions) -> dict[str, object]:
@@ -175,17 +153,16 @@ def _median_finding(found: Found) -> str:
     for cohort, one in found.values():
         if one.fits is None or one.fits.quantiles is None:
             continue
-        row = _median(cohort, one)
-        if row["median_s"] is None:
+        median, low, high = one.median
+        if median is None:
             continue
         interval = ""
-        if row["ci_low"] is not None and row["ci_high"] is not None:
-            interval = f"95 % CI {duration(row['ci_low'])} to {duration(row['ci_high'])}; "
-        n = int(one.fits.table["n"][0])
+        if low is not None and high is not None:
+            interval = f"95 % CI {duration(low)} to {duration(high)}; "
         above = "" if one.bound is None else f" of {duration(one.bound)} and more"
-        short.append(f"{duration(row['median_s'])} ({cohort.trace.label})")
+        short.append(f"{duration(median)} ({cohort.trace.label})")
         texts.append(
-            f"{duration(row['median_s'])} in {cohort.title} ({interval}n = {n:,} {cohort.noun}"
+            f"{duration(median)} in {cohort.title} ({interval}n = {one.n_positive:,} {cohort.noun}"
             f"{above})"
         )
     if not texts:
@@ -197,10 +174,7 @@ def _median_finding(found: Found) -> str:
         first = f"Median runtimes: {'; '.join(texts)}."
         if unlike:
             first += " They are of different rows and not comparable."
-    return Finding(
-        first,
-        heading=f"The median runtime is {listed(short)}",
-    )
+    return Finding(first, heading=f"The median runtime is {listed(short)}")
 
 
 def _details(cohort: Cohort, found: RuntimeDistributions) -> list[Block]:
@@ -380,10 +354,7 @@ SECTION = Section(
     "Distributions of runtimes",
     10,
     build,
-    needs=(
-        {"jobs": ("runtime_s",)},
-        {"tasks": ("status",), "instances": ("start_s", "end_s")},
-    ),
+    needs=({"jobs": ("runtime_s",)}, {"tasks": ("status",), "instances": ("start_s", "end_s")}),
     figures=("distribution-fit", "empirical-distribution"),
     shares="cohort",
     more=draw_more,

@@ -20,7 +20,6 @@ from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.trends.analyze import NEEDS, Found, trends_of
 from traceana.questions.trends.changes import FEWEST_DAYS
-from traceana.questions.trends.periods import DAY_S
 from traceana.questions.trends.tables import (
     ClusterUtilization,
     Drift,
@@ -28,6 +27,7 @@ from traceana.questions.trends.tables import (
     Outages,
     Trends,
 )
+from traceana.stats.time_blocks import DAY_S
 from traceana.store import distinct_traces
 from traceana.tables.formatting import (
     count,
@@ -200,7 +200,7 @@ def _outage(row: dict[str, Any], title: str) -> Finding:
         effect=row["duration_s"],
         cost_gpu_h=lost,
         cost_jobs=row["jobs_lost"],
-        alert=f"Outage: {text}",
+        alert=f"{title}: outage: {text}",
         heading=f"{title}: {text}",
     )
 
@@ -242,7 +242,7 @@ def _change(row: dict[str, Any], title: str) -> Finding:
         cost_gpu_h=row["gpu_hours"] * part if worse else 0.0,
         cost_jobs=row["n"] * part if worse else 0.0,
         certainty="estimated",
-        alert=f"{what[:1].upper()}{what[1:]} from {since} {until}" if certain else "",
+        alert=f"{title}: {what} from {since} {until}" if certain else "",
         heading=f"{title}: {what} from {since}",
     )
 

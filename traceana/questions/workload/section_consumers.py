@@ -16,7 +16,7 @@ from traceana.questions.workload.analyze_consumers import (
     FEWEST_WAITS,
     describe_consumers,
 )
-from traceana.questions.workload.tables_consumers import ResourceUsage
+from traceana.questions.workload.tables import ResourceUsage
 from traceana.store import distinct_traces
 from traceana.tables.display import csv_text, key_heading
 from traceana.tables.formatting import (
@@ -111,6 +111,7 @@ def _findings(found: Consumers, title: str, trace: Trace) -> list[Finding]:
     whole = found.whole
     findings = [*_idle(found, title), *_wasted(found, title)]
     parts = (
+        _plain(found, title),
         _failing_type(found, title, trace),
         _top(found, title),
         _slow_queue(found, title),
@@ -155,8 +156,9 @@ def _idle(found: Consumers, title: str) -> list[Finding]:
                 n=row["jobs"],
                 cost_gpu_h=row["idle_gpu_hours"],
                 cost_jobs=row["jobs"],
-                alert=f"idle GPUs: user {row['user']} at {percent(row['gpu_utilization'])} GPU "
-                f"utilization with {count(row['measured_gpu_hours'])} GPU-hours",
+                alert=f"{title}: idle GPUs: user {row['user']} at "
+                f"{percent(row['gpu_utilization'])} GPU utilization with "
+                f"{count(row['measured_gpu_hours'])} GPU-hours",
                 heading=f"{title}: user {row['user']} leaves "
                 f"{count(row['idle_gpu_hours'])} GPU-hours idle",
             )
@@ -190,7 +192,7 @@ def _wasted(found: Consumers, title: str) -> list[Finding]:
                 n=row["jobs"],
                 cost_gpu_h=cost,
                 cost_jobs=row["jobs"],
-                alert=f"{row[name]}: {plural(row['jobs'], 'job')} used {of}"
+                alert=f"{title}: {row[name]}: {plural(row['jobs'], 'job')} used {of}"
                 if part >= _COSTLY
                 else "",
                 heading=f"{title}: jobs that ended as {row[name]} used {share(part)} of the "
@@ -198,6 +200,36 @@ def _wasted(found: Consumers, title: str) -> list[Finding]:
             )
         )
     return findings
+
+
+def _plain(found: Consumers, title: str) -> Finding | None:
+    """State what failed, the longest wait, the largest job and the waste of a small log."""
+    if found.each is None:
+        return None
+    whole, unit = found.whole, found.unit
+    rate, ended = whole["failure_rate"], whole["ended"]
+    facts = (
+        [] if rate is None else [f"{round(rate * ended):,} of {plural(ended, 'ended job')} failed"]
+    )
+    waited = found.each.drop_nulls("median_wait_s").sort("median_wait_s", descending=True)
+    facts += [
+        f"the longest wait was {duration(row['median_wait_s'])} (job {row['job_id']})"
+        for row in waited.head(1).rows(named=True)
+    ]
+    hours = f"{unit.lower()}_hours"
+    for row in found.each.filter(pl.col(hours) > 0).head(1).rows(named=True):
+        of = f"{share(row['share'])} of all {count(whole[hours])} {unit}-hours"
+        facts.append(f"the largest job used {of} (job {row['job_id']})")
+        facts.append(f"jobs that failed or were cancelled used {share(whole['share_wasted'])}")
+    if not facts:
+        return None
+    return Finding(
+        f"{title}: {'; '.join(facts)}.",
+        n=whole["jobs"],
+        cost_gpu_h=whole["gpu_hours"] or 0.0,
+        cost_jobs=whole["jobs"],
+        heading=f"{title}: {'; '.join(facts[:2])}",
+    )
 
 
 def _top(found: Consumers, title: str) -> Finding | None:
@@ -317,7 +349,7 @@ def _failing_type(found: Consumers, title: str, trace: Trace) -> Finding | None:
         n=high["ended"],
         cost_jobs=excess * high["ended"],
         certainty="estimated" if certain else "cannot tell",
-        alert=text if certain else "",
+        alert=f"{title}: {text}" if certain else "",
         heading=f"{title}: {text.partition(' (')[0]}",
     )
 
@@ -342,25 +374,31 @@ def _odds_of_types(trace: Trace, high: str, low: str) -> str | None:
 
 
 def _slow_queue(found: Consumers, title: str) -> Finding | None:
-    """State the queue whose jobs wait far longer than the others."""
-    queues, whole = found.groups.get("queue"), found.whole["median_wait_s"]
-    if queues is None or whole is None:
+    """State the queue, account or GPU type whose jobs wait far longer than the others."""
+    whole = found.whole["median_wait_s"]
+    name = next((one for one in ("queue", "account", "gpu_type") if one in found.groups), None)
+    if name is None or whole is None:
         return None
-    known = queues.drop_nulls(["queue", "median_wait_s"]).filter(
-        pl.col("jobs") >= max(FEWEST_WAITS, _NOTICED * found.whole["jobs"]),
-        pl.col("median_wait_s") >= max(_SLOW_S, _TIMES * whole),
+    known = (
+        found.groups[name]
+        .drop_nulls([name, "median_wait_s"])
+        .filter(
+            pl.col("jobs") >= max(FEWEST_WAITS, _NOTICED * found.whole["jobs"]),
+            pl.col("median_wait_s") >= max(_SLOW_S, _TIMES * whole),
+        )
     )
     if known.is_empty():
         return None
     row = known.sort("median_wait_s", descending=True).row(0, named=True)
     text = f"median wait {duration(row['median_wait_s'])}, of all jobs {duration(whole)}"
+    of = f"{in_sentence(key_heading(name))} {row[name]}"
     return Finding(
-        f"{title}: jobs in queue {row['queue']} wait longest: {text} (n = {row['jobs']:,}).",
+        f"{title}: jobs in {of} wait longest: {text} (n = {row['jobs']:,}).",
         effect=row["median_wait_s"],
         n=row["jobs"],
         cost_jobs=row["jobs"],
-        alert=f"Long waits in queue {row['queue']}: {text}",
-        heading=f"{title}: jobs in queue {row['queue']} wait longest",
+        alert=f"{title}: long waits in {of}: {text}",
+        heading=f"{title}: jobs in {of} wait longest",
     )
 
 

@@ -81,17 +81,19 @@ class PlacementNodes:
         """Return the fragment of each machine in thousandths of a GPU."""
         return self.typical.fragment(self.gpu_type, self.cpu_milli, self.gpu_milli)
 
-    def fits(self, request: PlacementRequest, /) -> NDArray[np.bool_]:
-        """Return whether CPU, GPU type and GPUs suffice on each machine."""
-        fits: NDArray[np.bool_] = self.cpu_milli >= request.cpu_milli
+    def fits(
+        self, request: PlacementRequest, index: Ints | slice = slice(None), /
+    ) -> NDArray[np.bool_]:
+        """Return whether CPU, GPU type and GPUs suffice on each machine, or on some of them."""
+        fits: NDArray[np.bool_] = self.cpu_milli[index] >= request.cpu_milli
         if request.gpus == 0:
             return fits
         if request.gpu_types:
-            fits &= self.typical.accepts(request)[self.gpu_type]
+            fits &= self.typical.accepts(request)[self.gpu_type[index]]
         if request.gpus == 1:
-            fits &= self.gpu_milli.max(axis=1) >= request.gpu_milli
+            fits &= (self.gpu_milli[index] >= request.gpu_milli).any(axis=1)
         else:
-            fits &= (self.gpu_milli >= request.gpu_milli).sum(axis=1) >= request.gpus
+            fits &= (self.gpu_milli[index] >= request.gpu_milli).sum(axis=1) >= request.gpus
         return fits
 
 

@@ -69,12 +69,9 @@ class Cluster:
         else:
             return scores
         scores[index] = -np.inf
-        nodes = self.nodes.rows(index)
-        fits = nodes.fits(request).nonzero()[0]
-        if fits.size == len(index):
-            scores[index] = self._policy.score(request, nodes)
-        elif fits.size:
-            scores[index[fits]] = self._policy.score(request, nodes.rows(fits))
+        fits = index[self.nodes.fits(request, index)]
+        if fits.size:
+            scores[fits] = self._policy.score(request, self.nodes.rows(fits))
         self._scores[request] = scores, len(self._changed)
         return scores
 

@@ -62,7 +62,7 @@ class EarliestDeadlineFirst(SchedulingPolicy):
     def admit(self, state: ScheduleState, arrived: Sequence[int], /) -> Sequence[int]:
         """Queue the arrived jobs by deadline."""
         for job in arrived:
-            self._levels[job] = _profile(state, job).gpus
+            self._levels[job] = _profile(state, job).gpus[::-1]
             insort(self._queue, (state.jobs.deadline_s[job], job))
         return arrived
 
@@ -81,12 +81,14 @@ class EarliestDeadlineFirst(SchedulingPolicy):
         free, running = state.gpus, state.running
         changes = dict.fromkeys(running, 0)
         for job in order:
-            given = max((gpus for gpus in self._levels[job] if gpus <= free), default=0)
-            free -= given
-            if running.get(job) == given:
-                del changes[job]
-            elif given:
-                changes[job] = given
+            for given in self._levels[job]:
+                if given <= free:
+                    free -= given
+                    if running.get(job) == given:
+                        del changes[job]
+                    else:
+                        changes[job] = given
+                    break
             if not free:
                 break
         return changes

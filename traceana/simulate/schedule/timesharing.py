@@ -40,12 +40,13 @@ class Tiresias(SchedulingPolicy):
         self._queues: list[list[int]] = [[] for _ in range(len(self.limits) + 1)]
         self._queue: dict[int, int] = {}
         self._clock: _EventClock | None = None
+        self._executed: dict[int, float] = defaultdict(float)
         self._decisions = 0
         self._restart = False
 
     def make_clock(self, state: ScheduleState, /) -> _EventClock:
         """Return the clock that charges overheads at events."""
-        self._clock = _EventClock(state, self.slot_s)
+        self._clock = _EventClock(state, self.slot_s, self._executed)
         return self._clock
 
     def finish(self, state: ScheduleState, ended: Sequence[int], /) -> None:
@@ -64,24 +65,28 @@ class Tiresias(SchedulingPolicy):
 
     def order(self, state: ScheduleState, /) -> list[int]:
         """Demote running jobs, then return the queues one after the other."""
-        clock, gpus = self._clock, state.jobs.gpus
-        for job in sorted(state.running, key=lambda job: (-gpus[job], job)):
+        gpus, executed = state.jobs.gpus, self._executed
+        demoted = [
+            job
+            for job, queue in self._demotable(state)
+            if executed[job] * gpus[job] >= self.limits[queue]
+        ]
+        for job in sorted(demoted, key=lambda job: (-gpus[job], job)):
             queue = self._queue[job]
-            if clock is None or queue == len(self.limits):
-                continue
-            if clock.executed[job] * gpus[job] >= self.limits[queue]:
-                self._queues[queue].remove(job)
-                self._queue[job] = queue + 1
-                self._queues[queue + 1].append(job)
+            self._queues[queue].remove(job)
+            self._queue[job] = queue + 1
+            self._queues[queue + 1].append(job)
         return [job for queue in self._queues for job in queue]
 
     def allocate(self, state: ScheduleState, order: Iterable[int], /) -> dict[int, int]:
         """Give each job in order its GPUs where they fit."""
         changes = fit_in_order(state, order)
-        running = {job for job in state.running if changes.get(job, 1)}
-        running |= {job for job, gpus in changes.items() if gpus}
-        for queue in self._queues:
-            queue.sort(key=lambda job: job not in running)
+        running = {*state.running, *changes}
+        running -= {job for job, gpus in changes.items() if not gpus}
+        for nth, queue in enumerate(self._queues):
+            waiting = [job for job in queue if job not in running]
+            if waiting:
+                self._queues[nth] = [job for job in queue if job in running] + waiting
         return changes
 
     def place(self, state: ScheduleState, changes: Mapping[int, int], /) -> dict[int, float]:
@@ -100,22 +105,27 @@ class Tiresias(SchedulingPolicy):
 
     def wake(self, state: ScheduleState, /) -> float:
         """Return the next demotion, as the publisher's simulator estimates it."""
-        clock, jumps = self._clock, []
-        for job, gpus in state.running.items():
-            queue = self._queue[job]
-            if clock is not None and queue < len(self.limits):
-                jumps.append(math.ceil((self.limits[queue] - clock.executed[job]) / gpus))
-        return state.now + max(min(jumps), self.slot_s) if jumps else math.inf
+        executed, gpus = self._executed, state.running
+        jumps = [
+            (self.limits[queue] - executed[job]) / gpus[job]
+            for job, queue in self._demotable(state)
+        ]
+        return state.now + max(math.ceil(min(jumps)), self.slot_s) if jumps else math.inf
+
+    def _demotable(self, state: ScheduleState) -> list[tuple[int, int]]:
+        """Return the running jobs that are not in the last queue, and their queues."""
+        queue, last = self._queue, len(self.limits)
+        return [(job, queue[job]) for job in state.running if queue[job] != last]
 
 
 class _EventClock:
     """Progress is counted at events, where a job loses its pause; jobs end a slot apart."""
 
-    def __init__(self, state: ScheduleState, slot: float) -> None:
+    def __init__(self, state: ScheduleState, slot: float, executed: dict[int, float]) -> None:
         self.state = state
         self.slot = slot
         self.restart = False
-        self.executed: dict[int, float] = defaultdict(float)
+        self._executed = executed
         self._pause: dict[int, float] = {}
         self._next = math.inf
         self._ending: list[tuple[int, float]] = []
@@ -126,12 +136,13 @@ class _EventClock:
     def advance(self, now: float, /) -> list[tuple[int, float]]:
         ended = self._ending if now >= self._next else []
         gone = {job for job, _ in ended}
+        elapsed, pause = now - self.state.now, self._pause
+        executed, left = self._executed, self.state.left
         for job in self.state.running:
-            if job in gone:
-                continue
-            progress = max(now - self.state.now - self._pause.pop(job, 0.0), 0.0)
-            self.executed[job] += progress
-            self.state.left[job] -= progress
+            if job not in gone:
+                progress = max(elapsed - pause.pop(job), 0.0) if job in pause else elapsed
+                executed[job] += progress
+                left[job] -= progress
         return ended
 
     def apply(self, changes: Mapping[int, int], pauses: Mapping[int, float], /) -> None:
@@ -140,14 +151,10 @@ class _EventClock:
             if not gpus:
                 self._pause.pop(job, None)
         self._pause.update(pauses)
-        self._next, self._ending = math.inf, []
-        for job in state.running:
-            end = now + state.left[job] + (self._pause.get(job, 0.0) if self.restart else 0.0)
-            at = max(now + self.slot, end)
-            if at < self._next:
-                self._next, self._ending = at, []
-            if at == self._next:
-                self._ending.append((job, end))
+        left, pause = state.left, self._pause if self.restart else {}
+        ends = [(job, now + left[job] + pause.get(job, 0.0)) for job in state.running]
+        self._next = max(now + self.slot, min((end for _, end in ends), default=math.inf))
+        self._ending = [(job, end) for job, end in ends if end <= self._next]
 
     def next_end(self) -> float:
         return self._next
@@ -203,8 +210,8 @@ class Gandiva(SchedulingPolicy):
         """Run the jobs in order where they fit, and pass the turn on."""
         changes = fit_in_order(state, order)
         if self._crowded:
-            ran = {job for job in state.running if changes.get(job, 1)}
-            ran |= {job for job, gpus in changes.items() if gpus}
+            ran = {*state.running, *changes}
+            ran -= {job for job, gpus in changes.items() if not gpus}
             for turns in self._turns.values():
                 turns.sort(key=lambda job: job in ran)
         return changes
