@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import polars as pl
 
@@ -28,7 +29,7 @@ from traceana.questions.trends.tables import (
     Trends,
 )
 from traceana.stats.time_blocks import DAY_S
-from traceana.store import distinct_traces
+from traceana.store import Trace, distinct_traces
 from traceana.tables.formatting import (
     count,
     duration,
@@ -38,11 +39,6 @@ from traceana.tables.formatting import (
     share_range,
     three_digits,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from traceana.store import Trace
 
 _OPENING: Final = (
     "Use is by overlap with the period. A job counts where it is submitted, its wait where it "

@@ -12,7 +12,7 @@ from traceana.cohorts.cohort import form_cohort
 from traceana.cohorts.ends import END_CLASS, with_end_class
 from traceana.cohorts.horizon import MOST_NOT_ENDED, count_not_ended
 from traceana.cohorts.observation import window_of
-from traceana.cohorts.overlap import HELD, count_reckoned, note_reckoned, open_overlap
+from traceana.cohorts.overlap import HELD, Window, count_reckoned, note_reckoned, open_overlap
 from traceana.questions.workload.tables import ResourceUsage
 from traceana.store.frames import Names, as_names, column_names, reduce_frame, refuse_clash
 from traceana.tables.declare import declared, returns
@@ -20,9 +20,7 @@ from traceana.tables.declare import declared, returns
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-    from traceana.cohorts.overlap import Window
     from traceana.store import Trace
-
 
 _NUMBERS: Final[tuple[str, ...]] = (
     *("submit_s", "start_s", "gpus", "cpus", "nodes", "cpu_time_s", "memory_gib"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -22,7 +23,13 @@ from traceana.page.blocks import (
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.failures.tables import HazardRatios
-from traceana.questions.workload.analyze import clock_name, describe_workload, weekdays_and_waits
+from traceana.questions.workload.analyze import (
+    Split,
+    Workload,
+    clock_name,
+    describe_workload,
+    weekdays_and_waits,
+)
 from traceana.questions.workload.analyze_consumers import cpu_hours_of
 from traceana.questions.workload.tables import (
     Concentration,
@@ -33,7 +40,7 @@ from traceana.questions.workload.tables import (
     WorkloadSummary,
 )
 from traceana.questions.workload.waits import adjusted_waits
-from traceana.store import distinct_traces
+from traceana.store import Trace, distinct_traces
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import (
     days,
@@ -47,10 +54,6 @@ from traceana.tables.formatting import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from traceana.questions.workload.analyze import Split, Workload
-    from traceana.store import Trace
     from traceana.tables.declare import ResultTable
 
 _ALPHA: Final = 0.05
