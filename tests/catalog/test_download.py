@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -73,6 +74,22 @@ def test_publisher_is_asked_where_no_mirror_is_named(tmp_path: Path, server: Ser
     server.files = {f"/published/{name}": content for name, content in PUBLISHED.items()}
     assert held(fetch("planted", to=str(tmp_path / "to"))) == PUBLISHED
     assert server.asked == list(server.files)
+
+
+def test_a_download_shows_its_progress_in_notebooks(
+    tmp_path: Path,
+    server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    server.files = {f"/{name}": content for name, content in PUBLISHED.items()}
+    fetch("planted", to=tmp_path / "silent", mirror=server.address)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    fetch("planted", to=tmp_path / "to", mirror=server.address)
+    shown = capsys.readouterr().err
+    assert "100%" in shown
+    assert all(name in shown for name in PUBLISHED)
 
 
 def test_default_place_is_the_users_cache(

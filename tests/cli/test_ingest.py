@@ -141,7 +141,7 @@ def test_a_mapping_of_ones_own(tmp_path: Path) -> None:
     done = run("ingest", *words, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "ours/jobs         3     3         0  written" in done.stdout
-    assert "1 cells by gpus|not_a_number" in done.stdout
+    assert "1 cell by gpus|not_a_number" in done.stdout
     assert "unknown values in state: 'CANCELLED ...' (2)" in done.stdout
     assert "ours/jobs " in run("tables", "--store", "store", cwd=tmp_path).stdout
     (tmp_path / "log.txt").write_text("id|state|gpus\na|OK|-1\n")

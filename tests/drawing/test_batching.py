@@ -21,12 +21,10 @@ from traceana.figures import (
 )
 from traceana.questions.batching.figures import (
     describe_batching_clusters,
-    describe_batching_speedup,
-    describe_batching_trajectory,
-)
-from traceana.questions.batching.figures_replay import (
     describe_batching_iterations,
     describe_batching_replay,
+    describe_batching_speedup,
+    describe_batching_trajectory,
 )
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from traceana.figures import (
 )
 from traceana.page.blocks import Drawing
 from traceana.questions.correlations.figures import describe_correlations
-from traceana.questions.runtimes.figures_means import describe_runtime_against
+from traceana.questions.runtimes.figures import describe_runtime_against
 
 MEANS = pl.DataFrame(
     {"value": [0.0, 25, 50, 100, 800], "n": [2, 1, 8, 4, 1], "mean": [50.0, 400, 100, 300, 9000]}

@@ -12,7 +12,7 @@ from traceana.errors import DataError
 from traceana.figures import draw_distribution_fit, plot_concentration, plot_distribution_fit
 from traceana.questions.runtimes.figures import describe_distribution_fit
 from traceana.questions.runtimes.tables import DistributionFits
-from traceana.questions.workload.figures_concentration import describe_concentration
+from traceana.questions.workload.figures import describe_concentration
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,12 @@ from traceana.figures import (
     plot_energy_savings,
     plot_power_sweep,
 )
-from traceana.questions.energy.figures import describe_energy_savings
-from traceana.questions.energy.figures_front import describe_energy_front
-from traceana.questions.energy.figures_map import describe_energy_map, describe_power_sweep
+from traceana.questions.energy.figures import (
+    describe_energy_front,
+    describe_energy_map,
+    describe_energy_savings,
+    describe_power_sweep,
+)
 
 CHOICES = ("baseline", "batch_size", "power_limit", "both")
 SAVINGS = pl.DataFrame(

@@ -12,14 +12,9 @@ from matplotlib.text import Annotation
 from tests.drawing.drawn import collection, line, points, texts
 from traceana import cumulative_incidence, failure_model
 from traceana.errors import DataError
-from traceana.figures import (
-    draw_figure,
-    plot_cumulative_incidence,
-    plot_failure_odds,
-    render_svg,
-)
-from traceana.questions.failures.figures_cumulative_incidence import describe_cumulative_incidence
-from traceana.questions.failures.figures_model import describe_failure_odds
+from traceana.figures import draw_figure, plot_cumulative_incidence, plot_failure_odds, render_svg
+from traceana.questions.failures.figures import describe_failure_odds
+from traceana.questions.failures.figures_survival import describe_cumulative_incidence
 from traceana.questions.failures.tables import OddsRatios
 from traceana.tables.declare import schema_of
 

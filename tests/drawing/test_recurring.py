@@ -15,12 +15,9 @@ from traceana.figures import (
     plot_recurring_choices,
     plot_regret,
 )
-from traceana.questions.energy.figures_saved import describe_energy_saved
-from traceana.questions.recurring.figures import (
-    describe_recurring_choices,
-    describe_regret,
-)
-from traceana.questions.runtimes.figures_ratio import describe_ratio_distribution
+from traceana.questions.energy.figures import describe_energy_saved
+from traceana.questions.recurring.figures import describe_recurring_choices, describe_regret
+from traceana.questions.runtimes.figures import describe_ratio_distribution
 
 REGRET = pl.DataFrame(
     {

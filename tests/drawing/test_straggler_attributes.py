@@ -9,7 +9,7 @@ import pytest
 from traceana import straggler_attributes
 from traceana.errors import DataError
 from traceana.figures import plot_straggler_attributes
-from traceana.questions.stragglers.figures_attributes import describe_straggler_attributes
+from traceana.questions.stragglers.figures_variation import describe_straggler_attributes
 
 SAMPLES = pl.DataFrame(
     {

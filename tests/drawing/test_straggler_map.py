@@ -18,7 +18,7 @@ from traceana import detect_stragglers
 from traceana.errors import DataError
 from traceana.figures import WATERMARK, mark_synthetic, plot_straggler_map, render_svg
 from traceana.questions.stragglers import detect
-from traceana.questions.stragglers.figures_map import describe_straggler_map
+from traceana.questions.stragglers.figures_overview import describe_straggler_map
 from traceana.questions.stragglers.tables import StragglerResult
 from traceana.tables.declare import ResultTable, schema_of
 

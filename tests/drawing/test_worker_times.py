@@ -11,7 +11,7 @@ import pytest
 
 from traceana.errors import DataError
 from traceana.figures import draw_worker_times, plot_worker_times
-from traceana.questions.stragglers.figures_worker_times import describe_worker_times
+from traceana.questions.stragglers.figures_overview import describe_worker_times
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -88,6 +88,28 @@ def test_a_list_is_found_wherever_it_is(
     assert entry.rows_read == entry.rows_kept == len(jobs) >= 1
 
 
+PAGES = [{"page": n, "jobs": [{"id": f"{n}{m}", "n": {"gpus": 1}} for m in "abcde"]} for n in "12"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "rows"),
+    [
+        ("x.json", json.dumps(PAGES), "[].jobs"),
+        ("x.json", json.dumps({"pages": PAGES}, indent=1), "pages[].jobs"),
+        ("x.jsonl", "".join(json.dumps(page) + "\n" for page in PAGES), "[].jobs"),
+    ],
+)
+def test_the_rows_of_pages_are_the_elements_of_their_lists(
+    tmp_path: Path, name: str, text: str, rows: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    mapping = f'[trace]\nrows = "{rows}"\n{MAPPING}'
+    (entry,) = ingest(path, mapping=mapping, trace="m", store=tmp_path / "s").entries
+    assert (entry.rows_read, entry.rows_kept) == (10, 10)
+    assert 'rows = "[].jobs"' in propose_mapping(path)
+
+
 def test_two_lists_are_named_and_one_has_to_be_stated(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps({"nodes": [{"name": "n1"}], "jobs": ROWS}))

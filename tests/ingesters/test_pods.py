@@ -45,7 +45,11 @@ PODS: list[Case] = [
       **limits(cpu="3", memory="1Gi"), "priority": 7, "nodeName": "n9"}},
      {"cpus": 4, "memory_gib": 1, "priority": 7, "node": "n9"}),
     ({"metadata": {"labels": {"runai/queue": "r", "kueue.x-k8s.io/queue-name": "k"}}},
-     {"queue": "k"}),
+     {"queue": "k", "user": None}),
+    ({"metadata": {"labels": {"app": "bert", "user": "eva", "job-name": "bert-7"}, "annotations":
+      {"scheduling.volcano.sh/queue-name": "long", "user": "other"}}},
+     {"job_name": "bert", "user": "eva", "queue": "long", "group": "default/bert-7"}),
+    ({"metadata": {"labels": {"job-name": "bert-7"}}}, {"job_name": "bert-7"}),
     ({"metadata": {"ownerReferences": [{"name": "cron-1234567"}, {"name": "other"}]}},
      {"job_name": "cron-1234567", "group": "default/cron-1234567"}),
     ({"metadata": {"ownerReferences": [{"name": "cron-12345678"}]}}, {"group": "default/cron"}),

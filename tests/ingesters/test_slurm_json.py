@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from traceana.errors import SourceError
 from traceana.ingesters import ingest
 from traceana.store import open_store
 
@@ -86,7 +87,7 @@ def test_accounting_of_every_version(
         "submit_s": 1_700_000_000, "start_s": 1_700_000_060, "end_s": 1_700_003_660,
         "runtime_s": 3600, "time_limit_s": 5400, "nodes": 2, "cpus": 16, "memory_gib": 64,
         "gpus": 8, "gpu_type": "a100", "restarts": 1, "cpu_time_s": 7000.5, "memory_gib_used": 3,
-        "energy_j": 5000, "NodeList": "gpu[001-002]",
+        "energy_j": 5000, "NodeList": "gpu001,gpu002",
     }  # fmt: skip
     assert {name: row[name] for name in expected} == expected
     assert row["gpu_utilization"] == pytest.approx(1.5 / 8)
@@ -145,3 +146,18 @@ def test_the_queue(tmp_path: Path, form: Any, *, lists: bool) -> None:
         ("pending", None, None, 2, None, 16),
         ("failed", 1_700_000_060, 1_700_090_000, 2, None, 16),
     ]
+
+
+def test_an_export_without_steps_has_no_cpu_time(tmp_path: Path) -> None:
+    """``sacct -X --json`` has a total of 0 s for every job, and -2 for energy."""
+    job = accounting(nested, lists=True, steps=[])
+    job["time"] |= {"total": {"seconds": 0, "microseconds": 0}}
+    job["tres"]["allocated"] += [{"type": "energy", "name": "", "id": 3, "count": -2}]
+    found = read([job], tmp_path).select("cpu_time_s", "energy_j", "memory_gib_used", "gpus")
+    assert found.rows() == [(None, None, None, 8)]
+
+
+def test_an_export_without_jobs(tmp_path: Path) -> None:
+    (tmp_path / "log.json").write_text('{"jobs": [\n ], "meta": {"slurm": {"release": "25.05.3"}}}')
+    with pytest.raises(SourceError, match=r"log.json: no jobs of sacct --json or squeue --json"):
+        ingest(tmp_path / "log.json", store=tmp_path / "store")

@@ -58,6 +58,16 @@ NEMO = (
     "reduced_train_loss: 9.6 | train_step_timing in s: 5.43\n"
 )
 
+OLD_SAMPLES = """\
+[INFO] [config.py:1064:print]   train_batch_size ............. 48
+[Rank 0] step=20, skipped=17, lr=[5e-05], mom=[(0.9, 0.999)]
+[INFO] [timer.py:198:stop] 0/20, RunningAvgSamplesPerSec=90.5, CurrSamplesPerSec=96.0, MemAllocated=1GB
+[INFO] [timer.py:198:stop] 0/30, RunningAvgSamplesPerSec=90.5, CurrSamplesPerSec=192.0, MemAllocated=1GB
+"""  # noqa: E501
+PROGRESS = """\
+Epoch 0: :  0%| | 1/9 [00:02<, global_step=0.000, train_step_timing in s=9.500]\r\
+Epoch 0: :  0%| | 2/9 [00:02<, global_step=1.000, train_step_timing in s=5.500]\r"""
+
 
 def read(files: Path, store: Path, **options: Any) -> tuple[pl.DataFrame, TableEntry]:
     entry, *_ = ingest(files, store=store, **options).entries
@@ -73,10 +83,12 @@ def read(files: Path, store: Path, **options: Any) -> tuple[pl.DataFrame, TableE
         (SAMPLES, [("all", 3, 0.5)]),
         (TIMERS, [("0", 3, 9.5)]),
         (PIPELINE, [("all", 200, 0.936)]),
+        (OLD_SAMPLES, [("all", 20, 0.5), ("all", 30, 0.25)]),
         (NEMO, [("all", 9, 5.43)]),
+        (PROGRESS, [("all", 0, 9.5), ("all", 1, 5.5)]),
         (SAMPLES + MEGATRON, [("all", 10, 0.8124), ("all", 20, 1.6248)]),
     ],
-    ids=["megatron", "launcher", "samples", "timers", "pipeline", "nemo", "both"],
+    ids=["megatron", "launcher", "samples", "timers", "pipeline", "older", "nemo", "bar", "both"],
 )
 def test_step_times_of_logs(
     log: str, expected: list[tuple[str, int, float]], write: Write, tmp_path: Path
@@ -347,6 +359,19 @@ def test_straggler_reports_are_relative_times(write: Write, tmp_path: Path) -> N
     ]  # fmt: skip
     manifest = Store(tmp_path / "store").manifest("run7")
     assert manifest.tables["worker_samples"].units == {"batch_time": "relative"}
+
+
+def test_straggler_reports_as_the_examples_of_nvrx_print_them(write: Write, tmp_path: Path) -> None:
+    text = """=== GPUs perf scores. Report from rank 0 ===
+GPU relative perf scores: {0: 0.8, 1: 0.5}
+GPU individual perf scores: {0: 0.98, 1: 0.97}
+GPU relative perf scores: {0: 1.0, 1: nan}
+"""
+    rows, entry = read(write("run7.log", text) / "run7.log", tmp_path / "store")
+    assert entry.rows_rejected == 1
+    assert rows.select("worker_id", "step", "batch_time").rows() == [
+        ("0", 0, 1.25), ("1", 0, 2.0), ("0", 1, 1.0),
+    ]  # fmt: skip
 
 
 def test_straggler_reports_as_json_lines(write: Write, tmp_path: Path) -> None:

@@ -27,3 +27,18 @@ def test_a_file_that_is_not_as_published_is_told_first(tmp_path: Path) -> None:
         "These files of alibaba-minibatch-2020 differ from the published ones, and so may all its "
         "numbers: job_1_norm.csv."
     )
+
+
+def test_cells_that_were_set_to_null_and_ids_from_row_numbers_are_stated(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("g,t\n" + "".join(f"{i % 2 or '?'},{i}\n" for i in range(9)))
+    mapping = '[jobs]\ngpus = "g"\nsubmit_s = "t"\n'
+    ledger = ingest(tmp_path / "x.csv", mapping=mapping, trace="m", store=tmp_path / "store")
+    assert "set to null: m/jobs: 5 cells by g|not_a_number" in str(ledger)
+    page = build_report(tmp_path / "store", out=tmp_path / "out").read_text(encoding="utf-8")
+    _, *told = [
+        item.text for item in section(read_page(page), "data-quality").all("ul")[0].all("li")
+    ]
+    assert told == [
+        "Cells that could not be read are missing values: 5 cells by g|not_a_number in jobs (m).",
+        "No column identifies the rows, so the row number is the id: jobs (m).",
+    ]

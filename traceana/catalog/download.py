@@ -7,17 +7,19 @@ import re
 import secrets
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from traceana.catalog.checksum import find_fault
-from traceana.catalog.model import get_trace
+from traceana.catalog.model import CatalogEntry, PublishedFile, get_trace
 from traceana.errors import CatalogError
 
 if TYPE_CHECKING:
-    from traceana.catalog.model import CatalogEntry, PublishedFile
+    from rich.progress import Progress, TaskID
+
 
 _log = logging.getLogger(__name__)
 
@@ -197,23 +199,47 @@ def _copy(place: Path, part: Path) -> bool:
     return True
 
 
+@dataclass
+class _Bar:
+    """A bar of rich as pooch uses one."""
+
+    progress: Progress
+    task: TaskID
+    total: int = 0
+
+    def update(self, size: int) -> None:
+        self.progress.update(self.task, advance=size, total=self.total)
+
+    def reset(self) -> None:
+        self.progress.reset(self.task)
+
+    def close(self) -> None:
+        pass  # the line stays
+
+
 def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bool:
     """Download a file; False where its server has none. A host that is silent is noted."""
     import pooch  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import Progress  # noqa: PLC0415
 
     host = urlsplit(url).netloc
     if host in silent:
         raise _SilentHostError(host)
     _log.info("requesting %s", url)
     answers: list[Any] = []  # requests' responses: the last one, and redirects before it
+    shown = sys.stderr.isatty() or "ipykernel" in sys.modules
+    console = Console(stderr=True, force_terminal=shown, force_jupyter=False)
+    progress = Progress(console=console, disable=not shown)
     download = pooch.HTTPDownloader(
-        progressbar=sys.stderr.isatty() or "ipykernel" in sys.modules,
+        progressbar=_Bar(progress, progress.add_task(file.name, total=None)),
         chunk_size=2**16,
         headers={"Accept-Encoding": "identity"},  # the published bytes, not unpacked on the way
         hooks={"response": lambda answer, **_: answers.append(answer)},
     )
     try:
-        download(url, str(part), None)
+        with progress:
+            download(url, str(part), None)
     except OSError as error:  # requests' errors are OSErrors without a number
         if error.errno is not None:
             raise

@@ -9,7 +9,7 @@ import polars as pl
 
 from traceana.claims.claim import Claim, Judgement, decide
 from traceana.claims.rounding import agrees, round_as
-from traceana.questions.scheduling.placement import SEEDS, placement_runs, reversed_pairs
+from traceana.questions.scheduling.what_if import SEEDS, placement_runs, reversed_pairs
 from traceana.simulate.placement.sweep import summarize_placement
 
 if TYPE_CHECKING:

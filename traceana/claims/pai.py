@@ -16,9 +16,9 @@ from traceana.claims.papers import PAPERS
 from traceana.claims.rounding import agrees, round_as, span
 from traceana.cohorts.task_runtimes import END_IMPUTATIONS
 from traceana.cohorts.tasks import instance_times, sample_jobs, task_times
+from traceana.questions.correlations.correlate import runtime_correlations
 from traceana.questions.correlations.implied import implied_n
-from traceana.questions.correlations.runtime import runtime_correlations
-from traceana.questions.failures.runtimes import runtime_by
+from traceana.questions.failures.rates import runtime_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

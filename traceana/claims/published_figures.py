@@ -294,10 +294,7 @@ def claims_of(paper: str, number: str, /) -> list[str]:
 
 
 def numbered(paper: str, number: str, /) -> tuple[PublishedFigure, ...]:
-    """Return the figure of a paper with a number, or its parts: 7 is 7a and 7b.
-
-    Raises a DataError if there is none; the message lists the numbers.
-    """
+    """Return the figure of a paper with a number, or its parts: 7 is 7a and 7b."""
     published = figures_of(paper)
     found = tuple(
         one
@@ -311,10 +308,7 @@ def numbered(paper: str, number: str, /) -> tuple[PublishedFigure, ...]:
 
 
 def figures_of(paper: str, /) -> tuple[PublishedFigure, ...]:
-    """Return the figures of a paper, those with a number first.
-
-    Raises a DataError if there is no such paper; the message lists the papers.
-    """
+    """Return the figures of a paper, those with a number first."""
     if paper not in PUBLISHED:
         raise DataError(f"no paper is called {paper!r}; the papers are {', '.join(PUBLISHED)}")
     return tuple(sorted(PUBLISHED[paper], key=_order))

@@ -34,10 +34,7 @@ def round_as(value: float | None, printed: str, /) -> str:
 
 
 def span(values: pl.Series, /) -> tuple[float, float]:
-    """Return the smallest and the largest of some numbers.
-
-    Raises a DataError if there is none.
-    """
+    """Return the smallest and the largest of some numbers."""
     known = values.drop_nulls().to_numpy()
     if not known.size:
         raise DataError(f"no value of {values.name!r} is known")

@@ -20,7 +20,7 @@ from traceana.questions.energy.analyze import (
     training_tables,
     weights_of_energy,
 )
-from traceana.questions.recurring.variants import policy_variants
+from traceana.questions.recurring.analyze import policy_variants
 
 if TYPE_CHECKING:
     from traceana.store import Store, Trace

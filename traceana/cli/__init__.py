@@ -11,9 +11,10 @@ import os
 import shlex
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 import typer.core
@@ -32,9 +33,6 @@ from traceana.cli import (
 from traceana.cli.options import TYPED
 from traceana.cli.streams import ReaderGoneError, guard_streams
 from traceana.errors import TraceanaError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class _Group(typer.core.TyperGroup):

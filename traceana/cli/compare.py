@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from traceana.cli.limits import (
-    SinceOption,
-    UntilOption,
-    WhereOption,
-    WindowOption,
-    limited_store,
-)
+from traceana.cli.limits import SinceOption, UntilOption, WhereOption, WindowOption, limited_store
 from traceana.cli.options import (
     JsonOption,
     MappingOption,
@@ -78,8 +72,8 @@ def compare(
     """
     from traceana.exchange import select_jobs
     from traceana.opening import compare as compare_two
+    from traceana.questions.comparison.changes import check_condition, holds
     from traceana.questions.comparison.compare_traces import compare_traces
-    from traceana.questions.comparison.condition import check_condition, holds
     from traceana.questions.comparison.tables import Comparison
     from traceana.store import open_store
 

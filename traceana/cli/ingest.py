@@ -113,6 +113,8 @@ def _progress(
 def _show(ledger: Ledger, store: Path) -> None:
     from rich.table import Table
 
+    from traceana.store import Store
+
     out = terminal()
     table = Table(box=None, pad_edge=False)
     names = [f"{entry.trace}/{entry.table}" for entry in ledger.entries]
@@ -134,6 +136,10 @@ def _show(ledger: Ledger, store: Path) -> None:
     synthetic = sorted({entry.trace for entry in ledger.entries if entry.synthetic})
     if synthetic:
         out.print(f"SYNTHETIC, no observed row in it: {', '.join(synthetic)}", soft_wrap=True)
+    for trace in dict.fromkeys(entry.trace for entry in ledger.entries):
+        manifest = Store(store).manifest(trace)
+        for note in manifest.notes if manifest.source != "catalog" else ():
+            out.print(f"note: {trace}: {note}", soft_wrap=True)
     for entry in ledger.entries:
         for note in _notes(entry):
             out.print(note, soft_wrap=True)
@@ -156,16 +162,7 @@ def _notes(entry: TableEntry) -> Iterator[str]:
     name = f"{entry.trace}/{entry.table}"
     for rule, rows in entry.rejected.items():
         yield f"rejected: {name}: {rows:,} by {rule}"
-    for rule, cells in entry.nulled.items():
-        yield f"set to null: {name}: {cells:,} cells by {rule}"
-    for rule in entry.mostly_nulled:
-        target, _, read_from = rule.split("|")[0].partition(": ")
-        yield (
-            f"note: {name}: most cells of {read_from} cannot be read, so {target} is mostly null; "
-            "check the mapping"
-        )
-    if entry.ids_are_rows:
-        yield f"note: {name}: no column identifies the rows; the row number is the id"
+    yield from entry.remarks
     if entry.rows_not_applicable:
         yield (
             f"note: {name}: {entry.rows_not_applicable:,} further rows are not rows of this table "

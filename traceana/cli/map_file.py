@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 _ROWS = 5
+_CELL = 80
+"""Characters of a cell in the preview."""
 
 
 def map_file(
@@ -80,5 +82,5 @@ def _show(table: str, rows: pl.DataFrame) -> None:
     for name in rows.columns:
         if "\0" not in name and rows[name].count():
             values = rows[name].head(_ROWS)
-            shown.add_row(name, *("-" if value is None else str(value) for value in values))
+            shown.add_row(name, *("-" if value is None else str(value)[:_CELL] for value in values))
     terminal(stderr=True).print(shown)

@@ -50,7 +50,7 @@ def reliability(
         job_failures_of,
         reliability_of,
     )
-    from traceana.questions.reliability.checkpoints import checkpoint_interval
+    from traceana.questions.reliability.jobs import checkpoint_interval
     from traceana.store import open_store
 
     chosen = qualifying_trace(open_store(store), trace, NEEDS)

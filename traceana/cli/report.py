@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -25,9 +26,6 @@ from traceana.cli.limits import (
 from traceana.cli.options import TYPED, MappingOption, ReaderOption, StoreOption, TimezoneOption
 from traceana.cli.output import show_steps
 from traceana.errors import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def report(

@@ -39,11 +39,7 @@ class Stream:
             self.rich_proxied_file = Stream(stream, escape=False)
 
     def write(self, text: str) -> int:
-        """Write a text.
-
-        Raises a ReaderGoneError if the reader has closed it. Raises a TraceanaError if it cannot be
-        written.
-        """
+        """Write a text."""
         self._attempt(self._stream.write, printable(text) if self._escape else text)
         return len(text)
 

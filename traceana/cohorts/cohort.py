@@ -153,7 +153,7 @@ def _tasks(trace: Trace, end_imputation: str) -> Cohort:
     tasks = task_times(trace, end_imputation)
     manifest = trace.manifest
     owners = trace.once(task_owners)
-    unit = manifest.independent_unit or "user"
+    unit = manifest.unit
     rows = tasks.hstack(owners.select(unit)) if unit in owners.columns else tasks
     rows, cluster = _with_unit(rows, unit)
     times = trace.once(instance_times)
@@ -195,7 +195,7 @@ def _jobs(trace: Trace) -> Cohort:
     rows, observation = observe(jobs, manifest)
     note = sample_note(trace)
     table = manifest.tables["jobs"]
-    rows, cluster = _with_unit(rows, manifest.independent_unit or "user")
+    rows, cluster = _with_unit(rows, manifest.unit)
     start = "start_s" if "start_s" in rows.columns and rows["start_s"].count() else "submit_s"
     begun = pl.col(start) if start in rows.columns else pl.lit(None, pl.Float64)
     rows = rows.with_columns(watched_s=pl.lit(observation.end_s, pl.Float64) - begun)

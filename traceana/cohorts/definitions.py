@@ -35,11 +35,7 @@ def open_statuses(
     named: Mapping[str, Sequence[str]],
     measures: Mapping[str, str] | None = None,
 ) -> nw.LazyFrame[Any]:
-    """Return [*keys, status, *measures] as a lazy frame, the status as text.
-
-    Raises a DataError if a column is missing or used twice, a status value is unknown, or a measure
-    is not numeric, negative or infinite.
-    """
+    """Return [*keys, status, *measures] as a lazy frame, the status as text."""
     roles = {"status": status, **(measures or {})}
     numbers = tuple(roles.values())[1:]
     lazy = clean_columns(admit_columns(frame, (*keys, *roles.values()), roles=roles), numbers)
@@ -69,11 +65,7 @@ def open_statuses(
 def open_outcomes(
     frame: IntoFrame, keys: Sequence[str], /, *, status: str, success: Names, failure: Names
 ) -> tuple[nw.LazyFrame[Any], tuple[str, ...], tuple[str, ...]]:
-    """Return [*keys, status] as a lazy frame, and the status values of success and of failure.
-
-    Raises a DataError as :func:`open_statuses`; or if `success` or `failure` is empty, or they
-    share a value.
-    """
+    """Return [*keys, status] as a lazy frame, and the status values of success and of failure."""
     succeeded, failed = as_names(success), as_names(failure)
     for name, words in (("success", succeeded), ("failure", failed)):
         if not words:
@@ -89,10 +81,7 @@ def open_outcomes(
 def with_failure(
     lazy: nw.LazyFrame[Any], status: str, success: Sequence[str], failure: Sequence[str], /
 ) -> nw.LazyFrame[Any]:
-    """Return the successes and failures, with a column `failure` of 0 and 1.
-
-    Raises a DataError if another column has that name.
-    """
+    """Return the successes and failures, with a column `failure` of 0 and 1."""
     if "failure" in lazy.collect_schema().names() and status != "failure":
         raise DataError("column failure needs another name: the outcome of a row has it")
     failed = nw.col(status).is_in(list(failure)).cast(nw.Int64).alias("failure")

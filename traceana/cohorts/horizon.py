@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import form_cohort
+from traceana.cohorts.cohort import Cohort, form_cohort
 from traceana.tables.formatting import duration
 
 if TYPE_CHECKING:
-    from traceana.cohorts.cohort import Cohort
     from traceana.store import Trace
 
 MOST_NOT_ENDED: Final = 0.05

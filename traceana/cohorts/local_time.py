@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.store.frames import reduce_frame
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Clock(NamedTuple):

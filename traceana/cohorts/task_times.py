@@ -49,11 +49,7 @@ class TaskTimes:
 
 
 def read_task_times(tasks: IntoFrame, instances: IntoFrame, /) -> TaskTimes:
-    """Aggregate instances by task: one pass over them, then a join.
-
-    Raises a DataError if a column is missing, not numeric or out of range, an instance ends before
-    it starts, a task has two rows, or the keys of the tables differ in type.
-    """
+    """Aggregate instances by task: one pass over them, then a join."""
     rows = clean_columns(admit_columns(instances, (*KEYS, *_TIMES)), _TIMES)
     listed = _read_tasks(tasks)
     _refuse_repeated(listed)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import polars as pl
 
 from traceana.store.frames import column_names
 from traceana.tables.result import Result
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 UNIT_NOTE: Final = (

@@ -44,10 +44,7 @@ def natural_order(names: Iterable[Any], /) -> list[str]:
 
 
 def find_clock(frame: pl.DataFrame, time: str | None = None, /) -> tuple[str, str]:
-    """Return the time column of a frame, by default a known one with values, and its label.
-
-    Raises a DataError if the frame has no such column.
-    """
+    """Return the time column of a frame, by default a known one with values, and its label."""
     names = list(_CLOCKS) if time is None else [time]
     there = [name for name in names if name in frame.columns]
     if not there:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from importlib.resources import as_file, files
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from matplotlib import rc_context, rc_params_from_file, rcParams, rcParamsDefault
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgba
 from matplotlib.figure import Figure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
 
 WIDTH_IN: Final = 3.6
 """Width of a figure in inches: one column of print, or a phone's screen."""

@@ -15,13 +15,12 @@ from traceana.exchange.tables import Disclosure
 from traceana.ingesters.describe import UNIX_S
 from traceana.schema import privacy_of
 from traceana.schema.hosts import HOST_LISTS
-from traceana.store import open_store
+from traceana.store import Store, open_store
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from traceana.store import Store
     from traceana.store.manifest import Manifest
 
 _WEEK_S: Final = 7 * 86_400

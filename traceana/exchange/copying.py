@@ -29,10 +29,7 @@ def copy_trace(
     about: tuple[str, ...],
     write: Callable[[str, Path], list[str]],
 ) -> None:
-    """Copy the tables of a trace.
-
-    Raises a DataError if the target is the store itself.
-    """
+    """Copy the tables of a trace."""
     if target.resolve() == source.path.resolve():
         raise DataError(f"{target}: this is the store itself; pass another folder (--out)")
     mark = SYNTHETIC_PREFIX if manifest.synthetic else ""

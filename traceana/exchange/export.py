@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.store import open_store
+from traceana.store import Manifest, open_store
 from traceana.store.store import LEDGER
 from traceana.tables.display import neutral
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from os import PathLike
-
-    from traceana.store import Manifest
 
 FORMATS: Final = ("parquet", "csv", "swf")
 """Formats to export to."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from datetime import UTC, date, datetime, time
 from math import inf
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo
 
 import polars as pl
@@ -18,9 +19,6 @@ from traceana.errors import DataError
 from traceana.exchange.copying import copy_trace
 from traceana.ingesters.expressions import row_condition
 from traceana.store import Manifest, TableManifest, open_store
-
-if TYPE_CHECKING:
-    from os import PathLike
 
 Time: TypeAlias = str | float | date
 """A date or time, or seconds on the clock of a trace."""

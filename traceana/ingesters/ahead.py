@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from traceana.errors import SourceError
 from traceana.ingesters.files import LONGEST_LINE, CsvFile, open_csv
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Item = TypeVar("Item")
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import struct
 import tarfile
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from pathlib import Path
+from typing import IO, Final
 
 _LARGE: Final = 1 << 20
 _PADDING: Final = 2 * tarfile.BLOCKSIZE + tarfile.RECORDSIZE

@@ -12,7 +12,7 @@ import polars as pl
 
 from traceana.errors import SourceError
 from traceana.ingesters.ahead import read_ahead
-from traceana.ingesters.convert import convert
+from traceana.ingesters.convert import Converted, convert
 from traceana.ingesters.duplicates import KeyFilter, RowCounter
 from traceana.ingesters.readers.lines import LINE
 from traceana.ingesters.unwrap import plain
@@ -22,7 +22,6 @@ from traceana.store.ledger import FileEntry, TableEntry
 
 if TYPE_CHECKING:
     from traceana.ingesters.compiled import CompiledMapping
-    from traceana.ingesters.convert import Converted
     from traceana.ingesters.readers.reader import AnyBlock
     from traceana.ingesters.source import Source
     from traceana.store.writer import TableWriter

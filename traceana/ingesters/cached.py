@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from traceana.ingesters.add import add_table, digest_of, to_polars
 from traceana.ingesters.discover import name_of
-from traceana.ingesters.ingestion import ingest
+from traceana.ingesters.ingestion import Paths, ingest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.ingesters.build import Progress
-    from traceana.ingesters.ingestion import Paths
 
 
 def ingest_cached(

@@ -10,13 +10,12 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from traceana.errors import DataError
-from traceana.ingesters.compiled import LARGEST_WHOLE, ROW, read_number
+from traceana.ingesters.compiled import LARGEST_WHOLE, ROW, CompiledMapping, read_number
 from traceana.ingesters.readers.lines import BAD_LINES, LINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from traceana.ingesters.compiled import CompiledMapping
     from traceana.ingesters.readers.reader import AnyBlock
 
 UNKNOWN: Final = "unknown"
@@ -116,10 +115,7 @@ def _find_faults(
 
 
 def _rows_without_fault(cells: pl.DataFrame, compiled: CompiledMapping) -> pl.DataFrame | None:
-    """Return a block's rows, or None if there is a fault or an unknown value in any.
-
-    Equals :func:`convert` in one pass, without naming faults.
-    """
+    """Return a block's rows, or None if there is a fault or an unknown value in any."""
     right = [pl.col(name).is_finite() for name in compiled.numbers]
     derived = compiled.reread | compiled.derived
     right += [~_unread(name, one.of) for name, one in derived.items()]

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import DataError, did_you_mean
-from traceana.ingesters.mapping import check_type
+from traceana.ingesters.mapping import Mapping, check_type
 from traceana.store.manifest import Capacity, Manifest, TableManifest
 from traceana.store.store import Store
 from traceana.store.writer import stored_columns, stored_range
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping as Facts
     from pathlib import Path
 
-    from traceana.ingesters.mapping import Mapping
     from traceana.store.ledger import Ledger, TableEntry
 
 _OF_THE_FILES: Final = ("reader", "keep", "rows")

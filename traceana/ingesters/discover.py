@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import PurePath
-from typing import TYPE_CHECKING
+from pathlib import Path, PurePath
 
 from traceana.catalog import Content, get_trace, load_catalog
 from traceana.errors import SourceError
@@ -22,10 +22,6 @@ from traceana.ingesters.readers.csv import csv_rows, read_header
 from traceana.ingesters.readers.registry import detect_reader, get_reader, readers
 from traceana.ingesters.source import Source, open_source
 from traceana.ingesters.unwrap import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 _SHOWN = 120  # characters of a name
 
@@ -147,10 +143,7 @@ def _beside(csv: CsvFile, sources: list[Source]) -> bool:
 def _fit(
     csv: CsvFile, named: list[tuple[str, Content]], listing: Listing
 ) -> tuple[str, list[Source]]:
-    """Choose among the kinds of CSV with the right name the one whose columns are there.
-
-    A file of another format may be read in several ways, each for other tables.
-    """
+    """Choose among the kinds of CSV with the right name the one whose columns are there."""
     if not csv.head:
         raise SourceError(f"{csv.where}: the file is empty; fetch it again")
     fits: list[tuple[int, str, Source]] = []

@@ -74,10 +74,7 @@ class Columns:
     """Whether the columns have types already, and are used under their own names."""
 
     def use(self, name: str, kind: Kind, where: str) -> str:
-        """Return the internal name of a column that an expression uses.
-
-        Raises a MissingColumnError if the source does not have it.
-        """
+        """Return the internal name of a column that an expression uses."""
         if name not in self.names:
             hint = did_you_mean(name, self.names)
             missing = "no column is called" if self.typed else "the source has no column"

@@ -11,10 +11,11 @@ import hashlib
 import os
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, Final
 from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, BadZipFile, ZipFile
 
 from traceana.errors import SourceError
@@ -28,9 +29,6 @@ from traceana.ingesters.unwrap import (
     reading,
     where_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 SYNTHETIC_PREFIX: Final = "SYNTHETIC-"
 LONGEST_LINE: Final = 1 << 24
@@ -99,10 +97,7 @@ def list_csvs(
     read_through: bool = False,
     suffixes: tuple[str, ...] | None = None,
 ) -> Listing:
-    """List every CSV under a folder, or the one file given.
-
-    Raises a SourceError if `root` does not exist.
-    """
+    """List every CSV under a folder, or the one file given."""
     if not root.exists():
         raise SourceError(f"{root}: no such file or folder")
     listing = Listing()

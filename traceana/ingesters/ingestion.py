@@ -189,10 +189,7 @@ def _plan(
 
 
 def read_mapping(mapping: str | PathLike[str], trace: str | None, /) -> tuple[Mapping, str]:
-    """Return a mapping from its file or text, and the id of its trace.
-
-    Raises a DataError if it cannot be read, or the id cannot be the name of a folder.
-    """
+    """Return a mapping from its file or text, and the id of its trace."""
     name = trace
     if isinstance(mapping, str) and "\n" in mapping:
         text, where = mapping, "mapping"

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 import tomllib
 import zoneinfo
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from traceana.errors import DataError, did_you_mean
 from traceana.ingesters.parsing import BYTES, SECONDS
 from traceana.ingesters.readers.registry import readers
 from traceana.schema import STATUSES, TABLES, describe_table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _OF_A_CATALOG: Final = {
     *("tables", "revision", "base_url", "rows", "files", "contents", "tried"),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import filelock
 import polars as pl
 
-from traceana.catalog import get_trace
+from traceana.catalog import CatalogEntry, get_trace
 from traceana.errors import DataError, SourceError, StoreError, did_you_mean
 from traceana.ingesters.build import Progress, TableBuilder
 from traceana.ingesters.describe import check_facts, describe_trace
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from traceana.catalog import CatalogEntry
     from traceana.ingesters.compiled import CompiledMapping
     from traceana.ingesters.mapping import Mapping
     from traceana.ingesters.source import Source

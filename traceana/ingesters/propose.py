@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
@@ -26,6 +27,7 @@ from traceana.ingesters.propose_columns import (
     split_gpus,
 )
 from traceana.ingesters.readers.json import JsonList, lists_of, longest
+from traceana.ingesters.readers.jsonl import NESTED
 from traceana.ingesters.readers.registry import get_reader, open_reader
 from traceana.ingesters.source import Source, open_source
 from traceana.ingesters.synonyms import (
@@ -44,12 +46,7 @@ from traceana.ingesters.synonyms import (
     split_unit,
 )
 from traceana.schema import get_table
-from traceana.store import Store
-
-if TYPE_CHECKING:
-    from os import PathLike
-
-    from traceana.store import TableEntry
+from traceana.store import Store, TableEntry
 
 _SAMPLE: Final = 20_000
 _VALUE: Final = re.compile(r"[-+]?\d[-\d.:/ T]*")
@@ -59,6 +56,7 @@ _NO_CAPACITY: Final = (
     "# all = { nodes = 0, gpus_per_node = 8 }",
 )
 _MOST_KEPT: Final = 40
+_PAGE: Final = 5
 _MOST_STATUSES: Final = 12
 _MOST_REPEATED: Final = 0.05
 _SHOWN_ROWS: Final = 1000
@@ -104,6 +102,10 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
     if len(lists) > 1:
         file = replace(file, rows=longest(lists).path)
     source = open_source(file, reader=reader)
+    pages = _pages(source)
+    if pages:
+        file = replace(file, rows=f"{file.rows or ''}{NESTED}{pages}")
+        source = open_source(file, reader=reader)
     if source.reader == "operations" and reader is None:  # the table, not its sums
         source = open_source(file, reader="parquet")
     if not all(name.isprintable() for name in source.columns):
@@ -148,9 +150,12 @@ def _head(file: CsvFile, source: Source, lists: list[JsonList]) -> list[str]:
     label = "".join(c if c.isprintable() else repr(c)[1:-1] for c in source.label)
     head = [f'# proposed from {label}; check what is marked "unsure"', "[trace]"]
     head += [f"title = {json.dumps(source.literals['file_name'])}", f'reader = "{source.reader}"']
-    if file.rows is not None:
+    if file.rows is not None and NESTED in file.rows:
+        head.append("# unsure: the elements of a list in each page are the rows")
+    elif file.rows is not None:
         paths = ", ".join(one.path for one in lists if one.path != file.rows)
         head.append(f"# unsure: the longest list of objects is taken; others: {paths}")
+    if file.rows is not None:
         head.append(f"rows = {json.dumps(file.rows)}")
     return head
 
@@ -226,6 +231,23 @@ def _json_lists(file: CsvFile, reader: str | None) -> list[JsonList]:
     """Return the lists of objects in a JSON file; none in a file of another format."""
     chosen = open_reader(file, reader)
     return lists_of(file) if chosen.name == "json" else []
+
+
+def _pages(source: Source) -> str | None:
+    """Return the list of objects in each row where these are the rows, as pages of an API have it.
+
+    Its objects have more members than the page beside it, and a page has five of them or more.
+    """
+    if source.reader not in ("json", "jsonl"):
+        return None
+    lists = {re.sub(r"\.first\..*", "", name) for name in source.columns if ".first." in name}
+    for name in sorted(lists, key=len)[:1]:
+        inner = sum(one.startswith(f"{name}.first.") for one in source.columns)
+        own = sum(not one.startswith(name) for one in source.columns)
+        counts = _sample(source)[f"{name}.count"].cast(pl.Float64, strict=False)
+        if own < inner and (counts.mean() or 0) >= _PAGE:  # type: ignore[operator]
+            return name
+    return None
 
 
 def _single(path: Path) -> CsvFile:

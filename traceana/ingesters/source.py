@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from traceana.ingesters.compiled import compile_mapping
+from traceana.ingesters.compiled import CompiledMapping, compile_mapping
 from traceana.ingesters.readers.registry import open_reader
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from traceana.ingesters.compiled import CompiledMapping
     from traceana.ingesters.files import CsvFile
     from traceana.ingesters.mapping import Mapping as MappingFile
     from traceana.ingesters.readers.reader import Rows

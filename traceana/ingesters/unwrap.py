@@ -9,16 +9,14 @@ import re
 import tarfile
 import zipfile
 import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Final, cast
+from pathlib import Path
+from typing import IO, Final, cast
 
 from isal import igzip, isal_zlib
 
 from traceana.errors import SourceError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _BROKEN: Final[tuple[type[Exception], ...]] = (
     EOFError,

@@ -9,10 +9,7 @@ from traceana.errors import DataError
 
 
 def read_date() -> str | None:
-    """Return the date in SOURCE_DATE_EPOCH, if it is set.
-
-    Raises a DataError if it is not a whole number of seconds.
-    """
+    """Return the date in SOURCE_DATE_EPOCH, if it is set."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     if not epoch:
         return None

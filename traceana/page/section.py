@@ -7,7 +7,7 @@ table that show them), limitations, and further blocks, which the page shows und
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import entry_points
@@ -15,12 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
 from traceana.modules import import_named
-from traceana.page.blocks import Content, arrange, drop_name
+from traceana.page.blocks import Content, Drawing, arrange, drop_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from traceana.page.blocks import Drawing
     from traceana.page.context import Context
     from traceana.store import Trace
 

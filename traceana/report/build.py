@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError, TraceanaError, did_you_mean
-from traceana.page.blocks import Table
+from traceana.page.blocks import Picture, Table
 from traceana.page.context import Context, DataSource
 from traceana.page.date import read_date
-from traceana.page.section import PARTS, sections
+from traceana.page.section import PARTS, Section, sections
 from traceana.report.data_source import find_data_source, open_data_source
 from traceana.report.markdown import render_markdown
 from traceana.report.page import Built, alerts, main_results, number_blocks, render_page
@@ -23,12 +23,8 @@ from traceana.store.writer import write_bytes_whole, write_whole
 from traceana.tables.formatting import without_controls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from narwhals.stable.v2.typing import IntoFrame
 
-    from traceana.page.blocks import Picture
-    from traceana.page.section import Section
 
 FORMATS: Final = ("html", "md")
 ENGINES: Final = ("polars", "spark")
@@ -335,14 +331,18 @@ def _notebook_bar() -> Callable[[int, int, str], None]:
     """Return what shows steps in a notebook's progress bar; elsewhere it shows nothing."""
     if "ipykernel" not in sys.modules:
         return lambda _done, _steps, _what: None
-    from tqdm import tqdm  # noqa: PLC0415  only where it is shown
+    from rich.console import Console  # noqa: PLC0415  only where it is shown
+    from rich.progress import MofNCompleteColumn, Progress  # noqa: PLC0415
 
-    bar = tqdm(unit="step")
+    # the line of a terminal needs no widgets
+    console = Console(stderr=True, force_terminal=True, force_jupyter=False)
+    progress = Progress(*Progress.get_default_columns(), MofNCompleteColumn(), console=console)
+    bar = progress.add_task("", total=None)
+    progress.start()
 
-    def tell(done: int, steps: int, what: str) -> None:
-        bar.total, bar.n = steps, done
-        bar.set_postfix_str(what)
+    def report_step(done: int, steps: int, what: str) -> None:
+        progress.update(bar, completed=done, total=steps, description=what)
         if done == steps:
-            bar.close()
+            progress.stop()
 
-    return tell
+    return report_step

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from traceana.errors import DataError
 from traceana.page.blocks import Content, Drawing, Gallery
-from traceana.page.section import sections
+from traceana.page.section import Section, sections
 from traceana.report.figure_sources import DIRECT, Choice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceana.page.context import Context
-    from traceana.page.section import Section
 
 
 def choose_drawings(
@@ -24,10 +23,7 @@ def choose_drawings(
     kept: dict[str, tuple[Content, list[Drawing]]],
     /,
 ) -> list[Drawing]:
-    """Return the drawings of a figure that are chosen, of all traces or of some.
-
-    Raises a DataError if there is none.
-    """
+    """Return the drawings of a figure that are chosen, of all traces or of some."""
     if name in DIRECT and choice.has(DIRECT[name].options):
         found, errors = _direct_drawings(context, name, trace, choice)
         if found:

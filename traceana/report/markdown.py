@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from traceana.page.blocks import Facts, Gallery, Heading, Points, Quote, Table, Text
-from traceana.report.page import group_parts, name_page, trace_titles
+from traceana.page.blocks import Block, Facts, Gallery, Heading, Points, Quote, Table, Text
+from traceana.report.page import Built, group_parts, name_page, trace_titles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traceana.page.blocks import Block
     from traceana.page.context import Context
-    from traceana.report.page import Built
 
 _CODE: Final = re.compile(r"(`[^`]+`)")
 _MARKS: Final = re.compile(r"[\\*<\[\]]")

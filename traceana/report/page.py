@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 import jinja2
 from markupsafe import Markup, escape
 
-from traceana.page.blocks import Content, Gallery, Heading, Table, Text
+from traceana.page.blocks import Block, Content, Gallery, Heading, Picture, Table, Text
 from traceana.page.finding import Finding
-from traceana.page.section import PARTS, SIMULATED
+from traceana.page.section import PARTS, SIMULATED, Section
 from traceana.questions.workload.facts import facts_of
 from traceana.report.section_provenance import terms_of
 from traceana.tables.formatting import plural
@@ -23,9 +23,7 @@ from traceana.tables.formatting import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from traceana.page.blocks import Block, Picture
     from traceana.page.context import Context
-    from traceana.page.section import Section
     from traceana.store import Trace
 
 _MAX_RESULTS: Final = 6

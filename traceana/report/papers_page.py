@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from traceana.claims import PAPERS
 from traceana.claims.published_figures import (
     PUBLISHED,
+    PublishedFigure,
     claims_of,
     figures_of,
     options_of,
@@ -24,7 +25,6 @@ from traceana.store.ledger import ledger_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceana.claims.published_figures import PublishedFigure
     from traceana.page.blocks import Picture
     from traceana.page.context import Context
 

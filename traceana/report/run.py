@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import DataError, StoreError, TraceanaError
-from traceana.page.blocks import Content, Drawing, Gallery, Picture, Text
-from traceana.page.section import sections
+from traceana.page.blocks import Block, Content, Drawing, Gallery, Picture, Text
+from traceana.page.section import Section, sections
 from traceana.store.cache import Cache, code_digest, key_of, versions
 from traceana.store.ledger import ledger_json
 from traceana.tables.display import csv_text
@@ -29,9 +29,7 @@ from traceana.tables.result import Result
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from traceana.page.blocks import Block
     from traceana.page.context import Context
-    from traceana.page.section import Section
     from traceana.tables.declare import ResultTable
 
 SECTION_CACHE: Final = Cache("report", limit_bytes=1 << 28)
@@ -223,10 +221,7 @@ def _picture(drawing: Drawing, context: Context) -> Picture:
 
 
 def _data(drawing: Drawing) -> str:
-    """Return the frame that a figure is drawn from as CSV: the first one of a result.
-
-    Panels are placed below each other.
-    """
+    """Return the frame that a figure is drawn from as CSV: the first one of a result."""
     if len(drawing.members) > 1:
         parts = [
             frame.select(pl.lit(one.about).alias("panel"), pl.all())

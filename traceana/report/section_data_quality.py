@@ -42,7 +42,7 @@ def build(context: Context) -> Content:
         blocks.append(result_table(unknown, UnknownValues, caption=caption))
     blocks += [*_missing(context), Heading("Files"), _files(ledgers)]
     blocks += [_rows_by_file(trace, ledger) for trace, ledger in ledgers.items()]
-    return Content(_findings(tables) + _altered(ledgers), tuple(blocks))
+    return Content(_findings(tables) + _altered(ledgers) + _remarks(ledgers), tuple(blocks))
 
 
 def _without_zeros(tables: pl.DataFrame) -> pl.DataFrame:
@@ -78,6 +78,22 @@ def _altered(ledgers: dict[str, Ledger]) -> tuple[str, ...]:
             names := ledger.files.filter(~pl.col("as_published"))["file"].unique().sort().to_list()
         )
     )
+
+
+def _remarks(ledgers: dict[str, Ledger]) -> tuple[str, ...]:
+    """State the cells that were set to null, and ids that are row numbers."""
+    entries = [entry for ledger in ledgers.values() for entry in ledger.entries]
+    nulled = [
+        f"{plural(cells, 'cell')} by `{rule}` in `{entry.table}` ({entry.trace})"
+        for entry in entries
+        for rule, cells in entry.nulled.items()
+    ]
+    rows = [f"`{entry.table}` ({entry.trace})" for entry in entries if entry.ids_are_rows]
+    found = (
+        ("Cells that could not be read are missing values", nulled),
+        ("No column identifies the rows, so the row number is the id", rows),
+    )
+    return tuple(f"{text}: {'; '.join(names)}." for text, names in found if names)
 
 
 def _unknown_values(ledgers: dict[str, Ledger]) -> pl.DataFrame:

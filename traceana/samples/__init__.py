@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from traceana.errors import DataError, did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["write_sample"]
 

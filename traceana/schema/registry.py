@@ -37,10 +37,7 @@ _SAMPLED: Final = ("utilization", "memory_gib", "power_w")
 
 
 def get_table(name: str, /) -> type[dy.Schema]:
-    """Return the declaration of a table.
-
-    Raises a DataError if no table has that name.
-    """
+    """Return the declaration of a table."""
     if name not in TABLES:
         raise DataError(f"no table is called {name!r}; the tables are {', '.join(TABLES)}")
     return TABLES[name]

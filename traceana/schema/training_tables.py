@@ -31,11 +31,7 @@ class TrainingTables:
 
 
 def check_rows(name: str, rows: pl.DataFrame, /) -> pl.DataFrame:
-    """Return the rows of a table in their order, cast to its declaration.
-
-    Raises a DataError if a column has neither text nor numbers, one of whole numbers has fractions,
-    or a row breaks a rule.
-    """
+    """Return the rows of a table in their order, cast to its declaration."""
     table = get_table(name)
     for column, declared in table.columns().items():
         found = rows.schema[column]
@@ -57,11 +53,7 @@ def check_eta(eta: float, /) -> None:
 
 
 def target_of(tables: TrainingTables, /, *, gpu: str, dataset: str, target: float | None) -> float:
-    """Return the given target, or the data set's default, after checking all three names.
-
-    Raises a DataError if the GPU, the data set or the target is not there; those that are, are
-    listed.
-    """
+    """Return the given target, or the data set's default, after checking all three names."""
     power = tables.power_profiles
     check_one_of("gpu", gpu, power["gpu"])
     check_one_of(f"dataset on {gpu}", dataset, power.filter(gpu=gpu)["dataset"])
@@ -111,10 +103,7 @@ def default_batch_size(profiles: pl.DataFrame, default: TrainingDefault, /) -> i
 
 
 def refuse_several_rates(runs: pl.DataFrame, /, *, dataset: str) -> None:
-    """Refuse runs of one batch size with several learning rates.
-
-    Raises a DataError if there are; the first batch size is named with its rates.
-    """
+    """Refuse runs of one batch size with several learning rates."""
     rates = runs.group_by(CONFIGURATION).agg(rates=pl.col("learning_rate").unique().sort())
     several = rates.filter(pl.col("rates").list.len() > 1).sort("batch_size")
     if not several.is_empty():
@@ -127,10 +116,7 @@ def refuse_several_rates(runs: pl.DataFrame, /, *, dataset: str) -> None:
 
 
 def refuse_several_kinds(joined: pl.DataFrame, /, *, gpu: str, dataset: str) -> None:
-    """Refuse what was trained and profiled with several (network, optimizer).
-
-    Raises a DataError if there are; they are listed.
-    """
+    """Refuse what was trained and profiled with several (network, optimizer)."""
     kinds = joined.select("network", "optimizer").unique().sort("network", "optimizer").rows()
     if len(kinds) > 1:
         raise DataError(

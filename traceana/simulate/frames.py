@@ -10,14 +10,12 @@ import polars as pl
 from traceana.errors import DataError
 from traceana.stats.intervals import mean_interval
 from traceana.store.frames import admit_columns, clean_columns, collect, reading
-from traceana.tables.declare import schema_of
+from traceana.tables.declare import ResultTable, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.tables.declare import ResultTable
 
 
 LARGEST: Final = 1e15
@@ -57,11 +55,7 @@ def read_columns(
 def read_result(
     frame: IntoFrame, table: type[ResultTable], columns: Sequence[str], what: str, /
 ) -> pl.DataFrame:
-    """Return columns of a result that may have passed through another engine, as declared.
-
-    Raises a DataError if a column is missing or cannot have its declared type; the message names
-    the function.
-    """
+    """Return columns of a result that may have passed through another engine, as declared."""
     dtypes = schema_of(table)
     try:
         rows = collect(clean_columns(admit_columns(frame, columns), ()))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from inspect import signature
 from math import isnan
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from traceana.errors import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
 
 MOST_RESAMPLES: Final = 1_000_000
 """Most resamples of a bootstrap, permutation or simulation."""

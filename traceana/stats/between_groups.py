@@ -14,10 +14,9 @@ from scipy.special import chdtrc, chndtr, chndtrinc, fdtr, fdtrc, ncfdtrinc
 from traceana.stats.arguments import check_confidence
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
+    from traceana.stats.arrays import Floats, Integers
 
 
 class GroupDifference(NamedTuple):

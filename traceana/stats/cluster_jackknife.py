@@ -12,10 +12,8 @@ from traceana.stats.correlation import SMALLEST_P, correlation
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
+    from traceana.stats.arrays import Floats, Integers
 
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
 
 NEAR_ONE: Final = 1 - 1e-12
 """Largest coefficient whose arctanh is computed."""

@@ -18,10 +18,9 @@ from traceana.stats.arguments import check_confidence
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
-    from numpy.typing import NDArray
+    from traceana.stats.arrays import Floats
 
 
 METHODS: Final = ("pearson", "spearman", "kendall")

@@ -11,9 +11,10 @@ from scipy.special import chdtri, gammaln, xlogy
 from traceana.stats.arguments import check_confidence
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
+    from traceana.stats.arrays import Floats
+
 
 _MANY = 5
 """Mean count from which chi-squared approximates the multinomial distribution well."""

@@ -10,9 +10,10 @@ from traceana.errors import DataError
 from traceana.stats.arguments import check_count
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
+    from traceana.stats.arrays import Floats
+
 
 MOST_LAGS: Final = 100_000
 

@@ -11,9 +11,10 @@ from traceana.errors import DataError
 from traceana.stats.arguments import check_confidence
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats: TypeAlias = NDArray[np.float64]
+    from traceana.stats.arrays import Floats
+
     Bounds: TypeAlias = tuple[Floats, Floats]
 
 FEWEST_CLUSTERS: Final = 2

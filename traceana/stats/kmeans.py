@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from traceana.stats.arrays import Floats, Integers
 
 
-def kmeans_1d(values: ArrayLike, /, *, k: int) -> Ints:
+def kmeans_1d(values: ArrayLike, /, *, k: int) -> Integers:
     """Partition numbers into the k clusters with the smallest within-cluster sum of squares.
 
     Dynamic programming over the sorted numbers finds the global optimum in k n log n steps (Wang
@@ -53,13 +52,13 @@ class _Sums:
         parts = (weight, weight * points, weight * points**2)
         self._running = [np.concatenate([[0.0], np.cumsum(part)]) for part in parts]
 
-    def within(self, first: Ints, last: Ints) -> Floats:
+    def within(self, first: Integers, last: Integers) -> Floats:
         weight, total, squares = (sums[last + 1] - sums[first] for sums in self._running)
         result: Floats = np.maximum(squares - total**2 / weight, 0)
         return result
 
 
-def _add_cluster(before: Floats, sums: _Sums, layer: int) -> tuple[Floats, Ints]:
+def _add_cluster(before: Floats, sums: _Sums, layer: int) -> tuple[Floats, Integers]:
     """Return the smallest sum of squares up to each point with one more cluster, and its first."""
     n = len(before)
     least, firsts = np.full(n, np.inf), np.zeros(n, np.int64)

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
-    from numpy.typing import NDArray
+    from traceana.stats.arrays import Floats, Integers
 
 
 _ALL: Final = 1 - 1e-9  # fraction of the information that leaves none to the other clusters

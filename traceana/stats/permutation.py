@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    from numpy.typing import NDArray
-
-    Integers = NDArray[np.int64]
+    from traceana.stats.arrays import Floats, Integers
 
 
 EXACT: Final = 9

@@ -14,7 +14,8 @@ from traceana.stats.wild_bootstrap import effective_clusters
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    Floats = NDArray[np.float64]
+    from traceana.stats.arrays import Floats
+
 
 MIN_EFFECTIVE: Final = 20
 """Effective values of a series below which it has no interval."""

@@ -22,10 +22,7 @@ from traceana.stats.permutation import (
 from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
+    from traceana.stats.arrays import Floats, Integers
 
 
 _SMALL: Final = 15

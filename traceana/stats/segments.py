@@ -14,11 +14,9 @@ from scipy import stats
 from traceana.stats.arguments import as_generator, check_count
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
-    Places = NDArray[np.int64]
-    from numpy.typing import NDArray
+    from traceana.stats.arrays import Floats, Integers
 
 
 _MOST_CELLS: Final = 4_000_000
@@ -96,7 +94,7 @@ def dependent_block(values: ArrayLike, weights: ArrayLike, /) -> int:
     return max(1, min((1, 3, 7, 7)[above], len(x) // 12))
 
 
-def _largest(centred: Floats, weights: Floats, first: Places, last: Places) -> tuple[Any, Any]:
+def _largest(centred: Floats, weights: Floats, first: Integers, last: Integers) -> tuple[Any, Any]:
     zero = np.zeros((*centred.shape[:-1], 1))
     sums = np.concatenate([zero, np.cumsum(centred, axis=-1)], axis=-1)
     mass = np.concatenate([zero, np.cumsum(weights, axis=-1)], axis=-1)

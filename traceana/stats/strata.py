@@ -10,9 +10,7 @@ from scipy.special import chdtrc, ndtri, stdtr, stdtrit
 from traceana.stats.intervals import FEWEST_CLUSTERS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from traceana.stats.arrays import Floats
 
 
 class PooledOdds(NamedTuple):

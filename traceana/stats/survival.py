@@ -14,9 +14,9 @@ from traceana.stats.arguments import check_confidence
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
+    from traceana.stats.arrays import Floats
 
 
 class Incidence(NamedTuple):

@@ -11,10 +11,10 @@ from traceana.errors import DataError
 from traceana.stats.dependence import autocorrelation, effective_sample_size
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
+    from traceana.stats.arrays import Floats, Integers
+
 
 DAY_S: Final = 86_400.0
 MIN_BLOCKS: Final = 10

@@ -10,10 +10,8 @@ from scipy.stats import kstwobign
 from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from traceana.stats.arrays import Floats, Integers
 
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
 
 _AT_ONCE: Final = 2_000_000  # counts in memory
 _MOST_TIMES: Final = 500

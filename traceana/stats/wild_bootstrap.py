@@ -11,10 +11,8 @@ from scipy.special import ndtr
 from traceana.stats.correlation import SMALLEST_P
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from traceana.stats.arrays import Floats, Integers
 
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
 
 MIN_EFFECTIVE: Final = 10
 """With fewer effective clusters a correlation and the rank ANOVA have no test and no interval.

@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 from platformdirs import user_cache_path
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
 
 FOLDER: Final = "TRACEANA_CACHE"
 """Variable that names another folder: a command that keeps nothing sets it to a temporary one."""

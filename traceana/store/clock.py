@@ -21,10 +21,7 @@ def check_clock(frame: nw.LazyFrame[Any], time: str, /) -> None:
 
 
 def with_seconds(frame: nw.LazyFrame[Any], time: str, /) -> nw.LazyFrame[Any]:
-    """Return a frame with a datetime column as Unix seconds; numbers remain.
-
-    Raises a DataError if the column is neither a number nor a time.
-    """
+    """Return a frame with a datetime column as Unix seconds; numbers remain."""
     check_clock(frame, time)
     kind = frame.collect_schema()[time]
     if not kind.is_temporal():

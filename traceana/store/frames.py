@@ -89,12 +89,7 @@ def open_frame(
 def admit_columns(
     frame: IntoFrame, columns: Sequence[str], /, *, roles: Mapping[str, str] | None = None
 ) -> nw.LazyFrame[Any]:
-    """Return the needed columns as a lazy frame, as they are.
-
-    Raises a DataError if the engine is not listed; a column is missing, named twice, has a name
-    that engines take for something else, or is of a type that cannot be put in order; or the query
-    behind a lazy frame fails.
-    """
+    """Return the needed columns as a lazy frame, as they are."""
     _refuse_nameless(columns)
     unfit = [name for name in columns if _UNFIT.search(name)]
     if unfit:
@@ -113,20 +108,14 @@ def admit_columns(
 
 
 def column_names(frame: IntoFrame, /) -> list[str]:
-    """Return the names of a frame's columns.
-
-    Raises a DataError if the engine is not listed.
-    """
+    """Return the names of a frame's columns."""
     admitted = _admit(frame)
     with reading():
         return list(map(str, admitted.collect_schema().names()))
 
 
 def clean_columns(lazy: nw.LazyFrame[Any], measures: Sequence[str], /) -> nw.LazyFrame[Any]:
-    """Make measures Float64 (times in seconds), and NaN null in all columns.
-
-    Raises a DataError if a measure is not numeric.
-    """
+    """Make measures Float64 (times in seconds), and NaN null in all columns."""
     schema, has_nan = lazy.collect_schema(), _has_nan(lazy)
     cleaned = []
     for name in schema.names():
@@ -238,10 +227,7 @@ def reduce_unsorted(
 
 
 def _read_here(rows: Any, error: DataError) -> pl.DataFrame:  # noqa: ANN401  as below
-    """Return the rows in memory where a database behind Ibis cannot compute an aggregate.
-
-    Raises the error again if that is not its cause, or another one if the rows are too many.
-    """
+    """Return the rows in memory where a database behind Ibis cannot compute an aggregate."""
     cause = error.__cause__
     if type(cause).__name__ not in ("OperationNotDefinedError", "UnsupportedOperationError"):
         raise error

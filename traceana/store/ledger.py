@@ -131,6 +131,24 @@ class TableEntry:
         return any(entry.synthetic for entry in self.files)
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """A line for each rule that set cells to null, and for ids that are row numbers."""
+        name = f"{self.trace}/{self.table}"
+        lines = [
+            f"set to null: {name}: {cells:,} cell{'s' * (cells != 1)} by {rule}"
+            for rule, cells in self.nulled.items()
+        ]
+        for rule in self.mostly_nulled:
+            target, _, read_from = rule.split("|")[0].partition(": ")
+            lines.append(
+                f"note: {name}: most cells of {read_from} cannot be read, so {target} is mostly "
+                "null; check the mapping"
+            )
+        if self.ids_are_rows:
+            lines.append(f"note: {name}: no column identifies the rows; the row number is the id")
+        return tuple(lines)
+
+    @property
     def rejected(self) -> dict[str, int]:
         """Rejected rows by rule, most first."""
         return _total([entry.rejected for entry in self.files])
@@ -249,7 +267,8 @@ class Ledger:
             f"{e.rows_rejected:,} rejected ({e.state}{', SYNTHETIC' if e.synthetic else ''})"
             for e in self.entries
         ]
-        return "\n".join(lines + [line for _, line in self.failures])
+        remarks = [line for entry in self.entries for line in entry.remarks]
+        return "\n".join(lines + remarks + [line for _, line in self.failures])
 
     def __repr__(self) -> str:
         counts = [sum(getattr(e, name) for e in self.entries) for name in _COUNTS[:3]]

@@ -187,6 +187,12 @@ class Manifest:
     facts: dict[str, Any] = field(default_factory=dict)
     tables: dict[str, TableManifest] = field(default_factory=dict)
 
+    @property
+    def unit(self) -> str:
+        """Column of the independent unit: as stated, else the user, else the account."""
+        of_accounts = self.has("jobs", ("account",)) and not self.has("jobs", ("user",))
+        return self.independent_unit or ("account" if of_accounts else "user")
+
     def has(self, table: str, columns: tuple[str, ...] = (), /) -> bool:
         """Return whether a table has a row, and values in all these columns."""
         there = self.tables.get(table)

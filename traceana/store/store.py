@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from html import escape
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import polars as pl
 
@@ -18,10 +20,6 @@ from traceana.store.ledger import Ledger, TableEntry, parse_ledger
 from traceana.store.manifest import MANIFEST, Manifest, parse_manifest
 from traceana.store.trace import Trace
 from traceana.store.writer import extend_crc32, stored_metadata
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from os import PathLike
 
 DEFAULT_STORE: Final = Path("data")
 LEDGER: Final = "ledger.json"
@@ -235,10 +233,7 @@ def open_store(path: str | PathLike[str] | None = None, /) -> Store:
 
 
 def read_ledger(folder: Path, /) -> Ledger | None:
-    """Read a trace's ledger, or None if there is none.
-
-    Raises a StoreError if it cannot be understood.
-    """
+    """Read a trace's ledger, or None if there is none."""
     path = folder / LEDGER
     return _parse(path, parse_ledger) if path.is_file() else None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -18,7 +18,6 @@ from traceana.store.ledger import Ledger, ledger_json
 from traceana.store.spark import scan_by_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from os import PathLike
     from pathlib import Path
 

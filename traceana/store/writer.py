@@ -7,9 +7,12 @@ import json
 import os
 import secrets
 from collections import deque
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Self, cast
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, cast
 from zlib import crc32
 
 import polars as pl
@@ -17,11 +20,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from traceana.schema import REJECTED, get_table
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from pathlib import Path
-    from types import TracebackType
 
 FINGERPRINT: Final = b"traceana.fingerprint"
 _ROWS_A_GROUP: Final = 1 << 16

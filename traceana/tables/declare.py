@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from textwrap import indent
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import dataframely as dy
 import polars as pl
 
 from traceana.tables.formatting import UNITS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
@@ -67,12 +65,35 @@ def fraction(heading: str, description: str = "") -> dy.Float64:
     return number(heading, description, display="percent")
 
 
+def ratio(heading: str, description: str = "") -> dy.Float64:
+    """Declare a column of ratios, displayed to three decimals."""
+    return number(heading, description, display="ratio")
+
+
+def hours(heading: str, description: str = "") -> dy.Float64:
+    """Declare a column of hours."""
+    return number(heading, description, display="hours", unit="h")
+
+
 def interval(
-    heading: str = "95 % interval", description: str = "interval", *, display: str = "three_digits"
+    heading: str = "95 % interval",
+    description: str = "interval",
+    *,
+    display: str = "three_digits",
+    unit: str = "",
 ) -> tuple[dy.Float64, dy.Float64]:
     """Declare the ends of a confidence interval, which are displayed as one column."""
-    low, high = (number(heading, description, display=display) for _ in range(2))
+    low, high = (number(heading, description, display=display, unit=unit) for _ in range(2))
     return low, high
+
+
+def ci(
+    description: str = "confidence interval", *, display: str = "three_digits", unit: str = ""
+) -> tuple[dy.Float64, dy.Float64]:
+    """Declare the ends of a 95 % confidence interval under that heading, with the unit."""
+    return interval(
+        f"95 % CI ({unit})" if unit else "95 % CI", description, display=display, unit=unit
+    )
 
 
 def quantiles(
@@ -97,10 +118,7 @@ def any_key(heading: str, description: str = "") -> dy.Any:
 def declared(
     frame: pl.DataFrame, table: type[ResultTable], /, by: Sequence[str] = ()
 ) -> pl.DataFrame:
-    """Return the columns of `by` and the declared ones, in order, with the declared types.
-
-    Raises a TypeError if a declared column is missing or has another type: a defect of the caller.
-    """
+    """Return the columns of `by` and the declared ones, in order, with the declared types."""
     columns = table.columns()
     there = frame.schema
     present = [

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import Final
 
 UNITS: Final = {"s": "s", "w": "W", "j": "J", "gib": "GiB", "bytes": "bytes"}
 """Units that are the last part of a column's name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import Field, fields
 from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import polars as pl
 
-from traceana.tables.declare import declared
+from traceana.tables.declare import ResultTable, declared
 from traceana.tables.display import html_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from dataclasses import Field
 
     from matplotlib.axes import Axes
-
-    from traceana.tables.declare import ResultTable
 
 
 class Result:
@@ -88,10 +85,13 @@ class Result:
                 f"no figure draws a {type(self).__name__}; its frames {frames} can be drawn with "
                 "matplotlib, or see dir(traceana.figures)"
             )
-        axes: Axes = getattr(import_module("traceana.figures"), self.drawn_by)(
-            self, ax=ax, **options
-        )
+        figure = getattr(import_module("traceana.figures"), self.drawn_by)
+        axes: Axes = figure(self._drawn(), ax=ax, **options)
         return axes
+
+    def _drawn(self) -> object:
+        """Return what the figure's function takes."""
+        return self
 
     def _repr_html_(self) -> str:
         parts = [f"<pre>{escape(self.summary())}</pre>"]

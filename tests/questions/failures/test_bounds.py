@@ -16,7 +16,7 @@ from traceana.errors import DataError
 from traceana.questions.failures.curves import incidence_and_survival
 from traceana.questions.failures.design import make_design
 from traceana.questions.failures.events import Columns
-from traceana.questions.failures.overlap import variance_inflation, why_not_comparable
+from traceana.questions.failures.model import variance_inflation, why_not_comparable
 
 WORDS = {True: "failed", False: "completed"}
 

@@ -144,9 +144,11 @@ def test_a_share_is_of_each_group_and_counts_what_it_excludes() -> None:
     assert (alike["n"], alike["n_missing"], alike["n_clusters"]) == (857, 143, 40)
 
 
-@pytest.mark.parametrize("module", ["means", "variance", "curves"])
-def test_examples_are_right(module: str) -> None:
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("means", "runtime_means"), ("means", "variance_share"), ("curves", "kaplan_meier")],
+)
+def test_examples_are_right(module: str, name: str) -> None:
     found = importlib.import_module(f"traceana.questions.failures.{module}")
-    name = {"means": "runtime_means", "variance": "variance_share", "curves": "kaplan_meier"}
-    example = doctest.DocTestFinder().find(getattr(found, name[module]), globs=vars(found).copy())
+    example = doctest.DocTestFinder().find(getattr(found, name), globs=vars(found).copy())
     assert doctest.DocTestRunner().run(example[0]).failed == 0

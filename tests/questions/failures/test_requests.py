@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from traceana.questions.failures.requests import MOST_VALUES, bin_values
+from traceana.questions.failures.rates import MOST_VALUES, bin_values
 
 
 def test_few_values_are_their_own_bins_in_ascending_order() -> None:

@@ -9,8 +9,7 @@ import pytest
 
 import traceana
 from traceana.ingesters import add_table
-from traceana.questions.recurring.analyze import grouped_jobs
-from traceana.questions.recurring.variants import policy_variants
+from traceana.questions.recurring.analyze import grouped_jobs, policy_variants
 from traceana.store import open_store
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 import traceana
 from traceana.figures import plot_placement_allocated, plot_placement_fragment
 from traceana.page.context import Context, DataSource
-from traceana.questions.scheduling.placement import reversed_pairs
 from traceana.questions.scheduling.section_placement import SECTION
+from traceana.questions.scheduling.what_if import reversed_pairs
 from traceana.simulate.placement.sweep import summarize_placement, sweep_placement
 
 JOBS = pl.DataFrame(

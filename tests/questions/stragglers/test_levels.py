@@ -10,8 +10,7 @@ from tests.questions.stragglers.test_detect import calm, samples_of
 from traceana import detect_stragglers
 from traceana.questions.stragglers import detect
 from traceana.questions.stragglers.episodes import Rules, Stretch, _leads_or_lags
-from traceana.questions.stragglers.levels import measure_levels
-from traceana.questions.stragglers.noise import measure_noise
+from traceana.questions.stragglers.levels import measure_levels, measure_noise
 from traceana.questions.stragglers.reports import read_reports
 
 

@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from traceana.questions.stragglers.cost import at_once
-from traceana.questions.stragglers.episodes import Stretch
-from traceana.questions.stragglers.excess import (
+from traceana.questions.stragglers.detect import at_once
+from traceana.questions.stragglers.episodes import (
+    Stretch,
     evidence_of_reports,
     excess_over_peers,
     log_ratio,
     noise_of_reports,
 )
-from traceana.questions.stragglers.levels import BLOCKS, measure_levels
-from traceana.questions.stragglers.noise import measure_noise
+from traceana.questions.stragglers.levels import BLOCKS, measure_levels, measure_noise
 from traceana.questions.stragglers.reports import coming_report, read_reports
 
 ROOT = np.sqrt

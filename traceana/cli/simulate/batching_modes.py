@@ -13,6 +13,7 @@ from traceana.errors import DataError
 from traceana.questions.stragglers import analyze as workers
 from traceana.simulate import (
     Static,
+    Workers,
     compare_clusters,
     published_gains,
     replay_batching,
@@ -23,6 +24,7 @@ from traceana.simulate import (
 from traceana.simulate.batching.controllers import CONTROLLERS
 from traceana.simulate.batching.tables import (
     AsynchronousWorkers,
+    BatchingReplay,
     BatchingSummary,
     BatchingSweep,
     ClusterComparison,
@@ -30,15 +32,11 @@ from traceana.simulate.batching.tables import (
     ReplayEpisodes,
     ReplayJobs,
 )
-from traceana.tables.declare import with_columns
+from traceana.tables.declare import ResultTable, with_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
-
-    from traceana.simulate import Workers
-    from traceana.simulate.batching.tables import BatchingReplay
-    from traceana.tables.declare import ResultTable
 
     Writer = Callable[[pl.DataFrame], object]
 

@@ -174,8 +174,8 @@ def _simulate(
     *,
     rules: bool,
 ) -> dict[str, Any]:
-    from traceana.questions.deadlines.agreement import compare_plans
-    from traceana.questions.deadlines.rules import deadline_rules
+    from traceana.questions.deadlines.plans import compare_plans
+    from traceana.questions.deadlines.rates import deadline_rules
     from traceana.simulate import simulate_deadlines, synthesize_deadlines
 
     jobs, published = source.jobs, source.plans
@@ -200,7 +200,7 @@ def _simulate(
 def _by_cluster(plans: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
     import polars as pl
 
-    from traceana.questions.deadlines.tightness import deadline_tightness
+    from traceana.questions.deadlines.rates import deadline_tightness
 
     if plans.is_empty():
         raise DataError(

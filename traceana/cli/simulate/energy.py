@@ -51,10 +51,9 @@ def energy(
     cost = eta * energy + (1 - eta) * largest power limit * time. Without --dataset, the
     configuration of least cost of each data set; with it, every configuration.
     """
-    from traceana.questions.energy.accuracy import energy_to_accuracy
+    from traceana.questions.energy.accuracy import energy_to_accuracy, eta_sweep
     from traceana.questions.energy.analyze import ENERGY_NEEDS, defaults, shown_gpu, training_tables
     from traceana.questions.energy.tables import EnergyToAccuracy, EtaSweep
-    from traceana.questions.energy.weights import eta_sweep
 
     if dataset is None and (figures or target is not None):
         raise DataError("--figures and --target are for one data set; pass --dataset")
@@ -103,7 +102,7 @@ def _least(
 ) -> pl.DataFrame:
     import polars as pl
 
-    from traceana.questions.energy.weights import eta_sweep
+    from traceana.questions.energy.accuracy import eta_sweep
     from traceana.schema.training_tables import check_eta, check_one_of
 
     check_eta(eta)

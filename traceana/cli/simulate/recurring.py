@@ -143,8 +143,8 @@ def _print_variants(trace: Trace, gpu: str | None, *, json: bool) -> None:
     from traceana.cli.output import print_json, print_rows
     from traceana.cli.simulate.choose import mark
     from traceana.questions.energy.analyze import shown_gpu
+    from traceana.questions.recurring.analyze import policy_variants
     from traceana.questions.recurring.tables import PolicyVariants
-    from traceana.questions.recurring.variants import policy_variants
 
     chosen = gpu or shown_gpu(trace)
     found = trace.once(policy_variants, chosen)

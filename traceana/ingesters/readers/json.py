@@ -7,6 +7,7 @@ import json
 import math
 import re
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from traceana.errors import SourceError
 from traceana.ingesters.files import LONGEST_LINE, open_csv
 from traceana.ingesters.readers.frames import item_blocks
-from traceana.ingesters.readers.jsonl import DECODER, flatten
+from traceana.ingesters.readers.jsonl import DECODER, NESTED, flatten, unpack
 from traceana.ingesters.readers.reader import Reader, Rows
 
 if TYPE_CHECKING:
@@ -174,6 +175,14 @@ def read_items(
                 at = end
 
 
+def _rows(file: CsvFile, *, listed: bool = True) -> Iterator[tuple[str, Any]]:
+    """Read the rows of a file: the elements of a list, or of a list in each of them."""
+    outer, nested, inner = (file.rows or "").partition(NESTED)
+    if not nested:
+        return read_items(file, listed=listed)
+    return unpack(read_items(replace(file, rows=outer or None), listed=listed), inner)
+
+
 def array_blocks(
     file: CsvFile,
     row_of: Callable[[Any], dict[str, Any] | None],
@@ -193,12 +202,12 @@ def array_blocks(
             return "malformed"
         return row is not None and [*map(row.get, kinds)]
 
-    return item_blocks(read_items(file, listed=listed), cells, kinds)
+    return item_blocks(_rows(file, listed=listed), cells, kinds)
 
 
 def _open(file: CsvFile, _timezone: str) -> Rows:
     names: dict[str, None] = {}
-    for _, item in islice(read_items(file), _ELEMENTS):
+    for _, item in islice(_rows(file), _ELEMENTS):
         if isinstance(item, dict):
             names |= dict.fromkeys(flatten(item))
     if not names:

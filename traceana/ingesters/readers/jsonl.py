@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import SourceError
@@ -11,7 +12,7 @@ from traceana.ingesters.readers.frames import item_blocks
 from traceana.ingesters.readers.reader import Reader, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
@@ -21,8 +22,26 @@ DECODER: Final = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant
 """Reads numbers as they are written."""
 
 
+NESTED: Final = "[]."
+"""In a path of rows, what leads from a list to a list in each of its elements."""
+
+
+def unpack(items: Iterable[tuple[str, Any]], path: str, /) -> Iterator[tuple[str, Any]]:
+    """Yield the elements of a list in each object, as pages have them; None of one without."""
+    for text, item in items:
+        inner = item
+        for name in path.split("."):
+            inner = inner.get(name) if isinstance(inner, dict) else None
+        if isinstance(inner, list):
+            yield from ((json.dumps(one), one) for one in inner)
+        else:
+            yield text, None
+
+
 def _open(file: CsvFile, _timezone: str) -> Rows:
     names: dict[str, None] = {}
+    if file.rows:
+        return _open_pages(file, file.rows.removeprefix(NESTED))
     for text in first_lines(file):
         found = _parse(text)
         names |= dict.fromkeys(found if isinstance(found, dict) else ())
@@ -39,14 +58,40 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
     return Rows(tuple(names), blocks)
 
 
+def _open_pages(file: CsvFile, path: str) -> Rows:
+    """Open a file with pages of an API, one per line, by the path of the list in each."""
+
+    def items(lines: Iterable[str]) -> Iterator[tuple[str, Any]]:
+        return unpack(((line, _decode(line)) for line in lines if line.strip()), path)
+
+    def cells(item: Any, kinds: Mapping[str, Kind]) -> list[str | None] | str:  # noqa: ANN401
+        return [*map(flatten(item).get, kinds)] if isinstance(item, dict) else "not_json"
+
+    found = (item for _, item in items(first_lines(file)) if isinstance(item, dict))
+    names = tuple(dict.fromkeys(name for item in found for name in flatten(item)))
+    if not names:
+        raise SourceError(f"{file.where}: no list of objects called {path} is in its lines")
+    return Rows(
+        names,
+        lambda kinds: item_blocks(items(text_lines(file)), partial(cells, kinds=kinds), kinds),
+    )
+
+
+def _decode(text: str) -> Any:  # noqa: ANN401
+    try:
+        return DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def _parse(text: str) -> dict[str, str | None] | str:
     """Return the cells of a line, or the rule it breaks where it is no object."""
     if not text or text.isspace():
         return "blank_line"
+    row = _decode(text)
     try:
-        row = DECODER.decode(text)
         return flatten(row) if isinstance(row, dict) else "not_json"
-    except (ValueError, RecursionError):
+    except RecursionError:
         return "not_json"
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from traceana.ingesters.files import CsvFile
 
 _COLUMNS: Final = (
-    "id", "name", "namespace", "job", "group", "state", "reason", "exit_code", "node", "qos",
-    "priority", "queue", "created", "started", "finished", "restarts", "runtime_s", "cpus",
+    "id", "name", "namespace", "user", "job", "group", "state", "reason", "exit_code", "node",
+    "qos", "priority", "queue", "created", "started", "finished", "restarts", "runtime_s", "cpus",
     "memory_bytes", "gpus", "gpu_type",
 )  # fmt: skip
 _QUANTITY: Final = re.compile(r"([+-]?\d*\.?\d+(?:[eE][+-]?\d+)?)(m|u|n|[kKMGTPE]i?)?")
@@ -44,7 +44,14 @@ _TYPES: Final = (
     "karpenter.k8s.aws/instance-gpu-name",
     "accelerator",
 )
-_QUEUES: Final = ("kueue.x-k8s.io/queue-name", "volcano.sh/queue-name", "runai/queue")
+_QUEUES: Final = (
+    *("kueue.x-k8s.io/queue-name", "volcano.sh/queue-name", "scheduling.volcano.sh/queue-name"),
+    *("runai/queue", "queue", "queue-name"),
+)
+_USERS: Final = ("user", "username", "owner", "submitter", "hub.jupyter.org/username")
+_APPS: Final = ("app.kubernetes.io/name", "app")
+_JOBS: Final = ("batch.kubernetes.io/job-name", "job-name")
+"""Labels or annotations, the first one that is there."""
 _TIMESTAMP: Final = re.compile(r"-\d{8,}$")  # a CronJob appends the time to its jobs' names
 
 
@@ -89,7 +96,7 @@ def _gpus(resources: dict[str, float], pod: dict[str, Any]) -> tuple[float, str 
             shares += amount * int(found[2]) / (4 if found[1] in _OF_FOUR else 7)
             profiles.add(found[1])
     selected = pod.get("nodeSelector") or {}
-    kind = next((selected[name] for name in _TYPES if name in selected), None)
+    kind = _first(selected, _TYPES)
     gpus = whole + shares
     return gpus, "+".join(sorted(profiles)) or (kind if gpus else None)
 
@@ -115,7 +122,7 @@ def _job(item: dict[str, Any]) -> dict[str, Any]:
     pods = float(job.get("parallelism", 1))
     scaled = ("cpus", "memory_bytes", "gpus")
     return row | {
-        "job": name,
+        "job": _first(meta.get("labels") or {}, _APPS) or name,
         "group": _TIMESTAMP.sub("", row["id"]) if name else None,
         "state": state if begin or end else "Pending",
         "reason": end.get("reason"),
@@ -131,8 +138,9 @@ def _pod(item: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a pod."""
     meta, pod, status = (item.get(name) or {} for name in ("metadata", "spec", "status"))
     name, space = meta.get("name"), meta.get("namespace", "default")
+    marks = {**(meta.get("annotations") or {}), **(meta.get("labels") or {})}
     owners = meta.get("ownerReferences") or [{}]
-    owner = owners[0].get("name") or name
+    owner = owners[0].get("name") or _first(marks, _JOBS) or name
     phase = status.get("phase")
     containers = status.get("containerStatuses") or []
     states = [one.get("state") or {} for one in containers]
@@ -149,12 +157,12 @@ def _pod(item: dict[str, Any]) -> dict[str, Any]:
     reason = status.get("reason") or cause.get("reason")
     resources = _resources(pod)
     gpus, kind = _gpus(resources, pod)
-    labels = meta.get("labels") or {}
     return {
         "id": f"{space}/{name}" if name else None,
         "name": name,
         "namespace": space,
-        "job": owner,
+        "user": _first(marks, _USERS),
+        "job": _first(marks, _APPS) or owner,
         "group": _TIMESTAMP.sub("", f"{space}/{owner}") if owner else None,
         "state": reason if over and str(reason).startswith("Preempt") else phase,
         "reason": reason if over else None,
@@ -162,7 +170,7 @@ def _pod(item: dict[str, Any]) -> dict[str, Any]:
         "node": pod.get("nodeName"),
         "qos": status.get("qosClass"),
         "priority": pod.get("priority"),
-        "queue": next((labels[name] for name in _QUEUES if name in labels), None),
+        "queue": _first(marks, _QUEUES),
         "created": meta.get("creationTimestamp"),
         "started": begin,
         "finished": end,
@@ -173,6 +181,10 @@ def _pod(item: dict[str, Any]) -> dict[str, Any]:
         "gpus": str(gpus),
         "gpu_type": kind,
     }
+
+
+def _first(marks: dict[str, str], names: Iterable[str]) -> str | None:
+    return next((marks[name] for name in names if name in marks), None)
 
 
 def _text(value: float | None) -> str | None:

@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 _COLUMNS: Final = ("rank", "host", "step", "score")
 _REPORT: Final = re.compile(r"GPU (relative|individual) performance:")
 _SCORE: Final = re.compile(r"\bRank=(\d+)\s+Node=(\S+)\s+Score=(\S+)")
+_PRINTED: Final = re.compile(r"GPU relative perf scores: \{(.*)\}")  # as NVRx's examples print it
+_PAIR: Final = re.compile(r"(\d+): ([^\s,]+)")
 _STEP: Final = re.compile(r"(?:\biteration\s+|\bglobal_step[:=]\s*|\bstep[:=]\s*)(\d+)")
 _RELATIVE: Final = ("gpu_relative_perf_scores", "relative_scores")
 _SIGN: Final = re.compile(
-    rb"GPU relative performance:|\"(?:gpu_relative_perf_scores|relative_scores)\"\s*:"
+    rb"GPU relative perf(?:ormance:| scores: )|\"(?:gpu_relative_perf_scores|relative_scores)\"\s*:"
 )
 _Item = tuple[str, "dict[str, str | None] | str | bool"]
 
@@ -50,6 +52,11 @@ def _scores(file: CsvFile) -> Iterator[_Item]:
             # a small job lists a rank among the worst and among the best
             yield line, row if relative and rank not in seen else False
             seen.add(rank)
+        elif printed := _PRINTED.search(line):
+            reports += 1
+            for rank, score in _PAIR.findall(printed[1]):
+                row = {"rank": rank, "host": None, "step": step or str(reports), "score": score}
+                yield f"rank {rank}: {score}", row
         elif begun := _REPORT.search(line[:LONGEST]):
             relative, seen = begun[1] == "relative", set()
             reports += relative

@@ -32,7 +32,7 @@ _NO_ENERGY: Final = 1e18  # Slurm's marks of no value are near 2**64
 
 _AMOUNT: Final = r"\d+(?:\.\d+)?[KMGTP]?"
 _COMMENTS: Final = ("Comment", "AdminComment", "SystemComment")
-_NO_NODE: Final = ("None assigned", "None", "(null)", "")
+NO_NODE: Final = ("None assigned", "None", "(null)", "")
 _MOST_HOSTS: Final = 1 << 16
 Values = dict[str, pl.Expr]
 
@@ -255,11 +255,12 @@ def derive(records: pl.DataFrame, timezone: str) -> pl.DataFrame:
     none = first("alloc_gpus", "tres_gpus", "req_gpus")
     elapsed = first("elapsed_raw", "elapsed")
     rows = rows.with_columns(elapsed=elapsed).with_columns(_without_a_start(rows))
+    cpu = pl.max_horizontal("own_cpu", "cpu")
     started = col("start").is_not_null() | (elapsed > 0)  # a job that never started ran for no time
     return rows.with_columns(
         runtime_s=pl.when(started).then("elapsed"),
         time_limit_s=first("limit", col("limit_raw") * 60),
-        cpu_time_s=pl.max_horizontal("own_cpu", "cpu"),
+        cpu_time_s=pl.when(cpu > 0).then(cpu),  # 0 is printed where no steps were recorded
         memory_gib_used=pl.max_horizontal("own_rss", "rss") / BYTES["GiB"],
         energy_j=pl.max_horizontal(_energy(), "whole", "parts"),
         memory_gib=first(
@@ -284,7 +285,7 @@ def _without_a_start(records: pl.DataFrame) -> list[pl.Expr]:
     """Remove the start of jobs that were cancelled before they ran: Slurm states the end."""
     none = [pl.col("start") == pl.col("end")]
     if records["NodeList"].null_count() < records.height:
-        none.append(pl.col("NodeList").is_null() | pl.col("NodeList").is_in(_NO_NODE))
+        none.append(pl.col("NodeList").is_null() | pl.col("NodeList").is_in(NO_NODE))
     if records["AllocTRES"].null_count() < records.height:
         none.append(pl.col("AllocTRES").is_null())
     idle = (pl.col("elapsed") > 0).not_().fill_null(value=True)
@@ -295,7 +296,7 @@ def _without_a_start(records: pl.DataFrame) -> list[pl.Expr]:
 def _hosts(lists: pl.Series) -> pl.Series:
     """Expand lists of nodes; that of a job without one is null."""
     texts = lists.unique().drop_nulls()
-    names = [None if text in _NO_NODE else ",".join(expand_hosts(text)) for text in texts]
+    names = [None if text in NO_NODE else ",".join(expand_hosts(text)) for text in texts]
     return lists.replace_strict(texts, pl.Series(names, dtype=pl.String), return_dtype=pl.String)
 
 

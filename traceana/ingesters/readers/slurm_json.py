@@ -14,7 +14,7 @@ from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.json import array_blocks
 from traceana.ingesters.readers.lines import LINE
 from traceana.ingesters.readers.reader import Reader, Rows
-from traceana.ingesters.readers.sacct_fields import gpu_percent
+from traceana.ingesters.readers.sacct_fields import NO_NODE, expand_hosts, gpu_percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -206,7 +206,7 @@ def accounting_row(item: Item, /) -> dict[str, str | None]:
         "restarts": _number(item.get("restart_cnt")),
         "state": _word(state.get("current")) or _word(item.get("state")),
         "reason": _word(state.get("reason")),
-        "cpu_time_s": _seconds(time.get("total")),
+        "cpu_time_s": _seconds(time.get("total")) or None,
         "memory_gib_used": used["memory"] / 2**30 if used["memory"] else None,
         "energy_j": used["energy"],
         "gpu_utilization": utilization,
@@ -253,7 +253,7 @@ def _row(
 ) -> dict[str, str | None]:
     """Complete a row; a job that never ran has no start, one that has not ended no end."""
     nodes = _word(item.get("nodes"))
-    nodes = None if nodes in ("None assigned", "(null)") else nodes
+    nodes = None if nodes in (None, *NO_NODE) else ",".join(expand_hosts(nodes))
     state = row["state"]
     at_once = row["start"] is not None and row["start"] == row["end"]
     if (
@@ -295,13 +295,13 @@ def _blocks(file: CsvFile, kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
 
 
 def _open(file: CsvFile, _timezone: str) -> Rows:
-    if _find_form(file) is None:
-        raise SourceError(f"{file.where}: no jobs of sacct --json or squeue --json")
+    if not _find_form(file):
+        raise SourceError(f"{file.where}: no jobs of sacct --json or squeue --json are in it")
     return Rows(COLUMNS, partial(_blocks, file))
 
 
 def _find_form(file: CsvFile) -> bytes | None:
-    """Return the member by which jobs of the queue and of the accounting differ."""
+    """Return the member by which jobs of the queue and of the accounting differ, b"" of no jobs."""
     if not file.head.lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
         return None
     try:
@@ -309,7 +309,9 @@ def _find_form(file: CsvFile) -> bytes | None:
             text = stream.read(_BEGINNING)
     except SourceError:
         return None
-    jobs = re.search(rb'"jobs"\s*:\s*\[', text)
+    jobs = re.search(rb'"jobs"\s*:\s*\[\s*(\]?)', text)
+    if jobs and jobs[1] and re.search(rb'"[Ss]lurm"\s*:', text):
+        return b""
     form = re.search(rb'"(job_state|association|allocation_nodes|submission)"\s*:', text)
     return form[1] if jobs and form else None
 

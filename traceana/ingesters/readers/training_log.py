@@ -39,7 +39,7 @@ _FORMATS: Final = {
         rf"\bglobal_step[:=]\s*(\d+)\b.*?\btrain_step_timing(?: in s)?[:=]\s*{_NUMBER}"
     ),
     "timers": re.compile(rf"time \(ms\) \| fwd: {_NUMBER} \| bwd: {_NUMBER} .*?\| step: {_NUMBER}"),
-    "samples": re.compile(rf"\bglobal_step=(\d+),.*?\bCurrSamplesPerSec={_NUMBER}"),
+    "samples": re.compile(rf"(?:\bglobal_step=|\] \d+/)(\d+),.*?\bCurrSamplesPerSec={_NUMBER}"),
 }
 """Lines with a step time. Where a log has several of them, the first format counts."""
 _COMPUTE: Final = ("forward-compute", "backward-compute")
@@ -55,9 +55,10 @@ _WORKERS: Final = (
     re.compile(r"^([A-Za-z][\w.-]*\d[\w.-]*):\s"),  # of a pod or host
 )
 """What a launcher puts before each line of a worker."""
+_LINE_END: Final = re.compile(r"[\r\n]")  # a progress bar ends in \r
 _MARKS: Final = (
     *("iteration", "iter time", "time (ms)", "global_step", "step=", "train_batch_size"),
-    "times across ranks",
+    *("times across ranks", "CurrSamplesPerSec="),
 )
 
 
@@ -65,7 +66,7 @@ def find_format(file: CsvFile, /) -> str | None:
     """Return the first format that a line near the beginning of a log has."""
     with open_csv(file) as stream:
         text = stream.read(BEGINNING).decode(errors="replace")
-    lines = [line[:LONGEST] for line in text.split("\n") if _is_marked(line)]
+    lines = [line[:LONGEST] for line in _LINE_END.split(text) if _is_marked(line)]
     found = (name for name, one in _FORMATS.items() if any(map(one.search, lines)))
     return next((one for one in found if one != "ranks" or _TIMERS_BY_RANK.search(text)), None)
 
@@ -104,7 +105,8 @@ def _blocks(file: CsvFile, name: str, kinds: Mapping[str, Kind]) -> Iterator[Fra
             return row or True
         return [*map(dict(zip(_BY_RANK, row, strict=False)).get, kinds)]
 
-    return item_blocks(((line, line) for line in text_lines(file)), parse, kinds)
+    lines = (line for text in text_lines(file) for line in text.split("\r"))
+    return item_blocks(((line, line) for line in lines), parse, kinds)
 
 
 _Row = tuple[str, ...]

@@ -137,10 +137,7 @@ def _compare(traces: Sequence[Trace]) -> list[Block]:
         return []
     titles = jobs["trace"].unique(maintain_order=True)
     columns = {f"speedup_{name}": _NAMES[name] for name in ("proportional", "damped", "oracle")}
-    idle = {
-        "idle_share_uniform": "Idle, uniform",
-        "idle_share_proportional": "Idle, proportional",
-    }
+    idle = {"idle_share_uniform": "Idle, uniform", "idle_share_proportional": "Idle, proportional"}
     names = jobs["controller"].unique(maintain_order=True)
     like = {f"{value}_{each}": value for value in ("speedup", "idle_share") for each in names}
     table = result_table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traceana.tables.declare import ResultTable, count, number, text
+from traceana.tables.declare import ResultTable, ci, count, number, text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,8 +19,7 @@ class Comparison(ResultTable):
     trace = text("Trace", "title of the trace")
     n = count("n", "rows that the estimate is from")
     estimate = number("Estimate", "null where the trace cannot answer")
-    ci_low = number("95 % CI", "confidence interval; null where none can be given")
-    ci_high = number("95 % CI", "confidence interval; null where none can be given")
+    ci_low, ci_high = ci("confidence interval; null where none can be given")
     rank = count("Rank", "1: the largest estimate of these traces")
     note = text("Note", "why there is no estimate or interval, and what differs between traces")
 
@@ -52,7 +51,6 @@ class Changes(ResultTable):
     after = number("After", "of the second")
     difference = number("Difference", "after minus before")
     ratio = number("Ratio", "after over before; null where before is 0")
-    ci_low = number("95 % CI", "of the ratio, for other days of such periods; null for totals")
-    ci_high = number("95 % CI", "of the ratio, for other days of such periods; null for totals")
+    ci_low, ci_high = ci("of the ratio, for other days of such periods; null for totals")
     n_before = count("n before", "jobs that the number is of")
     n_after = count("n after", "jobs that the number is of")

@@ -8,10 +8,13 @@ import polars as pl
 
 from traceana.cohorts.cohort import form_cohort
 from traceana.cohorts.horizon import outcome_cohort
-from traceana.questions.correlations.failure import failure_correlations
+from traceana.questions.correlations.correlate import (
+    PERCENT,
+    failure_correlations,
+    runtime_correlations,
+)
 from traceana.questions.correlations.family import LEVELS
 from traceana.questions.correlations.points import mean_by_value
-from traceana.questions.correlations.runtime import PERCENT, runtime_correlations
 from traceana.stats.multiplicity import adjust_pvalues
 
 if TYPE_CHECKING:
@@ -125,11 +128,7 @@ def failure_association(
 
     def correlated(rows: pl.DataFrame, by: tuple[str, ...]) -> CorrelationResult:
         return failure_correlations(
-            rows,
-            features=features,
-            by=by,
-            cluster=cohort.cluster,
-            resamples=RESAMPLES,
+            rows, features=features, by=by, cluster=cohort.cluster, resamples=RESAMPLES
         )
 
     overall = correlated(cohort.rows, ())

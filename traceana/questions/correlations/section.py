@@ -170,7 +170,7 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
 
 def _heading(cohort: Cohort, ranks: pl.DataFrame) -> str:
     """State the strongest correlation of runtime with a requested resource."""
-    known = ranks.drop_nulls("r").sort(pl.col("outcome") != "success")
+    known = ranks.drop_nulls("r")
     tested = known.drop_nulls("pvalue_adjusted")
     clear = tested.filter(pl.col("pvalue_adjusted") < ALPHA)
     if tested.is_empty():  # of all jobs of a log, a correlation stands without a test
@@ -180,7 +180,8 @@ def _heading(cohort: Cohort, ranks: pl.DataFrame) -> str:
         return ""
     if clear.is_empty():
         return f"{cohort.title}: no requested resource goes with the runtime"
-    row = clear.sort(pl.col("r").abs(), descending=True).row(0, named=True)
+    order = [pl.col("outcome") == "success", pl.col("r").abs()]
+    row = clear.sort(order, descending=True).row(0, named=True)
     longer = "longer" if row["r"] > 0 else "shorter"
     feature = in_sentence(str(row["feature"])).replace(" %", "s")
     return (

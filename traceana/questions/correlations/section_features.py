@@ -28,10 +28,7 @@ FEATURE_NAMES: Final = {
 }
 """Of each feature its name, its axis label, and its name in a title."""
 ALPHA: Final = 0.05
-SIGNIFICANT: Final = {
-    "significant_t": "p < .05, published test",
-    "significant": "Adjusted p < .05",
-}
+SIGNIFICANT: Final = {"significant_t": "p < .05, published test", "significant": "Adjusted p < .05"}
 _LEVELS: Final = {
     "row": "rows",
     "group_mean": "group means",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+import polars as pl
 
 from traceana.tables.declare import ResultTable, count, interval, number, text
 from traceana.tables.result import Result
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class Correlations(ResultTable):
@@ -77,6 +76,14 @@ class CorrelationResult(Result):
     """Columns of the independent unit; empty if rows or groups are treated as independent."""
 
     tables: ClassVar = {"table": Correlations}
+    drawn_by: ClassVar[str] = "plot_correlations"
+
+    def _drawn(self) -> pl.DataFrame:
+        names = [name for name in ("y", "method", "level") if self.table[name].n_unique() > 1]
+        series = pl.concat_str(names, separator=", ") if names else pl.lit(None, pl.String)
+        key = [pl.col(name).cast(pl.String).fill_null("not stated") for name in (*self.by, "x")]
+        rows = self.table.with_columns(feature=pl.concat_str(key, separator=", "), outcome=series)
+        return rows.with_columns(group=pl.lit(None, pl.String))
 
     @property
     def n_tested(self) -> int:

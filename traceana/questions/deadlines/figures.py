@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 _MAX_KINDS: Final = 2
 _STEP: Final = 0.36
-_LABELS: Final = {
-    "samples_per_s": "Samples per second",
-    "scaling_efficiency": "Scaling efficiency",
-}
+_LABELS: Final = {"samples_per_s": "Samples per second", "scaling_efficiency": "Scaling efficiency"}
 _STYLES: Final = ("-", "--", ":", "-.")
 _MARKERS: Final = ("o", "s", "^", "D")
 

@@ -2,20 +2,163 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
+from warnings import catch_warnings
 
 import polars as pl
+from scipy import stats
 
 from traceana import simulate
 from traceana.cohorts.jobs_of_tasks import from_tasks, jobs_of_tasks
-from traceana.questions.deadlines.agreement import compare_plans
+from traceana.errors import DataError
 from traceana.questions.deadlines.draws import replay_published_draws
-from traceana.questions.deadlines.rates import iteration_rates
-from traceana.questions.deadlines.rules import deadline_rules
-from traceana.questions.deadlines.tightness import deadline_tightness
+from traceana.questions.deadlines.rates import (
+    CELL,
+    deadline_rules,
+    deadline_tightness,
+    iteration_rates,
+    join_plans,
+    rates_of,
+    with_holm,
+)
+from traceana.simulate.deadlines.tables import PlanComparison
+from traceana.store.frames import Names, as_names, refuse_clash
+from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from narwhals.stable.v2.typing import IntoFrame
+
     from traceana.store import Trace
+
+
+_OF_JOBS: Final = ("submit_s", "runtime_s", "gpus")
+
+
+@returns(PlanComparison)
+def compare_plans(
+    training_plans: IntoFrame,
+    synthetic_plans: IntoFrame,
+    jobs: IntoFrame,
+    /,
+    by: Names = (),
+    *,
+    submit: str = "submit_s",
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
+) -> pl.DataFrame:
+    """Compare synthetic plans with the published plans of the same jobs.
+
+    Parameters
+    ----------
+    training_plans, synthetic_plans
+        Published and synthetic plans, as in :func:`iteration_rates`.
+    jobs
+        The jobs of both.
+    by
+        Columns of both to compare within, such as cluster. By default all rows are one group.
+    submit, runtime, gpus
+        Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
+
+    Returns
+    -------
+    DataFrame
+        In each group:
+
+        - ``tightness`` and ``iterations``: two-sample Kolmogorov-Smirnov distance and p.
+          Tightness is (deadline_s - submit) / runtime. Both iterations depend on the same
+          runtimes, which makes their p too large.
+        - ``(model, batch size) in the longest file``: Cohen's w of Pearson's chi-squared for one
+          distribution in both, over the longest cluster only, since the published files repeat
+          each other's draws. Null if there is one pair only.
+        - ``rate by (model, batch_size, gpus)``: largest relative difference of the rates in the
+          cells that both have; no test.
+        {columns}
+
+    Raises
+    ------
+    DataError
+        If a group is in one of the tables only, or no row is left.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> store = traceana.open_sample()
+    >>> plans, jobs = (store.scan("elasticflow-2023", t) for t in ("training_plans", "jobs"))
+    >>> synthetic = traceana.synthesize_deadlines(jobs)
+    >>> found = traceana.compare_plans(plans, synthetic, jobs)
+    >>> found.select("compared", "n", pl.col("value").round(2)).head(2).rows()
+    [('tightness', 2081, 0.02), ('iterations', 2081, 0.02)]
+    """
+    keys = as_names(by)
+    refuse_clash(keys, PlanComparison.columns())
+    names = {"submit": submit, "runtime": runtime, "gpus": gpus}
+    published, drawn = (
+        _groups(plans, jobs, keys, names, which)
+        for plans, which in ((training_plans, "published"), (synthetic_plans, "synthetic"))
+    )
+    if alone := published.keys() ^ drawn.keys():
+        name = ", ".join(map(str, next(iter(alone))))
+        raise DataError(f"group {name} has plans in one of the two only; compare like with like")
+    rows = [
+        (*group, *row, None)
+        for group, plans in published.items()
+        for row in _compare(plans, drawn[group])
+    ]
+    of_keys = {key: next(iter(published.values())).schema[key] for key in keys}
+    table = pl.DataFrame(rows, schema={**of_keys, **schema_of(PlanComparison)}, orient="row")
+    return declared(with_holm(table), PlanComparison, by=keys)
+
+
+def _groups(
+    plans: IntoFrame, jobs: IntoFrame, keys: tuple[str, ...], names: dict[str, str], which: str
+) -> dict[tuple[object, ...], pl.DataFrame]:
+    """Return the plans that can be compared by group, sorted, nulls last."""
+    used = (
+        join_plans(plans, jobs, by=keys, columns=names)
+        .drop_nulls(["model", "batch_size", "iterations", "deadline_s", *_OF_JOBS])
+        .filter(pl.col("runtime_s") > 0, pl.col("gpus") > 0)
+        .with_columns(
+            tightness=(pl.col("deadline_s") - pl.col("submit_s")) / pl.col("runtime_s"),
+            pair=pl.format("{} {}", "model", "batch_size"),
+        )
+    )
+    if used.is_empty():
+        raise DataError(f"no {which} plan has a job with a runtime and GPUs, and no null")
+    if not keys:
+        return {(): used}
+    ordered = used.sort(keys, nulls_last=True, maintain_order=True)
+    return dict(ordered.group_by(keys, maintain_order=True))
+
+
+def _compare(published: pl.DataFrame, drawn: pl.DataFrame) -> Iterator[tuple[object, ...]]:
+    sizes = published.height, drawn.height
+    for name in ("tightness", "iterations"):
+        with catch_warnings(action="ignore", category=RuntimeWarning):  # not exact, for its size
+            test = stats.ks_2samp(published[name].to_numpy(), drawn[name].to_numpy())
+        yield name, *sizes, "KS distance", test.statistic, test.pvalue
+    yield _pairs(published, drawn)
+    rates, drawn_rates = (rates_of(plans) for plans in (published, drawn))
+    both = rates.join(drawn_rates, on=CELL, suffix="_drawn")
+    off = (both["iterations_per_s_drawn"] / both["iterations_per_s"] - 1).abs().max()
+    cells = rates.height, drawn_rates.height
+    yield f"rate by ({', '.join(CELL)})", *cells, "largest relative difference", off, None
+
+
+def _pairs(published: pl.DataFrame, drawn: pl.DataFrame) -> tuple[object, ...]:
+    sizes = published["cluster"].value_counts().sort("count", "cluster", descending=[True, False])
+    longest = pl.col("cluster") == sizes["cluster"][0]
+    counts = [plans.filter(longest)["pair"].value_counts() for plans in (published, drawn)]
+    both = counts[0].join(counts[1], on="pair", how="full", coalesce=True).fill_null(0).sort("pair")
+    seen = both.select("count", "count_right").to_numpy()
+    name = "(model, batch size) in the longest file"
+    n, n_drawn = (int(total) for total in seen.sum(axis=0))
+    if len(seen) < 2 or not (n and n_drawn):
+        return name, n, n_drawn, "Cohen's w", None, None
+    test = stats.chi2_contingency(seen, correction=False)
+    return name, n, n_drawn, "Cohen's w", math.sqrt(test.statistic / seen.sum()), test.pvalue
 
 
 PLANS_NEEDS: Final = (

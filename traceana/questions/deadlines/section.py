@@ -242,10 +242,7 @@ def _missed(trace: Trace, what: str = "deadlines") -> tuple[tuple[str, ...], tup
             columns=_MISSED,
         ),
         result_table(
-            named,
-            DeadlinePolicies,
-            caption=f"Missed deadlines by cluster. {title}",
-            folded=True,
+            named, DeadlinePolicies, caption=f"Missed deadlines by cluster. {title}", folded=True
         ),
     )
     findings = (finding,) if best["n"] >= _FEWEST_DEADLINES else ()

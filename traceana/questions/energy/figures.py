@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from matplotlib.ticker import PercentFormatter
+import numpy as np
+import polars as pl
+from matplotlib import colormaps
+from matplotlib.colors import ListedColormap, LogNorm, to_rgb
+from matplotlib.ticker import LogLocator, NullLocator, PercentFormatter
 
-from traceana.drawing.labels import name_group, name_tick, small_size
+from traceana.drawing.labels import name_group, name_tick, small_size, spread
 from traceana.drawing.registry import figure
 from traceana.drawing.scales import use_log_axis
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
-    import polars as pl
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from numpy.typing import NDArray
+
 
 _CHOICES: Final = {
     "batch_size": ("batch size only", 5),
@@ -26,10 +32,7 @@ _MEASURES: Final = {
     "eta": ("Energy to the target (MJ)", "j", 1e6),
     "tta": ("Time to the target (h)", "s", 3600.0),
 }
-_LIMITS: Final = {
-    "largest": ("largest power limit", 4, "s"),
-    "best": ("best power limit", 0, "o"),
-}
+_LIMITS: Final = {"largest": ("largest power limit", 4, "s"), "best": ("best power limit", 0, "o")}
 _UPRIGHT: Final = 9
 """With more batch sizes their labels are rotated."""
 _LOG_FROM: Final = 30
@@ -195,4 +198,358 @@ def describe_batch_sweep(sweep: pl.DataFrame) -> str:
     return (
         f"{sweep['batch_size'].n_unique()} batch sizes; the least energy is at {energy}, the least "
         f"time at {time}."
+    )
+
+
+_FRAME: Final = 1.3
+"""The frame ends at this multiple of the front's largest time and energy."""
+_HEIGHT_IN: Final = 3.2
+
+
+@figure(
+    "energy-front",
+    result="energy_to_accuracy",
+    reading="Dot: batch size and power limit with which every run reached the target. Blue: Pareto "
+    "front (no other configuration is as good in both time and energy and better in one). Labels: "
+    "batch size and power limit. Axes begin above 0.",
+)
+def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+    """Draw the energy of each configuration versus its time, with the Pareto front.
+
+    Gray dots for dominated configurations and blue ones for the front, labeled with batch size and
+    power limit, in a frame that ends a little beyond the front.
+
+    Parameters
+    ----------
+    energy
+        What `energy_to_accuracy` returns.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from traceana.figures import plot_energy_front
+    >>> energy = pl.DataFrame({"batch_size": [128, 1024], "power_limit_w": 200.0,
+    ...                        "tta_s": [300.0, 225.0], "eta_j": [45000.0, 40500.0],
+    ...                        "on_front": True})
+    >>> plot_energy_front(energy).get_ylabel()
+    'Energy to the target (MJ)'
+    """
+    if energy.is_empty():
+        raise DataError("plot_energy_front has nothing to draw: no configuration is feasible")
+    points = energy.select(
+        "batch_size",
+        "power_limit_w",
+        "on_front",
+        h=pl.col("tta_s") / 3600,
+        mj=pl.col("eta_j") / 1e6,
+    ).sort("h", "mj")
+    front, others = points.filter("on_front"), points.filter(pl.col("on_front").not_())
+    (left, right), (bottom, top) = _frame(front["h"]), _frame(front["mj"])
+    beyond = others.filter((pl.col("h") > right) | (pl.col("mj") > top)).height
+    out_of_frame = f", {beyond:,} out of the frame" if beyond else ""
+    ax = start_axes(ax, height_in=_HEIGHT_IN)
+    ax.scatter(
+        others["h"], others["mj"], s=9, color=shade(ax, 0.45), linewidths=0, gid="dominated",
+        label=f"dominated ({others.height:,}{out_of_frame})",
+    )  # fmt: skip
+    ax.plot(
+        front["h"], front["mj"], drawstyle="steps-post", color=color_of(0), linewidth=0.9,
+        linestyle="-", gid="bound",
+    )  # fmt: skip
+    ax.scatter(
+        front["h"], front["mj"], s=18, color=color_of(0), zorder=4, gid="front",
+        label=f"on the front ({front.height:,})",
+    )  # fmt: skip
+    # where nothing can be: left of the front and below it
+    ax.set_xlim(left - 0.45 * (right - left), right)
+    ax.set_ylim(bottom, top)
+    _name_points(ax, front)
+    ax.set_xlabel("Time to the target (h)")
+    ax.set_ylabel("Energy to the target (MJ)")
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
+    return ax
+
+
+def describe_energy_front(energy: pl.DataFrame) -> str:
+    """Return one sentence on what the figure of these configurations shows."""
+    return (
+        f"{energy.height:,} configurations of {energy['batch_size'].n_unique()} batch sizes, "
+        f"{energy['on_front'].sum()} on the front."
+    )
+
+
+def _frame(values: pl.Series) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    return low - 0.12 * (_FRAME * high - low), _FRAME * high
+
+
+def _name_points(ax: Axes, front: pl.DataFrame) -> None:
+    bottom, top = ax.get_ylim()
+    upwards = front.sort("mj", "h", descending=[False, True])
+    gap = 1.25 * small_size() / 72 / (0.8 * _HEIGHT_IN)
+    wanted = ((upwards["mj"] - bottom) / (top - bottom)).to_list()
+    if len(wanted) * gap > 1:
+        return
+    for row, height in zip(upwards.iter_rows(named=True), spread(wanted, gap=gap), strict=True):
+        ax.annotate(
+            f"{row['batch_size']}, {row['power_limit_w']:g} W", (row["h"], row["mj"]),
+            (0.02, height), textcoords="axes fraction", va="center", fontsize=small_size() - 0.5,
+            arrowprops={"arrowstyle": "-", "color": color_of(0), "linewidth": 0.4,
+                        "relpos": (1, 0.5), "shrinkA": 1, "shrinkB": 1},
+        )  # fmt: skip
+
+
+_MAPPED: Final = {
+    "energy": ("eta_j", 1e6, "Energy to the target (MJ)"),
+    "time": ("tta_s", 3600.0, "Time to the target (h)"),
+    "cost": ("cost_j", 1e6, "Cost to the target (MJ)"),
+}
+_FEW: Final = 4.0
+_MANY: Final = 300.0
+_WRITTEN: Final = 8
+"""Columns and rows up to which each value is written into its cell."""
+_LUMINANCE: Final = (0.2126, 0.7152, 0.0722)
+"""Weights of red, green and blue (ITU-R BT.709)."""
+
+
+def _check(energy: pl.DataFrame, measure: str, name: str) -> None:
+    if measure not in _MAPPED:
+        raise DataError(f"measure must be one of {', '.join(_MAPPED)}; it is {measure!r}")
+    if energy.is_empty():
+        raise DataError(f"{name} has nothing to draw: no configuration is feasible")
+
+
+def _tick(axis: Axis, spread: float) -> None:
+    """Put enough round numbers on a logarithmic axis whose ends differ by this factor."""
+    subs: tuple[float, ...] = (1, 2, 5)
+    if spread < _FEW:
+        subs = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
+    axis.set_major_locator(LogLocator(subs=subs if spread < _MANY else (1,), numticks=12))
+    axis.set_major_formatter("{x:,.3g}")
+    axis.set_minor_locator(NullLocator())
+
+
+@figure(
+    "energy-map",
+    result="energy_to_accuracy",
+    reading="Cell: batch size and power limit with which every run reached the target; the darker, "
+    "the more energy, time or cost, on a logarithmic scale. Star: the least. A missing cell was "
+    "not measured or is not feasible.",
+)
+def plot_energy_map(
+    energy: pl.DataFrame, /, *, ax: Axes | None = None, measure: str = "energy"
+) -> Axes:
+    """Draw the energy, time or cost of each batch size and power limit as a heat map.
+
+    Batch sizes from left to right, power limits from bottom to top, with a color bar.
+
+    Parameters
+    ----------
+    energy
+        What `energy_to_accuracy` returns.
+    measure
+        "energy", "time" or "cost".
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from traceana.figures import plot_energy_map
+    >>> energy = pl.DataFrame({"batch_size": [128, 1024], "power_limit_w": 200.0,
+    ...                        "tta_s": [300.0, 225.0], "eta_j": [45000.0, 40500.0],
+    ...                        "cost_j": [52500.0, 42750.0]})
+    >>> plot_energy_map(energy).get_ylabel()
+    'Power limit (W)'
+    """
+    _check(energy, measure, "plot_energy_map")
+    column, scale, label = _MAPPED[measure]
+    sizes = energy["batch_size"].unique().sort().to_list()
+    limits = energy["power_limit_w"].unique().sort().to_list()
+    cells = np.full((len(limits), len(sizes)), np.nan)
+    for size, limit, value in energy.select("batch_size", "power_limit_w", column).iter_rows():
+        cells[limits.index(limit), sizes.index(size)] = value / scale
+    low, high = np.nanmin(cells), np.nanmax(cells)
+    ax = start_axes(ax, height_in=1.2 + 0.2 * len(limits))
+    # pale to dark, and without the palest yellow
+    shades = ListedColormap(colormaps["viridis_r"](np.linspace(0.08, 1, 256)))
+    drawn = ax.pcolormesh(
+        np.arange(len(sizes) + 1) - 0.5, np.arange(len(limits) + 1) - 0.5, cells,
+        norm=LogNorm(low, high * (1 + 1e-9)), cmap=shades, gid="cells",
+    )  # fmt: skip
+    row, place = np.unravel_index(np.nanargmin(cells), cells.shape)
+    ax.scatter([place], [row], marker="*", s=60, color=color_of(1), edgecolors=shade(ax, 0),
+               linewidths=0.5, zorder=4, gid="least")  # fmt: skip
+    if max(cells.shape) <= _WRITTEN:
+        for (at, across), value in np.ndenumerate(cells):
+            if not np.isnan(value) and (at, across) != (row, place):
+                ax.text(across, at, f"{value:.3g}", ha="center", va="center",
+                        fontsize=small_size() - 1.5,
+                        color=_ink(ax, np.ravel(drawn.to_rgba(np.array([value])))))  # fmt: skip
+    bar = ax.get_figure(root=True)
+    if bar is not None:
+        colorbar = bar.colorbar(drawn, ax=ax, label=label)
+        _tick(colorbar.ax.yaxis, high / low)
+    ax.set_xticks(range(len(sizes)), [str(size) for size in sizes])
+    ax.tick_params(axis="x", rotation=90 if len(sizes) > _UPRIGHT else 0)
+    ax.set_yticks(range(len(limits)), [f"{limit:g}" for limit in limits])
+    ax.grid(visible=False)
+    ax.set_xlabel("Batch size")
+    ax.set_ylabel("Power limit (W)")
+    return ax
+
+
+def _ink(ax: Axes, cell: NDArray[np.float64]) -> str:
+    """Return the color of background or labels with more contrast to a cell."""
+    light = np.dot(cell[:3], _LUMINANCE)
+    inks = (shade(ax, 0), shade(ax))
+    return max(inks, key=lambda ink: float(abs(np.dot(to_rgb(ink), _LUMINANCE) - light)))
+
+
+def describe_energy_map(energy: pl.DataFrame) -> str:
+    """Return one sentence on what the figure of these configurations shows."""
+    least = energy.sort("eta_j").row(0, named=True)
+    return (
+        f"{energy.height:,} configurations; the least energy, {least['eta_j'] / 1e6:,.3g} MJ in "
+        f"{least['tta_s'] / 3600:,.3g} h, is at batch size {least['batch_size']:,} and "
+        f"{least['power_limit_w']:g} W."
+    )
+
+
+@figure(
+    "power-sweep",
+    result="energy_to_accuracy",
+    reading="Line: one batch size over the power limits. Thick: the batch size of the least "
+    "value, and the largest; gray: the others.",
+)
+def plot_power_sweep(
+    energy: pl.DataFrame, /, *, ax: Axes | None = None, measure: str = "energy"
+) -> Axes:
+    """Draw the energy, time or cost against the power limit, one line per batch size.
+
+    The axis of the measure is logarithmic.
+
+    Parameters
+    ----------
+    energy
+        What `energy_to_accuracy` returns.
+    measure
+        "energy", "time" or "cost".
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from traceana.figures import plot_power_sweep
+    >>> energy = pl.DataFrame({"batch_size": [128, 1024], "power_limit_w": 200.0,
+    ...                        "tta_s": [300.0, 225.0], "eta_j": [45000.0, 40500.0],
+    ...                        "cost_j": [52500.0, 42750.0]})
+    >>> plot_power_sweep(energy).get_xlabel()
+    'Power limit (W)'
+    """
+    _check(energy, measure, "plot_power_sweep")
+    column, scale, label = _MAPPED[measure]
+    best = energy.sort(column, "batch_size")["batch_size"][0]
+    largest = energy["batch_size"].max()
+    ax = start_axes(ax)
+    for (size,), rows in energy.sort("batch_size", "power_limit_w").group_by(
+        "batch_size", maintain_order=True
+    ):
+        color, width, name = shade(ax, 0.35), 0.7, None
+        if size == best:
+            color, width, name = color_of(0), 1.6, f"batch size {size} (least)"
+        elif size == largest:
+            color, width, name = color_of(4), 1.4, f"batch size {size} (largest)"
+        ax.plot(
+            rows["power_limit_w"], rows[column] / scale, color=color, linewidth=width, marker="o",
+            markersize=2.2, linestyle="-", label=name, zorder=3 if name else 2, gid=f"batch-{size}",
+        )  # fmt: skip
+    ax.set_yscale("log")
+    _tick(ax.yaxis, max(energy[column]) / min(energy[column]))
+    ax.set_xlabel("Power limit (W)")
+    ax.set_ylabel(label.replace(")", ", logarithmic)"))
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
+    return ax
+
+
+def describe_power_sweep(energy: pl.DataFrame) -> str:
+    """Return one sentence on what the figure of these configurations shows."""
+    least = energy.sort("eta_j").row(0, named=True)
+    sizes, limits = (energy[name].n_unique() for name in ("batch_size", "power_limit_w"))
+    return (
+        f"{sizes} batch sizes, {limits} power limits; the least energy is at "
+        f"{least['power_limit_w']:g} W."
+    )
+
+
+_MARKERS: Final = ("o", "s", "^", "D", "v", "P")
+_WIDE: Final = 0.64
+"""Fraction of a row over which its GPUs are placed."""
+
+
+@figure(
+    "energy-saved",
+    result="energy saved, such as summarize_recurring",
+    reading="Mark: energy saved relative to the default; line: 95 % interval, often shorter than "
+    "the mark. Left of 0: more energy used.",
+)
+def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+    """Draw the energy saved, one row per data set and one mark per GPU.
+
+    Data sets in alphabetical order from the top, GPUs in each from the top.
+
+    Parameters
+    ----------
+    summary
+        What `summarize_recurring` returns, of at most six GPUs. A null has no mark; a null bound no
+        line.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from traceana.figures import plot_energy_saved
+    >>> summary = pl.DataFrame({"gpu": "V100", "dataset": ["cifar100"], "energy_saved": 0.2,
+    ...                         "energy_saved_ci_low": 0.15, "energy_saved_ci_high": 0.25})
+    >>> plot_energy_saved(summary).get_xlabel()
+    'Energy saved'
+    """
+    known = summary.drop_nulls("energy_saved")
+    gpus = known["gpu"].unique().sort().to_list()
+    if not 0 < len(gpus) <= len(_MARKERS):
+        raise DataError(f"plot_energy_saved draws one to six GPUs, not {len(gpus)}")
+    datasets = known["dataset"].unique().sort().to_list()
+    ax = start_axes(ax, height_in=0.9 + 0.36 * len(datasets))
+    for place, gpu in enumerate(gpus):
+        color = color_of(place)
+        shift = _WIDE * ((place + 0.5) / len(gpus) - 0.5)
+        rows = known.filter(gpu=gpu).with_columns(
+            row=pl.col("dataset").replace_strict(
+                datasets, range(len(datasets)), return_dtype=pl.Float64
+            )
+            + shift
+        )
+        bounded = rows.drop_nulls("energy_saved_ci_low")
+        ax.hlines(
+            bounded["row"], bounded["energy_saved_ci_low"], bounded["energy_saved_ci_high"],
+            color=color, linewidth=1.1, linestyle="-", gid=gpu,
+        )  # fmt: skip
+        ax.plot(
+            rows["energy_saved"], rows["row"], marker=_MARKERS[place], markersize=3.4,
+            color=color, linestyle="none", label=gpu,
+        )  # fmt: skip
+    ax.axvline(0, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
+    ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))
+    ax.set_yticks(range(len(datasets)), [name_tick(one) for one in datasets])
+    ax.set_ylim(len(datasets) - 0.5, -0.5)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel("Energy saved")
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2, handletextpad=0.2
+    )
+    return ax
+
+
+def describe_energy_saved(summary: pl.DataFrame) -> str:
+    """Return one sentence on what the figure of these savings shows."""
+    known = summary.drop_nulls("energy_saved")
+    return (
+        f"{known['dataset'].n_unique()} data sets on {known['gpu'].n_unique()} GPUs: "
+        f"{100 * min(known['energy_saved']):.1f} % to {100 * max(known['energy_saved']):.1f} %."
     )

@@ -1,4 +1,4 @@
-"""Savings of the best batch size, power limit or both relative to the default."""
+"""Batch sizes that are covered, and savings relative to the default."""
 
 from __future__ import annotations
 
@@ -8,25 +8,118 @@ import numpy as np
 import polars as pl
 from scipy.special import stdtrit
 
+from traceana.errors import DataError
 from traceana.questions.energy.accuracy import configurations
-from traceana.questions.energy.coverage import coverage
-from traceana.questions.energy.tables import EnergySavings
+from traceana.questions.energy.tables import EnergyCoverage, EnergySavings
 from traceana.schema.training_tables import (
+    CONFIGURATION,
     TrainingTables,
     check_eta,
     default_batch_size,
     max_power_w,
+    target_of,
     trained_profiles,
 )
-from traceana.simulate.recurring.energy_tables import read_tables
+from traceana.simulate.recurring.energy_tables import read_tables, trained_batches
 from traceana.stats.arguments import as_generator
-from traceana.tables.declare import returns, schema_of
+from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
     from traceana.schema import TrainingDefaults
+
+
+@returns(EnergyCoverage)
+def energy_coverage(
+    training_runs: IntoFrame,
+    power_profiles: IntoFrame,
+    /,
+    *,
+    gpu: str | None = None,
+    dataset: str | None = None,
+    target: float | None = None,
+    defaults: TrainingDefaults | None = None,
+) -> pl.DataFrame:
+    """List the batch sizes with energy measurements, and those without.
+
+    Parameters
+    ----------
+    training_runs, power_profiles, target, defaults
+        As in :func:`energy_to_accuracy`.
+    gpu, dataset
+        Names of the GPU and the data set; None: all that were trained and have defaults.
+
+    Returns
+    -------
+    DataFrame
+        One row per (network, optimizer, batch_size) that was trained or profiled, sorted by
+        them; counts of what was not trained or profiled are 0:
+        {columns}
+
+    Examples
+    --------
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> found = traceana.energy_coverage(runs, power, gpu="v100", dataset="cifar100")
+    >>> found["note"].value_counts(sort=True).rows()
+    [(None, 10), ('profiled only', 10)]
+    """
+    tables = read_tables(training_runs, power_profiles, defaults=defaults)
+    if gpu is not None and dataset is not None:
+        pairs = [(gpu, dataset)]
+    else:
+        found = tables.power_profiles.select("gpu", "dataset").unique().sort("gpu", "dataset")
+        trained = {*tables.training_runs["dataset"], *([] if dataset is None else [dataset])}
+        pairs = [
+            pair
+            for pair in found.rows()
+            if gpu in (None, pair[0])
+            and dataset in (None, pair[1])
+            and pair[1] in trained & set(tables.defaults)
+        ]
+    batches = [
+        coverage(tables, gpu=one, dataset=name, target=goal)
+        for one, name in pairs
+        for goal in [target_of(tables, gpu=one, dataset=name, target=target)]
+    ]
+    if not batches:
+        raise DataError("no data set of this GPU was trained and has a default target")
+    return pl.concat(batches)
+
+
+def coverage(tables: TrainingTables, /, *, gpu: str, dataset: str, target: float) -> pl.DataFrame:
+    """Compute :func:`energy_coverage` of checked tables."""
+    profiles = tables.power_profiles.filter(gpu=gpu, dataset=dataset)
+    grid = profiles["power_limit_w"].n_unique()
+    profiled = profiles.group_by(CONFIGURATION).agg(power_limits=pl.len().cast(pl.Int64))
+    batches = trained_batches(tables, dataset=dataset, target=target).join(
+        profiled, on=CONFIGURATION, how="full", coalesce=True
+    )
+    note = (
+        pl.when(pl.col("runs").is_null())
+        .then(pl.lit("profiled only"))
+        .when(pl.col("power_limits").is_null())
+        .then(pl.lit("trained only"))
+        .when(pl.col("runs_reached") + pl.col("runs_unknown") < pl.col("runs"))
+        .then(pl.lit("a run never reached the target"))
+        .when(pl.col("runs_unknown") > 0)
+        .then(pl.lit("a run has no row at the target"))
+    )
+    counts = pl.col("runs", "runs_reached", "runs_unknown", "power_limits")
+    found = (
+        batches.with_columns(note=note)
+        .with_columns(
+            counts.fill_null(0),
+            power_limits_missing=grid - pl.col("power_limits").fill_null(0),
+            feasible=pl.col("note").is_null(),
+        )
+        .with_columns(gpu=pl.lit(gpu), target=pl.lit(float(target)))
+        .sort("network", "optimizer", "batch_size")
+    )
+    return declared(found, EnergyCoverage)
 
 
 _OBJECTIVES: Final = {"energy": "eta_j", "cost": "cost_j"}
@@ -164,11 +257,7 @@ def _open_configurations(
 
 
 def _interval(
-    open_to: dict[str, pl.DataFrame],
-    choice: str,
-    column: str,
-    folds: Folds,
-    note: str | None,
+    open_to: dict[str, pl.DataFrame], choice: str, column: str, folds: Folds, note: str | None
 ) -> dict[str, object]:
     """Return the held-out ratio, its interval, and the note with why there is none."""
     among, baseline = open_to[choice], open_to["baseline"]

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from traceana.tables.declare import ResultTable, count, flag, fraction, number, seconds, text
+from traceana.tables.declare import (
+    ResultTable,
+    count,
+    flag,
+    fraction,
+    interval,
+    number,
+    seconds,
+    text,
+)
 
 
 class EnergyToAccuracy(ResultTable):
@@ -77,8 +86,7 @@ class EnergySavings(ResultTable):
         "ratio of runs that did not choose the batch size, at a power limit that the others chose",
         display="ratio",
     )
-    ci_low = number("95 % interval", "of the held-out ratio", display="ratio")
-    ci_high = number("95 % interval", "of the held-out ratio", display="ratio")
+    ci_low, ci_high = interval("95 % interval", "of the held-out ratio", display="ratio")
     runs = count("Runs", "training runs of the batch size chosen")
     note = text("Note", "why numbers or intervals are null, or the default batch size was reduced")
 

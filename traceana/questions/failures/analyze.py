@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.cohorts.cohort import form_cohort
 from traceana.cohorts.definitions import OUTCOMES
 from traceana.cohorts.groups import MOST_GROUPS
 from traceana.cohorts.horizon import outcome_cohort
+from traceana.cohorts.nodes_seen import NODES, node_column
 from traceana.errors import DataError
-from traceana.questions.failures.association import outcome_association
+from traceana.questions.failures.association import (
+    failure_odds,
+    outcome_association,
+    standardized_failure_rates,
+)
 from traceana.questions.failures.comparison import compare_runtimes
 from traceana.questions.failures.curves import WEEK_S, incidence_and_survival, kaplan_meier
 from traceana.questions.failures.events import Columns
 from traceana.questions.failures.hazards import cause_specific_hazards, outcome_by_horizon
 from traceana.questions.failures.model import failure_model
-from traceana.questions.failures.odds import failure_odds
+from traceana.questions.failures.nodes import node_failures
 from traceana.questions.failures.rates import failure_rates
-from traceana.questions.failures.standardized import standardized_failure_rates
 from traceana.questions.failures.tables import GroupTests
 from traceana.stats.effect_sizes import conclude
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.variance_share import VarianceShare, variance_share
+from traceana.store.frames import reduce_frame
 from traceana.tables.declare import declared, schema_of
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import in_sentence
@@ -39,6 +45,7 @@ if TYPE_CHECKING:
         SurvivalCurves,
     )
     from traceana.store import Trace
+
 
 COMPARED: Final = ("completed", "failed")
 """Statuses whose runtimes are compared between groups."""
@@ -333,3 +340,39 @@ def estimate_competing_risks(
     return incidence_and_survival(
         cohort.rows, keys, events, columns=columns, cluster=cohort.cluster
     )
+
+
+NODES_NEED: Final = ({"jobs": ("status",)},)
+"""What a trace needs; that its jobs have a node is seen in the rows."""
+
+
+class NodesFound(NamedTuple):
+    """Nodes compared with comparable jobs on others; and the ended jobs, and those with a node."""
+
+    nodes: pl.DataFrame
+    ended: int
+    placed: int
+
+
+def compare_nodes(trace: Trace, /) -> NodesFound | None:
+    """Compare the nodes of a trace with comparable jobs; None where jobs have no node."""
+    manifest, jobs = trace.manifest, trace.rows("jobs")
+    name = node_column(manifest.tables["jobs"].columns)
+    if name is None:
+        name = NODES[-1]
+        if not manifest.has("instances", (name,)):
+            return None
+        jobs = _with_machine(jobs, trace.rows("instances"))
+    ended = jobs.filter(nw.col("status").cast(nw.String).is_in(["completed", "failed"]))
+    counts = reduce_frame(ended, (), n=nw.len(), known=nw.col(name).count()).row(0)
+    if not counts[1]:
+        return None
+    return NodesFound(node_failures(ended.to_native(), node=name), *counts)
+
+
+def _with_machine(jobs: nw.LazyFrame[Any], instances: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    """Add the machine of the jobs whose instances all ran on one."""
+    machine = nw.col(NODES[-1])
+    of_job = instances.group_by("job_id").agg(machine.min(), machine.max().alias("last"))
+    alone = of_job.filter(machine == nw.col("last")).drop("last")
+    return jobs.join(alone, on="job_id", how="left")

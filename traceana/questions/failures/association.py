@@ -1,4 +1,4 @@
-"""Association between groups and failure."""
+"""Association of groups with failure: odds ratios, outliers, standardized rates."""
 
 from __future__ import annotations
 
@@ -7,14 +7,30 @@ from typing import TYPE_CHECKING, Any, Final
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
-from scipy.special import chdtrc
+from scipy.special import chdtrc, stdtrit
 
 from traceana.cohorts.definitions import open_outcomes, with_failure
 from traceana.cohorts.unit_note import notes_unit
-from traceana.questions.failures.codes import cluster_codes, group_codes
-from traceana.questions.failures.tables import Association
+from traceana.errors import DataError
+from traceana.questions.failures.clusters import (
+    ONE_CLUSTER,
+    cluster_codes,
+    group_codes,
+    refuse_missing,
+)
+from traceana.questions.failures.events import CELLS
+from traceana.questions.failures.tables import (
+    Association,
+    FailureOdds,
+    FailureOutliers,
+    StandardizedRates,
+)
 from traceana.stats.arguments import as_generator, check_confidence
 from traceana.stats.between_groups import between_groups, cluster_covariance
+from traceana.stats.intervals import FEWEST_CLUSTERS
+from traceana.stats.multiplicity import adjust_pvalues
+from traceana.stats.strata import clustered_odds, odds_ratio, pooled_odds
+from traceana.stats.wild_bootstrap import effective_clusters
 from traceana.store.frames import Names, as_names, reduce_frame, refuse_clash
 from traceana.tables.declare import declared, returns
 
@@ -23,6 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+
 
 TABLES: Final = 9999
 """Tables drawn for a Monte Carlo p-value."""
@@ -179,3 +196,382 @@ def _bias_corrected(effect: float, groups: int, n: float) -> float:
     squared = max(0.0, effect - (groups - 1) / (n - 1))
     rows, columns = (size - (size - 1) ** 2 / (n - 1) for size in (groups, 2))
     return float(np.sqrt(squared / (min(rows, columns) - 1))) if min(rows, columns) > 1 else np.nan
+
+
+_FEW: Final = 5  # rows with an outcome in a group
+_MANY: Final = 100  # clusters from which the measured coverage is nominal
+
+
+@notes_unit
+@returns(FailureOdds)
+def failure_odds(
+    frame: IntoFrame,
+    /,
+    by: Names,
+    *,
+    strata: Names,
+    success: Names = ("completed",),
+    failure: Names = ("failed",),
+    status: str = "status",
+    cluster: str | None = None,
+    confidence: float = 0.95,
+) -> pl.DataFrame:
+    """Compute odds ratios of failure between groups, crude and pooled over strata.
+
+    If groups differ in another cause of failure, the crude odds ratio is confounded. The
+    Mantel-Haenszel odds ratio compares within strata only. It is a summary only if the strata
+    agree: see pvalue_homogeneity.
+
+    Parameters
+    ----------
+    frame
+        One row per job or task: `by`, `strata`, `status` and `cluster`; eager or lazy, of any
+        supported engine.
+    strata
+        Columns of the strata; null is a stratum of its own.
+    by, success, failure, status, cluster, confidence
+        As in :func:`outcome_rates`.
+
+    Returns
+    -------
+    DataFrame
+        One row per group except the reference, which has the most precise odds (the smallest
+        1 / failures + 1 / successes), with the columns of `by`, `<by>_reference` and
+        {columns}
+
+        With `cluster`, intervals and pvalue are from a jackknife over clusters
+        (:func:`traceana.stats.strata.clustered_odds`), of which more than 100 are combined into
+        100 cells. Values are null, with a reason in `note`, if a ratio is 0 or infinite, no
+        stratum is informative, one cluster has most rows, or there is no ratio without it.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two groups or more than 50, or fewer than two clusters.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpu": ["T4", "V100"] * 20, "gpus": [1, 1, 8, 8] * 10,
+    ...                      "status": (["completed"] * 3 + ["failed"] * 2) * 8})
+    >>> found = traceana.failure_odds(jobs, "gpu", strata="gpus")
+    >>> found.select("gpu", "gpu_reference", pl.col("odds_ratio").round(2)).rows()
+    [('V100', 'T4', 1.0)]
+    """
+    keys, within = as_names(by), as_names(strata)
+    refuse_clash((*keys, *within), FailureOdds.columns())
+    check_confidence(confidence)
+    columns = (*keys, *within, *(() if cluster is None else (cluster,)))
+    lazy, succeeded, failed = open_outcomes(
+        frame, columns, status=status, success=success, failure=failure
+    )
+    counts = reduce_frame(
+        with_failure(lazy, status, succeeded, failed),
+        columns,
+        n=nw.len(),
+        failures=nw.col("failure").sum().cast(nw.Int64),
+    )
+    if cluster is not None:
+        refuse_missing(counts[cluster], counts["n"])
+    found = _compare(counts, keys, within, cluster, confidence=confidence)
+    return declared(found, FailureOdds, by=(*keys, *(f"{key}_reference" for key in keys)))
+
+
+def _compare(
+    counts: pl.DataFrame,
+    keys: tuple[str, ...],
+    within: tuple[str, ...],
+    cluster: str | None,
+    *,
+    confidence: float,
+) -> pl.DataFrame:
+    group, labels = group_codes(counts, keys)
+    stratum = np.zeros(counts.height, dtype=np.int64)
+    if within:
+        stratum = counts.select(pl.struct(within).rank("dense") - 1).to_series().to_numpy()
+    of = np.zeros(counts.height, dtype=np.int64)
+    if cluster is not None:
+        of = cluster_codes(counts[cluster])
+    # cell x stratum x group x (failures, successes)
+    cells = np.zeros((min(int(of.max()) + 1, CELLS), stratum.max() + 1, labels.height, 2))
+    failed = counts["failures"].to_numpy()
+    ends = np.stack([failed, counts["n"] - failed], axis=1)
+    np.add.at(cells, (of % CELLS, stratum, group), ends)
+    tables = cells.sum(axis=0)
+    crude = tables.sum(axis=0)
+    reference = int((crude.prod(axis=1) / crude.sum(axis=1)).argmax())
+    others = [code for code in range(labels.height) if code != reference]
+    rows: list[dict[str, Any]] = []
+    for code in others:
+        pair = [code, reference]
+        ratio, low, high = odds_ratio(crude[pair], confidence=confidence)
+        pooled = pooled_odds(tables[:, pair], confidence=confidence)
+        row: dict[str, Any] = {
+            "n": int(crude[code].sum()),
+            "failures": int(crude[code, 0]),
+            "n_reference": int(crude[reference].sum()),
+            "failures_reference": int(crude[reference, 0]),
+            "crude_odds_ratio": ratio,
+            "crude_ci_low": low,
+            "crude_ci_high": high,
+            **pooled._asdict(),
+            "note": _why(ratio, pooled.odds_ratio, pooled.n_strata, int(crude[pair].min())),
+        }
+        if cluster is not None:
+            n_clusters = len(np.unique(of[np.isin(group, pair)]))
+            allowed = clustered_odds(cells[:, :, pair], confidence=confidence)
+            row |= {**allowed._asdict(), "pvalue_homogeneity": np.nan, "n_clusters": n_clusters}
+            if row["note"] is None and np.isnan(allowed.ci_low):
+                alone = "no interval: one cluster has most rows, or without one there is no ratio"
+                row["note"] = ONE_CLUSTER if n_clusters == 1 else alone
+            elif row["note"] is None and n_clusters < _MANY:
+                row["note"] = f"fewer than {_MANY} clusters: interval and p are conservative"
+        rows.append(row)
+    beside = labels[[reference] * len(others)].rename(lambda name: f"{name}_reference")
+    numbers = pl.DataFrame(rows, schema_overrides={"note": pl.String}).fill_nan(None)
+    return labels[others].hstack(beside).hstack(numbers)
+
+
+def _why(crude: float, pooled: float, n_strata: int, fewest: int) -> str | None:
+    if not n_strata:
+        return "no stratum has both groups and both outcomes"
+    if np.isnan(pooled):
+        return "the ratio is 0 or infinite: within strata one group never or always failed"
+    if np.isnan(crude):
+        return "the crude ratio is 0 or infinite: one group never or always failed"
+    if fewest < _FEW:
+        return f"fewer than {_FEW} rows with an outcome in a group: interval and p are approximate"
+    return None
+
+
+_FEWEST_EXPECTED: Final = 5
+_FOUND: Final = ("odds_ratio", "ci_low", "ci_high", "pvalue")
+
+
+@returns(FailureOutliers)
+def failure_outliers(
+    frame: IntoFrame,
+    /,
+    by: str,
+    *,
+    strata: str | None = None,
+    success: Names = ("completed",),
+    failure: Names = ("failed",),
+    status: str = "status",
+    confidence: float = 0.95,
+) -> pl.DataFrame:
+    """Find groups, such as nodes, with more failures than the rest.
+
+    Jobs of one user fail alike and tend to run on the same nodes. With ``strata="user"`` a node is
+    compared with the other nodes' jobs of the same users.
+
+    Parameters
+    ----------
+    frame
+        One row per job that ran in one group: `by`, `strata` and `status`; eager or lazy, of any
+        supported engine.
+    by
+        Column of the group; rows without a value are excluded.
+    strata
+        Column within whose values rows are compared, null being one; None: all rows.
+    success, failure, status, confidence
+        As in :func:`outcome_rates`.
+
+    Returns
+    -------
+    DataFrame
+        The smallest adjusted p first, with the column of `by` and
+        {columns}
+
+        A group with fewer than five expected failures is not tested.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame(
+    ...     {"node": ["a"] * 50 + ["b"] * 50,
+    ...      "status": ["failed"] * 30 + ["completed"] * 20 + ["failed"] * 5 + ["completed"] * 45}
+    ... )
+    >>> traceana.failure_outliers(jobs, "node").select("node", "failures", "expected").rows()
+    [('a', 30, 17.5), ('b', 5, 17.5)]
+    """
+    check_confidence(confidence)
+    refuse_clash((by,), FailureOutliers.columns())
+    keys = (by,) if strata is None else (by, strata)
+    lazy, succeeded, failed = open_outcomes(
+        frame, keys, status=status, success=success, failure=failure
+    )
+    ended = with_failure(lazy, status, succeeded, failed)
+    cells = reduce_frame(ended, keys, n=nw.len(), failures=nw.col("failure").sum())
+    cells = cells.drop_nulls(by).with_columns(
+        stratum=pl.lit(0) if strata is None else pl.col(strata).rank("dense").fill_null(0)
+    )
+    totals = cells.group_by("stratum").agg(total=pl.col("n").sum(), failed=pl.col("failures").sum())
+    compared = cells.join(totals, on="stratum", maintain_order="left").with_columns(
+        expected=pl.col("n") * pl.col("failed") / pl.col("total")
+    )
+    sums = {name: pl.col(name).sum() for name in ("n", "failures", "expected")}
+    groups = reduce_frame(compared, (by,), **sums)
+    tested = groups.filter(pl.col("expected") >= _FEWEST_EXPECTED)[by].to_list()
+    own = compared.filter(pl.col(by).is_in(tested)).partition_by(by, as_dict=True)
+    odds = [
+        {by: group, **_compare_with_rest(own[group,], confidence=confidence)}
+        for group in sorted(tested)
+    ]
+    schema: dict[str, Any] = {by: groups.schema[by], **dict.fromkeys(_FOUND, pl.Float64)}
+    found = groups.join(pl.DataFrame(odds, schema=schema), on=by, how="left")
+    adjusted = adjust_pvalues(found["pvalue"].fill_null(np.nan).to_numpy(), method="holm")
+    few = pl.when(~pl.col(by).is_in(tested)).then(
+        pl.lit(f"fewer than {_FEWEST_EXPECTED} expected failures")
+    )
+    found = found.with_columns(pvalue_adjusted=pl.Series(adjusted).fill_nan(None), note=few).sort(
+        "pvalue_adjusted", by, nulls_last=True
+    )
+    return declared(found, FailureOutliers, by=(by,))
+
+
+def _compare_with_rest(cells: pl.DataFrame, *, confidence: float) -> dict[str, float | None]:
+    """Return the odds ratio of one group against the other rows of its strata."""
+    columns = (pl.col("failures"), pl.col("n") - pl.col("failures"))
+    others = (pl.col("failed") - columns[0], pl.col("total") - pl.col("failed") - columns[1])
+    table = cells.select(a=columns[0], b=columns[1], c=others[0], d=others[1]).to_numpy()
+    odds = pooled_odds(table.reshape(-1, 2, 2).astype(float), confidence=confidence)
+    values = (odds.odds_ratio, odds.ci_low, odds.ci_high, odds.pvalue)
+    return {
+        name: None if np.isnan(value) else float(value)
+        for name, value in zip(_FOUND, values, strict=True)
+    }
+
+
+_NONE: Final = "no stratum has rows of all groups"
+
+
+@returns(StandardizedRates)
+def standardized_failure_rates(
+    frame: IntoFrame,
+    /,
+    by: Names,
+    *,
+    strata: Names,
+    success: Names = ("completed",),
+    failure: Names = ("failed",),
+    status: str = "status",
+    cluster: str | None = None,
+    confidence: float = 0.95,
+) -> pl.DataFrame:
+    """Compute failure rates that groups would have with the same composition.
+
+    Direct standardization: the sum over strata, such as size and user, of the fraction of all rows
+    in the stratum times the group's failure rate in it (Rothman and others, Modern Epidemiology,
+    3rd ed., 2008, chapter 4). Only strata with rows of all groups count; `fraction_covered` is
+    their fraction of the rows.
+
+    Parameters
+    ----------
+    frame
+        One row per job or task: `by`, `strata`, `status` and `cluster`; eager or lazy, of any
+        supported engine. Rows without a cluster are excluded.
+    by
+        Columns to group by; null is a group of its own.
+    strata
+        Columns of which each combination is a stratum; null is a value of its own. Bin numbers
+        first.
+    success, failure, status, confidence
+        As in :func:`failure_rates`.
+    cluster
+        Column of the independent unit; None: rows are independent. If it is one of the strata, the
+        comparison is within these units, and rows are independent.
+
+    Returns
+    -------
+    DataFrame
+        Sorted by `by`, nulls last, with the columns of `by` and
+        {columns}
+
+        The variance is that of the sum of (failure - rate of the group in the stratum) x weight of
+        the stratum / rows of the group in it, with the factor n / (n - 1) of each such cell, or
+        over the m clusters with m / (m - 1) and t(k - 1) of the effective number k (Kish).
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two groups or more than 50, or fewer than two clusters.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpu": ["T4", "T4", "V100", "V100"] * 5, "gpus": [1, 2, 1, 1] * 5,
+    ...                      "status": (["failed"] + ["completed"] * 3) * 5})
+    >>> found = traceana.standardized_failure_rates(jobs, "gpu", strata="gpus")
+    >>> found.select("gpu", "rate", "standardized", "fraction_covered").rows()
+    [('T4', 0.5, 1.0, 0.75), ('V100', 0.0, 0.0, 0.75)]
+    """
+    keys, within = as_names(by), as_names(strata)
+    refuse_clash(keys, StandardizedRates.columns())
+    if not within:
+        raise DataError("strata names no column; name at least one, such as strata='gpus'")
+    check_confidence(confidence)
+    unit = () if cluster is None or cluster in within else (cluster,)
+    columns = tuple(dict.fromkeys((*keys, *within, *unit)))
+    lazy, succeeded, failed = open_outcomes(
+        frame, columns, status=status, success=success, failure=failure
+    )
+    if unit:
+        lazy = lazy.filter(~nw.col(unit[0]).is_null())
+    counts = reduce_frame(
+        with_failure(lazy, status, succeeded, failed), columns,
+        n=nw.len(), failures=nw.col("failure").sum().cast(nw.Int64),
+    )  # fmt: skip
+    group, labels = group_codes(counts, keys)
+    n, k = (counts[name].cast(pl.Float64).to_numpy() for name in ("n", "failures"))
+    stratum = (counts.select(pl.struct(within).rank("dense") - 1).to_series()).to_numpy()
+    shape = (labels.height, int(stratum.max()) + 1)
+    cell = group * shape[1] + stratum.astype(np.int64)
+    size, bad = (np.bincount(cell, part, shape[0] * shape[1]).reshape(shape) for part in (n, k))
+    shared = (size > 0).all(axis=0)
+    rows = labels.with_columns(
+        n=pl.Series(size.sum(axis=1)).cast(pl.Int64),
+        failures=pl.Series(bad.sum(axis=1)).cast(pl.Int64),
+        rate=pl.Series(bad.sum(axis=1) / size.sum(axis=1)),
+        fraction_covered=pl.lit(float(size[:, shared].sum() / size.sum())),
+    )
+    if not shared.any():
+        none = dict.fromkeys(("standardized", "ci_low", "ci_high"), pl.lit(None, pl.Float64))
+        rows = rows.with_columns(**none, note=pl.lit(_NONE))
+        return declared(rows, StandardizedRates, by=keys)
+    weight = np.where(shared, size.sum(axis=0), 0) / size[:, shared].sum()
+    filled = np.where(size > 0, size, 1)
+    rates = bad / filled
+    estimate = rates @ weight
+    reach, note = np.full(shape[0], stdtrit(np.inf, (1 + confidence) / 2)), None
+    if unit:
+        of = cluster_codes(counts[unit[0]])
+        each = (k - n * rates.ravel()[cell]) * (weight / filled).ravel()[cell]
+        sums = np.bincount(group * (of.max() + 1) + of, each, shape[0] * (of.max() + 1))
+        m, effective = (
+            np.array([function(group == code) for code in range(shape[0])])
+            for function in (
+                lambda own: len(np.unique(of[own])),
+                lambda own: effective_clusters(n[own], of[own]),
+            )
+        )
+        variance = (sums.reshape(shape[0], -1) ** 2).sum(axis=1) * m / np.maximum(m - 1, 1)
+        reach = np.where(
+            effective >= FEWEST_CLUSTERS,
+            stdtrit(np.maximum(effective - 1, 1), (1 + confidence) / 2),
+            np.nan,
+        )
+        note = pl.when(pl.Series(np.isnan(reach))).then(
+            pl.lit("equivalent to fewer than two units of equal size: no interval")
+        )
+    else:
+        spread = rates * (1 - rates) / np.maximum(size - 1, 1)
+        variance = spread @ weight**2
+    half = reach * np.sqrt(variance)
+    rows = rows.with_columns(
+        standardized=pl.Series(estimate),
+        ci_low=pl.Series((estimate - half).clip(0, 1)).fill_nan(None),
+        ci_high=pl.Series((estimate + half).clip(0, 1)).fill_nan(None),
+        note=note,
+    )
+    return declared(rows, StandardizedRates, by=keys)

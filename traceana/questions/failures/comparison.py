@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from traceana.cohorts.unit_note import notes_unit
-from traceana.questions.failures.codes import cluster_codes, group_codes
+from traceana.questions.failures.clusters import cluster_codes, group_codes
 from traceana.questions.failures.tables import RuntimeComparison, RuntimeGroups, RuntimeTest
 from traceana.stats.arguments import check_choice, check_confidence
 from traceana.stats.multiplicity import adjust_pvalues

@@ -11,15 +11,16 @@ from scipy.special import stdtrit
 
 from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
-from traceana.questions.failures.at_risk import at_risk, round_times
 from traceana.questions.failures.clusters import note_few
 from traceana.questions.failures.events import (
     EVENTS,
     MIN_AT_RISK,
     Columns,
+    at_risk,
     check_events,
     default_horizon,
     estimate_incidence,
+    round_times,
 )
 from traceana.questions.failures.tables_competing_risks import (
     CumulativeIncidence,
@@ -261,8 +262,7 @@ def kaplan_meier(
     check_confidence(confidence)
     keys, names = as_names(by), ("ended",) if status is None else check_events(events)
     refuse_clash(
-        keys,
-        {**SurvivalSteps.columns(), **SurvivalGroups.columns(), **SurvivalQuantiles.columns()},
+        keys, {**SurvivalSteps.columns(), **SurvivalGroups.columns(), **SurvivalQuantiles.columns()}
     )
     for q in (*quantiles, confidence):
         check_confidence(q)
@@ -387,11 +387,7 @@ def _refuse_far_quantiles(quantiles: pl.DataFrame, times: pl.DataFrame, keys: Ke
 
 
 def _restricted(
-    times: pl.DataFrame,
-    keys: Keys,
-    horizon_s: float,
-    confidence: float,
-    cluster: str | None,
+    times: pl.DataFrame, keys: Keys, horizon_s: float, confidence: float, cluster: str | None
 ) -> pl.DataFrame:
     """Return [*keys, restricted_mean_s, restricted_ci_low, restricted_ci_high] of every group."""
     rows = []

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.questions.failures.codes import MOST_LEVELS
+from traceana.questions.failures.clusters import MOST_LEVELS
 from traceana.stats.logistic import dependent_columns
 from traceana.store.frames import LARGEST
 

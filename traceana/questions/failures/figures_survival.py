@@ -1,14 +1,16 @@
-"""Survival of runtimes, one line per group."""
+"""Survival and cumulative incidence of one event by runtime, one line per group."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
+from matplotlib import colors, rcParams
 from matplotlib.ticker import PercentFormatter
 
-from traceana.drawing.labels import name_columns, name_group, name_lines
+from traceana.drawing.labels import name_columns, name_group, name_lines, small_size
 from traceana.drawing.registry import figure
 from traceana.drawing.scales import use_log_axis
 from traceana.drawing.style import shade, start_axes
@@ -17,7 +19,11 @@ from traceana.errors import DataError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from traceana.questions.failures.tables_competing_risks import SurvivalCurves
+    from traceana.questions.failures.tables_competing_risks import (
+        CumulativeIncidence,
+        SurvivalCurves,
+    )
+
 
 _MOST_CURVES = 7
 _LEAST_S = 1e-3
@@ -111,3 +117,195 @@ def _steps(own: pl.DataFrame, left: float, last_s: float) -> list[list[float]]:
         columns = [[1.0, *values] for values in columns]
     at = [left, *shown["time_s"].tail(len(columns[0]) - 1), last_s]
     return [at, *([*values, values[-1]] for values in columns)]
+
+
+_MOST_STEPS: Final = 200
+"""Maximum number of steps drawn per line."""
+_DIGIT: Final = 0.64
+"""Width of a digit in heights of the text."""
+
+
+@figure(
+    "cumulative-incidence",
+    result="cumulative_incidence",
+    reading="Line: cumulative incidence of the event by runtime, with the other events as "
+    "competing risks (Aalen-Johansen estimate); band: its pointwise 95 % confidence interval. "
+    "Below: rows at risk, which run at least that long, in the color of their line.",
+)
+def plot_cumulative_incidence(
+    result: CumulativeIncidence,
+    /,
+    *,
+    ax: Axes | None = None,
+    event: str | None = None,
+    heading: str = "",
+    top: float | None = None,
+) -> Axes:
+    """Draw the cumulative incidence of one event, one line per group.
+
+    A line and a band for each of the first seven groups with the event, and the rows at risk below.
+    The axis of runtimes is logarithmic.
+
+    Parameters
+    ----------
+    result
+        What `cumulative_incidence` returns.
+    event
+        The event; None if the result has a single one.
+    heading
+        Title of the figure; by default that of the event.
+    top
+        Upper end of the axis of fractions; by default that of the line.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_cumulative_incidence
+    >>> jobs = pl.DataFrame({"runtime_s": [60, 90, 600], "status": ["failed"] + ["completed"] * 2})
+    >>> ax = plot_cumulative_incidence(traceana.cumulative_incidence(jobs), event="failed")
+    >>> ax.get_title(loc="left")
+    'Cumulative incidence: failed'
+    """
+    if event is None and len(result.events) != 1:
+        first = result.events[0]
+        raise DataError(f"pass event=, one of {', '.join(result.events)}: plot(event={first!r})")
+    one = result.only(event or result.events[0])
+    keys, at_risk, some = one.by, one.at_risk, _largest_groups(one)
+    steps = one.curves.join(some.select(*keys, "event"), on=[*keys, "event"], nulls_equal=True)
+    times = [time for time in steps["time_s"] if time > _LEAST_S]
+    if not times:
+        raise DataError(f"plot_cumulative_incidence has nothing to draw: no row is {one.events[0]}")
+    own_figure = ax is None
+    ax = start_axes(ax, height_in=2.4 + 0.13 * some.height)
+    use_log_axis(ax, "x", [*times, *some["last_s"]], durations=True)
+    shown = at_risk.filter(pl.col("time_s") > 0)["time_s"].unique().sort().to_list()
+    left = min([*times, *shown]) / 1.5
+    ax.set_xlim(left=left, right=max([*times, *shown, *some["last_s"]]))
+    ax.set_xticks(shown)
+    lines = []
+    color = rcParams["axes.prop_cycle"].by_key()["color"]
+    for group in some.iter_rows(named=True):
+        own = _of_group(steps, group, keys).sort("time_s")
+        name = name_group(group[key] for key in keys) if keys else "all"
+        line = _step(own, group["last_s"], left)
+        (drawn,) = ax.plot(
+            line["time_s"],
+            line["incidence"],
+            drawstyle="steps-post",
+            linestyle="-",
+            color=color[group["place"] % len(color)],
+            gid=_id("line", name),
+        )
+        ax.fill_between(
+            line["time_s"], line["ci_low"].cast(pl.Float64), line["ci_high"].cast(pl.Float64),
+            step="post", color=drawn.get_color(), alpha=0.18, linewidth=0,
+            gid=_id("band", name),
+        )  # fmt: skip
+        lines.append((name, drawn))
+    ax.set_ylim(0, top)
+    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    ax.locator_params(axis="y", nbins=5)
+    ax.set_ylabel("Fraction of rows")
+    ax.set_xlabel("Runtime (logarithmic)")
+    ax.set_title(heading or f"Cumulative incidence: {one.events[0]}")
+    _write_at_risk(ax, some, at_risk, keys, [str(line.get_color()) for _, line in lines])
+    if keys and own_figure:  # on other axes the colors of the table below name the lines
+        figure = ax.get_figure(root=True)
+        assert figure is not None  # noqa: S101  (axes stand on a figure)
+        figure.draw_without_rendering()  # the table reduces the height, which the names depend on
+        name_lines(ax, lines, heading=name_columns(keys), margin_from=0)
+    return ax
+
+
+def describe_cumulative_incidence(result: CumulativeIncidence) -> str:
+    """Return one sentence on the rows of the figure of a single event."""
+    groups = result.groups
+    n, events, censored, excluded = (
+        groups[name].sum() for name in ("n", "n_events", "n_censored", "n_excluded")
+    )
+    drawn = _largest_groups(result).height
+    none = groups.filter(n_events=0).height
+    why = ": the others have no event" if drawn + none == groups.height else ""
+    few = f" {drawn} of {groups.height} groups are drawn{why}." if drawn < groups.height else ""
+    return (
+        f"n = {n:,} rows: {events:,} events, {censored:,} censored (still running when last "
+        f"seen); {excluded:,} rows without a runtime are excluded.{few}"
+    )
+
+
+def _largest_groups(one: CumulativeIncidence) -> pl.DataFrame:
+    """Return the largest groups with an event after 0 s; each has a place of its own in colors."""
+    groups = one.groups
+    rank = pl.col("n").rank("ordinal", descending=True)
+    place = rank - 1 if groups.height > _MOST_CURVES else pl.row_index()
+    timed = one.curves.filter(pl.col("time_s") > _LEAST_S)
+    return (
+        groups.with_columns(place=place)
+        .join(timed, on=[*one.by, "event"], how="semi", nulls_equal=True, maintain_order="left")
+        .filter(rank <= _MOST_CURVES)
+    )
+
+
+def _of_group(frame: pl.DataFrame, group: dict[str, object], keys: list[str]) -> pl.DataFrame:
+    return frame.filter(*(pl.col(key).eq_missing(pl.lit(group[key])) for key in keys))
+
+
+def _id(*parts: str) -> str:
+    return "-".join(parts).replace(" ", "-")
+
+
+def _step(own: pl.DataFrame, last_s: float, left: float) -> pl.DataFrame:
+    """Return the steps to draw, from the left end of the axis to the last time."""
+    if own.height > _MOST_STEPS:
+        at = np.unique(np.linspace(0, own.height - 1, _MOST_STEPS).astype(int))
+        spread = np.geomspace(1, own.height, _MOST_STEPS).astype(int) - 1
+        own = own[np.union1d(at, spread)]
+    columns = ("time_s", "incidence", "ci_low", "ci_high")
+    shown = own.select(pl.col(columns).cast(pl.Float64))
+    before = shown.filter(pl.col("time_s") <= left).tail(1).with_columns(time_s=pl.lit(left))
+    if before.is_empty():
+        before = pl.DataFrame([(left, 0.0, 0.0, 0.0)], schema=shown.schema, orient="row")
+    last = shown.tail(1).with_columns(time_s=pl.lit(last_s, pl.Float64))
+    return pl.concat([before, shown.filter(pl.col("time_s") > left), last])
+
+
+def _write_at_risk(
+    ax: Axes, some: pl.DataFrame, at_risk: pl.DataFrame, keys: list[str], names: list[str]
+) -> None:
+    """Write the rows at risk of each group at each tick below the panel."""
+    size = small_size()
+    first, gap = -37.0, -1.3 * size
+    figure = ax.get_figure(root=True)
+    assert figure is not None  # noqa: S101  (axes stand on a figure)
+    width = (
+        _DIGIT * size * (2 + max((len(f"{rows:,}") for rows in at_risk["n_at_risk"]), default=1))
+    )
+    apart: dict[float, float] = {}  # times whose numbers fit, with their places in points
+    for time in at_risk["time_s"].unique().sort():
+        place = ax.transData.transform((time, 0))[0] * 72 / figure.dpi
+        if all(place - other >= width for other in apart.values()):
+            apart[time] = place
+    ax.annotate(
+        "At risk", (0, 0), (-14, first), xycoords="axes fraction", textcoords="offset points",
+        ha="right", va="center", fontsize=size, fontstyle="italic", annotation_clip=False,
+    )  # fmt: skip
+    for row, (group, color) in enumerate(
+        zip(some.iter_rows(named=True), names, strict=True), start=1
+    ):
+        own = _of_group(at_risk, group, keys)
+        height = first + row * gap
+        name = name_group((group[key] for key in keys), characters=24) if keys else "all"
+        ax.annotate(
+            name, (0, 0), (-14, height), xycoords="axes fraction", textcoords="offset points",
+            ha="right", va="center", fontsize=size, color=colors.to_hex(color),
+            fontweight="bold", annotation_clip=False,
+        )  # fmt: skip
+        for time, rows in own.select("time_s", "n_at_risk").rows():
+            if time not in apart:
+                continue
+            ax.annotate(
+                f"{rows:,}", (time, 0), (0, height),
+                xycoords=("data", "axes fraction"), textcoords="offset points", ha="center",
+                va="center", fontsize=size, annotation_clip=False,
+                gid=_id("risk", name, f"{time:g}"),
+            )  # fmt: skip

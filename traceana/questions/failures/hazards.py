@@ -12,7 +12,7 @@ from scipy.special import stdtr, stdtrit
 
 from traceana.cohorts.definitions import open_statuses
 from traceana.errors import DataError
-from traceana.questions.failures.codes import cluster_codes
+from traceana.questions.failures.clusters import cluster_codes
 from traceana.questions.failures.curves import cumulative_incidence
 from traceana.questions.failures.design import make_design
 from traceana.questions.failures.events import EVENTS, MIN_AT_RISK, check_events

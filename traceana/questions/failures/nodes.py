@@ -10,7 +10,7 @@ from scipy.special import gammainc, gammaincinv
 
 from traceana.cohorts.definitions import open_outcomes
 from traceana.cohorts.ends import END_CLASS, with_end_class
-from traceana.questions.failures.tables_nodes import NodeFailures
+from traceana.questions.failures.tables import NodeFailures
 from traceana.stats.arguments import check_confidence
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.store.frames import Names, as_names, collect, column_names, refuse_clash

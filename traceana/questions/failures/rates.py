@@ -1,23 +1,50 @@
-"""Success and failure rates by group."""
+"""Success and failure rates, and runtimes, by group."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import math
+from typing import TYPE_CHECKING, Any, Final
 
+import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.cohorts.definitions import open_outcomes
+from traceana.cohorts.definitions import OUTCOMES, open_outcomes
+from traceana.cohorts.horizon import outcome_cohort
 from traceana.cohorts.unit_note import notes_unit
-from traceana.questions.failures.clusters import add_up_clusters, rate_columns
-from traceana.questions.failures.tables import FailureRates, OutcomeRates
+from traceana.questions.correlations.analyze import features_of
+from traceana.questions.correlations.correlate import PERCENT
+from traceana.questions.failures.clusters import (
+    add_up_clusters,
+    cluster_errors,
+    note_few,
+    rate_columns,
+    refuse_missing,
+)
+from traceana.questions.failures.tables import (
+    FailureByRequest,
+    FailureRates,
+    OutcomeRates,
+    RuntimeBy,
+)
 from traceana.schema import STATUSES
 from traceana.stats.arguments import check_confidence
-from traceana.stats.intervals import wilson_interval
-from traceana.store.frames import Names, as_names, count_values, refuse_clash
+from traceana.stats.intervals import clustered_mean_interval, mean_interval, wilson_interval
+from traceana.store.frames import (
+    Names,
+    as_names,
+    count_values,
+    open_frame,
+    reduce_frame,
+    refuse_clash,
+    with_totals,
+)
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
+
+    from traceana.store import Trace
+
 
 _COUNTED: Final = {OutcomeRates: "successes", FailureRates: "failures"}
 
@@ -168,3 +195,181 @@ def _rates(
             ci_low=pl.Series(low).fill_nan(None), ci_high=pl.Series(high).fill_nan(None)
         )
     return declared(rates, table, by=keys)
+
+
+MOST_VALUES: Final = 12
+"""Up to so many distinct values are groups; more are put into bins."""
+
+
+def failure_by_request(trace: Trace, /) -> dict[str, pl.DataFrame]:
+    """Return the failure rate by the cohort's groups and by each feature.
+
+    The keys are the columns; gpus and cpus are gpu_percent and cpu_percent. A rate counts the
+    failed among the completed and failed rows, or those that failed by a runtime.
+    """
+    cohort = trace.once(outcome_cohort)
+    columns = {cohort.by: pl.col(cohort.by).cast(pl.String)} if cohort.by else {}
+    for name in features_of(cohort):
+        columns[PERCENT.get(name, name)] = pl.col(name) * (100 if name in PERCENT else 1)
+    keep = ["status", "runtime_s", *([cohort.cluster] if cohort.cluster else [])]
+    found = {}
+    for name, value in columns.items():
+        rows = cohort.rows.select(*keep, value.alias(".value"))
+        if rows[".value"].dtype.is_numeric():
+            unit = 100.0 if name in PERCENT.values() else 1.0
+            rows = rows.with_columns(bin_values(rows[".value"], unit=unit))
+        rows = rows.rename({".value": name}) if name not in rows.columns else rows
+        rates = failure_rates(rows, name, cluster=cohort.cluster)
+        status = pl.col("status").cast(pl.String)
+        means = [
+            reduce_frame(
+                rows.filter(status.is_in(statuses)),
+                (name,),
+                **{f"{outcome}_mean_s": pl.col("runtime_s").mean()},
+            )
+            for outcome, statuses in OUTCOMES.items()
+        ]
+        for mean in means:
+            rates = rates.join(mean, on=name, how="left", nulls_equal=True, maintain_order="left")
+        rates = rates.with_columns(success_rate=1 - pl.col("rate"))
+        found[name] = declared(rates, FailureByRequest, by=(name,))
+    return found
+
+
+def bin_values(values: pl.Series, /, *, unit: float = 1.0) -> pl.Series:
+    """Return the bin of each value as an Enum in ascending order; null is null.
+
+    Up to :data:`MOST_VALUES` distinct values are their own bins. More are put into bins between
+    powers of two of `unit`, each with its upper end, so that requests for 1, 2, 4 and 8 units are
+    in different bins. 0 is its own bin.
+    """
+    distinct = values.drop_nulls().unique().sort().to_list()
+    if len(distinct) <= MOST_VALUES:
+        labels = {value: f"{value:,.4g}" if value < 1000 else f"{value:,.6g}" for value in distinct}
+    else:
+        whole = unit == 1 and all(value == int(value) for value in distinct)
+        labels = {value: _label(value, unit, whole=whole) for value in distinct}
+    kind = pl.Enum(list(dict.fromkeys(labels.values())))
+    named = values.replace_strict(labels, return_dtype=pl.String) if labels else values
+    return named.cast(kind).alias(values.name)
+
+
+def _label(value: float, unit: float, *, whole: bool) -> str:
+    if value <= 0:
+        return f"{value:g}"
+    high = unit * 2.0 ** math.ceil(math.log2(value / unit))
+    if not whole:
+        return f"over {high / 2:,.6g} to {high:,.6g}"
+    low = high / 2 + 1
+    return f"{high:,.6g}" if low >= high else f"{low:,.6g} to {high:,.6g}"
+
+
+@notes_unit
+@returns(RuntimeBy)
+def runtime_by(
+    frame: IntoFrame,
+    /,
+    by: Names,
+    *,
+    runtime: str = "runtime_s",
+    cluster: str | None = None,
+    confidence: float = 0.95,
+) -> pl.DataFrame:
+    """Compute the mean, median and upper quantiles of runtimes by group.
+
+    Parameters
+    ----------
+    frame
+        One row per job or task: `by`, `runtime` and `cluster`; eager or lazy, of any supported
+        engine.
+    by
+        Columns to group by; null is a group of its own.
+    runtime
+        Column of the runtime: seconds or a duration.
+    cluster
+        Column of the independent unit, such as user, without nulls; None: rows are independent.
+    confidence
+        Coverage of the intervals, in (0, 1).
+
+    Returns
+    -------
+    DataFrame
+        Sorted by `by`, nulls last, with the columns of `by` and
+        {columns}
+
+        The interval is Student's t interval of the mean. Runtimes are heavy-tailed, which makes
+        it too narrow; there is a `note` if n < 25 skewness^2 (Cochran, Sampling Techniques, 1977,
+        section 2.15). :func:`runtime_means` and :func:`compare_runtimes` return means and medians
+        whose intervals are not. Quantiles interpolate linearly between order statistics (type 7
+        of Hyndman and Fan, 1996). With `cluster` the interval is mean -+ t(k - 1) sqrt(v), with v
+        the jackknife variance over clusters and k the effective number of clusters (Kish); there
+        is none if k is below 2. n_effective is the variance of the runtimes / v.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpu": ["T4"] * 6 + ["V100"] * 6, "runtime_s": range(1, 13)})
+    >>> traceana.runtime_by(jobs, "gpu").select("gpu", "n", "mean_s", "median_s").rows()
+    [('T4', 6, 3.5, 3.5), ('V100', 6, 9.5, 9.5)]
+    """
+    keys = as_names(by)
+    refuse_clash(keys, RuntimeBy.columns())
+    check_confidence(confidence)
+    columns = keys if cluster is None else (*keys, cluster)
+    rows = open_frame(frame, keys=columns, measures={"runtime": runtime})
+    value = nw.col(runtime)
+    # scaled by the longest, so that no cube overflows
+    away = (value - nw.col("mean runtime")) / nw.col("longest")
+    groups = reduce_frame(
+        with_totals(rows, keys, **{"mean runtime": value.mean(), "longest": value.max()}),
+        keys,
+        squares=(away * away).mean(),
+        cubes=(away * away * away).mean(),
+        n=value.count(),
+        mean_s=value.mean(),
+        std_s=value.std(ddof=1),
+        median_s=value.quantile(0.5, interpolation="linear"),
+        p90_s=value.quantile(0.9, interpolation="linear"),
+        p99_s=value.quantile(0.99, interpolation="linear"),
+        n_missing=nw.len() - value.count(),
+    )
+    if cluster is None:
+        low, high = mean_interval(
+            groups["mean_s"], groups["std_s"], groups["n"], confidence=confidence
+        )
+        added: dict[str, Any] = {}
+    else:
+        errors = _errors(rows, keys, runtime, cluster)
+        variance, clusters = errors["variance"], errors["n_clusters"]
+        low, high = clustered_mean_interval(
+            groups["mean_s"], variance, errors["effective"], confidence=confidence
+        )
+        n = pl.col("n").cast(pl.Float64)
+        effective = pl.when(variance > 0).then(groups["std_s"] ** 2 / variance).otherwise(n)
+        added = {
+            "n_clusters": clusters,
+            "n_effective": pl.when(clusters > 1).then(pl.min_horizontal(effective, n)),
+            "note": pl.coalesce(note_few(clusters, errors["effective"]), "note"),
+        }
+    # equal values differ by a rounding
+    varies = pl.col("std_s") > 1e-12 * pl.col("mean_s")
+    skewness = pl.when(varies).then(pl.col("cubes") / pl.col("squares") ** 1.5)
+    heavy = pl.format(
+        "heavy tail (skewness {}): the mean's interval is too narrow", skewness.round(1)
+    )
+    found = groups.with_columns(
+        ci_low=pl.Series(low).fill_nan(None),
+        ci_high=pl.Series(high).fill_nan(None),
+        note=pl.when(pl.col("n") < 25 * skewness**2).then(heavy),
+    )
+    return declared(found.with_columns(**added), RuntimeBy, by=keys)
+
+
+def _errors(
+    rows: nw.LazyFrame[Any], keys: tuple[str, ...], runtime: str, cluster: str
+) -> pl.DataFrame:
+    value = nw.col(runtime)
+    parts = reduce_frame(rows, (*keys, cluster), n=value.count(), mean=value.mean(), rows=nw.len())
+    refuse_missing(parts[cluster], parts["rows"])
+    total = (pl.col("n") * pl.col("mean")).fill_null(0)
+    return cluster_errors(parts.with_columns(total=total), keys)

@@ -26,7 +26,7 @@ from traceana.questions.failures.analyze import (
     analyze_outcomes,
     variance_between_units,
 )
-from traceana.questions.failures.runtimes import runtime_by
+from traceana.questions.failures.rates import runtime_by
 from traceana.questions.failures.section_requests import (
     correlate_failure,
     draw_pearson,

@@ -58,12 +58,7 @@ _LIMITATIONS: Final = (
 
 def build(traces: Sequence[Trace]) -> Content:
     """Build the cumulative incidence of each event of each cohort."""
-    return build_per_cohort(
-        traces,
-        _build,
-        opening=_OPENING,
-        end_imputation="running",
-    )
+    return build_per_cohort(traces, _build, opening=_OPENING, end_imputation="running")
 
 
 def _build(cohort: Cohort) -> Content:

@@ -11,9 +11,12 @@ from traceana.cohorts.observation import window_of
 from traceana.page.blocks import Block, Content, Text, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.failures.goodput import goodput
-from traceana.questions.failures.hazard_by_runtime import hazard_by_runtime, time_limit_ends
-from traceana.questions.failures.tables_hazard import Goodput, HazardByRuntime, TimeLimitEnds
+from traceana.questions.failures.hazard_by_runtime import (
+    goodput,
+    hazard_by_runtime,
+    time_limit_ends,
+)
+from traceana.questions.failures.tables import Goodput, HazardByRuntime, TimeLimitEnds
 from traceana.questions.section_per_cohort import build_per_cohort
 from traceana.tables.formatting import count, duration, hours, listed, share, three_digits
 from traceana.tables.formatting import three_digits_range as digits_range

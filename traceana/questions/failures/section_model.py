@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceana.cohorts.cohort import Cohort
+    from traceana.page.finding import Certainty
     from traceana.store import Trace
 
 _ALPHA: Final = 0.05
@@ -150,7 +151,9 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     lead = f"model of failure ({cohort.counted}): {text}"
     said = (*reversed_, lead, together, other, f"the model is of {fitted}.")
     first, *others = [f"{cohort.title}: {part}" for part in said if part]
-    return Finding(first, heading=f"{cohort.title}: {_heading(clear)}"), *others
+    certainty: Certainty = "cannot tell" if clear.is_empty() else "estimated"
+    heading = f"{cohort.title}: {_heading(clear)}"
+    return Finding(first, heading=heading, certainty=certainty), *others
 
 
 def _heading(clear: pl.DataFrame) -> str:

@@ -10,9 +10,9 @@ import polars as pl
 from traceana.page.blocks import Block, Content, Heading, Text, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.failures.analyze_nodes import NODES_NEED, compare_nodes
+from traceana.questions.failures.analyze import NODES_NEED, compare_nodes
 from traceana.questions.failures.nodes import SIGNIFICANT
-from traceana.questions.failures.tables_nodes import NodeFailures
+from traceana.questions.failures.tables import NodeFailures
 from traceana.store import distinct_traces
 from traceana.tables.display import csv_text
 from traceana.tables.formatting import (

@@ -18,7 +18,7 @@ from traceana.questions.correlations.section_features import (
     state_correlations,
 )
 from traceana.questions.correlations.tables import Correlations
-from traceana.questions.failures.requests import MOST_VALUES, failure_by_request
+from traceana.questions.failures.rates import MOST_VALUES, failure_by_request
 from traceana.questions.failures.tables import FailureByRequest
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import duration, in_sentence

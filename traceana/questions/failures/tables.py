@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from traceana.tables.declare import ResultTable, count, number, text
+from traceana.tables.declare import (
+    ResultTable,
+    ci,
+    count,
+    fraction,
+    hours,
+    interval,
+    number,
+    quantiles,
+    ratio,
+    seconds,
+    text,
+)
 from traceana.tables.result import Result
 
 if TYPE_CHECKING:
@@ -13,7 +25,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-_CI = "95 % CI"
+
 _CLUSTERS = "clusters among the rows, only with `cluster`"
 
 
@@ -21,13 +33,12 @@ class RuntimeBy(ResultTable):
     """Runtime of each group."""
 
     n = count("Runtimes", "rows with a runtime")
-    mean_s = number("Mean (s)", "mean", display="seconds", unit="s")
-    ci_low = number(f"{_CI} (s)", "confidence interval of the mean", display="seconds", unit="s")
-    ci_high = number(f"{_CI} (s)", "confidence interval of the mean", display="seconds", unit="s")
-    median_s = number("Median (s)", "median", display="seconds", unit="s")
-    p90_s = number("90th percentile (s)", "90th percentile", display="seconds", unit="s")
+    mean_s = seconds("Mean", "mean")
+    ci_low, ci_high = ci("confidence interval of the mean", display="seconds", unit="s")
+    median_s = seconds("Median", "median")
+    p90_s = seconds("90th percentile", "90th percentile")
     n_missing = count("Without runtime", "rows without a runtime (null or NaN)")
-    p99_s = number("99th percentile (s)", "99th percentile", display="seconds", unit="s")
+    p99_s = seconds("99th percentile", "99th percentile")
     n_clusters = count("Clusters", _CLUSTERS, optional=True)
     n_effective = number(
         "Effective n",
@@ -43,9 +54,8 @@ class OutcomeRates(ResultTable):
 
     n = count("Rows", "successes and failures")
     successes = count("Successes", "rows with a status in `success`")
-    rate = number("Success rate", "`successes / n`; null if n is 0", display="percent")
-    ci_low = number(_CI, "confidence interval of the rate", display="percent")
-    ci_high = number(_CI, "confidence interval of the rate", display="percent")
+    rate = fraction("Success rate", "`successes / n`; null if n is 0")
+    ci_low, ci_high = ci("confidence interval of the rate", display="percent")
     n_excluded = count("Excluded", "rows that are neither, null included")
     n_clusters = count("Clusters", _CLUSTERS, optional=True)
     n_effective = number("Effective n", "of independent rows", display="count", optional=True)
@@ -57,9 +67,8 @@ class FailureRates(ResultTable):
 
     n = count("Rows", "successes and failures")
     failures = count("Failures", "rows with a status in `failure`")
-    rate = number("Failure rate", "`failures / n`; null if n is 0", display="percent")
-    ci_low = number(_CI, "confidence interval of the rate", display="percent")
-    ci_high = number(_CI, "confidence interval of the rate", display="percent")
+    rate = fraction("Failure rate", "`failures / n`; null if n is 0")
+    ci_low, ci_high = ci("confidence interval of the rate", display="percent")
     n_excluded = count("Excluded", "rows that are neither, null included")
     n_missing = count("Without status", "rows without a status")
     completed = count("Completed", "rows with this status; absent for other values", optional=True)
@@ -76,13 +85,9 @@ class FailureRates(ResultTable):
 class FailureByRequest(FailureRates):
     """Failure rate of each group with its success rate and mean runtimes."""
 
-    success_rate = number("Success rate", "one minus the failure rate", display="percent")
-    success_mean_s = number(
-        "Mean runtime of successes (s)", "mean runtime of successes", display="seconds", unit="s"
-    )
-    failure_mean_s = number(
-        "Mean runtime of failures (s)", "mean runtime of failures", display="seconds", unit="s"
-    )
+    success_rate = fraction("Success rate", "one minus the failure rate")
+    success_mean_s = seconds("Mean runtime of successes", "mean runtime of successes")
+    failure_mean_s = seconds("Mean runtime of failures", "mean runtime of failures")
 
 
 class Association(ResultTable):
@@ -93,17 +98,14 @@ class Association(ResultTable):
     failures = count("Failures", "rows with a status in `failure`")
     n_groups = count("Groups", "groups")
     n_clusters = count("Clusters", "clusters; null without `cluster`")
-    cramers_v = number(
-        "Cramér's V", "0 if all groups have the same rate, 1 if the group determines the outcome",
-        display="ratio",
-    )  # fmt: skip
-    ci_low = number(_CI, "confidence interval of Cramér's V", display="ratio")
-    ci_high = number(_CI, "confidence interval of Cramér's V", display="ratio")
-    cramers_v_corrected = number(
+    cramers_v = ratio(
+        "Cramér's V", "0 if all groups have the same rate, 1 if the group determines the outcome"
+    )
+    ci_low, ci_high = ci("confidence interval of Cramér's V", display="ratio")
+    cramers_v_corrected = ratio(
         "Bias-corrected V",
         "Cramér's V with Bergsma's bias correction (Journal of the Korean Statistical Society 42, "
         "2013)",
-        display="ratio",
     )
     statistic = number("Statistic", "Pearson's chi-squared, divided by the design effect")
     df = number("df", "degrees of freedom", display="plain")
@@ -121,9 +123,8 @@ class GroupTests(ResultTable):
     n_groups = count("Groups", "groups")
     n_clusters = count("Clusters", "clusters; null without `cluster`")
     measure = text("Effect size", "Cramér's V or epsilon squared")
-    effect = number("Estimate", "the effect size", display="ratio")
-    ci_low = number(_CI, "confidence interval", display="ratio")
-    ci_high = number(_CI, "confidence interval", display="ratio")
+    effect = ratio("Estimate", "the effect size")
+    ci_low, ci_high = ci(display="ratio")
     statistic = number("Statistic", "chi-squared or H, divided by the design effect")
     df = number("df", "degrees of freedom")
     pvalue = number("p", "of equal groups", display="pvalue")
@@ -141,11 +142,9 @@ class FailureOdds(ResultTable):
     n_reference = count("n of the reference", "successes and failures of the reference group")
     failures_reference = count("Failures of the reference", "failures of the reference group")
     crude_odds_ratio = number("Crude odds ratio", "odds ratio over all strata taken together")
-    crude_ci_low = number(_CI, "Woolf's confidence interval of the crude odds ratio")
-    crude_ci_high = number(_CI, "Woolf's confidence interval of the crude odds ratio")
+    crude_ci_low, crude_ci_high = ci("Woolf's confidence interval of the crude odds ratio")
     odds_ratio = number("Mantel-Haenszel odds ratio", "odds ratio pooled over the strata")
-    ci_low = number(_CI, "its interval (Robins, Breslow and Greenland)")
-    ci_high = number(_CI, "its interval (Robins, Breslow and Greenland)")
+    ci_low, ci_high = ci("its interval (Robins, Breslow and Greenland)")
     pvalue = number("p", "Cochran-Mantel-Haenszel test", display="pvalue")
     pvalue_homogeneity = number(
         "p of homogeneity",
@@ -165,21 +164,18 @@ class RuntimeTest(ResultTable):
     n_effective = number("Effective n", "n divided by the design effect", display="count")
     n_groups = count("Groups", "groups")
     n_clusters = count("Clusters", "clusters; null without `cluster`")
-    epsilon_squared = number(
-        "Epsilon squared", "fraction of the variance of ranks between groups", display="ratio"
-    )
-    ci_low = number(_CI, "confidence interval of epsilon squared", display="ratio")
-    ci_high = number(_CI, "confidence interval of epsilon squared", display="ratio")
+    epsilon_squared = ratio("Epsilon squared", "fraction of the variance of ranks between groups")
+    ci_low, ci_high = ci("confidence interval of epsilon squared", display="ratio")
     statistic = number("H", "Kruskal-Wallis H, divided by the design effect or for unequal spreads")
     df = number("df", "degrees of freedom")
     df_error = number(
-        "Error df",
-        "denominator: statistic / df has an F distribution; null for chi-squared",
+        "Error df", "denominator: statistic / df has an F distribution; null for chi-squared"
     )
     pvalue = number(
-        "p", "of the rank ANOVA; of two groups, of the pair; by permutations if rows are few",
+        "p",
+        "of the rank ANOVA; of two groups, of the pair; by permutations if rows are few",
         display="pvalue",
-    )  # fmt: skip
+    )
     note = text("Note", "why a value is null")
 
 
@@ -190,12 +186,12 @@ class RuntimeGroups(ResultTable):
     n_clusters = count("Clusters", "clusters; null without `cluster`")
     n_missing = count("Without runtime", "rows without a runtime")
     mean_rank = number("Mean rank", "mean rank of the runtimes", display="count")
-    median_s = number("Median (s)", "median", display="seconds", unit="s")
-    ci_low = number(
-        f"{_CI} (s)", "distribution-free interval of the median (Woodruff, JASA 47, 1952)",
-        display="seconds", unit="s",
-    )  # fmt: skip
-    ci_high = number(f"{_CI} (s)", "upper end of the interval", display="seconds", unit="s")
+    median_s = seconds("Median", "median")
+    ci_low, ci_high = ci(
+        "distribution-free interval of the median (Woodruff, JASA 47, 1952)",
+        display="seconds",
+        unit="s",
+    )
 
 
 class RuntimePairs(ResultTable):
@@ -203,14 +199,12 @@ class RuntimePairs(ResultTable):
 
     n_a = count("n of first", "runtimes of the first group")
     n_b = count("n of second", "runtimes of the second group")
-    superiority = number(
+    superiority = ratio(
         "P(first is longer)",
         "probability that a runtime of the first group is longer, ties counted half",
-        display="ratio",
     )
-    ci_low = number(_CI, "its interval (Brunner and Munzel)", display="ratio")
-    ci_high = number(_CI, "its interval (Brunner and Munzel)", display="ratio")
-    cliffs_delta = number("Cliff's delta", "`2 * superiority - 1`", display="ratio")
+    ci_low, ci_high = ci("its interval (Brunner and Munzel)", display="ratio")
+    cliffs_delta = ratio("Cliff's delta", "`2 * superiority - 1`")
     pvalue = number(
         "p", "Brunner and Munzel's test, or the Mann-Whitney test by `method`", display="pvalue"
     )
@@ -262,18 +256,17 @@ class OddsRatios(ResultTable):
     n = count("n", "rows of the level; all rows for a numeric feature")
     failures = count("Failures", "failures among them")
     crude_odds_ratio = number("Crude odds ratio", "of the feature alone")
-    crude_ci_low = number(_CI, "Woolf's interval; for a numeric feature, from a model of it alone")
-    crude_ci_high = number(_CI, "upper end of the interval")
+    crude_ci_low, crude_ci_high = ci(
+        "Woolf's interval; for a numeric feature, from a model of it alone"
+    )
     stratified_odds_ratio = number(
         "Stratified",
         "Mantel-Haenszel odds ratio within the other categorical features; of a numeric feature "
         "that of a model with the categorical features",
     )
-    stratified_ci_low = number(_CI, "confidence interval")
-    stratified_ci_high = number(_CI, "confidence interval")
+    stratified_ci_low, stratified_ci_high = ci()
     odds_ratio = number("Adjusted", "odds ratio, all other features equal")
-    ci_low = number(_CI, "confidence interval of the odds ratio")
-    ci_high = number(_CI, "confidence interval of the odds ratio")
+    ci_low, ci_high = ci("confidence interval of the odds ratio")
     log_odds = number("Log odds", "coefficient of the regression")
     std_error = number("Standard error", "standard error of the coefficient")
     pvalue = number("p", "of an odds ratio of 1", display="pvalue")
@@ -289,15 +282,10 @@ class StandardizedRates(ResultTable):
 
     n = count("Rows", "successes and failures")
     failures = count("Failures", "rows with a status in `failure`")
-    rate = number("Failure rate", "`failures / n`", display="percent")
-    standardized = number(
-        "Standardized", "rate at the composition of all rows in the strata", display="percent"
-    )
-    ci_low = number(_CI, "confidence interval of the standardized rate", display="percent")
-    ci_high = number(_CI, "confidence interval of the standardized rate", display="percent")
-    fraction_covered = number(
-        "Covered", "fraction of the rows in strata with rows of all groups", display="percent"
-    )
+    rate = fraction("Failure rate", "`failures / n`")
+    standardized = fraction("Standardized", "rate at the composition of all rows in the strata")
+    ci_low, ci_high = ci("confidence interval of the standardized rate", display="percent")
+    fraction_covered = fraction("Covered", "fraction of the rows in strata with rows of all groups")
     note = text("Note", "why a value is null")
 
 
@@ -321,9 +309,8 @@ class HazardRatios(ResultTable):
     reference = text("Reference", "level that it is compared with")
     n = count("n", "rows of the level; all rows for a numeric feature")
     n_events = count("Events", "rows of them that ended by the cause")
-    hazard_ratio = number("Hazard ratio", "all other features equal", display="ratio")
-    ci_low = number(_CI, "confidence interval of the hazard ratio", display="ratio")
-    ci_high = number(_CI, "confidence interval of the hazard ratio", display="ratio")
+    hazard_ratio = ratio("Hazard ratio", "all other features equal")
+    ci_low, ci_high = ci("confidence interval of the hazard ratio", display="ratio")
     log_hazard = number("Log hazard ratio", "coefficient of the regression")
     std_error = number("Standard error", "standard error of the coefficient")
     pvalue = number("p", "of a hazard ratio of 1", display="pvalue")
@@ -335,13 +322,12 @@ class OutcomesByHorizon(ResultTable):
     """Fraction of rows with each outcome by a stated runtime."""
 
     event = text("Outcome", "status value")
-    horizon_s = number("By runtime (s)", "the horizon", display="seconds", unit="s")
+    horizon_s = seconds("By runtime", "the horizon")
     n = count("Rows", "rows with a runtime")
     n_events = count("Events", "rows with the outcome, also after the horizon")
     n_not_ended = count("Not ended", "rows with none of the outcomes (censored)")
     fraction = number("Fraction", "cumulative incidence at the horizon", display="percent")
-    ci_low = number(_CI, "confidence interval of the fraction", display="percent")
-    ci_high = number(_CI, "confidence interval of the fraction", display="percent")
+    ci_low, ci_high = ci("confidence interval of the fraction", display="percent")
     rate_of_ended = number(
         "Rate among ended", "rows with the outcome over rows with any outcome", display="percent"
     )
@@ -353,10 +339,9 @@ class Calibration(ResultTable):
 
     bin = count("Bin", "number of the tenth, by predicted probability")
     n = count("n", "rows")
-    predicted = number("Predicted", "mean predicted probability of failure", display="percent")
-    observed = number("Observed", "fraction of failures", display="percent")
-    ci_low = number(_CI, "Wilson's interval of the observed fraction", display="percent")
-    ci_high = number(_CI, "Wilson's interval of the observed fraction", display="percent")
+    predicted = fraction("Predicted", "mean predicted probability of failure")
+    observed = fraction("Observed", "fraction of failures")
+    ci_low, ci_high = ci("Wilson's interval of the observed fraction", display="percent")
 
 
 class ModelFit(ResultTable):
@@ -373,11 +358,11 @@ class ModelFit(ResultTable):
         "Events per parameter", "the rarer outcome per coefficient; unreliable below 10"
     )
     condition_number = number("Condition number", "of the features; collinear above 30")
-    auc = number("AUC", "area under the ROC curve on held-out rows", display="ratio")
-    brier = number("Brier score", "mean squared error of the predictions", display="ratio")
-    brier_of_rate = number("of the mean rate", "Brier score of the mean rate", display="ratio")
-    calibration_slope = number("Calibration slope", "1 if calibrated", display="ratio")
-    calibration_intercept = number("Calibration intercept", "0 if calibrated", display="ratio")
+    auc = ratio("AUC", "area under the ROC curve on held-out rows")
+    brier = ratio("Brier score", "mean squared error of the predictions")
+    brier_of_rate = ratio("of the mean rate", "Brier score of the mean rate")
+    calibration_slope = ratio("Calibration slope", "1 if calibrated")
+    calibration_intercept = ratio("Calibration intercept", "0 if calibrated")
     errors = text("Standard errors", "how standard errors were estimated")
     note = text("Note", "why a value is null")
 
@@ -436,12 +421,89 @@ class FailureOutliers(ResultTable):
 
     n = count("Ended", "successes and failures of the group")
     failures = count("Failures")
-    expected = number(
-        "Expected", "failures at the rate of all rows of the same strata", display="ratio"
-    )
+    expected = ratio("Expected", "failures at the rate of all rows of the same strata")
     odds_ratio = number("Odds ratio", "Mantel-Haenszel, against all other rows")
-    ci_low = number(_CI, "Robins, Breslow and Greenland's interval")
-    ci_high = number(_CI, "Robins, Breslow and Greenland's interval")
+    ci_low, ci_high = ci("Robins, Breslow and Greenland's interval")
     pvalue = number("p", "Cochran-Mantel-Haenszel test", display="pvalue")
     pvalue_adjusted = number("Adjusted p", "Holm's, over the groups tested", display="pvalue")
+    note = text("Note", "why a value is null")
+
+
+class HazardByRuntime(ResultTable):
+    """Rate of an event while rows run, by interval of runtime."""
+
+    event = text("Event", "status value that is the event")
+    from_s = seconds("From", "runtime from which the interval counts")
+    to_s = seconds("To", "runtime before which it ends; null: no end")
+    n_at_risk = count("Running", "rows that ran in the interval")
+    n_events = count("Events", "rows with the event in the interval")
+    run_hours = hours("Hours", "hours that rows ran in the interval")
+    hazard_per_h = number("Per hour", "events over run_hours", unit="1/h")
+    ci_low, ci_high = interval(description="of hazard_per_h")
+    ratio = number("Ratio", "hazard over that of all runtimes", display="ratio")
+
+
+class TimeLimitEnds(ResultTable):
+    """Jobs that reach their time limit."""
+
+    n = count("Jobs", "jobs with a runtime and a time limit")
+    n_missing = count("Without", "jobs without a runtime or a time limit")
+    at_limit = count("At limit", "jobs that ran as long as their limit or longer")
+    share_at_limit = fraction("Fraction", "at_limit over n")
+    hours = number("GPU-hours", "of the jobs at the limit", display="hours", unit="h")
+    share_hours = fraction("Fraction of the GPU-hours", "hours over those of all n")
+    p25, median, p75 = quantiles("quantile of runtime over limit", 25, 50, 75, display="percent")
+
+
+class Goodput(ResultTable):
+    """GPU-hours by what became of them."""
+
+    kind = text("GPU-hours that are", "useful, repeated, lost or unfinished")
+    n = count("Runs", "runs with a runtime and GPUs")
+    n_missing = count("Without", "runs without a runtime or GPUs")
+    gpu_hours = hours("GPU-hours", "GPUs times runtime")
+    share = fraction("Fraction", "of the GPU-hours of all kinds")
+
+
+class RuntimeMeans(ResultTable):
+    """Means of runtimes that a heavy tail does not decide."""
+
+    n = count("Runtimes", "rows with a runtime")
+    geometric_mean_s = seconds("Geometric mean", "of the runtimes above 0")
+    geometric_ci_low, geometric_ci_high = ci(display="seconds", unit="s")
+    trimmed_mean_s = seconds("Trimmed mean", "mean without the shortest and longest")
+    trimmed_ci_low, trimmed_ci_high = ci(display="seconds", unit="s")
+    n_zero = count("Runtimes of 0", "runtimes of 0 s, without a logarithm")
+    n_missing = count("Without runtime", "rows without a runtime (null or NaN)")
+    n_clusters = count("Clusters", "clusters among the rows, only with `cluster`", optional=True)
+    note = text("Note", "why there is no interval")
+
+
+class VarianceBetween(ResultTable):
+    """Fraction of the variance between clusters."""
+
+    share = ratio("Between clusters", "intraclass correlation, at least 0")
+    ci_low, ci_high = ci("its interval; null below 20 clusters", display="ratio")
+    n = count("Rows", "rows with a value")
+    n_clusters = count("Clusters", "clusters among these rows")
+    n_missing = count("Excluded", "rows without a value")
+    note = text("Note", "why a value is null")
+
+
+class NodeFailures(ResultTable):
+    """Failures of each node, compared with comparable jobs on other nodes."""
+
+    n = count("Jobs", "ended jobs on the node for which other nodes have comparable jobs")
+    failures = count("Failures", "failed jobs, without user limits such as the time limit")
+    expected = number("Expected", "failures at the rate of comparable jobs on other nodes")
+    ratio = number("Ratio", "failures over expected failures")
+    ci_low, ci_high = ci("interval of the ratio for another such period")
+    lost_gpu_hours = number(
+        "GPU-hours lost",
+        "GPU-hours in failed jobs beyond the expected failures",
+        display="hours",
+        unit="h",
+    )
+    pvalue = number("p", "of at least as many failures, one-sided", display="pvalue")
+    pvalue_adjusted = number("Adjusted p", "Holm's, over the nodes", display="pvalue")
     note = text("Note", "why a value is null")

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.tables.declare import ResultTable, count, number, text
+from traceana.tables.declare import ResultTable, ci, count, fraction, number, seconds, text
 from traceana.tables.result import Result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_CI = "95 % CI"
 _TRUNCATED = "rows observed from a runtime above 0 (delayed entry), only with `entry`"
 
 
@@ -22,12 +21,11 @@ class IncidenceSteps(ResultTable):
     """Steps of the cumulative incidence of each event."""
 
     event = text("Event", "status value that is the event")
-    time_s = number("Time (s)", "runtime at which rows had the event", display="seconds", unit="s")
+    time_s = seconds("Time", "runtime at which rows had the event")
     n_at_risk = count("At risk", "rows at risk just before")
     n_events = count("Events", "rows with the event at this time")
-    incidence = number("Cumulative incidence", "Aalen-Johansen estimate", display="percent")
-    ci_low = number(_CI, "pointwise log-log interval", display="percent")
-    ci_high = number(_CI, "pointwise log-log interval", display="percent")
+    incidence = fraction("Cumulative incidence", "Aalen-Johansen estimate")
+    ci_low, ci_high = ci("pointwise log-log interval", display="percent")
 
 
 class IncidenceGroups(ResultTable):
@@ -39,10 +37,9 @@ class IncidenceGroups(ResultTable):
     n_censored = count("Censored", "rows whose event is unknown: still running when last seen")
     n_truncated = count("Left-truncated", _TRUNCATED)
     n_excluded = count("Excluded", "rows without a runtime")
-    incidence = number("Cumulative incidence", "at the last time", display="percent")
-    ci_low = number(_CI, "confidence interval", display="percent")
-    ci_high = number(_CI, "confidence interval", display="percent")
-    last_s = number("Last time (s)", "longest runtime", display="seconds", unit="s")
+    incidence = fraction("Cumulative incidence", "at the last time")
+    ci_low, ci_high = ci(display="percent")
+    last_s = seconds("Last time", "longest runtime")
     note = text("Note", "why a value is null, or curves are biased")
     n_clusters = count("Clusters", "clusters, only with `cluster`", optional=True)
 
@@ -50,12 +47,10 @@ class IncidenceGroups(ResultTable):
 class IncidenceAtTimes(IncidenceGroups):
     """Cumulative incidence within one hour, within one day and at the last time."""
 
-    incidence_1h = number("Within 1 h", "cumulative incidence at 1 h", display="percent")
-    ci_low_1h = number(_CI, "confidence interval", display="percent")
-    ci_high_1h = number(_CI, "confidence interval", display="percent")
-    incidence_24h = number("Within 24 h", "cumulative incidence at 24 h", display="percent")
-    ci_low_24h = number(_CI, "confidence interval", display="percent")
-    ci_high_24h = number(_CI, "confidence interval", display="percent")
+    incidence_1h = fraction("Within 1 h", "cumulative incidence at 1 h")
+    ci_low_1h, ci_high_1h = ci(display="percent")
+    incidence_24h = fraction("Within 24 h", "cumulative incidence at 24 h")
+    ci_low_24h, ci_high_24h = ci(display="percent")
 
 
 class RowsWithoutRuntime(ResultTable):
@@ -69,19 +64,18 @@ class RowsWithoutRuntime(ResultTable):
 class RowsAtRisk(ResultTable):
     """Rows at risk at given times."""
 
-    time_s = number("Time (s)", "runtime", display="seconds", unit="s")
+    time_s = seconds("Time", "runtime")
     n_at_risk = count("At risk", "rows with this runtime or a longer one")
 
 
 class SurvivalSteps(ResultTable):
     """Steps of the survival function."""
 
-    time_s = number("Time (s)", "runtime at which rows ended", display="seconds", unit="s")
+    time_s = seconds("Time", "runtime at which rows ended")
     n_at_risk = count("At risk", "rows at risk just before")
     n_events = count("Events", "rows that ended at this time")
-    survival = number("Survival", "Kaplan-Meier estimate", display="percent")
-    ci_low = number(_CI, "pointwise log-log interval (Greenwood's variance)", display="percent")
-    ci_high = number(_CI, "pointwise log-log interval (Greenwood's variance)", display="percent")
+    survival = fraction("Survival", "Kaplan-Meier estimate")
+    ci_low, ci_high = ci("pointwise log-log interval (Greenwood's variance)", display="percent")
 
 
 class SurvivalGroups(ResultTable):
@@ -92,17 +86,11 @@ class SurvivalGroups(ResultTable):
     n_censored = count("Censored", "rows still running when last seen")
     n_truncated = count("Left-truncated", _TRUNCATED)
     n_excluded = count("Excluded", "rows without a runtime")
-    median_s = number(
-        "Median (s)", "first time with survival at most 1/2", display="seconds", unit="s"
-    )
-    ci_low = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
-    ci_high = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
-    restricted_mean_s = number(
-        "Restricted mean (s)", "mean of min(runtime, horizon)", display="seconds", unit="s"
-    )
-    restricted_ci_low = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
-    restricted_ci_high = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
-    last_s = number("Last time (s)", "longest runtime", display="seconds", unit="s")
+    median_s = seconds("Median", "first time with survival at most 1/2")
+    ci_low, ci_high = ci(display="seconds", unit="s")
+    restricted_mean_s = seconds("Restricted mean", "mean of min(runtime, horizon)")
+    restricted_ci_low, restricted_ci_high = ci(display="seconds", unit="s")
+    last_s = seconds("Last time", "longest runtime")
     note = text("Note", "why a value is null, or curves are biased")
     n_clusters = count("Clusters", "clusters, only with `cluster`", optional=True)
 
@@ -111,12 +99,10 @@ class SurvivalQuantiles(ResultTable):
     """Quantiles of the time to any event."""
 
     quantile = number("Quantile", "probability", display="plain")
-    time_s = number(
-        "Runtime (s)", "first time with survival at most 1 - quantile; null if it stays above",
-        display="seconds", unit="s",
-    )  # fmt: skip
-    ci_low = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
-    ci_high = number(f"{_CI} (s)", "its interval; null if unbounded", display="seconds", unit="s")
+    time_s = seconds(
+        "Runtime", "first time with survival at most 1 - quantile; null if it stays above"
+    )
+    ci_low, ci_high = ci("its interval; null if unbounded", display="seconds", unit="s")
     note = text("Note", "why a value is null")
 
 

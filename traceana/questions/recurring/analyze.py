@@ -2,22 +2,285 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import math
+from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana import simulate
+from traceana.cohorts.tables import RecurringGroups, WorkloadMapping
 from traceana.errors import DataError
-from traceana.questions.energy.analyze import ENERGY_NEEDS, defaults, shown_gpu, training_tables
-from traceana.questions.recurring.groups import map_groups_to_workloads
+from traceana.questions.energy.analyze import (
+    ENERGY_NEEDS,
+    defaults,
+    recurring_sweep,
+    shown_gpu,
+    training_tables,
+)
+from traceana.questions.energy.savings import energy_savings
+from traceana.questions.recurring.tables import PolicyVariants
 from traceana.questions.runtimes.fit import fit_distributions
 from traceana.questions.runtimes.ratio import runtime_ratio
+from traceana.stats.arguments import check_count
+from traceana.stats.kmeans import kmeans_1d
+from traceana.store.frames import Names, as_names, collect, open_frame, reduce_frame
+from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
     from traceana.questions.runtimes.tables import DistributionFits
+    from traceana.schema import TrainingDefaults
     from traceana.simulate.recurring.tables import RecurringGroupsResult
     from traceana.store import Trace
+
+
+_SEEDS: Final = range(5)
+_BETAS: Final = (1.5, 2.0, 2.5, 3.0, 4.0, 5.0)
+_PARTS: Final[dict[str, dict[str, Any]]] = {
+    "none": {},
+    "early stopping": {"beta": math.inf},
+    "pruning": {"policy": "zeus-no-pruning"},
+    "profiling in the first epoch": {"policy": "zeus-no-profiling"},
+}
+
+
+def policy_variants(trace: Trace, gpu: str, /) -> pl.DataFrame:
+    """Compare variants of the policy on a GPU, and the policy on every GPU.
+
+    Each sweep has five seeds (ten by GPU); a geometric mean is over the data sets.
+    """
+    tables, known = training_tables(trace), trace.once(defaults)
+
+    def sweep(**options: Any) -> pl.DataFrame:  # noqa: ANN401  of sweep_recurring
+        return simulate.sweep_recurring(*tables, gpus=gpu, seeds=_SEEDS, defaults=known, **options)
+
+    zeus = sweep()
+    usual = zeus.select("dataset", "seed", usual_j="energy_j")
+    compared = [
+        *(("beta", f"{beta:g}", zeus if beta == 2 else sweep(beta=beta)) for beta in _BETAS),
+        *(
+            ("part left out", name, sweep(**options) if options else zeus)
+            for name, options in _PARTS.items()
+        ),
+    ]
+    rows = [
+        (what, name, *_means(runs.join(usual, on=("dataset", "seed")), "energy_j", "usual_j"))
+        for what, name, runs in compared
+    ]
+    by_gpu = trace.once(recurring_sweep).with_columns(left=1 - pl.col("energy_saved"), one=1.0)
+    rows += [
+        ("GPU", str(name), *_means(runs, "left", "one"))
+        for (name,), runs in by_gpu.group_by("gpu", maintain_order=True)
+    ]
+    return declared(
+        pl.DataFrame(rows, schema=schema_of(PolicyVariants), orient="row"), PolicyVariants
+    )
+
+
+def _means(runs: pl.DataFrame, value: str, reference: str) -> tuple[object, ...]:
+    """Return the geometric mean over data sets, its range over seeds, data sets, what is missing.
+
+    A data set that cannot be simulated with any seed is left out.
+    """
+    known = runs.drop_nulls([value, reference])
+    of_dataset = known.group_by("dataset").agg(
+        ratio=pl.col(value).mean() / pl.col(reference).mean()
+    )
+    mean = of_dataset.select(pl.col("ratio").log().mean().exp()).item()
+    ratio = pl.col(value) / pl.col(reference)
+    of_seed = known.group_by("seed").agg(ratio=ratio.log().mean().exp())["ratio"]
+    there = runs.filter(pl.col("dataset").is_in(of_dataset["dataset"].implode()))
+    return mean, of_seed.min(), of_seed.max(), of_dataset.height, there.height - known.height
+
+
+@returns(RecurringGroups)
+def recurring_groups(
+    jobs: IntoFrame,
+    /,
+    by: Names = "group",
+    *,
+    start: str = "start_s",
+    end: str = "end_s",
+    min_recurrences: int = 2,
+) -> pl.DataFrame:
+    """Find the groups of recurring jobs and summarize their runtimes.
+
+    Parameters
+    ----------
+    jobs
+        One row per job: `by`, `start` and `end`; eager or lazy, of any supported engine.
+    by
+        Columns that recurrences share: a tag, or columns such as user and workload. Jobs with a
+        null in them are excluded.
+    start, end
+        Columns of the start and the end: seconds or datetimes.
+    min_recurrences
+        Smallest number of jobs with start and end that makes a group recurring; at least 1.
+
+    Returns
+    -------
+    DataFrame
+        Sorted by `by`, with the columns of `by` and
+        {columns}
+
+        Jobs without a start or an end count in n_missing only.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"group": ["a", "a", "b"], "start_s": [0, 90, 0], "end_s": [60, 99, 9]})
+    >>> traceana.recurring_groups(jobs).select("group", "recurrences", "mean_s").rows()
+    [('a', 2, 34.5)]
+    """
+    check_count("min_recurrences", min_recurrences, most=10**12)
+    keys = as_names(by)
+    if not keys:
+        raise DataError("by names no column; pass at least one that recurrences share")
+    frame = open_frame(jobs, keys=keys, measures={"start": start, "end": end})
+    for key in keys:
+        frame = frame.filter(~nw.col(key).is_null())
+    runtime = nw.col(end) - nw.col(start)
+    known = ~runtime.is_null()
+    groups = reduce_frame(
+        frame.with_columns(
+            runtime.alias(" runtime"),
+            nw.when(known).then(nw.col(start)).alias(" start"),
+            nw.when(known).then(nw.col(end)).alias(" end"),
+        ),
+        keys,
+        recurrences=nw.col(" runtime").count(),
+        mean_s=nw.col(" runtime").mean(),
+        cov=nw.col(" runtime").std(ddof=1),
+        first_start_s=nw.col(" start").min(),
+        last_end_s=nw.col(" end").max(),
+        n_missing=nw.len() - nw.col(" runtime").count(),
+        shortest=nw.col(" runtime").min(),
+    )
+    if (groups["shortest"] < 0).any():
+        raise DataError(f"a job ends before it starts: {end} is below {start}")
+    mean = pl.col("mean_s")
+    found = (
+        groups.drop("shortest")
+        .with_columns(cov=pl.when(mean > 0).then(pl.col("cov").fill_nan(None) / mean))
+        .filter(pl.col("recurrences") >= min_recurrences)
+    )
+    return declared(found, RecurringGroups, by=keys)
+
+
+def map_groups_to_workloads(
+    jobs: IntoFrame,
+    training_runs: IntoFrame,
+    power_profiles: IntoFrame,
+    /,
+    *,
+    gpu: str,
+    by: str = "group",
+    start: str = "start_s",
+    end: str = "end_s",
+    min_recurrences: int = 2,
+    defaults: TrainingDefaults | None = None,
+) -> WorkloadMapping:
+    """Assign a training workload to each group of recurring jobs.
+
+    k-means divides the mean runtimes of the groups (one point per group) into as many clusters as
+    there are data sets. Clusters and data sets are matched in order: the shortest groups to the
+    data set with the shortest default run (Zeus, NSDI'23, on PAI's trace). In one dimension
+    k-means is solved exactly. The default run of a data set trains to its default target at the
+    default batch size and the largest power limit of the GPU: the baseline of
+    :func:`energy_savings`. If a few groups run very long, most groups fall into the shortest
+    clusters, as in the published method.
+
+    Parameters
+    ----------
+    jobs, start, end, min_recurrences
+        As in :func:`recurring_groups`.
+    training_runs, power_profiles
+        The tables of those names.
+    gpu
+        GPU whose default runs order the data sets.
+    by
+        Column that recurrences share.
+    defaults
+        Defaults by data set, as for :func:`energy_savings`.
+
+    Raises
+    ------
+    DataError
+        If no data set has a default run on the GPU, the groups have fewer distinct mean runtimes
+        than there are data sets, or every runtime of a cluster is 0.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> jobs = store.scan("zeus-2023", "recurring_jobs")
+    >>> mapped = traceana.map_groups_to_workloads(jobs, runs, power, gpu="v100")
+    >>> mapped.groups.select("recurrences", "mean_s", "dataset").row(1)
+    (3, 435.0, 'movielens-1m')
+    """
+    workloads = _default_runs(training_runs, power_profiles, gpu, defaults)
+    names = workloads.drop_nulls("default_s")["dataset"]
+    groups = recurring_groups(jobs, by=by, start=start, end=end, min_recurrences=min_recurrences)
+    distinct = groups["mean_s"].n_unique()
+    if distinct < len(names):
+        raise DataError(
+            f"{groups.height} recurring group(s) with {distinct} distinct mean runtimes cannot be "
+            f"assigned to {len(names)} data sets; lower min_recurrences or pass more jobs"
+        )
+    cluster = kmeans_1d(groups["mean_s"].to_numpy(), k=len(names))
+    groups = groups.with_columns(dataset=names.gather(cluster))
+    known = open_frame(jobs, keys=(by,), measures=(start, end)).filter(
+        ~(nw.col(end) - nw.col(start)).is_null()
+    )
+    runtime = pl.col("end_s") - pl.col("start_s")
+    mapped = (
+        collect(known)
+        .join(groups.select(by, "dataset"), on=by)
+        .select("dataset", group=pl.col(by).cast(pl.String), start_s=start, end_s=end)
+        .sort("start_s", "group", "end_s")
+    )
+    of_jobs = reduce_frame(mapped, ("dataset",), jobs=pl.len(), mean_s=runtime.mean())
+    mapped = mapped.join(of_jobs, on="dataset", maintain_order="left").select(
+        pl.col(mapped.columns), runtime_ratio=runtime / pl.col("mean_s")
+    )
+    still = mapped.filter(pl.col("runtime_ratio").is_nan())["dataset"]
+    if len(still):
+        raise DataError(f"every job assigned to {still[0]} has a runtime of 0; remove these jobs")
+    of_groups = groups.group_by("dataset").agg(
+        groups=pl.len().cast(pl.Int64),
+        group_mean_low_s=pl.col("mean_s").min(),
+        group_mean_high_s=pl.col("mean_s").max(),
+    )
+    columns = ("groups", "jobs", "mean_s", "group_mean_low_s", "group_mean_high_s")
+    return WorkloadMapping(
+        mapped,
+        groups,
+        workloads.join(of_groups, on="dataset", how="left", maintain_order="left")
+        .join(of_jobs, on="dataset", how="left", maintain_order="left")
+        .select("dataset", "default_s", *columns, "note"),
+    )
+
+
+def _default_runs(
+    training_runs: IntoFrame, power_profiles: IntoFrame, gpu: str, defaults: TrainingDefaults | None
+) -> pl.DataFrame:
+    """Return [dataset, default_s, note] of a GPU, the shortest first, unknown ones last."""
+    savings = energy_savings(training_runs, power_profiles, defaults=defaults)
+    gpus = savings["gpu"].unique().sort().to_list()
+    if gpu not in gpus:
+        raise DataError(f"gpu: {gpu!r} is unknown; found {', '.join(gpus) or 'none'}")
+    runs = (
+        savings.filter(gpu=gpu, objective="energy", choice="baseline")
+        .select("dataset", "note", default_s="tta_s")
+        .sort("default_s", "dataset", nulls_last=True)
+    )
+    if not runs["default_s"].count():
+        raise DataError(f"no data set has a default run on {gpu}")
+    return runs
+
 
 GROUP_NEEDS: Final = (
     {"recurring_jobs": ("group", "start_s", "end_s")},
@@ -101,10 +364,7 @@ def group_simulation(trace: Trace, workloads: Trace, gpu: str, /) -> RecurringGr
     try:
         jobs = first_groups(trace.once(mapped_jobs, workloads, gpu))
         return simulate.simulate_recurring_groups(
-            *training_tables(workloads),
-            jobs,
-            gpu=gpu,
-            defaults=workloads.once(defaults),
+            *training_tables(workloads), jobs, gpu=gpu, defaults=workloads.once(defaults)
         )
     except DataError as error:
         return str(error)

@@ -1,4 +1,4 @@
-"""Recurring jobs: choices of batch size, and regret."""
+"""Recurring jobs: choices of batch size, regret, paths over the costs, and variants."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ import numpy as np
 import polars as pl
 from matplotlib import colormaps
 from matplotlib.colors import ListedColormap
+from matplotlib.patheffects import withStroke
 
 from traceana.drawing.registry import figure
-from traceana.drawing.style import color_of, start_axes
+from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
+from traceana.questions.energy.figures import plot_energy_front, plot_energy_map
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from traceana.simulate.recurring.tables import RecurringResult
+
 
 _LOOKS: Final = {"zeus": (0, "-"), "grid": (4, "--"), "default": (3, ":"), "oracle": (2, "-.")}
 """Place among the colors of the style, and line style."""
@@ -148,3 +151,170 @@ def describe_regret(recurrences: pl.DataFrame) -> str:
         for policy, regret_j in last.select("policy", "cumulative_regret_j").iter_rows()
     )
     return f"{recurrences['recurrence'].n_unique()} recurrences; final regret: {last_regrets}."
+
+
+@figure(
+    "search-path",
+    result="energy_to_accuracy, and the history of simulate_recurring",
+    reading="Cell: batch size and power limit; the darker, the higher its cost, and so its regret, "
+    "the cost above the least (star). Line: configurations of the runs in their order; dots grow "
+    "with the number of runs.",
+)
+def plot_search_path(
+    energy: pl.DataFrame, /, *, history: pl.DataFrame, ax: Axes | None = None
+) -> Axes:
+    """Draw the configurations that a policy ran on the map of costs.
+
+    Parameters
+    ----------
+    energy
+        What `energy_to_accuracy` returns.
+    history
+        `history` of `simulate_recurring`: [batch_size, power_limit_w] of each run.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from traceana.figures import plot_search_path
+    >>> energy = pl.DataFrame({"batch_size": [128, 1024], "power_limit_w": 200.0,
+    ...                        "tta_s": [300.0, 225.0], "eta_j": [45000.0, 40500.0],
+    ...                        "cost_j": [52500.0, 42750.0]})
+    >>> history = pl.DataFrame({"batch_size": [128, 1024], "power_limit_w": 200.0})
+    >>> plot_search_path(energy, history=history).get_xlabel()
+    'Batch size'
+    """
+    sizes = energy["batch_size"].unique().sort().to_list()
+    limits = energy["power_limit_w"].unique().sort().to_list()
+    # infeasible batch sizes are not on the map
+    known = [
+        (sizes.index(size), limits.index(limit))
+        for size, limit in history.select("batch_size", "power_limit_w").iter_rows()
+        if size in sizes and limit in limits
+    ]
+    if not known:
+        raise DataError("plot_search_path has nothing to draw: no run is on the map")
+    ax = plot_energy_map(energy, ax=ax, measure="cost")
+    line = withStroke(linewidth=2.2, foreground=shade(ax, 0))
+    ax.plot(*zip(*known, strict=True), color=color_of(1), linewidth=1.0, linestyle="-",
+            path_effects=[line], gid="path")  # fmt: skip
+    places = list(dict.fromkeys(known))
+    across, up = zip(*places, strict=True)
+    ax.scatter(
+        across, up, s=[8 + 40 * known.count(one) / len(known) for one in places],
+        color=color_of(1), edgecolors=shade(ax, 0), linewidths=0.5, zorder=5, gid="runs",
+    )  # fmt: skip
+    return ax
+
+
+def describe_search_path(energy: pl.DataFrame) -> str:
+    """Return one sentence on the map."""
+    least = energy.sort("cost_j").row(0, named=True)
+    return (
+        f"{energy.height:,} configurations; the least cost is at batch size "
+        f"{least['batch_size']:,} and {least['power_limit_w']:g} W."
+    )
+
+
+@figure(
+    "energy-optima",
+    result="energy_to_accuracy, and eta_sweep",
+    reading="As energy-front. Star: configuration of least cost at a weight of energy eta; the "
+    "label has the range of eta from 0 (time alone) to 1 (energy alone).",
+)
+def plot_energy_optima(
+    energy: pl.DataFrame, /, *, optima: pl.DataFrame, ax: Axes | None = None
+) -> Axes:
+    """Draw the optimum of each weight of energy on the Pareto front.
+
+    Parameters
+    ----------
+    energy
+        What `energy_to_accuracy` returns.
+    optima
+        What `eta_sweep` returns: [eta, tta_s, eta_j].
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from traceana.figures import plot_energy_optima
+    >>> energy = pl.DataFrame({"batch_size": [128, 1024], "power_limit_w": 200.0,
+    ...                        "tta_s": [300.0, 225.0], "eta_j": [45000.0, 40500.0],
+    ...                        "on_front": [False, True]})
+    >>> optima = pl.DataFrame({"eta": [0.0, 1.0], "tta_s": 225.0, "eta_j": 40500.0})
+    >>> plot_energy_optima(energy, optima=optima).get_xlabel()
+    'Time to the target (h)'
+    """
+    ax = plot_energy_front(energy, ax=ax)
+    known = optima.drop_nulls(["tta_s", "eta_j"])
+    for (time_s, energy_j), rows in known.group_by("tta_s", "eta_j", maintain_order=True):
+        low, high = rows["eta"].to_numpy().min(), rows["eta"].to_numpy().max()
+        text = f"η = {low:g}" if low == high else f"η = {low:g} to {high:g}"
+        at = (float(str(time_s)) / 3600, float(str(energy_j)) / 1e6)
+        ax.scatter([at[0]], [at[1]], marker="*", s=60, color=color_of(1), zorder=5)
+        ax.annotate(text, at, (6, 5), textcoords="offset points", fontsize="small")
+    return ax
+
+
+def describe_energy_optima(energy: pl.DataFrame) -> str:
+    """Return one sentence on the front."""
+    return f"{energy['on_front'].sum()} of {energy.height:,} configurations are on the front."
+
+
+_HEADINGS: Final = {"beta": "Stop at beta times the least cost", "part left out": "Part left out"}
+
+
+@figure(
+    "policy-variants",
+    result="policy_variants",
+    reading="Dot: geometric mean over data sets of the energy relative to the policy (beta and "
+    "parts) or to the default (GPU). Line: range over seeds. Dashed line: 1, no difference.",
+)
+def plot_policy_variants(variants: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+    """Draw the relative energy of the variants of a policy, one row per variant.
+
+    Parameters
+    ----------
+    variants
+        Rows of one comparison: [comparison, variant, energy, energy_low, energy_high].
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from traceana.figures import plot_policy_variants
+    >>> variants = pl.DataFrame({"comparison": "beta", "variant": ["2", "5"], "energy": [1.0, 1.05],
+    ...                          "energy_low": [1.0, 1.02], "energy_high": [1.0, 1.08]})
+    >>> plot_policy_variants(variants).get_xlabel()
+    'Relative energy (geometric mean)'
+    """
+    known = variants.drop_nulls("energy")
+    if known.is_empty():
+        raise DataError("plot_policy_variants has nothing to draw: no variant was simulated")
+    ax = start_axes(ax, height_in=0.8 + 0.26 * known.height)
+    rows = range(known.height)
+    ax.hlines(
+        rows, known["energy_low"], known["energy_high"], color=color_of(0), linewidth=1.2,
+        linestyle="-", gid="seeds",
+    )  # fmt: skip
+    ax.plot(known["energy"], rows, marker="o", markersize=4, linestyle="none", color=color_of(0))
+    for row, energy in enumerate(known["energy"]):
+        ax.annotate(f"{energy:.3f}", (energy, row), (0, 3), textcoords="offset points",
+                    ha="center", fontsize="small")  # fmt: skip
+    ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
+    ax.set_yticks(rows, known["variant"].to_list())
+    ax.set_ylim(known.height - 0.5, -0.7)
+    ax.margins(x=0.12)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel("Relative energy (geometric mean)")
+    what = known["comparison"][0]
+    ax.set_ylabel(_HEADINGS.get(what, what))
+    return ax
+
+
+def describe_policy_variants(variants: pl.DataFrame) -> str:
+    """Return one sentence on the variants shown."""
+    known = variants.drop_nulls("energy").sort("energy")
+    least, most = known.row(0, named=True), known.row(-1, named=True)
+    return (
+        f"{known.height} variants: {least['variant']} {least['energy']:.3f} (least) to "
+        f"{most['variant']} {most['energy']:.3f} (most)."
+    )

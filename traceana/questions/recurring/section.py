@@ -31,11 +31,11 @@ from traceana.questions.recurring.analyze import (
     GROUP_NEEDS,
     MAX_JOBS,
     group_simulation,
+    policy_variants,
     ratio_fits,
     ratio_stages,
     workloads_of,
 )
-from traceana.questions.recurring.variants import policy_variants
 from traceana.questions.runtimes.tables import FittedFamilies
 from traceana.simulate import summarize_recurring
 from traceana.simulate.recurring.tables import GroupsByDataset, SweepSummary

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traceana.tables.declare import ResultTable, count, number, text
+from traceana.tables.declare import ResultTable, count, ratio, text
 
 
 class PolicyVariants(ResultTable):
@@ -10,13 +10,12 @@ class PolicyVariants(ResultTable):
 
     comparison = text("Comparison", "beta, part left out, or GPU")
     variant = text("Variant", "value of beta, the part, or the GPU")
-    energy = number(
+    energy = ratio(
         "Relative energy",
         "energy of all recurrences over that of zeus (beta 2); by GPU of the last five over that "
         "of the default",
-        display="ratio",
     )
-    energy_low = number("Lowest", "the same of the seed with the least", display="ratio")
-    energy_high = number("Highest", "the same of the seed with the most", display="ratio")
+    energy_low = ratio("Lowest", "the same of the seed with the least")
+    energy_high = ratio("Highest", "the same of the seed with the most")
     datasets = count("Data sets", "in the geometric mean")
     missing = count("Missing", "replications that could not be simulated")

@@ -6,22 +6,81 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from traceana.cohorts.ends import END_CLASS, with_end_class
 from traceana.cohorts.nodes_seen import node_column, nodes_seen
 from traceana.questions.reliability.jobs import job_failure_interval
 from traceana.questions.reliability.machines import machine_reliability
-from traceana.questions.reliability.scheduler import faults_of_jobs
+from traceana.questions.reliability.tables import JobFaults
+from traceana.store.frames import collect, open_frame
+from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from traceana.questions.reliability.log import Window
+    from narwhals.stable.v2.typing import IntoFrame
+
+    from traceana.questions.reliability.machines import Window
     from traceana.questions.reliability.tables import JobFailureResult, ReliabilityResult
     from traceana.store import Trace
 
-NEEDS: Final = (
-    {"faults": ("machine_id", "start_s")},
-    {"jobs": ("end_reason", "end_s", "status")},
-)
+
+@returns(JobFaults)
+def faults_of_jobs(
+    jobs: IntoFrame,
+    /,
+    *,
+    machine: str = "NodeList",
+    end_reason: str = "end_reason",
+    end: str = "end_s",
+) -> pl.DataFrame:
+    """Return the faults of machines that ended jobs.
+
+    A fault is an end of one or more jobs on the same machines at the same time, with an end reason
+    of class machine (see :func:`with_end_class`). Repair times are not known: pass ``end=None`` to
+    :func:`machine_reliability`. A fault of a job on several machines is that of one of them; the
+    scheduler does not state which, so the whole list of machines is its name.
+
+    Parameters
+    ----------
+    jobs
+        One row per job: `machine`, `end_reason`, `end` and status; eager or lazy, of any supported
+        engine. Rows without one of them are excluded.
+    machine, end_reason, end
+        Columns of the machines, the end reason and the end (seconds or datetimes).
+
+    Returns
+    -------
+    DataFrame
+        One row per fault, in order of time:
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({
+    ...     "NodeList": ["n1", "n1", "n2"], "end_s": [50.0, 50.0, 90.0],
+    ...     "end_reason": ["NODE_FAIL", "NODE_FAIL", "COMPLETED"],
+    ...     "status": ["failed", "failed", "completed"],
+    ... })
+    >>> traceana.faults_of_jobs(jobs).rows()
+    [('n1', 50.0, 'NODE_FAIL', 2)]
+    """
+    opened = open_frame(jobs, keys=(machine, end_reason, "status"), measures={"end": end})
+    rows = with_end_class(collect(opened).drop_nulls().rename({end_reason: "end_reason"}))
+    found = (
+        rows.filter(pl.col(END_CLASS) == "machine")
+        .group_by(
+            pl.col(machine).cast(pl.String).alias("machine_id"),
+            pl.col(end).alias("start_s"),
+            pl.col("end_reason").cast(pl.String).alias("class"),
+        )
+        .agg(jobs=pl.len().cast(pl.Int64))
+        .sort("start_s", "machine_id", "class")
+    )
+    return declared(found, JobFaults)
+
+
+NEEDS: Final = ({"faults": ("machine_id", "start_s")}, {"jobs": ("end_reason", "end_s", "status")})
 _FEWEST: Final = 3
 """Faults of a scheduler's log below which nothing is reported."""
 
@@ -87,10 +146,7 @@ def reliability_of(
 
 
 def job_failures_of(
-    trace: Trace,
-    machines: Iterable[int],
-    total_machines: int | None = None,
-    /,
+    trace: Trace, machines: Iterable[int], total_machines: int | None = None, /
 ) -> JobFailureResult:
     """Return :func:`job_failure_interval` of a trace."""
     return job_failure_interval(

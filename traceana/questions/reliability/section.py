@@ -138,8 +138,7 @@ def _rate(found: ReliabilityResult, title: str) -> str:
         median = "" if row["median_s"] is None else f" (median {duration(row['median_s'])})"
         text += f"; a repair takes {duration(row['mttr_s'])} on average{median}"
     return Finding(
-        f"{text}.",
-        heading=f"{title}: {three_digits(row['rate'])} faults per 1,000 node-days",
+        f"{text}.", heading=f"{title}: {three_digits(row['rate'])} faults per 1,000 node-days"
     )
 
 

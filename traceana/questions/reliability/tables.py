@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import dataframely as dy
 
-from traceana.tables.declare import (
-    ResultTable,
-    count,
-    interval,
-    number,
-    seconds,
-    text,
-)
+from traceana.tables.declare import ResultTable, count, interval, number, ratio, seconds, text
 from traceana.tables.formatting import (
     duration,
     p_equals,
@@ -80,7 +73,7 @@ class MachineFaults(ResultTable):
     """Machines with a fault, compared with chance; the most faults first."""
 
     n = count("Faults", "faults that began in the window")
-    expected = number("Expected", "faults over machines", display="ratio")
+    expected = ratio("Expected", "faults over machines")
     pvalue = number("p", "binomial tail, if all machines had the same rate", display="pvalue")
     pvalue_adjusted = number("Adjusted p", "Holm's, over all machines", display="pvalue")
     pvalue_negative_binomial = number(

@@ -11,8 +11,8 @@ from traceana.cohorts.cohort import form_cohort
 from traceana.cohorts.horizon import MOST_NOT_ENDED
 from traceana.questions.failures.curves import WEEK_S, kaplan_meier
 from traceana.questions.runtimes.fit import fit_distributions
+from traceana.questions.runtimes.quantiles import tail_index
 from traceana.questions.runtimes.tables import BestFamilies, RuntimeSensitivity
-from traceana.questions.runtimes.tail import tail_index
 from traceana.tables.declare import declared
 
 if TYPE_CHECKING:
@@ -80,13 +80,7 @@ def analyze_runtime_distributions(trace: Trace, /) -> RuntimeDistributions:
     runtimes = rows["duration_s"]
     seen: dict[str, Any] = {"entry": rows["entry_s"], "observed": rows["observed"]}
     bound = float(min(runtimes)) if table.left_truncated and len(runtimes) else None
-    counts = (
-        cohort.rows.height,
-        positive.height,
-        rows.height,
-        bound,
-        _median(positive, cohort),
-    )
+    counts = (cohort.rows.height, positive.height, rows.height, bound, _median(positive, cohort))
     if runtimes.n_unique() < 2:
         return RuntimeDistributions(*counts)
     truncated = None if bound is None else "min"

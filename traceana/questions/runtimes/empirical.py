@@ -10,14 +10,7 @@ import polars as pl
 
 from traceana.questions.runtimes.tables import EmpiricalDistribution
 from traceana.stats.arguments import check_count
-from traceana.store.frames import (
-    Names,
-    as_names,
-    collect,
-    count_values,
-    open_frame,
-    refuse_clash,
-)
+from traceana.store.frames import Names, as_names, collect, count_values, open_frame, refuse_clash
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:

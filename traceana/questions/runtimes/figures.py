@@ -1,17 +1,20 @@
-"""Empirical distribution beside fitted families: distribution function, tail, quantiles."""
+"""Distributions, fitted families, means and ratios of runtimes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
+import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from traceana.drawing.labels import place_legend, split_lines
 from traceana.drawing.registry import figure
 from traceana.drawing.scales import use_log_axis
-from traceana.drawing.style import WIDTH_IN, shade, start_axes, use_style
+from traceana.drawing.style import MOST_MARKS, WIDTH_IN, color_of, shade, start_axes, use_style
 from traceana.errors import DataError
+from traceana.tables.formatting import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from traceana.questions.runtimes.tables import DistributionFits
+
 
 Panel = Literal["shares", "tail", "quantiles"]
 """Distribution function; upper tail; quantile-quantile plot."""
@@ -170,3 +174,222 @@ def _draw_quantiles(
 
 def _scale(unit: str) -> str:
     return "logarithmic" if unit == "s" else f"{unit}, logarithmic"
+
+
+@figure(
+    "empirical-distribution",
+    result="empirical_distribution",
+    reading="Line: fraction of values up to the one on the horizontal axis; "
+    "band: 95 % confidence interval, where it is known.",
+)
+def plot_empirical_distribution(
+    result: pl.DataFrame,
+    /,
+    *,
+    ax: Axes | None = None,
+    x_label: str = "Value",
+    heading: str = "",
+    log_x: bool = True,
+    durations: bool = False,
+) -> Axes:
+    """Draw the empirical distribution function of a column, one line per group.
+
+    Parameters
+    ----------
+    result
+        What `empirical_distribution` returns; with ci_low and ci_high, as the quantiles of
+        `fit_distributions` have, a band is drawn.
+    x_label
+        Label of the column, with its unit.
+    heading
+        Title of the figure.
+    log_x
+        Whether the axis of values is logarithmic; a value of 0 is at the left end.
+    durations
+        Whether the values are seconds, whose ticks are then 1 min, 1 h, 1 d.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_empirical_distribution
+    >>> jobs = pl.DataFrame({"runtime_s": [60.0, 90.0, 600.0, 900.0]})
+    >>> ecdf = traceana.empirical_distribution(jobs, "runtime_s")
+    >>> plot_empirical_distribution(ecdf, x_label="Runtime (s)").get_xlabel()
+    'Runtime (s), logarithmic'
+    """
+    if result.is_empty():
+        raise DataError("plot_empirical_distribution has nothing to draw: the result has no row")
+    ax = start_axes(ax)
+    for name, own in split_lines(result, "n", "share_below"):
+        (line,) = ax.step(own["value"], own["share_below"], where="post", label=name)
+        if "ci_low" in own.columns:
+            known = own.drop_nulls(["ci_low", "ci_high"])
+            ax.fill_betweenx(
+                known["share_below"], known["ci_low"], known["ci_high"], color=line.get_color(),
+                alpha=0.25, linewidth=0, gid=f"band-{name}" if name else "band",
+            )  # fmt: skip
+    if log_x:
+        use_log_axis(ax, "x", result["value"], durations=durations)
+    ax.set_ylim(0, 1)
+    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    ax.set_xlabel(f"{x_label}, logarithmic" if log_x else x_label)
+    ax.set_ylabel("Fraction up to this value")
+    ax.set_title(heading)
+    if ax.get_legend_handles_labels()[1]:
+        place_legend(ax)
+    return ax
+
+
+def describe_empirical_distribution(result: pl.DataFrame) -> str:
+    """Return a sentence on the groups for the caption."""
+    keys = result.columns[: result.columns.index("n")]
+    sizes = result.unique([*keys, "n"], maintain_order=True)["n"]
+    groups = f"{len(sizes)} groups, " if len(sizes) > 1 else ""
+    return f"{groups}n = {sizes.sum():,} values."
+
+
+@figure(
+    "runtime-against",
+    result="mean_by_value of runtimes",
+    reading="Point: one distinct value of the feature, at the mean runtime of its rows, whatever "
+    "their number.",
+)
+def plot_runtime_against(
+    means: pl.DataFrame,
+    /,
+    *,
+    ax: Axes | None = None,
+    x_label: str,
+    log_x: bool = False,
+    log_y: bool = False,
+    heading: str = "",
+) -> Axes:
+    """Draw mean runtime versus a feature.
+
+    Parameters
+    ----------
+    means
+        Rows of one group of what `mean_by_value` returns for runtimes in s.
+    x_label
+        Label of the feature, with its unit.
+    log_x
+        Whether its axis is logarithmic; a feature of 0 is then at the left end.
+    log_y
+        Whether the axis of runtimes is logarithmic.
+    heading
+        Title of the figure.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_runtime_against
+    >>> jobs = pl.DataFrame({"gpus": [1, 2, 4, 8, 8], "runtime_s": [60.0, 50.0, 90.0, 200.0, 99.0]})
+    >>> means = traceana.mean_by_value(jobs, "gpus", "runtime_s")
+    >>> plot_runtime_against(means, x_label="GPUs", log_x=True).get_xlabel()
+    'GPUs, logarithmic'
+    """
+    if means.is_empty() or not means["value"].is_unique().all():
+        raise DataError("plot_runtime_against draws the means of one group, each value once")
+    ax = start_axes(ax)
+    ax.scatter(
+        means["value"], means["mean"], s=9, color=color_of(0), linewidths=0, zorder=3,
+        clip_on=False, gid="means", rasterized=means.height > MOST_MARKS,
+    )  # fmt: skip
+    if log_x:
+        use_log_axis(ax, "x", means["value"])
+    else:
+        ax.xaxis.set_major_formatter("{x:,.6g}")
+        ax.locator_params(axis="x", nbins=4)
+    if log_y:
+        use_log_axis(ax, "y", means["mean"], durations=True)
+    else:
+        ax.set_ylim(0, 1.08 * max(means["mean"]) or None)
+        ax.locator_params(axis="y", nbins=6)
+        ax.yaxis.set_major_formatter("{x:,.0f}")
+    ax.set_title(heading)
+    ax.set_xlabel(f"{x_label}, logarithmic" if log_x else x_label)
+    ax.set_ylabel("Mean runtime (logarithmic)" if log_y else "Mean runtime (s)")
+    return ax
+
+
+def describe_runtime_against(means: pl.DataFrame) -> str:
+    """Return a sentence on the means for the caption."""
+    alone = int((means["n"] == 1).sum())
+    have = "has" if alone == 1 else "have"
+    return (
+        f"{means.height:,} distinct values, n = {means['n'].sum():,} rows; "
+        f"{plural(alone, 'point')} {have} one row, and the largest has {max(means['n']):,}."
+    )
+
+
+_LINES: Final = ("-", "--", "-.", ":")
+_MOST_POINTS: Final = 400
+_BINS: Final = 50
+_KINDS: Final = ("ecdf", "histogram")
+
+
+@figure(
+    "ratio-distribution",
+    result="[stage, runtime_ratio]",
+    reading="Runtime over the mean runtime: of its group before mapping, of all jobs with its data "
+    "set after. The axis is logarithmic; 1 is the mean.",
+)
+def plot_ratio_distribution(
+    ratios: pl.DataFrame, /, *, ax: Axes | None = None, kind: str = "ecdf"
+) -> Axes:
+    """Draw the distribution of runtime ratios, one line per stage.
+
+    Parameters
+    ----------
+    ratios
+        [stage, runtime_ratio], one row per job and stage: at most four stages, ratios above 0.
+    kind
+        "ecdf": fraction of jobs up to each ratio. "histogram": fraction of jobs per bin.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from traceana.figures import plot_ratio_distribution
+    >>> ratios = pl.DataFrame({"stage": "train", "runtime_ratio": [0.5, 0.8, 1.0, 1.7]})
+    >>> plot_ratio_distribution(ratios).get_ylabel()
+    'Fraction of jobs'
+    """
+    if kind not in _KINDS:
+        raise DataError(f"kind must be one of {', '.join(_KINDS)}; it is {kind!r}")
+    stages = ratios["stage"].unique(maintain_order=True).to_list()
+    if not 0 < len(stages) <= len(_LINES):
+        raise DataError(f"plot_ratio_distribution draws one to four stages, not {len(stages)}")
+    values = ratios["runtime_ratio"].to_numpy()
+    if not (values > 0).all():
+        raise DataError("plot_ratio_distribution draws ratios above 0; leave out the others")
+    ax = start_axes(ax)
+    low, high = values.min() / 1.0001, values.max() * 1.0001
+    edges = np.geomspace(low, high, _BINS + 1)
+    for place, stage in enumerate(stages):
+        color, line = color_of(place), _LINES[place]
+        own = np.sort(ratios.filter(stage=stage)["runtime_ratio"].to_numpy())
+        name = f"{stage} (n = {len(own):,})"
+        if kind == "histogram":
+            counts, _ = np.histogram(own, edges)
+            ax.stairs(counts / len(own), edges, color=color, linestyle=line, label=name,
+                      linewidth=1.2, gid=str(stage))  # fmt: skip
+            continue
+        shown = np.unique(np.linspace(0, len(own) - 1, min(len(own), _MOST_POINTS)).astype(int))
+        ax.plot(own[shown], (shown + 1) / len(own), drawstyle="steps-post", color=color,
+                linestyle=line, label=name, gid=str(stage))  # fmt: skip
+    ax.axvline(1, color=shade(ax, 0.6), linewidth=0.8, linestyle=":", zorder=0.5)
+    use_log_axis(ax, "x", values)
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel("Runtime ratio (logarithmic)")
+    ax.set_ylabel("Fraction of jobs" + (" per bin" if kind == "histogram" else ""))
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
+    return ax
+
+
+def describe_ratio_distribution(ratios: pl.DataFrame) -> str:
+    """Return one sentence on what the figure of these ratios shows."""
+    parts = ratios.group_by("stage", maintain_order=True).agg(
+        n=pl.len(), median=pl.col("runtime_ratio").median()
+    )
+    texts = (f"{stage} {median:.2f} (n = {n:,})" for stage, n, median in parts.iter_rows())
+    return f"Median ratio: {'; '.join(texts)}."

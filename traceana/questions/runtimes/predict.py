@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.questions.runtimes.tables_predict import RuntimePredictions
+from traceana.questions.runtimes.tables import RuntimePredictions
 from traceana.stats.arguments import as_list, check_confidence, is_number
 from traceana.stats.intervals import ratio_interval
 from traceana.store.frames import Names, as_names, collect, open_frame

@@ -1,30 +1,174 @@
-"""Quantiles of values beside the quantiles of the fitted families."""
+"""Quantiles, tail index and checks of the values of a distribution."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import math
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import polars as pl
 import scipy  # scipy.stats is slow to import and loaded when used
 
 from traceana.errors import DataError
-from traceana.questions.runtimes.tables import DistributionFits, FittedQuantiles
-from traceana.questions.runtimes.values import read_values
-from traceana.stats.arguments import check_confidence, check_count
-from traceana.stats.distributions import FAMILIES, make_sample
+from traceana.questions.runtimes.tables import DistributionFits, FittedQuantiles, TailIndex
+from traceana.stats.arguments import as_list, check_confidence, check_count, is_number
+from traceana.stats.distributions import FAMILIES, hill, make_sample
 from traceana.stats.survival import incidence, log_log_interval
-from traceana.store.frames import as_names
-from traceana.tables.declare import declared, returns
+from traceana.store.frames import LARGEST, as_names
+from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from traceana.questions.runtimes.values import Flags, Values
-
     Floats = NDArray[np.float64]
+    Values: TypeAlias = NDArray[np.float64] | pl.Series | Sequence[float | None]
+    Flags: TypeAlias = NDArray[np.bool_] | pl.Series | Sequence[bool]
+
+
+@returns(TailIndex)
+def tail_index(
+    values: Values,
+    /,
+    *,
+    k: int | Sequence[int] | None = None,
+    entry: Values | None = None,
+    observed: Flags | None = None,
+    cluster: Values | Sequence[str] | None = None,
+    confidence: float = 0.95,
+) -> pl.DataFrame:
+    """Estimate the tail index of runtimes by Hill's estimator.
+
+    The fraction of values above x falls as x^-index: index = k / sum of ln(x_i / threshold) over
+    the k values above the threshold (Hill, Annals of Statistics 3, 1975). Below 2 the
+    distribution has no variance, below 1 no mean.
+
+    Parameters
+    ----------
+    values, entry, observed, cluster, confidence
+        As in :func:`fit_distributions`.
+    k
+        Number of largest values in the tail, one or several. None: the square root of n. Larger k
+        make the interval narrower and the estimate more biased.
+
+    Returns
+    -------
+    DataFrame
+        One row per k with the columns
+        {columns}
+
+    Examples
+    --------
+    >>> import numpy as np, polars as pl, traceana
+    >>> runtimes = np.random.default_rng(1).pareto(1.5, size=1000) + 1
+    >>> found = traceana.tail_index(runtimes, k=100)
+    >>> found.select("n", "k", pl.col("tail_index").round(2)).rows()
+    [(1000, 100, 1.45)]
+    """
+    check_confidence(confidence)
+    x, cut, entered, n_missing = read_values(values, observed, entry)
+    of = None if cluster is None else read_clusters(cluster, values)
+    n = len(x)
+    wanted: list[int] = [math.isqrt(n)]
+    if k is not None:
+        one: Any = k
+        wanted = [one] if is_number(k) else as_list("k", one)
+    fine = (is_number(number, whole=True) and 1 <= number < max(n, 1) for number in wanted)
+    if k is not None and not all(fine):
+        raise DataError(f"k must lie from 1 to {n - 1}, one less than the {n} values; it is {k!r}")
+    rows: list[dict[str, Any]] = []
+    for number in wanted:
+        row: dict[str, Any] = dict.fromkeys(TailIndex.columns()) | {"n": n, "n_missing": n_missing}
+        tail = None
+        if n > 1:
+            tail = hill(x, number, entry=entered, observed=~cut, cluster=of, confidence=confidence)
+        if n < 2:
+            row["note"] = "fewer than two values"
+        elif tail is None:
+            row["note"] = "no exact value is above the threshold"
+        else:
+            row |= zip(
+                ("k", "threshold", "tail_index", "ci_low", "ci_high"),
+                vars(tail).values(),
+                strict=True,
+            )
+            if of is not None and np.isnan(tail.low):
+                row["note"] = "tail equivalent to fewer than two units of equal size: no interval"
+        rows.append(row)
+    return pl.DataFrame(rows, schema=schema_of(TailIndex)).fill_nan(None)
+
+
+def read_values(
+    values: Values, observed: Flags | None = None, entry: Values | None = None, /
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64] | None, int]:
+    """Return values that are not missing, whether each is censored, entries, and number missing.
+
+    Raises a DataError if a value is not a number, not positive or infinite, or there is not one
+    Boolean and one entry from 0 to the value per value.
+    """
+    series = _series(values, "values")
+    if not (series.dtype.is_numeric() or series.null_count() == len(series)):
+        raise DataError(f"values are {series.dtype}; numbers are needed")
+    series = series.cast(pl.Float64).fill_nan(None)
+    present = series.is_not_null()
+    x = series.drop_nulls().to_numpy()
+    wrong = x[~((x >= 1 / LARGEST) & (x <= LARGEST))]
+    if len(wrong):
+        raise DataError(
+            f"{len(wrong)} of {len(x)} values are not above 0 and finite, such as {wrong[0]:g} (at "
+            f"least {1 / LARGEST:g}, at most {LARGEST:g}); drop them first"
+        )
+    cut, entered = np.zeros(len(x), dtype=bool), None
+    if observed is not None:
+        flags = _series(observed, "observed")
+        if len(flags) != len(series) or flags.null_count() or flags.dtype != pl.Boolean:
+            raise DataError(
+                f"observed must be one True or False per value: {len(series)} values, "
+                f"{len(flags)} flags of type {flags.dtype}, {flags.null_count()} of them null"
+            )
+        cut = ~flags.filter(present).to_numpy()
+    if entry is not None:
+        starts = _series(entry, "entry")
+        if len(starts) != len(series) or not starts.dtype.is_numeric():
+            raise DataError(
+                f"entry must be one number per value: {len(series)} values, {len(starts)} entries "
+                f"of type {starts.dtype}"
+            )
+        entered = starts.filter(present).cast(pl.Float64).fill_null(np.nan).to_numpy()
+        if not ((entered >= 0) & (entered <= x)).all():
+            raise DataError("entry must lie from 0 to its value, where there is a value")
+    return x, cut, entered if entered is not None and entered.any() else None, len(series) - len(x)
+
+
+def read_clusters(cluster: Values | Sequence[str], values: Values, /) -> NDArray[np.int64]:
+    """Return codes from 0 of the clusters of values that are not missing.
+
+    Raises a DataError if there is not one cluster per value, one is null, or all are the same.
+    """
+    units, series = _series(cluster, "cluster"), _series(values, "values")
+    if len(units) != len(series):
+        raise DataError(f"cluster has {len(units)} entries for {len(series)} values")
+    kept = units.filter(series.cast(pl.Float64).fill_nan(None).is_not_null())
+    if kept.null_count():
+        raise DataError(
+            f"cluster is null for {kept.null_count()} value(s); fill it or drop these values"
+        )
+    if kept.n_unique() < 2:
+        raise DataError("there is one cluster; at least two are needed")
+    return (kept.rank("dense") - 1).cast(pl.Int64).to_numpy()
+
+
+def _series(values: object, name: str) -> pl.Series:
+    if hasattr(values, "columns"):
+        raise DataError(f'{name} must be one column, such as jobs["runtime_s"]; found a frame')
+    try:
+        return pl.Series(values, strict=False)  # type: ignore[arg-type]
+    except (TypeError, ValueError, pl.exceptions.PolarsError):
+        raise DataError(
+            f"{name} must be an array, a Series or a list; found {type(values).__name__}"
+        ) from None
+
 
 _MOST_POINTS: Final = 100_000
 

@@ -170,10 +170,7 @@ def _median_finding(found: Found) -> str:
     first = f"The median runtime is {texts[0]}."
     if len(texts) > 1:
         first = f"Median runtimes, of rows that differ in kind: {'; '.join(texts)}."
-    return Finding(
-        first,
-        heading=f"The median runtime is {listed(short)}",
-    )
+    return Finding(first, heading=f"The median runtime is {listed(short)}")
 
 
 def _details(cohort: Cohort, found: RuntimeDistributions) -> list[Block]:
@@ -353,10 +350,7 @@ SECTION = Section(
     "Distributions of runtimes",
     10,
     build,
-    needs=(
-        {"jobs": ("runtime_s",)},
-        {"tasks": ("status",), "instances": ("start_s", "end_s")},
-    ),
+    needs=({"jobs": ("runtime_s",)}, {"tasks": ("status",), "instances": ("start_s", "end_s")}),
     figures=("distribution-fit", "empirical-distribution"),
     shares="cohort",
     more=draw_more,

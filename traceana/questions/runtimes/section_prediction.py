@@ -11,7 +11,7 @@ from traceana.page.blocks import Content, join_parts, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.runtimes.predict import predict_runtimes
-from traceana.questions.runtimes.tables_predict import RuntimePredictions
+from traceana.questions.runtimes.tables import RuntimePredictions
 from traceana.tables.formatting import count, share, share_range
 
 if TYPE_CHECKING:

@@ -21,14 +21,14 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.runtimes.runtime_groups import ratio_tables, tables_with_runtimes
+from traceana.questions.runtimes.ratio import ratio_tables, tables_with_runtimes
 from traceana.store import distinct_traces
 from traceana.tables.formatting import plural, share, three_digits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceana.questions.runtimes.runtime_groups import RatioTables
+    from traceana.questions.runtimes.ratio import RatioTables
     from traceana.store import Trace
 
 _MAX_GROUPS: Final = 20
@@ -203,11 +203,7 @@ SECTION = Section(
     "Runtime ratios",
     20,
     build,
-    needs=(
-        {"jobs": ("runtime_s",)},
-        COHORT_NEEDS[1],
-        {"recurring_jobs": ("start_s", "end_s")},
-    ),
+    needs=({"jobs": ("runtime_s",)}, COHORT_NEEDS[1], {"recurring_jobs": ("start_s", "end_s")}),
     figures=("runtime-ratio",),
     shares="cohort",
     part="Runtimes",

@@ -6,7 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from traceana.errors import DataError
-from traceana.tables.declare import ResultTable, any_key, count, number, text
+from traceana.tables.declare import (
+    ResultTable,
+    any_key,
+    ci,
+    count,
+    fraction,
+    interval,
+    number,
+    ratio,
+    seconds,
+    text,
+)
 from traceana.tables.result import Result
 
 if TYPE_CHECKING:
@@ -14,20 +25,17 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-_CI = "95 % CI"
-
 
 class RuntimeOverview(ResultTable):
     """One row per trace: quantiles of runtime and the best family."""
 
     trace = text("Trace")
     n = count("n", "runtimes above 0")
-    median_s = number("Median (s)", display="seconds", unit="s")
-    ci_low = number(_CI, "of the median", display="seconds")
-    ci_high = number(_CI, "upper end of the interval", display="seconds")
+    median_s = seconds("Median")
+    ci_low, ci_high = ci("of the median", display="seconds")
     best = text("Best family", "smallest BIC")
-    ks_statistic = number("KS distance", "of the best family", display="ratio")
-    tail_index = number("Tail index", "of the square root of n largest runtimes", display="ratio")
+    ks_statistic = ratio("KS distance", "of the best family")
+    tail_index = ratio("Tail index", "of the square root of n largest runtimes")
 
 
 class RuntimeSensitivity(ResultTable):
@@ -35,11 +43,9 @@ class RuntimeSensitivity(ResultTable):
 
     treatment = text("Truncated and censored rows", "how they are treated")
     n = count("n", "runtimes")
-    median_s = number("Median (s)", "Kaplan-Meier median", display="seconds", unit="s")
-    restricted_mean_s = number(
-        "7-day restricted mean (s)", "mean of min(runtime, 7 days)", display="seconds", unit="s"
-    )
-    mean_s = number("Mean (s)", "null if not estimable", display="seconds", unit="s")
+    median_s = seconds("Median", "Kaplan-Meier median")
+    restricted_mean_s = seconds("7-day restricted mean", "mean of min(runtime, 7 days)")
+    mean_s = seconds("Mean", "null if not estimable")
     tail_index = number("Tail index", "of the square root of n largest runtimes")
     best = text("Best family", "smallest BIC")
 
@@ -53,11 +59,10 @@ class FittedFamilies(ResultTable):
     log_likelihood = number("Log-likelihood", "at the maximum")
     aic = number("AIC", "2 k - 2 ln L with k parameters", display="count")
     bic = number("BIC", "k ln n - 2 ln L", display="count")
-    ks_statistic = number(
+    ks_statistic = ratio(
         "KS distance",
         "largest distance of the fitted distribution function from the Kaplan-Meier estimate, "
         "above the bound",
-        display="ratio",
     )
     ks_pvalue = number(
         "p of the KS distance",
@@ -69,9 +74,7 @@ class FittedFamilies(ResultTable):
     n_censored = count("Censored", "values that are lower bounds")
     n_truncated = count("Left-truncated", "values observed from an entry above 0")
     truncated_below = number("Bound", "values below are not in the data")
-    share_above_bound = number(
-        "Fraction above the bound", "of the fitted distribution", display="percent"
-    )
+    share_above_bound = fraction("Fraction above the bound", "of the fitted distribution")
     resamples = count("Resamples", "simulated samples with a fit")
     note = text("Note", "why a value is null")
 
@@ -82,8 +85,7 @@ class FamilyParameters(ResultTable):
     family = text("Family", "name of the family")
     parameter = text("Parameter", "name of the parameter")
     estimate = number("Estimate", "maximum-likelihood estimate")
-    ci_low = number(_CI, "Wald interval on the scale of the logarithm (of mu as it is)")
-    ci_high = number(_CI, "upper end of the interval")
+    ci_low, ci_high = ci("Wald interval on the scale of the logarithm (of mu as it is)")
 
 
 class FamilyComparisons(ResultTable):
@@ -94,8 +96,7 @@ class FamilyComparisons(ResultTable):
     test = text("Test", "`vuong`, or `nested` (chi-squared)")
     log_likelihood_ratio = number("Log-likelihood ratio", "sum over all values")
     mean_ratio = number("Mean log-likelihood ratio", "per value")
-    ci_low = number(_CI, "normal interval of the mean ratio; null if nested")
-    ci_high = number(_CI, "upper end of the interval")
+    ci_low, ci_high = ci("normal interval of the mean ratio; null if nested")
     statistic = number("Statistic", "z, or twice the log-likelihood ratio")
     pvalue = number("p", "two-sided", display="pvalue")
     pvalue_adjusted = number(
@@ -109,8 +110,7 @@ class FamilyRanking(FittedFamilies):
 
     parameters = text("Parameters (scale in s)", "estimates of the parameters")
     mean_ratio = number("Mean log-likelihood ratio", "of the best family, per value")
-    ci_low = number(_CI, "normal interval of the mean ratio; null if nested")
-    ci_high = number(_CI, "upper end of the interval")
+    ci_low, ci_high = ci("normal interval of the mean ratio; null if nested")
     pvalue_adjusted = number("Adjusted p", "of the comparison with the best", display="pvalue")
 
 
@@ -119,7 +119,7 @@ class BestFamilies(ResultTable):
 
     n = count("n", "values")
     best = text("Best by BIC", "family with the smallest BIC")
-    ks_statistic = number("KS distance", "of the best family", display="ratio")
+    ks_statistic = ratio("KS distance", "of the best family")
     second = text("Second", "family with the next BIC")
     delta = number("Delta BIC", "BIC of the second minus BIC of the best")
     pvalue_adjusted = number("Adjusted p", "of the best against the second", display="pvalue")
@@ -130,7 +130,7 @@ class EmpiricalDistribution(ResultTable):
     """Quantiles of a column by group."""
 
     n = count("n", "values of the group")
-    share_below = number("Fraction", "fraction of values up to `value`", display="percent")
+    share_below = fraction("Fraction", "fraction of values up to `value`")
     value = number("Value", "the quantile")
 
 
@@ -138,10 +138,9 @@ class FittedQuantiles(ResultTable):
     """Quantiles of values beside the quantiles of the fitted families."""
 
     n = count("n", "values")
-    share_below = number("Fraction at or below", "probability of the quantile", display="percent")
+    share_below = fraction("Fraction at or below", "probability of the quantile")
     value = number("Value", "smallest value with at least this fraction at or below it")
-    ci_low = number(_CI, "interval between order statistics; null beyond the data")
-    ci_high = number(_CI, "upper end of the interval")
+    ci_low, ci_high = ci("interval between order statistics; null beyond the data")
     lognormal = number("Lognormal", "quantile above the bound, if fitted", optional=True)
     gamma = number("Gamma", "quantile above the bound, if fitted", optional=True)
     weibull = number("Weibull", "quantile above the bound, if fitted", optional=True)
@@ -156,13 +155,11 @@ class TailIndex(ResultTable):
     n = count("n", "values")
     k = count("Largest values", "values above the threshold; fewer than requested with ties")
     threshold = number("Threshold", "the next largest value", display="seconds")
-    tail_index = number("Tail index", "Hill's estimate", display="ratio")
-    ci_low = number(
-        _CI,
+    tail_index = ratio("Tail index", "Hill's estimate")
+    ci_low, ci_high = ci(
         "exact for a Pareto tail (chi-squared with 2 k df); with `cluster`, by the jackknife",
         display="ratio",
     )
-    ci_high = number(_CI, "upper end of the interval", display="ratio")
     n_missing = count("Missing", "values that are null or NaN")
     note = text("Note", "why a value is null")
 
@@ -174,19 +171,14 @@ class DistributionPairs(ResultTable):
     n_other = count("n of second", "values of the second group")
     n_missing = count("Missing in first", "rows of the first group without a value")
     n_missing_other = count("Missing in second", "rows of the second group without a value")
-    ks_distance = number(
-        "KS distance", "largest difference of the distribution functions", display="ratio"
-    )
-    ks_low = number(_CI, "conservative bootstrap interval of the KS distance", display="ratio")
-    ks_high = number(_CI, "upper end of the interval", display="ratio")
-    superiority = number(
+    ks_distance = ratio("KS distance", "largest difference of the distribution functions")
+    ks_low, ks_high = ci("conservative bootstrap interval of the KS distance", display="ratio")
+    superiority = ratio(
         "P(first is larger)",
         "probability that a value of the first group is larger, ties counted half",
-        display="ratio",
     )
-    superiority_low = number(_CI, "its interval (Brunner and Munzel)", display="ratio")
-    superiority_high = number(_CI, "upper end of the interval", display="ratio")
-    cliffs_delta = number("Cliff's delta", "`2 * superiority - 1`", display="ratio")
+    superiority_low, superiority_high = ci("its interval (Brunner and Munzel)", display="ratio")
+    cliffs_delta = ratio("Cliff's delta", "`2 * superiority - 1`")
     ks_pvalue = number("p of KS", "two-sample Kolmogorov-Smirnov test", display="pvalue")
     ks_pvalue_adjusted = number(
         "Adjusted p of KS", "adjusted over both tests of all pairs", display="pvalue"
@@ -263,3 +255,17 @@ class DistributionFits(Result):
                 line += f"  [{row['note']}]"
             lines.append(line)
         return "\n".join(lines)
+
+
+class RuntimePredictions(ResultTable):
+    """Scores of predicted runtimes, one row per predictor and quantile."""
+
+    predictor = text("Predictor", "all, last, mean or quantile")
+    quantile = number("Quantile", "quantile of the runtime that is predicted", display="plain")
+    n = count("Jobs", "jobs submitted after the split")
+    n_excluded = count("Excluded", "jobs without a submission, an end or a runtime")
+    with_history = fraction("With history", "jobs of which the same job had ended before")
+    pinball_s = seconds("Pinball loss", "mean over jobs")
+    coverage = fraction("Below", "jobs that ran at most as long as predicted")
+    skill = fraction("Skill", "1 - loss over that of predictor all")
+    ci_low, ci_high = interval(description="of skill", display="percent")

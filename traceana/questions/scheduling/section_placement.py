@@ -11,8 +11,8 @@ from traceana.errors import DataError
 from traceana.page.blocks import Content, Gallery, Text, drawing, picture_key, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.scheduling.placement import (
-    NEEDED,
+from traceana.questions.scheduling.what_if import (
+    NEEDED_TO_PLACE,
     SEEDS,
     placement_runs,
     reversed_pairs,
@@ -134,7 +134,7 @@ SECTION = Section(
     "Placement of jobs that share GPUs",
     40,
     build,
-    needs=(NEEDED,),
+    needs=(NEEDED_TO_PLACE,),
     figures=("placement-allocated", "placement-fragment"),
     part="Deadlines and simulations",
     question="How many GPUs can each placement policy allocate, and how many are fragments?",

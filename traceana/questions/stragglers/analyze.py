@@ -13,16 +13,18 @@ from traceana.errors import DataError
 from traceana.questions.stragglers.attributes import (
     straggler_attributes as compute_straggler_attributes,
 )
-from traceana.questions.stragglers.cov_rows import match_cov_rows
 from traceana.questions.stragglers.detect import detect_stragglers
 from traceana.questions.stragglers.iterations import iteration_cov
-from traceana.questions.stragglers.series import summarize_cov_pooled, summarize_cov_series
+from traceana.questions.stragglers.series import (
+    match_cov_rows,
+    summarize_cov_pooled,
+    summarize_cov_series,
+)
 from traceana.schema import get_table
 from traceana.store.frames import reduce_frame
 
 if TYPE_CHECKING:
-    from traceana.questions.stragglers.tables import StragglerResult
-    from traceana.questions.stragglers.tables_attributes import AttributeResult
+    from traceana.questions.stragglers.tables import AttributeResult, StragglerResult
     from traceana.simulate.batching.tables import BatchingReplay
     from traceana.store import Trace
 
@@ -125,11 +127,7 @@ def published_cov(trace: Trace, /) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def cov_matches(trace: Trace, /) -> pl.DataFrame:
     """Return the rows of a trace's CoV table that its jobs match best."""
-    return match_cov_rows(
-        worker_samples(trace),
-        trace.scan("cov_samples"),
-        time=clock(trace),
-    )
+    return match_cov_rows(worker_samples(trace), trace.scan("cov_samples"), time=clock(trace))
 
 
 def stragglers(trace: Trace, /) -> StragglerResult:
@@ -161,9 +159,7 @@ def batching_replay(trace: Trace, /) -> BatchingReplay | str:
     """Return the jobs of a trace replayed under batch-size controllers, or why none can be."""
     try:
         return simulate.replay_batching(
-            worker_samples(trace),
-            episodes=trace.once(stragglers).episodes,
-            time=clock(trace),
+            worker_samples(trace), episodes=trace.once(stragglers).episodes, time=clock(trace)
         )
     except DataError as error:
         return str(error)

@@ -9,7 +9,7 @@ import polars as pl
 
 from traceana.errors import DataError
 from traceana.questions.stragglers.blocks import cut_jobs
-from traceana.questions.stragglers.tables_attributes import (
+from traceana.questions.stragglers.tables import (
     AttributeGroups,
     AttributeResult,
     StragglerAttributes,
@@ -140,10 +140,7 @@ def straggler_attributes(
 
 
 def _frame(
-    rows: list[dict[str, Any]],
-    table: type[ResultTable],
-    keys: tuple[str, ...],
-    like: pl.Schema,
+    rows: list[dict[str, Any]], table: type[ResultTable], keys: tuple[str, ...], like: pl.Schema
 ) -> pl.DataFrame:
     types = {name: column.dtype for name, column in table.columns().items()}
     frame = pl.DataFrame(rows, schema={**{key: like[key] for key in keys}, **types})

@@ -3,31 +3,415 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import narwhals.stable.v2 as nw
+import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
 from traceana.questions.stragglers.blocks import read_parts
-from traceana.questions.stragglers.episodes import Rules
-from traceana.questions.stragglers.frames import assemble
+from traceana.questions.stragglers.chance import (
+    ALPHA,
+    FEWEST_EFFECTIVE,
+    effective_times,
+    keep_beyond_chance,
+)
+from traceana.questions.stragglers.episodes import Rules, find_stretches
+from traceana.questions.stragglers.levels import Levels, measure_levels, measure_noise
 from traceana.questions.stragglers.tables import StragglerResult
 from traceana.stats.arguments import is_number
+from traceana.stats.multiplicity import adjust_pvalues
+from traceana.stats.order import middle_of, peers_median
 from traceana.store.clock import with_seconds
-from traceana.store.frames import (
-    LARGEST,
-    Names,
-    as_names,
-    open_frame,
-    refuse_clash,
-)
+from traceana.store.frames import LARGEST, Names, as_names, open_frame, refuse_clash
 
 if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
+    from collections.abc import Callable, Sequence
 
-    from traceana.questions.stragglers.frames import Frames
+    from narwhals.stable.v2.typing import IntoFrame
+    from numpy.typing import NDArray
+
+    from traceana.questions.stragglers.blocks import Block, Part
+    from traceana.questions.stragglers.episodes import Stretch
+    from traceana.questions.stragglers.reports import Counts, Floats
+
+
+@dataclass(frozen=True)
+class Cost:
+    """(job): slowdowns, also without episodes and without either; (job, worker): the others."""
+
+    slowdown: Floats
+    slowdown_median: Floats
+    without_episodes: Floats
+    without_either: Floats
+    lost_share: Floats
+    saved: Floats
+    """Fraction of the job's time without the level of this worker alone."""
+
+
+def measure_cost(value: Floats, levels: Levels, stretches: Sequence[Stretch], /) -> Cost:
+    """Return slowdowns as measured, without the episodes, and without the levels as well."""
+    slowest, mean = _over_workers(value)
+    slowdown = _ratio(slowest, mean)
+    slowdown_median = _ratio(slowest, _median_over_workers(value))
+    even = value.copy()
+    for job in sorted({stretch.job for stretch in stretches}):
+        peers = peers_median(np.ascontiguousarray(value[job].T)).T
+        for stretch in stretches:
+            if stretch.job == job:
+                ticks = slice(stretch.first, stretch.last + 1)
+                mine = value[job, stretch.worker, ticks]
+                even[job, stretch.worker, ticks] = np.fmin(mine, peers[stretch.worker, ticks])
+    changed = even != value  # NaN is never equal and stays NaN
+    without_episodes = _ratio(*_over_workers(even)) if stretches else slowdown
+    slower = np.fmax(levels.ratio_to_peers, 1)[..., None]
+    even = np.where(changed, even, even / slower)
+    return Cost(
+        slowdown,
+        slowdown_median,
+        without_episodes,
+        _ratio(*_over_workers(even)),
+        _lost_share(value, slowest, mean),
+        _saved(value, slowest, levels.ratio_to_peers),
+    )
+
+
+def at_once(shape: tuple[int, ...], stretches: Sequence[Stretch], /) -> tuple[Counts, list[int]]:
+    """Return the maximum number of workers in an episode at one time, by job and by episode."""
+    number = np.zeros((shape[0], shape[2]), dtype=np.intp)
+    for stretch in stretches:
+        number[stretch.job, stretch.first : stretch.last + 1] += 1
+    of_stretch = [int(number[s.job, s.first : s.last + 1].max()) for s in stretches]
+    return number.max(axis=1, initial=0), of_stretch
+
+
+def _over_workers(value: Floats) -> tuple[Floats, Floats]:
+    """Return the maximum and mean over the workers at each time; NaN if there is no value."""
+    n = np.count_nonzero(~np.isnan(value), axis=1)
+    total = np.nansum(value, axis=1)
+    mean = np.divide(total, n, out=np.full_like(total, np.nan), where=n > 0)
+    return np.fmax.reduce(value, axis=1, initial=np.nan), mean
+
+
+def _median_over_workers(value: Floats) -> Floats:
+    ordered = np.sort(np.ascontiguousarray(value.swapaxes(1, 2)), axis=-1)
+    return middle_of(ordered, np.count_nonzero(~np.isnan(ordered), axis=-1))
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    """Return the ratio of the sums over time; NaN if the second is 0."""
+    total, part = np.nansum(above, axis=-1), np.nansum(below, axis=-1)
+    ratio: Floats = np.divide(total, part, out=np.full_like(total, np.nan), where=part > 0)
+    return ratio
+
+
+def _lost_share(value: Floats, slowest: Floats, mean: Floats) -> Floats:
+    """Return the fraction of the waiting time in which each worker is the slowest."""
+    waited_for = value == slowest[:, None]
+    together = np.maximum(np.count_nonzero(waited_for, axis=1), 1)
+    lost = np.nan_to_num((slowest - mean) / together)
+    mine = np.einsum("jwt,jt->jw", waited_for, lost)
+    total = mine.sum(axis=1, keepdims=True)
+    share: Floats = np.divide(mine, total, out=np.full_like(mine, np.nan), where=total > 0)
+    return share
+
+
+def _saved(value: Floats, slowest: Floats, ratio: Floats) -> Floats:
+    """Return the fraction of the job's time saved if each slower worker had its peers' level."""
+    total = np.nansum(slowest, axis=-1)
+    saved = np.zeros(ratio.shape)
+    for job, worker in zip(*np.nonzero(ratio > 1), strict=True):
+        own = value[job, worker]
+        at = np.flatnonzero(own == slowest[job])  # elsewhere nothing changes
+        if total[job] > 0 and len(at):
+            others = np.delete(value[job][:, at], worker, axis=0)
+            left = np.fmax.reduce(others, axis=0, initial=0.0)
+            saved[job, worker] = (
+                own[at] - np.fmax(left, own[at] / ratio[job, worker])
+            ).sum() / total[job]
+    return np.where(np.isnan(ratio), np.nan, saved)
+
+
+CANNOT_TELL: Final = "cannot tell: times include synchronization; measure compute time"
+"""Note of a job whose workers move as one."""
+
+VANISHED: Final = 0.05
+"""Fraction of the job, at its end, without a value of a worker that gets a note."""
+
+_GAPS: Final = 10
+
+UNCLEAR: Final = "cannot tell: noise makes slow periods as long and as severe as those of this job"
+"""Note of a job of which an episode is within its own noise."""
+
+Frames: TypeAlias = dict[str, pl.DataFrame]
+"""Frames of the result by name."""
+
+_EPISODES = {
+    ".job": pl.Int64, ".worker": pl.Int64, "onset_s": pl.Float64, "end_s": pl.Float64,
+    "duration_s": pl.Float64, "n_samples": pl.Int64, "severity": pl.Float64,
+    "ratio_to_peers": pl.Float64, "excess": pl.Float64, "n_reports": pl.Int64,
+    "n_at_once": pl.Int64,
+}  # fmt: skip
+_LEVELS = {
+    ".job": pl.Int64, ".worker": pl.Int64, "median": pl.Float64, "ratio_to_peers": pl.Float64,
+    "ci_low": pl.Float64, "ci_high": pl.Float64, "pvalue_adjusted": pl.Float64,
+    "changes": pl.Boolean, "lost_share": pl.Float64, "saved": pl.Float64,
+    "last_s": pl.Float64, "missing_end": pl.Float64,
+}  # fmt: skip
+_JOBS = {
+    ".job": pl.Int64, "slowdown": pl.Float64, "slowdown_median": pl.Float64,
+    "slowdown_noise": pl.Float64, "as_one": pl.Boolean, "unclear": pl.Int64,
+    "slowdown_without_episodes": pl.Float64, "slowdown_without_either": pl.Float64,
+    "max_at_once": pl.Int64, "shared_ticks": pl.Int64,
+}  # fmt: skip
+_RATIOS = {
+    ".job": pl.Int64, ".worker": pl.Int64, "time_s": pl.Float64, "ratio_to_peers": pl.Float64,
+}  # fmt: skip
+
+
+def assemble(
+    part: Part, worker_name: str, rules: Rules, slow_level: float, /, *, with_ratios: bool
+) -> Frames:
+    """Return the frames of a part, sorted; the ratios to the peers are empty if not requested."""
+    with ThreadPoolExecutor() as pool:  # numpy releases the interpreter lock
+        found = list(
+            pool.map(_of_block, part.blocks, repeat(rules), repeat(slow_level), repeat(with_ratios))
+        )
+    schemas: dict[str, dict[str, Any]] = {
+        "episodes": _EPISODES,
+        "levels": _LEVELS,
+        "jobs": _JOBS,
+        "ratios": _RATIOS,
+    }
+    frames = {
+        name: pl.concat([pl.DataFrame(schema=schema), *(frames[name] for frames in found)])
+        for name, schema in schemas.items()
+    }
+    episodes, levels, jobs = frames["episodes"], frames["levels"], frames["jobs"]
+    workers = part.workers.rename({worker_name: "worker_id"}).with_columns(
+        pl.col(".job", ".worker").cast(pl.Int64)
+    )
+    worker, job = [".job", ".worker"], [".job"]
+    episodes = (
+        workers.drop("n_samples", "n_missing").join(episodes, on=worker).sort(*worker, "onset_s")
+    )
+    levels = (
+        workers.join(levels, on=worker, how="left", maintain_order="left")
+        .join(episodes.group_by(worker).agg(n_episodes=_count()), on=worker, how="left")
+        .with_columns(
+            pl.col("n_episodes").fill_null(0),
+            is_slower=(pl.col("ratio_to_peers") > 1)
+            & (pl.col("pvalue_adjusted") < ALPHA)
+            & ~pl.col("changes"),
+        )
+        .with_columns(
+            # a job of a few times has no interval
+            is_slow=(pl.col("ratio_to_peers") > slow_level)
+            & pl.when(pl.col("pvalue_adjusted").is_null())
+            .then(~pl.col("changes"))
+            .otherwise("is_slower")
+        )
+        .sort(worker)
+    )
+    has_values = pl.col("n_samples") > 0
+    jobs = (
+        part.jobs.with_columns(pl.col(".job").cast(pl.Int64))
+        .join(jobs, on=job, how="left")
+        .join(
+            levels.group_by(job).agg(
+                n_workers=has_values.sum().cast(pl.Int64),
+                n_episodes=pl.col("n_episodes").sum(),
+                n_slow_workers=pl.col("is_slow").sum().cast(pl.Int64),
+            ),
+            on=job,
+            how="left",
+        )
+        .with_columns(
+            pl.col("n_workers", "n_episodes", "n_slow_workers", "max_at_once").fill_null(0)
+        )
+        .sort(job)
+    )
+    as_one = pl.col("as_one").fill_null(value=False)
+    hidden = pl.selectors.starts_with("slowdown", "max_at_once", "n_episodes", "n_slow_workers")
+    jobs = jobs.with_columns(pl.when(~as_one).then(hidden).name.keep())
+    lost = pl.col("slowdown") - 1
+    without = pl.col("slowdown_without_episodes")
+    jobs = jobs.with_columns(
+        episodes_share=pl.when(lost > 0).then((pl.col("slowdown") - without) / lost),
+        levels_share=pl.when(lost > 0).then((without - pl.col("slowdown_without_either")) / lost),
+        slowdown_excess=pl.col("slowdown") - pl.col("slowdown_noise"),
+        note=_first(
+            (pl.col("n_workers") == 0, "no value"),
+            (as_one, CANNOT_TELL),
+            (pl.col("n_workers") == 1, "one worker has no peers; episodes are undefined"),
+            (pl.col("shared_ticks") == 0, "no two workers share a time; episodes are undefined"),
+            (pl.col("slowdown").is_null(), "all values are 0; ratios are undefined"),
+            (lost <= 0, "no time is lost; fractions are undefined"),
+            (pl.col("unclear") > 0, UNCLEAR),
+        ),
+    )
+    levels = levels.join(
+        jobs.select([*job, "n_workers", "as_one"]), on=job, maintain_order="left"
+    ).with_columns(
+        pl.when(~as_one)
+        .then(pl.col("is_slow", "is_slower", "lost_share", "saved", "n_episodes"))
+        .name.keep(),
+        note=_first(
+            (~has_values, "no value"),
+            (as_one, CANNOT_TELL),
+            (pl.col("n_workers") == 1, "one worker has no peers"),
+            (
+                pl.col("missing_end") >= VANISHED,
+                pl.format(
+                    "ended early: no value after {} s, the last {} % of the job",
+                    pl.col("last_s").round(0).cast(pl.Int64),
+                    (100 * pl.col("missing_end")).round(0).cast(pl.Int64),
+                ),
+            ),
+            (pl.col("changes"), "slow in a part of the job only (drift or long episode)"),
+            (pl.col("median") == 0, "the worker's median is 0; episodes are undefined"),
+            (pl.col("ratio_to_peers").is_null(), "the peers' median is 0; the ratio is undefined"),
+            (pl.col("lost_share").is_null(), "the job loses no time; the fraction is undefined"),
+        ),
+    )
+    ratios = (
+        frames["ratios"]
+        .join(workers.drop("n_samples", "n_missing"), on=worker, maintain_order="left")
+        .sort(worker, maintain_order=True)
+    )
+    return {"episodes": episodes, "levels": levels, "jobs": jobs, "ratios": ratios}
+
+
+def _of_block(block: Block, rules: Rules, slow_level: float, with_ratios: bool) -> Frames:
+    value = block.value
+    suspected = find_stretches(value, block.time_s, rules)
+    stretches, unclear = keep_beyond_chance(value, block.time_s, suspected, rules)
+    calm = value.copy() if stretches else value
+    for stretch in stretches:
+        calm[stretch.job, stretch.worker, stretch.first : stretch.last + 1] = np.nan
+    lengths = np.count_nonzero(~np.isnan(block.time_s), axis=1)
+    levels = Levels(*_by_length(lambda part: measure_levels(part, slow_level), calm, lengths))
+    noise, as_one = _by_length(measure_noise, calm, lengths)
+    as_one[[stretch.job for stretch in stretches]] = False
+    cost = measure_cost(value, levels, stretches)
+    most, of_stretch = at_once(value.shape, stretches)
+    rows = []
+    for stretch, together in zip(stretches, of_stretch, strict=True):
+        ticks = slice(stretch.first, stretch.last + 1)
+        mine = value[stretch.job, stretch.worker, ticks]
+        peers = peers_median(value[stretch.job, :, ticks].T)[:, stretch.worker]
+        with_peers = np.divide(mine, peers, out=np.full_like(mine, np.nan), where=peers > 0)
+        onset, end = block.time_s[stretch.job, [stretch.first, stretch.last]]
+        rows.append(
+            (
+                block.job[stretch.job], stretch.worker, onset, end, end - onset,
+                np.count_nonzero(~np.isnan(mine)), stretch.severity,
+                np.nanmedian(with_peers) if (with_peers > 0).any() else np.nan,
+                stretch.excess, stretch.n_reports, together,
+            )
+        )  # fmt: skip
+    n_jobs, n_workers = value.shape[:2]
+    last_s, missing_end = _ends(block)
+    adjusted = _adjusted(levels.pvalue)
+    slower = (adjusted < ALPHA) & (levels.ratio_to_peers > 1)
+    for job in np.flatnonzero(slower.any(axis=1)):
+        if effective_times(calm[job, :, : lengths[job]]) < FEWEST_EFFECTIVE:
+            adjusted[job] = 1.0
+            unclear[job] += 1
+    of_job = {
+        ".job": block.job,
+        "slowdown": cost.slowdown,
+        "slowdown_median": cost.slowdown_median,
+        "slowdown_noise": noise,
+        "as_one": as_one,
+        "unclear": unclear,
+        "slowdown_without_episodes": cost.without_episodes,
+        "slowdown_without_either": cost.without_either,
+        "max_at_once": most,
+        "shared_ticks": (np.count_nonzero(~np.isnan(value), axis=1) > 1).sum(axis=1),
+    }
+    of_worker = {
+        ".job": np.repeat(block.job, n_workers),
+        ".worker": np.tile(np.arange(n_workers), n_jobs),
+        "median": levels.median.ravel(),
+        "ratio_to_peers": levels.ratio_to_peers.ravel(),
+        "ci_low": levels.ci_low.ravel(),
+        "ci_high": levels.ci_high.ravel(),
+        "pvalue_adjusted": adjusted.ravel(),
+        "changes": levels.changes.ravel(),
+        "lost_share": cost.lost_share.ravel(),
+        "saved": cost.saved.ravel(),
+        "last_s": last_s.ravel(),
+        "missing_end": missing_end.ravel(),
+    }
+    return {
+        "episodes": pl.DataFrame(rows, schema=_EPISODES, orient="row").fill_nan(None),
+        "levels": pl.DataFrame(of_worker, schema_overrides=_LEVELS).fill_nan(None),
+        "jobs": pl.DataFrame(of_job, schema_overrides=_JOBS).fill_nan(None),
+        "ratios": _ratios(block) if with_ratios else pl.DataFrame(schema=_RATIOS),
+    }
+
+
+def _by_length(
+    measure: Callable[[Floats], tuple[NDArray[Any], ...]], calm: Floats, lengths: Counts
+) -> list[NDArray[Any]]:
+    """Return what is measured of jobs, each by itself and not by the longest of its block."""
+    parts = [np.flatnonzero(lengths == length) for length in np.unique(lengths)]
+    measured = [measure(calm[jobs, :, : lengths[jobs[0]]]) for jobs in parts]
+    order = np.argsort(np.concatenate(parts))
+    return [np.concatenate(columns)[order] for columns in zip(*measured, strict=True)]
+
+
+def _ratios(block: Block) -> pl.DataFrame:
+    """Return one row per sample: its value over the median of the other workers' values."""
+    value = block.value
+    peers = peers_median(np.ascontiguousarray(value.swapaxes(1, 2))).swapaxes(1, 2)
+    ratio = np.divide(value, peers, out=np.full_like(value, np.nan), where=peers > 0)
+    job, worker, time = np.nonzero(~np.isnan(value))
+    columns = {
+        ".job": block.job[job],
+        ".worker": worker,
+        "time_s": block.time_s[job, time],
+        "ratio_to_peers": ratio[job, worker, time],
+    }
+    return pl.DataFrame(columns, schema_overrides=_RATIOS).fill_nan(None)
+
+
+def _count() -> pl.Expr:
+    return pl.len().cast(pl.Int64)
+
+
+def _first(*cases: tuple[pl.Expr, str | pl.Expr]) -> pl.Expr:
+    """Return the text of the first condition that is true; null if none is."""
+    texts = (text if isinstance(text, pl.Expr) else pl.lit(text) for _, text in cases)
+    return pl.coalesce(
+        *(pl.when(case).then(text) for (case, _), text in zip(cases, texts, strict=True))
+    )
+
+
+def _ends(block: Block) -> tuple[Floats, Floats]:
+    """Return the last time of each worker, and the fraction of the job without it at the end.
+
+    The fraction is 0 if the gap is at most ten times the worker's usual one.
+    """
+    known = ~np.isnan(block.value)
+    n_times = np.count_nonzero(~np.isnan(block.time_s), axis=1)[:, None]
+    last = known.shape[2] - 1 - known[..., ::-1].argmax(axis=2)
+    last = np.where(known.any(axis=2), last, n_times - 1)
+    first = known.argmax(axis=2)
+    usual = (last - first + 1) / np.maximum(np.count_nonzero(known, axis=2), 1)
+    gap = n_times - 1 - last
+    missing = np.where(gap > _GAPS * usual, gap / n_times, 0.0)
+    return np.take_along_axis(block.time_s, last, axis=1), missing
+
+
+def _adjusted(pvalue: Floats) -> Floats:
+    """Return the p-values of the workers of each job, adjusted by Holm over them."""
+    return np.stack([adjust_pvalues(of_job, method="holm") for of_job in pvalue])
+
 
 __all__ = ["StragglerResult", "detect_stragglers"]
 

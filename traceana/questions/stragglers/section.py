@@ -185,10 +185,7 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the first jobs of each trace."""
     pictures = []
     for trace in traces:
-        samples, result = (
-            workers.worker_samples(trace),
-            trace.once(workers.stragglers),
-        )
+        samples, result = (workers.worker_samples(trace), trace.once(workers.stragglers))
         for job in samples["job_id"].unique(maintain_order=True).head(_MAX_FILES):
             own = samples.filter(job_id=job)
             pictures += draw_job(trace, own, result.of_job(job))

@@ -6,26 +6,18 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.page.blocks import (
-    Block,
-    Content,
-    Gallery,
-    Text,
-    drawing,
-    picture_key,
-    result_table,
-)
+from traceana.page.blocks import Block, Content, Gallery, Text, drawing, picture_key, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
-from traceana.questions.stragglers.tables_attributes import AttributeGroups, StragglerAttributes
+from traceana.questions.stragglers.tables import AttributeGroups, StragglerAttributes
 from traceana.tables.formatting import plural, share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceana.page.blocks import Drawing
-    from traceana.questions.stragglers.tables_attributes import AttributeResult
+    from traceana.questions.stragglers.tables import AttributeResult
     from traceana.store import Trace
 
 _MAX_FILES: Final = 12

@@ -22,7 +22,7 @@ from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers.iterations import iteration_cov
-from traceana.questions.stragglers.tables_variation import CovMatch, CovPooled, CovSeries
+from traceana.questions.stragglers.tables import CovMatch, CovPooled, CovSeries
 from traceana.tables.formatting import count, fine_share, plural, ratio, share
 
 if TYPE_CHECKING:

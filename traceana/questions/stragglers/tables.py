@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.tables.declare import ResultTable, any_key, count, flag, number, text
+from traceana.tables.declare import (
+    ResultTable,
+    any_key,
+    count,
+    flag,
+    fraction,
+    interval,
+    number,
+    quantiles,
+    ratio,
+    seconds,
+    text,
+)
 from traceana.tables.formatting import plural
 from traceana.tables.result import Result
 
@@ -24,11 +36,9 @@ class Episodes(ResultTable):
     end_s = number("End (s)", "last slow sample", unit="s", display="count")
     duration_s = number("Duration (s)", "`end_s` minus `onset_s`", unit="s", display="count")
     n_samples = count("Samples", "samples of the worker in the episode")
-    severity = number("Severity", "median ratio to the worker's usual value", display="ratio")
-    ratio_to_peers = number(
-        "Ratio to peers", "median ratio to the median of the other workers", display="ratio"
-    )
-    excess = number("Excess", "median ratio that the peers do not explain", display="ratio")
+    severity = ratio("Severity", "median ratio to the worker's usual value")
+    ratio_to_peers = ratio("Ratio to peers", "median ratio to the median of the other workers")
+    excess = ratio("Excess", "median ratio that the peers do not explain")
     n_reports = count("Reports", "reports in the episode; a repeated value is one report")
     n_at_once = count("At once", "most workers in an episode at one time, including this one")
 
@@ -38,9 +48,7 @@ class Levels(ResultTable):
 
     worker_id = any_key("Worker", "worker")
     median = number("Median", "median of the worker's values without its episodes", display="plain")
-    ratio_to_peers = number(
-        "Ratio to peers", "median over the median of the other workers' medians", display="ratio"
-    )
+    ratio_to_peers = ratio("Ratio to peers", "median over the median of the other workers' medians")
     is_slow = flag(
         "Persistent straggler",
         "whether `is_slower` and the ratio exceeds `slow_level`; null if the workers move as one",
@@ -48,20 +56,17 @@ class Levels(ResultTable):
     is_slower = flag(
         "Slower", "whether the ratio is above 1 beyond noise, all along the job (`pvalue_adjusted`)"
     )
-    ci_low = number("95 % CI of the ratio", "interval of `ratio_to_peers`", display="ratio")
-    ci_high = number("95 % CI of the ratio", "interval of `ratio_to_peers`", display="ratio")
+    ci_low, ci_high = interval(
+        "95 % CI of the ratio", "interval of `ratio_to_peers`", display="ratio"
+    )
     n_samples = count("Samples", "rows with a value")
     n_missing = count("Missing", "rows without a value")
     n_episodes = count("Episodes", "episodes of the worker")
     pvalue_adjusted = number(
         "Adjusted p", "of a ratio of 1, Holm over the workers of the job", display="pvalue"
     )
-    lost_share = number(
-        "Waited for", "fraction of the job's waiting time in which it is slowest", display="percent"
-    )
-    saved = number(
-        "Cost", "fraction of the job's time saved if it had its peers' level", display="percent"
-    )
+    lost_share = fraction("Waited for", "fraction of the job's waiting time in which it is slowest")
+    saved = fraction("Cost", "fraction of the job's time saved if it had its peers' level")
     last_s = number("Last time (s)", "its last value", unit="s", display="count")
     note = text("Note", "why values are missing, or why the worker is not persistently slow")
 
@@ -70,32 +75,25 @@ class StragglerJobs(ResultTable):
     """Jobs: what stragglers cost."""
 
     n_workers = count("Workers", "workers with a value")
-    slowdown = number("Slowdown", "sum of the largest value over sum of the mean", display="ratio")
-    slowdown_median = number(
-        "Slowdown (median)", "sum of the largest value over sum of the median", display="ratio"
-    )
+    slowdown = ratio("Slowdown", "sum of the largest value over sum of the mean")
+    slowdown_median = ratio("Slowdown (median)", "sum of the largest value over sum of the median")
     n_episodes = count("Episodes", "episodes of all workers; null if the workers move as one")
     n_slow_workers = count("Persistent stragglers", "workers with `is_slow`")
     max_at_once = count("Most at once", "most workers in an episode at one time")
-    slowdown_noise = number(
+    slowdown_noise = ratio(
         "Slowdown (noise)",
         "slowdown expected from random variation alone, with workers of one level",
-        display="ratio",
     )
-    slowdown_excess = number("Excess", "`slowdown` minus `slowdown_noise`", display="three_digits")
-    slowdown_without_episodes = number(
-        "Without episodes", "slowdown with each episode at its peers' median", display="ratio"
+    slowdown_excess = number("Excess", "`slowdown` minus `slowdown_noise`")
+    slowdown_without_episodes = ratio(
+        "Without episodes", "slowdown with each episode at its peers' median"
     )
-    slowdown_without_either = number(
-        "Without either", "slowdown also with slower workers at their peers' level", display="ratio"
+    slowdown_without_either = ratio(
+        "Without either", "slowdown also with slower workers at their peers' level"
     )
-    episodes_share = number(
-        "Removed: episodes", "fraction of (slowdown - 1) without episodes", display="percent"
-    )
-    levels_share = number(
-        "Removed: levels",
-        "fraction of (slowdown - 1) with equal levels, after episodes",
-        display="percent",
+    episodes_share = fraction("Removed: episodes", "fraction of (slowdown - 1) without episodes")
+    levels_share = fraction(
+        "Removed: levels", "fraction of (slowdown - 1) with equal levels, after episodes"
     )
     n_missing = count("Missing", "rows without a value")
     note = text("Note", "why values are missing")
@@ -106,7 +104,7 @@ class PeerRatios(ResultTable):
 
     worker_id = any_key("Worker", "worker")
     time_s = number("Time (s)", "time of the sample", unit="s", display="count")
-    ratio_to_peers = number("Ratio to peers", "null without a peer", display="ratio")
+    ratio_to_peers = ratio("Ratio to peers", "null without a peer")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -229,3 +227,165 @@ def _middle_and_largest(numbers: pl.Series) -> str:
     middle: Any = numbers.median()
     largest: Any = numbers.max()
     return f"median {middle:.3g}, maximum {largest:.3g}"
+
+
+_PERCENTS: Final = (5, 25, 50, 75, 95)
+
+
+class IterationCov(ResultTable):
+    """Coefficient of variation at each time step."""
+
+    n_workers = count("Workers", "workers with a value at this time")
+    mean = number("Mean", "mean over the workers, in the unit of the value")
+    std = number("Standard deviation", "over the workers, in the unit of the value")
+    cov = ratio("CoV", "`std` divided by `mean`; null where the mean is 0")
+
+
+class CovSummary(ResultTable):
+    """Distribution of the coefficient of variation over time steps."""
+
+    n = count("Time steps", "time steps with a value")
+    n_missing = count("Missing", "time steps without a value")
+    mean = ratio("Mean")
+    q05, q25, median, q75, q95 = quantiles("quantile", *_PERCENTS, display="ratio")
+    max = ratio("Maximum")
+    share_above_0_1 = fraction("Above 0.1", "fraction of values above 0.1")
+    share_above_0_5 = fraction("Above 0.5", "fraction of values above 0.5")
+    share_above_1 = fraction("Above 1", "fraction of values above 1")
+
+
+class CovIntervals(CovSummary):
+    """Distribution with confidence intervals of its quantiles."""
+
+    q05_ci_low, q05_ci_high = interval("5 %, CI", "confidence limit", display="ratio")
+    q25_ci_low, q25_ci_high = interval("25 %, CI", "confidence limit", display="ratio")
+    median_ci_low, median_ci_high = interval("Median, CI", "confidence limit", display="ratio")
+    q75_ci_low, q75_ci_high = interval("75 %, CI", "confidence limit", display="ratio")
+    q95_ci_low, q95_ci_high = interval("95 %, CI", "confidence limit", display="ratio")
+
+
+class CovSeries(CovIntervals):
+    """Distribution of each job's coefficient of variation, with intervals for a time series."""
+
+    right_truncated = flag("Truncated", "whether the job reaches `cut_at`; null without `cut_at`")
+    autocorrelation = any_key("Autocorrelation", "list of the autocorrelations at lags 1 to `lags`")
+    effective_n = number("Effective time steps", "effective sample size", display="count")
+    note = text("Note", "why values are missing")
+
+
+class CovPooled(CovIntervals):
+    """Distribution of the coefficient of variation over the time steps of all jobs."""
+
+    n_jobs = count("Jobs", "jobs in the table")
+    n_right_truncated = count("Truncated", "jobs that reach `cut_at`; null without `cut_at`")
+    length_q25 = number("Length, 25 %", "Kaplan-Meier quantile of a job's number of time steps")
+    length_median = number("Length, median", "Kaplan-Meier median", display="count")
+    length_q75 = number("Length, 75 %", "Kaplan-Meier quantile")
+    note = text("Note", "why values are missing")
+
+
+class CovMatch(ResultTable):
+    """Best match of a job among the rows of a CoV table."""
+
+    job_id = text("Job", "job with worker samples")
+    ddof = count("ddof", "of the standard deviation")
+    cov_job_id = text("Best match", "job of the CoV table with the least mean square difference")
+    first_sample = count("First sample", "sample of that job where the overlap begins")
+    overlap = count("Samples compared", "samples that both have")
+    max_abs_difference = number("Maximum difference", "largest absolute difference")
+    median_abs_difference = number("Median difference", "median absolute difference")
+    first_time_s = seconds("First time", "time of the job where the overlap begins")
+    share_within_rounding = number(
+        "Within rounding",
+        "fraction of differences that rounding explains; null if worker times are not integers",
+        display="fine_share",
+    )
+
+
+class StragglerAttributes(ResultTable):
+    """One row per job and attribute: its group that costs most."""
+
+    attribute = text("Attribute", "attribute of the workers; `worker`: each worker by itself")
+    n_groups = count("Groups", "groups with a value")
+    group = text("Slowest group", "group whose slowness costs most")
+    n_workers = count("Workers", "workers in that group")
+    job = number("Job time", "mean over steps of the slowest worker", display="plain")
+    without = number(
+        "Without", "the same, if the group were as fast as the others", display="plain"
+    )
+    gain = fraction("Time gained", "fraction of the job's time gained")
+    slowdown = ratio("Slowdown", "`job` over the mean over steps of the median")
+    systematic = fraction(
+        "Systematic", "fraction of the time above the median that lasts; null for few steps"
+    )
+    explained = fraction("Explained", "fraction of what lasts of that time that is gained")
+    explained_by_chance = fraction(
+        "By chance", "largest of 20 shuffles of times between the workers of each step"
+    )
+    variance_explained = fraction(
+        "Of variance", "fraction of the variance between workers that is between groups"
+    )
+    pvalue = number(
+        "p", "permutation of workers between groups; null for single workers", display="pvalue"
+    )
+    explains = flag("Explains", "whether it is the attribute that explains the slowness")
+    n_steps = count("Steps", "steps with at least two workers")
+    n_missing = count("Missing", "rows without a value or a group")
+    note = text("Note", "why values are missing, or why no attribute explains the slowness")
+
+
+class AttributeGroups(ResultTable):
+    """One row per job, attribute and group."""
+
+    attribute = text("Attribute")
+    group = text("Group")
+    n_workers = count("Workers", "workers in the group")
+    ratio_to_others = ratio(
+        "Ratio to others", "mean over the mean of the workers outside of the group"
+    )
+    gain = fraction("Time gained", "if the group were as fast as the others")
+    explained = fraction("Explained", "fraction of what lasts of the time above the median")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class AttributeResult(Result):
+    """What explains the slowness of jobs, as :func:`traceana.straggler_attributes` finds.
+
+    Both frames begin with the columns of `by`.
+    """
+
+    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
+        "attributes": StragglerAttributes,
+        "groups": AttributeGroups,
+    }
+    drawn_by: ClassVar[str] = "plot_straggler_attributes"
+
+    attributes: pl.DataFrame
+    """One row per job and attribute."""
+    groups: pl.DataFrame
+    """One row per job, attribute and group."""
+
+    def of_job(self, job: object, /) -> AttributeResult:
+        """Return the result of one job, by its key; a tuple if several columns are its key.
+
+        Raises a DataError if there is no such job.
+        """
+        by = self.attributes.columns[: self.attributes.columns.index("attribute")]
+        key = job if isinstance(job, tuple) else (job,)
+        is_job = [pl.col(n).eq_missing(pl.lit(one)) for n, one in zip(by, key, strict=False)]
+        frames = {name: getattr(self, name).filter(*is_job) for name in self.tables}
+        if len(key) != len(by) or frames["attributes"].is_empty():
+            raise DataError(f"job= is {job!r}; no job has this value of {', '.join(by)}")
+        return replace(self, **frames)
+
+    def summary(self) -> str:
+        """Return a line per job."""
+        explained = self.attributes.filter("explains")
+        by = explained.columns[: explained.columns.index("attribute")]
+        lines = [
+            f"{', '.join(map(str, (row[name] for name in by)))}: {row['attribute']} {row['group']} "
+            f"explains {100 * row['explained']:.0f} % of the slowdown; without it the job would "
+            f"take {100 * row['gain']:.0f} % less time"
+            for row in explained.iter_rows(named=True)
+        ]
+        return "\n".join(lines) or "no attribute explains the slowness of a job"

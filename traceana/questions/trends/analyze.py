@@ -11,9 +11,8 @@ from traceana.cohorts.capacity import sum_gpus
 from traceana.cohorts.nodes_seen import nodes_seen
 from traceana.cohorts.observation import window_of
 from traceana.questions.trends.by_period import trends
-from traceana.questions.trends.capacity import cluster_utilization
+from traceana.questions.trends.capacity import cluster_utilization, outages
 from traceana.questions.trends.changes import level_changes
-from traceana.questions.trends.outages import outages
 
 if TYPE_CHECKING:
     from traceana.store import Trace

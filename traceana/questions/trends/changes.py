@@ -11,9 +11,17 @@ import polars as pl
 from traceana.cohorts.definitions import OUTCOMES
 from traceana.cohorts.ends import END_CLASS, with_end_class
 from traceana.cohorts.overlap import BEGIN, HELD
-from traceana.questions.trends.by_period import ENDED, open_jobs, span, used_by
-from traceana.questions.trends.outages import outages
-from traceana.questions.trends.periods import DAY_S, Periods, divide_window, local_time
+from traceana.questions.trends.by_period import (
+    DAY_S,
+    ENDED,
+    Periods,
+    divide_window,
+    local_time,
+    open_jobs,
+    span,
+    used_by,
+)
+from traceana.questions.trends.capacity import outages
 from traceana.questions.trends.tables import LevelChanges
 from traceana.stats.arguments import as_generator
 from traceana.stats.segments import dependent_block, deviating_segment
@@ -60,12 +68,13 @@ def level_changes(
 ) -> pl.DataFrame:
     """Find stretches of days with other runtimes, failures, waits or demand.
 
-    Jobs are comparable by user, job_name and gpus, or cpus: a stratum. Numbers at the end of a name
-    with fewer than 5 jobs are left out, then all of them, then the name. The days' series is the
-    mean over strata of the day's median log runtime of successes (or failure rate, without time and
-    memory limits), minus the stratum's; a stratum counts once a day, however many jobs it has. Of
-    the wait, strata are queue and size, and the value the log of the wait plus a minute; the demand
-    is that of all jobs by overlap with the day. Both leave out outages and the day after them.
+    Jobs are comparable by user (else account), job_name and gpus, or cpus: a stratum. Numbers at
+    the end of a name with fewer than 5 jobs are left out, then all of them, then the name. The
+    days' series is the mean over strata of the day's median log runtime of successes (or failure
+    rate, without time and memory limits), minus the stratum's; a stratum counts once a day, however
+    many jobs it has. Of the wait, strata are queue and size, and the value the log of the wait plus
+    a minute; the demand is that of all jobs by overlap with the day. Both leave out outages and the
+    day after them.
 
     Deviating segments are found by circular binary segmentation, with a permutation test of blocks
     of days at p below 0.01: at most 3 of each measure, of 3 days or more (demand: 7). Waits that
@@ -174,7 +183,8 @@ def _with_parts(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
     reason = nw.col("end_reason").cast(nw.String)
     with_class: nw.LazyFrame[Any] = nw.from_native(with_end_class(frame.to_native()))
     own = nw.col(END_CLASS).is_in(["user limit"]).fill_null(value=False)
-    names = {name: nw.col(name).cast(nw.String) for name in ("user", "queue", "job_name", "status")}
+    names = {name: nw.col(name).cast(nw.String) for name in ("queue", "job_name", "status")}
+    names["user"] = nw.coalesce(*(nw.col(name).cast(nw.String) for name in ("user", "account")))
     return collect(
         with_class.select(
             *("submit_s", "start_s", "gpus", BEGIN, HELD, ENDED),

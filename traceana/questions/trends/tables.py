@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traceana.tables.declare import ResultTable, count, fraction, number, seconds, text
+from traceana.tables.declare import ResultTable, ci, count, fraction, hours, number, seconds, text
 
 
 class Trends(ResultTable):
@@ -14,12 +14,10 @@ class Trends(ResultTable):
     jobs = count("Jobs", "submitted (started where no submission is recorded)")
     users = count("Users", "who submitted them; null without users")
     jobs_mean = number("Running jobs", "mean over the period")
-    gpu_hours = number("GPU-hours", "used within the period", display="hours", unit="h")
-    cpu_hours = number("CPU-hours", "used within the period", display="hours", unit="h")
-    node_hours = number("Node-hours", "used within the period", display="hours", unit="h")
-    utilization = number(
-        "Utilization", "GPU-hours of the capacity; null where it is unknown", display="percent"
-    )
+    gpu_hours = hours("GPU-hours", "used within the period")
+    cpu_hours = hours("CPU-hours", "used within the period")
+    node_hours = hours("Node-hours", "used within the period")
+    utilization = fraction("Utilization", "GPU-hours of the capacity; null where it is unknown")
     wait_s_median = seconds("Median wait", "of jobs that started in the period")
     runtime_s_median = seconds("Median runtime", "of jobs that ended in the period")
     n_ended = count("Ended", "successes and failures that ended in the period")
@@ -50,17 +48,14 @@ class LevelChanges(ResultTable):
     latest = text("Latest", "begin that the noise leaves possible")
     start_s = seconds("Start", "on the clock of the trace")
     end_s = seconds("End", "on the clock of the trace; null: it lasts")
-    effect = number(
-        "Change", "ratio minus 1; of the failure rate the difference", display="percent"
-    )
-    ci_low = number("95 % CI", "of the change", display="percent")
-    ci_high = number("95 % CI", "of the change", display="percent")
+    effect = fraction("Change", "ratio minus 1; of the failure rate the difference")
+    ci_low, ci_high = ci("of the change", display="percent")
     level = number("Level", "median runtime or wait (s), failure rate, GPUs (CPUs) in use")
     level_rest = number("Level outside", "the same outside of the stretch")
     n = count("Jobs", "comparable jobs within the stretch; of the demand, days")
     n_rest = count("Other jobs", "comparable jobs outside of it")
     strata = count("Strata", "user, name and size (wait: queue and size) with jobs on both sides")
-    gpu_hours = number("GPU-hours", "of the jobs within the stretch", display="hours", unit="h")
+    gpu_hours = hours("GPU-hours", "of the jobs within the stretch")
     pvalue = number("p", "of the permutation test", display="pvalue")
     note = text("Note", "the change without a user of two fifths of the jobs")
 
@@ -73,7 +68,7 @@ class ClusterUtilization(ResultTable):
     start_s = seconds("Start", "on the clock of the trace")
     end_s = seconds("End", "of the period, or of the observation window")
     gpus = number("GPUs", "of the cluster", display="plain")
-    gpu_hours = number("GPU-hours", "GPUs times the hours of the period", display="hours", unit="h")
-    allocated = number("Allocated", "fraction of the GPU-hours, by overlap", display="percent")
-    down = number("Down", "fraction on machines with a fault; null without", display="percent")
-    idle = number("Idle", "the rest, not below 0", display="percent")
+    gpu_hours = hours("GPU-hours", "GPUs times the hours of the period")
+    allocated = fraction("Allocated", "fraction of the GPU-hours, by overlap")
+    down = fraction("Down", "fraction on machines with a fault; null without")
+    idle = fraction("Idle", "the rest, not below 0")

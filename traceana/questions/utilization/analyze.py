@@ -12,10 +12,15 @@ from traceana.cohorts.groups import MOST_GROUPS
 from traceana.cohorts.task_times import KEYS, hash_keys
 from traceana.cohorts.tasks import instance_times, sample_jobs, sampled_rows, task_owners
 from traceana.questions.runtimes.empirical import empirical_distribution
-from traceana.questions.utilization.allocation import allocation_rate, summarize_allocation
-from traceana.questions.utilization.sharing import gpu_sharing
 from traceana.questions.utilization.tables import MachineUtilization
-from traceana.questions.utilization.used import RESOURCES, idle_gpu_hours, utilization
+from traceana.questions.utilization.used import (
+    RESOURCES,
+    allocation_rate,
+    gpu_sharing,
+    idle_gpu_hours,
+    summarize_allocation,
+    utilization,
+)
 from traceana.questions.workload.demand import gpu_demand
 from traceana.store.frames import reduce_frame
 from traceana.tables.declare import declared

@@ -45,7 +45,7 @@ _ENDED: Final = ("completed", "failed", "cancelled")
 
 def requested_used(trace: Trace, /) -> dict[str, pl.DataFrame]:
     """Compare use with requests of ended jobs, overall (key "") and by queue and GPU type."""
-    jobs, unit = _hours(trace), trace.manifest.independent_unit
+    jobs, unit = _hours(trace), trace.manifest.unit
     sample = trace.once(sample_jobs)
     drawn = sample.fraction if sample else 1.0
     cluster = unit if unit in jobs.columns else None
@@ -77,7 +77,7 @@ def _hours(trace: Trace) -> pl.DataFrame:
     """Return hours used and requested, and their ratio, of the jobs that ended, or a sample."""
     manifest = trace.manifest
     there = _stated(manifest)
-    names = [name for name in (*_GROUPS, manifest.independent_unit)
+    names = [name for name in (*_GROUPS, manifest.unit)
              if name and manifest.has("jobs", (name,))]  # fmt: skip
     stated = [needs["jobs"] for needs in REQUESTED_NEEDS if manifest.has("jobs", needs["jobs"])]
     times = [name for name in ("submit_s", "start_s", "end_s") if manifest.has("jobs", (name,))]

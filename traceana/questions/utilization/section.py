@@ -21,11 +21,7 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.utilization.analyze import (
-    BIN_S,
-    UtilizationTables,
-    analyze_utilization,
-)
+from traceana.questions.utilization.analyze import BIN_S, UtilizationTables, analyze_utilization
 from traceana.questions.utilization.tables import (
     AllocationSummary,
     GpuSharing,
@@ -176,9 +172,7 @@ def _requested_used(found: UtilizationTables, trace: Trace, title: str) -> Galle
             )
         )
     return small_multiples(
-        figures,
-        key=f"requested-used-{trace.id}",
-        about="Requested and used resources of instances",
+        figures, key=f"requested-used-{trace.id}", about="Requested and used resources of instances"
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from traceana.page.blocks import Block, Content, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.utilization.sampled import SHOWN_GROUPS, analyze_gpu_samples
+from traceana.questions.utilization.gpu_samples import SHOWN_GROUPS, analyze_gpu_samples
 from traceana.questions.utilization.tables import SampledUsage
 from traceana.tables.formatting import hours, share
 

@@ -8,15 +8,7 @@ import polars as pl
 
 from traceana.cohorts.cohort import sample_note, task_title
 from traceana.cohorts.tasks import sample_jobs
-from traceana.page.blocks import (
-    Block,
-    Content,
-    Drawing,
-    Gallery,
-    Text,
-    drawing,
-    result_table,
-)
+from traceana.page.blocks import Block, Content, Drawing, Gallery, Text, drawing, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.utilization.requested_used import (

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from traceana.tables.declare import (
     ResultTable,
+    ci,
     count,
     fraction,
-    interval,
+    hours,
     number,
     quantiles,
     seconds,
@@ -23,7 +24,7 @@ class Utilization(ResultTable):
     requested_mean = number("Requested (mean)", "null where the resource is not requested")
     used_mean = number("Used (mean)", "mean use")
     used_of_requested = fraction("Used of requested", "sum of use over sum of requests")
-    ci_low, ci_high = interval("95 % CI", "of used_of_requested", display="percent")
+    ci_low, ci_high = ci("of used_of_requested", display="percent")
     p25, median, p75 = quantiles("quantile of use over request", 25, 50, 75, display="percent")
     share_over = fraction("Used more", "fraction of rows that used more than they requested")
 
@@ -37,7 +38,7 @@ class RequestedUsed(ResultTable):
     p25, median, p75 = quantiles("quantile of use over request", 25, 50, 75, display="percent")
     ci_low = fraction("95 % CI of the median", "Woodruff's interval")
     ci_high = fraction("95 % CI of the median", "Woodruff's interval")
-    requested_hours = number("Requested", "sum over jobs", display="hours", unit="h")
+    requested_hours = hours("Requested", "sum over jobs")
     unused_hours = number(
         "Unused", "requested minus used, at least 0, summed", display="hours", unit="h"
     )
@@ -49,19 +50,19 @@ class IdleGpuHours(ResultTable):
 
     n = count("Instances", "rows with GPUs, use and runtime")
     n_missing = count("Without", "rows without GPUs, use or runtime")
-    gpu_hours = number("GPU-hours", "GPUs times runtime", display="hours", unit="h")
-    used_gpu_hours = number("Used", "used GPUs times runtime", display="hours", unit="h")
+    gpu_hours = hours("GPU-hours", "GPUs times runtime")
+    used_gpu_hours = hours("Used", "used GPUs times runtime")
     idle_gpu_hours = number(
         "Idle", "GPUs minus used GPUs, at least 0, times runtime", display="hours", unit="h"
     )
     share_idle = fraction("Fraction idle", "idle_gpu_hours over gpu_hours")
-    ci_low, ci_high = interval("95 % CI", "of share_idle", display="percent")
+    ci_low, ci_high = ci("of share_idle", display="percent")
     n_unused = count("Unused", "rows whose use is below the limit")
     unused_gpu_hours = number(
         "GPU-hours unused", "GPU-hours of these rows", display="hours", unit="h"
     )
     share_unused = fraction("Fraction unused", "unused_gpu_hours over gpu_hours")
-    unused_ci_low, unused_ci_high = interval("95 % CI", "of share_unused", display="percent")
+    unused_ci_low, unused_ci_high = ci("of share_unused", display="percent")
 
 
 class GpuSharing(ResultTable):
@@ -71,8 +72,8 @@ class GpuSharing(ResultTable):
     devices_shared = count("GPUs shared", "GPUs with several instances at once")
     n = count("Instances", "rows with a GPU, a start and an end")
     n_missing = count("Without", "rows without a GPU, a start or an end")
-    busy_hours = number("Busy", "time with at least one instance", display="hours", unit="h")
-    shared_hours = number("Shared", "time with several instances", display="hours", unit="h")
+    busy_hours = hours("Busy", "time with at least one instance")
+    shared_hours = hours("Shared", "time with several instances")
     share_of_time = fraction("Fraction shared", "shared_hours over busy_hours")
     instances_max = count("Most at once", "largest number of instances on one GPU")
 
@@ -117,7 +118,7 @@ class SampledUsage(ResultTable):
     n = count("Samples", "samples with a utilization")
     n_missing = count("Without", "samples without a utilization")
     n_ambiguous = count("Shared", "samples of a machine with several jobs, which are in no job")
-    gpu_hours = number("GPU-hours", "time that the samples cover", display="hours", unit="h")
+    gpu_hours = hours("GPU-hours", "time that the samples cover")
     idle_gpu_hours = number(
         "Idle", "of them, those of samples below the idle limit", display="hours", unit="h"
     )

@@ -1,4 +1,4 @@
-"""Used versus requested resources, and idle GPU-hours."""
+"""Used, requested, allocated and shared resources."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ import polars as pl
 
 from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
-from traceana.questions.utilization.tables import IdleGpuHours, Utilization
+from traceana.questions.utilization.tables import (
+    Allocation,
+    AllocationSummary,
+    GpuSharing,
+    IdleGpuHours,
+    Utilization,
+)
 from traceana.stats.arguments import check_confidence, is_number
 from traceana.stats.intervals import ratio_interval
 from traceana.store.frames import (
     Names,
     as_names,
+    collect,
     column_names,
     open_frame,
     reduce_frame,
@@ -25,6 +32,7 @@ from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
+
 
 RESOURCES: Final[dict[str, str | None]] = {
     "gpus_used": "gpus",
@@ -248,3 +256,183 @@ def _limits(
     low, high = ratio_interval(found.to_numpy().T, confidence=confidence)
     limits = pl.DataFrame({"ci_low": low, "ci_high": high}).fill_nan(None)
     return limits.with_columns(pl.col("ci_low").clip(0))
+
+
+@returns(Allocation)
+def allocation_rate(demand: IntoFrame, machines: IntoFrame, /, by: Names = ()) -> pl.DataFrame:
+    """Compute the fraction of the GPUs that are allocated, by time.
+
+    All machines are taken to be available all the time.
+
+    Parameters
+    ----------
+    demand
+        What :func:`gpu_demand` returns, with the same `by`.
+    machines
+        One row per machine: `by` and gpus; eager or lazy, of any supported engine.
+    by
+        Columns of both to group by, such as gpu_type. By default all rows are one group.
+
+    Returns
+    -------
+    DataFrame
+        The bins of the groups that have machines with GPUs, in their order, with the columns of
+        `by` and
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"start_s": [0], "end_s": [3600], "gpus": [4]})
+    >>> machines = pl.DataFrame({"gpus": [8]})
+    >>> traceana.allocation_rate(traceana.gpu_demand(jobs), machines)["allocation_rate"][0]
+    0.5
+    """
+    keys = as_names(by)
+    rows = open_frame(machines, keys=keys, measures=("gpus",))
+    capacity = reduce_frame(rows, keys, capacity_gpus=nw.col("gpus").sum())
+    capacity = capacity.filter(pl.col("capacity_gpus") > 0)
+    bins = open_frame(demand, keys=keys, measures=("bin_start_s", "gpus_mean"))
+    known = collect(bins).drop_nulls("gpus_mean")
+    if keys:
+        known = known.with_columns(pl.col(key).cast(capacity.schema[key]) for key in keys)
+        found = known.join(capacity, on=keys, how="inner", maintain_order="left")
+    else:
+        found = known.join(capacity, how="cross")
+    found = found.with_columns(allocation_rate=pl.col("gpus_mean") / pl.col("capacity_gpus"))
+    return declared(found, Allocation, by=keys)
+
+
+@returns(AllocationSummary)
+def summarize_allocation(allocation: pl.DataFrame, /, by: Names = ()) -> pl.DataFrame:
+    """Summarize allocation rates over time by group.
+
+    Parameters
+    ----------
+    allocation
+        What :func:`allocation_rate` returns.
+    by
+        Columns to group by; null is a group of its own. By default all rows are one group.
+
+    Returns
+    -------
+    DataFrame
+        One row per group, sorted by `by`, with the columns of `by` and
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> rates = pl.DataFrame({"capacity_gpus": [8.0] * 3, "allocation_rate": [0.2, 0.4, 0.9]})
+    >>> traceana.summarize_allocation(rates)["mean"].item()
+    0.5
+    """
+    keys = as_names(by)
+    rows = open_frame(allocation, keys=keys, measures=("capacity_gpus", "allocation_rate"))
+    rate = nw.col("allocation_rate")
+    found = reduce_frame(
+        rows,
+        keys,
+        capacity_gpus=nw.col("capacity_gpus").max(),
+        bins=rate.count(),
+        bins_over=nw.when(rate > 1).then(rate).count(),
+        mean=rate.mean(),
+        **{
+            name: rate.quantile(q, interpolation="linear")
+            for name, q in {"p05": 0.05, "median": 0.5, "p95": 0.95}.items()
+        },
+        max=rate.max(),
+    )
+    return declared(found, AllocationSummary, by=keys)
+
+
+@returns(GpuSharing)
+def gpu_sharing(
+    frame: IntoFrame,
+    /,
+    by: Names = (),
+    *,
+    device: Names = ("machine_id", "gpu_device"),
+    start: str = "start_s",
+    end: str = "end_s",
+) -> pl.DataFrame:
+    """Compute how long GPUs were used by several instances at once.
+
+    Parameters
+    ----------
+    frame
+        One row per instance: `by` and the columns below; eager or lazy, of any supported engine.
+        Rows without a device, a start or an end are excluded and counted.
+    by
+        Columns to group by; null is a group of its own. By default all rows are one group.
+    device
+        Columns that together name one GPU.
+    start, end
+        Columns of the start and the end: seconds or datetimes.
+
+    Returns
+    -------
+    DataFrame
+        One row per group, sorted by `by` (nulls last), with the columns of `by` and
+        {columns}
+
+        An instance that starts as another ends does not share with it.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> rows = pl.DataFrame({"gpu": ["a", "a"], "start_s": [0, 1800], "end_s": [3600, 5400]})
+    >>> traceana.gpu_sharing(rows, device="gpu").select("busy_hours", "shared_hours").row(0)
+    (1.5, 0.5)
+    """
+    keys, place = as_names(by), as_names(device)
+    refuse_clash(keys, GpuSharing.columns())
+    if not place:
+        raise DataError("device names no column; pass the columns that identify a GPU")
+    several = tuple(dict.fromkeys((*keys, *place)))
+    rows = open_frame(frame, keys=several, measures={"start": start, "end": end})
+    every = collect(rows.select(*several, nw.col(start).alias(".start"), nw.col(end).alias(".end")))
+    known = every.drop_nulls([*place, ".start", ".end"])
+    if (known[".end"] < known[".start"]).any():
+        raise DataError(f"an instance ends before it starts: {end} is below {start}")
+    numbered = known.select(several).unique().sort(several).with_row_index(".gpu")
+    known = known.join(numbered, on=list(several), nulls_equal=True)
+    known = known.select(*keys, ".gpu", ".start", ".end")
+    steps = pl.concat(
+        known.select(
+            *keys, ".gpu", pl.col(time).alias(".time"), pl.lit(step, pl.Int8).alias(".step")
+        )
+        for time, step in ((".end", -1), (".start", 1))
+    )
+    # by one column at a time: several are encoded as bytes first, which takes longer
+    for column in (".time", ".gpu"):
+        steps = steps.sort(column, maintain_order=True)
+    # each GPU begins and ends with none, so that one cumulative sum counts the instances of all
+    steps = steps.with_columns(
+        pl.col(".step").cast(pl.Int32).cum_sum().alias(".there"),
+        ((pl.col(".time").shift(-1) - pl.col(".time")) / 3600).alias(".hours"),
+    )
+    there, hours = pl.col(".there"), pl.col(".hours")
+    statistics = {
+        "devices": pl.col(".gpu").n_unique().cast(pl.Int64),
+        "devices_shared": pl.col(".gpu").filter(there > 1).n_unique().cast(pl.Int64),
+        "n": (pl.col(".step") == 1).sum().cast(pl.Int64),
+        "busy_hours": hours.filter(there > 0).sum(),
+        "shared_hours": hours.filter(there > 1).sum(),
+        "instances_max": there.max().cast(pl.Int64),
+    }
+    if not keys:
+        found = reduce_frame(steps, (), **statistics).with_columns(rows=pl.lit(every.height))
+    else:
+        sizes = every.group_by(keys).agg(rows=pl.len())
+        shared = reduce_frame(steps, keys, **statistics)
+        found = sizes.join(shared, on=keys, how="left", nulls_equal=True)
+        found = found.sort(keys, nulls_last=True)
+    zero = ("devices", "devices_shared", "n", "busy_hours", "shared_hours")
+    found = found.with_columns(pl.col(zero).fill_null(0)).with_columns(
+        n_missing=(pl.col("rows") - pl.col("n")).cast(pl.Int64),
+        share_of_time=pl.when(pl.col("busy_hours") > 0).then(
+            pl.col("shared_hours") / pl.col("busy_hours")
+        ),
+    )
+    return declared(found, GpuSharing, by=keys)

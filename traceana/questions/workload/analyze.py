@@ -17,14 +17,12 @@ from traceana.cohorts.observation import Observation, observe, window_of
 from traceana.cohorts.tasks import sample_jobs
 from traceana.errors import DataError
 from traceana.questions.runtimes.empirical import empirical_distribution
-from traceana.questions.workload.arrivals import arrival_rhythm
 from traceana.questions.workload.concentration import concentration as compute_concentration
 from traceana.questions.workload.concentration import lorenz_curve
 from traceana.questions.workload.demand import gpu_demand
-from traceana.questions.workload.interarrivals import interarrival_curve
+from traceana.questions.workload.interarrivals import arrival_rhythm, interarrival_curve
 from traceana.questions.workload.interarrivals import interarrivals as compute_interarrivals
-from traceana.questions.workload.queueing import queueing_delay
-from traceana.questions.workload.summary import workload_summary
+from traceana.questions.workload.summary import queueing_delay, workload_summary
 from traceana.store.frames import column_names, reduce_frame
 
 if TYPE_CHECKING:

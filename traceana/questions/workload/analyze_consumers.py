@@ -12,11 +12,172 @@ from traceana.cohorts.cohort import form_cohort
 from traceana.cohorts.ends import END_CLASS, with_end_class
 from traceana.cohorts.horizon import MOST_NOT_ENDED, count_not_ended
 from traceana.cohorts.observation import window_of
-from traceana.questions.workload.consumers import resource_usage
-from traceana.store.frames import reduce_frame
+from traceana.cohorts.overlap import HELD, count_reckoned, note_reckoned, open_overlap
+from traceana.questions.workload.tables import ResourceUsage
+from traceana.store.frames import Names, as_names, column_names, reduce_frame, refuse_clash
+from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
+    from traceana.cohorts.overlap import Window
     from traceana.store import Trace
+
+
+_NUMBERS: Final[tuple[str, ...]] = (
+    *("submit_s", "start_s", "gpus", "cpus", "nodes", "cpu_time_s", "memory_gib"),
+    *("memory_gib_used", "gpu_utilization", "energy_j"),
+)
+_WASTED: Final = ("failed", "cancelled")
+_J_PER_KWH: Final = 3.6e6
+
+
+@returns(ResourceUsage)
+def resource_usage(
+    jobs: IntoFrame, /, by: Names = (), *, window: Window | None = None
+) -> pl.DataFrame:
+    """Compute resources, wait, failure, waste and efficiency of each group.
+
+    Hours are those within the window. CPU and memory efficiency are those of Slurm's seff: CPU time
+    over CPUs times runtime, and memory used over memory requested, here summed over jobs (memory
+    weighted by runtime). A job wastes its hours if it failed, reached a limit or was cancelled;
+    some such jobs save checkpoints. All numbers are of the recorded jobs, without sampling error.
+
+    Parameters
+    ----------
+    jobs
+        One row per job: status, runtime_s and those of the columns submit_s, start_s, end_s, gpus,
+        cpus, nodes, cpu_time_s, memory_gib, memory_gib_used, gpu_utilization and energy_j that are
+        there; eager or lazy, of any supported engine. Null and NaN are missing.
+    by
+        Columns to group by, such as user, or job_id for each job; null is a group of its own. By
+        default all rows are one group.
+    window
+        First and last second of the observation window on the clock of the trace; None: from the
+        first to the last time in the frame.
+
+    Returns
+    -------
+    DataFrame
+        The group with the most hours first, with the columns of `by` and
+        {columns}
+
+        A column is null where no job of the group records it.
+
+    Raises
+    ------
+    DataError
+        If a column is missing or a number is negative.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame(
+    ...     {"user": ["ann", "eva"], "gpus": [4, 1], "runtime_s": [36000, 3600],
+    ...      "gpu_utilization": [0.02, 0.9], "status": ["completed", "failed"]}
+    ... )
+    >>> found = traceana.resource_usage(jobs, by="user")
+    >>> found.select("user", "gpu_hours", "idle_gpu_hours", "share_wasted").rows()
+    [('ann', 40.0, 39.2, 0.0), ('eva', 1.0, 0.1, 1.0)]
+    """
+    keys = as_names(by)
+    refuse_clash(keys, ResourceUsage.columns())
+    there = column_names(jobs)
+    numbers = [name for name in _NUMBERS if name in there and name not in keys]
+    roles = {"submit_s": "submit", "start_s": "start"}
+    required = {roles.get(name, name): name for name in ("runtime_s", *numbers)}
+    required["runtime"] = required.pop("runtime_s")
+    needed = tuple(dict.fromkeys((*keys, "status", END_CLASS)))
+    opened = open_overlap(with_end_class(jobs), needed, required, window=window)
+    missing = {name: nw.lit(None, nw.Float64) for name in _NUMBERS if name not in numbers}
+    opened = opened.with_columns(**missing) if missing else opened
+    aggregates = _aggregates(nw.col("status").cast(nw.String))
+    found = reduce_frame(opened, keys, **aggregates, **count_reckoned())
+    return declared(_finish(found, numbers, keys), ResourceUsage, by=keys)
+
+
+def _aggregates(status: nw.Expr) -> dict[str, nw.Expr]:
+    column = {name: nw.col(name) for name in _NUMBERS}
+    held = nw.col(HELD) / 3600
+    runtime = nw.col("runtime_s")
+    wasted = status.is_in([*_WASTED])
+    sums: dict[str, nw.Expr] = {}
+    for unit, requested in (("gpu", "gpus"), ("cpu", "cpus"), ("node", "nodes")):
+        hours = column[requested] * held
+        sums[f"{unit}_hours"] = hours
+        if unit != "node":
+            sums[f"{unit} wasted"] = nw.when(wasted).then(hours)
+    pairs = {
+        "cpu": (column["cpu_time_s"], column["cpus"] * runtime),
+        "memory": (column["memory_gib_used"] * runtime, column["memory_gib"] * runtime),
+        "busy": (column["gpu_utilization"] * column["gpus"] * held, column["gpus"] * held),
+    }
+    for name, (used, requested_hours) in pairs.items():
+        known = ~used.is_null() & (requested_hours > 0)
+        sums |= {
+            f"{name} used": nw.when(known).then(used),
+            f"{name} asked": nw.when(known).then(requested_hours),
+        }
+    sums["energy"] = column["energy_j"]
+    found: dict[str, Any] = {"jobs": nw.len()}
+    for name, expression in sums.items():
+        found |= {name: expression.sum(), f"n {name}": expression.count()}
+    wait = nw.when(column["start_s"] >= column["submit_s"]).then(
+        column["start_s"] - column["submit_s"]
+    )
+    expansion = nw.when(runtime > 0).then((wait + runtime) / runtime)
+    return found | {
+        "median_wait_s": wait.quantile(0.5, interpolation="linear"),
+        "p90_wait_s": wait.quantile(0.9, interpolation="linear"),
+        "median_expansion": expansion.quantile(0.5, interpolation="linear"),
+        "n ended": status.is_in(["completed", "failed"]).cast(nw.Int64).sum(),
+        "n failed": (status == "failed").cast(nw.Int64).sum(),
+        "n own": nw.col(END_CLASS)
+        .is_in(["job", "machine"])
+        .fill_null(value=False)
+        .cast(nw.Int64)
+        .sum(),
+    }
+
+
+def _finish(found: pl.DataFrame, numbers: list[str], keys: tuple[str, ...]) -> pl.DataFrame:
+    """Return the sums as the columns of the result; a sum of nothing is null."""
+    named = [name.removeprefix("n ") for name in found.columns if name.startswith("n ")]
+    summed = [name for name in named if name in found.columns]
+    found = found.with_columns(
+        pl.when(pl.col(f"n {name}") > 0)
+        .then(pl.col(name).cast(pl.Float64).round_sig_figs(12))
+        .alias(name)
+        for name in summed
+    )
+    unit = "gpu" if "gpus" in numbers and (found["gpu_hours"].sum() or 0) > 0 else "cpu"
+    hours, wasted = pl.col(f"{unit}_hours"), pl.col(f"{unit} wasted")
+    used = {
+        name: (pl.col(f"{part} used") / pl.col(f"{part} asked"))
+        for name, part in (
+            ("cpu_used", "cpu"), ("memory_used", "memory"), ("gpu_utilization", "busy"),
+        )
+    }  # fmt: skip
+    done = found.with_columns(
+        jobs=pl.col("jobs").cast(pl.Int64),
+        share=pl.when(hours.sum() > 0).then(hours / hours.sum()),
+        failure_rate=pl.when(pl.col("n ended") > 0).then(pl.col("n failed") / pl.col("n ended")),
+        own_failure_rate=pl.when(pl.col("n ended") > 0).then(pl.col("n own") / pl.col("n ended")),
+        wasted_hours=pl.when(hours.is_not_null()).then(wasted.fill_null(0.0)),
+        ended=pl.col("n ended").cast(pl.Int64),
+        own_failures=pl.col("n own").cast(pl.Int64),
+        share_wasted=pl.when(hours > 0).then(wasted.fill_null(0.0) / hours),
+        measured_gpu_hours=pl.col("busy asked"),
+        idle_gpu_hours=(pl.col("busy asked") - pl.col("busy used")).clip(0).round_sig_figs(12),
+        energy_kwh=pl.col("energy") / _J_PER_KWH,
+        note=note_reckoned(),
+        **used,
+    )
+    first = done.sort(keys, nulls_last=True) if keys else done
+    return first.with_columns(order=hours.fill_null(0.0)).sort(
+        "order", "jobs", descending=True, maintain_order=True
+    )
+
 
 CONSUMER_NEEDS: Final = ({"jobs": ("runtime_s", "status")},)
 """What a trace needs for resources by group."""

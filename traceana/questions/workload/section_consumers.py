@@ -15,7 +15,7 @@ from traceana.questions.workload.analyze_consumers import (
     FEWEST_WAITS,
     describe_consumers,
 )
-from traceana.questions.workload.tables_consumers import ResourceUsage
+from traceana.questions.workload.tables import ResourceUsage
 from traceana.store import distinct_traces
 from traceana.tables.display import csv_text, key_heading
 from traceana.tables.formatting import (

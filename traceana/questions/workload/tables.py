@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from traceana.tables.declare import ResultTable, count, fraction, number, seconds, text
+from traceana.tables.declare import (
+    ResultTable,
+    count,
+    fraction,
+    hours,
+    number,
+    ratio,
+    seconds,
+    text,
+)
 
 
 class WorkloadSummary(ResultTable):
@@ -46,7 +55,7 @@ class WorkloadOverview(ResultTable):
 
     trace = text("Trace")
     jobs = count("Jobs", "rows")
-    gpu_hours = number("GPU-hours", display="hours", unit="h")
+    gpu_hours = hours("GPU-hours")
     runtime_s_median = seconds("Median runtime")
     gpus_median = number("Median GPUs", display="plain")
     share_of_top_1_percent = fraction("Top 1 % of GPU jobs", "fraction of the GPU-hours")
@@ -136,11 +145,11 @@ class Concentration(ResultTable):
     jobs = count("Jobs", "rows")
     n_missing = count("Others", "jobs that requested no GPU, or whose GPUs or runtime are missing")
     n = count("GPU jobs", "jobs that requested GPUs and have a runtime")
-    gpu_hours = number("GPU-hours", display="hours", unit="h")
+    gpu_hours = hours("GPU-hours")
     share_of_top_1_percent = fraction("Top 1 % of GPU jobs", "fraction of the GPU-hours")
     share_of_top_10_percent = fraction("Top 10 %", "fraction of the GPU-hours")
     share_of_lower_half = fraction("Lower half", "fraction of the GPU-hours")
-    gini = number("Gini", "Gini coefficient of the GPU-hours", display="ratio")
+    gini = ratio("Gini", "Gini coefficient of the GPU-hours")
     note = text("Note", "why values are null")
 
 
@@ -163,8 +172,8 @@ class Interarrivals(ResultTable):
     max_s = seconds("Maximum")
     share_zero = fraction("Zero", "fraction of interarrival times of 0")
     cv = number("CV", "coefficient of variation (ddof 1); Poisson process: 1")
-    burstiness = number("Burstiness", "(cv - 1) / (cv + 1); Poisson process: 0", display="ratio")
-    memory = number("Memory", "correlation of successive times; Poisson: 0", display="ratio")
+    burstiness = ratio("Burstiness", "(cv - 1) / (cv + 1); Poisson process: 0")
+    memory = ratio("Memory", "correlation of successive times; Poisson: 0")
     windows = count("Windows", "whole windows between first and last submission")
     dispersion = number("Index of dispersion", "variance / mean of the counts; Poisson: 1")
     note = text("Note", "why cv is null")
@@ -177,3 +186,53 @@ class InterarrivalCurve(ResultTable):
     gap_s = seconds("Interarrival time")
     share_longer = fraction("Longer", "fraction of times that are longer")
     share_longer_poisson = fraction("Longer (Poisson)", "of a Poisson process of the same rate")
+
+
+class ResourceUsage(ResultTable):
+    """Resources, wait, failure, waste and efficiency of each group."""
+
+    jobs = count("Jobs")
+    gpu_hours = hours("GPU-hours", "GPUs times hours in the window")
+    cpu_hours = hours("CPU-hours", "CPUs times hours in the window")
+    node_hours = hours("Node-hours", "nodes times hours in the window")
+    share = fraction("Of all", "fraction of all GPU-hours; of CPU-hours where no job has GPUs")
+    median_wait_s = seconds("Median wait", "median time from submission to start")
+    failure_rate = fraction("Failure rate", "failed among completed and failed jobs")
+    own_failure_rate = fraction(
+        "Without limits", "failed, but not by a time or memory limit, among completed and failed"
+    )
+    share_wasted = fraction("Wasted", "fraction of the group's hours in failed and cancelled jobs")
+    gpu_utilization = fraction("GPU utilization", "weighted by GPU-hours, of jobs that record it")
+    idle_gpu_hours = number(
+        "Idle GPU-hours", "GPU-hours times 1 - utilization", display="hours", unit="h"
+    )
+    cpu_used = fraction("CPU used", "CPU time used of that allocated, of jobs with both")
+    memory_used = fraction("Memory used", "memory used of that requested, weighted by runtime")
+    wasted_hours = number(
+        "Hours wasted",
+        "hours of `share` in failed and cancelled jobs, time limits included",
+        display="hours",
+        unit="h",
+    )
+    p90_wait_s = seconds("90 % wait", "90th percentile of the wait")
+    median_expansion = number("Expansion", "median of (wait + runtime) / runtime")
+    measured_gpu_hours = number(
+        "Measured GPU-hours", "GPU-hours of jobs with utilization", display="hours", unit="h"
+    )
+    ended = count("Ended", "completed and failed jobs")
+    own_failures = count("Failures", "those that failed, but not by a limit")
+    energy_kwh = number("Energy (kWh)", "recorded energy", display="hours", unit="kWh")
+    note = text("Note", "jobs whose time is not recorded in full")
+
+
+class GpuHours(ResultTable):
+    """GPU-hours by group, with what was lost."""
+
+    jobs = count("Jobs")
+    n_missing = count("GPU-hours missing", "jobs whose GPUs or runtime are missing")
+    gpu_hours = hours("GPU-hours")
+    share = fraction("Of all", "fraction of the GPU-hours of all groups")
+    failed = fraction("Failed", "fraction of the group's GPU-hours in failed jobs")
+    cancelled = fraction("Cancelled", "fraction of the group's GPU-hours in cancelled jobs")
+    users = count("Users", "distinct users of the group; only with `user`", optional=True)
+    note = text("Note", "jobs whose start or end is not recorded")

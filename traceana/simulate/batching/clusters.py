@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import polars as pl
 
@@ -15,9 +15,6 @@ from traceana.simulate.batching.tables import ClusterComparison
 from traceana.simulate.batching.workers import LARGEST, Workers
 from traceana.stats.arguments import as_list, is_number
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _BATCH: Final = 64
 

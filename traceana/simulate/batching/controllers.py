@@ -10,7 +10,7 @@ import numpy as np
 from traceana.errors import DataError
 from traceana.simulate.batching.devices import PUBLISHED
 from traceana.simulate.batching.split import earliest, share, whole
-from traceana.simulate.batching.workers import LARGEST, iteration_times
+from traceana.simulate.batching.workers import LARGEST, Speed, iteration_times
 from traceana.stats.arguments import takes
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from traceana.simulate.batching.split import Batches, Reals
-    from traceana.simulate.batching.workers import Speed
 
 
 _LARGEST: Final = 1e15

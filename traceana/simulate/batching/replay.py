@@ -8,14 +8,27 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.simulate.batching.controllers import Measured, Oracle, Uniform, find_controller
+from traceana.simulate.batching.controllers import (
+    BatchController,
+    Measured,
+    Oracle,
+    Uniform,
+    find_controller,
+)
 from traceana.simulate.batching.episodes import (
+    RecordedJob,
     episode_rows,
     read_episodes,
     read_samples,
     with_and_without,
 )
-from traceana.simulate.batching.run import check_memory, check_setting, held_back, run_course
+from traceana.simulate.batching.run import (
+    Course,
+    check_memory,
+    check_setting,
+    held_back,
+    run_course,
+)
 from traceana.simulate.batching.tables import BatchingReplay, ReplayEpisodes, ReplayJobs
 from traceana.stats.arguments import as_list, is_number
 from traceana.tables.declare import schema_of
@@ -25,9 +38,6 @@ if TYPE_CHECKING:
 
     from narwhals.stable.v2.typing import IntoFrame
 
-    from traceana.simulate.batching.controllers import BatchController
-    from traceana.simulate.batching.episodes import RecordedJob
-    from traceana.simulate.batching.run import Course
     from traceana.simulate.batching.split import Reals
 
 __all__ = ["BatchingReplay", "replay_batching"]

@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceana.errors import DataError
-from traceana.simulate.batching.controllers import OmniLearn, Proportional, Seen, Smoothed
-from traceana.simulate.batching.workers import iteration_times
+from traceana.simulate.batching.controllers import (
+    BatchController,
+    OmniLearn,
+    Proportional,
+    Seen,
+    Smoothed,
+)
+from traceana.simulate.batching.workers import Speed, iteration_times
 from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from traceana.simulate.batching.controllers import BatchController
     from traceana.simulate.batching.split import Batches, Reals
-    from traceana.simulate.batching.workers import Speed
 
 _MOST: Final = 10**12
 """Largest number of steps or samples."""

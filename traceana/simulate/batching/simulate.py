@@ -8,8 +8,14 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.simulate.batching.controllers import Uniform, find_controller
-from traceana.simulate.batching.run import check_memory, check_setting, held_back, run_course
+from traceana.simulate.batching.controllers import BatchController, Uniform, find_controller
+from traceana.simulate.batching.run import (
+    Course,
+    check_memory,
+    check_setting,
+    held_back,
+    run_course,
+)
 from traceana.simulate.batching.tables import BatchingResult
 from traceana.simulate.batching.workers import Workers, iteration_times, read_workers
 
@@ -18,8 +24,6 @@ if TYPE_CHECKING:
 
     from narwhals.stable.v2.typing import IntoFrame
 
-    from traceana.simulate.batching.controllers import BatchController
-    from traceana.simulate.batching.run import Course
 
 __all__ = ["BatchingResult", "simulate_batching"]
 

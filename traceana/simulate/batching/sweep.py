@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any, Final
@@ -12,19 +12,21 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.simulate.batching.controllers import Static, Uniform, find_controller
+from traceana.simulate.batching.controllers import BatchController, Static, Uniform, find_controller
 from traceana.simulate.batching.devices import LEVELS
-from traceana.simulate.batching.run import check_memory, check_setting, held_back, run_course
+from traceana.simulate.batching.run import (
+    Course,
+    check_memory,
+    check_setting,
+    held_back,
+    run_course,
+)
 from traceana.simulate.batching.tables import BatchingSweep
 from traceana.simulate.batching.workers import LARGEST
 from traceana.stats.arguments import as_list, is_number
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from traceana.simulate.batching.controllers import BatchController
-    from traceana.simulate.batching.run import Course
     from traceana.simulate.batching.split import Reals
 
 _CONTROLLERS: Final = (

@@ -87,6 +87,7 @@ class BatchingResult(Result):
     """
 
     tables: ClassVar = {"workers": Workers, "batches": Batches, "steps": Steps}
+    drawn_by: ClassVar[str] = "plot_batching_trajectory"
 
     controller: str
     batches: pl.DataFrame
@@ -99,6 +100,9 @@ class BatchingResult(Result):
     adjustments: int
     idle_share: float
     note: str | None
+
+    def _drawn(self) -> pl.DataFrame:
+        return self.batches
 
     @property
     def asynchronous(self) -> pl.DataFrame:
@@ -238,6 +242,10 @@ class BatchingReplay(Result):
         "workers": ReplayWorkers,
         "steps": ReplaySteps,
     }
+    drawn_by: ClassVar[str] = "plot_batching_replay"
+
+    def _drawn(self) -> pl.DataFrame:
+        return self.steps
 
     jobs: pl.DataFrame
     steps: pl.DataFrame

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from traceana.errors import DataError
 from traceana.simulate.frames import read_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import ArrayLike
 
 Speed: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.float64]], NDArray[np.float64]]
 """Samples per second from batch sizes and the workers' throughputs, in the same shape."""
@@ -146,10 +143,7 @@ def iteration_times(
     speed: Speed | None,
     /,
 ) -> NDArray[np.float64]:
-    """Return the times that batches take.
-
-    Raises a DataError if a speed is not a positive number for each batch.
-    """
+    """Return the times that batches take."""
     if speed is None:
         times: NDArray[np.float64] = overhead_s + batches / samples_per_s
         return times

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -14,19 +14,16 @@ from traceana.simulate.deadlines.synthesis import read_jobs
 from traceana.simulate.deadlines.tables import DeadlinePolicies
 from traceana.simulate.frames import read_columns
 from traceana.simulate.schedule.engine import run_schedule
-from traceana.simulate.schedule.policy import ScheduledJobs
+from traceana.simulate.schedule.policy import ScheduledJobs, ScheduleState
 from traceana.simulate.schedule.queueing import Ranked
 from traceana.stats.arguments import as_list, is_number
 from traceana.stats.intervals import wilson_interval
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
-    from traceana.simulate.schedule.policy import ScheduleState
 
 Policy: TypeAlias = Callable[[pl.DataFrame], pl.Series]
 """Ranks jobs [submit_s, runtime_s, gpus, deadline_s]: the smallest rank starts first."""

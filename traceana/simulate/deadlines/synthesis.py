@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -16,8 +16,6 @@ from traceana.stats.arguments import as_generator, is_number
 from traceana.store.frames import column_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 

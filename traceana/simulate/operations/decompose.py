@@ -12,22 +12,20 @@ from traceana.errors import DataError
 from traceana.simulate.operations.kinds import MERGED
 from traceana.simulate.operations.model import Model, prepare
 from traceana.simulate.operations.policies import AsMeasured, Ideal
-from traceana.simulate.operations.run import replay, replay_ranks
+from traceana.simulate.operations.run import Times, replay, replay_ranks
 from traceana.simulate.operations.tables import (
     Explained,
     SlowdownBy,
     WorkerSlowdown,
     WorkerSlowdownResult,
 )
-from traceana.store.frames import as_names
+from traceana.store.frames import Names, as_names
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
-    from traceana.simulate.operations.run import Times
-    from traceana.store.frames import Names
 
 GROUPINGS: Final = ("kind", "stage", "dp_rank", "worker", "step")
 """What operations can be grouped by."""

@@ -93,11 +93,7 @@ class _Builder:
 
 
 def build_graph(operations: Operations, /) -> Graph:
-    """Return the dependencies, from the first step of the first data-parallel rank.
-
-    Raises a DataError if a transfer has no partner, a collective misses a stage, or operations wait
-    for one another in a circle; the message names step, worker and kind.
-    """
+    """Return the dependencies, from the first step of the first data-parallel rank."""
     builder = _Builder(operations)
     partners: dict[tuple[str, int], list[int]] = {}
     # a job with one data-parallel rank may record these collectives of other dimensions

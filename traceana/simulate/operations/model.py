@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from traceana.errors import DataError
-from traceana.simulate.operations.graph import build_graph
+from traceana.simulate.operations.graph import Graph, build_graph
 from traceana.simulate.operations.kinds import COMMUNICATION, COMPUTE
-from traceana.simulate.operations.read import read_operations
-from traceana.simulate.operations.run import transfer_durations
+from traceana.simulate.operations.read import Operations, read_operations
+from traceana.simulate.operations.run import Durations, transfer_durations
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
-
-    from traceana.simulate.operations.graph import Graph
-    from traceana.simulate.operations.read import Operations
-    from traceana.simulate.operations.run import Durations
 
 
 @dataclass(frozen=True)

@@ -54,10 +54,7 @@ class Group:
     step: Values = None
 
     def marks(self, model: Model, /) -> list[NDArray[np.bool_]]:
-        """Return which operations are chosen: an array over (steps, ranks) for each.
-
-        Raises a DataError if the job has no such value; those that it has are listed.
-        """
+        """Return which operations are chosen: an array over (steps, ranks) for each."""
         found = model.operations
         kinds = self.kind
         if kinds is not None:
@@ -263,10 +260,7 @@ class MicroBatches:
 
 
 def as_policy(ideal: Policy | Mapping[str, Any] | None, /) -> Policy:
-    """Return a policy; a mapping is the group that is ideal, and None is everything.
-
-    Raises a DataError if it is none of these.
-    """
+    """Return a policy; a mapping is the group that is ideal, and None is everything."""
     if ideal is None:
         return Ideal()
     if isinstance(ideal, Mapping):

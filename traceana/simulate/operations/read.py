@@ -66,11 +66,7 @@ class Operations:
 
 
 def read_operations(operations: IntoFrame, /) -> tuple[Operations, Floats]:
-    """Return the operations of one job as arrays, and their durations.
-
-    Raises a DataError if a column is missing or has other values, the frame has several jobs, or
-    the steps or ranks differ in their operations; the message names step, worker and kind.
-    """
+    """Return the operations of one job as arrays, and their durations."""
     there = column_names(operations)
     names = [*_NEEDED, *(name for name in _OPTIONAL if name in there)]
     admitted = admit_columns(operations, names)
@@ -148,10 +144,7 @@ def read_operations(operations: IntoFrame, /) -> tuple[Operations, Floats]:
 
 
 def _single(values: list[Floats]) -> list[Floats]:
-    """Return times that were recorded as 32-bit floats as such.
-
-    Their sums are then rounded as their publishers' are.
-    """
+    """Return times that were recorded as 32-bit floats as such."""
     if all(one.dtype == np.float32 for one in values):
         return values
     single = [one.astype(np.float32) for one in values]

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from traceana.simulate.operations.model import Model, prepare
-from traceana.simulate.operations.policies import Ideal, as_policy
+from traceana.simulate.operations.policies import Ideal, Policy, as_policy
 from traceana.simulate.operations.run import replay, replay_recorded
 from traceana.simulate.operations.tables import ReplayResult
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.simulate.operations.policies import Policy
 
 
 def replay_operations(

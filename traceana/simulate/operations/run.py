@@ -169,10 +169,7 @@ class _Packed(Sequence[Any]):
 def _packer(
     ranks: NDArray[np.int64], shape: tuple[int, int], *, uniform: bool
 ) -> Callable[[Any, Any], Any]:
-    """Return a function that lays out (ranks, steps, all ranks) with one rank replaced.
-
-    Where all ranks are alike, one of them represents the others.
-    """
+    """Return a function that lays out (ranks, steps, all ranks) with one rank replaced."""
     rows = np.arange(len(ranks))
 
     def pack(base: Any, other: Any) -> Any:  # noqa: ANN401

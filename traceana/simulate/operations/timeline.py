@@ -14,7 +14,7 @@ from traceana.errors import DataError
 from traceana.simulate.frames import read_result
 from traceana.simulate.operations.kinds import POINT_TO_POINT, TRANSFERS
 from traceana.simulate.operations.model import Model, prepare
-from traceana.simulate.operations.policies import as_policy
+from traceana.simulate.operations.policies import Policy, as_policy
 from traceana.simulate.operations.run import replay_timeline
 from traceana.simulate.operations.tables import OperationTimeline
 from traceana.tables.declare import declared, returns
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from narwhals.stable.v2.typing import IntoFrame
 
-    from traceana.simulate.operations.policies import Policy
 
 _MOST_STEPS: Final = 10
 _MOST_OPERATIONS: Final = 250_000

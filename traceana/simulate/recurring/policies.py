@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -11,9 +11,6 @@ from traceana.errors import DataError
 from traceana.simulate.recurring.job import JobTrace
 from traceana.simulate.recurring.thompson import PruningThompson
 from traceana.stats.arguments import takes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class BatchSizeOptimizer(Protocol):

@@ -9,6 +9,7 @@ import polars as pl
 from traceana.errors import DataError
 from traceana.schema.training_tables import (
     CONFIGURATION,
+    TrainingTables,
     default_batch_size,
     max_power_w,
     refuse_several_kinds,
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
     import numpy as np
     from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.schema.training_tables import TrainingTables
 
 
 def read_job(

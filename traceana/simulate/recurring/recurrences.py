@@ -24,11 +24,7 @@ _MOST: Final = 1_000_000
 def recur(
     job: JobTrace, maker: PolicyMaker, /, *, eta: float, beta: float, recurrences: int, rng: Rng
 ) -> list[tuple[int, Run]]:
-    """Return every run with the number of its recurrence, from 1.
-
-    Raises a DataError if the first recurrence's first run misses the target, or any recurrence's 20
-    runs do.
-    """
+    """Return every run with the number of its recurrence, from 1."""
     runner = Runner(job, maker(job, eta, rng), eta=eta, beta=beta, rng=rng)
     policy = runner.batch_size_policy
     least_j = math.inf

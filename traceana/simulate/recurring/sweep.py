@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -24,8 +24,6 @@ from traceana.simulate.recurring.tables import Sweep, SweepSummary
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.schema import TrainingDefaults

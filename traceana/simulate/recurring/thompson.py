@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Sequence
 
 import numpy as np
 
 from traceana.errors import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
 
 
 class PruningThompson:

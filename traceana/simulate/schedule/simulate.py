@@ -79,6 +79,10 @@ class ScheduleResult(Result):
         "groups": ScheduleGroups,
         "steps": ScheduleSteps,
     }
+    drawn_by: ClassVar[str] = "plot_deadlines_met"
+
+    def _drawn(self) -> pl.DataFrame:
+        return self.groups
 
     def summary(self) -> str:
         """Return a short text on the result."""

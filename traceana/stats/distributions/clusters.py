@@ -11,10 +11,9 @@ from traceana.errors import DataError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from traceana.stats.arrays import Floats, Integers
     from traceana.stats.distributions.likelihood import Fit
 
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
 
 _MOST_TIMES: Final = 500
 

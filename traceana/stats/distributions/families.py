@@ -25,9 +25,8 @@ from scipy.special import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from traceana.stats.arrays import Floats
 
-    Floats = NDArray[np.float64]
     Terms: TypeAlias = tuple[Floats, Floats, Floats]
     """Value; first derivatives, one row per parameter; second ones, rows 00, 01, 11 (or 00)."""
     Standard: TypeAlias = Callable[[Floats], tuple[Floats, Floats, Floats]]

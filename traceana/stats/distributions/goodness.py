@@ -10,18 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from traceana.stats.distributions.likelihood import fit_family
-from traceana.stats.distributions.sample import make_sample
+from traceana.stats.distributions.likelihood import Fit, fit_family
+from traceana.stats.distributions.sample import Sample, make_sample
 from traceana.stats.survival import product_limit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from traceana.stats.arrays import Floats
     from traceana.stats.distributions.families import Family
-    from traceana.stats.distributions.likelihood import Fit
-    from traceana.stats.distributions.sample import Sample
-
-    Floats = NDArray[np.float64]
 
 
 def ks_distance(fit: Fit, sample: Sample, /) -> float:

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from traceana.stats.distributions.families import FAMILIES
+from traceana.stats.distributions.families import FAMILIES, Family
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from traceana.stats.distributions.families import Family, Terms
+    from traceana.stats.arrays import Floats
+    from traceana.stats.distributions.families import Terms
     from traceana.stats.distributions.sample import Sample
 
-    Floats = NDArray[np.float64]
 
 _STEPS: Final = 200
 _LONGEST: Final = 1.5  # of a step, in logarithms

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import chdtrc, ndtr, ndtri
 
-from traceana.stats.distributions.likelihood import survival_where, terms_of
+from traceana.stats.distributions.likelihood import Fit, survival_where, terms_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from traceana.stats.distributions.likelihood import Fit
+    from traceana.stats.arrays import Floats
     from traceana.stats.distributions.sample import Sample
 
-    Floats = NDArray[np.float64]
 
 # larger family: whether the exponential lies on the boundary of its parameters
 _HOLDS_EXPONENTIAL: Final = {"gamma": False, "weibull": False, "lomax": True}

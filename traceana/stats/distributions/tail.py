@@ -14,7 +14,7 @@ from traceana.stats.wild_bootstrap import effective_clusters
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from traceana.stats.arrays import Floats
 
 
 @dataclass(frozen=True)
