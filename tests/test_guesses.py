@@ -71,7 +71,7 @@ def test_a_figure_that_is_not_there_names_one_that_is(guess: str, right: str) ->
         ),
         (lambda: traceana.kaplan_meier(ROWS, ROWS["user"]), "a list of names, got Series"),  # type: ignore[arg-type]
         (lambda: traceana.fit_distributions(ROWS), r'jobs\["runtime_s"\]'),  # type: ignore[arg-type]
-        (lambda: traceana.detect_stragglers(TRACE), r'such as trace\["jobs"\]'),  # type: ignore[arg-type]
+        (lambda: traceana.detect_stragglers(TRACE), r'such as trace\["jobs"\]'),
         (lambda: traceana.check_claims("zeus"), "expected a store"),  # type: ignore[arg-type]
         (lambda: traceana.check_claims(TRACE.store, paper="Elasticflow"), "did you mean .*itp-"),
         (lambda: TRACE.store.trace("zeus"), r"did you mean zeus-2023\?"),

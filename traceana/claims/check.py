@@ -62,8 +62,9 @@ def check_claims(
     >>> results.table["verdict"].unique().to_list()
     ['untested']
     """
-    if not isinstance(store, Store):
-        kind = type(store).__name__
+    given: object = store
+    if not isinstance(given, Store):
+        kind = type(given).__name__
         raise DataError(f"expected a store, such as traceana.open_store(path), got {kind}")
     if paper is not None and paper not in PAPERS:
         hint = did_you_mean(paper, PAPERS)

@@ -35,8 +35,8 @@ WhereOption = Annotated[
 GpusOption = Annotated[
     int | None,
     typer.Option(
-        metavar="N", min=1, help="GPUs of the cluster, for shares allocated and idle.  [default: of"
-        " the machines, else of the nodes seen]",
+        metavar="N", min=1, help="GPUs of the cluster, for the allocated and idle "
+        "fractions.  [default: those of the machines, else of the nodes seen]",
     ),
 ]  # fmt: skip
 AnonymizeOption = Annotated[

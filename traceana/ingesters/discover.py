@@ -71,7 +71,7 @@ def discover(
             file = next((path for path in paths if path.is_file()), "FILE")
             raise SourceError(
                 f"{', '.join(map(str, paths))}: give a mapping: traceana map {file} --out M.toml, "
-                f"then add --mapping M.toml; or the files of a public trace (no one is {trace!r})"
+                f"then add --mapping M.toml; or pass a public trace's files (none is {trace!r})"
             )
         raise SourceError(_nothing_found(paths, discovery.not_recognised, contents))
     return discovery

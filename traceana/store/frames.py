@@ -304,7 +304,7 @@ def reading() -> Iterator[None]:
 
 
 def not_a_frame(found: object, /) -> str:
-    """Return the message on what is no frame of a supported engine."""
+    """Return the message on an object that is not a frame of a supported engine."""
     *names, last = ENGINES.values()
     kind = type(found)
     module = kind.__module__.partition(".")[0]

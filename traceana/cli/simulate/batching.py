@@ -134,7 +134,7 @@ def batching(
         typer.Option(help="In a replay: trace with worker samples.  [default: the only one]"),
     ] = None,
     published: Annotated[
-        bool, typer.Option("--published", help="Compare the published clusters and speedups.")
+        bool, typer.Option("--published", help="Compare with the published clusters and speedups.")
     ] = False,
     asynchronous: Annotated[
         bool,

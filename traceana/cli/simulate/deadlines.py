@@ -43,7 +43,7 @@ def deadlines(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 1,
     tightness: Annotated[
-        str, typer.Option(metavar="LOW,HIGH", help="Ends of (deadline - submission) / runtime.")
+        str, typer.Option(metavar="LOW,HIGH", help="Range of (deadline - submission) / runtime.")
     ] = "0.5,1.5",
     distribution: Annotated[
         str,
@@ -76,8 +76,8 @@ def deadlines(
 ) -> None:
     """Draw models, iterations and deadlines for jobs.
 
-    Prints how many of the deadlines could be met, and how many jobs that share GPUs miss under
-    simple policies.
+    Prints how many deadlines could be met, and how many jobs miss theirs under simple policies
+    when they share GPUs.
     """
     writer = frame_writer(out)
     if deadline is not None and file is None:

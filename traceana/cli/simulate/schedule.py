@@ -68,7 +68,7 @@ def schedule(
         int,
         typer.Option(
             metavar="N",
-            help="Logs of weeks drawn from this log, for an interval of the mean wait.",
+            help="Logs resampled by week, for a confidence interval of the mean wait.",
         ),
     ] = 0,
     store: StoreOption = None,
@@ -77,8 +77,8 @@ def schedule(
 ) -> None:
     """Schedule the jobs of a trace on its clusters under policies.
 
-    Prints waits, slowdowns and deadlines met, by policy and cluster, after the waits of the log
-    itself where it has starts.
+    Prints waits, slowdowns and deadlines met, by policy and cluster. If the log has start times,
+    the recorded waits are printed as well.
     """
     import polars as pl
 
