@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -48,6 +51,24 @@ def test_read_returns_tables_row_counts_and_a_report(log: Path, tmp_path: Path) 
         assert "march" in page.read_text()
     with pytest.raises(StoreError, match="no table 'tasks'"):
         trace.table("tasks")
+
+
+def test_nothing_of_a_file_that_is_read_stays(log: Path, tmp_path: Path) -> None:
+    """Tables and results, user names among them, are deleted when Python ends."""
+    code = (
+        f"import traceana; trace = traceana.read({str(log)!r}, timezone='UTC')\n"
+        f"trace.report(out={str(tmp_path / 'out')!r}, only='workload'); print(trace.store.path)"
+    )
+    cache = tmp_path / "cache"
+    variables = os.environ | {"XDG_CACHE_HOME": str(cache), "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True
+    )
+    assert not Path(done.stdout.strip()).exists()
+    assert not [*cache.rglob("*.parquet"), *cache.rglob("*.pickle")]
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert f"<code>traceana report {log.name} --timezone UTC</code>" in page
+    assert str(tmp_path) not in page
 
 
 def test_read_follows_the_file_and_its_options(log: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from math import inf, nextafter
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from traceana.errors import DataError
 from traceana.exchange import select_jobs
 from traceana.ingesters import ingest_cached
 from traceana.store import Store, Trace, open_store, store_path
+from traceana.store.cache import command_of, note_command
 
 if TYPE_CHECKING:
     from datetime import date
@@ -31,8 +33,8 @@ def read(
 ) -> Trace:
     """Read a scheduler log, files of a public trace, or other files.
 
-    The tables are written to a store in the user's cache folder, and used again while the files
-    do not change.
+    The tables are in a temporary folder, which is deleted when Python ends; until then they are
+    used again while the files do not change. :func:`~traceana.ingest` writes a store that stays.
 
     Parameters
     ----------
@@ -71,10 +73,9 @@ def read(
     if window is None:
         return store.trace(found[0])
     name = f"{store.path.name}-{'-'.join(map(str, window))}".replace("/", "-").replace(":", "")
-    out = store.path.parent / name
-    return open_store(select_jobs(found[0], out=out, store=store.path, window=window)).trace(
-        found[0]
-    )
+    out = select_jobs(found[0], out=store.path.parent / name, store=store.path, window=window)
+    note_command(out, f"{command_of(store.path)} --window {shlex.join(map(str, window))}")
+    return open_store(out).trace(found[0])
 
 
 def load(trace_id: str, /) -> Trace:
@@ -94,7 +95,7 @@ def load(trace_id: str, /) -> Trace:
     traceana.errors.CatalogError: no trace is called 'itp-2021' (did you mean ...
     """
     get_trace(trace_id)
-    return open_store(ingest_cached(fetch(trace_id))).trace(trace_id)
+    return open_store(ingest_cached(fetch(trace_id), keep=True)).trace(trace_id)
 
 
 def compare(

@@ -86,7 +86,11 @@ def test_it_refers_to_nothing_outside_itself_and_has_no_date() -> None:
     text = svg()
     assert set(re.findall(r'href="([^#"][^"]*)', text)) == set()
     assert "<metadata" not in text
-    assert "<style" not in text, "a rule inside would reach the whole page"
+    rules = "".join(re.findall("<style>(.*?)</style>", text))
+    of_another = svg(prefix="b")
+    for name in re.findall(r"([^{}]+)\{[^}]*\}", rules):
+        assert name.startswith("."), "a rule inside would reach the whole page"
+        assert name.removeprefix(".") not in of_another
     assert set(re.findall(r"(?:href=\"#|url\(#)([^\")]+)", text)) <= set(ids(text))
 
 

@@ -46,10 +46,11 @@ def test_headings_with_units_and_other_words(tmp_path: Path) -> None:
         ("4 x A100,2 x H100", [4, 2], ["A100", "H100"]),
         ("a100:4,h100:8", [4, 8], ["a100", "h100"]),
         ("V100x4,P100x1", [4, 1], ["V100", "P100"]),
+        ("V100 x4,none,P100 x1", [4, 0, 1], ["V100", None, "P100"]),
     ],
 )
 def test_type_and_number_of_gpus_in_one_cell(
-    tmp_path: Path, cells: str, gpus: list[int], kinds: list[str]
+    tmp_path: Path, cells: str, gpus: list[int], kinds: list[str | None]
 ) -> None:
     path = tmp_path / "x.csv"
     path.write_text("id,gpu\n" + "".join(f"{n},{one}\n" for n, one in enumerate(cells.split(","))))

@@ -47,6 +47,8 @@ class _Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         names = [name for name, _ in attrs]
         assert len(set(names)) == len(names), f"<{tag}> has an attribute twice"
+        if tag == "td":
+            self.end_cell()
         element = Element(tag, {name: value or "" for name, value in attrs})
         self.open[-1].children.append(element)
         if tag not in VOID:
@@ -57,7 +59,14 @@ class _Reader(HTMLParser):
         if tag not in VOID:
             self.open.pop()
 
+    def end_cell(self) -> None:
+        """End a cell whose end tag is left out, as HTML allows."""
+        if self.open[-1].tag == "td":
+            self.open.pop()
+
     def handle_endtag(self, tag: str) -> None:
+        if tag == "tr":
+            self.end_cell()
         assert self.open[-1].tag == tag, f"</{tag}> closes <{self.open[-1].tag}>"
         self.open.pop()
 

@@ -20,6 +20,8 @@ from traceana.cli.options import (
     ReaderOption,
     StoreOption,
     TimezoneOption,
+    argument,
+    option,
 )
 from traceana.cli.output import frame_writer, print_json, print_rows, print_table
 from traceana.cli.streams import terminal
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 def compare(
     traces: Annotated[
         list[str],
-        typer.Argument(metavar="TRACE...", help="Ids of traces in the store, or files."),
+        argument("Ids of traces in the store, or files.", "TRACE..."),
     ],
     *,
     store: StoreOption = None,
@@ -45,10 +47,7 @@ def compare(
     timezone: TimezoneOption = None,
     split: Annotated[
         str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Compare one trace before and after this date or time.",
-        ),
+        option("Compare one trace before and after this date or time.", "TIME"),
     ] = None,
     since: SinceOption = None,
     until: UntilOption = None,
@@ -56,10 +55,10 @@ def compare(
     window: WindowOption = None,
     fail_if: Annotated[
         str | None,
-        typer.Option(
-            metavar="EXPR",
-            help="Exit 1 if this holds: 'median_wait_s > 1.2 * before'. An unknown name lists the "
+        option(
+            "Exit 1 if this holds: 'median_wait_s > 1.2 * before'. An unknown name lists the "
             "measures.",
+            "EXPR",
         ),
     ] = None,
     json: JsonOption = False,

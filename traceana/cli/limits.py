@@ -11,26 +11,23 @@ from typing import Annotated, Any
 
 import typer
 
+from traceana.cli.options import option
+
 SinceOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="TIME", help="Only jobs that waited or ran on or after this date or time."
-    ),
+    option("Only jobs that waited or ran on or after this date or time.", "TIME"),
 ]
 UntilOption = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Only jobs and events before this date or time."),
+    option("Only jobs and events before this date or time.", "TIME"),
 ]
 WindowOption = Annotated[
     tuple[str, str] | None,
-    typer.Option(
-        metavar="FROM TO",
-        help="First and last date or time of the export, if the files do not state them.",
-    ),
+    option("First and last date or time of the export, if the files do not state them.", "FROM TO"),
 ]
 WhereOption = Annotated[
     str | None,
-    typer.Option(metavar="SQL", help="Only jobs that meet this condition: \"queue = 'gpu'\"."),
+    option("Only jobs that meet this condition: \"queue = 'gpu'\".", "SQL"),
 ]
 GpusOption = Annotated[
     int | None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from traceana.cli.options import JsonOption, StoreOption
+from traceana.cli.options import JsonOption, StoreOption, argument, option
 from traceana.cli.output import print_json, print_rows
 from traceana.cli.simulate.choose import qualifying_trace
 
@@ -21,7 +21,7 @@ _MOST: Final = 10
 
 
 def reliability(
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="Id of a trace in the store.")],
+    trace: Annotated[str, argument("Id of a trace in the store.", "TRACE")],
     *,
     machines: Annotated[
         int | None,
@@ -29,11 +29,9 @@ def reliability(
     ] = None,
     checkpoint_cost: Annotated[
         float | None,
-        typer.Option(metavar="S", help="Seconds for which a checkpoint pauses training."),
+        option("Seconds for which a checkpoint pauses training.", "S"),
     ] = None,
-    restart: Annotated[
-        float, typer.Option(metavar="S", help="Seconds from a failure until training resumes.")
-    ] = 0.0,
+    restart: Annotated[float, option("Seconds from a failure until training resumes.", "S")] = 0.0,
     total_machines: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Machines observed.  [default: as the trace states]"),

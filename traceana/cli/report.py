@@ -23,7 +23,15 @@ from traceana.cli.limits import (
     WindowOption,
     limited_store,
 )
-from traceana.cli.options import TYPED, MappingOption, ReaderOption, StoreOption, TimezoneOption
+from traceana.cli.options import (
+    TYPED,
+    MappingOption,
+    ReaderOption,
+    StoreOption,
+    TimezoneOption,
+    argument,
+    option,
+)
 from traceana.cli.output import show_steps
 from traceana.errors import DataError
 
@@ -32,10 +40,10 @@ def report(
     context: typer.Context,
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[PATH...]",
-            help="Files to report on, such as the output of sacct or kubectl.  "
+        argument(
+            "Files to report on, such as the output of sacct or kubectl.  "
             "[default: those in a store]",
+            "[PATH...]",
         ),
     ] = None,
     *,
@@ -50,35 +58,30 @@ def report(
     gpus: GpusOption = None,
     anonymize: AnonymizeOption = False,
     compare: CompareOption = None,
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for the report; replaced if it exists.")
-    ] = Path("reports/latest"),
+    out: Annotated[Path, option("Folder for the report; replaced if it exists.", "DIR")] = Path(
+        "reports/latest"
+    ),
     only: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="SECTION",
-            help="Section to build (repeatable); an unknown name lists them.  [default: every "
-            "section]",
+        option(
+            "Section to build (repeatable); an unknown name lists them.  [default: every section]",
+            "SECTION",
         ),
     ] = None,
     title: Annotated[
         str | None,
-        typer.Option(
-            metavar="TEXT", help="Title of the report.  [default: the title of the only trace]"
-        ),
+        option("Title of the report.  [default: the title of the only trace]", "TEXT"),
     ] = None,
     formats: Annotated[
         str, typer.Option("--format", metavar="html,md", help="What to write.")
     ] = "html,md",
     engine: Annotated[
         str,
-        typer.Option(metavar="polars|spark", help="Engine that reads and reduces tables."),
+        option("Engine that reads and reduces tables.", "polars|spark"),
     ] = "polars",
     master: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL", help="Spark's master: local[2], spark://host:7077.  [default: local[*]]"
-        ),
+        option("Spark's master: local[2], spark://host:7077.  [default: local[*]]", "URL"),
     ] = None,
     per_trace: Annotated[
         bool,
@@ -99,12 +102,10 @@ def report(
     from traceana.report.run import count_workers
 
     check_sections(only or ())  # before the store is looked for
-    if not paths and (mapping or reader or timezone):
-        raise DataError("--mapping, --reader and --timezone are for files: name them (PATH...)")
+    read = _reading(paths, mapping=mapping, reader=reader, timezone=timezone)
     results: list[str] = []
     failed: list[str] = []
     limits: dict[str, Any] = {"since": since, "until": until, "where": where, "window": window}
-    read = {"mapping": mapping, "reader": reader, "timezone": timezone}
     with (
         _open_store(paths, store, **read) as found,
         limited_store(found, **limits, anonymize=anonymize, compare=compare, gpus=gpus) as place,
@@ -144,12 +145,13 @@ def report(
 def summary(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[PATH...]", help="Files to report on.  [default: those in a store]"
-        ),
+        argument("Files to report on.  [default: those in a store]", "[PATH...]"),
     ] = None,
     *,
     store: StoreOption = None,
+    mapping: MappingOption = None,
+    reader: ReaderOption = None,
+    timezone: TimezoneOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     where: WhereOption = None,
@@ -159,13 +161,21 @@ def summary(
     from traceana.report.build import summarize
     from traceana.report.run import count_workers
 
+    read = _reading(paths, mapping=mapping, reader=reader, timezone=timezone)
     with (
-        _open_store(paths, store) as found,
+        _open_store(paths, store, **read) as found,
         limited_store(found, since=since, until=until, where=where, window=window) as place,
         show_steps("summary") as on_step,
     ):
         results = summarize(place, workers=count_workers(), on_step=on_step)
     _print_results(results)
+
+
+def _reading(paths: list[Path] | None, **options: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return how files are read; raise where no files are named."""
+    if not paths and any(options.values()):
+        raise DataError("--mapping, --reader and --timezone are for files: name them (PATH...)")
+    return options
 
 
 def _print_results(results: list[str]) -> None:

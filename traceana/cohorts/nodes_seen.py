@@ -25,8 +25,8 @@ def node_column(columns: tuple[str, ...] | list[str], /) -> str | None:
     return next((name for name in NODES if name in columns), None)
 
 
-def nodes_seen(trace: Trace, /) -> pl.DataFrame:
-    """Return [machine_id, gpu_type, gpus]: the most GPUs in use at a time on each node.
+def nodes_seen(trace: Trace, of: str = "gpus", /) -> pl.DataFrame:
+    """Return [machine_id, gpu_type, gpus]: the most GPUs, or CPUs, in use at a time on each node.
 
     A job on several nodes has an equal part of its GPUs on each. The type of a node is that of most
     of its jobs. The numbers are lower bounds: a node that was never full has more GPUs. Without a
@@ -39,11 +39,11 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
     if name is None:
         return pl.DataFrame(schema=empty)
     kept = tuple(one for one in (name, "gpu_type") if one in columns)
-    sized = {"gpus": "gpus"} if "gpus" in columns else {}
+    sized = {of: of} if of in columns else {}
     frame = open_overlap(trace.frame("jobs"), kept, sized, window=window_of(trace))
     missing = {one: pl.lit(None, kind) for one, kind in (("gpu_type", pl.String),
-               ("gpus", pl.Float64)) if one not in frame.collect_schema().names()}  # fmt: skip
-    rows = collect(frame).with_columns(**missing)
+               (of, pl.Float64)) if one not in frame.collect_schema().names()}  # fmt: skip
+    rows = collect(frame).with_columns(**missing).with_columns(gpus=of)
     using = rows.filter(pl.col("gpus") > 0, pl.col(BEGIN).is_not_null())
     if using[name].null_count() > _MOST_WITHOUT * using.height:
         return pl.DataFrame(schema=empty)

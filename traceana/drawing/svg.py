@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import re
 import zlib
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import to_rgb
 
 from traceana.drawing.style import use_style
+from traceana.drawing.values import value_marks
 from traceana.tables.formatting import without_controls
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ _PATH: Final = re.compile(r'\bd="[^"]*"')
 _DECIMALS: Final = re.compile(r"-?\d+\.\d+")
 _LINES: Final = re.compile(r'd="(?:[ML] -?[\d.]+ -?[\d.]+ ?\n?|z\n?)+"')
 _STEP: Final = re.compile(r"(z)|([ML]) (-?[\d.]+) (-?[\d.]+)")
+_LOOK: Final = re.compile(r'(?: clip-path="([^"]*)")? style="([^"]*)"')
+_SEPARATED: Final = re.compile("; ")
+_FEW: Final = 2
 _DARK: Final = 0.5
 """Largest part of red, green or blue below which a background is dark."""
 _SPACE: Final = re.compile(r"\s*\n|(?<=[MLCQ]) ")
@@ -120,6 +125,7 @@ def render_svg(figure: Figure, /, *, prefix: str) -> str:
     with use_style():
         # savefig draws twice, first to lay out, which drawing does anyway
         FigureCanvasSVG(figure).print_svg(sheet, metadata=nothing)  # type: ignore[no-untyped-call]
+        values = value_marks(figure)
     figure.set_canvas(canvas)
     figure.set_dpi(dpi)
     text = without_controls(sheet.getvalue())
@@ -128,7 +134,8 @@ def render_svg(figure: Figure, /, *, prefix: str) -> str:
     if rule:
         text = text.replace(rule[0], "").replace("<svg", f'<svg style="{rule[1]}"', 1)
     text = _REFERENCE.sub(rf"\g<1>{prefix}-", _NUMBERED.sub("", text))
-    return _shrink(_PATH.sub(lambda path: _shorten(path[0]), text), prefix)
+    text = _shrink(_PATH.sub(lambda path: _shorten(path[0]), text), prefix)
+    return f"{text.removesuffix('</svg>')}{values}</svg>"
 
 
 def _shrink(text: str, prefix: str) -> str:
@@ -154,7 +161,24 @@ def _shrink(text: str, prefix: str) -> str:
         opened.append(found[0] == "<g>")
         return "" if opened[-1] else found[0]
 
-    return _BETWEEN.sub("><", _GROUP.sub(group, text))
+    return _classed(_BETWEEN.sub("><", _GROUP.sub(group, text)), f"c{start}")
+
+
+def _classed(text: str, start: str) -> str:
+    """Write styles that several elements have as classes, whose names no other figure has."""
+    styles = [found for found, n in Counter(_LOOK.findall(text)).items() if n > _FEW]
+    names = {found: f"{start}{place}" for place, found in enumerate(styles)}
+
+    def look(found: re.Match[str]) -> str:
+        name = names.get((found[1], found[2]))
+        return found[0] if name is None else f' class="{name}"'
+
+    rules = "".join(
+        f".{name}{{{f'clip-path:{clip};' if clip else ''}{_SEPARATED.sub(';', style)}}}"
+        for (clip, style), name in names.items()
+    )
+    head, rest = text.split(">", 1)
+    return f"{head}><style>{rules}</style>{_LOOK.sub(look, rest)}" if rules else text
 
 
 def _shorten(path: str) -> str:

@@ -131,9 +131,14 @@ def bare_column(text: str, columns: Columns, /) -> str | None:
 def _quote_names(text: str, names: Sequence[str]) -> str:
     """Quote the columns in an expression, some of which have names that SQL uses."""
     tokens = _TOKENS.findall(text)
+    known = {*names, *(name.lower() for name in names)}  # User as well, to name user in its error
     for place, token in enumerate(tokens):
         after = next((one for one in tokens[place + 1 :] if not one.isspace()), "")
-        if token in names and token.lower() not in _WORDS and after not in ("(", "."):
+        if (
+            {token, token.lower()} & known
+            and token.lower() not in _WORDS
+            and after not in ("(", ".")
+        ):
             tokens[place] = token if token[0] in "'\"" else f'"{token}"'
     return "".join(tokens)
 

@@ -174,7 +174,7 @@ def _keep_others(
     own = {*get_table(table).column_names()}
     keep: dict[str, str] = {}
     unused: list[str] = []
-    stated = "\n".join(proposal.lines)
+    stated = "\n".join(line for line in proposal.lines if not line.startswith("#"))
     for name in source.columns:
         if name in used or f'"{name}"' in stated:
             continue

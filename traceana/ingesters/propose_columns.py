@@ -70,12 +70,17 @@ class Proposal:
         return number if fraction_read(number, text) >= MOST else None
 
 
+_NO_GPU: Final = ("none", "no", "cpu", "cpu only", "-", "0")
+
+
 def split_gpus(matched: dict[str, str], proposal: Proposal) -> None:
     """Propose number and type of GPUs from a column that has both, such as ``A100-80G x4``."""
     column = matched.get("gpus")
     if column is None or proposal.numbers(column) is not None:
         return
     texts = proposal.texts(column).drop_nulls()
+    without = texts.str.to_lowercase().is_in(_NO_GPU)
+    texts = texts.filter(~without)
     parts = texts.str.extract_groups(GPU_COUNT).struct.unnest()
     if fraction_read(parts.select(pl.coalesce("1", "4")).to_series(), texts) < MOST:
         return
@@ -89,9 +94,14 @@ def split_gpus(matched: dict[str, str], proposal: Proposal) -> None:
     own = f'"{column}" has the name of gpus'
     proposal.lines = [line for line in proposal.lines if own not in line]
     value = f"CAST({part.format(cells, quoted, number)} AS DOUBLE)"
+    kind = part.format(cells, quoted, name)
+    if without.any():
+        listed = ", ".join(f"'{word}'" for word in _NO_GPU)
+        value = f"CASE WHEN LOWER({cells}) IN ({listed}) THEN 0 ELSE {value} END"
+        kind = f"CASE WHEN LOWER({cells}) NOT IN ({listed}) THEN {kind} END"
     proposal.add("gpus", json.dumps(value), doubt)
     if "gpu_type" not in matched:
-        proposal.add("gpu_type", json.dumps(part.format(cells, quoted, name)))
+        proposal.add("gpu_type", json.dumps(kind))
 
 
 def _fraction_with(texts: pl.Series, sign: str) -> float:

@@ -46,7 +46,7 @@ JOBS: Final = {
     "gpus": "gpus gpu num_gpus num_gpu n_gpus n_gpu ngpus ngpu gpu_count gpu_num gpus_requested "
     "requested_gpus req_gpus gpu_request allocated_gpus alloc_gpus gpu_cnt num_accel accel_count "
     "num_accelerators accelerators accelerator_count num_devices device_count resource_list_ngpus "
-    "gpus_allocated used_gpus gpu_config gpu_configuration "
+    "gpus_allocated used_gpus gpus_used gpus_per_job gpu_config gpu_configuration "
     "gpu_request_spec gpu_alloc total_gpus gpu_number cards num_cards card_num card_count devices "
     "card accelerator device",
     "gpu_type": "gpu_type gpu_model gpu_name accelerator gpu_spec accelerator_type gputype "
@@ -99,7 +99,7 @@ OPERATIONS: Final = {
     "step": "step global_step iteration iter step_id training_step iteration_id",
     "worker_id": "worker_id rank global_rank rank_id worker process gpu_rank",
     "dp_rank": "dp_rank dp data_parallel_rank dp_id",
-    "stage": "stage pp_rank pp pipeline_stage pipeline_rank stage_id",
+    "stage": "stage pp_rank pp pp_stage pipeline_stage pipeline_rank stage_id",
     "kind": "kind optype op_type operation_type operation op op_name name event",
     "start_s": "start_s start_ts start start_time begin timestamp ts",
     "duration_s": "duration_s duration dur elapsed",

@@ -19,6 +19,7 @@ from traceana.report.markdown import render_markdown
 from traceana.report.page import Built, alerts, main_results, number_blocks, render_page
 from traceana.report.run import build_sections
 from traceana.store import Store, Trace, open_spark, store_path
+from traceana.store.cache import command_of
 from traceana.store.writer import write_bytes_whole, write_whole
 from traceana.tables.formatting import without_controls
 
@@ -62,8 +63,8 @@ def build_report(
         Folder of a store, a :class:`~traceana.store.Store` or one
         :class:`~traceana.Trace` of it, a raw file of a known format, frames by the names of their
         tables (as :func:`~traceana.add_table` takes them), or a frame of jobs; None:
-        TRACEANA_STORE, else ``./data``. Tables of files and frames are kept in the user's cache
-        folder. If no store is named and there is none, the report is made
+        TRACEANA_STORE, else ``./data``. Tables of files and frames are in a temporary folder, which
+        is deleted when Python ends. If no store is named and there is none, the report is made
         from the synthetic sample and marked as such.
     out
         Folder for the report; made if it does not exist.
@@ -199,11 +200,11 @@ def _open(
     date: str | None,
     master: str | None,
 ) -> Context:
-    """Open what a report is made from; files and frames are ingested into the cache."""
+    """Open what a report is made from; files and frames are ingested into a temporary store."""
     if isinstance(given, Trace):
         given = replace(given.store, only=(given.id,))
     if isinstance(given, Store):
-        source = DataSource(given.path, is_sample=False)
+        source = DataSource(given.path, is_sample=False, command=command_of(given.path))
         return Context(replace(given, master=master), source, date)
     if given is None or (isinstance(given, str | PathLike) and not Path(given).is_file()):
         return open_context(find_data_source(given), date, master)
@@ -213,9 +214,10 @@ def _open(
     )
 
     if isinstance(given, str | PathLike):
-        return open_context(find_data_source(ingest_cached(given)), date, master)
-    frames = given if isinstance(given, Mapping) else {"jobs": given}
-    return open_context(find_data_source(store_frames(frames)), date, master)
+        place = ingest_cached(given)
+    else:
+        place = store_frames(given if isinstance(given, Mapping) else {"jobs": given})
+    return open_context(DataSource(place, is_sample=False, command=command_of(place)), date, master)
 
 
 def open_context(

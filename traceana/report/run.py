@@ -21,7 +21,7 @@ import polars as pl
 from traceana.errors import DataError, StoreError, TraceanaError
 from traceana.page.blocks import Block, Content, Drawing, Gallery, Picture, Text
 from traceana.page.section import Section, sections
-from traceana.store.cache import Cache, code_digest, key_of, versions
+from traceana.store.cache import Cache, code_digest, is_temporary, key_of, versions
 from traceana.store.ledger import ledger_json
 from traceana.tables.display import csv_text
 from traceana.tables.result import Result
@@ -67,7 +67,8 @@ def build_sections(
 
     missing = []
     for section in sections:
-        kept = SECTION_CACHE.load(section_key(context, section))
+        is_kept = not is_temporary(context.store.path)
+        kept = SECTION_CACHE.load(section_key(context, section)) if is_kept else None
         if kept is None:
             missing.append(section)
         else:
@@ -150,7 +151,8 @@ def _build(section: Section, context: Context) -> Content:
         context.check_unchanged()
         return Content(failed=_fault(section, error))
     context.check_unchanged()
-    SECTION_CACHE.save(section_key(context, section), content)
+    if not is_temporary(context.store.path):
+        SECTION_CACHE.save(section_key(context, section), content)
     return content
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import pickle
 import platform
+import shutil
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +24,8 @@ from platformdirs import user_cache_path
 
 FOLDER: Final = "TRACEANA_CACHE"
 """Variable that names another folder: a command that keeps nothing sets it to a temporary one."""
+_TEMPORARY: Final = "traceana-read-"
+_COMMAND: Final = ".command"
 _LIBRARIES: Final = ("polars", "pyarrow", "narwhals", "numpy", "scipy", "statsmodels")
 _CODE: Final = (".py", ".toml", ".csv", ".jinja", ".css", ".js", ".mplstyle")
 _LARGEST_OBJECT_BYTES: Final = 1 << 26
@@ -107,6 +111,36 @@ class Cache:
 def key_of(*parts: object) -> str:
     """Return a key that changes with any of the parts."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:24]
+
+
+@cache
+def temporary_folder() -> Path:
+    """Return a folder for this process, which is deleted when the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix=_TEMPORARY))
+    atexit.register(_delete, folder, os.getpid())
+    return folder
+
+
+def _delete(folder: Path, made_by: int) -> None:
+    if os.getpid() == made_by:  # not at the end of a copy of the process
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def is_temporary(path: Path, /) -> bool:
+    """Return whether a path is in such a folder, of this process or another."""
+    return any(part.startswith(_TEMPORARY) for part in path.parts)
+
+
+def note_command(store: Path, text: str, /) -> None:
+    """Keep beside a temporary store what made it, without folders of this machine."""
+    if is_temporary(store):
+        store.with_name(store.name + _COMMAND).write_text(text, encoding="utf-8")
+
+
+def command_of(store: Path, /) -> str | None:
+    """Return what made a temporary store; None of another."""
+    path = store.with_name(store.name + _COMMAND)
+    return path.read_text(encoding="utf-8") if is_temporary(store) and path.is_file() else None
 
 
 @cache

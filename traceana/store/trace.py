@@ -13,7 +13,7 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.errors import StoreError
-from traceana.store.cache import Cache, code_digest, key_of, versions
+from traceana.store.cache import Cache, code_digest, is_temporary, key_of, versions
 from traceana.store.ledger import Ledger, ledger_json
 from traceana.store.spark import scan_by_spark
 
@@ -139,10 +139,11 @@ class Trace:
             Computes the result.
         on_disk
             Whether to keep the result in the user's cache folder, until the traces, the code or
-            the version of a library change.
+            the version of a library change. Results of a temporary store are not.
         """
         if key not in self._known:
-            on_disk = on_disk and self.store.master is None
+            in_memory = self.store.master is not None or is_temporary(self.store.path)
+            on_disk = on_disk and not in_memory
             digest = self._digest(key) if on_disk else ""
             found = _CACHE.load(digest) if on_disk else None
             if found is None:

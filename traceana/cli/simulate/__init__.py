@@ -28,10 +28,10 @@ def _group() -> None:
 
 
 for _name, _command, _options in (
-    ("deadlines", deadlines.deadlines, "--trace TRACE --policies fifo,edf"),
-    ("recurring", recurring.recurring, "--gpu v100 --dataset cifar100"),
+    ("deadlines", deadlines.deadlines, "TRACE --policies fifo,edf"),
+    ("recurring", recurring.recurring, "TRACE --gpu v100 --dataset cifar100"),
     ("batching", batching.batching, "--throughputs 100,200,300"),
-    ("energy", energy.energy, "--gpu v100 --dataset librispeech"),
+    ("energy", energy.energy, "TRACE --gpu v100 --dataset librispeech"),
     ("place", place.place, "TRACE --policy fgd,random"),
     ("operations", operations.operations, "TRACE --ideal stage=3"),
     ("schedule", schedule.schedule, "TRACE --policy fifo,easy --gpus +10%"),

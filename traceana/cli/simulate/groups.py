@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from traceana.cli.output import frame_writer, print_json, print_rows
-from traceana.cli.simulate.choose import mark, qualifying_trace
+from traceana.cli.simulate.choose import print_title, qualifying_trace
 from traceana.errors import DataError
 from traceana.questions.energy.analyze import ENERGY_NEEDS, defaults, shown_gpu, training_tables
 from traceana.questions.recurring.analyze import mapped_jobs, workloads_of
@@ -82,5 +81,5 @@ def simulate_groups(
         print_json({"results": found} if several else found[0])
         return
     for result in results:
-        sys.stdout.write(mark(f"{trace.id}: {result}", synthetic=synthetic) + "\n\n")
+        print_title(f"{trace.id}: {result}\n", synthetic=synthetic)
         print_rows(result.by_dataset(), GroupsByDataset, null={"dataset": "all"})

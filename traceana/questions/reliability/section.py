@@ -60,6 +60,8 @@ _SHOWN: Final = (
     *("n", "machines_failed", "rate", "ci_low", "ci_high"),
     *("mttr_s", "median_s", "downtime_s", "availability"),
 )
+_VAGUE: Final = 100
+"""Ratio of the ends of an interval from which a rate is no main result."""
 _MOST_OFFENDERS: Final = 20
 _NAMED: Final = 3
 
@@ -137,15 +139,18 @@ def _rate(found: ReliabilityResult, title: str) -> str:
     if row["mttr_s"] is not None:
         median = "" if row["median_s"] is None else f" (median {duration(row['median_s'])})"
         text += f"; a repair takes {duration(row['mttr_s'])} on average{median}"
+    vague = row["ci_low"] is not None and row["ci_high"] > _VAGUE * row["ci_low"]
     return Finding(
-        f"{text}.", heading=f"{title}: {three_digits(row['rate'])} faults per 1,000 node-days"
+        f"{text}.",
+        certainty="cannot tell" if vague else "estimated",
+        heading=f"{title}: {three_digits(row['rate'])} faults per 1,000 node-days",
     )
 
 
 def _offenders(found: ReliabilityResult, title: str) -> str:
     """State which machines fail more often than chance explains, and how faults cluster."""
     worst = found.offenders
-    machine = found.machines.columns[0]
+    machine, alert, excess = found.machines.columns[0], "", 0.0
     if worst.height:
         expected = three_digits(worst["expected"][0])
         names = [f"{name} ({n})" for name, n in worst.select(machine, "n").head(_NAMED).rows()]
@@ -155,6 +160,12 @@ def _offenders(found: ReliabilityResult, title: str) -> str:
             f"{title}: {plural(worst.height, 'machine')} {verb} more often than chance explains, "
             f"with number of faults: {listed(names)}; {expected} are expected (adjusted "
             f"{p_equals(worst['pvalue_adjusted'][-1])})"
+        )
+        row = worst.row(0, named=True)
+        excess = row["n"] - row["expected"]
+        alert = (
+            f"{title}: machine {row[machine]}: {plural(row['n'], 'fault')}, "
+            f"{three_digits(row['expected'])} expected"
         )
     else:
         text = f"{title}: no machine fails more often than chance explains (adjusted p above 0.05)"
@@ -167,7 +178,7 @@ def _offenders(found: ReliabilityResult, title: str) -> str:
             ". The variance of the number of faults, compared with independent faults, is "
             f"{listed(clustered)}"
         )
-    return f"{text}."
+    return Finding(f"{text}.", alert=alert, cost_jobs=excess)
 
 
 def _job(intervals: pl.DataFrame, total: int, title: str) -> str:

@@ -14,7 +14,7 @@ from traceana.drawing.registry import figure
 from traceana.drawing.scales import use_log_axis
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
-from traceana.tables.formatting import share, three_digits
+from traceana.tables.formatting import plural, share, three_digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMED: Final = 7
 """Number of colors; more jobs are drawn gray and without names."""
+_MOST_STEPS: Final = 101
 _DECADE: Final = 5.0
 """Ratio of high to low CoVs from which their axis is logarithmic."""
 
@@ -179,9 +180,9 @@ def plot_cov_ecdf(
 def describe_cov_ecdf(cov: pl.DataFrame) -> str:
     """Return one sentence on the CoVs shown."""
     known = cov["cov"].drop_nulls().to_numpy()
+    jobs = plural(cov["job_id"].n_unique(), "job")
     return (
-        f"{len(known):,} CoVs of {cov['job_id'].n_unique():,} jobs, median {np.median(known):.3f}, "
-        f"maximum {known.max():.3f}."
+        f"{len(known):,} CoVs of {jobs}, median {np.median(known):.3f}, maximum {known.max():.3f}."
     )
 
 
@@ -192,7 +193,10 @@ def _draw_gray(ax: Axes, cov: pl.DataFrame, /, *, label: str) -> None:
 
 
 def _draw_ecdf(ax: Axes, values: pl.Series, **look: object) -> None:
-    ax.ecdf(values.to_numpy(), **look)  # type: ignore[arg-type]
+    drawn = values.to_numpy()
+    if len(drawn) > _MOST_STEPS:  # finer steps than these cannot be seen
+        drawn = np.quantile(drawn, np.linspace(0, 1, _MOST_STEPS), method="inverted_cdf")
+    ax.ecdf(drawn, **look)  # type: ignore[arg-type]
 
 
 @figure(

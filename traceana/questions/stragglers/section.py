@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from traceana.store import Trace
 
 _MAX_DRAWN: Final = 2
+_NAMED: Final = 3
+_COSTLY: Final = 0.01
+"""Workers in a finding; fraction of a job's time from which a worker is an alert."""
 _MAX_FILES: Final = 12
 _MAX_ROWS: Final = 10
 _LEAD: Final = (
@@ -87,7 +90,7 @@ def build(traces: Sequence[Trace]) -> Content:
     )
     blocks = (block for trace in traces for block in _details(trace, results[trace]))
     findings = [
-        (place, Finding(f"{names[trace]}: {text}", heading="" if place else _heading(trace, frame)))
+        (place, _finding(trace, f"{names[trace]}: {text}", frame, results[trace], first=not place))
         for trace, frame in jobs.items()
         for place, text in enumerate(_findings(frame, results[trace].levels))
     ]
@@ -343,18 +346,43 @@ def _findings(jobs: pl.DataFrame, levels: pl.DataFrame) -> list[str]:
     return [text, cost, causes]
 
 
+def _slower(levels: pl.DataFrame) -> pl.DataFrame:
+    return levels.filter("is_slower").sort("saved", "ratio_to_peers", descending=True)
+
+
+def _finding(
+    trace: Trace, text: str, jobs: pl.DataFrame, result: StragglerResult, *, first: bool
+) -> Finding:
+    """Return a finding; the first has the costliest worker as its alert."""
+    if not first:
+        return Finding(text)
+    alert, saved = "", 0.0
+    for row in _slower(result.levels).head(1).rows(named=True):
+        saved = row["saved"] or 0.0
+        if saved >= _COSTLY:
+            alert = (
+                f"{trace.label}: worker {row['worker_id']} of {row['job_id']} is "
+                f"{three_digits(row['ratio_to_peers'])} times as slow as its peers and takes "
+                f"{share(saved)} of the job's time"
+            )
+    return Finding(text, heading=_heading(trace, jobs), alert=alert, cost_jobs=saved)
+
+
 def _slowest(levels: pl.DataFrame) -> str:
     """Return the costliest of the workers that are slower beyond noise, and those that ended."""
-    slower = levels.filter("is_slower").sort("saved", "ratio_to_peers", descending=True)
+    slower = _slower(levels)
     parts = []
     if slower.height:
-        row = slower.row(0, named=True)
+        named = [
+            f"{row['worker_id']} of {row['job_id']} {three_digits(row['ratio_to_peers'])} times "
+            f"(95 % CI {three_digits_range(row['ci_low'], row['ci_high'])}; "
+            f"{share(row['saved'])} of the job's time)"
+            for row in slower.head(_NAMED).rows(named=True)
+        ]
+        many = f", the {len(named)} costliest" if slower.height > len(named) else ""
         parts.append(
             f"{plural(slower.height, 'worker')} {'is' if slower.height == 1 else 'are'} slower "
-            f"than their peers beyond noise; the costliest is worker {row['worker_id']} of "
-            f"{row['job_id']}, {three_digits(row['ratio_to_peers'])} times as slow (95 % CI "
-            f"{three_digits_range(row['ci_low'], row['ci_high'])}), which takes "
-            f"{share(row['saved'])} of the job's time."
+            f"than their peers beyond noise{many}: {listed(named)}."
         )
     ended = levels.filter(pl.col("note").str.starts_with("ended early"))
     if ended.height:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from traceana.questions.stragglers.tables import AttributeResult
     from traceana.store import Trace
 
+_COSTLY: Final = 0.01
+"""Fraction of a job's time from which a group of workers is an alert."""
 _MAX_FILES: Final = 12
 _MAX_ROWS: Final = 10
 _LEAD: Final = (
@@ -134,18 +136,27 @@ def _finding(jobs: pl.DataFrame, name: str) -> str:
             row = clear.sort("pvalue").row(0, named=True)
             who = f"{row['attribute']} {row['group']} of {row['job_id']}"
             text += f" But {who} stands out: {row['note']}."
-        return Finding(f"{name}: {text}", heading=f"{name}: {text.partition('.')[0]}")
+        heading = f"{name}: {text.partition('.')[0]}"
+        return Finding(f"{name}: {text}", heading=heading, certainty="cannot tell")
     parts = [
         f"In {row['job_id']}, {row['attribute']} {row['group']} explains {share(row['explained'])} "
         f"({share(row['explained_by_chance'])} by chance; n = {plural(row['n_steps'], 'step')})"
         for row in found.head(3).iter_rows(named=True)
     ]
     row = found.row(0, named=True)
+    alert = ""
+    if row["gain"] >= _COSTLY and row["attribute"] != "worker":
+        alert = (
+            f"{name}: {row['attribute']} {row['group']} takes {share(row['gain'])} of the time of "
+            f"{row['job_id']}"
+        )
     return Finding(
         f"{name}: one group of workers explains the slowdown of {found.height} of "
         f"{plural(number, 'job')}. {'. '.join(parts)}.",
         heading=f"{name}: {row['attribute']} {row['group']} explains {share(row['explained'])} "
         f"of the slowdown of {row['job_id']}",
+        alert=alert,
+        cost_jobs=row["gain"],
     )
 
 

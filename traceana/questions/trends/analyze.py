@@ -31,10 +31,12 @@ class Found:
     capacity: pl.DataFrame | None
     """GPUs allocated, down and idle; None where they are unknown."""
     capacity_source: str
+    cpus: tuple[float, float, str] | None
+    """CPUs of the cluster, the fraction allocated, and where the number is from."""
 
 
 class Capacity(NamedTuple):
-    """GPUs of a cluster, its machines, and where they are from."""
+    """GPUs (or CPUs) of a cluster, its machines, and where they are from."""
 
     gpus: float
     machines: Any
@@ -56,6 +58,8 @@ def capacity_of(trace: Trace, /) -> Capacity | None:
     stated = sum(one.gpus for one in trace.manifest.capacity.values())
     if stated:
         return Capacity(float(stated), None, "as stated")
+    if trace.manifest.lists_only_survivors:
+        return None  # other jobs used the machines too
     if trace.has("machines", ("gpus",)):
         rows = trace.frame("machines")
         machines = rows.filter(pl.col("gpus").is_not_null())  # type: ignore[union-attr]
@@ -63,11 +67,25 @@ def capacity_of(trace: Trace, /) -> Capacity | None:
         return Capacity(total, machines, "of the machines") if total else None
     if not trace.has("jobs", ("gpus", "start_s")):
         return None
-    seen = trace.once(nodes_seen).filter(pl.col("gpus") > 0)
+    return _seen(trace, "gpus")
+
+
+def _seen(trace: Trace, of: str) -> Capacity | None:
+    seen = trace.once(nodes_seen, of).filter(pl.col("gpus") > 0)
     if seen.height < _FEWEST_NODES:
         return None
     source = f"the most in use at a time on each of {seen.height:,} nodes seen"
     return Capacity(float(seen["gpus"].sum()), seen, source)
+
+
+def _cpus_of(trace: Trace) -> Capacity | None:
+    """Return the CPUs of the machines of a trace, or of the nodes seen; else None."""
+    if trace.manifest.lists_only_survivors or not trace.has("jobs", ("cpus", "start_s")):
+        return None
+    if not trace.has("machines", ("cpus",)):
+        return _seen(trace, "cpus")
+    total = trace.scan("machines").select(pl.col("cpus").cast(pl.Float64).sum()).collect().item()
+    return Capacity(total, None, "of the machines") if total else None
 
 
 def trends_of(trace: Trace, /) -> Found:
@@ -78,13 +96,17 @@ def trends_of(trace: Trace, /) -> Found:
     success = tuple(word for word in ("completed",) if word not in failure)
     outcomes: dict[str, Any] = {"success": success, "failure": failure}
     capacity = capacity_of(trace)
+    found = trends(jobs, gpus=capacity and capacity.gpus, **options, **outcomes)
+    cpus, hours = _cpus_of(trace), (window[1] - window[0]) / 3600 if window else 0.0
+    used = float(found["cpu_hours"].sum() or 0)
     return Found(
-        trends(jobs, gpus=capacity and capacity.gpus, **options, **outcomes),
+        found,
         outages(jobs, **options),
         level_changes(jobs, **options, **outcomes),
         timezone,
         None if capacity is None else _shares(trace, capacity, options),
         "" if capacity is None else capacity.source,
+        None if cpus is None or not hours else (cpus.gpus, used / (cpus.gpus * hours), cpus.source),
     )
 
 

@@ -128,6 +128,10 @@ def _trace(trace: Trace) -> Content:
             key=f"cluster-utilization-{trace.id}", about="GPUs allocated",
         )  # fmt: skip
         blocks.insert(1, Gallery((picture,)))
+    if found.cpus is not None:
+        cpus, allocated, source = found.cpus
+        text = f"{share(allocated)} of {cpus:,.6g} CPUs ({source}) were allocated in the mean"
+        findings += (Finding(f"{title}: {text}.", effect=allocated),)
     return Content(findings, tuple(blocks), findings[0], (gallery,), _LIMITATIONS)
 
 

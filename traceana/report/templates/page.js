@@ -146,7 +146,59 @@
     larger.addEventListener("click", () => enlarge(figure));
     figure.querySelector(".card").addEventListener("click", () => enlarge(figure));
     figure.append(larger);
+    enable_values(figure.querySelector(".card"), larger);
   };
+
+  // values of a figure: under the pointer, and by arrow keys on the button that enlarges
+  const tip = make("output", { className: "tip", hidden: true });
+  const ring = document.createElementNS("http://www.w3.org/2000/svg", "circle");
+  ring.setAttribute("class", "ring");
+  ring.setAttribute("r", "4");
+  const values_of = (svg) => [...svg.querySelectorAll("[data-values]")].flatMap((group) => {
+    const labels = group.dataset.axes.split(";");
+    return group.dataset.values.split("|").map((one) => {
+      const [x, y, ...words] = one.split(" "), [name, ...texts] = words.join(" ").split(";");
+      const lines = texts.map((text, place) => (labels[place] ? `${labels[place]}: ${text}` : text));
+      return { x: Number(x), y: Number(y), text: [name, ...lines].filter(Boolean).join("\n") };
+    });
+  });
+  const hide = () => { tip.hidden = true; ring.remove(); };
+  const show = (svg, value) => {
+    (svg.closest("dialog") ?? document.body).append(tip);
+    svg.append(ring);
+    ring.setAttribute("cx", value.x);
+    ring.setAttribute("cy", value.y);
+    const at = new DOMPoint(value.x, value.y).matrixTransform(svg.getScreenCTM());
+    tip.textContent = value.text;
+    tip.hidden = false;
+    const box = tip.getBoundingClientRect();
+    tip.style.left = `${Math.max(4, Math.min(at.x + 12, innerWidth - box.width - 4))}px`;
+    tip.style.top = `${at.y - box.height - 10 < 4 ? at.y + 12 : at.y - box.height - 10}px`;
+  };
+  const enable_values = (card, button) => {
+    card.addEventListener("pointermove", (event) => {
+      const svg = card.querySelector("svg"), matrix = svg?.getScreenCTM();
+      if (!matrix) return;
+      const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(matrix.inverse());
+      const far = (one) => Math.hypot(one.x - at.x, one.y - at.y);
+      const near = values_of(svg).reduce((one, other) => (one && far(one) <= far(other) ? one : other), null);
+      if (near && far(near) < 15) show(svg, near);
+      else hide();
+    });
+    card.addEventListener("pointerleave", hide);
+    let place = -1;
+    button?.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") hide();
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      const svg = card.querySelector("svg"), values = values_of(svg).sort((one, other) => one.x - other.x);
+      if (!step || !values.length) return;
+      event.preventDefault();
+      place = (place + step + values.length) % values.length;
+      show(svg, values[place]);
+    });
+    button?.addEventListener("blur", hide);
+  };
+  enable_values(card);
 
   // citations
   const enable_quote = (details) => {

@@ -106,9 +106,10 @@ def run_schedule(
             raise DataError(f"the policy's wake must be after {now:g} s; it is {woken:g}")
         coming = arrivals.next()
         following = min(clock.next_end(), coming, woken)
-        events = (coming < math.inf) + clock.pending() + arrivals.several()
-        if slot and following - now <= slot and events > 1:  # the last of all is not postponed
-            following = now + slot
+        if slot and following - now <= slot:
+            events = (coming < math.inf) + clock.pending() + arrivals.several()
+            if events > 1:  # the last of all is not postponed
+                following = now + slot
         now = following
     return found
 
