@@ -129,8 +129,9 @@ def _with_files(
     from traceana.store.manifest import MANIFEST
 
     known = store_path(store)
-    files = [name for name in names
-             if Path(name).exists() and not (known / name / MANIFEST).exists()]  # fmt: skip
+    files = [
+        name for name in names if Path(name).exists() and not (known / name / MANIFEST).exists()
+    ]
     if not files:
         if any(options.values()):
             raise DataError("--mapping, --reader and --timezone are for files: name them")
@@ -191,8 +192,9 @@ def _show(found: pl.DataFrame) -> None:
     for (measure,), rows in known.group_by("measure", maintain_order=True):
         table.add_row(str(measure))
         rows = rows.sort("rank", maintain_order=True)  # noqa: PLW2901
-        cells = cells_of(rows, Comparison, columns=["rank", "trace", "estimate", "ci_low",
-                                                    "ci_high", "n"])  # fmt: skip
+        cells = cells_of(
+            rows, Comparison, columns=["rank", "trace", "estimate", "ci_low", "ci_high", "n"]
+        )
         for rank, trace, *numbers in cells.rows:
             table.add_row(f"  {rank}. {trace}", *numbers)
     if known.height:

@@ -32,10 +32,12 @@ WhereOption = Annotated[
 GpusOption = Annotated[
     int | None,
     typer.Option(
-        metavar="N", min=1, help="GPUs of the cluster, for shares allocated and idle.  [default: of"
+        metavar="N",
+        min=1,
+        help="GPUs of the cluster, for shares allocated and idle.  [default: of"
         " the machines, else of the nodes seen]",
     ),
-]  # fmt: skip
+]
 AnonymizeOption = Annotated[
     bool,
     typer.Option("--anonymize", help="Replace names of users, jobs and machines by digests."),

@@ -100,9 +100,12 @@ def _show(
         sys.stdout.write(f"\nFaults by {by}\n")
         headings = {by: by.capitalize()}
         print_rows(
-            found.groups, MachineReliability, columns=(by, *_SHOWN), headings=headings,
+            found.groups,
+            MachineReliability,
+            columns=(by, *_SHOWN),
+            headings=headings,
             null={by: "not stated"},
-        )  # fmt: skip
+        )
     sys.stdout.write("\nMachines with the most faults\n")
     machine = found.machines.columns[0]
     print_rows(found.machines.head(_MOST), MachineFaults, headings={machine: "Machine"})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -14,11 +15,7 @@ from traceana.questions.energy.analyze import ENERGY_NEEDS, defaults, shown_gpu,
 from traceana.questions.recurring.analyze import mapped_jobs, workloads_of
 from traceana.simulate import simulate_recurring_groups
 from traceana.simulate.recurring.tables import GroupRuns, GroupsByDataset
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceana.store import Trace
+from traceana.store import Trace
 
 
 def simulate_groups(
