@@ -91,13 +91,12 @@ def _table(found: Consumers, name: str, title: str) -> Table:
         if column not in ("measured_gpu_hours", "ended", "own_failures")
         if not column.startswith("gpu_hours") or found.unit == "GPU"
     ]
-    what = f"the {rows.height} jobs with the most idle hours" if name == "job_id" else (
-        f"each {in_sentence(key_heading(name))}"
-    )  # fmt: skip
+    most_idle = f"of the {rows.height} jobs with the most idle hours"
+    what = most_idle if name == "job_id" else f"by {in_sentence(key_heading(name))}"
     table = result_table(
         rows.head(_ROWS),
         ResourceUsage,
-        caption=f"Resources, wait, failure, waste and efficiency of {what}. {title}",
+        caption=f"Resources, wait, failure, waste and efficiency {what}. {title}",
         columns=[column for column in shown if column != "note"],
         null={name: "not stated"},
     )
