@@ -15,7 +15,7 @@ from .ingesters import ingest as ingest
 from .ingesters import propose_mapping as propose_mapping
 from .questions.correlations.correlate import correlate as correlate
 from .questions.correlations.correlate import failure_correlations as failure_correlations
-from .questions.correlations.implied import implied_n as implied_n
+from .questions.correlations.points import implied_n as implied_n
 from .questions.correlations.points import joint_counts as joint_counts
 from .questions.correlations.points import mean_by_value as mean_by_value
 from .questions.correlations.correlate import runtime_correlations as runtime_correlations
@@ -62,7 +62,7 @@ from .questions.reliability.analyze import faults_of_jobs as faults_of_jobs
 from .questions.reliability.tables import JobFailureResult as JobFailureResult
 from .questions.reliability.tables import ReliabilityResult as ReliabilityResult
 from .questions.runtimes.compare import compare_distributions as compare_distributions
-from .questions.runtimes.empirical import empirical_distribution as empirical_distribution
+from .questions.runtimes.compare import empirical_distribution as empirical_distribution
 from .questions.runtimes.fit import fit_distributions as fit_distributions
 from .questions.runtimes.quantiles import fitted_quantiles as fitted_quantiles
 from .questions.runtimes.ratio import runtime_ratio as runtime_ratio

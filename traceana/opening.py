@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import shlex
+from datetime import date
 from math import inf, nextafter
-from typing import TYPE_CHECKING
+from os import PathLike
+
+import polars as pl
 
 from traceana.catalog import fetch, get_trace
 from traceana.errors import DataError
 from traceana.exchange import select_jobs
+from traceana.exchange.selection import Time
 from traceana.ingesters import ingest_cached
 from traceana.store import Store, Trace, open_store, store_path
 from traceana.store.cache import command_of, note_command
-
-if TYPE_CHECKING:
-    from datetime import date
-    from os import PathLike
-
-    import polars as pl
-
-    from traceana.exchange.selection import Time
 
 
 def read(

@@ -96,6 +96,8 @@ def test_a_replay_says_that_it_is_synthetic(store: Path, tmp_path: Path) -> None
     assert told["within"] == 0.2
     assert told["jobs"] == replay.jobs.to_dicts()
     assert pl.read_csv(out).height == replay.steps.height
+    named = ("alibaba-minibatch-2020", *asked[1:], "--json", "--within", "0.2")
+    assert json.loads(run(*named)) == told
     shown = run(*asked).splitlines()
     assert shown[0].startswith("SYNTHETIC")
     assert shown[2].split() == ["Job", "Steps", "proportional", "oracle"]

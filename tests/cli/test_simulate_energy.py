@@ -52,7 +52,7 @@ def test_every_configuration_of_a_data_set_with_figures(store: Path, tmp_path: P
 
 
 def test_the_best_of_every_data_set(store: Path) -> None:
-    lines = run(store, "--gpu", "v100", "--eta", "1").splitlines()
+    lines = run(store, "zeus-2023", "--gpu", "v100", "--eta", "1").splitlines()
     assert lines[0].startswith("SYNTHETIC")
     assert lines[1] == "v100: configuration of least cost by data set, eta 1"
     assert len(lines) == 3 + 6

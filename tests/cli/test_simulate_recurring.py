@@ -81,7 +81,7 @@ def test_a_policy_of_ones_own_and_another_trace(store: Path) -> None:
     with pytest.raises(DataError, match=r"--policy no\.where:x"):
         run(store, *ONE, "--policy", "no.where:x")
     with pytest.raises(TraceanaError, match="is not in the store"):
-        run(store, *ONE, "--trace", "nowhere")
+        run(store, "nowhere", *ONE)
 
 
 def test_groups_of_recurring_jobs(store: Path, tmp_path: Path) -> None:
@@ -108,13 +108,13 @@ def test_jobs_with_groups_alone_take_the_workloads_of_another_trace(store: Path)
         }
     )
     add_table(jobs, trace="mine", table="jobs", store=store)
-    told = json.loads(run(store, "--trace", "mine", "--json"))
+    told = json.loads(run(store, "mine", "--json"))
     assert (told["trace"], told["workloads"]) == ("mine", "zeus-2023")
     assert told["by_dataset"][-1]["recurrences"] == 60
     for asked, line in (
-        (("--trace", "mine", "--dataset", "squad"), "--dataset: groups have their own jobs"),
+        (("mine", "--dataset", "squad"), "--dataset: groups have their own jobs"),
         (("--workloads", "zeus-2023"), "pass --groups"),
-        (("--trace", "mine", "--workloads", "mine"), "mine has no values in training_runs"),
+        (("mine", "--workloads", "mine"), "mine has no values in training_runs"),
     ):
         with pytest.raises(DataError, match=line):
             run(store, *asked)

@@ -17,7 +17,7 @@ from traceana.claims.rounding import agrees, round_as, span
 from traceana.cohorts.task_runtimes import END_IMPUTATIONS
 from traceana.cohorts.tasks import instance_times, sample_jobs, task_times
 from traceana.questions.correlations.correlate import runtime_correlations
-from traceana.questions.correlations.implied import implied_n
+from traceana.questions.correlations.points import implied_n
 from traceana.questions.failures.rates import runtime_by
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from traceana.cli.options import JsonOption, StoreOption
+from traceana.cli.options import JsonOption, StoreOption, option
 from traceana.cli.output import print_json, print_table, show_share
 from traceana.cli.streams import terminal
 from traceana.errors import DataError
@@ -29,11 +29,11 @@ def claims(
     store: StoreOption = None,
     paper: Annotated[
         str | None,
-        typer.Option(metavar="P", help="One paper; an unknown name lists them.  [default: all]"),
+        option("One paper; an unknown name lists them.  [default: all]", "P"),
     ] = None,
     verdict: Annotated[
         str | None,
-        typer.Option(metavar="V", help="Claims with one verdict, such as differs.  [default: all]"),
+        option("Claims with one verdict, such as differs.  [default: all]", "V"),
     ] = None,
     json: JsonOption = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if a claim differs.")] = False,

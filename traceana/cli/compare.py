@@ -20,6 +20,8 @@ from traceana.cli.options import (
     ReaderOption,
     StoreOption,
     TimezoneOption,
+    argument,
+    option,
 )
 from traceana.cli.output import frame_writer, print_json, print_rows, print_table
 from traceana.cli.streams import terminal
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 def compare(
     traces: Annotated[
         list[str],
-        typer.Argument(metavar="TRACE...", help="Ids of traces in the store, or files."),
+        argument("Ids of traces in the store, or files.", "TRACE..."),
     ],
     *,
     store: StoreOption = None,
@@ -45,10 +47,7 @@ def compare(
     timezone: TimezoneOption = None,
     split: Annotated[
         str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Compare one trace before and after this date or time.",
-        ),
+        option("Compare one trace before and after this date or time.", "TIME"),
     ] = None,
     since: SinceOption = None,
     until: UntilOption = None,
@@ -56,10 +55,10 @@ def compare(
     window: WindowOption = None,
     fail_if: Annotated[
         str | None,
-        typer.Option(
-            metavar="EXPR",
-            help="Exit 1 if this holds: 'median_wait_s > 1.2 * before'. An unknown name lists the "
+        option(
+            "Exit 1 if this holds: 'median_wait_s > 1.2 * before'. An unknown name lists the "
             "measures.",
+            "EXPR",
         ),
     ] = None,
     json: JsonOption = False,
@@ -130,8 +129,9 @@ def _with_files(
     from traceana.store.manifest import MANIFEST
 
     known = store_path(store)
-    files = [name for name in names
-             if Path(name).exists() and not (known / name / MANIFEST).exists()]  # fmt: skip
+    files = [
+        name for name in names if Path(name).exists() and not (known / name / MANIFEST).exists()
+    ]
     if not files:
         if any(options.values()):
             raise DataError("--mapping, --reader and --timezone are for files: name them")
@@ -192,8 +192,9 @@ def _show(found: pl.DataFrame) -> None:
     for (measure,), rows in known.group_by("measure", maintain_order=True):
         table.add_row(str(measure))
         rows = rows.sort("rank", maintain_order=True)  # noqa: PLW2901
-        cells = cells_of(rows, Comparison, columns=["rank", "trace", "estimate", "ci_low",
-                                                    "ci_high", "n"])  # fmt: skip
+        cells = cells_of(
+            rows, Comparison, columns=["rank", "trace", "estimate", "ci_low", "ci_high", "n"]
+        )
         for rank, trace, *numbers in cells.rows:
             table.add_row(f"  {rank}. {trace}", *numbers)
     if known.height:

@@ -8,42 +8,34 @@ from typing import Annotated, Any
 
 import typer
 
-from traceana.cli.options import StoreOption
+from traceana.cli.options import StoreOption, argument, option
 from traceana.cli.output import print_table, show_steps
 from traceana.errors import DataError
-
-
-def _option(metavar: str, text: str) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(metavar=metavar, help=text)
-    return option
 
 
 def figures(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="ID...",
-            help="Figures to write; without any (and without --out), all are listed.",
-        ),
+        argument("Figures to write; without any (and without --out), all are listed.", "ID..."),
     ] = None,
     *,
     store: StoreOption = None,
     out: Annotated[
         Path | None,
-        _option("DIR", "Folder for the files; without an ID, every figure.  [default: figures]"),
+        option("Folder for the files; without an ID, every figure.  [default: figures]", "DIR"),
     ] = None,
-    paper: Annotated[str | None, _option("PAPER", "Figures of a paper, such as zeus.")] = None,
+    paper: Annotated[str | None, option("Figures of a paper, such as zeus.", "PAPER")] = None,
     number: Annotated[
-        str | None, _option("N", "With --paper: the figure with this number, such as 7a.")
+        str | None, option("With --paper: the figure with this number, such as 7a.", "N")
     ] = None,
-    trace: Annotated[str | None, _option("TRACE", "Only this trace.")] = None,
-    job: Annotated[str | None, _option("JOB", "Only this job.")] = None,
-    gpu: Annotated[str | None, _option("GPU", "Only this GPU, such as a40.")] = None,
-    dataset: Annotated[str | None, _option("NAME", "Only this data set, such as cifar100.")] = None,
-    feature: Annotated[str | None, _option("COLUMN", "Only this feature, such as gpus.")] = None,
-    outcome: Annotated[str | None, _option("STATUS", "Only this outcome, such as failed.")] = None,
+    trace: Annotated[str | None, option("Only this trace.", "TRACE")] = None,
+    job: Annotated[str | None, option("Only this job.", "JOB")] = None,
+    gpu: Annotated[str | None, option("Only this GPU, such as a40.", "GPU")] = None,
+    dataset: Annotated[str | None, option("Only this data set, such as cifar100.", "NAME")] = None,
+    feature: Annotated[str | None, option("Only this feature, such as gpus.", "COLUMN")] = None,
+    outcome: Annotated[str | None, option("Only this outcome, such as failed.", "STATUS")] = None,
     method: Annotated[
-        str | None, _option("METHOD", "Method of correlations: pearson or spearman.")
+        str | None, option("Method of correlations: pearson or spearman.", "METHOD")
     ] = None,
     formats: Annotated[
         str,
@@ -51,9 +43,9 @@ def figures(
             "--format", metavar="FORMAT,...", help="Formats, separated by commas: svg, pdf, png."
         ),
     ] = "svg,pdf,png",
-    dpi: Annotated[int, _option("N", "Resolution of PNG, and of images within PDF.")] = 300,
+    dpi: Annotated[int, option("Resolution of PNG, and of images within PDF.", "N")] = 300,
     size: Annotated[
-        str | None, _option("WIDTH", "Width: 84mm, 8.4cm, 3.3in.  [default: 3.6in]")
+        str | None, option("Width: 84mm, 8.4cm, 3.3in.  [default: 3.6in]", "WIDTH")
     ] = None,
 ) -> None:
     """List the figures, or write them as SVG, PDF and PNG.

@@ -16,6 +16,8 @@ from traceana.cli.options import (
     ReaderOption,
     StoreOption,
     TimezoneOption,
+    argument,
+    option,
 )
 from traceana.cli.output import print_table
 from traceana.cli.streams import terminal
@@ -34,25 +36,20 @@ _STAGES = 4  # decompress, check, look for repeated rows, pack
 def ingest(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH...", help="Folders or files: public traces or your own."),
+        argument("Folders or files: public traces or your own.", "PATH..."),
     ],
     *,
     store: StoreOption = None,
     trace: Annotated[
         str | None,
-        typer.Option(
-            metavar="ID",
-            help="Id of the trace.  [default: found from the files, or the mapping's name]",
-        ),
+        option("Id of the trace.  [default: found from the files, or the mapping's name]", "ID"),
     ] = None,
     mapping: MappingOption = None,
     reader: ReaderOption = None,
     timezone: TimezoneOption = None,
     columns: Annotated[
         str | None,
-        typer.Option(
-            metavar="LIST", help="Columns of files without a header: JobID,User,State,..."
-        ),
+        option("Columns of files without a header: JobID,User,State,...", "LIST"),
     ] = None,
     replace: Annotated[
         bool,

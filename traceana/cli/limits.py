@@ -11,34 +11,33 @@ from typing import Annotated, Any
 
 import typer
 
+from traceana.cli.options import option
+
 SinceOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="TIME", help="Only jobs that waited or ran on or after this date or time."
-    ),
+    option("Only jobs that waited or ran on or after this date or time.", "TIME"),
 ]
 UntilOption = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Only jobs and events before this date or time."),
+    option("Only jobs and events before this date or time.", "TIME"),
 ]
 WindowOption = Annotated[
     tuple[str, str] | None,
-    typer.Option(
-        metavar="FROM TO",
-        help="First and last date or time of the export, if the files do not state them.",
-    ),
+    option("First and last date or time of the export, if the files do not state them.", "FROM TO"),
 ]
 WhereOption = Annotated[
     str | None,
-    typer.Option(metavar="SQL", help="Only jobs that meet this condition: \"queue = 'gpu'\"."),
+    option("Only jobs that meet this condition: \"queue = 'gpu'\".", "SQL"),
 ]
 GpusOption = Annotated[
     int | None,
     typer.Option(
-        metavar="N", min=1, help="GPUs of the cluster, for shares allocated and idle.  [default: of"
+        metavar="N",
+        min=1,
+        help="GPUs of the cluster, for shares allocated and idle.  [default: of"
         " the machines, else of the nodes seen]",
     ),
-]  # fmt: skip
+]
 AnonymizeOption = Annotated[
     bool,
     typer.Option("--anonymize", help="Replace names of users, jobs and machines by digests."),

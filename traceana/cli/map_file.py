@@ -6,9 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from traceana.cli.options import ReaderOption
+from traceana.cli.options import ReaderOption, argument, option
 from traceana.cli.streams import terminal
 from traceana.errors import DataError
 from traceana.tables.formatting import plural
@@ -22,11 +20,11 @@ _CELL = 80
 
 
 def map_file(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Log with a header, or JSON.")],
+    file: Annotated[Path, argument("Log with a header, or JSON.", "FILE")],
     *,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="M.toml", help="File for the mapping.  [default: standard output]"),
+        option("File for the mapping.  [default: standard output]", "M.toml"),
     ] = None,
     reader: ReaderOption = None,
 ) -> None:

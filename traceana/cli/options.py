@@ -6,9 +6,24 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
+from typer.models import ArgumentInfo, OptionInfo
 
 TYPED: Final = "traceana.command"
 """Key under which a command's context has its words."""
+
+
+def option(text: str, metavar: str | None = None, /) -> OptionInfo:
+    """Describe an option; its name is that of the parameter."""
+    info: OptionInfo = typer.Option(metavar=metavar, help=text)
+    return info
+
+
+def argument(text: str, metavar: str, /) -> ArgumentInfo:
+    """Describe an argument."""
+    info: ArgumentInfo = typer.Argument(metavar=metavar, help=text)
+    return info
+
+
 StoreOption = Annotated[
     Path | None,
     typer.Option(
@@ -40,6 +55,11 @@ TimezoneOption = Annotated[
         help="Time zone of times without an offset.  [default: the mapping's, else UTC]",
     ),
 ]
+TraceArgument = Annotated[
+    str | None,
+    argument("Trace of the store.  [default: the first that qualifies]", "TRACE"),
+]
+EtaOption = Annotated[float, option("Weight of energy versus time, 0 to 1.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 OutOption = Annotated[
     Path | None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from traceana.cli.options import JsonOption, StoreOption
+from traceana.cli.options import JsonOption, StoreOption, argument, option
 from traceana.cli.output import print_json, print_rows
 from traceana.cli.simulate.choose import qualifying_trace
 
@@ -21,18 +21,16 @@ _MOST: Final = 10
 
 
 def reliability(
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="Id of a trace in the store.")],
+    trace: Annotated[str, argument("Id of a trace in the store.", "TRACE")],
     *,
     machines: Annotated[
         int | None, typer.Option(min=1, help="Number of machines of the job.  [default: all]")
     ] = None,
     checkpoint_cost: Annotated[
         float | None,
-        typer.Option(metavar="S", help="Seconds for which a checkpoint pauses training."),
+        option("Seconds for which a checkpoint pauses training.", "S"),
     ] = None,
-    restart: Annotated[
-        float, typer.Option(metavar="S", help="Seconds from a failure until training resumes.")
-    ] = 0.0,
+    restart: Annotated[float, option("Seconds from a failure until training resumes.", "S")] = 0.0,
     total_machines: Annotated[
         int | None,
         typer.Option(min=1, help="Machines that were observed.  [default: stated by the trace]"),
@@ -102,9 +100,12 @@ def _show(
         sys.stdout.write(f"\nFaults by {by}\n")
         headings = {by: by.capitalize()}
         print_rows(
-            found.groups, MachineReliability, columns=(by, *_SHOWN), headings=headings,
+            found.groups,
+            MachineReliability,
+            columns=(by, *_SHOWN),
+            headings=headings,
             null={by: "not stated"},
-        )  # fmt: skip
+        )
     sys.stdout.write("\nMachines with the most faults\n")
     machine = found.machines.columns[0]
     print_rows(found.machines.head(_MOST), MachineFaults, headings={machine: "Machine"})

@@ -23,7 +23,15 @@ from traceana.cli.limits import (
     WindowOption,
     limited_store,
 )
-from traceana.cli.options import TYPED, MappingOption, ReaderOption, StoreOption, TimezoneOption
+from traceana.cli.options import (
+    TYPED,
+    MappingOption,
+    ReaderOption,
+    StoreOption,
+    TimezoneOption,
+    argument,
+    option,
+)
 from traceana.cli.output import show_steps
 from traceana.errors import DataError
 
@@ -32,10 +40,10 @@ def report(
     context: typer.Context,
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[PATH...]",
-            help="Files to report on, such as the output of sacct or kubectl.  "
+        argument(
+            "Files to report on, such as the output of sacct or kubectl.  "
             "[default: those in a store]",
+            "[PATH...]",
         ),
     ] = None,
     *,
@@ -50,35 +58,30 @@ def report(
     gpus: GpusOption = None,
     anonymize: AnonymizeOption = False,
     compare: CompareOption = None,
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for the report; replaced if it exists.")
-    ] = Path("reports/latest"),
+    out: Annotated[Path, option("Folder for the report; replaced if it exists.", "DIR")] = Path(
+        "reports/latest"
+    ),
     only: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="SECTION",
-            help="Section to build (repeatable); an unknown name lists them.  [default: every "
-            "section]",
+        option(
+            "Section to build (repeatable); an unknown name lists them.  [default: every section]",
+            "SECTION",
         ),
     ] = None,
     title: Annotated[
         str | None,
-        typer.Option(
-            metavar="TEXT", help="Title of the report.  [default: the title of the only trace]"
-        ),
+        option("Title of the report.  [default: the title of the only trace]", "TEXT"),
     ] = None,
     formats: Annotated[
         str, typer.Option("--format", metavar="html,md", help="What to write.")
     ] = "html,md",
     engine: Annotated[
         str,
-        typer.Option(metavar="polars|spark", help="Engine that reads and reduces tables."),
+        option("Engine that reads and reduces tables.", "polars|spark"),
     ] = "polars",
     master: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL", help="Spark's master: local[2], spark://host:7077.  [default: local[*]]"
-        ),
+        option("Spark's master: local[2], spark://host:7077.  [default: local[*]]", "URL"),
     ] = None,
     per_trace: Annotated[
         bool,
@@ -142,9 +145,7 @@ def report(
 def summary(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[PATH...]", help="Files to report on.  [default: those in a store]"
-        ),
+        argument("Files to report on.  [default: those in a store]", "[PATH...]"),
     ] = None,
     *,
     store: StoreOption = None,

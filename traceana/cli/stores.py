@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from traceana.cli.options import JsonOption, StoreOption
+from traceana.cli.options import JsonOption, StoreOption, argument, option
 from traceana.cli.output import print_json, print_rows, print_table
 from traceana.cli.streams import terminal
 from traceana.errors import DataError, StoreError
@@ -124,21 +124,14 @@ def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
 
 
 def fetch(
-    trace: Annotated[
-        str, typer.Argument(metavar="TRACE", help="Id of the trace, as `traceana traces` lists it.")
-    ],
+    trace: Annotated[str, argument("Id of the trace, as `traceana traces` lists it.", "TRACE")],
     to: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="Folder for the files.  [default: one in the user's cache folder]"
-        ),
+        option("Folder for the files.  [default: one in the user's cache folder]", "DIR"),
     ] = None,
     mirror: Annotated[
         str | None,
-        typer.Option(
-            metavar="DIR_OR_URL",
-            help="Folder or URL with the files under their published names.",
-        ),
+        option("Folder or URL with the files under their published names.", "DIR_OR_URL"),
     ] = None,
 ) -> None:
     """Download the files of a public trace and check them."""
@@ -151,12 +144,10 @@ def fetch(
 
 
 def sample(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder: new, empty, or with an earlier sample.")
-    ],
+    folder: Annotated[Path, argument("Folder: new, empty, or with an earlier sample.", "DIR")],
     trace: Annotated[
         list[str] | None,
-        typer.Option(metavar="ID", help="Trace to write (repeatable).  [default: all]"),
+        option("Trace to write (repeatable).  [default: all]", "ID"),
     ] = None,
 ) -> None:
     """Write the synthetic sample in the publishers' own formats.
@@ -187,13 +178,13 @@ def sample(
 
 
 def export(
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="Id of the trace.")],
+    trace: Annotated[str, argument("Id of the trace.", "TRACE")],
     *,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the files.")],
+    out: Annotated[Path, option("Folder of the files.", "DIR")],
     store: StoreOption = None,
     table: Annotated[
         list[str] | None,
-        typer.Option(metavar="TABLE", help="Table (repeatable).  [default: all]"),
+        option("Table (repeatable).  [default: all]", "TABLE"),
     ] = None,
     file_format: Annotated[
         str, typer.Option("--format", metavar="parquet|csv|swf", help="Format of the files.")
@@ -210,16 +201,16 @@ def export(
 
 
 def anonymize(
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="Id of the trace.")],
+    trace: Annotated[str, argument("Id of the trace.", "TRACE")],
     *,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the store to write to.")],
+    out: Annotated[Path, option("Folder of the store to write to.", "DIR")],
     store: StoreOption = None,
     key: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="File with a secret of at least 16 bytes; equal secrets produce equal digests.  "
+        option(
+            "File with a secret of at least 16 bytes; equal secrets produce equal digests.  "
             "[default: a random one, not stored]",
+            "FILE",
         ),
     ] = None,
     round_s: Annotated[

@@ -49,8 +49,9 @@ def gpu_capacity_check(
     --------
     >>> import polars as pl, traceana
     >>> store = traceana.open_sample()
-    >>> tasks, instances = (store.scan("alibaba-pai-2020", t) for t in ("tasks", "instances"))
-    >>> machines = store.scan("alibaba-pai-2020", "machines")
+    >>> trace = store.trace(*store.traces("tasks"))
+    >>> tasks, instances = (trace.scan(t) for t in ("tasks", "instances"))
+    >>> machines = trace.scan("machines")
     >>> found = traceana.gpu_capacity_check(tasks, instances, machines)
     >>> found.select("end_imputation", pl.col("share_of_capacity").round(1)).rows()
     [('drop_task', 0.1), ('drop', 0.1), ('task', 0.1), ('running', 14.1), ('trace_end', 25.9)]

@@ -71,9 +71,11 @@ def _end_class(there: list[str]) -> nw.Expr:
     elif "start_s" in there:
         ran = ~nw.col("start_s").is_null()
     removed = nw.when(ran.fill_null(value=False)).then(nw.lit(CLASSES[-2]))
-    found = nw.when(status == "failed").then(nw.lit("job")).otherwise(
-        nw.when(status == "cancelled").then(removed.otherwise(nw.lit(CLASSES[-1])))
-    )  # fmt: skip
+    found = (
+        nw.when(status == "failed")
+        .then(nw.lit("job"))
+        .otherwise(nw.when(status == "cancelled").then(removed.otherwise(nw.lit(CLASSES[-1]))))
+    )
     if "end_reason" not in there:
         return found
     reason, ended = nw.col("end_reason").cast(nw.String), status.is_in(["failed", "cancelled"])

@@ -41,16 +41,21 @@ def nodes_seen(trace: Trace, of: str = "gpus", /) -> pl.DataFrame:
     kept = tuple(one for one in (name, "gpu_type") if one in columns)
     sized = {of: of} if of in columns else {}
     frame = open_overlap(trace.frame("jobs"), kept, sized, window=window_of(trace))
-    missing = {one: pl.lit(None, kind) for one, kind in (("gpu_type", pl.String),
-               (of, pl.Float64)) if one not in frame.collect_schema().names()}  # fmt: skip
+    missing = {
+        one: pl.lit(None, kind)
+        for one, kind in (("gpu_type", pl.String), (of, pl.Float64))
+        if one not in frame.collect_schema().names()
+    }
     rows = collect(frame).with_columns(**missing).with_columns(gpus=of)
     using = rows.filter(pl.col("gpus") > 0, pl.col(BEGIN).is_not_null())
     if using[name].null_count() > _MOST_WITHOUT * using.height:
         return pl.DataFrame(schema=empty)
     hosts = pl.col(name).cast(pl.String).str.split(",")
-    rows = rows.filter(pl.col(name).is_not_null(), pl.col(BEGIN).is_not_null()).select(
-        BEGIN, UNTIL, "gpu_type", machine_id=hosts, gpus=pl.col("gpus") / hosts.list.len()
-    ).explode("machine_id")  # fmt: skip
+    rows = (
+        rows.filter(pl.col(name).is_not_null(), pl.col(BEGIN).is_not_null())
+        .select(BEGIN, UNTIL, "gpu_type", machine_id=hosts, gpus=pl.col("gpus") / hosts.list.len())
+        .explode("machine_id")
+    )
     gpus = pl.col("gpus").fill_null(0)
     changes = pl.concat(
         rows.select("machine_id", time=time, change=sign * gpus)

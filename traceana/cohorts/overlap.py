@@ -29,8 +29,11 @@ COUNTED: Final = {
 }
 """Columns of 1 for rows whose time is not recorded in full, and the words of their counts."""
 _TIMES: Final = {
-    "submit": "submit_s", "start": "start_s", "end": "end_s", "runtime": "runtime_s",
-}  # fmt: skip
+    "submit": "submit_s",
+    "start": "start_s",
+    "end": "end_s",
+    "runtime": "runtime_s",
+}
 _STATUS: Final = "status"
 _ENDED: Final = ("completed", "failed", "cancelled")
 
@@ -81,9 +84,12 @@ def open_overlap(
     times = _Times(submitted, begun, ended, lasted, status)
     if not {"submit", "start", "end"} & {*columns}:
         return frame.with_columns(
-            none.alias(BEGIN), none.alias(UNTIL), lasted.alias(HELD), none.alias(LENGTH),
+            none.alias(BEGIN),
+            none.alias(UNTIL),
+            lasted.alias(HELD),
+            none.alias(LENGTH),
             *(nw.lit(0).alias(name) for name in COUNTED),
-        )  # fmt: skip
+        )
     counts = {f"n {role}": nw.col(name).count() for role, name in columns.items()}
     latest = {
         f"last {role}": (nw.col(columns[role]) + lasted).max()

@@ -65,7 +65,8 @@ def task_runtimes(
     --------
     >>> import traceana
     >>> store = traceana.open_sample()
-    >>> tasks, instances = (store.scan("alibaba-pai-2020", t) for t in ("tasks", "instances"))
+    >>> trace = store.trace(*store.traces("tasks"))
+    >>> tasks, instances = (trace.scan(t) for t in ("tasks", "instances"))
     >>> runtimes = traceana.task_runtimes(tasks, instances, end_imputation="running")
     >>> runtimes.height, runtimes["runtime_s"].count()
     (2522, 2044)

@@ -5,20 +5,17 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from traceana.drawing.style import follow_axes, use_style
 from traceana.errors import DataError, TraceanaError
 from traceana.modules import import_named
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from matplotlib.axes import Axes
 
 Plot = TypeVar("Plot", bound="Callable[..., Axes]")
 _PARAMETERS: Final = re.compile(r"(Parameters\n-+\n\S+\n(?: {4}.*\n)+)((?:\S.*\n(?: {4}.*\n)+)*)")

@@ -6,17 +6,15 @@ import io
 import re
 import zlib
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 
 from traceana.drawing.style import use_style
 from traceana.drawing.values import value_marks
 from traceana.tables.formatting import without_controls
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 WATERMARK: Final = "SYNTHETIC"
 PNG_DPI: Final = 300

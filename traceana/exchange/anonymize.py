@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -16,12 +17,8 @@ from traceana.ingesters.describe import UNIX_S
 from traceana.schema import privacy_of
 from traceana.schema.hosts import HOST_LISTS
 from traceana.store import Store, open_store
+from traceana.store.manifest import Manifest
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from os import PathLike
-
-    from traceana.store.manifest import Manifest
 
 _WEEK_S: Final = 7 * 86_400
 _MOST_ROUNDED_S: Final = 366 * 86_400

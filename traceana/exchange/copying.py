@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from traceana.errors import DataError
 from traceana.ingesters import ingest
 from traceana.ingesters.files import SYNTHETIC_PREFIX
 from traceana.schema import get_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from traceana.store import Manifest, Store, TableManifest
+from traceana.store import Manifest, Store, TableManifest
 
 
 def copy_trace(

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo
 
-import polars as pl
 from polars.exceptions import PolarsError
 
 from traceana.cohorts.clip import clip_jobs
@@ -99,7 +98,8 @@ def select_jobs(
         # nothing is after the end of a window that is not limited
         after = inf if end_s is None or (end_s == high and window is None) else end_s
         every = clip_jobs(every, (-inf if start_s is None else start_s, after))
-    chosen = every.filter(_condition(where, every.collect_schema().names()))
+    names = every.collect_schema().names()
+    chosen = every if where is None else every.filter(row_condition(where, names, where="where"))
     try:
         jobs = chosen.select("job_id", "inst_id").collect()
     except PolarsError as error:
@@ -134,10 +134,6 @@ def select_jobs(
         source, manifest, Path(out), name=name or trace, facts=stated, about=_ABOUT, write=write
     )
     return Path(out)
-
-
-def _condition(where: str | None, columns: list[str]) -> pl.Expr:
-    return pl.lit(value=True) if where is None else row_condition(where, columns, where="where")
 
 
 def to_seconds(given: Time | None, manifest: Manifest) -> float | None:

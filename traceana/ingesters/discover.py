@@ -110,7 +110,9 @@ def _match(
             trace, sources = _fit(csv, named, listing)
         except SourceError as error:
             neighbours = {t for t, _ in named} & {
-                t for t, sources in discovery.sources.items() if _beside(csv, sources)
+                trace
+                for trace, sources in discovery.sources.items()
+                if any(source.file and source.file.folder == csv.folder for source in sources)
             }
             traces = neighbours or {t for t, _ in named}
             discovery.failures.append((min(traces) if len(traces) == 1 else None, str(error)))
@@ -136,10 +138,6 @@ def _hint(csv: CsvFile, contents: list[tuple[str, Content]]) -> str:
     return f" (its columns are those of {like[0]}: name it so)" if like else ""
 
 
-def _beside(csv: CsvFile, sources: list[Source]) -> bool:
-    return any(source.file and source.file.folder == csv.folder for source in sources)
-
-
 def _fit(
     csv: CsvFile, named: list[tuple[str, Content]], listing: Listing
 ) -> tuple[str, list[Source]]:
@@ -149,7 +147,8 @@ def _fit(
     fits: list[tuple[int, str, Source]] = []
     for trace, content in named:
         if content.by_folder:
-            csv = replace(csv, within=f"{_folder_of(csv)}/")
+            folder = PurePath(csv.member or csv.paths[0].resolve()).parent.name
+            csv = replace(csv, within=f"{folder}/")
         if content.reader != "csv":
             ways = [other for name, other in named if name == trace and other.reader != "csv"]
             return trace, [_open(csv, way) for way in ways]
@@ -181,10 +180,6 @@ def _open(file: CsvFile, content: Content) -> Source:
     if missing := [name for name in content.columns if name not in source.columns]:
         raise SourceError(f"{file.where}: it lacks {_shorten(tuple(missing))}; fetch it again")
     return replace(source, tables=content.tables, not_applicable=content.not_applicable)
-
-
-def _folder_of(file: CsvFile) -> str:
-    return PurePath(file.member or file.paths[0].resolve()).parent.name
 
 
 def _columns_beside(csv: CsvFile, listing: Listing) -> list[str]:

@@ -70,7 +70,7 @@ JOBS: Final = {
     "energy_j": "energy_j energy_joules energy",
     "gpu_utilization": "gpu_utilization gpu_util avg_gpu_util mean_gpu_util gpu_usage",
     "array_id": "array_id array_job_id",
-}  # fmt: skip
+}
 """By column of ``jobs``, names without unit, the most specific first."""
 
 GPU_COUNT: Final = r"^\s*(?:(\d+)\s*[x\u00d7*]\s*(\S.*)|(\S.*?)\s*[x\u00d7*:]\s*(\d+))\s*$"
@@ -91,7 +91,7 @@ WORKER_SAMPLES: Final = {
     "batch_time": "compute_time compute forward_backward fwd_bwd batch_time batch_time_s step_time "
     "iter_time iteration_time seconds step_seconds duration elapsed step_duration "
     "time_per_step time latency",
-}  # fmt: skip
+}
 """By column of ``worker_samples``; of several times the one before the barrier is first."""
 
 OPERATIONS: Final = {
@@ -125,7 +125,7 @@ FAULTS: Final = {
     "component subsystem error_type type",
     "description": "description desc reason message details detail symptom error comment notes",
     "level": "level",
-}  # fmt: skip
+}
 """By column of ``faults``, names without unit."""
 
 FAILING: Final = r"fail|fault|down_?time|repair|fixed|root_cause|outage"
@@ -143,13 +143,20 @@ STATUSES: Final = {
 
 TIME_UNITS: Final = {
     "ns": "ns nanos nanoseconds",
-    "us": "us micros microseconds", "ms": "ms millis milliseconds msec msecs",
-    "s": "s sec secs second seconds", "min": "min mins minute minutes", "h": "h hr hrs hour hours",
+    "us": "us micros microseconds",
+    "ms": "ms millis milliseconds msec msecs",
+    "s": "s sec secs second seconds",
+    "min": "min mins minute minutes",
+    "h": "h hr hrs hour hours",
     "d": "d day days",
-}  # fmt: skip
+}
 SIZE_UNITS: Final = {
-    "B": "b byte bytes", "KiB": "k kb kib", "MiB": "m mb mib", "GiB": "g gb gib", "TiB": "t tb tib",
-}  # fmt: skip
+    "B": "b byte bytes",
+    "KiB": "k kb kib",
+    "MiB": "m mb mib",
+    "GiB": "g gb gib",
+    "TiB": "t tb tib",
+}
 
 
 def split_unit(name: str, units: dict[str, str], /) -> tuple[str, str | None]:

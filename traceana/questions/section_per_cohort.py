@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from traceana.cohorts.cohort import form_cohort
-from traceana.page.blocks import join_parts
+from traceana.cohorts.cohort import Cohort, form_cohort
+from traceana.page.blocks import Content, join_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from traceana.cohorts.cohort import Cohort
-    from traceana.page.blocks import Content
     from traceana.store import Trace
 
 

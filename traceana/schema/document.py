@@ -8,12 +8,11 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import dataframely as dy
 
 from traceana.schema.registry import TABLES, describe_table, rule_expressions, schema_version
-
-if TYPE_CHECKING:
-    import dataframely as dy
 
 _HEAD = """\
 # Tables

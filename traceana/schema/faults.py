@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import dataframely as dy
+import polars as pl
 
 from traceana.schema.columns import clock, identifier, seconds, text
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class Faults(dy.Schema):

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import dataframely as dy
 import polars as pl
 
 from traceana.errors import DataError
 from traceana.schema import faults, training, workload
-
-if TYPE_CHECKING:
-    import dataframely as dy
 
 TABLES: Final[dict[str, type[dy.Schema]]] = {
     "jobs": workload.Jobs,

@@ -6,16 +6,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
 from numbers import Real
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import dataframely as dy
 import polars as pl
 
 from traceana.errors import DataError
 from traceana.schema.registry import get_table
-
-if TYPE_CHECKING:
-    from traceana.schema.training_defaults import TrainingDefault, TrainingDefaults
+from traceana.schema.training_defaults import TrainingDefault, TrainingDefaults
 
 CONFIGURATION: Final = ["dataset", "network", "batch_size", "optimizer"]
 """Key that joins training runs and power profiles."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import dataframely as dy
+import polars as pl
 
 from traceana.schema.columns import (
     clock,
@@ -16,9 +15,6 @@ from traceana.schema.columns import (
     text,
     whole,
 )
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class Jobs(dy.Schema):

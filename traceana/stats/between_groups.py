@@ -6,17 +6,14 @@ form of the groups' means.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import chdtrc, chndtr, chndtrinc, fdtr, fdtrc, ncfdtrinc
 
 from traceana.stats.arguments import check_confidence
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from traceana.stats.arrays import Floats, Integers
+from traceana.stats.arrays import Floats, Integers
 
 
 class GroupDifference(NamedTuple):

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
+from traceana.stats.arrays import Floats, Integers
 from traceana.stats.correlation import SMALLEST_P, correlation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from traceana.stats.arrays import Floats, Integers
-
 
 NEAR_ONE: Final = 1 - 1e-12
 """Largest coefficient whose arctanh is computed."""

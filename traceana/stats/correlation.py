@@ -6,22 +6,17 @@ Each with a p-value and an interval. What is not defined is NaN, and never a war
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 import scipy  # scipy.stats is slow to import and loaded when used
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri, stdtr
 
 from traceana.errors import DataError
 from traceana.stats.arguments import check_confidence
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike
-
-    from traceana.stats.arrays import Floats
-
+from traceana.stats.arrays import Floats
 
 METHODS: Final = ("pearson", "spearman", "kendall")
 """The coefficients there are."""

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import scipy  # scipy.stats and scipy.optimize are slow to import and loaded when used
+from numpy.typing import ArrayLike
 from scipy.special import chdtri, gammaln, xlogy
 
 from traceana.stats.arguments import check_confidence
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from traceana.stats.arrays import Floats
-
+from traceana.stats.arrays import Floats
 
 _MANY = 5
 """Mean count from which chi-squared approximates the multinomial distribution well."""
@@ -88,9 +82,11 @@ def fit_negative_binomial(counts: ArrayLike, /) -> tuple[float, float]:
     def loss(log_a: float) -> float:
         k = np.exp(-log_a)
         likelihood = (
-            gammaln(values + k) - gammaln(k)
-            + k * np.log(k / (k + mean)) + xlogy(values, mean / (k + mean))
-        )  # fmt: skip
+            gammaln(values + k)
+            - gammaln(k)
+            + k * np.log(k / (k + mean))
+            + xlogy(values, mean / (k + mean))
+        )
         return -float((times * likelihood).sum())
 
     found = scipy.optimize.minimize_scalar(loss, bounds=(-12.0, 8.0), method="bounded")

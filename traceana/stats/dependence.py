@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from traceana.errors import DataError
 from traceana.stats.arguments import check_count
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from traceana.stats.arrays import Floats
-
+from traceana.stats.arrays import Floats
 
 MOST_LAGS: Final = 100_000
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from traceana.stats.arrays import Floats, Integers
+from traceana.stats.arrays import Floats, Integers
 
 
 def kmeans_1d(values: ArrayLike, /, *, k: int) -> Integers:

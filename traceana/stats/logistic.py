@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 import scipy  # scipy.stats is slow to import and loaded when used
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import chdtrc, chdtri, expit, fdtrc, logit, stdtr, stdtrit
 
 from traceana.errors import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from traceana.stats.arrays import Floats, Integers
-
+from traceana.stats.arrays import Floats, Integers
 
 _ALL: Final = 1 - 1e-9  # fraction of the information that leaves none to the other clusters
 

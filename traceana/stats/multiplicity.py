@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import scipy  # scipy.stats is slow to import and loaded when used
+from numpy.typing import ArrayLike, NDArray
 
 from traceana.errors import DataError
 from traceana.stats.arguments import check_choice
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 ADJUSTMENTS: Final = ("none", "bonferroni", "holm", "fdr_bh", "fdr_by")
 """Methods of :func:`adjust_pvalues`."""

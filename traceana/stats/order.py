@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from traceana.stats.arrays import Floats
+from traceana.stats.arrays import Floats
 
 
 def median_present(values: Floats, /) -> Floats:

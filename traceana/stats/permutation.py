@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import combinations, permutations
 from math import comb
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import scipy  # scipy.stats is slow to import and loaded when used
+from numpy.typing import NDArray
 from scipy.special import gammainc, gammaincc, logit, ndtr, stdtr
 
+from traceana.stats.arrays import Floats, Integers
 from traceana.stats.correlation import SMALLEST_P, dot, weighted_ranks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from traceana.stats.arrays import Floats, Integers
-
 
 EXACT: Final = 9
 """Up to so many points, all permutations are enumerated."""

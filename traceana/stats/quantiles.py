@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from traceana.stats.arguments import check_confidence
+from traceana.stats.arrays import Floats
 from traceana.stats.dependence import effective_sample_size
 from traceana.stats.wild_bootstrap import effective_clusters
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from traceana.stats.arrays import Floats
-
 
 MIN_EFFECTIVE: Final = 20
 """Effective values of a series below which it has no interval."""

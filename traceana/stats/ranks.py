@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtri, stdtr, stdtrit
 
+from traceana.stats.arrays import Floats, Integers
 from traceana.stats.between_groups import (
     GroupDifference,
     between_groups,
@@ -20,10 +21,6 @@ from traceana.stats.permutation import (
     permuted_superiority,
 )
 from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
-
-if TYPE_CHECKING:
-    from traceana.stats.arrays import Floats, Integers
-
 
 _SMALL: Final = 15
 """Rows of a group below which permutations replace Student's t."""

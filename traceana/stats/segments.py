@@ -6,18 +6,14 @@ order statistics: Renyi's representation, as in Hill, Annals of Statistics 3, 19
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from traceana.stats.arguments import as_generator, check_count
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from traceana.stats.arrays import Floats, Integers
-
+from traceana.stats.arrays import Floats, Integers
 
 _MOST_CELLS: Final = 4_000_000
 _MOST_OUTLIERS: Final = 3

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import chdtrc, ndtri, stdtr, stdtrit
 
+from traceana.stats.arrays import Floats
 from traceana.stats.intervals import FEWEST_CLUSTERS
-
-if TYPE_CHECKING:
-    from traceana.stats.arrays import Floats
 
 
 class PooledOdds(NamedTuple):

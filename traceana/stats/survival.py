@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
 from traceana.errors import DataError
 from traceana.stats.arguments import check_confidence
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
-    from traceana.stats.arrays import Floats
+from traceana.stats.arrays import Floats
 
 
 class Incidence(NamedTuple):

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from traceana.errors import DataError
+from traceana.stats.arrays import Floats, Integers
 from traceana.stats.dependence import autocorrelation, effective_sample_size
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from traceana.stats.arrays import Floats, Integers
-
 
 DAY_S: Final = 86_400.0
 MIN_BLOCKS: Final = 10

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from scipy.stats import kstwobign
 
+from traceana.stats.arrays import Floats, Integers
 from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
-
-if TYPE_CHECKING:
-    from traceana.stats.arrays import Floats, Integers
-
 
 _AT_ONCE: Final = 2_000_000  # counts in memory
 _MOST_TIMES: Final = 500

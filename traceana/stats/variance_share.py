@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
 from traceana.stats.arguments import check_confidence
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 FEWEST: Final = 20
 """Minimum clusters for an interval."""

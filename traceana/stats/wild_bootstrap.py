@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from scipy.special import ndtr
 
+from traceana.stats.arrays import Floats, Integers
 from traceana.stats.correlation import SMALLEST_P
-
-if TYPE_CHECKING:
-    from traceana.stats.arrays import Floats, Integers
-
 
 MIN_EFFECTIVE: Final = 10
 """With fewer effective clusters a correlation and the rank ANOVA have no test and no interval.

@@ -228,28 +228,21 @@ class Ledger:
     @property
     def rejections(self) -> pl.DataFrame:
         """One row per table and rule with rejected rows."""
-        return pl.DataFrame(
-            [
-                (entry.trace, entry.table, rule, rows)
-                for entry in self.entries
-                for rule, rows in entry.rejected.items()
-            ],
-            schema={"trace": pl.String, "table": pl.String, "rule": pl.String, "rows": pl.Int64},
-            orient="row",
-        )
+        return self._by_rule("rejected", "rows")
 
     @property
     def nulled(self) -> pl.DataFrame:
         """One row per table and rule by which cells were set to null."""
-        return pl.DataFrame(
-            [
-                (entry.trace, entry.table, rule, cells)
-                for entry in self.entries
-                for rule, cells in entry.nulled.items()
-            ],
-            schema={"trace": pl.String, "table": pl.String, "rule": pl.String, "cells": pl.Int64},
-            orient="row",
-        )
+        return self._by_rule("nulled", "cells")
+
+    def _by_rule(self, counts: str, noun: str) -> pl.DataFrame:
+        rows = [
+            (entry.trace, entry.table, rule, count)
+            for entry in self.entries
+            for rule, count in getattr(entry, counts).items()
+        ]
+        schema = {**dict.fromkeys(("trace", "table", "rule"), pl.String), noun: pl.Int64}
+        return pl.DataFrame(rows, schema=schema, orient="row")
 
     @property
     def missing(self) -> pl.DataFrame:

@@ -22,6 +22,8 @@ class Capacity:
         GPUs of each machine.
     gpu_type
         Type of the GPUs; None where it is not stated.
+    slot_s
+        Seconds between two decisions of its scheduler; None where they are not stated.
 
     Examples
     --------
@@ -33,6 +35,7 @@ class Capacity:
     nodes: int
     gpus_per_node: int
     gpu_type: str | None = None
+    slot_s: float | None = None
 
     @property
     def gpus(self) -> int:

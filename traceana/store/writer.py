@@ -126,11 +126,9 @@ class _ParquetFile:
         if rows.height:
             self._rows.append(rows)
         height = sum(part.height for part in self._rows)
-        if height >= _ROWS_A_GROUP or self._held_bytes() >= _BYTES_A_GROUP:
+        size = sum(part.estimated_size() for part in self._rows)
+        if height >= _ROWS_A_GROUP or size >= _BYTES_A_GROUP:
             self.flush()
-
-    def _held_bytes(self) -> int:
-        return int(sum(part.estimated_size() for part in self._rows))
 
     def flush(self) -> None:
         """Pass the collected rows to the thread, unless it is too far behind."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 UNITS: Final = {"s": "s", "w": "W", "j": "J", "gib": "GiB", "bytes": "bytes"}
 """Units that are the last part of a column's name."""
@@ -139,6 +139,19 @@ def share_range(low: float, high: float) -> str:
     if share(low) == share(high) and low != high:
         return percent_range(low, high)
     return f"{share(low).removesuffix(' %')} to {share(high)}"
+
+
+def interval(
+    row: Mapping[str, Any],
+    write: Callable[[float, float], str],
+    /,
+    template: str = "95 % CI {}; ",
+    *,
+    shown: object = True,
+) -> str:
+    """Write the interval of a row as part of a sentence; nothing if it has none."""
+    low, high = row["ci_low"], row["ci_high"]
+    return template.format(write(low, high)) if shown and None not in (low, high) else ""
 
 
 def size(value: float) -> str:

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
+from traceana.questions.stragglers.blocks import coming_report, read_reports
+from traceana.questions.stragglers.chance import BLOCKS, measure_levels, measure_noise
 from traceana.questions.stragglers.detect import at_once
 from traceana.questions.stragglers.episodes import (
     Stretch,
@@ -17,8 +19,6 @@ from traceana.questions.stragglers.episodes import (
     log_ratio,
     noise_of_reports,
 )
-from traceana.questions.stragglers.levels import BLOCKS, measure_levels, measure_noise
-from traceana.questions.stragglers.reports import coming_report, read_reports
 
 ROOT = np.sqrt
 

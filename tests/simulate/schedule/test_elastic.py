@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -14,18 +14,20 @@ from traceana.errors import DataError
 from traceana.simulate.schedule import elastic
 from traceana.simulate.schedule.nodes import BuddyNodes
 from traceana.simulate.schedule.overheads import scaling_overhead_s
+from traceana.store import Capacity
 
 LOG = Path(__file__).parent / "elasticflow_figure_10.csv"
 """The publisher's trace of figure 10, with ends from the logs of their simulator."""
 PROFILES = Path(__file__).parents[4] / "shared" / "published" / "elasticflow" / "throughputs_A100"
+TRACES = PROFILES.parents[2] / "data" / "elasticflow-2023" / "elasticflow-traces.tar.gz"
 
 
 class Edf(elastic.EarliestDeadlineFirst):
-    slot_s: ClassVar[float] = 240.0
+    slot_s: float = 240.0
 
 
 class Flow(elastic.ElasticFlow):
-    slot_s: ClassVar[float] = 240.0
+    slot_s: float = 240.0
 
 
 @pytest.mark.skipif(not PROFILES.is_dir(), reason="the publisher's profiles are not here")
@@ -139,3 +141,44 @@ def test_jobs_fill_nodes_without_fragments() -> None:
 def test_only_the_publishers_cluster_of_64_nodes_has_two_switches(nodes: int, second: int) -> None:
     placed = BuddyNodes(8 * nodes, 8).place({0: 8, 1: 8})
     assert placed == {0: (0, 8), 1: (8 * second, 8)}
+
+
+@pytest.mark.skipif(not TRACES.is_file(), reason="the publisher's traces are not here")
+@pytest.mark.parametrize(
+    ("cluster", "policy", "printed", "published"),
+    [
+        ("cluster05", "edf", 0.375, None),
+        ("cluster05", "tiresias", 0.420, None),
+        ("cluster06", "elasticflow", 0.607, None),
+        ("cluster10", "elasticflow", 0.981, None),
+        ("cluster10", "edf", 0.769, 0.777),
+        ("cluster10", "tiresias", 0.473, 0.477),
+        ("cluster01", "tiresias", 0.478, 0.493),
+        ("cluster06", "edf", 0.105, 0.108),
+    ],
+)
+def test_figure_8b_with_stated_slots_and_the_published_revision_without(
+    cluster: str, policy: str, printed: float, published: float | None
+) -> None:
+    with tarfile.open(TRACES) as archive:
+        name = next(name for name in archive.getnames() if name.endswith(f"{cluster}.csv"))
+        file = archive.extractfile(name)
+        assert file is not None
+        jobs = pl.read_csv(file.read()).select(
+            "job_id",
+            "batch_size",
+            cluster=pl.lit(cluster),
+            submit_s="submission_time",
+            runtime_s="duration",
+            gpus="num_gpu",
+            deadline_s="deadline",
+            model="model_name",
+            iterations="num_iteration",
+        )
+    nodes = 32 if cluster == "cluster10" else 64
+    stated = {cluster: Capacity(nodes=nodes, gpus_per_node=8, slot_s=240.0)}
+    found = simulate_schedule(jobs, policy=policy, capacity=stated, profiles=PROFILES).groups
+    assert found["fraction_met"].item() == pytest.approx(printed, abs=0.01)
+    if published is not None:  # a run of the publisher's simulator
+        found = simulate_schedule(jobs, policy=policy, gpus=8 * nodes, profiles=PROFILES).groups
+        assert round(found["fraction_met"].item(), 3) == published

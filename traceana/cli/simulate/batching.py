@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from traceana.cli.options import JsonOption, OutOption, StoreOption
+from traceana.cli.options import JsonOption, OutOption, StoreOption, TraceArgument, option
 from traceana.cli.output import frame_writer
-from traceana.cli.simulate.choose import load_object, read_numbers
+from traceana.cli.simulate.choose import load_objects, read_numbers
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -28,10 +28,11 @@ _MODES: Final = {
         *("--overheads", "--controllers", "--global-batch", "--steps", "--max-batch"),
         *("--noise", "--seeds"),
     ),
-    "--replay": ("--controllers", "--within", "--trace", "--store"),
+    "--replay": ("--controllers", "--within", "trace", "--store"),
     "--published": ("--steps",),
 }
-"""Options of each mode beside --min-batch."""
+"""Options of each mode beside those of all."""
+_ALWAYS: Final = ("--min-batch", "--json", "--out")
 _WHY: Final = {
     "--sweep": "--sweep has its own workers",
     "--replay": "--replay uses the recorded workers",
@@ -40,98 +41,93 @@ _WHY: Final = {
 
 
 def batching(
+    ctx: typer.Context,
     *,
+    trace: TraceArgument = None,
     throughputs: Annotated[
         str | None,
-        typer.Option(
-            metavar="X,X,...",
-            help="Samples/s of each worker: 100,200,300; or a .csv or .parquet file with one "
+        option(
+            "Samples/s of each worker: 100,200,300; or a .csv or .parquet file with one "
             "column per worker and one row per step.",
+            "X,X,...",
         ),
     ] = None,
     cores: Annotated[
         str | None,
-        typer.Option(
-            metavar="N,N,...",
-            help="CPU cores of each worker, or a split of the paper by name (slide-5, "
+        option(
+            "CPU cores of each worker, or a split of the paper by name (slide-5, "
             "h-level-2, h-level-10, figure-3); the estimate of static.",
+            "N,N,...",
         ),
     ] = None,
     devices: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME,...",
-            help="Device of each worker: t4,t4,p4,mine=19.5; its TFLOPS are the estimate of "
-            "static.",
+        option(
+            "Device of each worker: t4,t4,p4,mine=19.5; its TFLOPS are the estimate of static.",
+            "NAME,...",
         ),
     ] = None,
     rate: Annotated[
         float | None,
-        typer.Option(help="Samples/s per core or TFLOPS, without --throughputs.  [default: 1]"),
+        option("Samples/s per core or TFLOPS, without --throughputs.  [default: 1]"),
     ] = None,
     slowdown: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="K:FROM-TO:X",
-            help="Throughput of worker K times X from step FROM to TO: 3:20-39:0.5; may be "
-            "repeated.",
+        option(
+            "Throughput of worker K times X from step FROM to TO: 3:20-39:0.5; may be repeated.",
+            "K:FROM-TO:X",
         ),
     ] = None,
     half_batch: Annotated[
         float | None,
-        typer.Option(
-            help="Batch size at which a worker reaches half of its throughput.  "
+        option(
+            "Batch size at which a worker reaches half of its throughput.  "
             "[default: throughput does not saturate]"
         ),
     ] = None,
     overheads: Annotated[
         str | None,
-        typer.Option(
-            metavar="S,...",
-            help="Overhead of an iteration in s: one value, or one per worker; in a sweep, values "
+        option(
+            "Overhead of an iteration in s: one value, or one per worker; in a sweep, values "
             "to try.",
+            "S,...",
         ),
     ] = None,
     controllers: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME,...",
-            help="Controllers, such as uniform,proportional,oracle or package.module:name.  "
+        option(
+            "Controllers, such as uniform,proportional,oracle or package.module:name.  "
             "[default: all that apply]",
+            "NAME,...",
         ),
     ] = None,
     global_batch: Annotated[
         int | None,
-        typer.Option(help="Samples per step.  [default: 64 per worker; in a sweep 192]"),
+        option("Samples per step.  [default: 64 per worker; in a sweep 192]"),
     ] = None,
-    steps: Annotated[
-        int | None, typer.Option(help="Steps.  [default: 100; in a sweep 200]")
-    ] = None,
-    min_batch: Annotated[int, typer.Option(help="Minimum batch size of a worker.")] = 1,
+    steps: Annotated[int | None, option("Steps.  [default: 100; in a sweep 200]")] = None,
+    min_batch: Annotated[int, option("Minimum batch size of a worker.")] = 1,
     max_batch: Annotated[
-        int | None, typer.Option(help="Maximum batch size of a worker.  [default: none]")
+        int | None, option("Maximum batch size of a worker.  [default: none]")
     ] = None,
     sweep: Annotated[bool, typer.Option("--sweep", help="Sweep over splits of CPU cores.")] = False,
     noise: Annotated[
         str | None,
-        typer.Option(metavar="CV,...", help="In a sweep: CVs of the noise.  [default: 0,0.1]"),
+        option("In a sweep: CVs of the noise.  [default: 0,0.1]", "CV,..."),
     ] = None,
-    seeds: Annotated[
-        int | None, typer.Option(help="In a sweep: number of seeds.  [default: 10]")
-    ] = None,
+    seeds: Annotated[int | None, option("In a sweep: number of seeds.  [default: 10]")] = None,
     replay: Annotated[
-        bool, typer.Option("--replay", help="Replay the recorded workers of a store.")
+        bool,
+        typer.Option(
+            "--replay", help="Replay the recorded workers of TRACE, which alone implies it."
+        ),
     ] = False,
     within: Annotated[
         float | None,
-        typer.Option(
-            help="In a replay: difference from the oracle at which a worker has recovered.  "
+        option(
+            "In a replay: difference from the oracle at which a worker has recovered.  "
             "[default: 0.1]"
         ),
-    ] = None,
-    trace: Annotated[
-        str | None,
-        typer.Option(help="In a replay: trace with worker samples.  [default: the only one]"),
     ] = None,
     published: Annotated[
         bool, typer.Option("--published", help="Compare the published clusters and speedups.")
@@ -153,27 +149,21 @@ def batching(
         ReplaySteps,
     )
 
-    given: dict[str, Any] = {
-        "--throughputs": throughputs, "--cores": cores, "--devices": devices, "--rate": rate,
-        "--slowdown": slowdown or None, "--half-batch": half_batch, "--overheads": overheads,
-        "--controllers": controllers, "--global-batch": global_batch, "--steps": steps,
-        "--max-batch": max_batch, "--noise": noise, "--seeds": seeds, "--within": within,
-        "--trace": trace, "--store": store, "--asynchronous": asynchronous or None,
-    }  # fmt: skip
     chosen = {"--sweep": sweep, "--replay": replay, "--published": published}
+    chosen["--replay"] |= trace is not None and not any(chosen.values())
     asked = [mode for mode, is_chosen in chosen.items() if is_chosen]
     if len(asked) > 1:
         raise DataError(f"{' and '.join(asked)} exclude each other; pass one of them")
     mode = asked[0] if asked else ""
-    allowed = _MODES.get(mode, _JOB)
-    unfit = [name for name, value in given.items() if value is not None and name not in allowed]
+    allowed = {*_MODES.get(mode, _JOB), *_ALWAYS, *chosen}
+    origins = {each.opts[0]: ctx.get_parameter_source(each.name) for each in ctx.command.params}
+    given = [name for name, origin in origins.items() if origin and origin.name == "COMMANDLINE"]
+    unfit = [name for name in given if name not in allowed]
     if unfit:
         why = _WHY.get(mode, "only with --sweep or --replay")
         raise DataError(f"{', '.join(unfit)}: {why}; leave it out")
     bounds = {"min_batch": min_batch, "max_batch": math.inf if max_batch is None else max_batch}
-    names = None
-    if controllers is not None:
-        names = [load_object(each.strip(), "--controllers") for each in controllers.split(",")]
+    names = controllers and [*load_objects(controllers, "--controllers").values()]
     settings = _known(controllers=names, steps=steps)
     if sweep:
         settings |= bounds | _known(
@@ -183,7 +173,7 @@ def batching(
             seeds=None if seeds is None else range(seeds),
         )
         modes.run_sweep(settings, frame_writer(out, BatchingSweep), json=json)
-    elif replay:
+    elif chosen["--replay"]:
         settings |= _known(within=within)
         modes.run_replay(store, trace, settings, frame_writer(out, ReplaySteps), json=json)
     elif published:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.cli.output import print_json, print_rows, show_share
-from traceana.cli.simulate.choose import mark, open_simulated
+from traceana.cli.simulate.choose import open_simulated, print_title
 from traceana.errors import DataError
 from traceana.questions.stragglers import analyze as workers
 from traceana.simulate import (
@@ -85,7 +85,10 @@ def run_job(
         print_json({"uniform_time_s": results[0].uniform_time_s, "results": parts})
         return
     rows = [
-        {"last": _join([f"{batch:,}" for batch in each.workers["batch_last"]])}
+        {
+            "last": ", ".join(f"{batch:,}" for batch in each.workers["batch_last"][:8])
+            + (", ..." if each.workers.height > 8 else "")
+        }
         | {name: getattr(each, name) for name in _SHOWN}
         for each in results
     ]
@@ -111,10 +114,6 @@ def run_published(settings: dict[str, Any], writer: Writer, /, *, json: bool) ->
     columns = ("id", "published", "devices", "ratio", "flops_ratio", "largest_gain", "reached_by")
     sys.stdout.write("\nthroughput ratios that the published factors imply\n")
     print_rows(gains, PublishedGains, columns=columns)
-
-
-def _join(texts: list[str]) -> str:
-    return ", ".join(texts[:8]) + (", ..." if len(texts) > 8 else "")
 
 
 def run_sweep(settings: dict[str, Any], writer: Writer, /, *, json: bool) -> None:
@@ -155,7 +154,7 @@ def run_replay(
         trace = traces[0]
     if trace is None or trace not in traces:
         found = ", ".join(traces) or "none"
-        raise DataError(f"--trace: pass a trace with worker_samples; the store has {found}")
+        raise DataError(f"pass a trace with worker_samples; the store has {found}")
     recorded = opened.trace(trace)
     result = replay_batching(
         workers.worker_samples(recorded),
@@ -171,7 +170,7 @@ def run_replay(
         }
         print_json({"synthetic": synthetic, "trace": trace, "within": result.within, **frames})
         return
-    sys.stdout.write(mark("speedup over uniform batches", synthetic=synthetic) + "\n")
+    print_title("speedup over uniform batches", synthetic=synthetic)
     _print_replay(result)
 
 

@@ -67,6 +67,11 @@ def load_object(name: str, option: str, /) -> Any:  # noqa: ANN401  whatever its
         raise DataError(f"{option} {name}: {error}; pass package.module:name") from None
 
 
+def load_objects(names: str, option: str, /) -> dict[str, Any]:
+    """Return the objects of several names, which commas separate."""
+    return {name.strip(): load_object(name.strip(), option) for name in names.split(",")}
+
+
 def read_numbers(option: str, text: str | None, expected: str = _NUMBERS, /) -> list[float] | None:
     """Return the numbers of an option, which commas separate."""
     if text is None:
@@ -77,6 +82,7 @@ def read_numbers(option: str, text: str | None, expected: str = _NUMBERS, /) -> 
         raise DataError(f"{option} {text!r}: expected {expected}") from None
 
 
-def mark(text: str, /, *, synthetic: bool) -> str:
-    """Return a text, marked if its rows are synthetic."""
-    return f"SYNTHETIC, no observed row in it\n{text}" if synthetic else text
+def print_title(text: str, /, *, synthetic: bool) -> None:
+    """Print a title, marked if its rows are synthetic."""
+    mark = "SYNTHETIC, no observed row in it\n" if synthetic else ""
+    sys.stdout.write(f"{mark}{text}\n")

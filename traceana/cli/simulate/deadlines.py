@@ -9,14 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from traceana.cli.options import JsonOption, OutOption, StoreOption
+from traceana.cli.options import JsonOption, OutOption, StoreOption, argument, option
 from traceana.cli.output import frame_writer, print_json, print_rows, show_steps
-from traceana.cli.simulate.choose import load_object, open_simulated, qualifying_trace, read_numbers
+from traceana.cli.simulate.choose import (
+    load_object,
+    load_objects,
+    open_simulated,
+    qualifying_trace,
+    read_numbers,
+)
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
 
+_SUFFIXES: Final = (".csv", ".parquet")
 _JOBS_NEEDED: Final = ({"jobs": ("submit_s", "runtime_s", "gpus")},)
 _READ: Final = ("job_id", "submit_s", "runtime_s", "gpus")
 _SHOWN: Final = (
@@ -27,45 +34,37 @@ _SHOWN: Final = (
 
 def deadlines(
     *,
-    file: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="FILE",
-            help="Jobs in a .csv or .parquet file.  [default: the store's jobs table]",
-        ),
-    ] = None,
-    trace: Annotated[
+    jobs: Annotated[
         str | None,
-        typer.Option(
-            metavar="ID",
-            help="Trace of the store.  [default: the first with plans, else with jobs]",
+        argument(
+            "Trace of the store, or jobs in a .csv or .parquet file.  "
+            "[default: the first trace with plans, else with jobs]",
+            "TRACE|FILE",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 1,
+    seed: Annotated[int, option("Seed of the draws.")] = 1,
     tightness: Annotated[
-        str, typer.Option(metavar="LOW,HIGH", help="Ends of (deadline - submission) / runtime.")
+        str, option("Ends of (deadline - submission) / runtime.", "LOW,HIGH")
     ] = "0.5,1.5",
     distribution: Annotated[
         str,
-        typer.Option(help="uniform, loguniform, triangular, or package.module:function."),
+        option("uniform, loguniform, triangular, or package.module:function."),
     ] = "uniform",
     policies: Annotated[
         str,
-        typer.Option(
-            metavar="NAME,...",
-            help="Policies to compare: fifo, sjf, edf, least_slack, or package.module:function.",
+        option(
+            "Policies to compare: fifo, sjf, edf, least_slack, or package.module:function.",
+            "NAME,...",
         ),
     ] = "fifo,sjf,edf,least_slack",
     capacity: Annotated[
         float | None,
-        typer.Option(help="GPUs of each cluster.  [default: those that the load needs]"),
+        option("GPUs of each cluster.  [default: those that the load needs]"),
     ] = None,
-    load: Annotated[
-        float, typer.Option(help="Without --capacity: fraction of the GPUs that jobs use.")
-    ] = 0.8,
+    load: Annotated[float, option("Without --capacity: fraction of the GPUs that jobs use.")] = 0.8,
     deadline: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="With FILE: column of the jobs' deadlines."),
+        option("With FILE: column of the jobs' deadlines.", "COLUMN"),
     ] = None,
     rules: Annotated[
         bool, typer.Option("--rules", help="Test the rules on the published plans too.")
@@ -80,20 +79,22 @@ def deadlines(
     simple policies.
     """
     writer = frame_writer(out)
-    if deadline is not None and file is None:
+    path = Path(jobs or "")
+    is_file = path.suffix in _SUFFIXES or len(path.parts) > 1 or path.is_file()
+    if deadline is not None and not is_file:
         raise DataError("--deadline is a column of FILE; pass FILE")
-    source = _read_file(file, deadline) if file is not None else _read_store(store, trace)
+    source = _read_file(path, deadline) if is_file else _read_store(store, jobs)
     if rules and source.plans is None:
         raise DataError(
             f"--rules tests published plans, and {source.name} has none; "
-            "use --trace with a trace that has training_plans"
+            "pass a trace that has training_plans"
         )
     draws = {
         "rng": seed,
         "tightness": read_numbers("--tightness", tightness, "two numbers, such as 0.5,1.5"),
         "distribution": load_object(distribution, "--distribution"),
     }
-    named = [load_object(name.strip(), "--policies") for name in policies.split(",")]
+    named = [*load_objects(policies, "--policies").values()]
     schedule = {"policies": named, "capacity": capacity, "load": load}
     found = _simulate(source, draws, schedule, deadline, rules=rules)
     writer(found["plans"])
@@ -119,7 +120,7 @@ def _read_file(file: Path, deadline: str | None) -> _Source:
     import polars as pl
     from polars.exceptions import PanicException, PolarsError
 
-    if file.suffix not in (".csv", ".parquet"):
+    if file.suffix not in _SUFFIXES:
         raise DataError(f"{file}: the ending must be one of .csv, .parquet")
     try:
         if file.suffix == ".csv":

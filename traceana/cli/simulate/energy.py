@@ -6,11 +6,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
-from traceana.cli.options import JsonOption, OutOption, StoreOption
+from traceana.cli.options import (
+    EtaOption,
+    JsonOption,
+    OutOption,
+    StoreOption,
+    TraceArgument,
+    option,
+)
 from traceana.cli.output import frame_writer, print_json, print_rows
-from traceana.cli.simulate.choose import mark, open_simulated, qualifying_trace
+from traceana.cli.simulate.choose import open_simulated, print_title, qualifying_trace
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -21,26 +26,19 @@ _SHOWN: Final = ("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j", "on_
 
 def energy(
     *,
+    trace: TraceArgument = None,
     gpu: Annotated[
         str | None,
-        typer.Option(help="GPU as in the trace.  [default: the GPU with the most profiles]"),
+        option("GPU as in the trace.  [default: the GPU with the most profiles]"),
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="Data set as in the trace.  [default: all, best only]")
+        str | None, option("Data set as in the trace.  [default: all, best only]")
     ] = None,
-    target: Annotated[
-        float | None, typer.Option(help="Target metric.  [default: the data set's]")
-    ] = None,
-    eta: Annotated[float, typer.Option(help="Weight of energy versus time, 0 to 1.")] = 0.5,
-    trace: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Trace of the store.  [default: the first that qualifies]"),
-    ] = None,
+    target: Annotated[float | None, option("Target metric.  [default: the data set's]")] = None,
+    eta: EtaOption = 0.5,
     figures: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="Write heat maps, sweeps and the Pareto front of a data set as SVG."
-        ),
+        option("Write heat maps, sweeps and the Pareto front of a data set as SVG.", "DIR"),
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
@@ -70,7 +68,7 @@ def energy(
             print_json({"gpu": gpu, "eta": eta, "synthetic": synthetic, "best": found.to_dicts()})
             return
         title = f"{gpu}: configuration of least cost by data set, eta {eta:g}"
-        sys.stdout.write(mark(title, synthetic=synthetic) + "\n")
+        print_title(title, synthetic=synthetic)
         headings = {"dataset": "Data set"}
         print_rows(found, EtaSweep, columns=found.columns, headings=headings)
         return
@@ -91,7 +89,7 @@ def energy(
     title = (
         f"{dataset} on {gpu}: {rows.height:,} configurations, {front.height} on the Pareto front"
     )
-    sys.stdout.write(mark(title, synthetic=synthetic) + "\n")
+    print_title(title, synthetic=synthetic)
     print_rows(front, EnergyToAccuracy, columns=_SHOWN)
     sys.stdout.write("\nConfiguration of least cost by weight of energy\n")
     print_rows(weights, EtaSweep)

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
-import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from traceana.cli.output import frame_writer, print_json, print_rows
-from traceana.cli.simulate.choose import mark, qualifying_trace
+from traceana.cli.simulate.choose import print_title, qualifying_trace
 from traceana.errors import DataError
 from traceana.questions.energy.analyze import ENERGY_NEEDS, defaults, shown_gpu, training_tables
 from traceana.questions.recurring.analyze import mapped_jobs, workloads_of
 from traceana.simulate import simulate_recurring_groups
 from traceana.simulate.recurring.tables import GroupRuns, GroupsByDataset
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traceana.store import Trace
+from traceana.store import Trace
 
 
 def simulate_groups(
@@ -82,5 +78,5 @@ def simulate_groups(
         print_json({"results": found} if several else found[0])
         return
     for result in results:
-        sys.stdout.write(mark(f"{trace.id}: {result}", synthetic=synthetic) + "\n\n")
+        print_title(f"{trace.id}: {result}\n", synthetic=synthetic)
         print_rows(result.by_dataset(), GroupsByDataset, null={"dataset": "all"})

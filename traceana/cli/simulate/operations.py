@@ -7,11 +7,9 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from traceana.cli.options import JsonOption, StoreOption
+from traceana.cli.options import JsonOption, StoreOption, argument, option
 from traceana.cli.output import print_json, print_rows
-from traceana.cli.simulate.choose import mark, open_simulated, qualifying_trace
+from traceana.cli.simulate.choose import open_simulated, print_title, qualifying_trace
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -23,26 +21,22 @@ def operations(
     *,
     trace: Annotated[
         str | None,
-        typer.Argument(
-            metavar="TRACE", help="Trace with operations.  [default: the first of the store]"
-        ),
+        argument("Trace with operations.  [default: the first of the store]", "TRACE"),
     ] = None,
-    job: Annotated[
-        str | None, typer.Option(metavar="ID", help="Job to replay.  [default: all]")
-    ] = None,
+    job: Annotated[str | None, option("Job to replay.  [default: all]", "ID")] = None,
     ideal: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME=VALUE,...",
-            help="Operations with ideal durations, by kind, stage, dp_rank, worker or step, such "
+        option(
+            "Operations with ideal durations, by kind, stage, dp_rank, worker or step, such "
             "as stage=3.  [default: everything]",
+            "NAME=VALUE,...",
         ),
     ] = None,
     timeline: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the first steps of the job, measured and ideal, as .json.gz for Perfetto.",
+        option(
+            "Write the first steps of the job, measured and ideal, as .json.gz for Perfetto.",
+            "FILE",
         ),
     ] = None,
     store: StoreOption = None,
@@ -140,7 +134,7 @@ def _print(about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     from traceana.tables.declare import schema_of
 
     title = f"{about['trace']}: {about['ideal']}"
-    sys.stdout.write(mark(title, synthetic=about["synthetic"]) + "\n\n")
+    print_title(f"{title}\n", synthetic=about["synthetic"])
     names = {"job": "job_id", "t_measured": "t_measured_s", "t_ori": "t_original_s"}
     names |= {"t_ideal": "t_ideal_s"}
     schema = schema_of(OperationJobs)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
-from traceana.cli.options import JsonOption, OutOption, StoreOption
+from traceana.cli.options import JsonOption, OutOption, StoreOption, argument, option
 from traceana.cli.output import frame_writer, print_json, print_rows, show_share
-from traceana.cli.simulate.choose import load_object, mark, open_simulated, qualifying_trace
+from traceana.cli.simulate.choose import load_objects, open_simulated, print_title, qualifying_trace
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,23 +21,18 @@ _SHOWN: Final = (50, 80, 100, 120)
 
 def place(
     *,
-    trace: Annotated[
-        str, typer.Argument(metavar="TRACE", help="Trace of the store with jobs and machines.")
-    ],
+    trace: Annotated[str, argument("Trace of the store with jobs and machines.", "TRACE")],
     policy: Annotated[
         str,
-        typer.Option(
-            metavar="NAME,...",
-            help="random, dotprod, clustering, packing, bestfit, fgd, or package.module:name.",
+        option(
+            "random, dotprod, clustering, packing, bestfit, fgd, or package.module:name.",
+            "NAME,...",
         ),
     ] = _POLICIES,
-    seeds: Annotated[int, typer.Option(help="Number of runs: seeds 1 to N.")] = 3,
+    seeds: Annotated[int, option("Number of runs: seeds 1 to N.")] = 3,
     ties: Annotated[
         str,
-        typer.Option(
-            metavar="name|random",
-            help="Which machine to take among equal scores: by name, or at random.",
-        ),
+        option("Which machine to take among equal scores: by name, or at random.", "name|random"),
     ] = "name",
     store: StoreOption = None,
     json: JsonOption = False,
@@ -51,29 +43,27 @@ def place(
     Jobs arrive in random order until they request 130 % of the GPUs, and never leave. Prints the
     GPUs allocated, and those that are a fragment, in percent of all GPUs.
     """
+    from traceana.simulate.placement.sweep import sweep_placement
     from traceana.simulate.placement.tables import PlacementRuns
     from traceana.stats.arguments import MOST_RESAMPLES, check_choice, check_count
 
     check_count("--seeds", seeds, most=MOST_RESAMPLES)
     check_choice("--ties", ties, _TIES)
     writer = frame_writer(out, PlacementRuns)
-    policies = {name.strip(): load_object(name.strip(), "--policy") for name in policy.split(",")}
+    policies = load_objects(policy, "--policy")
     chosen = qualifying_trace(open_simulated(store), trace, _NEEDED)
     jobs, machines = chosen.jobs, chosen.table("machines")
-    runs = _run(jobs, machines, policies=policies, seeds=range(1, seeds + 1), ties=(ties,))
+    drawn = range(1, seeds + 1)
+    with show_share("placement") as progress:
+        runs = sweep_placement(
+            jobs, machines, policies=policies, seeds=drawn, ties=(ties,), progress=progress
+        )
     writer(runs)
     about = _describe(chosen, jobs, machines)
     if json:
         print_json({**about, "results": runs.to_dicts()})
     else:
         _print(about, runs)
-
-
-def _run(jobs: pl.DataFrame, machines: pl.DataFrame, **how: Any) -> pl.DataFrame:  # noqa: ANN401
-    from traceana.simulate.placement.sweep import sweep_placement
-
-    with show_share("placement") as progress:
-        return sweep_placement(jobs, machines, **how, progress=progress)
 
 
 def _describe(trace: Trace, jobs: pl.DataFrame, machines: pl.DataFrame) -> dict[str, Any]:
@@ -100,6 +90,6 @@ def _print(about: dict[str, Any], runs: pl.DataFrame) -> None:
     )
     if left_out := about["jobs_without_gpu_number"]:
         title += f"; {left_out:,} jobs without a number of GPUs are excluded"
-    sys.stdout.write(mark(title, synthetic=about["synthetic"]) + "\n\n")
+    print_title(f"{title}\n", synthetic=about["synthetic"])
     shown = summarize_placement(runs).filter(pl.col("arrived").is_in(_SHOWN))
     print_rows(shown, PlacementSummary)

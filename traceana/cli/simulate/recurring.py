@@ -8,9 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from traceana.cli.options import JsonOption, OutOption, StoreOption
+from traceana.cli.options import (
+    EtaOption,
+    JsonOption,
+    OutOption,
+    StoreOption,
+    TraceArgument,
+    option,
+)
 from traceana.cli.output import frame_writer, print_json, print_rows, show_share
-from traceana.cli.simulate.choose import load_object, mark, open_simulated, qualifying_trace
+from traceana.cli.simulate.choose import (
+    load_object,
+    load_objects,
+    open_simulated,
+    print_title,
+    qualifying_trace,
+)
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -24,36 +37,31 @@ _SWEEP_SEEDS = 10
 
 def recurring(
     *,
-    gpu: Annotated[str | None, typer.Option(help="GPU as in the trace.  [default: all]")] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="Data set as in the trace.  [default: all]")
-    ] = None,
-    trace: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Trace of the store.  [default: the first that qualifies]"),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed; in a sweep, the first one.")] = 1,
-    eta: Annotated[float, typer.Option(help="Weight of energy versus time, 0 to 1.")] = 0.5,
+    trace: TraceArgument = None,
+    gpu: Annotated[str | None, option("GPU as in the trace.  [default: all]")] = None,
+    dataset: Annotated[str | None, option("Data set as in the trace.  [default: all]")] = None,
+    seed: Annotated[int, option("Seed; in a sweep, the first one.")] = 1,
+    eta: EtaOption = 0.5,
     beta: Annotated[
-        float, typer.Option(help="Stop runs that cost this multiple of the least cost so far.")
+        float, option("Stop runs that cost this multiple of the least cost so far.")
     ] = 2.0,
     policy: Annotated[
         str,
-        typer.Option(
-            help="zeus, zeus-no-pruning, zeus-no-profiling, default, grid, oracle, or "
+        option(
+            "zeus, zeus-no-pruning, zeus-no-profiling, default, grid, oracle, or "
             "package.module:function; with groups several, such as zeus,grid,default."
         ),
     ] = "zeus",
     target: Annotated[
-        float | None, typer.Option(help="Target metric of one job.  [default: the data set's]")
+        float | None, option("Target metric of one job.  [default: the data set's]")
     ] = None,
     recurrences: Annotated[
         int | None,
-        typer.Option(help="Recurrences of a job.  [default: 2 x batch sizes x power limits]"),
+        option("Recurrences of a job.  [default: 2 x batch sizes x power limits]"),
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(help="Number of seeds of a sweep.  [default: 10 without GPU or data set]"),
+        option("Number of seeds of a sweep.  [default: 10 without GPU or data set]"),
     ] = None,
     groups: Annotated[
         bool,
@@ -71,9 +79,7 @@ def recurring(
     ] = False,
     workloads: Annotated[
         str | None,
-        typer.Option(
-            metavar="ID", help="With groups: trace with the workloads.  [default: the first]"
-        ),
+        option("With groups: trace with the workloads.  [default: the first]", "ID"),
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
@@ -98,7 +104,7 @@ def recurring(
                  "--recurrences": recurrences}  # fmt: skip
         if unfit := [name for name, value in given.items() if value is not None]:
             raise DataError(f"{', '.join(unfit)}: groups have their own jobs; leave it out")
-        names = [load_object(name.strip(), "--policy") for name in policy.split(",")]
+        names = [*load_objects(policy, "--policy").values()]
         options = settings | {"policies": names, "rng": seed}
         simulate_groups(chosen, workloads, gpu, options, out=out, json=json)
         return
@@ -140,8 +146,6 @@ def recurring(
 
 
 def _print_variants(trace: Trace, gpu: str | None, *, json: bool) -> None:
-    from traceana.cli.output import print_json, print_rows
-    from traceana.cli.simulate.choose import mark
     from traceana.questions.energy.analyze import shown_gpu
     from traceana.questions.recurring.analyze import policy_variants
     from traceana.questions.recurring.tables import PolicyVariants
@@ -152,7 +156,7 @@ def _print_variants(trace: Trace, gpu: str | None, *, json: bool) -> None:
         print_json({"gpu": chosen, "synthetic": trace.synthetic, "results": found.to_dicts()})
         return
     what = f"{trace.id}, {chosen}: variants of the policy zeus"
-    sys.stdout.write(mark(what, synthetic=trace.synthetic) + "\n")
+    print_title(what, synthetic=trace.synthetic)
     print_rows(found, PolicyVariants)
 
 
@@ -178,7 +182,7 @@ def _print_result(result: RecurringResult, *, synthetic: bool, json: bool) -> No
         }
         print_json(found)
         return
-    sys.stdout.write(mark(str(result), synthetic=synthetic) + "\n\n")
+    print_title(f"{result}\n", synthetic=synthetic)
     chosen = (
         result.history.group_by("batch_size", "power_limit_w")
         .agg(
@@ -214,7 +218,7 @@ def _print_sweep(
         f"saved by the last five recurrences relative to the default, policy {settings['policy']}, "
         f"eta {settings['eta']:g}, beta {settings['beta']:g}"
     )
-    sys.stdout.write(mark(title, synthetic=synthetic) + "\n")
+    print_title(title, synthetic=synthetic)
     shown = ("energy_saved", "energy_saved_ci_low", "energy_saved_ci_high", "time_saved")
     print_rows(
         summary,

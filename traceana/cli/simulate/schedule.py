@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
-from traceana.cli.options import JsonOption, OutOption, StoreOption
+from traceana.cli.options import JsonOption, OutOption, StoreOption, argument, option
 from traceana.cli.output import frame_writer, print_json, print_rows, show_share
-from traceana.cli.simulate.choose import load_object, mark, open_simulated, qualifying_trace
+from traceana.cli.simulate.choose import load_objects, open_simulated, print_title, qualifying_trace
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -28,48 +25,43 @@ _SHOWN: Final = (
 
 def schedule(
     *,
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="Trace of the store with jobs.")],
+    trace: Annotated[str, argument("Trace of the store with jobs.", "TRACE")],
     policy: Annotated[
         str,
-        typer.Option(
-            metavar="NAME,...",
-            help="fifo, fair_share, sjf, sjf_user_mean, sjf_last_value, srtf, easy, conservative, "
+        option(
+            "fifo, fair_share, sjf, sjf_user_mean, sjf_last_value, srtf, easy, conservative, "
             "priority, tiresias, gandiva, themis, edf, edf_admission, edf_elastic, elasticflow, or "
             "package.module:name.",
+            "NAME,...",
         ),
     ] = "fifo,easy,sjf",
     group: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Column that names the cluster of a job.  [default: cluster, if the trace has it]",
+        option(
+            "Column that names the cluster of a job.  [default: cluster, if the trace has it]",
+            "COLUMN",
         ),
     ] = None,
     gpus: Annotated[
         str | None,
-        typer.Option(
-            metavar="N|+10%",
-            help="GPUs of each cluster, or a change such as +10%.  [default: machines, the "
+        option(
+            "GPUs of each cluster, or a change such as +10%.  [default: machines, the "
             "capacity that the trace states, or the largest demand]",
+            "N|+10%",
         ),
     ] = None,
     profiles: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder with the throughput of each model as CSV.  [default: implied by the "
+        option(
+            "Folder with the throughput of each model as CSV.  [default: implied by the "
             "training plans]",
+            "DIR",
         ),
     ] = None,
-    scale_load: Annotated[
-        float, typer.Option(help="Multiply the arrival rate by this factor.")
-    ] = 1.0,
+    scale_load: Annotated[float, option("Multiply the arrival rate by this factor.")] = 1.0,
     replications: Annotated[
         int,
-        typer.Option(
-            metavar="N",
-            help="Logs of weeks drawn from this log, for an interval of the mean wait.",
-        ),
+        option("Logs of weeks drawn from this log, for an interval of the mean wait.", "N"),
     ] = 0,
     store: StoreOption = None,
     json: JsonOption = False,
@@ -89,7 +81,7 @@ def schedule(
     if replications:
         check_count("--replications", replications, most=MOST_RESAMPLES)
     writer = frame_writer(out, ScheduleGroups)
-    policies = {name.strip(): load_object(name.strip(), "--policy") for name in policy.split(",")}
+    policies = load_objects(policy, "--policy")
     chosen = qualifying_trace(open_simulated(store), trace, _NEEDED)
     jobs, plans, machines = _tables(chosen, group)
     with show_share("schedules") as progress:
@@ -114,9 +106,7 @@ def schedule(
     if json:
         print_json({"trace": chosen.id, "synthetic": chosen.synthetic, "results": found.to_dicts()})
         return
-    sys.stdout.write(
-        mark(f"{chosen.id}: {jobs.height:,} jobs", synthetic=chosen.synthetic) + "\n\n"
-    )
+    print_title(f"{chosen.id}: {jobs.height:,} jobs\n", synthetic=chosen.synthetic)
     interval = ("wait_s_ci_low", "wait_s_ci_high") if replications else ()
     print_rows(found, ScheduleGroups, columns=(*_SHOWN[:8], *interval, *_SHOWN[8:]))
 

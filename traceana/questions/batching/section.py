@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -25,6 +26,7 @@ from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
 from traceana.simulate.batching.devices import SPLITS
 from traceana.simulate.batching.tables import (
+    BatchingReplay,
     BatchingSummary,
     PublishedGains,
     ReplayEpisodes,
@@ -34,9 +36,6 @@ from traceana.tables.declare import with_columns
 from traceana.tables.formatting import plural, ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceana.simulate.batching.tables import BatchingReplay
     from traceana.store import Trace
 
 _MAX_DRAWN: Final = 2

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from traceana.cohorts.overlap import HELD
+from traceana.cohorts.overlap import HELD, Window
 from traceana.errors import DataError
 from traceana.questions.comparison.tables import Changes
 from traceana.questions.trends.by_period import DAY_S, ENDED, open_jobs, span
@@ -19,9 +19,7 @@ from traceana.store.frames import collect
 from traceana.tables.declare import declared
 
 if TYPE_CHECKING:
-    from traceana.cohorts.overlap import Window
     from traceana.store import Trace
-
 
 MEASURES: Final = {
     "jobs_per_day": "Jobs submitted per day",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, ParamSpec
+from collections.abc import Callable, Sequence
+from typing import Any, Final, ParamSpec
 
 import numpy as np
 import polars as pl
 
-from traceana.cohorts.cohort import COHORT_NEEDS, form_cohort
+from traceana.cohorts.cohort import COHORT_NEEDS, Cohort, form_cohort
 from traceana.cohorts.observation import window_of
 from traceana.errors import DataError
 from traceana.questions.comparison.tables import Comparison
@@ -17,15 +18,9 @@ from traceana.questions.failures.rates import failure_rates
 from traceana.questions.stragglers.analyze import cov_by_job, published_cov, stragglers
 from traceana.questions.workload.concentration import concentration
 from traceana.stats.quantiles import woodruff_interval
-from traceana.store import distinct_traces
+from traceana.store import Trace, distinct_traces
 from traceana.tables.declare import declared, schema_of
 from traceana.tables.formatting import duration
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from traceana.cohorts.cohort import Cohort
-    from traceana.store import Trace
 
 _QUESTIONS: Final = {
     "Runtime": ("runtime_s_median", "Median runtime (s)"),
@@ -33,16 +28,16 @@ _QUESTIONS: Final = {
     "Queueing": ("queueing_delay_s_median", "Median queueing delay (s)"),
     "Failure": ("failure_rate", "Failure rate among completed and failed (fraction)"),
     "Failure by a runtime": (
-        "failure_incidence", "Failed by a stated runtime: cumulative incidence (fraction)",
+        "failure_incidence",
+        "Failed by a stated runtime: cumulative incidence (fraction)",
     ),
     "Concentration": (
-        "fraction_gpu_hours_top_1_percent", "GPU-hours of the largest 1 % of GPU jobs (fraction)",
+        "fraction_gpu_hours_top_1_percent",
+        "GPU-hours of the largest 1 % of GPU jobs (fraction)",
     ),
     "Variation": ("cov_median", "CoV across workers, median over jobs"),
-    "Stragglers": (
-        "slowdown_median", "Slowdown if every iteration waits, median over jobs",
-    ),
-}  # fmt: skip
+    "Stragglers": ("slowdown_median", "Slowdown if every iteration waits, median over jobs"),
+}
 _FEWEST_JOBS: Final = 6
 Row = dict[str, Any]
 P = ParamSpec("P")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -14,8 +15,6 @@ from traceana.questions.comparison.tables import reasons
 from traceana.tables.formatting import duration, three_digits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from traceana.store import Trace
 
 _FINDINGS: Final = ("Runtime", "Failure", "Stragglers")

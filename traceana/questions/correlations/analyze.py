@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
-from traceana.cohorts.cohort import form_cohort
+from traceana.cohorts.cohort import Cohort, form_cohort
 from traceana.cohorts.horizon import outcome_cohort
 from traceana.questions.correlations.correlate import (
     PERCENT,
@@ -18,7 +18,6 @@ from traceana.questions.correlations.points import mean_by_value
 from traceana.stats.multiplicity import adjust_pvalues
 
 if TYPE_CHECKING:
-    from traceana.cohorts.cohort import Cohort
     from traceana.questions.correlations.tables import CorrelationResult
     from traceana.store import Trace
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
@@ -30,8 +31,6 @@ from traceana.store.frames import (
 from traceana.tables.declare import returns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     from narwhals.stable.v2.typing import IntoFrame
 

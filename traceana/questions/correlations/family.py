@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -47,13 +48,7 @@ from traceana.stats.wild_bootstrap import (
 from traceana.store.frames import LARGEST, collect, reduce_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
-
+    from traceana.stats.arrays import Floats, Integers
 
 MIN_POINTS: Final = 4
 """With fewer points no coefficient is computed."""

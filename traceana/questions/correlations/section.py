@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import COHORT_NEEDS, form_cohort
+from traceana.cohorts.cohort import COHORT_NEEDS, Cohort, form_cohort
 from traceana.cohorts.horizon import MOST_NOT_ENDED
 from traceana.page.blocks import (
     Block,
@@ -45,9 +46,6 @@ from traceana.stats.effect_sizes import THRESHOLDS
 from traceana.tables.formatting import correlation, in_sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceana.cohorts.cohort import Cohort
     from traceana.store import Trace
 
 _OPENING: Final = (

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.page.blocks import Gallery, drawing, result_table
+from traceana.page.blocks import Gallery, Table, drawing, result_table
 from traceana.questions.correlations.tables import Correlations
 from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE, conclude
 from traceana.tables.declare import with_columns
@@ -14,10 +15,7 @@ from traceana.tables.display import key_heading
 from traceana.tables.formatting import correlation, in_sentence, listed, p_equals
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from traceana.cohorts.cohort import Cohort
-    from traceana.page.blocks import Table
 
 FEATURE_NAMES: Final = {
     "gpu_percent": ("GPU %", "GPUs requested (%, 100 is one GPU)", "requested GPU (%)"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -12,8 +13,6 @@ from traceana.store.frames import collect, open_frame
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from narwhals.stable.v2.typing import IntoFrame
 
 ID_SEED: Final = 42

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 from warnings import catch_warnings
 
@@ -27,12 +28,9 @@ from traceana.store.frames import Names, as_names, refuse_clash
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.store import Trace
-
 
 _OF_JOBS: Final = ("submit_s", "runtime_s", "gpus")
 
@@ -86,7 +84,8 @@ def compare_plans(
     --------
     >>> import polars as pl, traceana
     >>> store = traceana.open_sample()
-    >>> plans, jobs = (store.scan("elasticflow-2023", t) for t in ("training_plans", "jobs"))
+    >>> trace = store.trace(*store.traces("training_plans"))
+    >>> plans, jobs = (trace.scan(t) for t in ("training_plans", "jobs"))
     >>> synthetic = traceana.synthesize_deadlines(jobs)
     >>> found = traceana.compare_plans(plans, synthetic, jobs)
     >>> found.select("compared", "n", pl.col("value").round(2)).head(2).rows()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,10 +18,7 @@ from traceana.store.frames import Names, as_names, collect, open_frame, reading,
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from narwhals.stable.v2.typing import IntoFrame
-
 
 KEY = ("cluster", "job_id")
 CELL = ("model", "batch_size", "gpus")
@@ -116,7 +114,8 @@ def iteration_rates(
     --------
     >>> import polars as pl, traceana
     >>> store = traceana.open_sample()
-    >>> plans, jobs = (store.scan("elasticflow-2023", t) for t in ("training_plans", "jobs"))
+    >>> trace = store.trace(*store.traces("training_plans"))
+    >>> plans, jobs = (trace.scan(t) for t in ("training_plans", "jobs"))
     >>> rates = traceana.iteration_rates(plans, jobs).filter(model="vgg16", batch_size=256)
     >>> rates.select("gpus", pl.col("scaling_efficiency").round(2)).head(3).rows()
     [(1.0, 1.0), (2.0, 0.96), (4.0, 0.87)]
@@ -342,7 +341,8 @@ def deadline_tightness(
     --------
     >>> import polars as pl, traceana
     >>> store = traceana.open_sample()
-    >>> plans, jobs = (store.scan("elasticflow-2023", t) for t in ("training_plans", "jobs"))
+    >>> trace = store.trace(*store.traces("training_plans"))
+    >>> plans, jobs = (trace.scan(t) for t in ("training_plans", "jobs"))
     >>> found = traceana.deadline_tightness(plans, jobs)
     >>> found.select("n", pl.col("share_met", "tightness_median").round(1)).rows()
     [(2081, 0.5, 1.0)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -47,10 +48,7 @@ from traceana.simulate.deadlines.tables import (
 from traceana.tables.formatting import count, plural, share, share_range
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from traceana.store import Trace
-
 
 _OPENING: Final = (
     "A deadline counts as met if the job, started when submitted, ends in time at the requested "

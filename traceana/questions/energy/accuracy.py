@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -23,12 +24,9 @@ from traceana.simulate.recurring.energy_tables import read_tables, trained_batch
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.schema import TrainingDefaults
-
 
 _NEEDED: Final = (
     "batch_size", "power_limit_w", "tta_s", "eta_j", "runs", "epochs_min", "epochs_max",
@@ -59,7 +57,8 @@ def batch_size_sweep(energy: pl.DataFrame, /) -> pl.DataFrame:
     --------
     >>> import traceana
     >>> store = traceana.open_sample()
-    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> trace = store.trace(*store.traces("power_profiles"))
+    >>> runs, power = (trace.scan(t) for t in ("training_runs", "power_profiles"))
     >>> energy = traceana.energy_to_accuracy(runs, power, gpu="v100", dataset="cifar100")
     >>> found = traceana.batch_size_sweep(energy).filter(batch_size=1024)
     >>> found.select("limit", "power_limit_w").rows()
@@ -145,7 +144,8 @@ def energy_to_accuracy(
     --------
     >>> import traceana
     >>> store = traceana.open_sample()
-    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> trace = store.trace(*store.traces("power_profiles"))
+    >>> runs, power = (trace.scan(t) for t in ("training_runs", "power_profiles"))
     >>> energy = traceana.energy_to_accuracy(runs, power, gpu="v100", dataset="cifar100")
     >>> energy.sort("cost_j").select("batch_size", "power_limit_w", "on_front").row(0)
     (128, 200.0, True)
@@ -232,7 +232,8 @@ def eta_sweep(
     --------
     >>> import traceana
     >>> store = traceana.open_sample()
-    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> trace = store.trace(*store.traces("power_profiles"))
+    >>> runs, power = (trace.scan(t) for t in ("training_runs", "power_profiles"))
     >>> found = traceana.eta_sweep(runs, power, gpu="v100", dataset="cifar100", etas=[0, 1])
     >>> found.select("eta", "batch_size", "power_limit_w").rows()
     [(0.0, 256, 150.0), (1.0, 128, 150.0)]

@@ -39,7 +39,8 @@ def training_defaults(
     --------
     >>> import traceana
     >>> store = traceana.open_sample()
-    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> trace = store.trace(*store.traces("power_profiles"))
+    >>> runs, power = (trace.scan(t) for t in ("training_runs", "power_profiles"))
     >>> traceana.training_defaults(runs, power)["cifar100"]
     TrainingDefault(target=0.6, batch_size=1024, max_epochs=100, lower_is_harder=False)
     """

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from numpy.typing import NDArray
 
-
 _CHOICES: Final = {
     "batch_size": ("batch size only", 5),
     "power_limit": ("power limit only", 4),

@@ -62,7 +62,8 @@ def energy_coverage(
     --------
     >>> import traceana
     >>> store = traceana.open_sample()
-    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> trace = store.trace(*store.traces("power_profiles"))
+    >>> runs, power = (trace.scan(t) for t in ("training_runs", "power_profiles"))
     >>> found = traceana.energy_coverage(runs, power, gpu="v100", dataset="cifar100")
     >>> found["note"].value_counts(sort=True).rows()
     [(None, 10), ('profiled only', 10)]
@@ -187,7 +188,8 @@ def energy_savings(
     --------
     >>> import polars as pl, traceana
     >>> store = traceana.open_sample()
-    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> trace = store.trace(*store.traces("power_profiles"))
+    >>> runs, power = (trace.scan(t) for t in ("training_runs", "power_profiles"))
     >>> found = traceana.energy_savings(runs, power)
     >>> found = found.filter(gpu="v100", dataset="cifar100", objective="energy")
     >>> found.select("choice", "batch_size", "power_limit_w", pl.col("ratio").round(1)).rows()[1:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -37,10 +38,7 @@ from traceana.questions.energy.tables import (
 from traceana.tables.formatting import listed, plural, share, share_range
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from traceana.store import Trace
-
 
 _OPENING: Final = (
     "Time to the target is the mean number of epochs over the runs of a batch size times the time "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.cohorts.cohort import form_cohort
+from traceana.cohorts.cohort import Cohort, form_cohort
 from traceana.cohorts.definitions import OUTCOMES
 from traceana.cohorts.groups import MOST_GROUPS
 from traceana.cohorts.horizon import outcome_cohort
@@ -26,7 +27,7 @@ from traceana.questions.failures.hazards import cause_specific_hazards, outcome_
 from traceana.questions.failures.model import failure_model
 from traceana.questions.failures.nodes import node_failures
 from traceana.questions.failures.rates import failure_rates
-from traceana.questions.failures.tables import GroupTests
+from traceana.questions.failures.tables import FailureModel, GroupTests, RuntimeComparison
 from traceana.stats.effect_sizes import conclude
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.variance_share import VarianceShare, variance_share
@@ -36,16 +37,11 @@ from traceana.tables.display import key_heading
 from traceana.tables.formatting import in_sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traceana.cohorts.cohort import Cohort
-    from traceana.questions.failures.tables import FailureModel, RuntimeComparison
     from traceana.questions.failures.tables_competing_risks import (
         CumulativeIncidence,
         SurvivalCurves,
     )
     from traceana.store import Trace
-
 
 COMPARED: Final = ("completed", "failed")
 """Statuses whose runtimes are compared between groups."""

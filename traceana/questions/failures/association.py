@@ -36,10 +36,8 @@ from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-
+    from traceana.stats.arrays import Floats
 
 TABLES: Final = 9999
 """Tables drawn for a Monte Carlo p-value."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,12 +13,7 @@ from traceana.stats.intervals import FEWEST_CLUSTERS, clustered_wilson_interval
 from traceana.store.frames import reduce_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    Integers = NDArray[np.int64]
-
+    from traceana.stats.arrays import Integers
 
 ONE_CLUSTER: Final = "one cluster: no interval"
 _FEW: Final = "one cluster has most rows: no interval"

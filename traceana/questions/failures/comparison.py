@@ -20,10 +20,8 @@ from traceana.store.frames import Names, as_names, collect, open_frame, refuse_c
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
+    from traceana.stats.arrays import Floats, Integers
 
 
 @notes_unit

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -38,13 +40,10 @@ from traceana.store.frames import Names, as_names, refuse_clash
 from traceana.tables.declare import declared
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
     from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from traceana.stats.arrays import Floats
+
     Keys = tuple[str, ...]
 
 QUANTILES: Final = (0.25, 0.5, 0.75, 0.95, 0.99)
@@ -274,9 +273,8 @@ def kaplan_meier(
         cluster=cluster, running_until_s=running_until_s, horizon_s=horizon_s,
     )  # fmt: skip
     return _survival(
-        *(estimated, keys, names, cluster, confidence),
-        quantiles=quantiles, horizon_s=horizon_s,
-    )  # fmt: skip
+        *(estimated, keys, names, cluster, confidence), quantiles=quantiles, horizon_s=horizon_s
+    )
 
 
 def _survival(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,7 @@ from traceana.stats.logistic import dependent_columns
 from traceana.store.frames import LARGEST
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from traceana.stats.arrays import Floats
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -32,10 +33,7 @@ from traceana.tables.declare import declared, returns, schema_of
 from traceana.tables.formatting import duration_ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from narwhals.stable.v2.typing import IntoFrame
-
 
 EVENTS: Final = ("completed", "failed", "cancelled")
 """Default events."""
@@ -91,9 +89,8 @@ def estimate_incidence(
     combined into that number of cells.
     """
     parts = count_events(
-        *(frame, keys, events),
-        columns=columns, cluster=cluster, running_until_s=running_until_s,
-    )  # fmt: skip
+        *(frame, keys, events), columns=columns, cluster=cluster, running_until_s=running_until_s
+    )
     counts, known = parts, pl.col("time_s").is_not_null()
     of_clusters = {}
     if cluster is not None:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from traceana.questions.failures.tables import FailureModel
 
-
 _LOG_FROM: Final = 20
 """Ratio of the largest to the smallest value from which the axis is logarithmic."""
 

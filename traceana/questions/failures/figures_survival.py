@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         SurvivalCurves,
     )
 
-
 _MOST_CURVES = 7
 _LEAST_S = 1e-3
 """Shorter runtimes are outside of the logarithmic axis."""

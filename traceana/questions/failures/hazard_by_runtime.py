@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -9,7 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from traceana.cohorts.overlap import HELD, open_overlap
+from traceana.cohorts.overlap import HELD, Window, open_overlap
 from traceana.errors import DataError
 from traceana.questions.failures.clusters import refuse_missing
 from traceana.questions.failures.events import EVENTS, check_events
@@ -20,14 +21,10 @@ from traceana.store.frames import Names, as_names, collect, open_frame, reduce_f
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    from traceana.cohorts.overlap import Window
-
+    from traceana.stats.arrays import Floats
 
 EDGES_S: Final = (0.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 172_800.0, 604_800.0)
 """Default beginnings of the intervals: 0, 1 and 10 min, 1 and 6 h, 1, 2 and 7 d."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from traceana.stats.arrays import Floats
 
 MOST_TIMES: Final = 500
 """Distinct times beyond which they are rounded up to quantiles of the event times."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -21,22 +22,24 @@ from traceana.questions.failures.tables import (
 )
 from traceana.stats.arguments import as_generator, check_choice, check_confidence
 from traceana.stats.intervals import wilson_interval
-from traceana.stats.logistic import calibrate, fit_firth, fit_logistic, joint_test, predict_held_out
+from traceana.stats.logistic import (
+    LogisticFit,
+    calibrate,
+    fit_firth,
+    fit_logistic,
+    joint_test,
+    predict_held_out,
+)
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.strata import odds_ratio, pooled_odds
 from traceana.store.frames import Names, as_names, collect
 from traceana.tables.declare import schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
-    from traceana.stats.logistic import LogisticFit
-
-    Floats = NDArray[np.float64]
-
+    from traceana.stats.arrays import Floats
 
 LEAST_OVERLAP: Final = 0.05
 """Least fraction of the rows of a level, or of its reference, with common support."""

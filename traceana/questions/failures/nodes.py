@@ -18,9 +18,8 @@ from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from traceana.stats.arrays import Floats
 
 SIGNIFICANT: Final = 0.01
 """Adjusted p below which a node is named."""

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
     from traceana.store import Trace
 
-
 _COUNTED: Final = {OutcomeRates: "successes", FailureRates: "failures"}
 
 

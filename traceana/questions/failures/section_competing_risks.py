@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import COHORT_NEEDS, form_cohort
+from traceana.cohorts.cohort import COHORT_NEEDS, Cohort, form_cohort
 from traceana.cohorts.horizon import MOST_UNTIMED
 from traceana.errors import DataError
 from traceana.page.blocks import (
@@ -23,6 +24,7 @@ from traceana.page.section import Section
 from traceana.questions.failures.analyze import estimate_competing_risks
 from traceana.questions.failures.section_tests import incidence_of
 from traceana.questions.failures.tables_competing_risks import (
+    CumulativeIncidence,
     IncidenceAtTimes,
     RowsWithoutRuntime,
     SurvivalGroups,
@@ -34,10 +36,6 @@ from traceana.tables.display import key_heading
 from traceana.tables.formatting import in_sentence, share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceana.cohorts.cohort import Cohort
-    from traceana.questions.failures.tables_competing_risks import CumulativeIncidence
     from traceana.store import Trace
 
 _HOUR_S: Final = 3600

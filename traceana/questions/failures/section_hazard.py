@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import COHORT_NEEDS
+from traceana.cohorts.cohort import COHORT_NEEDS, Cohort
 from traceana.cohorts.observation import window_of
 from traceana.page.blocks import Block, Content, Text, result_table
 from traceana.page.finding import Finding
@@ -22,9 +23,6 @@ from traceana.tables.formatting import count, duration, hours, listed, share, th
 from traceana.tables.formatting import three_digits_range as digits_range
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceana.cohorts.cohort import Cohort
     from traceana.store import Trace
 
 _OPENING: Final = (

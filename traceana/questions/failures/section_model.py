@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import COHORT_NEEDS
+from traceana.cohorts.cohort import COHORT_NEEDS, Cohort
 from traceana.cohorts.horizon import outcome_cohort
 from traceana.page.blocks import Block, Content, Gallery, Text, drawing, result_table
-from traceana.page.finding import Finding
+from traceana.page.finding import Certainty, Finding
 from traceana.page.section import Section
 from traceana.questions.failures.analyze import MODEL_ROWS, MODEL_SEED, fit_failure_model
 from traceana.questions.failures.model import COLLINEAR, REVERSED
@@ -25,10 +26,6 @@ from traceana.tables.formatting import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceana.cohorts.cohort import Cohort
-    from traceana.page.finding import Certainty
     from traceana.store import Trace
 
 _ALPHA: Final = 0.05

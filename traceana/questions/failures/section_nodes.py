@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
@@ -13,7 +14,7 @@ from traceana.page.section import Section
 from traceana.questions.failures.analyze import NODES_NEED, compare_nodes
 from traceana.questions.failures.nodes import SIGNIFICANT
 from traceana.questions.failures.tables import NodeFailures
-from traceana.store import distinct_traces
+from traceana.store import Trace, distinct_traces
 from traceana.tables.display import csv_text
 from traceana.tables.formatting import (
     count,
@@ -23,11 +24,6 @@ from traceana.tables.formatting import (
     three_digits,
     three_digits_range,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceana.store import Trace
 
 _MOST_NODES: Final = 20
 _NAMED: Final = 3

@@ -9,7 +9,7 @@ import polars as pl
 
 from traceana.page.blocks import Block, Table, result_table
 from traceana.page.finding import Finding
-from traceana.questions.failures.analyze import BOTH
+from traceana.questions.failures.analyze import BOTH, Outcomes
 from traceana.questions.failures.overall import overall_failure
 from traceana.questions.failures.tables import FailureOdds, GroupTests, RuntimePairs
 from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE
@@ -18,6 +18,7 @@ from traceana.tables.display import key_heading
 from traceana.tables.formatting import (
     duration,
     in_sentence,
+    interval,
     p_equals,
     ratio,
     ratio_range,
@@ -30,7 +31,6 @@ from traceana.tables.formatting import (
 
 if TYPE_CHECKING:
     from traceana.cohorts.cohort import Cohort
-    from traceana.questions.failures.analyze import Outcomes
 
 _FEWEST: Final = 20
 _NOTICED: Final = 1.1
@@ -118,27 +118,21 @@ def state_overall(cohort: Cohort, /) -> str:
     row = found.rate
     if not row["n"]:
         return ""
-    interval = ""
-    if cohort.sampled and row["ci_low"] is not None:
-        interval = f"95 % CI {share_range(row['ci_low'], row['ci_high'])}; "
-    excluded = _excluded(cohort)
-    bias = found.bias(cohort.noun)
+    excluded, bias = _excluded(cohort), found.bias(cohort.noun)
+    limits = interval(row, share_range, shown=cohort.sampled)
     rate = (
         f"{share(row['rate'])} of the completed and failed {cohort.noun} failed "
-        f"({interval}{row['failures']:,} of {row['n']:,}{f'; {bias}' if bias else ''}). "
+        f"({limits}{row['failures']:,} of {row['n']:,}{f'; {bias}' if bias else ''}). "
         f"{excluded[0].upper()}{excluded[1:]}"
     )
     if not found.is_censored or found.incidence is None:
         heading = f"{cohort.title}: {share(row['rate'])} of the {cohort.noun} failed"
         return Finding(f"{cohort.title}: {rate}", heading=heading)
     by = found.incidence
-    limits = ""
-    if by["ci_low"] is not None:
-        limits = f"95 % CI {share_range(by['ci_low'], by['ci_high'])}; "
     within = f"failed within {duration(by['horizon_s'])}"
     return Finding(
         f"{cohort.title}: {share(by['fraction'])} of the {cohort.noun} {within} (cumulative "
-        f"incidence; {limits}n = {by['n']:,}). {rate}",
+        f"incidence; {interval(by, share_range)}n = {by['n']:,}). {rate}",
         heading=f"{cohort.title}: {share(by['fraction'])} of the {cohort.noun} {within} of runtime",
     )
 
@@ -186,11 +180,9 @@ def _tested(cohort: Cohort, what: str, group: str, test: dict[str, Any]) -> list
 
 def _state(what: str, group: str, test: dict[str, Any]) -> str:
     """Return what a test concludes, with effect size, interval, n and adjusted p."""
-    interval = ""
-    if test["ci_low"] is not None:
-        interval = f", 95 % CI {ratio_range(test['ci_low'], test['ci_high'])}"
+    limits = interval(test, ratio_range, ", 95 % CI {}")
     size = (
-        f"({test['measure']} {ratio(test['effect'])}{interval}; n = {test['n']:,}; adjusted "
+        f"({test['measure']} {ratio(test['effect'])}{limits}; n = {test['n']:,}; adjusted "
         f"{p_equals(test['pvalue_adjusted'])})"
     )
     verdict = test["conclusion"]
@@ -204,10 +196,8 @@ def _state(what: str, group: str, test: dict[str, Any]) -> str:
 
 
 def _rate(row: dict[str, Any], by: str, cohort: Cohort) -> str:
-    interval = ""
-    if cohort.sampled and row["ci_low"] is not None:
-        interval = f"95 % CI {share_range(row['ci_low'], row['ci_high'])}; "
-    counts = f"{interval}{row['failures']:,} of {row['n']:,}"
+    limits = interval(row, share_range, shown=cohort.sampled)
+    counts = f"{limits}{row['failures']:,} of {row['n']:,}"
     if not row["completed"]:
         counts += "; none is recorded as completed"
     return f"{row[by]}: {share(row['rate'])} ({counts})"
@@ -216,19 +206,13 @@ def _rate(row: dict[str, Any], by: str, cohort: Cohort) -> str:
 def _median(row: dict[str, Any], by: str, cohort: Cohort) -> str:
     if row["median_s"] is None:
         return f"{row[by]}: not reached (n = {row['n']:,})"
-    interval = ""
-    is_estimate = cohort.sampled or row["n_censored"]
-    if is_estimate and row["ci_low"] is not None and row["ci_high"] is not None:
-        interval = f"95 % CI {seconds_range(row['ci_low'], row['ci_high'])}; "
-    return f"{row[by]}: {seconds(row['median_s'])} s ({interval}n = {row['n']:,})"
+    limits = interval(row, seconds_range, shown=cohort.sampled or row["n_censored"])
+    return f"{row[by]}: {seconds(row['median_s'])} s ({limits}n = {row['n']:,})"
 
 
 def incidence_of(row: dict[str, Any], by: str, name: str = "fraction", /) -> str:
     """Return a cumulative incidence with its interval, as part of a sentence."""
-    interval = ""
-    if row["ci_low"] is not None:
-        interval = f"95 % CI {share_range(row['ci_low'], row['ci_high'])}; "
-    return f"{row[by]}: {share(row[name])} ({interval}n = {row['n']:,})"
+    return f"{row[by]}: {share(row[name])} ({interval(row, share_range)}n = {row['n']:,})"
 
 
 def _excluded(cohort: Cohort) -> str:

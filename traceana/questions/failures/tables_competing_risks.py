@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import polars as pl
 
 from traceana.errors import DataError
 from traceana.tables.declare import ResultTable, ci, count, fraction, number, seconds, text
 from traceana.tables.result import Result
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _TRUNCATED = "rows observed from a runtime above 0 (delayed entry), only with `entry`"
 

@@ -12,13 +12,12 @@ from traceana.errors import DataError
 from traceana.questions.operations.tables import OperationJobs
 from traceana.simulate.operations.decompose import decompose, slowest_workers
 from traceana.simulate.operations.model import prepare
-from traceana.simulate.operations.policies import Ideal
+from traceana.simulate.operations.policies import Ideal, Policy
 from traceana.simulate.operations.replay import replay_model
 from traceana.simulate.operations.timeline import timeline_of
 from traceana.tables.declare import declared, schema_of
 
 if TYPE_CHECKING:
-    from traceana.simulate.operations.policies import Policy
     from traceana.simulate.operations.tables import ReplayResult, WorkerSlowdownResult
     from traceana.store import Trace
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from traceana.page.blocks import Block, Content, Gallery, drawing, join_parts, picture_key
+from traceana.page.blocks import Block, Content, Drawing, Gallery, drawing, join_parts, picture_key
 from traceana.page.blocks import result_table as table_of
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.operations.analyze import (
     MOST_JOBS,
     NEEDS,
+    JobReplay,
     job_names,
     name_workers,
     replayed_jobs,
@@ -20,10 +22,6 @@ from traceana.simulate.operations.tables import SlowdownBy, WorkerSlowdown
 from traceana.tables.formatting import plural, share, three_digits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceana.page.blocks import Drawing
-    from traceana.questions.operations.analyze import JobReplay
     from traceana.store import Trace
 
 _OPENING: Final = (

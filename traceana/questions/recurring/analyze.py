@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from traceana.simulate.recurring.tables import RecurringGroupsResult
     from traceana.store import Trace
 
-
 _SEEDS: Final = range(5)
 _BETAS: Final = (1.5, 2.0, 2.5, 3.0, 4.0, 5.0)
 _PARTS: Final[dict[str, dict[str, Any]]] = {
@@ -215,8 +214,9 @@ def map_groups_to_workloads(
     --------
     >>> import traceana
     >>> store = traceana.open_sample()
-    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
-    >>> jobs = store.scan("zeus-2023", "recurring_jobs")
+    >>> trace = store.trace(*store.traces("power_profiles"))
+    >>> runs, power = (trace.scan(t) for t in ("training_runs", "power_profiles"))
+    >>> jobs = trace.scan("recurring_jobs")
     >>> mapped = traceana.map_groups_to_workloads(jobs, runs, power, gpu="v100")
     >>> mapped.groups.select("recurrences", "mean_s", "dataset").row(1)
     (3, 435.0, 'movielens-1m')

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from traceana.simulate.recurring.tables import RecurringResult
 
-
 _LOOKS: Final = {"zeus": (0, "-"), "grid": (4, "--"), "default": (3, ":"), "oracle": (2, "-.")}
 """Place among the colors of the style, and line style."""
 

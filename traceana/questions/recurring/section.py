@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -9,6 +10,7 @@ import polars as pl
 from traceana.page.blocks import (
     Block,
     Content,
+    Drawing,
     Gallery,
     Text,
     drawing,
@@ -42,9 +44,6 @@ from traceana.simulate.recurring.tables import GroupsByDataset, SweepSummary
 from traceana.tables.formatting import count, plural, share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceana.page.blocks import Drawing
     from traceana.store import Trace
 
 _OPENING: Final = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -9,18 +10,14 @@ import polars as pl
 from traceana.cohorts.ends import END_CLASS, with_end_class
 from traceana.cohorts.nodes_seen import node_column, nodes_seen
 from traceana.questions.reliability.jobs import job_failure_interval
-from traceana.questions.reliability.machines import machine_reliability
-from traceana.questions.reliability.tables import JobFaults
+from traceana.questions.reliability.machines import Window, machine_reliability
+from traceana.questions.reliability.tables import JobFailureResult, JobFaults, ReliabilityResult
 from traceana.store.frames import collect, open_frame
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from narwhals.stable.v2.typing import IntoFrame
 
-    from traceana.questions.reliability.machines import Window
-    from traceana.questions.reliability.tables import JobFailureResult, ReliabilityResult
     from traceana.store import Trace
 
 

@@ -38,10 +38,8 @@ from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-
+    from traceana.stats.arrays import Floats
 
 _MOST_MACHINES = 10**9
 
@@ -104,9 +102,8 @@ def job_failure_interval(
     for size in sizes:
         check_count("machines", size, most=_MOST_MACHINES)
     log = read_log(
-        faults, machine=machine, start=start, end=end,
-        total_machines=total_machines, window=window,
-    )  # fmt: skip
+        faults, machine=machine, start=start, end=end, total_machines=total_machines, window=window
+    )
     dispersion = measure_dispersion(log, resamples=resamples, rng=as_generator(rng))
     n, node_s = log.rows.height, log.node_days * DAY_S
     low, high = rate_interval(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -47,10 +48,9 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Counts = NDArray[np.int64]
-    from collections.abc import Sequence
+    from traceana.stats.arrays import Floats
 
+    Counts = NDArray[np.int64]
 
 DAY_S: Final = 86_400.0
 Window = tuple[float | datetime, float | datetime]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -22,6 +23,7 @@ from traceana.questions.reliability.tables import (
     JobFailureIntervals,
     MachineFaults,
     MachineReliability,
+    ReliabilityResult,
 )
 from traceana.tables.formatting import (
     duration,
@@ -35,9 +37,6 @@ from traceana.tables.formatting import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceana.questions.reliability.tables import ReliabilityResult
     from traceana.store import Trace
 
 _OPENING: Final = (

@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import polars as pl
 
-from traceana.cohorts.cohort import form_cohort
+from traceana.cohorts.cohort import Cohort, form_cohort
 from traceana.cohorts.horizon import MOST_NOT_ENDED
 from traceana.questions.failures.curves import WEEK_S, kaplan_meier
 from traceana.questions.runtimes.fit import fit_distributions
 from traceana.questions.runtimes.quantiles import tail_index
-from traceana.questions.runtimes.tables import BestFamilies, RuntimeSensitivity
+from traceana.questions.runtimes.tables import BestFamilies, DistributionFits, RuntimeSensitivity
 from traceana.tables.declare import declared
 
 if TYPE_CHECKING:
-    from traceana.cohorts.cohort import Cohort
-    from traceana.questions.runtimes.tables import DistributionFits
     from traceana.store import Trace
 
 Median: TypeAlias = tuple[float | None, float | None, float | None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import numpy as np
@@ -17,12 +18,9 @@ from traceana.errors import DataError
 from traceana.tables.formatting import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
 
     from traceana.questions.runtimes.tables import DistributionFits
-
 
 Panel = Literal["shares", "tail", "quantiles"]
 """Distribution function; upper tail; quantile-quantile plot."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +12,13 @@ import polars as pl
 from scipy.special import stdtrit
 
 from traceana.errors import DataError
-from traceana.questions.runtimes.quantiles import fitted_quantiles, read_clusters, read_values
+from traceana.questions.runtimes.quantiles import (
+    Flags,
+    Values,
+    fitted_quantiles,
+    read_clusters,
+    read_values,
+)
 from traceana.questions.runtimes.tables import (
     DistributionFits,
     FamilyComparisons,
@@ -46,15 +53,9 @@ from traceana.store.frames import as_names
 from traceana.tables.declare import schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-    from traceana.questions.runtimes.quantiles import Flags, Values
-
-    Floats = NDArray[np.float64]
-    from collections.abc import Mapping
-
+    from traceana.stats.arrays import Floats
 
 TABLE: Final = {
     **schema_of(FittedFamilies),

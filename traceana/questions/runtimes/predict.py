@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,12 +18,10 @@ from traceana.store.frames import Names, as_names, collect, open_frame
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from traceana.stats.arrays import Floats
 
 _PREDICTORS = ("all", "last", "mean", "quantile")
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import polars as pl
 import scipy  # scipy.stats is slow to import and loaded when used
+from numpy.typing import NDArray
 
 from traceana.errors import DataError
 from traceana.questions.runtimes.tables import DistributionFits, FittedQuantiles, TailIndex
@@ -18,13 +20,11 @@ from traceana.store.frames import LARGEST, as_names
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from traceana.stats.arrays import Floats
 
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Values: TypeAlias = NDArray[np.float64] | pl.Series | Sequence[float | None]
-    Flags: TypeAlias = NDArray[np.bool_] | pl.Series | Sequence[bool]
+Values: TypeAlias = NDArray[np.float64] | pl.Series | Sequence[float | None]
+Flags: TypeAlias = NDArray[np.bool_] | pl.Series | Sequence[bool]
 
 
 @returns(TailIndex)

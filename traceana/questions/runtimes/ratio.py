@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from traceana.store import Trace
 
-
 _RATIO: Final = "runtime_ratio"
 _SMALLEST_MEAN: Final = 1e-150
 """Smallest mean that is divided by: the ratio could overflow below it."""

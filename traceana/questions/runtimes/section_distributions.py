@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Sequence
+from typing import Final, TypeAlias
 
 import polars as pl
 
-from traceana.cohorts.cohort import form_cohort
+from traceana.cohorts.cohort import Cohort, form_cohort
 from traceana.page.blocks import (
     Block,
     Content,
@@ -26,7 +27,7 @@ from traceana.questions.runtimes.analyze import (
     RuntimeDistributions,
     analyze_runtime_distributions,
 )
-from traceana.questions.runtimes.empirical import empirical_distribution
+from traceana.questions.runtimes.compare import empirical_distribution
 from traceana.questions.runtimes.tables import (
     BestFamilies,
     DistributionFits,
@@ -35,7 +36,7 @@ from traceana.questions.runtimes.tables import (
     RuntimeSensitivity,
     TailIndex,
 )
-from traceana.store import distinct_traces
+from traceana.store import Trace, distinct_traces
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import (
     duration,
@@ -46,12 +47,6 @@ from traceana.tables.formatting import (
     share,
     three_digits,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceana.cohorts.cohort import Cohort
-    from traceana.store import Trace
 
 _ALPHA: Final = 0.05
 _LIMITATIONS: Final = (

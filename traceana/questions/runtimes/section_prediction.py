@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -15,8 +16,6 @@ from traceana.questions.runtimes.tables import RuntimePredictions
 from traceana.tables.formatting import count, share, share_range
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from traceana.store import Trace
 
 _OPENING: Final = (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from textwrap import fill
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import polars as pl
 
@@ -21,15 +22,9 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.runtimes.ratio import ratio_tables, tables_with_runtimes
-from traceana.store import distinct_traces
+from traceana.questions.runtimes.ratio import RatioTables, ratio_tables, tables_with_runtimes
+from traceana.store import Trace, distinct_traces
 from traceana.tables.formatting import plural, share, three_digits
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceana.questions.runtimes.ratio import RatioTables
-    from traceana.store import Trace
 
 _MAX_GROUPS: Final = 20
 _LABEL: Final = 28

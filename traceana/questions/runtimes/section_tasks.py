@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -10,15 +11,12 @@ from traceana.cohorts.cohort import task_title
 from traceana.cohorts.tables import CapacityCheck, MissingTimes
 from traceana.cohorts.task_runtimes import END_IMPUTATIONS
 from traceana.cohorts.tasks import sample_jobs
-from traceana.page.blocks import Block, Content, Heading, Points, Text, result_table
+from traceana.page.blocks import Block, Content, Heading, Points, Table, Text, result_table
 from traceana.page.section import Section
 from traceana.questions.runtimes.task_tables import capacity, means_by_outcome, missing_times
 from traceana.tables.formatting import hours, plain, seconds, share, three_digits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceana.page.blocks import Table
     from traceana.store import Trace
 
 _IMPUTATIONS: Final = {

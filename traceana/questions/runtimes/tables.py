@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -21,8 +22,6 @@ from traceana.tables.declare import (
 from traceana.tables.result import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import polars as pl
 
 

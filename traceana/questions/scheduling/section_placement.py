@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -22,8 +23,6 @@ from traceana.simulate.placement.tables import PlacementSummary
 from traceana.tables.formatting import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from traceana.store import Trace
 
 _ABOUT: Final = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -33,8 +34,6 @@ from traceana.simulate.schedule.tables import ScheduleGroups
 from traceana.tables.formatting import duration, share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from traceana.store import Trace
 
 _OPENING: Final = (

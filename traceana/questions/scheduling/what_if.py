@@ -18,7 +18,6 @@ from traceana.tables.declare import schema_of
 if TYPE_CHECKING:
     from traceana.store import Trace
 
-
 NEEDED: Final = {"jobs": ("submit_s", "runtime_s", "gpus")}
 """Tables and columns of a trace whose jobs can be scheduled."""
 PLANNED: Final = {"training_plans": ("model", "batch_size", "iterations", "deadline_s")}

@@ -18,15 +18,14 @@ from traceana.stats.arguments import MOST_RESAMPLES, as_generator, check_count, 
 from traceana.stats.order import median_present
 from traceana.store.clock import with_seconds
 from traceana.store.frames import Names, as_names, check_range, collect, open_frame, refuse_clash
-from traceana.tables.declare import declared
+from traceana.tables.declare import ResultTable, declared
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
-    from traceana.tables.declare import ResultTable
+    from traceana.stats.arrays import Floats
 
-    Floats = NDArray[np.float64]
     Codes = NDArray[np.int64]
 
 WORKER: Final = "worker"

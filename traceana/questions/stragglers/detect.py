@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, repeat
@@ -12,15 +13,17 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.questions.stragglers.blocks import read_parts
+from traceana.questions.stragglers.blocks import Block, Counts, Floats, Part, read_parts
 from traceana.questions.stragglers.chance import (
     ALPHA,
     FEWEST_EFFECTIVE,
+    Levels,
     effective_times,
     keep_beyond_chance,
+    measure_levels,
+    measure_noise,
 )
-from traceana.questions.stragglers.episodes import Rules, find_stretches
-from traceana.questions.stragglers.levels import Levels, measure_levels, measure_noise
+from traceana.questions.stragglers.episodes import Rules, Stretch, find_stretches
 from traceana.questions.stragglers.tables import StragglerResult
 from traceana.stats.arguments import is_number
 from traceana.stats.multiplicity import adjust_pvalues
@@ -29,14 +32,8 @@ from traceana.store.clock import with_seconds
 from traceana.store.frames import LARGEST, Names, as_names, open_frame, refuse_clash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
-
-    from traceana.questions.stragglers.blocks import Block, Part
-    from traceana.questions.stragglers.episodes import Stretch
-    from traceana.questions.stragglers.reports import Counts, Floats
 
 
 @dataclass(frozen=True)

@@ -6,23 +6,19 @@ The method and its limits: docs/explanation/stragglers.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceana.questions.stragglers.reports import coming_report, read_reports
+from traceana.questions.stragglers.blocks import Counts, Floats, coming_report, read_reports
 from traceana.stats.order import median_present, middle_of, peers_at_rank, pick
 from traceana.stats.segments import highest_rise, rising_stretches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
-
-    from traceana.questions.stragglers.reports import Counts, Floats
-
 
 QUICK_PEER: Final = 0.25
 """Quantile of the peers that represents them at a time."""

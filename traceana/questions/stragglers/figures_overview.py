@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
@@ -31,13 +32,10 @@ from traceana.questions.stragglers.figures_variation import plot_cov
 from traceana.tables.formatting import three_digits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
     from traceana.questions.stragglers.tables import StragglerResult
-
 
 _MAX_IN_LEGEND: Final = 5
 _SPELLED: Final = 2

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from traceana.questions.stragglers.tables import AttributeResult
 
-
 _MOST_NAMED: Final = 7
 """Number of colors; more jobs are drawn gray and without names."""
 _MOST_STEPS: Final = 101

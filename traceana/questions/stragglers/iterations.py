@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
@@ -25,8 +26,6 @@ from traceana.store.frames import (
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from narwhals.stable.v2.typing import IntoFrame
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -22,7 +23,7 @@ from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers.detect import detect_stragglers
 from traceana.questions.stragglers.iterations import iteration_cov
-from traceana.questions.stragglers.tables import Episodes, Levels, StragglerJobs
+from traceana.questions.stragglers.tables import Episodes, Levels, StragglerJobs, StragglerResult
 from traceana.tables.formatting import (
     listed,
     plural,
@@ -33,9 +34,6 @@ from traceana.tables.formatting import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceana.questions.stragglers.tables import StragglerResult
     from traceana.store import Trace
 
 _MAX_DRAWN: Final = 2

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.page.blocks import Block, Content, Gallery, Text, drawing, picture_key, result_table
+from traceana.page.blocks import (
+    Block,
+    Content,
+    Drawing,
+    Gallery,
+    Text,
+    drawing,
+    picture_key,
+    result_table,
+)
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
-from traceana.questions.stragglers.tables import AttributeGroups, StragglerAttributes
+from traceana.questions.stragglers.tables import (
+    AttributeGroups,
+    AttributeResult,
+    StragglerAttributes,
+)
 from traceana.tables.formatting import plural, share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceana.page.blocks import Drawing
-    from traceana.questions.stragglers.tables import AttributeResult
     from traceana.store import Trace
 
 _COSTLY: Final = 0.01

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -26,10 +27,7 @@ from traceana.questions.stragglers.tables import CovMatch, CovPooled, CovSeries
 from traceana.tables.formatting import count, fine_share, plural, ratio, share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from traceana.store import Trace
-
 
 _MAX_DRAWN: Final = 2
 _MAX_LINES: Final = 7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,11 +22,8 @@ from traceana.store.frames import Names, as_names, collect, open_frame, refuse_c
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
-
 
 _BOUNDS: Final = [f"{name}_ci_{end}" for name in QUANTILES for end in ("low", "high")]
 _SERIES: Final[dict[str, pl.DataType | type[pl.DataType]]] = {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import polars as pl
 
@@ -23,9 +24,6 @@ from traceana.tables.declare import (
 )
 from traceana.tables.formatting import plural
 from traceana.tables.result import Result
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Episodes(ResultTable):

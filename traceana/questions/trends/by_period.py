@@ -12,7 +12,7 @@ import polars as pl
 
 from traceana.cohorts.definitions import OUTCOMES
 from traceana.cohorts.local_time import step_value
-from traceana.cohorts.overlap import BEGIN, HELD, UNTIL, open_overlap
+from traceana.cohorts.overlap import BEGIN, HELD, UNTIL, Window, open_overlap
 from traceana.errors import DataError
 from traceana.questions.trends.tables import Trends
 from traceana.stats.arguments import check_choice, is_number
@@ -21,9 +21,6 @@ from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.cohorts.overlap import Window
-
 
 DAY_S: Final = 86_400.0
 _LENGTHS_S: Final = {

@@ -8,7 +8,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from traceana.cohorts.overlap import BEGIN, HELD, UNTIL
+from traceana.cohorts.overlap import BEGIN, HELD, UNTIL, Window
 from traceana.errors import DataError
 from traceana.questions.trends.by_period import (
     DAY_S,
@@ -28,9 +28,6 @@ from traceana.tables.declare import declared, returns, schema_of
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
-
-    from traceana.cohorts.overlap import Window
-
 
 _USED: Final = {"used": "gpus"}
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from traceana.cohorts.definitions import OUTCOMES
 from traceana.cohorts.ends import END_CLASS, with_end_class
-from traceana.cohorts.overlap import BEGIN, HELD
+from traceana.cohorts.overlap import BEGIN, HELD, Window
 from traceana.questions.trends.by_period import (
     DAY_S,
     ENDED,
@@ -31,8 +31,6 @@ from traceana.tables.declare import declared, returns, schema_of
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
-
-    from traceana.cohorts.overlap import Window
 
 ALPHA: Final = 0.01
 """Nominal error rate of each measure."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import polars as pl
 
@@ -20,7 +21,7 @@ from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.trends.analyze import NEEDS, Found, trends_of
 from traceana.questions.trends.tables import ClusterUtilization, LevelChanges, Outages, Trends
-from traceana.store import distinct_traces
+from traceana.store import Trace, distinct_traces
 from traceana.tables.formatting import (
     count,
     duration,
@@ -30,11 +31,6 @@ from traceana.tables.formatting import (
     share_range,
     three_digits,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceana.store import Trace
 
 _OPENING: Final = (
     "Use is by overlap with the period. A job counts where it is submitted, its wait where it "

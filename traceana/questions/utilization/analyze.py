@@ -11,7 +11,7 @@ import polars as pl
 from traceana.cohorts.groups import MOST_GROUPS
 from traceana.cohorts.task_times import KEYS, hash_keys
 from traceana.cohorts.tasks import instance_times, sample_jobs, sampled_rows, task_owners
-from traceana.questions.runtimes.empirical import empirical_distribution
+from traceana.questions.runtimes.compare import empirical_distribution
 from traceana.questions.utilization.tables import MachineUtilization
 from traceana.questions.utilization.used import (
     RESOURCES,
@@ -27,7 +27,6 @@ from traceana.tables.declare import declared
 
 if TYPE_CHECKING:
     from traceana.store import Trace
-
 
 BIN_S: Final = 6 * 3600
 _ROLE: Final = "task_name"

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from traceana.store import Trace
 
-
 _KEYS: Final = ("machine_id", "gpu", "time_s")
 _MEASURES: Final = ("utilization", "memory_gib", "power_w")
 _LONGEST_GAP: Final = 3

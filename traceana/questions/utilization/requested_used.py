@@ -11,7 +11,7 @@ from traceana.cohorts.groups import MOST_GROUPS
 from traceana.cohorts.observation import window_of
 from traceana.cohorts.overlap import HELD, open_overlap
 from traceana.cohorts.tasks import sample_jobs, sampled_rows
-from traceana.questions.runtimes.empirical import empirical_distribution
+from traceana.questions.runtimes.compare import empirical_distribution
 from traceana.questions.utilization.tables import RequestedUsed
 from traceana.stats.quantiles import woodruff_interval
 from traceana.store.frames import collect
@@ -77,8 +77,7 @@ def _hours(trace: Trace) -> pl.DataFrame:
     """Return hours used and requested, and their ratio, of the jobs that ended, or a sample."""
     manifest = trace.manifest
     there = _stated(manifest)
-    names = [name for name in (*_GROUPS, manifest.unit)
-             if name and manifest.has("jobs", (name,))]  # fmt: skip
+    names = [name for name in (*_GROUPS, manifest.unit) if name and manifest.has("jobs", (name,))]
     stated = [needs["jobs"] for needs in REQUESTED_NEEDS if manifest.has("jobs", needs["jobs"])]
     times = [name for name in ("submit_s", "start_s", "end_s") if manifest.has("jobs", (name,))]
     needed = {"status", "runtime_s", *names, *times}.union(*stated)
@@ -97,8 +96,7 @@ def _hours(trace: Trace) -> pl.DataFrame:
     rows = ended.collect(engine="streaming")
     held = collect(open_overlap(rows, (), {"runtime": "runtime_s"}, window=window_of(trace)))[HELD]
     part = (held / rows["runtime_s"]).fill_null(1.0)  # hours in the window; ratios are of the job
-    scaled = [pl.col(f"{name} {what}") * part
-              for name in there for what in ("used", "requested")]  # fmt: skip
+    scaled = [pl.col(f"{name} {what}") * part for name in there for what in ("used", "requested")]
     return rows.select(columns).with_columns(scaled)
 
 

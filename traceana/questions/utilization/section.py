@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -33,10 +34,7 @@ from traceana.tables.display import key_heading
 from traceana.tables.formatting import hours, listed, share, share_range
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from traceana.store import Trace
-
 
 _RESOURCES: Final = {
     "gpus": ("GPUs", "GPU"),

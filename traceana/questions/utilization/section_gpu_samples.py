@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from traceana.page.blocks import Block, Content, result_table
@@ -12,8 +13,6 @@ from traceana.questions.utilization.tables import SampledUsage
 from traceana.tables.formatting import hours, share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from traceana.store import Trace
 
 

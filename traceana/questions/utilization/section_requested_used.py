@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import polars as pl
 
@@ -17,15 +17,9 @@ from traceana.questions.utilization.requested_used import (
     requested_used,
 )
 from traceana.questions.utilization.tables import RequestedUsed
-from traceana.store import distinct_traces
+from traceana.store import Trace, distinct_traces
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import count, in_sentence, listed, share, share_range
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceana.store import Trace
-
 
 _SHOWN = (
     "resource", "n", "p25", "median", "p75", "ci_low", "ci_high", "unused_hours", "share_unused",

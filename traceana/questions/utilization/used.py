@@ -33,7 +33,6 @@ from traceana.tables.declare import declared, returns
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-
 RESOURCES: Final[dict[str, str | None]] = {
     "gpus_used": "gpus",
     "cpus_used": "cpus",

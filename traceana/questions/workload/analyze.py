@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -16,23 +17,20 @@ from traceana.cohorts.local_time import read_clock
 from traceana.cohorts.observation import Observation, observe, window_of
 from traceana.cohorts.tasks import sample_jobs
 from traceana.errors import DataError
-from traceana.questions.runtimes.empirical import empirical_distribution
+from traceana.questions.runtimes.compare import empirical_distribution
 from traceana.questions.workload.concentration import concentration as compute_concentration
 from traceana.questions.workload.concentration import lorenz_curve
 from traceana.questions.workload.demand import gpu_demand
 from traceana.questions.workload.interarrivals import arrival_rhythm, interarrival_curve
 from traceana.questions.workload.interarrivals import interarrivals as compute_interarrivals
 from traceana.questions.workload.summary import queueing_delay, workload_summary
-from traceana.store.frames import column_names, reduce_frame
+from traceana.store.frames import Names, column_names, reduce_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.cohorts.overlap import Window
     from traceana.store import Trace
-    from traceana.store.frames import Names
     from traceana.store.manifest import Manifest
 
 _DAY_S: Final = 86_400

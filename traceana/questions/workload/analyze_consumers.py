@@ -12,17 +12,22 @@ from traceana.cohorts.cohort import form_cohort
 from traceana.cohorts.ends import END_CLASS, with_end_class
 from traceana.cohorts.horizon import MOST_NOT_ENDED, count_not_ended
 from traceana.cohorts.observation import window_of
-from traceana.cohorts.overlap import HELD, count_reckoned, note_reckoned, open_overlap
+from traceana.cohorts.overlap import HELD, Window, count_reckoned, note_reckoned, open_overlap
 from traceana.questions.workload.tables import ResourceUsage
-from traceana.store.frames import Names, as_names, column_names, reduce_frame, refuse_clash
+from traceana.store.frames import (
+    Names,
+    as_names,
+    collect,
+    column_names,
+    reduce_frame,
+    refuse_clash,
+)
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-    from traceana.cohorts.overlap import Window
     from traceana.store import Trace
-
 
 _NUMBERS: Final[tuple[str, ...]] = (
     *("submit_s", "start_s", "gpus", "cpus", "nodes", "cpu_time_s", "memory_gib"),
@@ -220,6 +225,8 @@ def describe_consumers(trace: Trace, /) -> Consumers:
     stated = {*trace.manifest.tables["jobs"].columns}
     names = [name for name in _USED if name in stated or name in ("job_id", "status")]
     jobs: Any = nw.from_native(with_end_class(trace.rows("jobs").select(*names).to_native()))
+    if trace.store.master is None:  # nine results: the rows are read and classified once
+        jobs = nw.from_native(collect(jobs).lazy())
     window = trace.once(window_of)
     if "gpus" in names:
         jobs = jobs.with_columns(gpus_requested=nw.col("gpus"))

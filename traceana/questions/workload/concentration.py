@@ -8,7 +8,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from traceana.cohorts.overlap import HELD, count_reckoned, note_reckoned, open_overlap
+from traceana.cohorts.overlap import HELD, Window, count_reckoned, note_reckoned, open_overlap
 from traceana.questions.workload.tables import Concentration, GpuHours, LorenzCurve
 from traceana.stats.arguments import check_count
 from traceana.store.frames import Names, as_names, count_values, reduce_frame, refuse_clash
@@ -16,9 +16,6 @@ from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.cohorts.overlap import Window
-
 
 _TOP: Final = {"share_of_top_1_percent": 0.01, "share_of_top_10_percent": 0.1}
 _MOST_POINTS: Final = 1_000_000

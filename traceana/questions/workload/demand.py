@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.cohorts.overlap import BEGIN, COUNTED, HELD, UNTIL, note_reckoned, open_overlap
+from traceana.cohorts.overlap import (
+    BEGIN,
+    COUNTED,
+    HELD,
+    UNTIL,
+    Window,
+    note_reckoned,
+    open_overlap,
+)
 from traceana.errors import DataError
 from traceana.questions.workload.tables import GpuDemand, JobQuantiles, SizeDistribution
 from traceana.stats.arguments import is_number
@@ -16,9 +24,6 @@ from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.cohorts.overlap import Window
-
 
 _MOST_BINS: Final = 10_000_000
 _CHANGES: Final = ("gpus_change", "gpu_s", "asking_change", "jobs_change", "job_s")

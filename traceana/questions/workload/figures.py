@@ -20,7 +20,6 @@ from traceana.tables.formatting import listed
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
 _VISIBLE: Final = 0.01
 """Fraction of the time axis that is wide enough to be shaded."""
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

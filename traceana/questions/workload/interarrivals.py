@@ -25,7 +25,6 @@ from traceana.tables.declare import declared, returns
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-
 _MOST_POINTS: Final = 1_000_000
 _CURVE: Final = ("n", "gap_s", "share_longer", "share_longer_poisson")
 

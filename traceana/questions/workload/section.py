@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -21,7 +22,13 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.workload.analyze import clock_name, describe_workload, weekdays_and_waits
+from traceana.questions.workload.analyze import (
+    Split,
+    Workload,
+    clock_name,
+    describe_workload,
+    weekdays_and_waits,
+)
 from traceana.questions.workload.analyze_consumers import cpu_hours_of
 from traceana.questions.workload.tables import (
     Concentration,
@@ -30,17 +37,12 @@ from traceana.questions.workload.tables import (
     WorkloadOverview,
     WorkloadSummary,
 )
-from traceana.store import distinct_traces
+from traceana.store import Trace, distinct_traces
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import days, in_sentence, listed, share, three_digits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from traceana.questions.workload.analyze import Split, Workload
-    from traceana.store import Trace
     from traceana.tables.declare import ResultTable
-
 
 Found = dict["Trace", "Workload"]
 _HOUR_S: Final = 3600

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,10 +14,11 @@ from traceana.page.section import Section
 from traceana.questions.workload.analyze_consumers import (
     CONSUMER_NEEDS,
     FEWEST_WAITS,
+    Consumers,
     describe_consumers,
 )
 from traceana.questions.workload.tables import ResourceUsage
-from traceana.store import distinct_traces
+from traceana.store import Trace, distinct_traces
 from traceana.tables.display import csv_text, key_heading
 from traceana.tables.formatting import (
     count,
@@ -30,11 +32,6 @@ from traceana.tables.formatting import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceana.questions.workload.analyze_consumers import Consumers
-    from traceana.store import Trace
-
     Row = dict[str, Any]
 
 _LEAD: Final = ("user", "account", "queue", "gpu_type", "end_reason")

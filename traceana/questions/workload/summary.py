@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.cohorts.overlap import HELD, LENGTH, count_reckoned, note_reckoned, open_overlap
+from traceana.cohorts.overlap import (
+    HELD,
+    LENGTH,
+    Window,
+    count_reckoned,
+    note_reckoned,
+    open_overlap,
+)
 from traceana.errors import DataError
 from traceana.questions.failures.curves import WEEK_S, kaplan_meier
 from traceana.questions.workload.tables import QueueingDelay, WorkloadSummary
@@ -25,7 +32,6 @@ from traceana.tables.declare import declared, returns
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-    from traceana.cohorts.overlap import Window
     from traceana.questions.failures.tables_competing_risks import SurvivalCurves
 
 

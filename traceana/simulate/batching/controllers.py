@@ -370,8 +370,11 @@ class Oracle:
         if seen.speed is not None:
             return earliest(
                 lambda batches: iteration_times(batches, a, x, seen.speed),
-                seen.global_batch, a.shape, min_batch=seen.min_batch, max_batch=seen.max_batch,
-            )  # fmt: skip
+                seen.global_batch,
+                a.shape,
+                min_batch=seen.min_batch,
+                max_batch=seen.max_batch,
+            )
         split = share(
             seen.global_batch, x, offsets=a * x, min_batch=seen.min_batch, max_batch=seen.max_batch
         )

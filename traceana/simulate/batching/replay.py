@@ -167,11 +167,14 @@ def _run(runs: Reals, chosen: Sequence[BatchController], batch: int) -> dict[str
     all_of_them |= {controller.name: controller for controller in chosen}
     return {
         name: run_course(
-            np.zeros((number, workers)), batch / runs, controller,
-            global_batch=batch * workers, steps=ticks,
+            np.zeros((number, workers)),
+            batch / runs,
+            controller,
+            global_batch=batch * workers,
+            steps=ticks,
         )
         for name, controller in all_of_them.items()
-    }  # fmt: skip
+    }
 
 
 def _job_row(

@@ -126,8 +126,11 @@ class Workers:
         if not (speed is None or callable(speed)):
             raise DataError(f"speed must be a function of (batches, samples_per_s): {speed!r}")
         for name, value in (
-            ("overhead_s", a), ("samples_per_s", x), ("worker_id", names), ("speed", speed),
-        ):  # fmt: skip
+            ("overhead_s", a),
+            ("samples_per_s", x),
+            ("worker_id", names),
+            ("speed", speed),
+        ):
             object.__setattr__(self, name, value)
 
     @property

@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 TIGHTNESS: Final = (0.5, 1.5)
 """Ends of the uniform draw of (deadline - submission) / runtime in the published files."""
 ROLES: Final = {
-    "submit": "submit_s", "runtime": "runtime_s", "gpus": "gpus", "deadline": "deadline_s",
-}  # fmt: skip
+    "submit": "submit_s",
+    "runtime": "runtime_s",
+    "gpus": "gpus",
+    "deadline": "deadline_s",
+}
 """Columns of jobs by the parameter that names them."""
 
 Draw: TypeAlias = Callable[[np.random.Generator, int], "NDArray[np.float64]"]
@@ -45,8 +48,10 @@ def _triangular(low: float, high: float) -> Draw:
 
 
 DISTRIBUTIONS: Final = {
-    "uniform": _uniform, "loguniform": _loguniform, "triangular": _triangular,
-}  # fmt: skip
+    "uniform": _uniform,
+    "loguniform": _loguniform,
+    "triangular": _triangular,
+}
 """Distributions of the tightness between two ends; the triangle has its mode in the middle."""
 
 _MOST_ITERATIONS: Final = 1e15  # that the table can hold

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -50,13 +50,11 @@ def prepare(operations: IntoFrame, /) -> Model:
     transfer_durations(graph, found, own)
     ideal = np.empty(len(found.kind))
     for kind in np.unique(found.kind):
-        ideal[found.kind == kind] = _ideal(own[found.kind == kind], kind)
+        durations = own[found.kind == kind]
+        usual = np.median(durations) if kind in COMMUNICATION else durations.mean(dtype=np.float64)
+        ideal[found.kind == kind] = usual
     if not ideal[np.isin(found.kind, COMPUTE)].any():
         raise DataError(
             f"operations: duration_s is 0 in all {' and '.join(COMPUTE)}; durations are needed"
         )
     return Model(found, graph, own.astype(np.float64, copy=False), ideal)
-
-
-def _ideal(own: NDArray[Any], kind: str) -> float:
-    return float(np.median(own) if kind in COMMUNICATION else own.mean(dtype=np.float64))

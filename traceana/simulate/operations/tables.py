@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 
 from traceana.tables.declare import ResultTable, count, flag, number, text
 from traceana.tables.result import Result
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import numpy as np
-    import polars as pl
-    from numpy.typing import NDArray
 
 
 class SlowdownBy(ResultTable):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 import numpy as np
@@ -205,13 +206,9 @@ class GridSearchLimit:
         """Learn nothing: the search observes whole runs only."""
 
 
-def _zeus(job: JobTrace, eta: float, rng: Rng) -> Policies:  # noqa: ARG001
-    return PruningThompson(list(job.batches), job.default_batch_size, rng=rng), JustInTime()
-
-
-def _no_pruning(job: JobTrace, eta: float, rng: Rng) -> Policies:  # noqa: ARG001
+def _zeus(job: JobTrace, eta: float, rng: Rng, *, prunes: bool = True) -> Policies:  # noqa: ARG001
     sizes = list(job.batches)
-    return PruningThompson(sizes, job.default_batch_size, rng=rng, prunes=False), JustInTime()
+    return PruningThompson(sizes, job.default_batch_size, rng=rng, prunes=prunes), JustInTime()
 
 
 def _no_profiling(job: JobTrace, eta: float, rng: Rng) -> Policies:
@@ -239,7 +236,7 @@ def _oracle(job: JobTrace, eta: float, rng: Rng) -> Policies:  # noqa: ARG001
 
 POLICIES: Final[dict[str, PolicyMaker]] = {
     "zeus": _zeus,
-    "zeus-no-pruning": _no_pruning,
+    "zeus-no-pruning": partial(_zeus, prunes=False),
     "zeus-no-profiling": _no_profiling,
     "default": _default,
     "grid": _grid,

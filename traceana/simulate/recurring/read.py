@@ -130,8 +130,10 @@ def sample_training_path(
         )
     runs = table.filter(
         pl.col("target_metric").is_close(target),
-        dataset=dataset, network=network, batch_size=batch_size,
-    )  # fmt: skip
+        dataset=dataset,
+        network=network,
+        batch_size=batch_size,
+    )
     if runs.is_empty():
         there = table.select("dataset", "network", "batch_size").unique().sort(pl.all())
         listed = "; ".join(", ".join(map(str, row)) for row in there.head(5).iter_rows())

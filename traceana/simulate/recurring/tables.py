@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
+import numpy as np
 import polars as pl
 
 from traceana.tables.declare import (
@@ -19,9 +20,6 @@ from traceana.tables.declare import (
     text,
 )
 from traceana.tables.result import Result
-
-if TYPE_CHECKING:
-    import numpy as np
 
 LAST: Final = 5
 """Recurrences at the end of a history that savings are computed from, as published."""

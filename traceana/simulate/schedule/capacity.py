@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -26,11 +26,12 @@ ALL: Final = "all"
 
 @dataclass(frozen=True)
 class GroupCapacity:
-    """GPUs of a group, those of each node, and the source of the number."""
+    """GPUs of a group, those of each node, the source of the number, and stated slots."""
 
     gpus: float
     gpus_per_node: int
     source: str
+    slot_s: float | None = None
 
 
 def find_capacity(
@@ -63,7 +64,8 @@ def find_capacity(
             changed = math.floor(known.gpus * (1 + change) + 0.5)
             label = f"{known.source}, {change:+.0%}"
             known = GroupCapacity(changed, known.gpus_per_node, label)
-        result[name] = known
+        stated = (capacity or {}).get(name) or (capacity or {}).get(ALL)
+        result[name] = replace(known, slot_s=stated.slot_s) if stated else known
     return result
 
 

@@ -20,7 +20,7 @@ from traceana.simulate.schedule.elastic_plan import (
 )
 from traceana.simulate.schedule.nodes import BuddyNodes
 from traceana.simulate.schedule.overheads import is_restart, scaling_overhead_s
-from traceana.simulate.schedule.policy import SchedulingPolicy
+from traceana.simulate.schedule.policy import SlottedPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,17 +41,17 @@ def _profile(state: ScheduleState, job: int) -> Profile:
     return profile.below(state.gpus)
 
 
-class EarliestDeadlineFirst(SchedulingPolicy):
+class EarliestDeadlineFirst(SlottedPolicy):
     """Earliest deadline first, each job on as many GPUs as its profile has, or as are free.
 
     At each event all jobs are scheduled anew. Scaling costs nothing, as in the publisher's
     simulator, and no job is declined.
     """
 
-    slot_s: ClassVar[float] = 60.0
     elastic: ClassVar[bool] = True
 
-    def __init__(self) -> None:
+    def __init__(self, *, slot_s: float | None = None) -> None:
+        super().__init__(slot_s=slot_s)
         self._levels: dict[int, tuple[int, ...]] = {}
         self._queue: list[tuple[float, int]] = []
 
@@ -94,7 +94,7 @@ class EarliestDeadlineFirst(SchedulingPolicy):
         return changes
 
 
-class ElasticFlow(SchedulingPolicy):
+class ElasticFlow(SlottedPolicy):
     """ElasticFlow (ASPLOS'23): minimum satisfactory shares, then the largest marginal return.
 
     Jobs are planned in order of deadline. Its minimum satisfactory share is the smallest
@@ -105,7 +105,7 @@ class ElasticFlow(SchedulingPolicy):
     order of marginal GPU time. Jobs are placed from the largest to the smallest on consecutive
     GPUs, so that powers of two leave no fragments; each scheduling costs the published overhead.
     Ends are those of slots, as in the publisher's simulator; a deadline is met if the last plan
-    before the end meets it.
+    before the end meets it, or its end where the trace states the slots.
 
     Parameters
     ----------
@@ -116,10 +116,12 @@ class ElasticFlow(SchedulingPolicy):
         possible (earliest deadline first with admission).
     """
 
-    slot_s: ClassVar[float] = 60.0
     elastic: ClassVar[bool] = True
 
-    def __init__(self, *, admission: bool = True, least: bool = True) -> None:
+    def __init__(
+        self, *, admission: bool = True, least: bool = True, slot_s: float | None = None
+    ) -> None:
+        super().__init__(slot_s=slot_s)
         self._admission = admission
         self.least = least
         self._clock: _PlannedClock | None = None
@@ -137,10 +139,13 @@ class ElasticFlow(SchedulingPolicy):
         self._clock = _PlannedClock(state)
         return self._clock
 
-    def is_met(self, job: int, /) -> bool:
-        """Return whether the last plan of a job met its deadline."""
+    def is_met(self, job: int, end_s: float, /) -> bool:
+        """Return whether the last plan of a job, or its end, met its deadline."""
         clock = self._clock
-        return clock is not None and clock.planned[job] <= clock.state.jobs.deadline_s[job]
+        if clock is None:
+            return False
+        end = end_s if self._as_printed else clock.planned[job]
+        return end <= clock.state.jobs.deadline_s[job]
 
     def finish(self, state: ScheduleState, ended: Sequence[int], /) -> None:
         """Forget ended jobs."""

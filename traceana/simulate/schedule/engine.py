@@ -87,7 +87,7 @@ def run_schedule(
         state.now = now
         for job, at in ended:
             found.end_s[job] = at
-            found.met[job] = at <= jobs.deadline_s[job] if is_met is None else is_met(job)
+            found.met[job] = at <= jobs.deadline_s[job] if is_met is None else is_met(job, at)
             state.free += state.running.pop(job)
         if ended and finish is not None:
             finish(state, [job for job, _ in ended])

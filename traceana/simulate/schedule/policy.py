@@ -151,7 +151,7 @@ class SchedulingPolicy(Protocol):
     ...         return sorted(state.waiting, key=lambda job: -state.jobs.gpus[job])
     """
 
-    slot_s: ClassVar[float] = 0.0
+    slot_s: float = 0.0
     elastic: ClassVar[bool] = False
 
     def admit(self, state: ScheduleState, arrived: Sequence[int], /) -> Iterable[int]:
@@ -185,3 +185,22 @@ class SchedulingPolicy(Protocol):
         """Return when to decide again if no job arrives or ends before; infinite for never."""
         del state
         return math.inf
+
+
+class SlottedPolicy(SchedulingPolicy):
+    """A policy of ElasticFlow's experiments, which decides once per slot.
+
+    Parameters
+    ----------
+    slot_s
+        Length of the slots in seconds, where the trace states it; the policy then follows the
+        version of the publisher's simulator that made figure 8b. None for the published revision,
+        with slots of a minute.
+    """
+
+    slot_s: float = 60.0
+
+    def __init__(self, *, slot_s: float | None = None) -> None:
+        self._as_printed = slot_s is not None
+        if slot_s is not None:
+            self.slot_s = slot_s

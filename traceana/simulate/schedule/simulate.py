@@ -13,7 +13,7 @@ from traceana.simulate.frames import read_columns
 from traceana.simulate.schedule.capacity import ALL, GroupCapacity, find_capacity
 from traceana.simulate.schedule.engine import Schedule, run_schedule
 from traceana.simulate.schedule.policies import POLICIES, find_policy
-from traceana.simulate.schedule.policy import ScheduledJobs, SchedulingPolicy
+from traceana.simulate.schedule.policy import ScheduledJobs, SchedulingPolicy, SlottedPolicy
 from traceana.simulate.schedule.profiles import Profile, Profiles, implied_rates, read_profiles
 from traceana.simulate.schedule.tables import ScheduledJob, ScheduleGroups, ScheduleSteps
 from traceana.stats.arguments import is_number
@@ -141,8 +141,9 @@ def simulate_schedule(
     plans
         Further columns of the jobs by cluster and job_id, such as a ``training_plans`` table.
     capacity
-        Machines by group, as the manifest of a trace states them. Without this, `gpus` and
-        `machines`, a cluster has the largest number of GPUs that jobs request at one time.
+        Machines by group, as the manifest of a trace states them, and the slots of their scheduler,
+        which policies given by name then have. Without this, `gpus` and `machines`, a cluster has
+        the largest number of GPUs that jobs request at one time.
     group
         Column of the clusters; one cluster without this column.
     scale_load
@@ -184,7 +185,7 @@ def simulate_schedule(
         unit = 1 if (scaled["gpus"] % 1 == 0).all() else _MILLI
         schedule = run_schedule(
             _schedulable(scaled, rates, unit, elastic=elastic),
-            make(),
+            _make(name, make, where.slot_s),
             gpus=int(where.gpus * unit + 1e-6),
             gpus_per_node=where.gpus_per_node * unit,
         )
@@ -199,6 +200,15 @@ def simulate_schedule(
         groups=_frame(rows, ScheduleGroups),
         steps=pl.concat(steps) if steps else _frame([], ScheduleSteps),
     )
+
+
+def _make(
+    name: str, make: Callable[..., SchedulingPolicy], slot_s: float | None
+) -> SchedulingPolicy:
+    """Make a policy, a named one with the slots that the trace states."""
+    one = make()
+    stated = slot_s is not None and name in POLICIES and isinstance(one, SlottedPolicy)
+    return make(slot_s=slot_s) if stated else one
 
 
 def read_schedule_jobs(

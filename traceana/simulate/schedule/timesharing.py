@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from traceana.simulate.schedule.compiled import compiled
 from traceana.simulate.schedule.overheads import is_restart, scaling_overhead_s
-from traceana.simulate.schedule.policy import SchedulingPolicy
+from traceana.simulate.schedule.policy import SlottedPolicy
 from traceana.simulate.schedule.queueing import fit_in_order
 
 if TYPE_CHECKING:
@@ -20,23 +20,22 @@ if TYPE_CHECKING:
 
     from traceana.simulate.schedule.policy import ScheduleState
 
-_SLOT_S: Final = 60.0
 
-
-class Tiresias(SchedulingPolicy):
+class Tiresias(SlottedPolicy):
     """Two-dimensional least attained service with discrete queues (Tiresias, NSDI'19).
 
     A job starts in the first of three queues and is demoted when its attained GPU time reaches
     3,250 and 7,200 GPU-seconds. Queues run in order, each first in, first out, and every job that
     fits runs; running jobs precede the waiting ones of a queue. A job that is interrupted keeps
     its progress and its attained service, and pays the scaling overhead when it starts again. As in
-    the publisher's simulator, the overhead delays a job from its next event on.
+    the publisher's simulator, the overhead delays a job from its next event on. Jobs that end
+    within a slot end together; where the trace states the slots, only the first to end does.
     """
 
-    slot_s: ClassVar[float] = _SLOT_S
     limits: ClassVar[tuple[float, ...]] = (3250.0, 7200.0)
 
-    def __init__(self) -> None:
+    def __init__(self, *, slot_s: float | None = None) -> None:
+        super().__init__(slot_s=slot_s)
         self._queues: list[list[int]] = [[] for _ in range(len(self.limits) + 1)]
         self._queue: dict[int, int] = {}
         self._clock: _EventClock | None = None
@@ -46,7 +45,7 @@ class Tiresias(SchedulingPolicy):
 
     def make_clock(self, state: ScheduleState, /) -> _EventClock:
         """Return the clock that charges overheads at events."""
-        self._clock = _EventClock(state, self.slot_s, self._executed)
+        self._clock = _EventClock(state, self.slot_s, self._executed, alone=self._as_printed)
         return self._clock
 
     def finish(self, state: ScheduleState, ended: Sequence[int], /) -> None:
@@ -119,11 +118,17 @@ class Tiresias(SchedulingPolicy):
 
 
 class _EventClock:
-    """Progress is counted at events, where a job loses its pause; jobs end a slot apart."""
+    """Progress is counted at events, where a job loses its pause; jobs end a slot apart.
 
-    def __init__(self, state: ScheduleState, slot: float, executed: dict[int, float]) -> None:
+    The jobs that end within a slot end together, or the first to end does so alone.
+    """
+
+    def __init__(
+        self, state: ScheduleState, slot: float, executed: dict[int, float], *, alone: bool
+    ) -> None:
         self.state = state
         self.slot = slot
+        self.alone = alone
         self.restart = False
         self._executed = executed
         self._pause: dict[int, float] = {}
@@ -153,8 +158,10 @@ class _EventClock:
         self._pause.update(pauses)
         left, pause = state.left, self._pause if self.restart else {}
         ends = [(job, now + left[job] + pause.get(job, 0.0)) for job in state.running]
-        self._next = max(now + self.slot, min((end for _, end in ends), default=math.inf))
-        self._ending = [(job, end) for job, end in ends if end <= self._next]
+        first = min((end for _, end in ends), default=math.inf)
+        self._next = max(now + self.slot, first)
+        last = first if self.alone else self._next
+        self._ending = [(job, end) for job, end in ends if end <= last]
 
     def next_end(self) -> float:
         return self._next
@@ -163,7 +170,7 @@ class _EventClock:
         return 0
 
 
-class Gandiva(SchedulingPolicy):
+class Gandiva(SlottedPolicy):
     """Time slicing among jobs of equal size (Gandiva, OSDI'18).
 
     While all jobs fit, all run. Else each size (requested GPUs) gets a part of the cluster in
@@ -172,9 +179,8 @@ class Gandiva(SchedulingPolicy):
     the scaling overhead when its turn begins. Deadlines play no part.
     """
 
-    slot_s: ClassVar[float] = _SLOT_S
-
-    def __init__(self) -> None:
+    def __init__(self, *, slot_s: float | None = None) -> None:
+        super().__init__(slot_s=slot_s)
         self._turns: dict[int, list[int]] = {}
         self._crowded = False
 
@@ -229,7 +235,7 @@ class Gandiva(SchedulingPolicy):
         return state.now + self.slot_s if self._crowded else math.inf
 
 
-class Themis(SchedulingPolicy):
+class Themis(SlottedPolicy):
     """Finish-time fairness (Themis, NSDI'20), in rounds of a minute.
 
     While all jobs fit, all run. Else fractions x of time in [0, 1], with the sum of GPUs times x
@@ -242,9 +248,8 @@ class Themis(SchedulingPolicy):
     one), where they fit; equal ones by submission. Deadlines play no part.
     """
 
-    slot_s: ClassVar[float] = _SLOT_S
-
-    def __init__(self) -> None:
+    def __init__(self, *, slot_s: float | None = None) -> None:
+        super().__init__(slot_s=slot_s)
         self._rounds: dict[int, int] = defaultdict(int)
         self._isolated: dict[int, float] = {}
         self._before: dict[int, tuple[float, float]] = {}

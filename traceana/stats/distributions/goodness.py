@@ -6,17 +6,13 @@ JASA 62, 1967; Stute, Gonzalez Manteiga and Presedo Quindimil, Metrika 40, 1993)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from traceana.stats.arrays import Floats
+from traceana.stats.distributions.families import Family
 from traceana.stats.distributions.likelihood import Fit, fit_family
 from traceana.stats.distributions.sample import Sample, make_sample
 from traceana.stats.survival import product_limit
-
-if TYPE_CHECKING:
-    from traceana.stats.arrays import Floats
-    from traceana.stats.distributions.families import Family
 
 
 def ks_distance(fit: Fit, sample: Sample, /) -> float:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from scipy.special import chdtrc, ndtr, ndtri
 
+from traceana.stats.arrays import Floats
 from traceana.stats.distributions.likelihood import Fit, survival_where, terms_of
-
-if TYPE_CHECKING:
-    from traceana.stats.arrays import Floats
-    from traceana.stats.distributions.sample import Sample
-
+from traceana.stats.distributions.sample import Sample
 
 # larger family: whether the exponential lies on the boundary of its parameters
 _HOLDS_EXPONENTIAL: Final = {"gamma": False, "weibull": False, "lomax": True}

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import chdtri, stdtrit
 
+from traceana.stats.arrays import Floats
 from traceana.stats.intervals import FEWEST_CLUSTERS
 from traceana.stats.wild_bootstrap import effective_clusters
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from traceana.stats.arrays import Floats
 
 
 @dataclass(frozen=True)
