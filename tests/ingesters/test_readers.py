@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,7 +47,7 @@ def test_a_format_is_known_by_the_name_or_by_the_beginning(
 def test_a_fault_in_a_reader_is_an_error_of_the_file_that_names_it(
     tmp_path: Path, name: str
 ) -> None:
-    def fail(*_: object) -> Iterator[Any]:
+    def fail(*_: object) -> Any:
         raise ZeroDivisionError("division by zero")
 
     (tmp_path / "x.parquet").write_text("a\n")

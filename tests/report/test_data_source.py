@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -160,7 +160,7 @@ def test_a_fault_in_a_section_costs_that_section_alone(
 def test_a_fault_in_a_figure_costs_that_figure_alone(
     store: Store, monkeypatch: pytest.MonkeyPatch, figure: str
 ) -> None:
-    def fail(*_: object, **__: object) -> Content:
+    def fail(*_: object, **__: object) -> Any:
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setitem(registry._ENTRIES, figure, FigureEntry(fail, "", ""))
