@@ -87,7 +87,7 @@ class Context:
 
     def label(self, trace: str | None, /) -> str:
         """Return the title of a trace, marked if its rows are synthetic."""
-        return "Simulated, from no trace" if trace is None else self.store.trace(trace).label
+        return "Simulated, without a trace" if trace is None else self.store.trace(trace).label
 
     def synthetic(self, trace: str | None, /) -> bool:
         """Return whether a trace has synthetic rows; None: whether all traces have."""
