@@ -309,7 +309,8 @@ def numbered(paper: str, number: str, /) -> tuple[PublishedFigure, ...]:
         if one.number == number or (number.isdigit() and one.number.rstrip("abcdef") == number)
     )
     if not found:
-        numbers = ", ".join(one.number for one in published if one.number) or "none"
+        known = dict.fromkeys(one.number for one in published if one.number)
+        numbers = ", ".join(known) or "none"
         raise DataError(f"{paper} has no figure {number!r} here; its numbers are {numbers}")
     return found
 

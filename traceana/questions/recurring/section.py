@@ -122,7 +122,7 @@ def _trace(trace: Trace) -> Content:
         ]
     if on_gpu.height:
         one_job = draw_one_job(trace, gpu, on_gpu["dataset"][-1])
-        pictures += [one for one in one_job if one.figure == "regret"]
+        pictures[1:1] = [one for one in one_job if one.figure == "regret"]
     table = result_table(
         summary,
         SweepSummary,
