@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cohorts": {"schema", "store", "stats", "tables"},
     "simulate": {"schema", "store", "stats", "tables"},
     "questions": {"schema", "store", "stats", "tables", "drawing", "page", "cohorts", "simulate"},
-    "figures": {"drawing"},
+    "figures": {"drawing", "guesses"},
     "claims": {"catalog", "store", "stats", "tables", "page", "cohorts", "simulate", "questions"},
 }
 MAY_IMPORT["report"] = {*MAY_IMPORT} - {"exchange"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from inspect import Parameter, isfunction, signature
 
@@ -10,7 +12,7 @@ import polars as pl
 import pytest
 
 import traceana
-from traceana.errors import DataError
+from traceana.errors import DataError, TraceanaError
 from traceana.figures import draw_figure, plot_correlations
 from traceana.guesses import _MEANT
 from traceana.modules import import_named
@@ -19,6 +21,7 @@ from traceana.tables.result import Result, _same
 ROWS = pl.DataFrame(
     {"runtime_s": [10.0, 20, 30, 40, None] * 40, "gpus": [1.0, 2, 4, 8, 1] * 40, "user": "a"}
 )
+TRACE = traceana.open_sample().trace("microsoft-itp-2021")
 
 
 @pytest.mark.parametrize(
@@ -43,16 +46,54 @@ def test_the_error_states_the_right_name(guess: str, right: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_no_guess_is_a_name_that_exists() -> None:
+def test_no_guess_is_a_name_that_exists_and_every_answer_is() -> None:
     assert {name for name in _MEANT if name in dir(traceana)} == set()
+    for right in _MEANT.values():
+        for name in re.findall(r"traceana\.(\w+)", right):
+            assert hasattr(traceana, name), right
+
+
+@pytest.mark.parametrize(
+    ("guess", "right"), [("gpu_demand", "plot_gpu_demand"), ("zzz", "dir(traceana.figures)")]
+)
+def test_a_figure_that_is_not_there_names_one_that_is(guess: str, right: str) -> None:
+    with pytest.raises(AttributeError) as error:
+        getattr(traceana.figures, guess)
+    assert right in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: traceana.kaplan_meier(ROWS, by="usr"),
+            r"usr \(did you mean user\?\), status is missing",
+        ),
+        (lambda: traceana.kaplan_meier(ROWS, ROWS["user"]), "a list of names, got Series"),  # type: ignore[arg-type]
+        (lambda: traceana.fit_distributions(ROWS), r'jobs\["runtime_s"\]'),  # type: ignore[arg-type]
+        (lambda: traceana.detect_stragglers(TRACE), r'such as trace\["jobs"\]'),
+        (lambda: traceana.check_claims("zeus"), "expected a store"),  # type: ignore[arg-type]
+        (lambda: traceana.check_claims(TRACE.store, paper="Elasticflow"), "did you mean .*itp-"),
+        (lambda: TRACE.store.trace("zeus"), r"did you mean zeus-2023\?"),
+        (lambda: TRACE.table("job"), r"did you mean jobs\?"),
+        (lambda: TRACE.plot("gpu_demnd"), r"did you mean gpu-demand\?"),
+    ],
+)
+def test_an_error_leads_on(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(TraceanaError, match=message):
+        call()
+
+
+def test_a_function_is_not_a_method_of_a_trace() -> None:
+    with pytest.raises(AttributeError, match=r'traceana\.failure_rates\(trace\["jobs"\], \.\.\.\)'):
+        TRACE.failure_rates()
 
 
 def test_a_trace_names_its_frames_and_methods() -> None:
-    trace = traceana.open_sample().trace("microsoft-itp-2021")
-    with pytest.raises(AttributeError, match=r"table\('jobs'\).*summary\(\)"):
-        trace.head()
+    with pytest.raises(AttributeError, match=r'trace\["jobs"\].*summary\(\)'):
+        TRACE.head()
     with pytest.raises(DataError, match="concentration"):
-        trace.plot()
+        TRACE.plot()
 
 
 def test_by_after_the_data_may_be_given_by_position() -> None:

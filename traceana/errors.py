@@ -6,9 +6,33 @@ and the remedy. The command line prints it to standard error and exits with 2.
 
 from __future__ import annotations
 
-from typing import Final
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _LONGEST: Final = 1000  # characters of a line
+
+
+def did_you_mean(name: str, known: Iterable[str], /) -> str:
+    """Return a hint at the known names that are closest to a name, in parentheses.
+
+    It is empty if none is close. Upper case, hyphens and underscores make no difference.
+
+    Examples
+    --------
+    >>> from traceana.errors import did_you_mean
+    >>> did_you_mean("GPU_demand", ["gpu-demand", "survival"])
+    ' (did you mean gpu-demand?)'
+    """
+    names = {other.lower().replace("_", "-"): other for other in known}
+    meant = name.lower().replace("_", "-")
+    close = get_close_matches(meant, names, n=1)
+    if close != [meant] and len(meant) > 3:
+        close += [other for other in names if meant in other and other not in close]
+    close = [names[other] for other in close[:3]]
+    return f" (did you mean {' or '.join(close)}?)" if close else ""
 
 
 class TraceanaError(Exception):

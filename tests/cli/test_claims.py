@@ -75,6 +75,6 @@ def test_strict_fails_where_a_claim_differs_only(store: Store) -> None:
 def test_a_users_mistake(store: Store, tmp_path: Path) -> None:
     done = run(store.path, "--paper", "none")
     assert isinstance(done.exception, DataError)
-    assert f"there is {', '.join(PAPERS)}" in str(done.exception)
+    assert f"the papers are {', '.join(PAPERS)}" in str(done.exception)
     assert "\n" not in str(done.exception)
     assert isinstance(run(tmp_path).exception, StoreError)

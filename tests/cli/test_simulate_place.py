@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from traceana import open_store, simulate_placement
+from traceana import add_table, open_store, simulate_placement
 from traceana.cli import app
 from traceana.errors import DataError
 from traceana.ingesters import ingest
@@ -78,3 +79,10 @@ def test_table_has_means_over_seeds(store: Path) -> None:
 def test_errors(store: Path, asked: tuple[str, ...], message: str) -> None:
     with pytest.raises(DataError, match=message):
         run("short", *asked, "--store", str(store))
+
+
+def test_a_trace_without_machines_states_what_it_lacks(tmp_path: Path) -> None:
+    jobs = pl.DataFrame({"job_id": ["a"], "submit_s": [0], "runtime_s": [1], "gpus": [1]})
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    with pytest.raises(DataError, match=r"^mine has no values in machines \(gpus\)$"):
+        run("mine", "--policy", "fgd", "--store", str(tmp_path))

@@ -119,7 +119,7 @@ def test_many_steps_stay_small_and_end_where_they_end() -> None:
 
 def test_curves_that_cannot_be_drawn_are_refused() -> None:
     ends = cumulative_incidence(TASKS, by="gpu_type")
-    with pytest.raises(DataError, match="event must be one of cancelled, completed, failed"):
+    with pytest.raises(DataError, match="pass event=, one of cancelled, completed, failed"):
         ends.plot()
     with pytest.raises(DataError, match="no row is cancelled"):
         ends.plot(event="cancelled")

@@ -90,7 +90,7 @@ def test_gpu_hours_demand_and_concentration_agree(
     assert concentrated["gpu_hours"] == pytest.approx(hours)
     [row] = read_table(section(page, "workload"), "Workload of each trace")
     assert number(row["GPU-hours"]) == pytest.approx(hours, abs=0.0501)
-    caption = "Resources, wait, failure, waste and efficiency of each status"
+    caption = "Resources, wait, failure, waste and efficiency by status"
     by_status = read_table(section(page, "consumers"), caption)
     assert sum(number(one["GPU-hours"]) for one in by_status) == pytest.approx(hours, abs=0.5)
     by_kind = traceana.goodput(trace.jobs, same=(), window=window)

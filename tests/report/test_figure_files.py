@@ -103,9 +103,8 @@ def test_the_command_lists_writes_and_refuses(
     assert run(monkeypatch, "energy-frond", *place) == 2
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err == (
-        f"traceana: no figure is called 'energy-frond'; the figures are {', '.join(figures())}\n"
-    )
+    hint = "no figure is called 'energy-frond' (did you mean energy-front?)"
+    assert told.err == f"traceana: {hint}; the figures are {', '.join(figures())}\n"
     (tmp_path / "taken").write_text("in the way")
     place = ("--store", str(zeus_store.path), "--out", str(tmp_path / "taken"))
     assert run(monkeypatch, "energy-front", *place) == 2

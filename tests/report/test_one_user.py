@@ -17,4 +17,4 @@ def test_a_log_of_one_user_has_a_page(tmp_path: Path) -> None:
     traceana.ingest(tmp_path / "sacct.txt", store=tmp_path / "store")
     page = traceana.build_report(tmp_path / "store", out=tmp_path / "out", formats="md").read_text()
     assert "could not be computed" not in page
-    assert "efficiency of each queue" in page
+    assert "efficiency by queue" in page

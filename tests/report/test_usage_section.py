@@ -102,7 +102,7 @@ def test_nodes_may_be_those_of_instances(tmp_path: Path) -> None:
 
 def test_groups_arrays_and_reasons_have_tables(page: str) -> None:
     for what in ("user", "account", "end class", "end reason"):
-        assert f"Resources, wait, failure, waste and efficiency of each {what}" in page
+        assert f"Resources, wait, failure, waste and efficiency by {what}" in page
     assert (
         "100 of 2,000 jobs belong to 50 job arrays; 5 jobs restarted at least once, 5 times in all."
         in page

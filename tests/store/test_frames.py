@@ -400,8 +400,8 @@ def test_an_aggregate_that_a_database_lacks_is_computed_here_or_refused(
         ("n", "by cannot name n: the result has a column of that name"),
         ("runtime_s", "column runtime_s is named for more than one part"),
         (("cluster", "cluster"), "column cluster is named for more than one part"),
-        (None, "a name or a sequence of names is needed; found None"),
-        ((1,), "a name or a sequence of names is needed; found "),
+        (None, "a list of names, got NoneType"),
+        ((1,), "a list of names, got "),
     ],
 )
 def test_a_grouping_that_cannot_be_is_refused(by: Any, text: str) -> None:

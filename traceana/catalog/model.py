@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from traceana.errors import CatalogError
+from traceana.errors import CatalogError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -158,8 +157,7 @@ def get_trace(trace: str, /) -> CatalogEntry:
     catalog = load_catalog()
     if trace in catalog:
         return catalog[trace]
-    close = difflib.get_close_matches(trace.lower(), catalog, n=1)
-    hint = f" (did you mean {close[0]}?)" if close else ""
+    hint = did_you_mean(trace, catalog)
     raise CatalogError(f"no trace is called {trace!r}{hint}; the traces are {', '.join(catalog)}")
 
 

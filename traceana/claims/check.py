@@ -13,7 +13,8 @@ from traceana.claims.claim import Claim, ClaimResults, Judgement, decide, untest
 from traceana.claims.papers import PAPERS
 from traceana.claims.rounding import agrees, round_as
 from traceana.claims.tables import ClaimVerdicts
-from traceana.errors import DataError
+from traceana.errors import DataError, did_you_mean
+from traceana.store import Store
 from traceana.store.cache import Cache, code_digest, key_of, versions
 from traceana.store.ledger import ledger_json
 from traceana.tables.declare import schema_of
@@ -21,7 +22,7 @@ from traceana.tables.declare import schema_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traceana.store import Store, TableEntry
+    from traceana.store import TableEntry
 
 _SCHEMA: Final = schema_of(ClaimVerdicts)
 _CACHE: Final = Cache("claims")
@@ -61,8 +62,13 @@ def check_claims(
     >>> results.table["verdict"].unique().to_list()
     ['untested']
     """
+    given: object = store
+    if not isinstance(given, Store):
+        kind = type(given).__name__
+        raise DataError(f"expected a store, such as traceana.open_store(path), got {kind}")
     if paper is not None and paper not in PAPERS:
-        raise DataError(f"paper {paper!r} is unknown; there is {', '.join(PAPERS)}")
+        hint = did_you_mean(paper, PAPERS)
+        raise DataError(f"no paper is called {paper!r}{hint}; the papers are {', '.join(PAPERS)}")
     names = PAPERS if paper is None else (paper,)
     claims = [claim for name in names for claim in PAPERS[name].claims]
     entries = {

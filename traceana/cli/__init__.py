@@ -45,6 +45,12 @@ class _Group(typer.core.TyperGroup):
         context.meta[TYPED] = typed
         return context
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401  as its base
+        """Return the command, or name the one that was meant."""
+        if args and args[0] in _MEANT and ctx.parent is None:
+            ctx.fail(f"No such command {args[0]!r}: use {_MEANT[args[0]]}.")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  as its base
         """Write the commands in groups."""
         grouped = {name for names in _GROUPS.values() for name in names}
@@ -110,6 +116,19 @@ _GROUPS: Final[dict[str, dict[str, tuple[Callable[..., None], str]]]] = {
         "reliability": (reliability.reliability, "reliability TRACE --machines 128"),
         "claims": (claims.claims, "claims --verdict differs"),
     },
+}
+_MEANT: Final = {
+    **dict.fromkeys(("download", "get"), "traceana fetch TRACE --to files"),
+    **dict.fromkeys(("list", "datasets"), "traceana traces, or traceana tables for a store"),
+    **dict.fromkeys(("show", "describe", "info"), "traceana tables or traceana summary"),
+    **dict.fromkeys(("read", "load", "import", "parse"), "traceana ingest PATH --store data"),
+    **dict.fromkeys(("analyze", "run", "stragglers", "failures"), "traceana report PATH"),
+    **dict.fromkeys(("plot", "draw"), "traceana figures NAME"),
+    **dict.fromkeys(("check", "validate", "reproduce"), "traceana claims --paper PAPER"),
+    **dict.fromkeys(("convert", "write"), "traceana export TRACE --out files"),
+    "stats": "traceana summary PATH",
+    "help": "traceana --help",
+    "version": "traceana --version",
 }
 for _commands in _GROUPS.values():
     for _name, (_command, _example) in _commands.items():

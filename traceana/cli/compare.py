@@ -66,7 +66,7 @@ def compare(
 ) -> None:
     """Compare headline numbers of traces, or of one trace before and after a time.
 
-    Numbers on runtime, size, queueing, failure, concentration and stragglers; of two, also
+    Numbers on runtime, size, queueing, failure, concentration and stragglers; for two traces also
     differences and ratios.
     """
     from traceana.exchange import select_jobs

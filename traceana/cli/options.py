@@ -43,8 +43,8 @@ ReaderOption = Annotated[
     typer.Option(
         "--reader",
         metavar="NAME",
-        help="Format, such as csv, json, parquet, sacct, nvidia-smi or kineto; an unknown one "
-        "lists them.  [default: detected]",
+        help="Format, such as csv, json, parquet, sacct, nvidia-smi or kineto; an unknown "
+        "name lists all.  [default: detected]",
     ),
 ]
 TimezoneOption = Annotated[
@@ -66,6 +66,6 @@ OutOption = Annotated[
     typer.Option(
         "--out",
         metavar="FILE",
-        help="Write the result (runs of a sweep, steps of a replay): .csv, .json or .parquet.",
+        help="Write the result as a table: .csv, .json or .parquet.",
     ),
 ]

@@ -24,7 +24,8 @@ def reliability(
     trace: Annotated[str, argument("Id of a trace in the store.", "TRACE")],
     *,
     machines: Annotated[
-        int | None, typer.Option(min=1, help="Number of machines of the job.  [default: all]")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Machines that the job uses.  [default: all]"),
     ] = None,
     checkpoint_cost: Annotated[
         float | None,
@@ -33,7 +34,7 @@ def reliability(
     restart: Annotated[float, option("Seconds from a failure until training resumes.", "S")] = 0.0,
     total_machines: Annotated[
         int | None,
-        typer.Option(min=1, help="Machines that were observed.  [default: stated by the trace]"),
+        typer.Option(metavar="N", min=1, help="Machines observed.  [default: as the trace states]"),
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,

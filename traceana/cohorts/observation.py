@@ -71,9 +71,9 @@ class Observation:
             more = max(self.n_unlisted, 0.0)
             text += (
                 f" Every listed row ended within the window, so runtimes are right-truncated: "
-                f"{noun} still running at its end are missing, an estimated {more:,.0f} "
-                f"({100 * more / (self.n + more):.2g} %; Lynden-Bell's estimator; a lower "
-                "bound, since runtimes longer than the window are never listed)."
+                f"{noun} still running at its end are missing, at least "
+                f"{100 * more / (self.n + more):.2g} % by Lynden-Bell's estimator (runtimes longer "
+                "than the window are never listed)."
             )
         return text
 

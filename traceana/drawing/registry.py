@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from traceana.drawing.style import follow_axes, use_style
-from traceana.errors import DataError, TraceanaError
+from traceana.errors import DataError, TraceanaError, did_you_mean
 from traceana.modules import import_named
 
 Plot = TypeVar("Plot", bound="Callable[..., Axes]")
@@ -141,7 +141,8 @@ def get_figure(name: str, /) -> FigureEntry:
     """
     known = figures()
     if name not in known:
-        raise DataError(f"no figure is called {name!r}; the figures are {', '.join(known)}")
+        hint = did_you_mean(name, known)
+        raise DataError(f"no figure is called {name!r}{hint}; the figures are {', '.join(known)}")
     return known[name]
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
-from traceana.errors import DataError
+from traceana.errors import DataError, did_you_mean
 from traceana.ingesters.mapping import Mapping, check_type
 from traceana.store.manifest import Capacity, Manifest, TableManifest
 from traceana.store.store import Store
@@ -126,8 +125,7 @@ def checked_facts(
     known = [name for name in types if name not in found | {"rows", "columns"}]
     for name, value in facts.items():
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f" (did you mean {close[0]}?)" if close else ""
+            hint = did_you_mean(name, known)
             raise DataError(f"{where}: no fact is called {name!r}{hint}; use {', '.join(known)}")
         if value is not None or "None" not in types[name]:
             check_type(value, types[name].removesuffix(" | None"), f"{where}: {name}")

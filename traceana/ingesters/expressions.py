@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
@@ -12,7 +11,7 @@ from polars.exceptions import ComputeError, PolarsError
 from sqlglot import exp, generator, parser, tokens
 from sqlglot.dialects.dialect import Dialect
 
-from traceana.errors import DataError
+from traceana.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -77,8 +76,7 @@ class Columns:
     def use(self, name: str, kind: Kind, where: str) -> str:
         """Return the internal name of a column that an expression uses."""
         if name not in self.names:
-            close = difflib.get_close_matches(name, self.names, n=1)
-            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            hint = did_you_mean(name, self.names)
             missing = "no column is called" if self.typed else "the source has no column"
             listed = f"it has {', '.join(map(_brief, self.names[:30]))}"
             raise MissingColumnError(f"{where}: {missing} {_brief(name)}{hint}; {listed}")
@@ -176,8 +174,7 @@ def _parse(text: str, columns: Columns, where: str) -> Expression:
         if type(node).__name__ != "Alias":  # two words are an expression and its alias
             return node
         reason = "an alias is not needed"
-    close = difflib.get_close_matches(text, columns.names, n=1)
-    hint = f" (did you mean the column {close[0]!r}?)" if close else ""
+    hint = did_you_mean(text, columns.names)
     if columns.typed:
         raise DataError(f"{where} {_brief(text)}: not an SQL condition ({_brief(reason, str)})")
     raise MissingColumnError(

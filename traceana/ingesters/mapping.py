@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import tomllib
 import zoneinfo
@@ -10,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from traceana.errors import DataError
+from traceana.errors import DataError, did_you_mean
 from traceana.ingesters.parsing import BYTES, SECONDS
 from traceana.ingesters.readers.registry import readers
 from traceana.schema import STATUSES, TABLES, describe_table
@@ -223,7 +222,6 @@ def _check_name(name: object, known: Iterable[str], message: str) -> None:
     """Raise with the closest of the known names if this is none of them."""
     names = list(known)
     if name not in names:
-        close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
-        hint = f" (did you mean {close[0]}?)" if close else ""
+        hint = did_you_mean(str(name), names)
         listed = f"; use {', '.join(names)}" if len(names) <= 40 else ""
         raise DataError(f"{message}{hint}{listed}")

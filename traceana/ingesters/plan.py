@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import shutil
@@ -16,7 +15,7 @@ import filelock
 import polars as pl
 
 from traceana.catalog import CatalogEntry, get_trace
-from traceana.errors import DataError, SourceError, StoreError
+from traceana.errors import DataError, SourceError, StoreError, did_you_mean
 from traceana.ingesters.build import Progress, TableBuilder
 from traceana.ingesters.describe import check_facts, describe_trace
 from traceana.ingesters.files import sha256_of
@@ -305,8 +304,7 @@ def _check_keep(plan: Plan) -> None:
     columns = dict.fromkeys(name for source in plan.sources for name in source.columns)
     for name in plan.mapping.keep.values():
         if name not in columns:
-            close = difflib.get_close_matches(name, columns, n=1)
-            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            hint = did_you_mean(name, columns)
             raise DataError(f"{plan.mapping.where}: keep names {name!r}, which no source has{hint}")
 
 

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from traceana.errors import DataError, TraceanaError
+from traceana.errors import DataError, TraceanaError, did_you_mean
 from traceana.page.blocks import Picture, Table
 from traceana.page.context import Context, DataSource
 from traceana.page.date import read_date
@@ -242,7 +242,9 @@ def choose(wanted: str | Sequence[str], there: Sequence[str], /, *, what: str) -
     names = [name.strip() for text in given for name in text.split(",")]
     for name in names:
         if name not in there:
-            raise DataError(f"no {what} is called {name!r}; the {what}s are {', '.join(there)}")
+            hint = did_you_mean(name, there)
+            listed = ", ".join(there)
+            raise DataError(f"no {what} is called {name!r}{hint}; the {what}s are {listed}")
     return names or list(there)
 
 

@@ -31,8 +31,8 @@ DEFINITIONS = {
     "GPU-hours": "`sum(GPUs requested * runtime in s) / 3600` over the jobs with both values.",
     "Interval of a mean": "Student's t: `mean +/- t * s / sqrt(n)` with t the 97.5 % quantile of "
     "its distribution with n - 1 degrees of freedom and s of ddof 1; none for a single value.",
-    "Failure rate": "`p = failed / n` with n = completed + failed + cancelled; where a text names "
-    "completed and failed, these two. Its interval is Wilson's "
+    "Failure rate": "`p = failed / n` with n = completed + failed, unless a text states other "
+    "statuses. Its interval is Wilson's "
     "(Journal of the American Statistical Association 22, 1927): "
     "`(p + z^2 / 2n +/- z * sqrt(p * (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)` with z the 97.5 % "
     "quantile of the normal distribution.",
@@ -41,7 +41,7 @@ DEFINITIONS = {
 }
 GLOSSARY = {
     "adjusted p": "p corrected for the number of tests",
-    "BIC": "Bayesian information criterion: goodness of fit less a penalty for each parameter",
+    "BIC": "Bayesian information criterion: goodness of fit minus a penalty for each parameter",
     "CI": "confidence interval",
     "CoV": "coefficient of variation: standard deviation over mean",
     "Cramér's V": "association of two categories, from 0 (none) to 1",
@@ -52,7 +52,7 @@ GLOSSARY = {
     "odds ratio": "odds of failure of one group over those of another",
     "oracle": "a policy that knows what is only learned later: a bound for all others",
     "rho": "Spearman's rank correlation, from -1 to 1",
-    "VIF": "variance inflation factor: above 10, features say nearly the same",
+    "VIF": "variance inflation factor: above 10, features have nearly the same information",
 }
 """Terms in text, and their meanings."""
 
@@ -96,8 +96,8 @@ def _engine(context: Context) -> str:
 def _data(context: Context) -> str:
     if context.data_source.is_sample:
         return "the synthetic sample that `traceana sample` writes"
-    if command := context.data_source.command:
-        typed = command.replace("`", "'")
+    if context.data_source.command:
+        typed = context.data_source.reproduction.replace("`", "'")
         return f"a temporary store, which `{typed}` made and deleted; its source files are above"
     store = context.data_source.path.resolve().name  # a path would tell of the machine
     return f"store `{store}`; its source files are listed above with sha256"

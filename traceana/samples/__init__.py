@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Final
 
-from traceana.errors import DataError
+from traceana.errors import DataError, did_you_mean
 
 __all__ = ["write_sample"]
 
@@ -48,8 +47,7 @@ def write_sample(to: str | Path, /, *, traces: str | Sequence[str] | None = None
         wanted = [traces] if isinstance(traces, str) else list(traces or there)
         for trace in wanted:
             if trace not in there:
-                close = get_close_matches(trace.lower(), there, n=1)
-                hint = f" (did you mean {close[0]}?)" if close else ""
+                hint = did_you_mean(trace, there)
                 raise DataError(
                     f"no trace is called {trace!r}{hint}; the traces are {', '.join(there)}"
                 )

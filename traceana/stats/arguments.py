@@ -33,7 +33,7 @@ def check_count(name: str, value: object, /, *, least: int = 1, most: int) -> No
 
 
 def check_choice(name: str, value: object, choices: Collection[str], /) -> None:
-    """Refuse what is not one of some words."""
+    """Refuse a value that is not one of the choices."""
     if not (isinstance(value, str) and value in choices):
         raise DataError(f"{name} must be one of {', '.join(choices)}; it is {value!r}")
 

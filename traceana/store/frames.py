@@ -19,7 +19,7 @@ import narwhals.stable.v2 as nw
 import polars as pl
 from narwhals.exceptions import DuplicateError
 
-from traceana.errors import DataError
+from traceana.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -44,6 +44,10 @@ _UNFIT: Final = re.compile(r"""^$|^\*$|^\^.*\$$|^\.|["]""")
 _ALL, _WHOLE = " all", " whole"
 MOST_ROWS_HERE: Final = 10_000_000
 """Rows that are read into memory where a database cannot aggregate them."""
+_TABLES_OF: Final = {
+    "traceana Trace": '; pass a table of it, such as trace["jobs"]',
+    "traceana Store": '; pass a table of a trace, such as store.trace(id)["jobs"]',
+}
 _LONGEST: Final = 300  # characters of an engine's message
 LARGEST: Final = 1e150
 """Largest value of a measure: its square is finite, so that no variance overflows."""
@@ -54,7 +58,7 @@ def as_names(names: Names, /) -> tuple[str, ...]:
     if isinstance(names, str):
         return (names,)
     if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
-        raise DataError(f"a name or a sequence of names is needed; found {names!r}")
+        raise DataError(f"expected a column's name or a list of names, got {type(names).__name__}")
     return tuple(names)
 
 
@@ -300,13 +304,13 @@ def reading() -> Iterator[None]:
 
 
 def not_a_frame(found: object, /) -> str:
-    """Return the message on what is no frame of a supported engine."""
+    """Return the message on an object that is not a frame of a supported engine."""
     *names, last = ENGINES.values()
     kind = type(found)
     module = kind.__module__.partition(".")[0]
     name = kind.__name__ if module == "builtins" else f"{module} {kind.__name__}"
     is_path = isinstance(found, str | os.PathLike | list | tuple)
-    hint = " (a path? use traceana.read)" if is_path else ""
+    hint = " (a path? use traceana.read)" if is_path else _TABLES_OF.get(name, "")
     return f"expected a {', '.join(names)} or {last} frame, got {name}{hint}"
 
 
@@ -335,7 +339,9 @@ def _project(
         there = list(map(str, frame.collect_schema().names()))
     missing = [name for name in columns if name not in there]
     if missing:
-        found = f"column {', '.join(missing)} is missing; found {', '.join(there) or 'no column'}"
+        named = roles.values()
+        asked = [name + did_you_mean(name, there) * (name not in named) for name in missing]
+        found = f"column {', '.join(asked)} is missing; found {', '.join(there) or 'no column'}"
         free = [name for name in there if name not in columns]
         hints = [
             f"{role}={(get_close_matches(name, free, n=1, cutoff=0.3) or free)[0]!r}"

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 import polars as pl
 
-from traceana.errors import StoreError
+from traceana.errors import StoreError, did_you_mean
 from traceana.schema import REJECTED, TABLES
 from traceana.store.ledger import Ledger, TableEntry, parse_ledger
 from traceana.store.manifest import MANIFEST, Manifest, parse_manifest
@@ -115,10 +115,11 @@ class Store:
         """Return the ledger of a trace."""
         ledger = read_ledger(self.path / trace)
         if ledger is None:
-            known = ", ".join(self.traces()) or "none"
+            known = self.traces()
+            listed = ", ".join(known) or "none"
             raise StoreError(
-                f"{self.path}: trace {trace!r} is not in the store (there: {known}); "
-                f"ingest its files with `traceana ingest PATH --store {self.path}`"
+                f"{self.path}: trace {trace!r} is not in the store{did_you_mean(trace, known)}; "
+                f"there: {listed}; ingest its files with `traceana ingest PATH --store {self.path}`"
             )
         for entry in ledger.entries:
             if not is_whole(self.path / trace, entry):
@@ -168,8 +169,9 @@ class Store:
             there = sorted(path.stem for path in (self.path / trace).glob("*.parquet"))
             of = "its tables" if there else "traces"
             held = ", ".join(there or self.traces()) or "none"
+            hint = did_you_mean(table, there)
             raise StoreError(
-                f"{self.path}: no table {table!r} of {trace!r} ({of}: {held}); "
+                f"{self.path}: no table {table!r} of {trace!r}{hint} ({of}: {held}); "
                 f"ingest it with `traceana ingest PATH --store {self.path}`"
             )
         self._check(trace, table)

@@ -204,8 +204,10 @@ class Trace:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  always raises
         text = f"a trace has no {name!r}"
         if not name.startswith("_"):
-            frames = ", ".join(f".table({table!r})" for table in self.tables)
-            text += f"; its frames: {frames}; it has summary(), report(), plot(figure)"
+            tables = [f'trace["{table}"]' for table in self.tables]
+            text += f"; its tables: {', '.join(tables)}; it has summary(), report(), plot(figure)"
+            if name in import_module("traceana").__all__:
+                text = f"{name} is a function: traceana.{name}({tables[0]}, ...)"
         raise AttributeError(text, name=name, obj=self)
 
     def __str__(self) -> str:

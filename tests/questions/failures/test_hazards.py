@@ -112,3 +112,12 @@ def test_a_group_without_a_runtime_has_no_outcome() -> None:
     )
     found = traceana.outcome_by_horizon(jobs, by="g", horizon_s=15, events="failed")
     assert found.select("g", "n", "fraction").rows() == [("a", 2, 0.5), ("b", 0, None)]
+
+
+def test_hazards_where_every_row_ended_are_those_of_the_closed_form() -> None:
+    x = np.repeat([0.0, 1.0], 400)
+    ran = np.random.default_rng(5).exponential(1 / np.exp(np.log(3) * x))
+    rows = pl.DataFrame({"x": x, "runtime_s": ran, "status": "failed", "user": "u"})
+    [row] = traceana.cause_specific_hazards(rows, features="x", causes="failed").rows(named=True)
+    assert row["ci_low"] < 3 < row["ci_high"]
+    assert 'cluster="user"' in row["note"]

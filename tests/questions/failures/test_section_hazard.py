@@ -42,7 +42,7 @@ def test_the_page_states_what_was_planted(tmp_path: Path) -> None:
     lost = (runtime * fails).sum() * 8 / 3600
     useful = f"{100 * (1 - lost / hours):.1f} %"
     assert f"Of {hours:,.1f} GPU-hours {useful} went to completed jobs" in page
-    assert "the same user and job name reduces the error of predicted runtimes by" in page
+    assert "arlier runs of the same user and name reduce the error of predicted runtimes by" in page
     early = fails.sum() / (np.minimum(runtime, 60).sum() / 3600)
     assert f"| failed | 0.0 | 60.0 | 2,000 | {fails.sum()} |" in page
     assert f"| {early:.3g}" in page

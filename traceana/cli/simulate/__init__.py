@@ -15,8 +15,7 @@ from traceana.cli.simulate import (
 )
 
 app = typer.Typer(
-    help="Simulate dynamic batching, recurring jobs, deadlines, energy, operations, placement and "
-    "schedules.",
+    help="Simulate schedules, placement, batching, deadlines and energy.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -29,12 +28,12 @@ def _group() -> None:
 
 
 for _name, _command, _options in (
-    ("deadlines", deadlines.deadlines, ""),
-    ("recurring", recurring.recurring, ""),
-    ("batching", batching.batching, ""),
-    ("energy", energy.energy, ""),
-    ("place", place.place, " --policy fgd,random"),
-    ("operations", operations.operations, " --ideal stage=3"),
-    ("schedule", schedule.schedule, " --policy fifo,easy --gpus +10%"),
+    ("deadlines", deadlines.deadlines, "TRACE --policies fifo,edf"),
+    ("recurring", recurring.recurring, "TRACE --gpu v100 --dataset cifar100"),
+    ("batching", batching.batching, "--throughputs 100,200,300"),
+    ("energy", energy.energy, "TRACE --gpu v100 --dataset librispeech"),
+    ("place", place.place, "TRACE --policy fgd,random"),
+    ("operations", operations.operations, "TRACE --ideal stage=3"),
+    ("schedule", schedule.schedule, "TRACE --policy fifo,easy --gpus +10%"),
 ):
-    app.command(_name, epilog=f"Example: traceana simulate {_name} TRACE{_options}")(_command)
+    app.command(_name, epilog=f"Example: traceana simulate {_name} {_options}")(_command)

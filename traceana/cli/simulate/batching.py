@@ -130,7 +130,7 @@ def batching(
         ),
     ] = None,
     published: Annotated[
-        bool, typer.Option("--published", help="Compare the published clusters and speedups.")
+        bool, typer.Option("--published", help="Compare with the published clusters and speedups.")
     ] = False,
     asynchronous: Annotated[
         bool,

@@ -40,8 +40,13 @@ def qualifying_trace(
     chosen = found[0] if trace is None and found else trace
     if chosen is not None and store.trace(chosen).id in found:
         return store.trace(chosen)
+    own = None if trace is None else store.trace(trace)
     needed = " or ".join(
-        ", ".join(f"{table} ({', '.join(columns)})" for table, columns in tables.items())
+        ", ".join(
+            f"{table} ({', '.join(columns)})"
+            for table, columns in tables.items()
+            if own is None or not own.has(table, columns)
+        )
         for tables in needs
     )
     known = f"; traces with values are {', '.join(found)}" if found else ""

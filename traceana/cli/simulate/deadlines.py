@@ -44,7 +44,7 @@ def deadlines(
     ] = None,
     seed: Annotated[int, option("Seed of the draws.")] = 1,
     tightness: Annotated[
-        str, option("Ends of (deadline - submission) / runtime.", "LOW,HIGH")
+        str, option("Range of (deadline - submission) / runtime.", "LOW,HIGH")
     ] = "0.5,1.5",
     distribution: Annotated[
         str,
@@ -75,8 +75,8 @@ def deadlines(
 ) -> None:
     """Draw models, iterations and deadlines for jobs.
 
-    Prints how many of the deadlines could be met, and how many jobs that share GPUs miss under
-    simple policies.
+    Prints how many deadlines could be met, and how many jobs miss theirs under simple policies
+    when they share GPUs.
     """
     writer = frame_writer(out)
     path = Path(jobs or "")

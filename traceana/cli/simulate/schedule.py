@@ -61,7 +61,7 @@ def schedule(
     scale_load: Annotated[float, option("Multiply the arrival rate by this factor.")] = 1.0,
     replications: Annotated[
         int,
-        option("Logs of weeks drawn from this log, for an interval of the mean wait.", "N"),
+        option("Logs resampled by week, for a confidence interval of the mean wait.", "N"),
     ] = 0,
     store: StoreOption = None,
     json: JsonOption = False,
@@ -69,8 +69,8 @@ def schedule(
 ) -> None:
     """Schedule the jobs of a trace on its clusters under policies.
 
-    Prints waits, slowdowns and deadlines met, by policy and cluster, after the waits of the log
-    itself where it has starts.
+    Prints waits, slowdowns and deadlines met, by policy and cluster. If the log has start times,
+    the recorded waits are printed as well.
     """
     import polars as pl
 

@@ -136,7 +136,7 @@ _SYSTEMS: Final = {
     "batching-clusters",
     result="compare_clusters",
     reading="Bar: simulated time relative to uniform batches on as many equal workers of the same "
-    "total throughput; less is better. Diamond: time that a published factor implies, of uniform "
+    "total throughput; lower is better. Diamond: time that a published factor implies, of uniform "
     "batches for a slowdown and of dynamic ones for a speedup.",
 )
 def plot_batching_clusters(comparison: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:

@@ -161,6 +161,7 @@ PERCENT: Final = {"gpus": "gpu_percent", "cpus": "cpu_percent"}
 """Features that are correlated in percent, 100 being one GPU or core, and their name in a result"""
 
 
+@notes_unit
 def runtime_correlations(
     frame: IntoFrame,
     /,
@@ -302,6 +303,7 @@ def _count_excluded(
     return counts.select(*keys, n_excluded=pl.col("n_rows") - pl.col("n_used"))
 
 
+@notes_unit
 def failure_correlations(
     frame: IntoFrame,
     /,

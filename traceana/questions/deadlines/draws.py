@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import tomllib
 from collections.abc import Iterator
+from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -15,13 +17,10 @@ from traceana.tables.declare import declared, returns, schema_of
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-ID_SEED: Final = 42
-MODEL_SEED: Final = 0
-PAIRS: Final = (
-    ("resnet50", 64), ("resnet50", 128), ("resnet50", 256), ("vgg16", 64), ("vgg16", 128),
-    ("vgg16", 256), ("inception3", 64), ("inception3", 128), ("gpt2", 128), ("gpt2", 256),
-    ("bert", 128), ("bert", 64), ("deepspeech2", 64), ("deepspeech2", 32),
-)  # fmt: skip
+_PUBLISHED: Final = tomllib.loads(
+    files("traceana.simulate.deadlines").joinpath("published.toml").read_text(encoding="utf-8")
+)
+PAIRS: Final = tuple((model, batch_size) for model, batch_size in _PUBLISHED["pairs"])
 """The pairs of model and batch size, in the order in which the published draws number them."""
 
 
@@ -81,7 +80,7 @@ def replay_published_draws(
 
 def _places(ids: set[str]) -> dict[str, int]:
     """Give each id its place in the id generator's sequence, as far as ids follow it."""
-    generator = random.Random(ID_SEED)  # noqa: S311 - the publishers' own
+    generator = random.Random(_PUBLISHED["id_seed"])  # noqa: S311 - the publishers' own
     place = {}
     # the published ids are the first so many numbers, none left out
     for position in range(len(ids)):
@@ -108,6 +107,6 @@ def _walk(pairs: list[tuple[str, int]]) -> tuple[int, int]:
 
 
 def _draws() -> Iterator[tuple[str, int]]:
-    generator = random.Random(MODEL_SEED)  # noqa: S311 - the publishers' own
+    generator = random.Random(_PUBLISHED["model_seed"])  # noqa: S311 - the publishers' own
     while True:
         yield generator.choice(PAIRS)

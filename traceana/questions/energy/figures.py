@@ -42,7 +42,7 @@ _LOG_FROM: Final = 30
     "energy-savings",
     result="energy_savings of one GPU and objective",
     reading="Bar: energy or cost of the best choice to the target, relative to the default batch "
-    "size at the largest power limit (dashed line); less is better.",
+    "size at the largest power limit (dashed line); lower is better.",
 )
 def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the ratio of each choice to the baseline, three bars per data set.

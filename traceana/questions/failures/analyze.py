@@ -52,6 +52,8 @@ MODEL_ROWS: Final = 50_000
 MODEL_SEED: Final = 1
 _DOUBLED: Final = ("gpus", "cpus", "memory_gib", "n_instances")
 """Numbers of which the earlier one stays where one determines the other."""
+_MOST_MISSING: Final = 0.05
+"""Fraction of the rows without a feature above which hazards are not adjusted for it."""
 _LEAST_COVERED: Final = 0.2
 _RELATED: Final = 0.8
 """Correlation of logarithms of GPUs and memory from which memory per GPU replaces memory."""
@@ -184,7 +186,10 @@ def _by_horizon(
     if by is not None:
         causes = [one for one in COMPARED if one in events]
         try:
-            hazards = cause_specific_hazards(rows, features=by, causes=causes, **seen)
+            frame, features = _with_features(rows, [by])
+            most = _MOST_MISSING * frame.height  # such as jobs without GPUs
+            features = [one for one in features if frame[one].null_count() <= most]
+            hazards = cause_specific_hazards(frame, features=features, causes=causes, **seen)
         except DataError as error:
             notes.append(f"No hazard ratios: {error}.")
     return outcomes, hazards
@@ -293,7 +298,17 @@ def fit_failure_model(
         return None, f"No model of failure: none of the {cohort.noun} has status failed."
     if rows.height > MODEL_ROWS:
         rows = rows.sample(MODEL_ROWS, seed=MODEL_SEED)
-    columns = [name for name, _ in grouping_columns(cohort)]
+    frame, features = _with_features(rows, [name for name, _ in grouping_columns(cohort)])
+    definition = OUTCOMES if failure is None else OUTCOMES | {"failure": failure}
+    try:
+        model = failure_model(frame, features=features, cluster=cohort.cluster, **definition)
+    except DataError as error:
+        return None, f"No model of failure: {error}."
+    return model, ""
+
+
+def _with_features(rows: pl.DataFrame, columns: list[str]) -> tuple[pl.DataFrame, list[str]]:
+    """Add these columns as text and the logarithms of requested resources, by their headings."""
     doubled = [
         name
         for name in _DOUBLED
@@ -311,14 +326,7 @@ def fit_failure_model(
         name = f"{key_heading('memory_gib')}{' per GPU' if related else ''} doubled"
         numbers[name] = memory - _log2(pl.col(gpus)) if related else memory
     texts = {key_heading(name): pl.col(name).cast(pl.String) for name in columns}
-    frame = rows.with_columns(**texts, **numbers)
-    features = [*texts, *numbers]
-    definition = OUTCOMES if failure is None else OUTCOMES | {"failure": failure}
-    try:
-        model = failure_model(frame, features=features, cluster=cohort.cluster, **definition)
-    except DataError as error:
-        return None, f"No model of failure: {error}."
-    return model, ""
+    return rows.with_columns(**texts, **numbers), [*texts, *numbers]
 
 
 def _log2(column: pl.Expr) -> pl.Expr:

@@ -444,6 +444,7 @@ def _compare_with_rest(cells: pl.DataFrame, *, confidence: float) -> dict[str, f
 _NONE: Final = "no stratum has rows of all groups"
 
 
+@notes_unit
 @returns(StandardizedRates)
 def standardized_failure_rates(
     frame: IntoFrame,

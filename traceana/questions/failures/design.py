@@ -33,12 +33,12 @@ class Design:
     of the column, and a term without a column has a note instead."""
 
 
-def make_design(rows: pl.DataFrame, features: Sequence[str], /) -> Design:
+def make_design(rows: pl.DataFrame, features: Sequence[str], /, *, hazards: bool = False) -> Design:
     """Return the design matrix of a model of failure.
 
-    A column that is a linear combination of those of earlier features is dropped, with a note.
-    Raises a DataError if no row or every row failed, a value is infinite, or a feature has more
-    than 50 levels.
+    A column that is a linear combination of those of earlier features is dropped, with a note. Of
+    hazards, a level of which every row failed has a finite ratio. Raises a DataError if no row or
+    every row failed, a value is infinite, or a feature has more than 50 levels.
     """
     numeric = {name for name in features if rows.schema[name].is_numeric()}
     texts = [name for name in features if name not in numeric]
@@ -49,9 +49,9 @@ def make_design(rows: pl.DataFrame, features: Sequence[str], /) -> Design:
     for name in numeric:
         if (rows[name].cast(pl.Float64).abs() > LARGEST).any():
             raise DataError(f"column {name} holds a value beyond {LARGEST:g} (infinite)")
-    rows, decided = _drop_decided(rows, texts)
+    rows, decided = _drop_decided(rows, texts, hazards=hazards)
     n, failures = rows.height, int(rows["failure"].sum() or 0)
-    if failures in (0, n):
+    if failures == 0 or (failures == n and not hazards):
         if decided:
             names = dict.fromkeys(term["feature"] for term in decided)
             raise DataError(
@@ -84,7 +84,7 @@ def make_design(rows: pl.DataFrame, features: Sequence[str], /) -> Design:
 
 
 def _drop_decided(
-    rows: pl.DataFrame, texts: Sequence[str]
+    rows: pl.DataFrame, texts: Sequence[str], *, hazards: bool
 ) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
     """Drop levels of which no row or every row failed, until there is none."""
     decided: list[dict[str, Any]] = []
@@ -93,7 +93,8 @@ def _drop_decided(
         found = False
         for name in texts:
             levels = _count_failures(rows, name)
-            sure = levels.filter((pl.col("failures") == 0) | (pl.col("failures") == pl.col("n")))
+            every = (pl.col("failures") == pl.col("n")) & (not hazards)
+            sure = levels.filter((pl.col("failures") == 0) | every)
             if levels.height < 2 or sure.is_empty():
                 continue
             found = True
@@ -105,7 +106,8 @@ def _drop_decided(
                         "level": level,
                         "n": n,
                         "failures": failures,
-                        "note": f"{which} of the {n:,} failed: no finite odds ratio; rows excluded",
+                        "note": f"{which} of the {n:,} failed: no finite "
+                        f"{'hazard' if hazards else 'odds'} ratio; rows excluded",
                     }
                 )
             rows = rows.filter(~pl.col(name).is_in(sure["level"].implode()))

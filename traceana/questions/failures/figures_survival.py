@@ -166,7 +166,8 @@ def plot_cumulative_incidence(
     'Cumulative incidence: failed'
     """
     if event is None and len(result.events) != 1:
-        raise DataError(f"event must be one of {', '.join(result.events)}; it is None")
+        first = result.events[0]
+        raise DataError(f"pass event=, one of {', '.join(result.events)}: plot(event={first!r})")
     one = result.only(event or result.events[0])
     keys, at_risk, some = one.by, one.at_risk, _largest_groups(one)
     steps = one.curves.join(some.select(*keys, "event"), on=[*keys, "event"], nulls_equal=True)

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from traceana.cohorts.overlap import HELD, Window, open_overlap
+from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
 from traceana.questions.failures.clusters import refuse_missing
 from traceana.questions.failures.events import EVENTS, check_events
@@ -30,6 +31,7 @@ EDGES_S: Final = (0.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 172_800.0, 604_8
 """Default beginnings of the intervals: 0, 1 and 10 min, 1 and 6 h, 1, 2 and 7 d."""
 
 
+@notes_unit
 @returns(HazardByRuntime)
 def hazard_by_runtime(
     frame: IntoFrame,
@@ -79,7 +81,7 @@ def hazard_by_runtime(
     Returns
     -------
     DataFrame
-        One row per group, event and interval in which a row ran:
+        One row per group, event (in the order of `events`) and interval in which a row ran:
         {columns}
 
     Raises
@@ -126,7 +128,8 @@ def hazard_by_runtime(
     ]  # fmt: skip
     types = {key: rows.schema[key] for key in keys}
     table = pl.DataFrame(found, schema={**types, **schema_of(HazardByRuntime)})
-    table = table.sort(*keys, "event", "from_s", nulls_last=True)
+    place = pl.col("event").cast(pl.Enum(names))
+    table = table.sort(*keys, place, "from_s", nulls_last=True)
     return declared(table, HazardByRuntime, by=keys)
 
 

@@ -11,6 +11,7 @@ import polars as pl
 from scipy.special import stdtr, stdtrit
 
 from traceana.cohorts.definitions import open_statuses
+from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
 from traceana.questions.failures.clusters import cluster_codes
 from traceana.questions.failures.curves import cumulative_incidence
@@ -35,6 +36,7 @@ _FEWEST_EVENTS: Final = 10
 _BIAS: Final = 0.05
 
 
+@notes_unit
 @returns(HazardRatios)
 def cause_specific_hazards(
     frame: IntoFrame,
@@ -139,18 +141,18 @@ def _of_cause(
     runtime, entry, cluster = columns
     row: dict[str, Any] = {"cause": cause}
     events = int(rows["failure"].sum())
-    if not 0 < events < rows.height:
+    if not events:
         return [
             row
             | {
                 "feature": name,
                 "n": rows.height,
                 "n_events": events,
-                "note": f"{'every' if events else 'no'} row {cause}",
+                "note": f"no row {cause}",
             }
             for name in names
         ]
-    design = make_design(rows, names)
+    design = make_design(rows, names, hazards=True)
     time = design.rows[runtime].cast(pl.Float64).to_numpy()
     start = None if entry is None else design.rows[entry].cast(pl.Float64).to_numpy()
     of = None if cluster is None else cluster_codes(design.rows[cluster])
@@ -224,6 +226,7 @@ def _fit_cox(
     return coefficient, error, k - 1, too_few_clusters(k) or note
 
 
+@notes_unit
 @returns(OutcomesByHorizon)
 def outcome_by_horizon(
     frame: IntoFrame,

@@ -23,6 +23,10 @@ _NOTICED: Final = 0.01
 """Fraction of rows without an end from which the bias is stated."""
 
 
+_NEGLIGIBLE: Final = 0.01
+"""Fraction not ended below which the rate has no stated bias."""
+
+
 @dataclass(frozen=True)
 class Failure:
     """Failure of the rows of a trace."""
@@ -49,7 +53,9 @@ class Failure:
         if self.not_ended < _NOTICED:
             return ""
         way = "biased towards the outcome of short ones"
-        if self.too_high is not None:
+        if self.not_ended < _NEGLIGIBLE:
+            way = "biased by less than that"
+        elif self.too_high is not None:
             way = "likely too high, since failures come sooner than completions"
             if not self.too_high:
                 way = "likely too low, since failures come later than completions"

@@ -334,8 +334,9 @@ def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
             result_table(
                 found.hazards,
                 HazardRatios,
-                caption=f"Hazard ratios of failure and completion of {what} (Cox). A higher hazard "
-                f"of failure need not make more {cohort.noun} fail. {cohort.title}",
+                caption=f"Hazard ratios of failure and completion of {what} (Cox), the "
+                "requested resources equal. A higher hazard of failure need not make more "
+                f"{cohort.noun} fail. {cohort.title}",
                 null={"level": "", "reference": ""},
                 folded=True,
             )

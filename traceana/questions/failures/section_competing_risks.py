@@ -45,7 +45,7 @@ _OPENING: Final = (
     "cumulative incidence of an event is the fraction of all rows with this event by a given "
     "runtime. Rows still running when last seen are at risk until then (censored). Rows that "
     "started before the observation window are at risk only within it (delayed entry). The finding "
-    "compares the two groups with the most rows, whatever their result."
+    "compares the two groups with the most rows, regardless of their result."
 )
 _LIMITATIONS: Final = (
     "Rows without a runtime are excluded and counted: if the runtimes of one event are missing "

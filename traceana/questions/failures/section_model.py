@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from traceana.store import Trace
 
 _ALPHA: Final = 0.05
-"""Variance inflation factor from which a feature is called collinear with others."""
+_FEWEST: Final = 10
+"""Failures and other rows of a level that a statement needs."""
 _OPENING: Final = (
     "Logistic regression of failure (status failed) among completed and failed rows; where more "
     "than 5 % of the rows have not ended, of failure within a stated runtime. The odds "
@@ -106,7 +107,9 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     """Return what each group of terms allows to conclude, in the order of the table."""
     terms, fit = model.odds_ratios, model.fit.row(0, named=True)
     tested = terms.drop_nulls(["pvalue_adjusted", "ci_low", "ci_high"])
-    clear = tested.filter(pl.col("pvalue_adjusted") < _ALPHA)
+    enough = pl.min_horizontal("failures", pl.col("n") - pl.col("failures")) >= _FEWEST
+    clear = tested.filter(pl.col("pvalue_adjusted") < _ALPHA, enough)
+    few = tested.filter(pl.col("pvalue_adjusted") < _ALPHA, ~enough)
     unclear = tested.filter(pl.col("pvalue_adjusted") >= _ALPHA, pl.col("vif") < COLLINEAR)
     left_out = terms.filter(pl.col("note").str.starts_with("determined by"))
     apart = terms.filter(pl.col("note").str.starts_with("not comparable"))
@@ -114,11 +117,10 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     parts = [_ratio_of(row, features, cohort.noun) for row in clear.iter_rows(named=True)]
     text = f"{'; '.join(parts)}." if parts else ""
     text = text or "no odds ratio of a single feature differs significantly from 1."
+    opposite = clear.filter(pl.col("note") == REVERSED)
     reversed_ = [
-        f"{_name(row)}: crude odds ratio {three_digits(row['crude_odds_ratio'])}, adjusted "
-        f"{three_digits(row['odds_ratio'])}. The sign changes once the other features are equal "
-        "(Simpson's paradox)."
-        for row in terms.filter(pl.col("note") == REVERSED).iter_rows(named=True)
+        f"{_reversed(row)}. The sign changes once the other features are equal (Simpson's paradox)."
+        for row in opposite.iter_rows(named=True)
     ]
     together = " ".join(
         f"Collinear features {row['features']} "
@@ -134,6 +136,7 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
         f"{what}: {'; '.join(_name(row) for row in rows.iter_rows(named=True))}."
         for rows, what in (
             (unclear, "Inconclusive"),
+            (few, f"Fewer than {_FEWEST} failures, or {_FEWEST} others, of the level"),
             (left_out, "Left out, determined by other features"),
             (apart, "Not comparable, no common support"),
         )
@@ -149,16 +152,29 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     said = (*reversed_, lead, together, other, f"the model is of {fitted}.")
     first, *others = [f"{cohort.title}: {part}" for part in said if part]
     certainty: Certainty = "cannot tell" if clear.is_empty() else "estimated"
-    heading = f"{cohort.title}: {_heading(clear)}"
-    return Finding(first, heading=heading, certainty=certainty), *others
+    heading = _reversed(_costliest(opposite)) if opposite.height else _heading(clear)
+    return Finding(first, heading=f"{cohort.title}: {heading}", certainty=certainty), *others
 
 
 def _heading(clear: pl.DataFrame) -> str:
-    """State the term with the odds ratio that is farthest from 1."""
     if clear.is_empty():
         return "no single feature predicts failure when the others are equal"
-    far = clear.sort(pl.col("odds_ratio").log().abs(), descending=True).row(0, named=True)
-    return f"{_name(far)}: the odds of failure are {three_digits(far['odds_ratio'])} times as high"
+    row = _costliest(clear)
+    return f"{_name(row)}: the odds of failure are {three_digits(row['odds_ratio'])} times as high"
+
+
+def _reversed(row: dict[str, Any]) -> str:
+    return (
+        f"{_name(row)}: crude odds ratio {three_digits(row['crude_odds_ratio'])}, adjusted "
+        f"{three_digits(row['odds_ratio'])}"
+    )
+
+
+def _costliest(terms: pl.DataFrame) -> dict[str, Any]:
+    """Return the term with the most failures more, or fewer, than at an odds ratio of 1."""
+    return terms.sort(
+        (pl.col("failures") * (1 - 1 / pl.col("odds_ratio"))).abs(), descending=True
+    ).row(0, named=True)
 
 
 def _name(row: dict[str, Any]) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from traceana.page.blocks import Block, Table, result_table
 from traceana.page.finding import Finding
-from traceana.questions.failures.analyze import BOTH, Outcomes
+from traceana.questions.failures.analyze import BOTH, Outcomes, fit_failure_model
+from traceana.questions.failures.model import REVERSED
 from traceana.questions.failures.overall import overall_failure
 from traceana.questions.failures.tables import FailureOdds, GroupTests, RuntimePairs
 from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE
@@ -19,6 +19,7 @@ from traceana.tables.formatting import (
     duration,
     in_sentence,
     interval,
+    listed,
     p_equals,
     ratio,
     ratio_range,
@@ -32,9 +33,7 @@ from traceana.tables.formatting import (
 if TYPE_CHECKING:
     from traceana.cohorts.cohort import Cohort
 
-_FEWEST: Final = 20
 _NOTICED: Final = 1.1
-_CLEAR: Final = 3.3
 """Rows of a group, ratio of failure rates, and its standard errors over rows, from which a
 difference is stated."""
 _MOST_NAMED: Final = 3
@@ -68,7 +67,7 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
         what = f"failure rate of {cohort.noun} ({cohort.counted})"
         if found.horizon is None:
             named = [_rate(row, by, cohort) for row in _largest(found.rates, by)]
-            ratio_of_rates = _ratio_of_rates(found.rates, by, cohort.noun)
+            ratio_of_rates = _ratio_of_rates(found.rates, by, cohort)
             rates = f"{'. '.join(named)}.{ratio_of_rates}"
             findings.append(f"{cohort.title}: failure rate of {cohort.noun}. {rates}")
         else:
@@ -106,7 +105,7 @@ def headline_of(cohort: Cohort, found: Outcomes, /) -> str:
         for row in _largest(found.rates, found.by)
     ]
     group = in_sentence(key_heading(found.by))
-    verdict = _ratio_of_rates(found.rates, found.by, cohort.noun)
+    verdict = _ratio_of_rates(found.rates, found.by, cohort)
     named = ". ".join(rates)
     what = f"failure rate of completed and failed {cohort.noun} by {group}"
     return f"{cohort.title}: {what}. {named}.{verdict}"
@@ -142,20 +141,31 @@ def _largest(groups: pl.DataFrame, by: str) -> list[dict[str, Any]]:
     return known.sort("n", descending=True, maintain_order=True).head(_MOST_NAMED).to_dicts()
 
 
-def _ratio_of_rates(rates: pl.DataFrame, by: str, noun: str) -> str:
-    """Return how many times as often the group with the highest rate fails, if it is noticed."""
-    largest = [row for row in _largest(rates, by) if row["n"] >= _FEWEST and row["completed"]]
+def _ratio_of_rates(rates: pl.DataFrame, by: str, cohort: Cohort) -> str:
+    """Return how many times as often the group with the highest rate fails, if it is clear."""
+    noun = cohort.noun
+    largest = [row for row in _largest(rates, by) if row["ci_low"] is not None and row["completed"]]
     if len(largest) < 2:
         return ""
     low, *_, high = sorted(largest, key=lambda row: float(row["rate"]))
     if not low["rate"] or high["rate"] < _NOTICED * low["rate"]:
         return ""
-    pooled = (high["failures"] + low["failures"]) / (high["n"] + low["n"])
-    error = math.sqrt(pooled * (1 - pooled) * (1 / high["n"] + 1 / low["n"]))
-    if high["rate"] - low["rate"] < _CLEAR * error:
+    if high["ci_low"] <= low["ci_high"]:
         return ""
     times = three_digits(high["rate"] / low["rate"])
-    return f" {noun.capitalize()} of {high[by]} fail {times} times as often as those of {low[by]}."
+    text = f" {noun.capitalize()} of {high[by]} fail {times} times as often as those of {low[by]}"
+    return f"{text}{_opposite(cohort, by)}."
+
+
+def _opposite(cohort: Cohort, by: str) -> str:
+    """Return whether the sign changes once the other features are equal (Simpson's paradox)."""
+    model, _ = cohort.trace.once(fit_failure_model)
+    if model is None:
+        return ""
+    terms = model.odds_ratios.filter(feature=key_heading(by), note=REVERSED)
+    names = model.odds_ratios["feature"].unique(maintain_order=True)
+    others = [in_sentence(one.removesuffix(" doubled")) for one in names if one != key_heading(by)]
+    return f", but less often with equal {listed(others)}" if terms.height else ""
 
 
 def _of_rates(

@@ -439,6 +439,7 @@ class HazardByRuntime(ResultTable):
     hazard_per_h = number("Per hour", "events over run_hours", unit="1/h")
     ci_low, ci_high = interval(description="of hazard_per_h")
     ratio = number("Ratio", "hazard over that of all runtimes", display="ratio")
+    note = text("Note", "that the rows are likely not independent", optional=True)
 
 
 class TimeLimitEnds(ResultTable):

@@ -120,7 +120,7 @@ def describe_worker_slowdown(result: WorkerSlowdownResult) -> str:
     result="operation_timeline of one step",
     reading="Bar: an operation, one row per stage; above as measured, below with ideal durations, "
     "on the same time axis. Narrow bars are transfers between stages, without waiting for others. "
-    "What is empty is waiting.",
+    "Gaps are waiting time.",
 )
 def plot_step_timeline(
     timeline: pl.DataFrame,

@@ -135,14 +135,14 @@ def _finding(one: JobReplay) -> str:
     workers = f"worker{'' if len(slowest) == 1 else 's'} ({name_workers(slowest)})"
     if one.workers.m_w >= _EXPLAINS:
         cause = f"the slowest {workers} explain{'s' if len(slowest) == 1 else ''} "
-        cause += f"{share(one.workers.m_w)} of the slowdown: repaired, a step would take "
+        cause += f"{_explained(one.workers.m_w)}: repaired, a step would take "
         cause += f"{three_digits(repaired)} s"
     elif stage["explained_removal"] is not None and stage["explained_removal"] >= _EXPLAINS:
         after = original - stage["explained_removal"] * (original - ideal)
         cause = (
-            f"stage {stage['stage']} explains {share(stage['explained_removal'])} of the "
-            f"slowdown, the slowest {workers} {share(one.workers.m_w)}: with ideal durations in "
-            f"that stage, a step would take {three_digits(after)} s"
+            f"stage {stage['stage']} explains {_explained(stage['explained_removal'])}, the "
+            f"slowest {workers} {share(one.workers.m_w)}: with ideal durations in that stage, a "
+            f"step would take {three_digits(after)} s"
         )
     elif kind["explained_removal"] is not None:
         cause = (
@@ -154,6 +154,16 @@ def _finding(one: JobReplay) -> str:
     large = replayed.replay_error >= _EXACT
     error = f"{100 * replayed.replay_error:.2g} %" if large else f"below {100 * _EXACT:g} %"
     return f"{text}; {cause}. The error of the replay with launch delays is {error}."
+
+
+def _explained(fraction: float) -> str:
+    """Return a fraction of the slowdown; above 1 the other operations beat the ideal durations."""
+    if fraction <= 1:
+        return f"{share(fraction)} of the slowdown"
+    return (
+        "all of the slowdown (the other operations are faster than the ideal ones, which are means "
+        f"over all: {three_digits(100 * fraction)} %)"
+    )
 
 
 SECTION: Final = Section(

@@ -177,8 +177,7 @@ def _scale(unit: str) -> str:
 @figure(
     "empirical-distribution",
     result="empirical_distribution",
-    reading="Line: fraction of values up to the one on the horizontal axis; "
-    "band: 95 % confidence interval, where it is known.",
+    reading="Line: fraction of values of at most x; band: 95 % confidence interval, where known.",
 )
 def plot_empirical_distribution(
     result: pl.DataFrame,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from bisect import insort
 from collections import defaultdict
 from collections.abc import Sequence
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
 from traceana.questions.runtimes.tables import RuntimePredictions
 from traceana.stats.arguments import as_list, check_confidence, is_number
 from traceana.stats.intervals import ratio_interval
-from traceana.store.frames import Names, as_names, collect, open_frame
+from traceana.store.frames import Names, as_names, collect, column_names, open_frame
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
@@ -23,9 +25,12 @@ if TYPE_CHECKING:
 
     from traceana.stats.arrays import Floats
 
-_PREDICTORS = ("all", "last", "mean", "quantile")
+_PREDICTORS = ("all", "last", "mean", "quantile", "model")
+_SIZES = ("gpus", "cpus", "time_limit_s")
+_FEWEST_FITTED, _MOST_FITTED = 50, 20_000
 
 
+@notes_unit
 @returns(RuntimePredictions)
 def predict_runtimes(
     jobs: IntoFrame,
@@ -49,6 +54,9 @@ def predict_runtimes(
     - last: runtime of the run of the same job that ended last
     - mean: mean runtime of the same job
     - quantile: quantile of the runtimes of the same job; at 0.5 their median
+    - model: quantile regression of the log runtime on the logarithms of last, mean and median of
+      the same job, and of gpus, cpus and time_limit_s where the frame has them; fitted to the jobs
+      that had ended at the split, at most the last 20,000. Without 50 of them there is none.
 
     The score is the pinball loss, which the true quantile minimizes (Gneiting and Raftery, JASA
     102, 2007): q (y - x) for a runtime y above the prediction x, else (1 - q) (x - y). Its mean is
@@ -57,9 +65,10 @@ def predict_runtimes(
     Parameters
     ----------
     jobs
-        One row per job: `same`, `submit`, `end`, `runtime` and `cluster`; eager or lazy, of any
-        supported engine. Rows without a time are excluded; so are jobs that still run, which makes
-        predictions too short where many of them are long.
+        One row per job: `same`, `submit`, `end`, `runtime` and `cluster`, and where it has them
+        gpus, cpus and time_limit_s; eager or lazy, of any supported engine. Rows without a time are
+        excluded; so are jobs that still run, which makes predictions too short where many of them
+        are long.
     same
         Columns that runs of the same job share.
     quantiles
@@ -104,7 +113,8 @@ def predict_runtimes(
     names = as_names(same)
     extra = (cluster,) if cluster is not None else ()
     keys = tuple(dict.fromkeys((*names, *extra)))
-    rows = collect(open_frame(jobs, keys=keys, measures=(submit, end, runtime)))
+    sizes = [name for name in _SIZES if name in column_names(jobs) and name not in keys]
+    rows = collect(open_frame(jobs, keys=keys, measures=(submit, end, runtime, *sizes)))
     known = rows.drop_nulls([submit, end, runtime]).sort(submit, end, maintain_order=True)
     at = known[submit].quantile(split, "nearest")
     earlier = known.filter(pl.col(end) <= (at or 0.0))[runtime].to_numpy()
@@ -112,20 +122,25 @@ def predict_runtimes(
     if not len(earlier) or not is_later.any():
         raise DataError("no job ended before the split, or none was submitted after it")
     codes = known.select(pl.struct(names).rank("dense")).to_series() if names else None
-    history = _history(known, codes, is_later.to_numpy(), (submit, end, runtime), levels)
+    columns = (submit, end, runtime)
+    every = _history(known, codes, np.ones(known.height, dtype=bool), columns, [0.5, *levels])
+    history = np.delete(every[is_later.to_numpy()], 2, axis=1)
     later = known.filter(is_later)
+    modeled = _modeled(known.select(sizes), every[:, :3], known[runtime].to_numpy(),
+                       (known[end] <= at).to_numpy(), levels)  # fmt: skip
     actual = later[runtime].to_numpy()
     units = later[cluster].rank("dense").to_numpy() if cluster else np.arange(later.height)
     found = []
     for place, level in enumerate(levels):
         base = np.full(len(actual), float(np.quantile(earlier, level)))
         losses = _pinball(actual, base, level)
-        for predictor in _PREDICTORS:
+        for predictor in _PREDICTORS[: None if modeled is not None else -1]:
             own = {
                 "all": np.full(len(actual), np.nan),
                 "last": history[:, 0],
                 "mean": history[:, 1],
                 "quantile": history[:, 2 + place],
+                "model": base if modeled is None else modeled[is_later.to_numpy(), place],
             }[predictor]
             predicted = np.where(np.isnan(own), base, own)
             loss = _pinball(actual, predicted, level)
@@ -181,6 +196,33 @@ def _history(
             found[place, 0], found[place, 1] = last[group], sums[group] / len(runs)
             found[place, 2:] = [_quantile(runs, level) for level in levels]
     return found
+
+
+def _modeled(
+    sizes: pl.DataFrame,
+    history: Floats,
+    ran: Floats,
+    ended: NDArray[np.bool_],
+    levels: Sequence[float],
+) -> Floats | None:
+    """Return predictions of each quantile by regression; None with few rows to fit."""
+    from statsmodels.regression.quantile_regression import QuantReg  # noqa: PLC0415
+
+    fitted = np.flatnonzero(ended & (ran > 0))[-_MOST_FITTED:]
+    if len(fitted) < _FEWEST_FITTED:
+        return None
+    middle = float(np.median(ran[fitted]))
+    numbers = [*history.T, *(one.cast(pl.Float64).fill_null(1).to_numpy() for one in sizes)]
+    logs = [np.log(np.maximum(np.where(np.isnan(one), middle, one), 1.0)) for one in numbers]
+    matrix = np.column_stack([np.ones(len(ran)), ~np.isnan(history[:, 0]), *logs])
+    y, x = np.log(ran[fitted]), matrix[fitted]
+    found = np.empty((len(ran), len(levels)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # collinear columns share their coefficient
+        for place, level in enumerate(levels):
+            found[:, place] = matrix @ QuantReg(y, x).fit(q=level).params
+    clipped: Floats = np.exp(np.clip(found, y.min(), y.max()))
+    return clipped
 
 
 def _quantile(values: list[float], level: float) -> float:

@@ -160,6 +160,8 @@ def read_clusters(cluster: Values | Sequence[str], values: Values, /) -> NDArray
 
 
 def _series(values: object, name: str) -> pl.Series:
+    if hasattr(values, "columns"):
+        raise DataError(f'{name} must be one column, such as jobs["runtime_s"]; found a frame')
     try:
         return pl.Series(values, strict=False)  # type: ignore[arg-type]
     except (TypeError, ValueError, pl.exceptions.PolarsError):

@@ -162,9 +162,13 @@ def _median_finding(found: Found) -> str:
         )
     if not texts:
         return ""
+    kinds = {(cohort.noun, one.bound) for cohort, one in found.values()}
+    unlike = len(kinds) > 1
     first = f"The median runtime is {texts[0]}."
     if len(texts) > 1:
-        first = f"Median runtimes, of rows that differ in kind: {'; '.join(texts)}."
+        first = f"Median runtimes: {'; '.join(texts)}."
+        if unlike:
+            first += " They are of different rows and not comparable."
     return Finding(first, heading=f"The median runtime is {listed(short)}")
 
 

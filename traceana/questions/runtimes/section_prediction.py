@@ -13,7 +13,7 @@ from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.runtimes.predict import predict_runtimes
 from traceana.questions.runtimes.tables import RuntimePredictions
-from traceana.tables.formatting import count, share, share_range
+from traceana.tables.formatting import count, listed, share, share_range
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -22,13 +22,20 @@ _OPENING: Final = (
     "Jobs of the second half are predicted from what was known when they were submitted: the runs "
     "of the same user and job name that had ended. A job without one has the prediction of all: "
     "the quantile of the runtimes that had ended at the split. The score is the pinball loss; the "
-    "skill is its reduction compared with the prediction of all."
+    "skill is its reduction compared with the prediction of all. The quantile regression uses the "
+    "runs of the same user and name, and the requested resources and time limit."
 )
 _LIMITATIONS: Final = (
     "The mean loss is determined by long jobs. Jobs that still run are excluded, which makes "
     "predictions too short where many of them are long."
 )
 _COLUMNS: Final = ("submit_s", "end_s", "runtime_s", "user", "job_name")
+_NAMED: Final = {
+    "last": "the last runtime of the same user and name",
+    "mean": "their mean",
+    "quantile": "their median",
+    "model": "a quantile regression",
+}
 _MOST: Final = 200_000
 """Latest jobs that are used."""
 
@@ -40,7 +47,8 @@ def build(traces: Sequence[Trace]) -> Content:
 
 def score_predictions(trace: Trace) -> pl.DataFrame | None:
     """Score predictions on the latest jobs; None where there are too few."""
-    jobs = trace.scan("jobs").select(*_COLUMNS)
+    sizes = [one for one in ("gpus", "cpus", "time_limit_s") if trace.has("jobs", (one,))]
+    jobs = trace.scan("jobs").select(*_COLUMNS, *sizes)
     latest = jobs.sort("submit_s", nulls_last=False, maintain_order=True).tail(_MOST).collect()
     try:
         return predict_runtimes(latest, cluster=None if latest["user"].has_nulls() else "user")
@@ -58,22 +66,26 @@ def _trace(trace: Trace) -> Content:
     rows = found.filter(pl.col("predictor") != "all", quantile=0.5).drop_nulls("skill")
     findings = []
     if rows.height:
-        best = rows.sort("skill", descending=True).row(0, named=True)
-        named = {"last": "last runtime", "mean": "mean runtime", "quantile": "median runtime"}
-        low, high = best["ci_low"], best["ci_high"]
-        interval = "" if low is None else f"95 % CI {share_range(low, high)}; "
-        change = "reduces" if best["skill"] >= 0 else "increases"
-        heading = (
-            f"{trace.label}: earlier runs {change[:-1]} the error of predicted runtimes by "
-            f"{share(abs(best['skill']))}"
-        )
+        parts = [
+            f"{_NAMED[row['predictor']]} {share(row['skill'])}"
+            + ("" if row["ci_low"] is None
+               else f" (95 % CI {share_range(row['ci_low'], row['ci_high'])})")
+            for row in rows.iter_rows(named=True)
+        ]  # fmt: skip
+        median = rows.filter(predictor="quantile").row(0, named=True)
+        low, high = median["ci_low"], median["ci_high"]
+        error = "the error of predicted runtimes"
+        if low is None or low <= 0 <= high:
+            change = f"do not change {error} significantly"
+        else:
+            verb = "reduce" if low > 0 else "increase"
+            change = f"{verb} {error} by {share(abs(median['skill']))}"
         findings.append(
             Finding(
-                f"{trace.label}: the {named[best['predictor']]} of the same user and job name "
-                f"{change} the error of predicted runtimes by {share(abs(best['skill']))} "
-                f"({interval}n = {count(best['n'])} jobs), compared with the median of all earlier "
-                "jobs.",
-                heading=heading,
+                f"{trace.label}: reduction of the pinball loss of predicted runtimes, compared "
+                f"with the median of all earlier jobs: by {listed(parts)} (n = "
+                f"{count(rows['n'][0])} later jobs).",
+                heading=f"{trace.label}: earlier runs of the same user and name {change}",
             )
         )
     return Content(tuple(findings), (table,), limitations=_LIMITATIONS)

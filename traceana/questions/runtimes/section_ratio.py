@@ -184,7 +184,7 @@ def _findings(cohort: _Cohort) -> list[str]:
     first = grouped[0]
     finding = (
         f"{cohort.title}: the CoV of the runtimes of {cohort.noun} is {three_digits(first['cov'])} "
-        f"within groups of equal {first['grouping']}, and {three_digits(overall['cov'])} over all "
+        f"within groups of equal {first['grouping']}, and {three_digits(overall['cov'])} overall "
         f"({plural(first['groups'], 'group')}, n = {first['n']:,}). Half of them ran for less than "
         f"{share(first['median'])} of the mean of their group."
     )

@@ -259,7 +259,7 @@ class DistributionFits(Result):
 class RuntimePredictions(ResultTable):
     """Scores of predicted runtimes, one row per predictor and quantile."""
 
-    predictor = text("Predictor", "all, last, mean or quantile")
+    predictor = text("Predictor", "all, last, mean, quantile or model")
     quantile = number("Quantile", "quantile of the runtime that is predicted", display="plain")
     n = count("Jobs", "jobs submitted after the split")
     n_excluded = count("Excluded", "jobs without a submission, an end or a runtime")
@@ -268,3 +268,4 @@ class RuntimePredictions(ResultTable):
     coverage = fraction("Below", "jobs that ran at most as long as predicted")
     skill = fraction("Skill", "1 - loss over that of predictor all")
     ci_low, ci_high = interval(description="of skill", display="percent")
+    note = text("Note", "that the rows are likely not independent", optional=True)

@@ -107,7 +107,12 @@ def plot_placement_allocated(placement: pl.DataFrame, /, *, ax: Axes | None = No
 
 def describe_placement_allocated(placement: pl.DataFrame) -> str:
     """Return a sentence on the policies for the caption."""
-    return _describe(placement)
+    policies = placement["policy"].n_unique()
+    seeds = placement["seed"].n_unique() if "seed" in placement.columns else 1
+    return f"{policies} policies, means of {seeds} seeds."
+
+
+describe_placement_fragment = describe_placement_allocated
 
 
 @figure(
@@ -139,11 +144,6 @@ def plot_placement_fragment(placement: pl.DataFrame, /, *, ax: Axes | None = Non
     return ax
 
 
-def describe_placement_fragment(placement: pl.DataFrame) -> str:
-    """Return a sentence on the policies for the caption."""
-    return _describe(placement)
-
-
 def _lines(placement: pl.DataFrame, quantity: str, ax: Axes | None) -> Axes:
     policies = placement["policy"].unique(maintain_order=True).to_list()
     if not 0 < len(policies) <= _MOST:
@@ -163,9 +163,3 @@ def _lines(placement: pl.DataFrame, quantity: str, ax: Axes | None) -> Axes:
     ax.set_xlabel("Requested GPUs")
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return ax
-
-
-def _describe(placement: pl.DataFrame) -> str:
-    policies = placement["policy"].n_unique()
-    seeds = placement["seed"].n_unique() if "seed" in placement.columns else 1
-    return f"{policies} policies, means of {seeds} seeds."

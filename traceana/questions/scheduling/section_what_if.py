@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 _OPENING: Final = (
     f"At most the first {MOST_JOBS:,} jobs of a trace are scheduled again on their clusters. fifo: "
     "by submission, later jobs wait behind the first; easy: later jobs start early where they do "
-    "not delay the first. The number of GPUs is that of the machines, that which the trace states, "
-    "or the largest number that jobs requested at one time."
+    "not delay the first. The number of GPUs is that of the machines, else as the trace states, "
+    "else the largest number that jobs requested at one time."
 )
 _DEADLINES: Final = (
     f"Policies with deadlines are simulated for groups of at most {MOST_PLANNED} jobs; `traceana "

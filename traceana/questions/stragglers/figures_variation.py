@@ -14,7 +14,7 @@ from traceana.drawing.registry import figure
 from traceana.drawing.scales import use_log_axis
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
-from traceana.tables.formatting import share, three_digits
+from traceana.tables.formatting import plural, share, three_digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -179,9 +179,9 @@ def plot_cov_ecdf(
 def describe_cov_ecdf(cov: pl.DataFrame) -> str:
     """Return one sentence on the CoVs shown."""
     known = cov["cov"].drop_nulls().to_numpy()
+    jobs = plural(cov["job_id"].n_unique(), "job")
     return (
-        f"{len(known):,} CoVs of {cov['job_id'].n_unique():,} jobs, median {np.median(known):.3f}, "
-        f"maximum {known.max():.3f}."
+        f"{len(known):,} CoVs of {jobs}, median {np.median(known):.3f}, maximum {known.max():.3f}."
     )
 
 

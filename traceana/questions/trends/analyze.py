@@ -13,6 +13,7 @@ from traceana.cohorts.observation import window_of
 from traceana.questions.trends.by_period import trends
 from traceana.questions.trends.capacity import cluster_utilization, outages
 from traceana.questions.trends.changes import level_changes
+from traceana.questions.trends.drift import drift
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -27,6 +28,7 @@ class Found:
     trends: pl.DataFrame
     outages: pl.DataFrame
     changes: pl.DataFrame
+    drift: pl.DataFrame
     timezone: str | None
     capacity: pl.DataFrame | None
     """GPUs allocated, down and idle; None where they are unknown."""
@@ -103,6 +105,7 @@ def trends_of(trace: Trace, /) -> Found:
         found,
         outages(jobs, **options),
         level_changes(jobs, **options, **outcomes),
+        drift(jobs, **options, **outcomes),
         timezone,
         None if capacity is None else _shares(trace, capacity, options),
         "" if capacity is None else capacity.source,

@@ -24,11 +24,13 @@ from traceana.questions.trends.by_period import (
 from traceana.questions.trends.capacity import outages
 from traceana.questions.trends.tables import LevelChanges
 from traceana.stats.arguments import as_generator
-from traceana.stats.segments import dependent_block, deviating_segment
+from traceana.stats.segments import deviating_segment
 from traceana.store.frames import Names, as_names, collect
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
@@ -38,7 +40,7 @@ DOMINANT: Final = 0.4
 """Fraction of the jobs from which a change is also stated without a user."""
 _MEASURES: Final = ("runtime", "failure rate", "wait", "demand")
 _MOST_DAYS: Final = 400
-_FEWEST_DAYS: Final = 12
+FEWEST_DAYS: Final = 12
 _MOST_CHANGES: Final = 3
 _RESAMPLES: Final = 500
 _FEWEST_JOBS: Final = 5
@@ -74,14 +76,15 @@ def level_changes(
     a minute; the demand is that of all jobs by overlap with the day. Both leave out outages and the
     day after them.
 
-    Deviating segments are found by circular binary segmentation, with a permutation test of blocks
-    of days at p below 0.01: at most 3 of each measure, of 3 days or more (demand: 7). Waits that
+    Deviating segments are found by circular binary segmentation, against resampled AR(1) series of
+    days at p below 0.01: at most 3 of each measure, of 3 days or more (demand: 7). Waits that
     change by less than a half, and demand by less than a fifth, are left out. The change is the
     mean over strata with jobs on both sides, weighted by their days; of runtimes the median, in
     which a job that reached its time limit counts as longer. Intervals are by a bootstrap over
-    days, of medians by a jackknife over groups of days. Of 100 simulated logs of 90
-    days without a change, with a weekly rhythm, bursts and heavy users, 3 have a false one in
-    runtimes or failures.
+    days, of medians by a jackknife over groups of days. Of 200 simulated logs of 90 days without a
+    change, with a weekly rhythm, bursts and heavy users, none has a false one in runtimes, failures
+    or waits and 5 in the demand; if users work in spells of days and waits depend on the day
+    before, 13 in waits and 14 in the demand.
 
     Parameters
     ----------
@@ -114,16 +117,28 @@ def level_changes(
     [('runtime', 'day 41'), ('demand', 'day 41')]
     """
     generator = as_generator(rng)
+    found: list[dict[str, Any]] = []
+    for measure, cells, rows, edges in comparable_days(jobs, timezone, window, success, failure):
+        found += _segments((cells, rows), edges, measure, timezone, generator)
+    return declared(pl.DataFrame(found, schema=schema_of(LevelChanges)), LevelChanges)
+
+
+def comparable_days(
+    jobs: IntoFrame, timezone: str | None, window: Window | None, success: Names, failure: Names, /
+) -> Iterator[tuple[str, pl.DataFrame, pl.DataFrame, NDArray[Any]]]:
+    """Yield each measure, its [stratum, day, value, n, gpu_hours], the jobs, and the days' edges.
+
+    Nothing where the log is shorter than 12 days.
+    """
     frame = open_jobs(jobs, window)
     first, last = window or span(frame)
-    if last - first < _FEWEST_DAYS * DAY_S:
-        return declared(pl.DataFrame(schema=schema_of(LevelChanges)), LevelChanges)
+    if last - first < FEWEST_DAYS * DAY_S:
+        return
     every = _with_parts(frame)
     length = "day" if (last - first) <= _MOST_DAYS * DAY_S else "week"
     periods = divide_window((first, last), period=length, timezone=timezone)
     edges = np.array(periods.edges_s)
     lost = outages(jobs, timezone=timezone, window=window)
-    found: list[dict[str, Any]] = []
     for measure in _MEASURES:
         if measure == "demand":
             rows, cells = pl.DataFrame(), _demand(frame, periods)
@@ -140,8 +155,7 @@ def level_changes(
             cells, rows = (one.filter(~pl.col("day").is_in(out)) if one.width else one
                            for one in (cells, rows))  # fmt: skip
         if cells.height:
-            found += _segments((cells, rows), edges, measure, timezone, generator)
-    return declared(pl.DataFrame(found, schema=schema_of(LevelChanges)), LevelChanges)
+            yield measure, cells, rows, edges
 
 
 def _outside(rows: pl.DataFrame, lost: pl.DataFrame) -> pl.DataFrame:
@@ -266,19 +280,18 @@ def _segments(
         middle = pl.col("value") - pl.col("value").mean().over("stratum")
         several = cells.filter(pl.len().over("stratum") > 1).with_columns(value=middle)
         days = several.group_by("day").agg(value=pl.col("value").mean(), w=pl.len()).sort("day")
-        if days.height < _FEWEST_DAYS:
+        if days.height < FEWEST_DAYS:
             break
         values, weights = days["value"].to_numpy(), np.sqrt(days["w"].to_numpy())
         if edges_are_days and days.height >= 4 * _WEEK:
             values = _without_weekdays(values, days["day"].to_numpy() % _WEEK)
-        block = dependent_block(values, weights)
-        first, after, p = deviating_segment(
-            values, weights, min_length=_SHORTEST[measure], block=block, rng=generator
+        first, after, p, r = deviating_segment(
+            values, weights, min_length=_SHORTEST[measure], rng=generator
         )
         if p >= ALPHA:
             break
         place = days["day"].to_numpy()
-        onset = [int(place[one]) for one in _onset(values, weights, (first, after), block)]
+        onset = [int(place[one]) for one in _onset(values, weights, (first, after), r)]
         low, high = int(place[first]), int(place[after - 1])
         row = _estimate((cells, rows), (low, high), measure, generator)
         if row is None:
@@ -314,11 +327,11 @@ def _date(time_s: float, timezone: str | None) -> str:
 
 
 def _onset(
-    values: NDArray[Any], weights: NDArray[Any], segment: tuple[int, int], block: int
+    values: NDArray[Any], weights: NDArray[Any], segment: tuple[int, int], r: float
 ) -> tuple[int, int]:
     """Return the earliest and the latest first day that the noise leaves possible.
 
-    Those whose sum of squares is at most 6.6 variances (of blocks of days) above the smallest.
+    Those whose sum of squares is at most 6.6 variances (of an AR(1) process) above the smallest.
     """
     first, after = segment
     n, kept = len(values), range(max(0, first - 4 * _WEEK), min(first + 4 * _WEEK, after - 2))
@@ -334,7 +347,7 @@ def _onset(
         )  # fmt: skip
 
     sums = {start: rest(start) for start in kept}
-    limit = sums[first] * (1 + _ONSET * block / max(n - 2, 1))
+    limit = sums[first] * (1 + _ONSET * (1 + r) / (1 - r) / max(n - 2, 1))
     possible = [start for start, total in sums.items() if total <= limit]
     return min(possible), max(possible)
 

@@ -118,8 +118,8 @@ def _date(ax: Axes, timezone: str | None) -> None:
 @figure(
     "cluster-utilization",
     result="cluster_utilization",
-    reading="Step: GPUs allocated of those of the cluster, or of a type, in a period; dotted: "
-    "allocated or down.",
+    reading="Step: fraction of the GPUs of the cluster, or of a type, allocated in a period; "
+    "dotted: allocated or down.",
 )
 def plot_cluster_utilization(
     utilization: pl.DataFrame, /, *, ax: Axes | None = None, timezone: str | None = None

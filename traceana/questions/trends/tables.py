@@ -60,6 +60,20 @@ class LevelChanges(ResultTable):
     note = text("Note", "the change without a user of two fifths of the jobs")
 
 
+class Drift(ResultTable):
+    """Linear change of each measure of comparable jobs."""
+
+    measure = text("Measure", "runtime, failure rate, wait or demand")
+    per_week = number(
+        "Change per week", "ratio minus 1; of the failure rate the difference", display="percent"
+    )
+    ci_low, ci_high = ci("of the change, over blocks of days", display="percent")
+    n = count("Jobs", "comparable jobs; of the demand, days")
+    strata = count("Strata", "user, name and size (wait: queue and size) with several days")
+    pvalue = number("p", "of no change", display="pvalue")
+    note = text("Note", "why there is no interval, or that it is too narrow")
+
+
 class ClusterUtilization(ResultTable):
     """One row per period: what of the GPUs was allocated, down and idle."""
 

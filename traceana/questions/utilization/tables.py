@@ -63,6 +63,7 @@ class IdleGpuHours(ResultTable):
     )
     share_unused = fraction("Fraction unused", "unused_gpu_hours over gpu_hours")
     unused_ci_low, unused_ci_high = ci("of share_unused", display="percent")
+    note = text("Note", "that the rows are likely not independent", optional=True)
 
 
 class GpuSharing(ResultTable):

@@ -135,6 +135,7 @@ def utilization(
     return every.sort(keys, nulls_last=True, maintain_order=True) if keys else every
 
 
+@notes_unit
 @returns(IdleGpuHours)
 def idle_gpu_hours(
     frame: IntoFrame,

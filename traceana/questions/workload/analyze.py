@@ -23,8 +23,9 @@ from traceana.questions.workload.concentration import lorenz_curve
 from traceana.questions.workload.demand import gpu_demand
 from traceana.questions.workload.interarrivals import arrival_rhythm, interarrival_curve
 from traceana.questions.workload.interarrivals import interarrivals as compute_interarrivals
+from traceana.questions.workload.seasonality import seasonality
 from traceana.questions.workload.summary import queueing_delay, workload_summary
-from traceana.store.frames import Names, column_names, reduce_frame
+from traceana.store.frames import Names, collect, column_names, reduce_frame
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from traceana.store.manifest import Manifest
 
 _DAY_S: Final = 86_400
+_HOUR_S: Final = 3600
 _YEAR_S: Final = 365 * _DAY_S
 _MAX_GROUPS: Final = 50
 _SEEN: Final = {"runtime": "duration_s", "entry": "entry_s", "observed": "observed"}
@@ -82,6 +84,8 @@ class Workload:
     """What the trace's window cuts off; None without runtimes."""
     waits: pl.DataFrame | None
     """Distribution function of the queueing delay."""
+    seasonality: pl.DataFrame | None
+    """Tests of daily and weekly seasonality of submissions, without survivors."""
 
 
 def describe_workload(trace: Trace, /) -> Workload:
@@ -144,7 +148,14 @@ def describe_workload(trace: Trace, /) -> Workload:
         lorenz=lorenz if lorenz.height else None,
         observation=observation,
         waits=waits if waited else None,
+        seasonality=_seasonality(since, manifest) if arrived == "submit_s" else None,
     )
+
+
+def _seasonality(jobs: IntoFrame, manifest: Manifest) -> pl.DataFrame | None:
+    times = collect(nw.from_native(_local(jobs, manifest, "submit_s")).lazy().select("submit_s"))
+    found = seasonality(times["submit_s"].cast(pl.Float64).fill_null(float("nan")).to_numpy())
+    return found if found.height else None
 
 
 def grouping_column(trace: Trace, table: str, /) -> str | None:
@@ -244,9 +255,22 @@ def _requested(jobs: IntoFrame) -> pl.DataFrame | None:
 def _rhythm(
     jobs: IntoFrame, manifest: Manifest, per: Literal["hour", "weekday"], arrived: str
 ) -> pl.DataFrame:
-    if manifest.absolute_times and manifest.timezone and manifest.utc_offset_h is None:
-        rows, submitted = nw.from_native(jobs), nw.col(arrived)
+    return arrival_rhythm(_local(jobs, manifest, arrived), per=per, submit=arrived)
+
+
+def local_submissions(jobs: pl.DataFrame, manifest: Manifest, /) -> pl.Series:
+    """Return the submissions on the local clock, in seconds; without a clock as they are."""
+    return collect(nw.from_native(_local(jobs, manifest, "submit_s")).lazy())["submit_s"]
+
+
+def _local(jobs: IntoFrame, manifest: Manifest, arrived: str) -> IntoFrame:
+    rows, submitted = nw.from_native(jobs), nw.col(arrived)
+    if manifest.utc_offset_h is not None:
+        local = submitted + manifest.utc_offset_h * _HOUR_S
+    elif manifest.absolute_times and manifest.timezone:
         clock = read_clock(rows.lazy(), submitted, manifest.timezone)
-        jobs = rows.select((submitted + clock.offset_s(submitted)).alias(arrived)).to_native()
-    offset = manifest.utc_offset_h or 0
-    return arrival_rhythm(jobs, per=per, utc_offset_h=offset, submit=arrived)
+        local = submitted + clock.offset_s(submitted)
+    else:
+        return jobs
+    frame: IntoFrame = rows.select(local.alias(arrived)).to_native()
+    return frame

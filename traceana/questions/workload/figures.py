@@ -31,7 +31,7 @@ _FAR: Final = 3
     "arrivals",
     result="arrival_rhythm",
     reading="Bar: arrivals per hour of observed time; dashed line: mean over all of it. Of "
-    "several traces: lines, as multiples of the mean of each.",
+    "several traces: lines, as multiples of each trace's mean.",
 )
 def plot_arrivals(
     rhythm: pl.DataFrame, /, *, ax: Axes | None = None, clock: str | None = None
@@ -184,7 +184,7 @@ def describe_interarrivals(curve: pl.DataFrame) -> str:
     "gpu-demand",
     result="gpu_demand",
     reading="Line: GPUs requested by running jobs, averaged over each time bin; gray: outside "
-    "the observation window. Jobs of which the trace has no row are missing.",
+    "the observation window. Jobs without a row in the trace are not included.",
 )
 def plot_gpu_demand(
     demand: pl.DataFrame,

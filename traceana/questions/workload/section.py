@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -22,6 +22,7 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
+from traceana.questions.failures.tables import HazardRatios
 from traceana.questions.workload.analyze import (
     Split,
     Workload,
@@ -34,15 +35,28 @@ from traceana.questions.workload.tables import (
     Concentration,
     Interarrivals,
     QueueingDelay,
+    Seasonality,
     WorkloadOverview,
     WorkloadSummary,
 )
+from traceana.questions.workload.waits import adjusted_waits
 from traceana.store import Trace, distinct_traces
 from traceana.tables.display import key_heading
-from traceana.tables.formatting import days, in_sentence, listed, share, three_digits
+from traceana.tables.formatting import (
+    days,
+    in_sentence,
+    listed,
+    p_equals,
+    plural,
+    share,
+    three_digits,
+    three_digits_range,
+)
 
 if TYPE_CHECKING:
     from traceana.tables.declare import ResultTable
+
+_ALPHA: Final = 0.05
 
 Found = dict["Trace", "Workload"]
 _HOUR_S: Final = 3600
@@ -185,15 +199,25 @@ def build(traces: Sequence[Trace]) -> Content:
             {arrivals[one]: gaps[arrivals[one]] for one, by in found.items() if by.by != "cluster"}
         ),
     )
+    cycles = (
+        _cycle_finding(titles[trace], trace, row)
+        for trace, one in found.items()
+        if one.seasonality is not None
+        for row in one.seasonality.iter_rows(named=True)
+    )
+    slower = (_wait_finding(titles[trace], trace.once(adjusted_waits)) for trace in found)
+    findings = (_size_finding(found, titles), top, bursts, *cycles, *slower)
     return Content(
-        tuple(text for text in (_size_finding(found, titles), top, bursts) if text),
+        tuple(text for text in findings if text),
         (
             *(block for trace in found for block in _notes(trace, titles, found[trace])),
             *_repeats(traces),
             Gallery(pictures),
             *_split_table(sizes, Concentration, _SIZES, "Concentration of GPU-hours over jobs"),
             *_split_table(gaps, Interarrivals, _GAPS, "Burstiness of submissions"),
+            *_seasonality(found, titles),
             *_queueing(found, titles),
+            *_adjusted_waits(found, titles),
         ),
         top,
         lead=(lead, _overview(found, titles)),
@@ -330,6 +354,78 @@ def _queueing(found: Found, titles: dict[Trace, str]) -> list[Block]:
             Text(f"Without start times the queueing delay is not known: {'; '.join(unknown)}.")
         )
     return blocks
+
+
+def _seasonality(found: Found, titles: dict[Trace, str]) -> list[Block]:
+    rows = [
+        one.seasonality.select(pl.lit(titles[trace]).alias("trace"), pl.all())
+        for trace, one in found.items()
+        if one.seasonality is not None
+    ]
+    caption = "Tests of daily and weekly seasonality of submissions"
+    return [result_table(pl.concat(rows), Seasonality, caption=caption)] if rows else []
+
+
+def _cycle_finding(title: str, trace: Trace, row: dict[str, Any]) -> str:
+    """State whether submissions depend on the hour, or the day, of a cycle."""
+    if row["cycle"] == "week" and clock_name(trace.manifest) is None:
+        return ""
+    clock = clock_name(trace.manifest)
+    what = "hour of the day" if clock else "hour modulo 24"
+    what = "day of the week" if row["cycle"] == "week" else what
+    counted = (
+        f"{p_equals(row['pvalue'])}; n = {row['n']:,} in {plural(row['n_cycles'], row['cycle'])}"
+    )
+    if row["pvalue"] >= _ALPHA:
+        return f"{title}: no dependence of submissions on the {what} is found ({counted})."
+    return (
+        f"{title}: submissions depend on the {what}: the mean counts deviate by "
+        f"{share(row['amplitude'])} (standard deviation over mean; {counted})."
+    )
+
+
+def _adjusted_waits(found: Found, titles: dict[Trace, str]) -> list[Block]:
+    return [
+        result_table(
+            fit.drop("cause", "log_hazard", "std_error"),
+            HazardRatios,
+            caption="Hazard ratios of the start of GPU jobs, all other features equal (Cox; "
+            "pending jobs censored; intervals over blocks of days or users, whichever is wider). "
+            f"Below 1: longer waits. {titles[trace]}",
+            null={"level": "", "reference": ""},
+        )
+        for trace in found
+        if (fit := trace.once(adjusted_waits)) is not None
+    ]
+
+
+def _wait_finding(title: str, fit: pl.DataFrame | None) -> str:
+    """State the features on which waits depend, where intervals have their level."""
+    if fit is None:
+        return ""
+    known = fit.drop_nulls("hazard_ratio")
+    if not known.height or known["note"].count():
+        return ""
+    clear = known.filter(pl.col("pvalue_adjusted") < _ALPHA)
+    n = known.row(0, named=True)["n"]  # of the first feature, a number: all jobs
+    if clear.is_empty():
+        names = listed([in_sentence(one) for one in known["feature"].unique(maintain_order=True)])
+        return f"{title}: waits of GPU jobs depend significantly on none of {names} (n = {n:,})."
+    parts = [
+        f"{_term(row)} {three_digits(row['hazard_ratio'])} (95 % CI "
+        f"{three_digits_range(row['ci_low'], row['ci_high'])})"
+        for row in clear.iter_rows(named=True)
+    ]
+    return (
+        f"{title}: hazard ratio of the start of waiting GPU jobs, the other features equal (below "
+        f"1: longer waits): {'; '.join(parts)}. n = {n:,}."
+    )
+
+
+def _term(row: dict[str, Any]) -> str:
+    if row["level"] is None:
+        return str(row["feature"])
+    return f"{row['feature']} {row['level']} versus {row['reference']}"
 
 
 def _size_finding(found: Found, titles: dict[Trace, str]) -> str:

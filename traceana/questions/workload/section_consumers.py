@@ -11,6 +11,7 @@ import polars as pl
 from traceana.page.blocks import Block, Content, Heading, Table, Text, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
+from traceana.questions.failures.analyze import fit_failure_model
 from traceana.questions.workload.analyze_consumers import (
     CONSUMER_NEEDS,
     FEWEST_WAITS,
@@ -47,7 +48,8 @@ _COSTLY: Final = 0.1
 _NAMED: Final = 3
 _SLOW_S: Final = 3600
 _TIMES: Final = 5
-_CLEAR: Final = 3.3
+_ALPHA: Final = 0.05
+_SAME_SIGN: Final = "the same sign"
 _HIGHER: Final = 1.1
 """Median wait of a queue, in all and as a multiple of that of the log, that is an alert; standard
 errors, and ratio of failure rates, from which a GPU type is named."""
@@ -60,7 +62,7 @@ def build(traces: Sequence[Trace]) -> Content:
     blocks: list[Block] = []
     for trace in distinct_traces(traces):
         found, title = trace.once(describe_consumers), trace.label
-        findings += _findings(found, title)
+        findings += _findings(found, title, trace)
         tables = [_table(found, name, title) for name in found.groups]
         if tables and not lead:
             lead = [tables.pop(0)]
@@ -89,25 +91,24 @@ def _table(found: Consumers, name: str, title: str) -> Table:
         if column not in ("measured_gpu_hours", "ended", "own_failures")
         if not column.startswith("gpu_hours") or found.unit == "GPU"
     ]
-    what = f"the {rows.height} jobs with the most idle hours" if name == "job_id" else (
-        f"each {in_sentence(key_heading(name))}"
-    )  # fmt: skip
+    most_idle = f"of the {rows.height} jobs with the most idle hours"
+    what = most_idle if name == "job_id" else f"by {in_sentence(key_heading(name))}"
     table = result_table(
         rows.head(_ROWS),
         ResourceUsage,
-        caption=f"Resources, wait, failure, waste and efficiency of {what}. {title}",
+        caption=f"Resources, wait, failure, waste and efficiency {what}. {title}",
         columns=[column for column in shown if column != "note"],
         null={name: "not stated"},
     )
     return replace(table, data=csv_text(rows, ResourceUsage))
 
 
-def _findings(found: Consumers, title: str) -> list[Finding]:
+def _findings(found: Consumers, title: str, trace: Trace) -> list[Finding]:
     whole = found.whole
     findings = [*_idle(found, title), *_wasted(found, title)]
     parts = (
         _plain(found, title),
-        _failing_type(found, title),
+        _failing_type(found, title, trace),
         _top(found, title),
         _slow_queue(found, title),
         _waits(found, title),
@@ -309,8 +310,8 @@ def _named(column: str, group: float | str) -> str:
     return f"jobs of {group:g} GPUs" if isinstance(group, float) else f"{column} {group}"
 
 
-def _failing_type(found: Consumers, title: str) -> Finding | None:
-    """State the GPU type whose jobs fail more often, without limits, if chance does not explain it.
+def _failing_type(found: Consumers, title: str, trace: Trace) -> Finding | None:
+    """State the GPU type whose jobs fail more often, without limits; an alert if that is certain.
 
     The odds among equal jobs are those of the model of failure.
     """
@@ -324,11 +325,10 @@ def _failing_type(found: Consumers, title: str) -> Finding | None:
         return None
     most = known.sort("ended", descending=True).head(_NAMED)
     low, *_, high = most.sort("own_failure_rate").rows(named=True)
-    pooled = (low["own_failures"] + high["own_failures"]) / (low["ended"] + high["ended"])
-    error = (pooled * (1 - pooled) * (1 / low["ended"] + 1 / high["ended"])) ** 0.5
     excess = high["own_failure_rate"] - low["own_failure_rate"]
-    if excess < max(_CLEAR * error, (_HIGHER - 1) * low["own_failure_rate"]) or not error:
+    if excess < (_HIGHER - 1) * low["own_failure_rate"] or not excess:
         return None
+    others = _odds_of_types(trace, high["gpu_type"], low["gpu_type"])
     times = ""
     if low["own_failure_rate"]:
         times = f" {three_digits(high['own_failure_rate'] / low['own_failure_rate'])} times"
@@ -337,14 +337,36 @@ def _failing_type(found: Consumers, title: str) -> Finding | None:
         f"({share(high['own_failure_rate'])} and {share(low['own_failure_rate'])}; time and memory "
         "limits are not counted)"
     )
+    n = f"n = {high['ended']:,} and {low['ended']:,} completed and failed jobs"
+    certain = others is not None and others.startswith(_SAME_SIGN)
     return Finding(
-        f"{title}: {text} (n = {high['ended']:,} and {low['ended']:,} completed and failed jobs).",
+        f"{title}: {text} ({n}{'' if others is None else f'; {others}'}).",
         effect=excess,
         n=high["ended"],
         cost_jobs=excess * high["ended"],
-        alert=f"{title}: {text}",
+        certainty="estimated" if certain else "cannot tell",
+        alert=f"{title}: {text}" if certain else "",
         heading=f"{title}: {text.partition(' (')[0]}",
     )
+
+
+def _odds_of_types(trace: Trace, high: str, low: str) -> str | None:
+    """State the odds ratio of two types at equal features; None where the model has none."""
+    model, _ = trace.once(fit_failure_model)
+    if model is None:
+        return None
+    pair = pl.col("level").is_in([high, low]) & pl.col("reference").is_in([high, low])
+    rows = model.odds_ratios.filter(pair, feature=key_heading("gpu_type"))
+    rows = rows.drop_nulls(["pvalue_adjusted", "ci_low"])
+    if rows.is_empty():
+        return None
+    row = rows.row(0, named=True)
+    ratio = row["odds_ratio"] if row["level"] == high else 1 / row["odds_ratio"]
+    if row["pvalue_adjusted"] >= _ALPHA:
+        way = "no significant difference"
+    else:
+        way = _SAME_SIGN if ratio > 1 else "the opposite sign, Simpson's paradox"
+    return f"{way} with equal requested resources: odds ratio {three_digits(ratio)}"
 
 
 def _slow_queue(found: Consumers, title: str) -> Finding | None:

@@ -139,6 +139,18 @@ class QueueingDelay(ResultTable):
     note = text("Note", "why values are null")
 
 
+class Seasonality(ResultTable):
+    """Dependence of submissions on the hour of the day and the day of the week."""
+
+    cycle = text("Cycle", "day (by hour) or week (by day)")
+    n_cycles = count("Cycles", "whole days or weeks")
+    n = count("Submissions", "within whole cycles")
+    amplitude = number(
+        "Amplitude", "standard deviation over mean of the counts by hour or day", display="percent"
+    )
+    pvalue = number("p", "of circular shifts of each cycle", display="pvalue")
+
+
 class Concentration(ResultTable):
     """How unevenly GPU-hours are distributed over jobs."""
 

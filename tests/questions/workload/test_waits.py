@@ -1,0 +1,81 @@
+"""Waits against size, load and time; seasonality and drift: planted truth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+import pytest
+
+import traceana
+from traceana.questions.trends.drift import drift, slope_over_time
+from traceana.questions.workload.seasonality import seasonality
+from traceana.questions.workload.waits import adjusted_waits
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DAY_S = 86_400.0
+
+
+def planted(n: int = 4000, days: int = 40) -> pl.DataFrame:
+    """Twice the GPUs halves the rate of starts; a tenth of the jobs are pending when last seen."""
+    rng = np.random.default_rng(2)
+    submit = np.sort(rng.uniform(0, days * DAY_S, n))
+    gpus = 2.0 ** rng.integers(0, 4, n)
+    wait = rng.exponential(600 * gpus)
+    pending = wait > np.quantile(wait, 0.9)
+    start = submit + wait
+    jobs = pl.DataFrame(
+        {"job_id": [str(one) for one in range(n)], "submit_s": submit, "start_s": start,
+         "end_s": np.where(pending, submit + np.quantile(wait, 0.9), start + 60), "gpus": gpus,
+         "status": np.where(pending, "pending", "completed")}
+    )  # fmt: skip
+    return jobs.with_columns(start_s=pl.when(pl.col("status") != "pending").then("start_s"))
+
+
+def test_pending_jobs_are_censored_waits(tmp_path: Path) -> None:
+    traceana.add_table(planted(), trace="mine", table="jobs", store=tmp_path)
+    found = adjusted_waits(traceana.open_store(tmp_path).trace("mine"))
+    assert found is not None
+    size = found.row(by_predicate=pl.col("feature") == "GPUs doubled", named=True)
+    assert (size["n"], size["n_events"]) == (4000, 3600)
+    assert size["hazard_ratio"] == pytest.approx(0.5, rel=0.06)  # of exponential waits
+    assert size["ci_low"] < 0.5 < size["ci_high"]
+    rest = found.filter(pl.col("feature") != "GPUs doubled").drop_nulls("pvalue_adjusted")
+    assert rest.height >= 5
+    assert (rest["pvalue_adjusted"] > 0.05).all()
+
+
+def test_cycles_are_found_whatever_the_phase_and_not_in_bursts() -> None:
+    rng = np.random.default_rng(3)
+    hour = np.arange(60 * 24)
+    for phase in (0, 7):
+        rate = 5 * (1 + 0.5 * np.sin(2 * np.pi * (hour + phase) / 24))
+        counts = rng.poisson(rate)
+        daily, weekly = seasonality(np.repeat(hour, counts) * 3600.0).rows(named=True)
+        assert daily["pvalue"] == pytest.approx(0.001)
+        assert daily["amplitude"] == pytest.approx(0.5 / np.sqrt(2), rel=0.1)
+        assert weekly["pvalue"] > 0.01
+    bursts = np.repeat(hour, rng.poisson(np.repeat(rng.lognormal(0, 1.5, 240), 6)))
+    assert (seasonality(bursts * 3600.0)["pvalue"] > 0.01).all()
+    assert seasonality(hour[:100] * 3600.0).is_empty()
+
+
+def test_a_planted_drift_is_within_its_interval() -> None:
+    rng = np.random.default_rng(4)
+    day = np.repeat(np.arange(60), 30)
+    runtime = np.exp(rng.normal(7, 0.3, len(day)) + 0.1 * day / 7)
+    jobs = pl.DataFrame(
+        {"start_s": day * DAY_S, "runtime_s": runtime, "gpus": 1.0, "status": "completed",
+         "user": [f"u{one % 5}" for one in range(len(day))]}
+    )  # fmt: skip
+    found = drift(jobs, timezone=None, window=None, success=("completed",), failure=("failed",))
+    row = found.row(by_predicate=pl.col("measure") == "runtime", named=True)
+    assert row["ci_low"] < np.expm1(0.1) < row["ci_high"]
+    assert row["pvalue"] < 0.001
+    few = slope_over_time(np.arange(5) / 7, np.arange(5.0), np.zeros(5, dtype=int))
+    assert few[0] == pytest.approx(7)
+    assert np.isnan(few[1])
+    assert few[-1]
