@@ -74,7 +74,7 @@ def test_a_report_of_files_keeps_nothing_else(
     monkeypatch.setattr(tempfile, "tempdir", None)
     run(tmp_path, monkeypatch, "--only", "provenance", "--format", "md,html")
     page = (tmp_path / "out" / "index.html").read_text()
-    typed = f"traceana report {tmp_path}/march.txt --only workload --format md --out {tmp_path}/out"
+    typed = "traceana report march.txt --only workload --format md --out out"
     assert f"with <code>{typed} --only provenance" in page
     assert "a temporary store, which" in page
     kept = {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*") if path.is_file()}
@@ -88,5 +88,6 @@ def test_a_report_of_files_in_a_named_store_names_it(
 ) -> None:
     run(tmp_path, monkeypatch, "--store", str(tmp_path / "data"), "--format", "md,html")
     page = (tmp_path / "out" / "index.html").read_text()
-    assert f"<code>traceana report --store {tmp_path}/data</code>" in page
+    assert "<code>traceana report --store data</code>" in page
+    assert str(tmp_path) not in page
     assert traceana.open_store(tmp_path / "data").traces() == ["march"]

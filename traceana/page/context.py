@@ -5,11 +5,10 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from traceana.store import Ledger, Store, Trace
 
 
@@ -40,20 +39,18 @@ class DataSource:
 
     @property
     def reproduction(self) -> str:
-        """The command that makes the page again."""
-        return self.command or f"traceana report {self.option}"
+        """The command that makes the page again; folders would tell of the machine."""
+        text = self.command or f"traceana report {self.option}"
+        for word in shlex.split(text):
+            path = Path(word.partition("=")[2] or word)
+            if path.is_absolute() and path.name:
+                text = text.replace(str(path), path.name)
+        return text
 
     @property
     def option(self) -> str:
         """The path as an option of the command line, quoted where it must be."""
         return f"--store {shlex.quote(str(self.path))}"
-
-    def commands(self, trace: str, /) -> tuple[str, str]:
-        """Return the commands that download a public trace and ingest it."""
-        return (
-            f"traceana fetch {trace} --to files/{trace}",
-            f"traceana ingest files/{trace} {self.option}",
-        )
 
     @property
     def notice(self) -> str:

@@ -96,8 +96,8 @@ def _engine(context: Context) -> str:
 def _data(context: Context) -> str:
     if context.data_source.is_sample:
         return "the synthetic sample that `traceana sample` writes"
-    if command := context.data_source.command:
-        typed = command.replace("`", "'")
+    if context.data_source.command:
+        typed = context.data_source.reproduction.replace("`", "'")
         return f"a temporary store, which `{typed}` made and deleted; its source files are above"
     store = context.data_source.path.resolve().name  # a path would tell of the machine
     return f"store `{store}`; its source files are listed above with sha256"

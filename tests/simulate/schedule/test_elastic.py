@@ -182,3 +182,29 @@ def test_figure_8b_with_stated_slots_and_the_published_revision_without(
     if published is not None:  # a run of the publisher's simulator
         found = simulate_schedule(jobs, policy=policy, gpus=8 * nodes, profiles=PROFILES).groups
         assert round(found["fraction_met"].item(), 3) == published
+
+
+@pytest.mark.parametrize("policy", ["edf", "edf_admission", "edf_elastic", "elasticflow"])
+def test_elastic_policies_end_zero_runtimes_at_equal_times_and_leaves_out_what_never_fits(
+    policy: str,
+) -> None:
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["a", "b", "c", "d"],
+            "submit_s": [0, 0, 0, 0],
+            "runtime_s": [0, 100, 100, 100],
+            "gpus": [1, 4, 4, 64],
+            "deadline_s": [1e6, 1e6, 1e6, 1e6],
+        }
+    ).with_columns(model=pl.lit("m"), batch_size=64, iterations=10 * pl.col("runtime_s"))
+    rates = {"gpus": [1, 4, 64], "iterations_per_s": [5.0, 10.0, 20.0]}
+    profiles = pl.DataFrame(rates).with_columns(model=pl.lit("m"), batch_size=64)
+    found = simulate_schedule(jobs, policy=policy, profiles=profiles, gpus=8)
+    rigid = found.jobs.filter(pl.col("job_id").is_in(["b", "c"]))
+    assert rigid["end_s"].null_count() == 0
+    assert found.jobs.row(3, named=True)["start_s"] is None
+    nowhere = simulate_schedule(
+        jobs.with_columns(gpus=64), policy=policy, profiles=profiles, gpus=8
+    )
+    assert nowhere.groups["n_too_large"].item() == 4
+    assert nowhere.jobs["start_s"].null_count() == 4
