@@ -69,8 +69,6 @@ def test_a_sign_that_adjustment_reverses_is_noted() -> None:
     row = found.filter(feature="treatment").drop_nulls("odds_ratio").row(0, named=True)
     assert (row["crude_odds_ratio"] - 1) * (row["odds_ratio"] - 1) < 0
     assert "on opposite sides of 1 (Simpson's paradox)" in row["note"]
-        row["note"] == "crude and adjusted odds ratio have opposite sides of 1 (Simpson's paradox)"
-    )
 
 
 def test_standardized_rates_of_kidney_stones() -> None:
