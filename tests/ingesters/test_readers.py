@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -11,6 +13,8 @@ from tests.ingesters.conftest import tar_gz
 from traceana.errors import SourceError
 from traceana.ingesters.files import CsvFile, list_csvs
 from traceana.ingesters.readers import jsonl, parquet
+from traceana.ingesters.readers.reader import Rows
+from traceana.ingesters.readers.registry import readers
 from traceana.ingesters.synonyms import nested_names
 
 
@@ -37,6 +41,25 @@ def test_a_format_is_known_by_the_name_or_by_the_beginning(
     file = file_of(tmp_path / name)
     assert jsonl.READER.detect(file) == json
     assert parquet.READER.detect(file) == columnar
+
+
+@pytest.mark.parametrize("name", readers())
+def test_a_fault_in_a_reader_is_an_error_of_the_file_that_names_it(
+    tmp_path: Path, name: str
+) -> None:
+    def fail(*_: object) -> Any:
+        raise ZeroDivisionError("division by zero")
+
+    (tmp_path / "x.parquet").write_text("a\n")
+    file, reader = file_of(tmp_path / "x.parquet"), readers()[name]
+    said = rf"x.parquet: it .* reader {name}, ZeroDivisionError in test_readers.py:\d+: division"
+    with pytest.raises(SourceError, match=said):
+        replace(reader, detect=fail).detects(file)
+    with pytest.raises(SourceError, match=said):
+        replace(reader, open=fail).rows(file, "UTC")
+    rows = replace(reader, open=lambda *_: Rows(("a",), fail)).rows(file, "UTC")
+    with pytest.raises(SourceError, match=said):
+        list(rows.blocks({}))
 
 
 def test_parquet_is_a_file_of_its_own(tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ def test_traces_stand_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     page = traceana.build_report(store, out=tmp_path / "out", only="comparison", formats="md")
     text = page.read_text()
     assert (
-        "Median runtime (s): the lowest of 2 traces is 20.0 (Cluster one; n = 3). "
-        "The highest is 2,000 (Cluster two; n = 3)." in text
+        "Median runtime: the lowest of 2 traces is 20 s (Cluster one; n = 3). "
+        "The highest is 33.3 min (Cluster two; n = 3)." in text
     )
-    assert "| Cluster two | 2,000 (n = 3) |" in text
+    assert "| Cluster two | 33.3 min (n = 3) |" in text
     # a question that no trace answers is not listed; why one trace has none is
     assert "no times of submission and start" not in text
     assert "- Runtime: rows treated as independent: no user is recorded" in text

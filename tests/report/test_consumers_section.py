@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import traceana
 from tests.slurm_log import Planted, write_slurm_log
+from traceana.page.blocks import Table
 from traceana.page.finding import Finding
 from traceana.questions.failures import section_nodes
 from traceana.questions.workload import section_consumers
+from traceana.questions.workload.analyze_consumers import describe_consumers
 
 PLANTED = Planted(
     jobs=4_000, nodes=20, top_user=True, idle_user=True, timeouts=True, requeued=40, cancelled=30
@@ -61,3 +64,21 @@ def test_requeued_runs_are_counted(tmp_path: Path) -> None:
     trace = traceana.read(write_slurm_log(tmp_path / "log.txt", PLANTED))
     blocks = section_consumers.build([trace]).blocks
     assert any("40 runs ended in a requeue" in getattr(one, "text", "") for one in blocks)
+
+
+def test_a_table_of_users_shows_when_they_used_gpus(tmp_path: Path) -> None:
+    rows = [
+        {"job_id": str(hour), "user": "early" if hour < 24 else "late", "start_s": 3600.0 * hour}
+        for hour in range(48)
+    ]
+    jobs = pl.DataFrame(rows).with_columns(
+        submit_s=pl.col("start_s"), runtime_s=3600.0, gpus=2, status=pl.lit("completed")
+    )
+    traceana.add_table(jobs, trace="own", table="jobs", store=tmp_path)
+    trace = traceana.open_store(tmp_path).trace("own")
+    found = describe_consumers(trace).trends["user"]
+    assert dict(found.iter_rows()) == {"early": "█" * 8 + "▁" * 8, "late": "▁" * 8 + "█" * 8}
+    (table, *_) = section_consumers.build([trace]).lead
+    assert isinstance(table, Table)
+    assert table.headings[-1] == "GPUs over the period"
+    assert {row[-1] for row in table.rows} == {*found["trend"]}

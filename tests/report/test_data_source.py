@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.report.reader import read_page, section
 from traceana.cli import main
+from traceana.drawing import registry
+from traceana.drawing.registry import FigureEntry, figures
 from traceana.errors import StoreError
-from traceana.page.blocks import Content
+from traceana.page.blocks import Content, Drawing, Gallery, Text
 from traceana.page.section import sections
 from traceana.report import build, build_report, find_data_source
+from traceana.report.build import open_context
 from traceana.report.data_source import open_data_source
+from traceana.report.run import draw_content
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,6 +154,23 @@ def test_a_fault_in_a_section_costs_that_section_alone(
     found = section(read_page(page.read_text(encoding="utf-8")), part.id).text
     assert f"section {part.id}, ZeroDivisionError in test_data_source.py:" in found
     assert found.count("division by zero") == 1
+
+
+@pytest.mark.parametrize("figure", figures())
+def test_a_fault_in_a_figure_costs_that_figure_alone(
+    store: Store, monkeypatch: pytest.MonkeyPatch, figure: str
+) -> None:
+    def fail(*_: object, **__: object) -> Any:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setitem(registry._ENTRIES, figure, FigureEntry(fail, "", ""))
+    context = open_context(find_data_source(store.path))
+    picture = Drawing(figure, None, None, "key", "A figure")
+    content = Content(("A finding",), (Gallery((picture,)), Text("after")))
+    made = draw_content(content, context)
+    assert f"figure {figure}, ZeroDivisionError in test_data_source.py:" in made.failed
+    assert made.findings == ("A finding",)
+    assert made.blocks == (Text("A figure: not drawn: division by zero."), Text("after"))
 
 
 def test_a_failed_section_is_in_the_exit_status(

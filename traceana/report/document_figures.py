@@ -62,7 +62,7 @@ def _function(name: str) -> str:
 def _papers(name: str) -> str:
     """Return the papers that have the figure, with its numbers."""
     found = {
-        paper: [one.number for one in published if one.figure == name and one.number]
+        paper: dict.fromkeys(one.number for one in published if one.figure == name and one.number)
         for paper, published in PUBLISHED.items()
         if any(one.figure == name for one in published)
     }

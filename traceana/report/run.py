@@ -149,21 +149,21 @@ def _build(section: Section, context: Context) -> Content:
         raise
     except Exception as error:  # noqa: BLE001  a fault of ours costs its section alone
         context.check_unchanged()
-        return Content(failed=_fault(section, error))
+        return Content(failed=_fault("This section", f"section {section.id}", error))
     context.check_unchanged()
-    if not is_temporary(context.store.path):
+    if not (content.failed or is_temporary(context.store.path)):
         SECTION_CACHE.save(section_key(context, section), content)
     return content
 
 
-def _fault(section: Section, error: Exception) -> str:
-    """Return why a section could not be computed, with what a bug report needs."""
+def _fault(noun: str, name: str, error: BaseException) -> str:
+    """Return that a section or figure could not be computed, with what a bug report needs."""
     at = extract_tb(error.__traceback__)[-1]
     reason = (str(error).splitlines() or [""])[0][:_LONGEST]
     place = f"{Path(at.filename).name}:{at.lineno}"
     return (
-        f"This section could not be computed. Please report it with these words: traceana "
-        f"{version('traceana')}, section {section.id}, {type(error).__name__} in {place}: {reason}"
+        f"{noun} could not be computed. Please report it with these words: traceana "
+        f"{version('traceana')}, {name}, {type(error).__name__} in {place}: {reason}"
     )
 
 
@@ -178,7 +178,8 @@ def section_key(context: Context, section: Section, /) -> str:
 
 
 def draw_content(content: Content, context: Context, /) -> Content:
-    """Return a section's content with its drawings drawn."""
+    """Return a section's content with its drawings drawn; a fault costs its figure alone."""
+    faults = []
 
     def drawn(block: Block) -> Iterator[Block]:
         if not isinstance(block, Gallery):
@@ -191,8 +192,13 @@ def draw_content(content: Content, context: Context, /) -> Content:
                 continue
             try:
                 pictures.append(_picture(one, context))
-            except DataError as error:
+            except (StoreError, MemoryError):
+                raise
+            except Exception as error:  # noqa: BLE001  as in a section
                 yield Text(f"{one.about}: not drawn: {error}.")
+                cause = error.__cause__ if isinstance(error, DataError) else error
+                if cause is not None:
+                    faults.append(_fault(f"Figure {one.figure}", f"figure {one.figure}", cause))
         if pictures:
             yield Gallery(tuple(pictures))
 
@@ -200,7 +206,8 @@ def draw_content(content: Content, context: Context, /) -> Content:
         tuple(made for block in part for made in drawn(block))
         for part in (content.lead, content.blocks)
     )
-    return replace(content, lead=lead, blocks=blocks)
+    failed = " ".join(filter(None, (content.failed, *faults)))
+    return replace(content, lead=lead, blocks=blocks, failed=failed)
 
 
 def _picture(drawing: Drawing, context: Context) -> Picture:

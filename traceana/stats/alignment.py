@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
+from traceana.stats.arrays import Floats
+
 
 @dataclass(frozen=True)
 class Alignment:
@@ -23,9 +25,7 @@ class Alignment:
     """Mean square of their differences."""
 
 
-def best_alignment(
-    a: NDArray[np.float64], b: NDArray[np.float64], /, *, min_overlap: int
-) -> Alignment | None:
+def best_alignment(a: Floats, b: Floats, /, *, min_overlap: int) -> Alignment | None:
     """Shift `a` along `b` so that the mean square of their differences is least.
 
     For each shift k, the mean over the i at which both are known of (a[i] - b[i + k])^2, taken for
@@ -48,7 +48,7 @@ def best_alignment(
     return Alignment(best - (len(a) - 1), int(overlap[best]), float(mean_square[best]))
 
 
-def _over_shifts(*pairs: tuple[NDArray[Any], NDArray[Any]]) -> NDArray[np.float64]:
+def _over_shifts(*pairs: tuple[NDArray[Any], NDArray[Any]]) -> Floats:
     """Sum long[i + k] * short[i], over the pairs too, for k from 1 - len(short) to len(long) - 1.
 
     By the convolution theorem; the pairs' transforms are added before they are taken back.
@@ -59,5 +59,5 @@ def _over_shifts(*pairs: tuple[NDArray[Any], NDArray[Any]]) -> NDArray[np.float6
         fft.rfft(long.astype(float), size) * fft.rfft(short[::-1].astype(float), size)
         for long, short in pairs
     )
-    result: NDArray[np.float64] = fft.irfft(spectrum, size)[:n]
+    result: Floats = fft.irfft(spectrum, size)[:n]
     return result

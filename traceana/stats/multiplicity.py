@@ -6,16 +6,17 @@ from typing import Final
 
 import numpy as np
 import scipy  # scipy.stats is slow to import and loaded when used
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from traceana.errors import DataError
 from traceana.stats.arguments import check_choice
+from traceana.stats.arrays import Floats
 
 ADJUSTMENTS: Final = ("none", "bonferroni", "holm", "fdr_bh", "fdr_by")
 """Methods of :func:`adjust_pvalues`."""
 
 
-def adjust_pvalues(pvalues: ArrayLike, /, *, method: str = "fdr_bh") -> NDArray[np.float64]:
+def adjust_pvalues(pvalues: ArrayLike, /, *, method: str = "fdr_bh") -> Floats:
     """Adjust the p-values of a family of tests.
 
     `bonferroni` and `holm` (Scandinavian Journal of Statistics 6, 1979) control the family-wise

@@ -114,7 +114,7 @@ def group_mean_pvalues(
 
 def _asymptotic(
     y: Floats,
-    groups: tuple[Floats, NDArray[np.int64], Floats],
+    groups: tuple[Floats, Integers, Floats],
     known: dict[tuple[str, str], float],
     resamples: Iterator[Floats],
 ) -> dict[tuple[str, str], float]:
@@ -136,7 +136,7 @@ def _asymptotic(
     return found
 
 
-def _type_three(d: Floats, size: NDArray[np.int64], means: Floats, y: Floats) -> float | None:
+def _type_three(d: Floats, size: Integers, means: Floats, y: Floats) -> float | None:
     """Return the p-value of the sum of d y under permutations of y, with one d per group.
 
     The rows' d and y have a mean of 0.
@@ -163,7 +163,7 @@ def _type_three(d: Floats, size: NDArray[np.int64], means: Floats, y: Floats) ->
 
 
 def _drawn(
-    y: Floats, starts: NDArray[np.int64], size: NDArray[np.int64], rng: np.random.Generator
+    y: Floats, starts: Integers, size: Integers, rng: np.random.Generator
 ) -> Iterator[Floats]:
     length = 1 if len(y) <= _WHOLE else len(y) // _BLOCKS
     blocks = len(y) // length
@@ -208,9 +208,7 @@ def _near_one(values: Floats) -> Floats:
     return scaled
 
 
-def _statistic(
-    level: str, method: str, x: Floats, size: NDArray[np.int64], means: Floats
-) -> Floats:
+def _statistic(level: str, method: str, x: Floats, size: Integers, means: Floats) -> Floats:
     """Return a statistic per row of means that orders permutations as the coefficient does."""
     weight = size.astype(float) if level == "group_mean_weighted" else np.ones(len(size))
     if method == "kendall":

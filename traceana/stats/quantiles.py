@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
 from traceana.stats.arguments import check_confidence
-from traceana.stats.arrays import Floats
+from traceana.stats.arrays import Floats, Integers
 from traceana.stats.dependence import effective_sample_size
 from traceana.stats.wild_bootstrap import effective_clusters
 
@@ -64,7 +64,7 @@ def woodruff_interval(
     return float(ordered[int(low) - 1]), float(ordered[int(high) - 1])
 
 
-def _of_clusters(below: Floats, clusters: NDArray[np.int64]) -> tuple[float, float]:
+def _of_clusters(below: Floats, clusters: Integers) -> tuple[float, float]:
     """Return the error of the mean and the effective number of clusters."""
     sums = np.bincount(clusters, weights=below - below.mean())
     m = np.unique(clusters).size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -214,6 +214,12 @@ def three_digits(value: float) -> str:
 def three_digits_range(low: float, high: float) -> str:
     """Write an interval to three significant digits."""
     return f"{three_digits(low)} to {three_digits(high)}"
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Write values of 0 or more as bars of eighths of the largest: ▁▄█."""
+    most = max(values, default=0) or 1
+    return "".join("▁▂▃▄▅▆▇█"[min(int(8 * value / most), 7)] for value in values)
 
 
 def yes_or_no(value: bool) -> str:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from traceana.errors import SourceError, TraceanaError
 from traceana.ingesters.readers.frames import frame_blocks, frame_types
 
 if TYPE_CHECKING:
@@ -16,6 +21,7 @@ if TYPE_CHECKING:
     from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
 
+_LONGEST: Final = 300  # characters of an error
 GROUP: Final = "traceana.readers"
 """Group of entry points under which another package registers a :class:`Reader`."""
 
@@ -133,12 +139,43 @@ class Reader:
     mapping: str | None = None
 
     def rows(self, file: CsvFile, timezone: str, /) -> Rows:
-        """Open a file."""
-        opened = self.open(file, timezone)
-        if isinstance(opened, Rows):
-            named = (name for name in opened.columns if not re.search("[\0\ud800-\udfff]", name))
-            return replace(opened, columns=tuple(named))
-        return frame_rows(opened.lazy(), file.where)
+        """Open a file. A fault of a reader is an error of the file that names the reader."""
+        with _naming(self.name, file.where):
+            opened = self.open(file, timezone)
+        if not isinstance(opened, Rows):
+            return frame_rows(opened.lazy(), file.where)
+        named = (name for name in opened.columns if not re.search("[\0\ud800-\udfff]", name))
+        blocks = opened.blocks
+
+        def watched(kinds: Mapping[str, Kind]) -> Iterator[AnyBlock]:
+            with _naming(self.name, file.where):
+                yield from blocks(kinds)
+
+        return replace(opened, columns=tuple(named), blocks=watched)
+
+    def detects(self, file: CsvFile, /) -> bool:
+        """Return whether a file has this format."""
+        with _naming(self.name, file.where):
+            return self.detect(file)
+
+
+@contextmanager
+def _naming(reader: str, where: str) -> Iterator[None]:
+    """Raise what no reader should raise with what a bug report needs."""
+    try:
+        yield
+    except (TraceanaError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        if type(error).__module__.startswith("polars"):
+            raise
+        at = extract_tb(error.__traceback__)[-1]
+        reason = (str(error).splitlines() or [""])[0][:_LONGEST]
+        raise SourceError(
+            f"{where}: it could not be read. Please report it with these words: traceana "
+            f"{version('traceana')}, reader {reader}, {type(error).__name__} in "
+            f"{Path(at.filename).name}:{at.lineno}: {reason}"
+        ) from error
 
 
 def frame_rows(frame: pl.LazyFrame, where: str, /) -> Rows:

@@ -78,7 +78,7 @@ def get_reader(name: str, /) -> Reader:
 def detect_reader(file: CsvFile, /, *, mapped: bool = False) -> Reader | None:
     """Return the first reader that detects a file's format."""
     for reader in readers().values():
-        if (reader.mapping or not mapped) and reader.detect(file):
+        if (reader.mapping or not mapped) and reader.detects(file):
             return reader
     return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -12,11 +12,12 @@ from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.comparison.compare_traces import compare_traces
 from traceana.questions.comparison.tables import reasons
-from traceana.tables.formatting import duration, three_digits
+from traceana.tables.formatting import duration, share, three_digits
 
 if TYPE_CHECKING:
     from traceana.store import Trace
 
+_UNITS: Final[dict[str, Callable[[float], str]]] = {" (s)": duration, " (fraction)": share}
 _FINDINGS: Final = ("Runtime", "Failure", "Stragglers")
 
 
@@ -56,7 +57,7 @@ def _side_by_side(answered: pl.DataFrame) -> Table:
     rows: dict[str, dict[str, str]] = {}
     for row in answered.drop_nulls("estimate").rows(named=True):
         interval = _interval(row)
-        cell = f"{three_digits(row['estimate'])} ({interval}n = {row['n']:,})"
+        cell = f"{_written(row, row['estimate'])} ({interval}n = {row['n']:,})"
         rows.setdefault(row["trace"], {})[row["measure"]] = cell
     measures = answered["measure"].unique(maintain_order=True).to_list()
     return result_table(
@@ -64,7 +65,7 @@ def _side_by_side(answered: pl.DataFrame) -> Table:
             [{"trace": trace, **dict.fromkeys(measures), **cells} for trace, cells in rows.items()],
             infer_schema_length=None,
         ),
-        headings={measure: measure for measure in measures},
+        headings={measure: _name(measure) for measure in measures},
         caption="Traces side by side: estimate, 95 % confidence interval, and n",
     )
 
@@ -73,29 +74,40 @@ def _finding(rows: pl.DataFrame) -> str:
     """Return the range of an estimate over the traces."""
     known = rows.drop_nulls("estimate").sort("estimate")
     low, high = known.row(0, named=True), known.row(-1, named=True)
-    is_time = low["measure"].endswith("(s)")
-    ends = [
-        f"{(duration if is_time else three_digits)(row['estimate'])} ({row['trace']})"
-        for row in (low, high)
-    ]
+    ends = [f"{_written(row, row['estimate'])} ({row['trace']})" for row in (low, high)]
     return Finding(
-        f"{low['measure']}: the lowest of {known.height} traces is {_estimate(low)}. "
+        f"{_name(low['measure'])}: the lowest of {known.height} traces is {_estimate(low)}. "
         f"The highest is {_estimate(high)}.",
-        heading=f"{low['measure'].removesuffix(' (s)')}: {' to '.join(ends)}",
+        heading=f"{_name(low['measure'])}: {' to '.join(ends)}",
     )
 
 
 def _estimate(row: dict[str, Any]) -> str:
     interval = _interval(row, "95 % CI ")
-    return f"{three_digits(row['estimate'])} ({row['trace']}; {interval}n = {row['n']:,})"
+    return f"{_written(row, row['estimate'])} ({row['trace']}; {interval}n = {row['n']:,})"
 
 
 def _interval(row: dict[str, Any], name: str = "") -> str:
     if row["ci_low"] is None:
         return ""
     if row["ci_high"] is None:  # the curve does not fall that low
-        return f"{name}{three_digits(row['ci_low'])} or more; "
-    return f"{name}{three_digits(row['ci_low'])} to {three_digits(row['ci_high'])}; "
+        return f"{name}{_written(row, row['ci_low'])} or more; "
+    return f"{name}{_written(row, row['ci_low'])} to {_written(row, row['ci_high'])}; "
+
+
+def _written(row: dict[str, Any], value: float) -> str:
+    """Write a value of a measure in the unit that a person would choose."""
+    for unit, write in _UNITS.items():
+        if row["measure"].endswith(unit):
+            return write(value)
+    return three_digits(value)
+
+
+def _name(measure: str) -> str:
+    """Leave out the unit, which the values have."""
+    for unit in _UNITS:
+        measure = measure.removesuffix(unit)
+    return measure
 
 
 SECTION = Section(

@@ -486,19 +486,19 @@ _WIDE: Final = 0.64
 @figure(
     "energy-saved",
     result="energy saved, such as summarize_recurring",
-    reading="Mark: energy saved relative to the default; line: 95 % interval, often shorter than "
-    "the mark. Left of 0: more energy used.",
+    reading="Mark: energy (or time) saved relative to the default; line: 95 % interval, often "
+    "shorter than the mark. Left of 0: more is used.",
 )
 def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw the energy saved, one row per data set and one mark per GPU.
+    """Draw the energy or time saved, one row per data set and one mark per GPU.
 
     Data sets in alphabetical order from the top, GPUs in each from the top.
 
     Parameters
     ----------
     summary
-        What `summarize_recurring` returns, of at most six GPUs. A null has no mark; a null bound no
-        line.
+        What `summarize_recurring` returns, of at most six GPUs; time without the columns of energy.
+        A null has no mark; a null bound no line.
 
     Examples
     --------
@@ -509,7 +509,8 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     >>> plot_energy_saved(summary).get_xlabel()
     'Energy saved'
     """
-    known = summary.drop_nulls("energy_saved")
+    measure = _saved_column(summary)
+    known = summary.drop_nulls(measure)
     gpus = known["gpu"].unique().sort().to_list()
     if not 0 < len(gpus) <= len(_MARKERS):
         raise DataError(f"plot_energy_saved draws one to six GPUs, not {len(gpus)}")
@@ -524,13 +525,13 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
             )
             + shift
         )
-        bounded = rows.drop_nulls("energy_saved_ci_low")
+        bounded = rows.drop_nulls(f"{measure}_ci_low")
         ax.hlines(
-            bounded["row"], bounded["energy_saved_ci_low"], bounded["energy_saved_ci_high"],
+            bounded["row"], bounded[f"{measure}_ci_low"], bounded[f"{measure}_ci_high"],
             color=color, linewidth=1.1, linestyle="-", gid=gpu,
         )  # fmt: skip
         ax.plot(
-            rows["energy_saved"], rows["row"], marker=_MARKERS[place], markersize=3.4,
+            rows[measure], rows["row"], marker=_MARKERS[place], markersize=3.4,
             color=color, linestyle="none", label=gpu,
         )  # fmt: skip
     ax.axvline(0, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
@@ -538,7 +539,7 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     ax.set_yticks(range(len(datasets)), [name_tick(one) for one in datasets])
     ax.set_ylim(len(datasets) - 0.5, -0.5)
     ax.grid(visible=False, axis="y")
-    ax.set_xlabel("Energy saved")
+    ax.set_xlabel(measure.replace("_", " ").capitalize())
     ax.legend(
         loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2, handletextpad=0.2
     )
@@ -547,8 +548,13 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
 
 def describe_energy_saved(summary: pl.DataFrame) -> str:
     """Return one sentence on what the figure of these savings shows."""
-    known = summary.drop_nulls("energy_saved")
+    measure = _saved_column(summary)
+    known = summary.drop_nulls(measure)
     return (
         f"{known['dataset'].n_unique()} data sets on {known['gpu'].n_unique()} GPUs: "
-        f"{100 * min(known['energy_saved']):.1f} % to {100 * max(known['energy_saved']):.1f} %."
+        f"{100 * min(known[measure]):.1f} % to {100 * max(known[measure]):.1f} %."
     )
+
+
+def _saved_column(summary: pl.DataFrame) -> str:
+    return "energy_saved" if "energy_saved" in summary.columns else "time_saved"

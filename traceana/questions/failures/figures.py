@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from traceana.questions.failures.tables import FailureModel
 
+_TITLE_CHARACTERS: Final = 34
 _LOG_FROM: Final = 20
 """Ratio of the largest to the smallest value from which the axis is logarithmic."""
 
@@ -91,7 +93,7 @@ def name_rows(ax: Axes, groups: Groups, /) -> None:
 def name_panel(ax: Axes, heading: str, /) -> None:
     """Write a title, which then names the groups instead of the label of the axis."""
     if heading:
-        ax.set_title(heading)
+        ax.set_title(fill(heading, _TITLE_CHARACTERS))
         ax.set_ylabel("")
 
 

@@ -109,16 +109,17 @@ def _trace(trace: Trace) -> Content:
     on_gpu = known.filter(gpu=gpu)
     pictures: list[Drawing] = []
     if known.height:
-        pictures.append(
+        pictures += [
             drawing(
                 "energy-saved",
-                summary,
+                summary.drop(pl.selectors.starts_with(f"{other}_saved")),
                 trace=trace,
-                key=f"recurring-savings-{trace.id}",
-                about="Energy saved by the last five recurrences, mean of "
+                key=f"recurring-{what}-{trace.id}",
+                about=f"{what.capitalize()} saved by the last five recurrences, mean of "
                 f"{plural(len(SEEDS), 'seed')}",
             )
-        )
+            for what, other in (("energy", "time"), ("time", "energy"))
+        ]
     if on_gpu.height:
         one_job = draw_one_job(trace, gpu, on_gpu["dataset"][-1])
         pictures += [one for one in one_job if one.figure == "regret"]

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from traceana.store import Trace
 
 BIN_S: Final = 6 * 3600
+_NETWORK: Final = {"read_bytes": "input", "write_bytes": "output"}
 _ROLE: Final = "task_name"
 
 
@@ -49,6 +50,8 @@ class UtilizationTables:
     several, with their GPU-hours."""
     curves: dict[str, pl.DataFrame] = field(default_factory=dict)
     """Distribution functions of requested and used, by resource."""
+    network: pl.DataFrame | None = None
+    """Distribution functions of network input and output."""
     allocation: pl.DataFrame | None = None
     allocation_summary: pl.DataFrame | None = None
     """Allocation rate over time, overall and by GPU type."""
@@ -96,6 +99,7 @@ def analyze_utilization(trace: Trace, /) -> UtilizationTables:
         shared=shared,
         by_size=by_size,
         curves=curves,
+        network=_network(trace),
         allocation=allocation,
         allocation_summary=summary,
         unknown_machines=unknown,
@@ -188,6 +192,21 @@ def _curve(rows: pl.DataFrame, request: str, use: str) -> pl.DataFrame:
     return pl.concat(
         empirical_distribution(both, column).select(pl.lit(kind).alias("kind"), pl.all())
         for kind, column in (("requested", request), ("used", use))
+    )
+
+
+def _network(trace: Trace) -> pl.DataFrame | None:
+    there = {name: kind for name, kind in _NETWORK.items() if trace.has("instance_usage", (name,))}
+    if not there:
+        return None
+    rows = sampled_rows(trace, "instance_usage", "worker_id", *there).collect(engine="streaming")
+    worker = pl.col("worker_id").hash()
+    rows = rows.filter(pl.col("worker_id").is_null() | worker.is_last_distinct())
+    return pl.concat(
+        empirical_distribution(rows.drop_nulls(name), name).select(
+            pl.lit(kind).alias("kind"), pl.all()
+        )
+        for name, kind in there.items()
     )
 
 

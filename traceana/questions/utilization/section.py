@@ -92,6 +92,7 @@ def _trace(trace: Trace) -> Content:
     pictures = (
         *_allocation(found, trace, title, above),
         *_requested_used(found, trace, title).pictures,
+        *_network(found, trace, title),
     )
     lead = (Gallery(pictures), _used(found.used[first], first, title))
     return Content(_findings(found, title), tuple(blocks), "", lead, _LIMITATIONS)
@@ -172,6 +173,23 @@ def _requested_used(found: UtilizationTables, trace: Trace, title: str) -> Galle
     return small_multiples(
         figures, key=f"requested-used-{trace.id}", about="Requested and used resources of instances"
     )
+
+
+def _network(found: UtilizationTables, trace: Trace, title: str) -> list[Drawing]:
+    if found.network is None:
+        return []
+    return [
+        drawing(
+            "empirical-distribution",
+            found.network,
+            trace=trace,
+            title=title,
+            key=f"network-{trace.id}",
+            about="Network input and output of instances",
+            x_label="Bytes, mean of an instance",
+            heading="Network input and output",
+        )
+    ]
 
 
 def _findings(found: UtilizationTables, title: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from traceana.cohorts.ends import END_CLASS, with_end_class
 from traceana.cohorts.horizon import MOST_NOT_ENDED, count_not_ended
 from traceana.cohorts.observation import window_of
 from traceana.cohorts.overlap import HELD, Window, count_reckoned, note_reckoned, open_overlap
+from traceana.questions.workload.demand import gpu_demand
 from traceana.questions.workload.tables import ResourceUsage
 from traceana.store.frames import (
     Names,
@@ -23,6 +24,7 @@ from traceana.store.frames import (
     refuse_clash,
 )
 from traceana.tables.declare import declared, returns
+from traceana.tables.formatting import sparkline
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -192,6 +194,9 @@ _GROUPS: Final = (
     *("user", "account", "queue", "cluster", "gpu_type", END_CLASS, "end_reason", "status"),
     "gpus_requested",
 )
+_TRENDS: Final = ("user", "account", "queue", "cluster")
+_BINS: Final = 16
+_LEAST_COVERED: Final = 0.1
 _MOST_JOBS: Final = 20
 _SMALL: Final = 1000
 """Jobs of a log of which single jobs are stated."""
@@ -212,6 +217,8 @@ class Consumers:
     """Of the jobs of all users but the one with the most; None without a second user."""
     groups: dict[str, pl.DataFrame]
     """By column with several values, and of the jobs with the most idle hours (`job_id`)."""
+    trends: dict[str, pl.DataFrame]
+    """By column: GPUs over time of each group, as a sparkline (`trend`)."""
     unit: str
     """"GPU", or "CPU" where no job has GPUs."""
     each: pl.DataFrame | None
@@ -263,7 +270,38 @@ def describe_consumers(trace: Trace, /) -> Consumers:
     each = None
     if whole["jobs"] <= _SMALL:
         each = resource_usage(jobs.to_native(), by="job_id", window=window)
-    return Consumers(whole, without, groups, unit, each, _arrays(trace))
+    trends = _trends(jobs.to_native(), groups, window) if window and whole["gpu_hours"] else {}
+    return Consumers(whole, without, groups, trends, unit, each, _arrays(trace))
+
+
+def _trends(
+    jobs: IntoFrame, groups: dict[str, pl.DataFrame], window: Window
+) -> dict[str, pl.DataFrame]:
+    """Return the GPUs of each group over equal parts of the window, as a sparkline."""
+    first, last = window
+    width = (last - first) / _BINS
+    start = pl.col("bin_start_s")
+    # bins begin at multiples of their width: the window covers a part of the first and the last
+    ends = pl.min_horizontal(start + width, pl.lit(last)), pl.max_horizontal(start, pl.lit(first))
+    covered = (ends[0] - ends[1]) / width
+    trends: dict[str, pl.DataFrame] = {}
+    for name in _TRENDS if width > 0 else ():
+        if name in groups:
+            demand = gpu_demand(jobs, by=name, bin_s=width, window=window)
+            demand = demand.filter(start.is_null() | (covered > _LEAST_COVERED)).with_columns(
+                place=((start - first) / width).ceil().cast(pl.Int64),
+                gpus=pl.col("gpus_mean") / covered,
+            )
+            parts = demand.partition_by(name, maintain_order=True)
+            trends[name] = pl.concat(
+                part.select(pl.col(name).first(), trend=pl.lit(_line(part))) for part in parts
+            )
+    return trends
+
+
+def _line(part: pl.DataFrame) -> str:
+    gpus = dict(part.select("place", "gpus").iter_rows())
+    return sparkline([gpus.get(place) or 0.0 for place in range(_BINS)])
 
 
 def cpu_hours_of(trace: Trace, /) -> float | None:

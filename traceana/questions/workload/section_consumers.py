@@ -93,11 +93,18 @@ def _table(found: Consumers, name: str, title: str) -> Table:
     ]
     most_idle = f"of the {rows.height} jobs with the most idle hours"
     what = most_idle if name == "job_id" else f"by {in_sentence(key_heading(name))}"
+    first, headings = rows.head(_ROWS), None
+    if name in found.trends:
+        trend = found.trends[name]
+        first = first.join(trend, on=name, how="left", nulls_equal=True, maintain_order="left")
+        headings = {"trend": "GPUs over the period"}
+        shown.append("trend")
     table = result_table(
-        rows.head(_ROWS),
+        first,
         ResourceUsage,
         caption=f"Resources, wait, failure, waste and efficiency {what}. {title}",
         columns=[column for column in shown if column != "note"],
+        headings=headings,
         null={name: "not stated"},
     )
     return replace(table, data=csv_text(rows, ResourceUsage))

@@ -18,10 +18,9 @@ from traceana.simulate.batching.controllers import (
 )
 from traceana.simulate.batching.workers import Speed, iteration_times
 from traceana.stats.arguments import is_number
+from traceana.stats.arrays import Integers
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from traceana.simulate.batching.split import Batches, Reals
 
 _MOST: Final = 10**12
@@ -40,11 +39,11 @@ class Course:
 
     step_s: Reals
     idle_share: Reals
-    samples: NDArray[np.int64]
-    changed: NDArray[np.int64]
+    samples: Integers
+    changed: Integers
     batches: Batches
     worker_s: Reals
-    adjustments: NDArray[np.int64]
+    adjustments: Integers
     setting: Seen
 
 

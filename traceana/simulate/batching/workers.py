@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from traceana.errors import DataError
 from traceana.simulate.frames import read_columns
+from traceana.stats.arrays import Floats, Integers
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-Speed: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.float64]], NDArray[np.float64]]
+Speed: TypeAlias = Callable[[Integers, Floats], Floats]
 """Samples per second from batch sizes and the workers' throughputs, in the same shape."""
 
 _COLUMNS = {"worker_id": pl.String, "overhead_s": pl.Float64, "samples_per_s": pl.Float64}
@@ -49,11 +50,9 @@ class Saturating:
         if not 0 <= self.half_batch <= LARGEST:
             raise DataError(f"half_batch must be from 0 to {LARGEST:g}; it is {self.half_batch}")
 
-    def __call__(
-        self, batches: NDArray[np.int64], samples_per_s: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def __call__(self, batches: Integers, samples_per_s: Floats) -> Floats:
         """Return samples per second."""
-        result: NDArray[np.float64] = samples_per_s * batches / (batches + self.half_batch)
+        result: Floats = samples_per_s * batches / (batches + self.half_batch)
         return result
 
 
@@ -82,8 +81,8 @@ class Workers:
     ('0', '1')
     """
 
-    overhead_s: NDArray[np.float64]
-    samples_per_s: NDArray[np.float64]
+    overhead_s: Floats
+    samples_per_s: Floats
     worker_id: tuple[str, ...]
     speed: Speed | None
 
@@ -140,15 +139,15 @@ class Workers:
 
 
 def iteration_times(
-    batches: NDArray[np.int64],
-    overhead_s: NDArray[np.float64],
-    samples_per_s: NDArray[np.float64],
+    batches: Integers,
+    overhead_s: Floats,
+    samples_per_s: Floats,
     speed: Speed | None,
     /,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return the times that batches take."""
     if speed is None:
-        times: NDArray[np.float64] = overhead_s + batches / samples_per_s
+        times: Floats = overhead_s + batches / samples_per_s
         return times
     some = batches != 0
     found = np.broadcast_to(np.asarray(speed(batches, samples_per_s), dtype=float), batches.shape)
@@ -157,13 +156,11 @@ def iteration_times(
             f"speed must return samples/s from {1 / LARGEST:g} to {LARGEST:g} for each batch; at "
             f"batch sizes {batches.ravel()[:8].tolist()} it returned {found.ravel()[:8].tolist()}"
         )
-    result: NDArray[np.float64] = overhead_s + np.divide(
-        batches, found, out=np.zeros(found.shape), where=some
-    )
+    result: Floats = overhead_s + np.divide(batches, found, out=np.zeros(found.shape), where=some)
     return result
 
 
-def _first_outside(numbers: NDArray[np.float64], least: float) -> float:
+def _first_outside(numbers: Floats, least: float) -> float:
     found: float = numbers[~((numbers >= least) & (numbers <= LARGEST))].flat[0]
     return found
 

@@ -17,12 +17,12 @@ from traceana.simulate.schedule.engine import run_schedule
 from traceana.simulate.schedule.policy import ScheduledJobs, ScheduleState
 from traceana.simulate.schedule.queueing import Ranked
 from traceana.stats.arguments import as_list, is_number
+from traceana.stats.arrays import Floats
 from traceana.stats.intervals import wilson_interval
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
 
 
 Policy: TypeAlias = Callable[[pl.DataFrame], pl.Series]
@@ -179,14 +179,14 @@ def _capacity(jobs: pl.DataFrame, load: float) -> float:
     return max(float(needed), math.ceil(float(str(jobs["gpus"].max()))))
 
 
-def _ranks(policy: Policy, jobs: pl.DataFrame, name: str) -> NDArray[np.float64]:
+def _ranks(policy: Policy, jobs: pl.DataFrame, name: str) -> Floats:
     ranks = np.asarray(policy(jobs), dtype=float)
     if ranks.shape != (jobs.height,) or np.isnan(ranks).any():
         raise DataError(f"policy {name} must return {jobs.height} ranks, one per job")
     return ranks
 
 
-def _outcome(jobs: pl.DataFrame, ranks: NDArray[np.float64], capacity: float) -> dict[str, Any]:
+def _outcome(jobs: pl.DataFrame, ranks: Floats, capacity: float) -> dict[str, Any]:
     submit, runtime, gpus = (jobs[name].to_numpy() for name in ("submit_s", "runtime_s", "gpus"))
     start = start_times(submit, runtime, gpus, ranks, capacity)
     if not len(start):
@@ -207,7 +207,7 @@ def _outcome(jobs: pl.DataFrame, ranks: NDArray[np.float64], capacity: float) ->
 class _ByRank(Ranked):
     """The waiting job of the smallest rank starts first."""
 
-    def __init__(self, ranks: NDArray[np.float64]) -> None:
+    def __init__(self, ranks: Floats) -> None:
         super().__init__()
         self._ranks = ranks
 
@@ -218,13 +218,13 @@ class _ByRank(Ranked):
 
 
 def start_times(
-    submit: NDArray[np.float64],
-    runtime: NDArray[np.float64],
-    gpus: NDArray[np.float64],
-    ranks: NDArray[np.float64],
+    submit: Floats,
+    runtime: Floats,
+    gpus: Floats,
+    ranks: Floats,
     capacity: float,
     /,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return when each job starts; jobs are in order of submission, and each fits."""
     n, seconds = len(submit), runtime.tolist()
     rigid = ScheduledJobs(

@@ -13,11 +13,11 @@ from traceana.errors import DataError
 from traceana.schema import TABLES
 from traceana.simulate.frames import read_columns
 from traceana.stats.arguments import as_generator, is_number
+from traceana.stats.arrays import Floats
 from traceana.store.frames import column_names
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
 
 TIGHTNESS: Final = (0.5, 1.5)
 """Ends of the uniform draw of (deadline - submission) / runtime in the published files."""
@@ -29,7 +29,7 @@ ROLES: Final = {
 }
 """Columns of jobs by the parameter that names them."""
 
-Draw: TypeAlias = Callable[[np.random.Generator, int], "NDArray[np.float64]"]
+Draw: TypeAlias = Callable[[np.random.Generator, int], "Floats"]
 """Draws n numbers."""
 
 
@@ -237,9 +237,7 @@ def _check_rates(rates: pl.DataFrame) -> None:
         raise DataError("rates: (model, batch_size, gpus) must name one row, and one occurs twice")
 
 
-def _rates_at(
-    rates: pl.DataFrame, gpus: NDArray[np.float64]
-) -> tuple[pl.DataFrame, NDArray[np.float64]]:
+def _rates_at(rates: pl.DataFrame, gpus: Floats) -> tuple[pl.DataFrame, Floats]:
     """Return the pairs, and the rate of each (job, pair); NaN where a pair has none."""
     pairs = rates.select("model", "batch_size").unique(maintain_order=True)
     counts, of_job = np.unique(gpus, return_inverse=True)

@@ -12,6 +12,7 @@ from traceana.simulate.operations.graph import Graph, build_graph
 from traceana.simulate.operations.kinds import COMMUNICATION, COMPUTE
 from traceana.simulate.operations.read import Operations, read_operations
 from traceana.simulate.operations.run import Durations, transfer_durations
+from traceana.stats.arrays import Floats
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -24,8 +25,8 @@ class Model:
 
     operations: Operations
     graph: Graph
-    own: NDArray[np.float64]
-    ideal: NDArray[np.float64]
+    own: Floats
+    ideal: Floats
     """Ideal duration of each operation: one value per kind."""
 
     @property

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from traceana.stats.arrays import Floats
 from traceana.tables.declare import ResultTable, count, flag, number, text
 from traceana.tables.result import Result
 
@@ -101,17 +100,17 @@ class ReplayResult(Result):
     tables: ClassVar[Mapping[str, type[ResultTable]]] = {"steps": ReplayedSteps}
 
     @property
-    def step_s_measured(self) -> NDArray[np.float64]:
+    def step_s_measured(self) -> Floats:
         """Return the measured time of each step: first start to last end."""
         return self.steps["measured_s"].to_numpy()
 
     @property
-    def step_s_original(self) -> NDArray[np.float64]:
+    def step_s_original(self) -> Floats:
         """Return the replayed time of each step, without launch delays."""
         return self.steps["original_s"].to_numpy()
 
     @property
-    def step_s_ideal(self) -> NDArray[np.float64]:
+    def step_s_ideal(self) -> Floats:
         """Return the replayed time of each step under the policy."""
         return self.steps["ideal_s"].to_numpy()
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, stdtrit
 
-from traceana.stats.arrays import Floats
+from traceana.stats.arrays import Floats, Integers
 from traceana.stats.intervals import FEWEST_CLUSTERS
 from traceana.stats.wild_bootstrap import effective_clusters
 
@@ -31,7 +31,7 @@ def hill(
     *,
     entry: Floats | None = None,
     observed: NDArray[np.bool_] | None = None,
-    cluster: NDArray[np.int64] | None = None,
+    cluster: Integers | None = None,
     confidence: float,
 ) -> Tail | None:
     """Return Hill's estimate: k over the sum of ln(x / threshold) of the k largest values.
@@ -62,7 +62,7 @@ def hill(
     return Tail(len(top), float(threshold), index, low, high)
 
 
-def _reach(exact: Floats, logs: Floats, cluster: NDArray[np.int64], confidence: float) -> float:
+def _reach(exact: Floats, logs: Floats, cluster: Integers, confidence: float) -> float:
     """Return half the length of the interval of the logarithm of sum(exact) / sum(logs)."""
     _, of = np.unique(cluster, return_inverse=True)
     ends, sums = np.bincount(of, exact), np.bincount(of, logs)
