@@ -72,67 +72,6 @@ def independent(repetitions: int) -> pl.DataFrame:
     return pl.DataFrame(lines)
 
 
-def unequal_groups(repetitions: int) -> pl.DataFrame:
-    """Rows of independent lognormal runtimes in groups of unequal sizes, with and without users."""
-    rng, lines = np.random.default_rng(2026), []
-    cells = [
-        *(
-            (n, groups, sigma, 0)
-            for n, groups in ((200, 5), (200, 40), (1000, 15))
-            for sigma in (1, 2)
-        ),
-        (5000, 5, 2, 0),
-        (5000, 40, 1, 0),
-        (5000, 40, 2, 0),
-        *((1000, 15, sigma, users) for users in (15, 30, 60) for sigma in (1, 2)),
-        *((5000, 40, 2, users) for users in (30, 60)),
-    ]
-    for n, groups, sigma, users in cells:
-        tables = []
-        for count in batches(repetitions):
-            samples = []
-            for at in range(count):
-                fraction = rng.dirichlet(np.full(groups, 0.4))
-                x = rng.choice(2.0 ** (np.arange(groups) / 3), n, p=fraction)
-                x[:groups] = 2.0 ** (np.arange(groups) / 3)  # each group has a row
-                log_y, user = rng.standard_normal(n), np.zeros(n, int)
-                if users:
-                    user = np.sort(rng.choice(users, n, p=rng.dirichlet(np.full(users, 3))))
-                    # users request and run alike: both depend on the user, independently
-                    own = rng.standard_normal((2, users))[:, user]
-                    mixed = np.sqrt(0.4) * own[0] + np.sqrt(0.6) * rng.standard_normal(n)
-                    x = np.sort(x)[np.argsort(np.argsort(mixed))]
-                    log_y = np.sqrt(0.4) * own[1] + np.sqrt(0.6) * log_y
-                y = np.exp(sigma * log_y)
-                samples.append(pl.DataFrame({"sample": at, "x": x, "y": y, "user": user}))
-            rows = pl.concat(samples)
-            asked = {"method": ("pearson", "spearman"), "level": ("row", "group_mean")}
-            cluster = "user" if users else None
-            found = correlate(rows, "x", "y", by="sample", cluster=cluster, **asked, rng=rng)
-            tables.append(found.table)
-        table = pl.concat(tables)
-        for (level, method), own in table.group_by("level", "method", maintain_order=True):
-            tested = own["pvalue"].count()
-            limited = own.drop_nulls("ci_low")["note"].count() / max(own["ci_low"].count(), 1)
-            lines.append(
-                {
-                    "rows": n,
-                    "groups": groups,
-                    "sigma": sigma,
-                    "clusters": users or None,
-                    "level": level,
-                    "method": method,
-                    "tested": tested / own.height,
-                    "rejected": rejects(own) if tested else None,
-                    "rejected by t": (own["pvalue_t"].drop_nulls() < 0.05).mean(),
-                    "covered": covers(own, 0) if own["ci_low"].count() else None,
-                    "with limit": limited if own["ci_low"].count() else None,
-                }
-            )
-        print(pl.DataFrame(lines[-4:]), flush=True)
-    return pl.DataFrame(lines)
-
-
 def clustered_rows(rng: np.random.Generator, n: int, rho: float, sigma: float) -> pl.DataFrame:
     """Clusters of 8 rows on average; 0.4 of each variance is the cluster's own."""
     size = rng.geometric(1 / 8, n)
@@ -148,19 +87,6 @@ def clustered_rows(rng: np.random.Generator, n: int, rho: float, sigma: float) -
     return pl.DataFrame({"c": of, "x": x, "y": y})
 
 
-def unlike_clusters(rng: np.random.Generator, n: int) -> pl.DataFrame:
-    """Clusters of very different numbers of rows, each with its mean and spread; independent."""
-    of = np.repeat(np.arange(n), np.ceil(3 * rng.pareto(1.2, n) + 0.01).clip(1, 60).astype(int))
-
-    def values() -> np.ndarray:
-        mean, spread = rng.gamma(0.7, size=n), rng.exponential(size=n)
-        return mean[of] + spread[of] * rng.exponential(size=len(of))
-
-    x = values()
-    return pl.DataFrame({"c": of, "x": x, "y": values()})
-
-
-UNLIKE = "different clusters"
 ALIKE = {"normal": 0, "lognormal, 0.5": 0.5, "lognormal, 1": 1}
 
 
@@ -170,15 +96,8 @@ def clustered(repetitions: int, shapes: dict[str, float], seed: int) -> pl.DataF
         for n in (15, 30, 100):
             found: dict[float, list[pl.DataFrame]] = {0.0: [], RHO: []}
             for rho, tables in found.items():
-                if rho and shape == UNLIKE:
-                    continue  # it is of independent values alone
                 for count in batches(repetitions):
-                    samples = (
-                        unlike_clusters(rng, n)
-                        if shape == UNLIKE
-                        else clustered_rows(rng, n, rho, sigma)
-                        for _ in range(count)
-                    )
+                    samples = (clustered_rows(rng, n, rho, sigma) for _ in range(count))
                     rows = pl.concat(
                         one.with_columns(sample=pl.lit(at)) for at, one in enumerate(samples)
                     )
@@ -187,17 +106,16 @@ def clustered(repetitions: int, shapes: dict[str, float], seed: int) -> pl.DataF
                     tables.append(correlate(rows, "x", "y", **asked, **drawn).table)
                     naive = correlate(rows, "x", "y", **asked).table
                     tables.append(naive.with_columns(level=pl.lit("row, naive")))
-            nothing, there = (pl.concat(tables) if tables else None for tables in found.values())
+            nothing, there = (pl.concat(tables) for tables in found.values())
             for (level, method), null in nothing.group_by("level", "method", maintain_order=True):
-                told = there is not None
-                mine = there.filter(level=level, method=method) if told else None
+                mine = there.filter(level=level, method=method)
                 lines.append(
                     {
                         "values": shape,
                         "clusters": n,
                         "level": level,
                         "method": method,
-                        "covered": covers(mine, truth(method, sigma)) if told else None,
+                        "covered": covers(mine, truth(method, sigma)),
                         "rejected": rejects(null),
                     }
                 )
@@ -252,11 +170,6 @@ REJECTED = {
     "r rejected": ("row", "pearson", "rejected"),
     "rho rejected": ("row", "spearman", "rejected"),
 }
-MEANS = {
-    "r of means rejected": ("group_mean", "pearson", "rejected"),
-    "rho of means rejected": ("group_mean", "spearman", "rejected"),
-    "rho of means, Student's t": ("group_mean", "spearman", "rejected by t"),
-}
 NAIVE = {
     "r rejected, rows as independent": ("row, naive", "pearson", "rejected"),
     "rho rejected, rows as independent": ("row, naive", "spearman", "rejected"),
@@ -282,11 +195,8 @@ def main() -> None:
     repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     # tests keep their level with fewer resamples
     permutation._SIDE, permutation._RESAMPLES, wild_bootstrap._RESAMPLES = 20, 400, 899
-    groups = ["rows", "groups", "sigma", "clusters"]
-    limited = {"r with limit": ("row", "pearson", "with limit")}
     clusters = ["values", "clusters"]
-    unequal, alike = unequal_groups(repetitions), clustered(repetitions, ALIKE, 2)
-    unlike = clustered(repetitions // 5, {UNLIKE: 0}, 4)
+    alike = clustered(repetitions, ALIKE, 2)
     text = (
         f"{repetitions:,} repetitions each: the standard error of a fraction of 0.95 or 0.05 is "
         f"{np.sqrt(0.05 * 0.95 / repetitions):.3f}. {RESAMPLES} resamples of clusters.\n\n"
@@ -296,14 +206,6 @@ def main() -> None:
         f"{as_table(false_discoveries(repetitions))}"
     )
     write_measured("error-rates.md", text, name="correlation")
-    print(
-        text,
-        "### Groups of unequal sizes, no correlation\n\n"
-        f"{as_table(wide(unequal, groups, COVERED | limited | REJECTED | MEANS))}\n"
-        "### Clusters of different sizes, means and variances, "
-        f"{repetitions // 5:,} repetitions\n\n"
-        f"{as_table(wide(unlike, clusters, REJECTED | NAIVE))}\n",
-    )
 
 
 if __name__ == "__main__":

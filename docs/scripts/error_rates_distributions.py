@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from findings import as_table, write_measured
 
-from traceana import compare_distributions, fit_distributions, tail_index
+from traceana import fit_distributions, tail_index
 from traceana.stats.distributions import FAMILIES, Sample, fit_family, make_sample, vuong_test
 from traceana.stats.ranks import placements, superiority
 from traceana.stats.two_samples import ks_interval
@@ -66,44 +66,6 @@ def goodness() -> str:
         f"{SAMPLES // 2} samples of 100 values each, {RESAMPLES} refits per p.\n\n"
         + as_table(pl.DataFrame(rows))
     )
-
-
-def parameters(n: int = 300) -> str:
-    rows = []
-    for name, family in FAMILIES.items():
-        theta = TRUTH[name]
-        truth = [theta[0] if name == "lognormal" else np.exp(theta[0])]
-        truth += list(np.exp(family.sign * theta[1:]))
-        for parameter, value in zip(family.parameters, truth, strict=True):
-            rows.append({"family": name, "parameter": parameter, "truth": float(value)})
-    table = pl.DataFrame(rows)
-    for setting in SETTINGS:
-        rng = np.random.default_rng(2)
-        covered = []
-        for name in FAMILIES:
-            own = table.filter(family=name)
-            fits = []
-            for _ in range(SAMPLES):
-                x, cut, bound = draw(name, n, setting, rng)
-                fits.append(
-                    fit_distributions(
-                        x,
-                        families=[name],
-                        observed=None if cut is None else ~cut,
-                        truncated_below=bound,
-                        resamples=0,
-                    )
-                )
-            found = pl.concat([fit.parameters for fit in fits]).drop_nulls()
-            shares = found.group_by("parameter", maintain_order=True).agg(
-                pl.len(), pl.col("ci_low", "ci_high")
-            )
-            for row in shares.iter_rows(named=True):
-                value = own.filter(parameter=row["parameter"])["truth"].item()
-                inside = (np.array(row["ci_low"]) <= value) & (np.array(row["ci_high"]) >= value)
-                covered.append(float(inside.mean()))
-        table = table.with_columns(pl.Series(setting, covered))
-    return f"### Parameters, n = {n}: covered by intervals of 95 %\n\n" + as_table(table)
 
 
 def vuong() -> str:
@@ -201,27 +163,6 @@ def tails() -> str:
     return "### Tail index: covered by intervals of 95 %\n\n" + as_table(pl.DataFrame(rows))
 
 
-def groups() -> str:
-    rng = np.random.default_rng(6)
-    sizes = (20, 50, 100, 200)
-    names = np.repeat(["a", "b", "c", "d"], sizes)
-    false = {"any adjusted p": 0, "p of the distance": 0.0, "p of superiority": 0.0}
-    count = max(SAMPLES // 2, 1)
-    for sample in range(count):
-        frame = pl.DataFrame({"group": names, "value": rng.lognormal(9, 1.5, len(names))})
-        table = compare_distributions(frame, "value", "group", resamples=1, rng=sample)
-        adjusted = table.select("ks_pvalue_adjusted", "superiority_pvalue_adjusted")
-        false["any adjusted p"] += min(adjusted.min().row(0)) < 0.05
-        false["p of the distance"] += (table["ks_pvalue"] < 0.05).mean()
-        false["p of superiority"] += (table["superiority_pvalue"] < 0.05).mean()
-    rejected = pl.DataFrame([{key: value / count for key, value in false.items()}])
-    return (
-        "### Groups that do not differ: rejected at 0.05\n\n"
-        f"{count} frames of four groups of {', '.join(map(str, sizes))} values.\n\n"
-        + as_table(rejected)
-    )
-
-
 def two_groups() -> str:
     return "### Two groups: covered by intervals of 95 %\n\n" + as_table(
         pl.DataFrame(pair_intervals())
@@ -267,4 +208,3 @@ if __name__ == "__main__":
     )
     text = "\n".join([head, goodness(), vuong(), tails(), two_groups()])
     write_measured("error-rates.md", text, name="distributions")
-    print(text, parameters(), groups(), sep="\n")

@@ -34,8 +34,8 @@ GpusOption = Annotated[
     typer.Option(
         metavar="N",
         min=1,
-        help="GPUs of the cluster, for shares allocated and idle.  [default: of"
-        " the machines, else of the nodes seen]",
+        help="GPUs of the cluster, for the allocated and idle fractions.  "
+        "[default: those of the machines, else of the nodes seen]",
     ),
 ]
 AnonymizeOption = Annotated[

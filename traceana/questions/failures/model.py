@@ -135,7 +135,7 @@ _METHODS: Final = ("auto", "ml", "firth")
 _LEAST_EVENTS: Final = 10
 COLLINEAR: Final = 5
 """Variance inflation factor from which features count as collinear."""
-REVERSED: Final = "crude and adjusted odds ratio have opposite signs (Simpson's paradox)"
+REVERSED: Final = "crude and adjusted odds ratio are on opposite sides of 1 (Simpson's paradox)"
 """Note of an odds ratio whose adjustment reverses it."""
 _RELATED: Final = 0.5
 BINS: Final = 10

@@ -149,7 +149,7 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     )
     fitted += "" if fit["auc"] is None else f"; AUC on held-out {cohort.noun} {ratio(fit['auc'])}"
     lead = f"model of failure ({cohort.counted}): {text}"
-    said = (*reversed_, lead, together, other, f"the model is of {fitted}.")
+    said = (*reversed_, lead, together, other, f"the model is fitted to {fitted}.")
     first, *others = [f"{cohort.title}: {part}" for part in said if part]
     certainty: Certainty = "cannot tell" if clear.is_empty() else "estimated"
     heading = _reversed(_costliest(opposite)) if opposite.height else _heading(clear)

@@ -203,7 +203,9 @@ def _rows(trace: Trace, table: str) -> pl.DataFrame:
         owners = trace.once(task_owners)
         return rows.hstack(owners) if owners.width else rows
     there = trace.scan(table).collect_schema().names()
-    names = [name for name in there if name != "runtime_ratio"]
+    groups = (*trace.manifest.tables[table].groups, *GROUPINGS, *OWNERS)
+    used = {*groups, "status", "gpus", "group", "runtime_s", "start_s", "end_s"}
+    names = [name for name in there if name in used]
     rows = sampled_rows(trace, table, *names).collect()
     if table == "recurring_jobs":
         return rows.with_columns(runtime_s=pl.col("end_s") - pl.col("start_s"))

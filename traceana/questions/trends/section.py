@@ -120,7 +120,7 @@ def _trace(trace: Trace) -> Content:
         blocks.append(result_table(found.drift, Drift, caption=caption))
     findings = (
         *(_outage(row, title) for row in found.outages.iter_rows(named=True)),
-        *(_change(row, title) for row in found.changes.iter_rows(named=True)),
+        *(_change(row, title, _strata(trace)) for row in found.changes.iter_rows(named=True)),
     )
     if not findings:
         findings = (
@@ -205,7 +205,7 @@ def _outage(row: dict[str, Any], title: str) -> Finding:
     )
 
 
-def _change(row: dict[str, Any], title: str) -> Finding:
+def _change(row: dict[str, Any], title: str, strata: str) -> Finding:
     worse, size = row["effect"] > 0, abs(row["effect"])
     low, high = sorted((abs(row["ci_low"]), abs(row["ci_high"])))
     if row["ci_low"] * row["ci_high"] < 0:
@@ -235,7 +235,7 @@ def _change(row: dict[str, Any], title: str) -> Finding:
     part = {"runtime": size / (1 + size), "failure rate": size}.get(row["measure"], 0.0)
     certain = worse and size >= _NOTICED and row["measure"] != "demand" and row["ci_low"] > 0
     return Finding(
-        f"{title}: {text} ({_counts(row)}).",
+        f"{title}: {text} ({_counts(row, strata)}).",
         effect=row["effect"],
         interval=(row["ci_low"], row["ci_high"]),
         n=row["n"],
@@ -247,11 +247,17 @@ def _change(row: dict[str, Any], title: str) -> Finding:
     )
 
 
-def _counts(row: dict[str, Any]) -> str:
+def _strata(trace: Trace) -> str:
+    """Return the columns by which jobs are comparable, as far as the trace has them."""
+    named = {"user": "user", "job_name": "name"}
+    return listed([*(word for one, word in named.items() if trace.has("jobs", (one,))), "size"])
+
+
+def _counts(row: dict[str, Any], strata: str) -> str:
     both = f"n = {row['n']:,} and {row['n_rest']:,}"
     if row["measure"] == "demand":
         return f"{both} days"
-    of = "queue and size" if row["measure"] == "wait" else "user, name and size"
+    of = "queue and size" if row["measure"] == "wait" else strata
     return f"{both} jobs in {row['strata']:,} strata of {of}"
 
 
