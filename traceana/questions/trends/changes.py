@@ -44,6 +44,7 @@ FEWEST_DAYS: Final = 12
 _MOST_CHANGES: Final = 3
 _RESAMPLES: Final = 500
 _FEWEST_JOBS: Final = 5
+_FEWEST_CHANGED: Final = 30
 _WEEK: Final = 7
 _SHORTEST: Final = {"runtime": 3, "failure rate": 3, "wait": 3, "demand": 7}
 _NOTICED: Final = {"runtime": 0.0, "failure rate": 0.0, "wait": 0.5, "demand": 0.2}
@@ -78,8 +79,9 @@ def level_changes(
 
     Deviating segments are found by circular binary segmentation, against resampled AR(1) series of
     days at p below 0.01: at most 3 of each measure, of 3 days or more (demand: 7). Waits that
-    change by less than a half, and demand by less than a fifth, are left out. The change is the
-    mean over strata with jobs on both sides, weighted by their days; of runtimes the median, in
+    change by less than a half, demand that changes by less than a fifth, and changes of fewer than
+    30 comparable jobs are left out. The change is the mean over strata with jobs on both sides,
+    weighted by their days; of runtimes the median, in
     which a job that reached its time limit counts as longer. Intervals are by a bootstrap over
     days, of medians by a jackknife over groups of days. Of 200 simulated logs of 90 days without a
     change, with a weekly rhythm, bursts and heavy users, none has a false one in runtimes, failures
@@ -302,7 +304,8 @@ def _segments(
         begin, earliest, latest = (_date(float(edges[one]), timezone) for one in (low, *onset))
         shift = row.pop("shift")
         smaller = min(abs(row["effect"]), abs(np.log1p(max(row["effect"], -0.99))))
-        if smaller >= np.log1p(_NOTICED[measure]):
+        few = measure != "demand" and min(row["n"], row["n_rest"]) < _FEWEST_CHANGED
+        if smaller >= np.log1p(_NOTICED[measure]) and not few:
             found.append(
                 {
                     "measure": measure,
