@@ -213,9 +213,10 @@ def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
     effect = (
         f"{title}: the best batch size and power limit together save {share(least['saved'])} to "
         f"{share(most['saved'])} of the energy of the default on {gpu} "
-        f"({plural(on_gpu.height, 'data set')}). The least is for {least['dataset']}, the most for "
-        f"{most['dataset']}"
+        f"({plural(on_gpu.height, 'data set')})"
     )
+    if None not in (least["ci_low"], most["ci_high"]) and least["ci_low"] > most["ci_high"]:
+        effect += f". The least is for {least['dataset']}, the most for {most['dataset']}"
     held = [
         f"{share(1 - row['ratio_held_out'])} for {row['dataset']} (95 % CI "
         f"{share_range(1 - row['ci_high'], 1 - row['ci_low'])})"
