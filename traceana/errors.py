@@ -10,12 +10,12 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _LONGEST: Final = 1000  # characters of a line
 
 
-def did_you_mean(name: str, known: Iterable[str], /) -> str:
+def did_you_mean(name: str, known: Iterable[str], /, *, shown: Callable[[str], str] = str) -> str:
     """Return a hint at the known names that are closest to a name, in parentheses.
 
     It is empty if none is close. Upper case, hyphens and underscores make no difference.
@@ -31,7 +31,7 @@ def did_you_mean(name: str, known: Iterable[str], /) -> str:
     close = get_close_matches(meant, names, n=1)
     if close != [meant] and len(meant) > 3:
         close += [other for other in names if meant in other and other not in close]
-    close = [names[other] for other in close[:3]]
+    close = [shown(names[other]) for other in close[:3]]
     return f" (did you mean {' or '.join(close)}?)" if close else ""
 
 

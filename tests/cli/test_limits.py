@@ -55,7 +55,7 @@ def test_another_trace_stands_beside(tmp_path: Path, monkeypatch: pytest.MonkeyP
     traceana.add_table(jobs, trace="theirs", table="jobs", store=tmp_path / "own", title="Theirs")
     monkeypatch.setenv("TRACEANA_STORE", str(tmp_path / "own"))
     page = run(tmp_path, monkeypatch, "--compare", "theirs", "--only", "comparison")
-    assert "| Theirs | 6.00 (n = 2)" in page
+    assert "| Theirs | 6 s (n = 2)" in page
     assert re.search(r"\| march \| [\d.,]+ \([^|]*n = 3\)", page)
 
 

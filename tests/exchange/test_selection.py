@@ -117,7 +117,7 @@ def test_a_table_of_which_nothing_is_left_qualifies_for_nothing(
     [
         ({"since": "next week"}, "write 2026-03-31"),
         ({"where": "gpus >"}, "not an SQL condition"),
-        ({"where": "gppus > 1"}, r"no column is called 'gppus' \(did you mean gpus\?\); it has"),
+        ({"where": "gppus > 1"}, r"no column is called 'gppus' \(did you mean 'gpus'\?\); it has"),
         ({"where": "gpus"}, "where 'gpus'"),
         ({"where": "MAX(gpus) = gpus"}, r"cannot be used \(MAX\)"),
         ({"where": "submit_s < now()"}, r"cannot be used \(NOW\)"),

@@ -61,7 +61,7 @@ def test_names_of_sql_are_columns_too(text: str, expected: list[bool | None]) ->
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("usr = 'x'", r"no column is called 'usr' \(did you mean user\?\)"),
+        ("usr = 'x'", r"no column is called 'usr' \(did you mean 'user'\?\)"),
         ("a > (SELECT 1)", "cannot be used"),
         ("a IN (SELECT 1)", "cannot be used"),
         ("COUNT(*) > 1", "cannot be used"),

@@ -274,9 +274,9 @@ def test_a_wrong_mapping_is_one_line(tmp_path: Path, mapping: str, message: str)
 @pytest.mark.parametrize(
     ("mapping", "message"),
     [
-        (JOBS + 'gpus = "gpu_cnt"', r"no column 'gpu_cnt' \(did you mean gpu_count\?\)"),
-        (JOBS + 'gpus = "gpu_cnt / 2"', r"did you mean gpu_count"),
-        (JOBS + 'gpus = "gpu count"', r"did you mean gpu_count\?\) nor an SQL"),
+        (JOBS + 'gpus = "gpu_cnt"', r"no column 'gpu_cnt' \(did you mean 'gpu_count'\?\)"),
+        (JOBS + 'gpus = "gpu_cnt / 2"', r"did you mean 'gpu_count'"),
+        (JOBS + 'gpus = "gpu count"', r"did you mean the column 'gpu_count'\?\) nor an SQL"),
         ('[machines]\ngpus = "gpu_count"', "states no machine_id, which every row needs"),
         ('[trace]\nkeep = ["site"]' + JOBS, "keep names 'site', which no source has"),
         ('[trace]\ntitel = "x"' + JOBS, r"no fact is called 'titel' \(did you mean title\?\)"),

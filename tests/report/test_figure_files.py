@@ -103,8 +103,10 @@ def test_the_command_lists_writes_and_refuses(
     assert run(monkeypatch, "energy-frond", *place) == 2
     told = capsys.readouterr()
     assert told.out == ""
-    hint = "no figure is called 'energy-frond' (did you mean energy-front?)"
-    assert told.err == f"traceana: {hint}; the figures are {', '.join(figures())}\n"
+    assert told.err == (
+        f"traceana: no figure is called 'energy-frond'; the figures are {', '.join(figures())} "
+        "(did you mean energy-front?)\n"
+    )
     (tmp_path / "taken").write_text("in the way")
     place = ("--store", str(zeus_store.path), "--out", str(tmp_path / "taken"))
     assert run(monkeypatch, "energy-front", *place) == 2
@@ -189,6 +191,8 @@ def test_figures_of_a_paper_are_listed_without_a_store(
     assert run(monkeypatch, "--paper", "zeus", "--number", "70") == 2
     assert "its numbers are 2a, 6, 7a, 7b, 8, 9, 11, " in capsys.readouterr().err
     assert run(monkeypatch, "--number", "7a") == 2
+    assert run(monkeypatch, "--paper", "elasticflow") == 0
+    assert "throughput" in capsys.readouterr().out
     assert run(monkeypatch, "--paper", "gandiva") == 2
     assert f"the papers are {', '.join(PUBLISHED)}" in capsys.readouterr().err
 

@@ -10,10 +10,10 @@ import polars as pl
 
 from traceana.catalog import load_catalog
 from traceana.claims.claim import Claim, ClaimResults, Judgement, decide, untested
-from traceana.claims.papers import PAPERS
+from traceana.claims.papers import PAPERS, find_papers
 from traceana.claims.rounding import agrees, round_as
 from traceana.claims.tables import ClaimVerdicts
-from traceana.errors import DataError, did_you_mean
+from traceana.errors import DataError
 from traceana.store import Store
 from traceana.store.cache import Cache, code_digest, key_of, versions
 from traceana.store.ledger import ledger_json
@@ -51,7 +51,7 @@ def check_claims(
     store
         What :func:`open_store` returns.
     paper
-        One of :data:`traceana.claims.PAPERS`; None for all.
+        One of :data:`traceana.claims.PAPERS`, or a part of ids and titles; None for all.
     progress
         Called after each claim with the completed fraction.
 
@@ -66,10 +66,7 @@ def check_claims(
     if not isinstance(given, Store):
         kind = type(given).__name__
         raise DataError(f"expected a store, such as traceana.open_store(path), got {kind}")
-    if paper is not None and paper not in PAPERS:
-        hint = did_you_mean(paper, PAPERS)
-        raise DataError(f"no paper is called {paper!r}{hint}; the papers are {', '.join(PAPERS)}")
-    names = PAPERS if paper is None else (paper,)
+    names = PAPERS if paper is None else find_papers(paper, PAPERS)
     claims = [claim for name in names for claim in PAPERS[name].claims]
     entries = {
         (trace, entry.table): entry

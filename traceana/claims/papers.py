@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.claims.claim import Claim
+from traceana.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from traceana.store import Store
 
@@ -91,3 +92,19 @@ PAPERS: Final[dict[str, Paper]] = {
     if entry.name.endswith(".toml")
 }
 """By the name that ``--paper`` takes."""
+
+
+def find_papers(name: str, known: Iterable[str], /) -> tuple[str, ...]:
+    """Return the paper with an id, else those whose id or title contains the name, as ``antman``.
+
+    Raises a DataError if there is none.
+    """
+    ids = tuple(known)
+    meant = name.casefold()
+    found = tuple(one for one in ids if meant in f"{one} {PAPERS[one].title}".casefold())
+    if name in ids or len(found) in (0, len(ids)):
+        found = (name,)
+    if found[0] not in ids:
+        hint = did_you_mean(name, ids)
+        raise DataError(f"no paper is called {name!r}; the papers are {', '.join(ids)}{hint}")
+    return found

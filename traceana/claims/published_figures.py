@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from traceana.claims.papers import PAPERS
+from traceana.claims.papers import PAPERS, find_papers
 from traceana.errors import DataError
 
 
@@ -278,7 +278,7 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
 
 def traces_of(paper: str, /) -> tuple[str, ...]:
     """Return the traces that the claims of a paper need; none for a model alone."""
-    claims = PAPERS[paper].claims if paper in PAPERS else ()
+    claims = [one for name in find_papers(paper, PUBLISHED) for one in PAPERS[name].claims]
     return tuple(dict.fromkeys(trace for claim in claims for trace, _ in claim.tables))
 
 
@@ -317,9 +317,8 @@ def numbered(paper: str, number: str, /) -> tuple[PublishedFigure, ...]:
 
 def figures_of(paper: str, /) -> tuple[PublishedFigure, ...]:
     """Return the figures of a paper, those with a number first."""
-    if paper not in PUBLISHED:
-        raise DataError(f"no paper is called {paper!r}; the papers are {', '.join(PUBLISHED)}")
-    return tuple(sorted(PUBLISHED[paper], key=_order))
+    found = find_papers(paper, PUBLISHED)
+    return tuple(sorted((one for name in found for one in PUBLISHED[name]), key=_order))
 
 
 def _order(one: PublishedFigure) -> tuple[bool, int, str]:

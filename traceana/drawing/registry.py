@@ -142,7 +142,7 @@ def get_figure(name: str, /) -> FigureEntry:
     known = figures()
     if name not in known:
         hint = did_you_mean(name, known)
-        raise DataError(f"no figure is called {name!r}{hint}; the figures are {', '.join(known)}")
+        raise DataError(f"no figure is called {name!r}; the figures are {', '.join(known)}{hint}")
     return known[name]
 
 

@@ -76,7 +76,7 @@ class Columns:
     def use(self, name: str, kind: Kind, where: str) -> str:
         """Return the internal name of a column that an expression uses."""
         if name not in self.names:
-            hint = did_you_mean(name, self.names)
+            hint = did_you_mean(name, self.names, shown=repr)
             missing = "no column is called" if self.typed else "the source has no column"
             listed = f"it has {', '.join(map(_brief, self.names[:30]))}"
             raise MissingColumnError(f"{where}: {missing} {_brief(name)}{hint}; {listed}")
@@ -174,7 +174,7 @@ def _parse(text: str, columns: Columns, where: str) -> Expression:
         if type(node).__name__ != "Alias":  # two words are an expression and its alias
             return node
         reason = "an alias is not needed"
-    hint = did_you_mean(text, columns.names)
+    hint = did_you_mean(text, columns.names, shown="the column {!r}".format)
     if columns.typed:
         raise DataError(f"{where} {_brief(text)}: not an SQL condition ({_brief(reason, str)})")
     raise MissingColumnError(

@@ -304,7 +304,7 @@ def _check_keep(plan: Plan) -> None:
     columns = dict.fromkeys(name for source in plan.sources for name in source.columns)
     for name in plan.mapping.keep.values():
         if name not in columns:
-            hint = did_you_mean(name, columns)
+            hint = did_you_mean(name, columns, shown=repr)
             raise DataError(f"{plan.mapping.where}: keep names {name!r}, which no source has{hint}")
 
 

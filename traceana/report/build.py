@@ -244,7 +244,7 @@ def choose(wanted: str | Sequence[str], there: Sequence[str], /, *, what: str) -
         if name not in there:
             hint = did_you_mean(name, there)
             listed = ", ".join(there)
-            raise DataError(f"no {what} is called {name!r}{hint}; the {what}s are {listed}")
+            raise DataError(f"no {what} is called {name!r}; the {what}s are {listed}{hint}")
     return names or list(there)
 
 

@@ -340,8 +340,8 @@ def _project(
     missing = [name for name in columns if name not in there]
     if missing:
         named = roles.values()
-        asked = [name + did_you_mean(name, there) * (name not in named) for name in missing]
-        found = f"column {', '.join(asked)} is missing; found {', '.join(there) or 'no column'}"
+        found = f"column {', '.join(missing)} is missing; found {', '.join(there) or 'no column'}"
+        found += "".join(did_you_mean(name, there) for name in missing if name not in named)
         free = [name for name in there if name not in columns]
         hints = [
             f"{role}={(get_close_matches(name, free, n=1, cutoff=0.3) or free)[0]!r}"

@@ -118,8 +118,8 @@ class Store:
             known = self.traces()
             listed = ", ".join(known) or "none"
             raise StoreError(
-                f"{self.path}: trace {trace!r} is not in the store{did_you_mean(trace, known)}; "
-                f"there: {listed}; ingest its files with `traceana ingest PATH --store {self.path}`"
+                f"{self.path}: trace {trace!r} is not in the store (there: {listed}); ingest its "
+                f"files with `traceana ingest PATH --store {self.path}`{did_you_mean(trace, known)}"
             )
         for entry in ledger.entries:
             if not is_whole(self.path / trace, entry):
@@ -171,8 +171,8 @@ class Store:
             held = ", ".join(there or self.traces()) or "none"
             hint = did_you_mean(table, there)
             raise StoreError(
-                f"{self.path}: no table {table!r} of {trace!r}{hint} ({of}: {held}); "
-                f"ingest it with `traceana ingest PATH --store {self.path}`"
+                f"{self.path}: no table {table!r} of {trace!r} ({of}: {held}); "
+                f"ingest it with `traceana ingest PATH --store {self.path}`{hint}"
             )
         self._check(trace, table)
         return pl.scan_parquet(self._file(trace, table), glob=False)

@@ -242,7 +242,7 @@ def test_what_cannot_be_compared_is_null_with_its_reason() -> None:
         ({"by": "g", "cluster": "one"}, "column one has one cluster"),
         ({"by": "g", "adjust": "sidak"}, "adjust must be one of none, bonferroni, holm"),
         ({"by": "g", "confidence": 95}, "confidence must lie between 0 and 1"),
-        ({"by": "none"}, "column none.* is missing"),
+        ({"by": "none"}, "column none is missing"),
     ],
 )
 def test_bad_arguments_are_refused(options: dict[str, Any], text: str) -> None:
