@@ -56,7 +56,7 @@ def test_another_trace_stands_beside(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("TRACEANA_STORE", str(tmp_path / "own"))
     page = run(tmp_path, monkeypatch, "--compare", "theirs", "--only", "comparison")
     assert "| Theirs | 6 s (n = 2)" in page
-    assert re.search(r"\| march \| [\d.,]+ \([^|]*n = 3\)", page)
+    assert re.search(r"\| march \| [\d.,]+ \w+ \([^|]*n = 3\)", page)
 
 
 def test_a_trace_that_is_nowhere_is_one_line(
