@@ -57,6 +57,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "min_reported_time": 1000,
     "show_signature": False,
+    "thumbnail_size": (280, 196),
     "write_computation_times": False,
 }
 html_theme = "furo"

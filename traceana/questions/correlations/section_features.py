@@ -169,7 +169,7 @@ def state_correlations(
     tests = " (95 % CI; p adjusted)" if known["pvalue_adjusted"].count() else ""
     return (
         f"{cohort.title}: Spearman's rho{tests} of {what} of {cohort.noun} and requested resources "
-        f"(n = {rows}). {'. '.join(stated)}."
+        f"(n = {rows}): {'; '.join(stated)}."
     )
 
 
