@@ -89,6 +89,8 @@ nitpick_ignore_regex = [
     ("py:.*", r"[\w ]+"),
     ("py:.*", r"(pyspark|typer|np|narwhals)\..*"),
     ("py:.*", r"traceana\.(stats|schema|tables|claims|simulate)\..*"),
+    ("py:class", r"traceana\.\w+\.\w+\.(Found|Panel|Plot|Preview)"),
+    ("py:class", r"collections\.abc\..*"),
     ("py:data", r"traceana\..*"),
 ]
 FULL_NAMES = {
@@ -103,6 +105,9 @@ FULL_NAMES = {
     "PathLike": "os.PathLike",
     "date": "datetime.date",
     "datetime": "datetime.datetime",
+    # where annotations are evaluated
+    "matplotlib.axes._axes.Axes": "matplotlib.axes.Axes",
+    "numpy.random._generator.Generator": "numpy.random.Generator",
 }
 """Names that signatures have in short, since annotations are not evaluated."""
 ALIASES = {
