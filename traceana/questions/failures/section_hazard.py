@@ -47,7 +47,7 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _build(cohort: Cohort) -> Content:
-    events = cohort.events
+    events = sorted(cohort.events, key=lambda event: event != "failed")  # failures first
     if not events:
         return Content((), (Text(f"No {cohort.noun} with a runtime have ended."),))
     hazards = hazard_by_runtime(
