@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -70,10 +71,11 @@ def schedule(
     """Schedule the jobs of a trace on its clusters under policies.
 
     Prints waits, slowdowns and deadlines met, by policy and cluster. If the log has start times,
-    the recorded waits are printed as well.
+    the recorded waits are printed as well, and how well FIFO and EASY reproduce their medians.
     """
     import polars as pl
 
+    from traceana.simulate.schedule.calibration import calibrate
     from traceana.simulate.schedule.sweep import recorded_waits, sweep_schedules
     from traceana.simulate.schedule.tables import ScheduleGroups
     from traceana.stats.arguments import MOST_RESAMPLES, check_count
@@ -99,16 +101,20 @@ def schedule(
             processes=os.cpu_count() or 1,
             progress=progress,
         )
+    calibration = calibrate(found) if scale_load == 1 else ""
     recorded = recorded_waits(jobs, group=group or "cluster")
     if recorded is not None:
         found = pl.concat([recorded, found])
     writer(found)
     if json:
-        print_json({"trace": chosen.id, "synthetic": chosen.synthetic, "results": found.to_dicts()})
+        known = {"trace": chosen.id, "synthetic": chosen.synthetic, "calibration": calibration}
+        print_json({**known, "results": found.to_dicts()})
         return
     print_title(f"{chosen.id}: {jobs.height:,} jobs\n", synthetic=chosen.synthetic)
     interval = ("wait_s_ci_low", "wait_s_ci_high") if replications else ()
     print_rows(found, ScheduleGroups, columns=(*_SHOWN[:8], *interval, *_SHOWN[8:]))
+    if calibration:
+        sys.stdout.write(f"\n{calibration}\n")
 
 
 def _gpus(text: str | None) -> float | str | None:
