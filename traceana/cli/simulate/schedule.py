@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption, argument, option
-from traceana.cli.output import frame_writer, print_json, print_rows, show_share
-from traceana.cli.simulate.choose import load_objects, open_simulated, print_title, qualifying_trace
+from traceana.cli.output import Shown, frame_writer, print_result, show_share
+from traceana.cli.simulate.choose import load_objects, open_simulated, qualifying_trace
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -18,8 +18,18 @@ if TYPE_CHECKING:
 
 _NEEDED: Final = ({"jobs": ("submit_s", "runtime_s", "gpus")},)
 _SHOWN: Final = (
-    *("policy", "group", "gpus", "capacity", "jobs", "n_declined", "fraction_met"),
-    *("wait_s_mean", "wait_s_median", "wait_s_p95", "slowdown_mean", "utilization"),
+    "policy",
+    "group",
+    "gpus",
+    "capacity",
+    "jobs",
+    "n_declined",
+    "fraction_met",
+    "wait_s_mean",
+    "wait_s_median",
+    "wait_s_p95",
+    "slowdown_mean",
+    "utilization",
 )
 
 
@@ -85,7 +95,7 @@ def schedule(
     chosen = qualifying_trace(open_simulated(store), trace, _NEEDED)
     jobs, plans, machines = _tables(chosen, group)
     with show_share("schedules") as progress:
-        found = sweep_schedules(
+        results = sweep_schedules(
             jobs,
             policies,
             plans=plans,
@@ -101,14 +111,20 @@ def schedule(
         )
     recorded = recorded_waits(jobs, group=group or "cluster")
     if recorded is not None:
-        found = pl.concat([recorded, found])
-    writer(found)
-    if json:
-        print_json({"trace": chosen.id, "synthetic": chosen.synthetic, "results": found.to_dicts()})
-        return
-    print_title(f"{chosen.id}: {jobs.height:,} jobs\n", synthetic=chosen.synthetic)
+        results = pl.concat([recorded, results])
+    writer(results)
     interval = ("wait_s_ci_low", "wait_s_ci_high") if replications else ()
-    print_rows(found, ScheduleGroups, columns=(*_SHOWN[:8], *interval, *_SHOWN[8:]))
+    print_result(
+        f"{chosen.id}: {jobs.height:,} jobs\n",
+        {"trace": chosen.id, "synthetic": chosen.synthetic},
+        Shown(
+            name="results",
+            frame=results,
+            table=ScheduleGroups,
+            columns=(*_SHOWN[:8], *interval, *_SHOWN[8:]),
+        ),
+        as_json=json,
+    )
 
 
 def _gpus(text: str | None) -> float | str | None:
