@@ -43,7 +43,7 @@ def batching(
     Replays the recorded workers of TRACE, or simulates 100 steps of workers with the given
     throughputs. Sweeps, overheads, saturation and published clusters: see the Python functions.
     """
-    names = controllers and [*load_objects(controllers, "--controllers").values()]
+    names = [*load_objects(controllers, "--controllers").values()] if controllers else None
     if throughputs is None:
         _replay(open_simulated(store), trace, names, json=json, out=out)
     elif trace is None:
@@ -106,7 +106,7 @@ def _replay(
             f"{', '.join(traces) or 'none'}"
         )
     recorded = traces[trace]
-    settings = {"controllers": names} if names else {}
+    settings: dict[str, Any] = {"controllers": names} if names else {}
     result = replay_batching(
         workers.worker_samples(recorded),
         episodes=recorded.once(workers.stragglers).episodes,
