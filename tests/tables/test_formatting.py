@@ -63,8 +63,8 @@ class Spans(ResultTable):
     """A count, and an interval in seconds."""
 
     n = tables.count("n")
-    low = tables.number("Span", display="seconds")
-    high = tables.number("Span", display="seconds")
+    low = tables.number("Span", display="duration")
+    high = tables.number("Span", display="duration")
 
 
 @pytest.mark.parametrize(
@@ -85,4 +85,4 @@ def test_ticks_of_durations_are_as_dense_as_there_is_room() -> None:
 
 def test_a_missing_value_is_a_dash_and_a_zero_is_not() -> None:
     rows = pl.DataFrame({"n": [0, 1], "low": [None, 1.0], "high": [3.0, 2.0]})
-    assert cells_of(rows, Spans).rows == (("0", DASH), ("1", "1.0 to 2.0"))
+    assert cells_of(rows, Spans).rows == (("0", DASH), ("1", "1 s to 2 s"))
