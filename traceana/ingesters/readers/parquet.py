@@ -104,7 +104,7 @@ def _rows_at_once(coded: ParquetFile, text: frozenset[str], group: int) -> int:
         dictionaries = [one.dictionary for one in first if pa.types.is_dictionary(one.type)]
         lengths += [pc.max(pc.binary_length(one)).as_py() or 0 for one in dictionaries]
         break
-    return max(1, min(most, _BYTES_A_BLOCK // max(1, *lengths)))
+    return max(1, min(most, _BYTES_A_BLOCK // max(1, *map(int, lengths))))
 
 
 def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
