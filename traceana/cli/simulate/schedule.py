@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -80,10 +81,11 @@ def schedule(
     """Schedule the jobs of a trace on its clusters under policies.
 
     Prints waits, slowdowns and deadlines met, by policy and cluster. If the log has start times,
-    the recorded waits are printed as well.
+    the recorded waits are printed as well, and how well FIFO and EASY reproduce their medians.
     """
     import polars as pl
 
+    from traceana.simulate.schedule.calibration import calibrate
     from traceana.simulate.schedule.sweep import recorded_waits, sweep_schedules
     from traceana.simulate.schedule.tables import ScheduleGroups
     from traceana.stats.arguments import MOST_RESAMPLES, check_count
@@ -109,6 +111,7 @@ def schedule(
             processes=os.cpu_count() or 1,
             progress=progress,
         )
+    calibration = calibrate(results) if scale_load == 1 else ""
     recorded = recorded_waits(jobs, group=group or "cluster")
     if recorded is not None:
         results = pl.concat([recorded, results])
@@ -116,7 +119,7 @@ def schedule(
     interval = ("wait_s_ci_low", "wait_s_ci_high") if replications else ()
     print_result(
         f"{chosen.id}: {jobs.height:,} jobs\n",
-        {"trace": chosen.id, "synthetic": chosen.synthetic},
+        {"trace": chosen.id, "synthetic": chosen.synthetic, "calibration": calibration},
         Shown(
             name="results",
             frame=results,
@@ -125,6 +128,8 @@ def schedule(
         ),
         as_json=json,
     )
+    if calibration and not json:
+        sys.stdout.write(f"\n{calibration}\n")
 
 
 def _gpus(text: str | None) -> float | str | None:
