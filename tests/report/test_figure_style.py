@@ -21,10 +21,11 @@ def _lightness(color: str) -> float:
 def test_colors_differ_in_gray_and_lines_in_style() -> None:
     with use_paper_colors():
         colors = palette()
-        ax = Figure().add_subplot()
+        figure = Figure()
+        ax = figure.add_subplot()
         lines = [ax.plot([0, 1], [place, 1], color=color)[0] for place, color in enumerate(colors)]
         ax.set_title("A title", loc="left")
-    adapt_to_paper(ax.figure)
+    adapt_to_paper(figure)
     assert min(abs(_lightness(a) - _lightness(b)) for a, b in combinations(colors, 2)) > 10
     assert len({str(line.get_linestyle()) for line in lines[:4]}) == 4
     assert ax.get_title(loc="left") == ""

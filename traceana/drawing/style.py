@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from importlib.resources import as_file, files
 from io import BytesIO
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from cycler import cycler
@@ -23,6 +23,9 @@ WIDTH_IN: Final = 3.6
 _HEIGHT_IN: Final = 2.6
 MOST_MARKS: Final = 500
 """Marks of a scatter from which on they are an image, and the figure stays small."""
+
+
+_Style = Literal["-", "--", "-.", ":"]
 
 
 @contextmanager
@@ -78,7 +81,13 @@ def use_width(width_in: float | None, /) -> AbstractContextManager[None]:
     return rc_context({"figure.figsize": (width_in, height_in)})
 
 
-_PAPER: Final = {"#111111": "-", "#c44e00": "--", "#56a0d3": "-.", "#0a4a8f": ":", "#e8b04a": "-"}
+_PAPER: Final[dict[str, _Style]] = {
+    "#111111": "-",
+    "#c44e00": "--",
+    "#56a0d3": "-.",
+    "#0a4a8f": ":",
+    "#e8b04a": "-",
+}
 """Colors that differ in gray, CIE lightness 5, 48, 63, 30 and 76, and the style of their lines."""
 
 
