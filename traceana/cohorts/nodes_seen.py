@@ -41,7 +41,7 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
     if name is None:
         return pl.DataFrame(schema=empty)
     kept = tuple(one for one in (name, "gpu_type") if one in columns)
-    sized = {of: of for of in _SIZES if of in columns}
+    sized: dict[str, str] = {of: of for of in _SIZES if of in columns}
     frame = open_overlap(trace.frame("jobs"), kept, sized, window=trace.once(window_of))
     rows = collect(frame.select(BEGIN, UNTIL, *kept, *sized).filter(~nw.col(BEGIN).is_null()))
     used = [
