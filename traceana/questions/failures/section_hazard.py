@@ -120,7 +120,7 @@ def goodput_of(trace: Trace) -> pl.DataFrame:
     """Return the goodput of a trace's jobs, with the time that each ran within the window."""
     named = trace.has("jobs", _SAME)
     same = _SAME if named else ()
-    return goodput(trace.frame("jobs"), same=same, window=window_of(trace))
+    return goodput(trace.frame("jobs"), same=same, window=trace.once(window_of))
 
 
 def _goodput(cohort: Cohort) -> tuple[str, Block | None]:
