@@ -341,10 +341,14 @@ def convex(store: Store, _claim: Claim) -> Judgement:
 def tta_variation(store: Store, claim: Claim) -> Judgement:
     """Compare the variation of the epochs of each batch size."""
     rows = [
-        energy.select(pl.lit(dataset).alias("dataset"), "batch_size", "runs",
-                      cv=pl.col("epochs_std") / pl.col("epochs_mean"))
+        energy.select(
+            pl.lit(dataset).alias("dataset"),
+            "batch_size",
+            "runs",
+            cv=pl.col("epochs_std") / pl.col("epochs_mean"),
+        )
         for dataset, energy in store.trace(_TRACE).once(configurations, _GPU).items()
-    ]  # fmt: skip
+    ]
     found = pl.concat(rows).unique(("dataset", "batch_size")).drop_nulls("cv")
     found = found.filter(pl.col("runs") > 1).sort("cv", descending=True)
     above = found.filter(100 * pl.col("cv") >= claim.values["percent"])

@@ -36,18 +36,14 @@ if TYPE_CHECKING:
 
 
 def compare(
-    traces: Annotated[
-        list[str],
-        argument("Ids of traces in the store, or files.", "TRACE..."),
-    ],
+    traces: Annotated[list[str], argument("Ids of traces in the store, or files.", "TRACE...")],
     *,
     store: StoreOption = None,
     mapping: MappingOption = None,
     reader: ReaderOption = None,
     timezone: TimezoneOption = None,
     split: Annotated[
-        str | None,
-        option("Compare one trace before and after this date or time.", "TIME"),
+        str | None, option("Compare one trace before and after this date or time.", "TIME")
     ] = None,
     since: SinceOption = None,
     until: UntilOption = None,

@@ -56,16 +56,13 @@ TimezoneOption = Annotated[
     ),
 ]
 TraceArgument = Annotated[
-    str | None,
-    argument("Trace of the store.  [default: the first that qualifies]", "TRACE"),
+    str | None, argument("Trace of the store.  [default: the first that qualifies]", "TRACE")
 ]
 EtaOption = Annotated[float, option("Weight of energy versus time, 0 to 1.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 OutOption = Annotated[
     Path | None,
     typer.Option(
-        "--out",
-        metavar="FILE",
-        help="Write the result as a table: .csv, .json or .parquet.",
+        "--out", metavar="FILE", help="Write the result as a table: .csv, .json or .parquet."
     ),
 ]

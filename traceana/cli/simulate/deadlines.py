@@ -35,8 +35,7 @@ def deadlines(
         ),
     ] = "fifo,sjf,edf,least_slack",
     capacity: Annotated[
-        float | None,
-        option("GPUs of each cluster.  [default: those that a load of 0.8 needs]"),
+        float | None, option("GPUs of each cluster.  [default: those that a load of 0.8 needs]")
     ] = None,
     deadline: Annotated[
         str | None,

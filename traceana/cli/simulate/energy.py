@@ -27,8 +27,7 @@ def energy(
     *,
     trace: TraceArgument = None,
     gpu: Annotated[
-        str | None,
-        option("GPU as in the trace.  [default: the GPU with the most profiles]"),
+        str | None, option("GPU as in the trace.  [default: the GPU with the most profiles]")
     ] = None,
     dataset: Annotated[
         str | None, option("Data set as in the trace.  [default: all, best only]")

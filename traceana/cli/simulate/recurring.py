@@ -105,11 +105,7 @@ def recurring(
 
 
 def _one_job(
-    trace: Trace,
-    options: dict[str, Any],
-    write: Callable[[pl.DataFrame], object],
-    *,
-    as_json: bool,
+    trace: Trace, options: dict[str, Any], write: Callable[[pl.DataFrame], object], *, as_json: bool
 ) -> None:
     from traceana.questions.energy.analyze import defaults, training_tables
     from traceana.simulate import simulate_recurring
@@ -208,11 +204,7 @@ def _groups(
 
 
 def _variants(
-    trace: Trace,
-    gpu: str | None,
-    write: Callable[[pl.DataFrame], object],
-    *,
-    as_json: bool,
+    trace: Trace, gpu: str | None, write: Callable[[pl.DataFrame], object], *, as_json: bool
 ) -> None:
     from traceana.questions.energy.analyze import shown_gpu
     from traceana.questions.recurring.analyze import policy_variants

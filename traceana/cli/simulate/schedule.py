@@ -71,8 +71,7 @@ def schedule(
     ] = None,
     scale_load: Annotated[float, option("Multiply the arrival rate by this factor.")] = 1.0,
     replications: Annotated[
-        int,
-        option("Logs resampled by week, for a confidence interval of the mean wait.", "N"),
+        int, option("Logs resampled by week, for a confidence interval of the mean wait.", "N")
     ] = 0,
     store: StoreOption = None,
     json: JsonOption = False,
