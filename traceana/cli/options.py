@@ -8,6 +8,8 @@ from typing import Annotated, Final
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
+from traceana.cli.output import check_out
+
 TYPED: Final = "traceana.command"
 """Key under which a command's context has its words."""
 
@@ -63,6 +65,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 OutOption = Annotated[
     Path | None,
     typer.Option(
-        "--out", metavar="FILE", help="Write the result as a table: .csv, .json or .parquet."
+        "--out",
+        metavar="FILE",
+        callback=check_out,
+        help="Write the result as a table: .csv, .json or .parquet.",
     ),
 ]
