@@ -144,12 +144,7 @@ def zeus_table_1(store: Store, claim: Claim) -> Judgement:
 
 def b0(store: Store, claim: Claim) -> float | None:
     """Return the default batch size of a data set."""
-    return bar_size(_ratios(store, "baseline"), claim.values["dataset"])
-
-
-def bar_size(ratios: pl.DataFrame, dataset: str) -> float | None:
-    """Return the batch size of a data set's row."""
-    found = ratios.filter(dataset=dataset)
+    found = _ratios(store, "baseline").filter(dataset=claim.values["dataset"])
     return float(found["batch_size"].item()) if found.height else None
 
 
