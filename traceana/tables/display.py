@@ -69,7 +69,8 @@ def neutral(frame: Frame, /) -> Frame:
 def key_heading(name: str, /) -> str:
     """Return the heading of a column that no table declares, such as one of `by`."""
     words, _, unit = name.rpartition("_")
-    if name not in KEY_HEADINGS and unit in formatting.UNITS and words:
+    is_unit = unit in formatting.UNITS and words and not words.endswith("_per")
+    if name not in KEY_HEADINGS and is_unit:
         return f"{key_heading(words)} ({formatting.UNITS[unit]})"
     return KEY_HEADINGS.get(
         name, re.sub("^share_", "fraction_", name).replace("_", " ").capitalize()
