@@ -14,7 +14,7 @@ from traceana.cli import app
 from traceana.errors import DataError, TraceanaError
 from traceana.ingesters import add_table, ingest
 
-ONE = ("--gpu", "v100", "--dataset", "cifar100", "--recurrences", "8")
+ONE = ("--gpu", "v100", "--dataset", "cifar100")
 
 
 @pytest.fixture(scope="module")
@@ -37,24 +37,22 @@ def test_one_job_says_what_it_chose_and_that_it_is_synthetic(store: Path) -> Non
     lines = run(store, *ONE).splitlines()
     assert lines[0].startswith("SYNTHETIC")
     assert lines[1] == "cifar100 on v100 to 0.6, policy zeus, eta 0.5, beta 2, seed 1"
-    assert any(line.startswith("Batch size") for line in lines)
+    assert any(line.startswith("Recurrence") for line in lines)
 
 
 def test_json_is_alone_and_is_what_is_written_to_a_file(store: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs.parquet"
-    told = json.loads(run(store, *ONE, "--json", "--out", str(out), "--beta", "inf"))
+    told = json.loads(run(store, *ONE, "--json", "--out", str(out)))
     assert told["synthetic"]
-    assert told["beta"] is None
-    assert told["summary"]["recurrences"] == 8
+    assert told["totals"][0]["runs"] == len(told["history"])
     assert pl.read_parquet(out).to_dicts() == told["history"]
 
 
 @pytest.mark.parametrize("ending", ["csv", "json"])
 def test_a_sweep(store: Path, tmp_path: Path, ending: str) -> None:
     out = tmp_path / f"sweep.{ending}"
-    asked = ("--gpu", "v100", "--seeds", "2", "--recurrences", "6", "--out", str(out))
+    asked = ("--gpu", "v100", "--seeds", "2", "--out", str(out))
     told = json.loads(run(store, *asked, "--json"))
-    assert {row["seed"] for row in told["replications"]} == {1, 2}
     assert len(told["summary"]) == 6
     read = pl.read_csv(out) if ending == "csv" else pl.read_json(out)
     assert read.height == 12
@@ -68,8 +66,6 @@ def test_a_users_mistake(store: Path, tmp_path: Path) -> None:
         run(store, *ONE, "--out", str(tmp_path / "runs.xlsx"))
     with pytest.raises(DataError, match="there is no folder"):
         run(store, *ONE, "--out", str(tmp_path / "no" / "runs.csv"))
-    with pytest.raises(DataError, match="--target is for one job"):
-        run(store, "--target", "0.5")
     with pytest.raises(DataError, match="gpu: 'h100' is unknown; there is a40, p100"):
         run(store, "--gpu", "h100", "--dataset", "squad")
 
@@ -90,12 +86,12 @@ def test_groups_of_recurring_jobs(store: Path, tmp_path: Path) -> None:
     assert told["synthetic"]
     total = told["by_dataset"][-1]
     assert total["dataset"] is None
-    assert total["groups"] == len(told["groups"])
     assert total["runs"] == pl.read_parquet(out).height
-    assert total["recurrences"] == sum(row["recurrences"] for row in told["groups"])
+    by_dataset = told["by_dataset"][:-1]
+    assert total["recurrences"] == sum(row["recurrences"] for row in by_dataset)
     lines = run(store, "--groups", "--gpu", "v100", "--policy", "default").splitlines()
-    assert lines[1].endswith("policy default, eta 0.5, beta 2")
-    assert any(line.startswith("all") for line in lines)
+    assert lines[1].endswith("groups of recurring jobs on v100, eta 0.5")
+    assert any(line.startswith("default  ") for line in lines)
 
 
 def test_jobs_with_groups_alone_take_the_workloads_of_another_trace(store: Path) -> None:
@@ -112,9 +108,8 @@ def test_jobs_with_groups_alone_take_the_workloads_of_another_trace(store: Path)
     assert (told["trace"], told["workloads"]) == ("mine", "zeus-2023")
     assert told["by_dataset"][-1]["recurrences"] == 60
     for asked, line in (
-        (("mine", "--dataset", "squad"), "--dataset: groups have their own jobs"),
-        (("--workloads", "zeus-2023"), "pass --groups"),
-        (("mine", "--workloads", "mine"), "mine has no values in training_runs"),
+        (("mine", "--dataset", "squad"), "groups have their own jobs"),
+        ((*ONE, "--policy", "zeus,grid"), "pass one policy, or --groups"),
     ):
         with pytest.raises(DataError, match=line):
             run(store, *asked)

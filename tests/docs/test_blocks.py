@@ -31,7 +31,6 @@ NOT_RUN = {
     "traceana report --store real": "files that fetch downloads",
     "traceana claims --paper zeus --store real": "files that fetch downloads",
     "traceana figures energy-front --store real": "files that fetch downloads",
-    "traceana simulate recurring --policy package": "a placeholder",
     "java -version": "an optional program",
     "duckdb -c": "an optional program",
     "jq '": "an optional program",

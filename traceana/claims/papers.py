@@ -30,6 +30,8 @@ class Paper:
         Its title.
     read
         Returns its claims in order, and imports the analyses they need.
+    figures
+        Its figures: the fields of :class:`traceana.claims.published_figures.PublishedFigure`.
 
     Examples
     --------
@@ -40,6 +42,7 @@ class Paper:
 
     title: str
     read: Callable[[], tuple[Claim, ...]]
+    figures: tuple[dict[str, str], ...] = ()
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -53,12 +56,15 @@ def read_paper(name: str, text: str, /) -> Paper:
     Each ``[claims.<id>]`` has the fields of :class:`Claim`; what the paper's own lines state holds
     for all of its claims. ``measure`` names a function (default: the id) of the module
     ``traceana.claims.<module>`` (default: the paper's); ``count`` is an SQL aggregate over the
-    first table instead.
+    first table instead. Each ``[[figures]]`` is one of :attr:`Paper.figures`.
     """
     content = tomllib.loads(text)
-    shared = {key: value for key, value in content.items() if key not in ("title", "claims")}
+    shared = {
+        key: value for key, value in content.items() if key not in ("title", "claims", "figures")
+    }
     entries = {key: shared | entry for key, entry in content["claims"].items()}
-    return Paper(content["title"], partial(_claims, name, entries))
+    figures = tuple(content.get("figures", ()))
+    return Paper(content["title"], partial(_claims, name, entries), figures)
 
 
 def _claims(name: str, entries: Mapping[str, dict[str, Any]]) -> tuple[Claim, ...]:

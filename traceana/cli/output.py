@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from traceana.cli.streams import printable, terminal
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import polars as pl
@@ -38,6 +39,33 @@ def print_rows(frame: pl.DataFrame, table: type[ResultTable], **options: Any) ->
     for row in cells.rows:
         shown.add_row(*row)
     print_table(shown)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """A frame of a result: in JSON under its name, on a terminal as the table declares it."""
+
+    name: str
+    frame: pl.DataFrame
+    table: type[ResultTable]
+    title: str = ""
+    columns: Sequence[str] | None = None
+    rows: pl.DataFrame | None = None
+    """Rows for the terminal, if they differ from those of the frame."""
+
+
+def print_result(title: str, about: Mapping[str, Any], *parts: Shown, as_json: bool) -> None:
+    """Print the frames of a result, marked if its rows are synthetic."""
+    if as_json:
+        print_json({**about, **{part.name: part.frame.to_dicts() for part in parts}})
+        return
+    mark = "SYNTHETIC, no observed row in it\n" if about["synthetic"] else ""
+    sys.stdout.write(f"{mark}{title}\n")
+    for part in parts:
+        if part.title:
+            sys.stdout.write(f"\n{part.title}\n")
+        rows = part.frame if part.rows is None else part.rows
+        print_rows(rows, part.table, columns=part.columns)
 
 
 def print_table(table: Table) -> None:

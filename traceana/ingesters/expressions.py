@@ -78,7 +78,7 @@ class Columns:
         if name not in self.names:
             hint = did_you_mean(name, self.names, shown=repr)
             missing = "no column is called" if self.typed else "the source has no column"
-            listed = f"it has {', '.join(map(_brief, self.names[:30]))}"
+            listed = f"it has {', '.join(map(_brief, self.names[:30])) or 'no columns'}"
             raise MissingColumnError(f"{where}: {missing} {_brief(name)}{hint}; {listed}")
         if self.typed:
             return name

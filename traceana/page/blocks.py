@@ -62,7 +62,7 @@ class Table:
 
     `total` is a last row that sums the others up; a `folded` table opens on demand; `data` is the
     frame as CSV. The page assigns `number` and `id`; `is_excerpt` where the whole table is in the
-    fold.
+    fold. `fault` is the declaration of a table that could not be formatted, and why.
     """
 
     caption: str
@@ -75,6 +75,7 @@ class Table:
     number: str = ""
     id: str = ""
     is_excerpt: bool = False
+    fault: tuple[str, Exception] | None = None
 
 
 @dataclass(frozen=True)
@@ -383,7 +384,11 @@ def result_table(
     ]
     nulls = {"note": "", **(null or {})}
     options: dict[str, Any] = {"columns": shown, "headings": headings, "null": nulls}
-    cells = cells_of(frame, table, **options)
-    last = () if total is None else cells_of(total, table, **options).rows[0]
-    data = csv_text(frame, table)
+    try:
+        cells = cells_of(frame, table, **options)
+        last = () if total is None else cells_of(total, table, **options).rows[0]
+        data = csv_text(frame, table)
+    except Exception as error:  # noqa: BLE001  a fault of ours costs its table alone
+        name = table.__name__ if table else "without declaration"
+        return Table(caption, (), (), (), fault=(name, error))
     return Table(caption, cells.headings, cells.numeric, cells.rows, last, folded, data)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import DataError, StoreError, TraceanaError
-from traceana.page.blocks import Block, Content, Drawing, Gallery, Picture, Text
+from traceana.page.blocks import Block, Content, Drawing, Gallery, Picture, Table, Text
 from traceana.page.section import Section, sections
 from traceana.store.cache import Cache, code_digest, is_temporary, key_of, versions
 from traceana.store.ledger import ledger_json
@@ -157,7 +157,7 @@ def _build(section: Section, context: Context) -> Content:
 
 
 def _fault(noun: str, name: str, error: BaseException) -> str:
-    """Return that a section or figure could not be computed, with what a bug report needs."""
+    """Return that a part could not be computed, with what a bug report needs."""
     at = extract_tb(error.__traceback__)[-1]
     reason = (str(error).splitlines() or [""])[0][:_LONGEST]
     place = f"{Path(at.filename).name}:{at.lineno}"
@@ -178,10 +178,15 @@ def section_key(context: Context, section: Section, /) -> str:
 
 
 def draw_content(content: Content, context: Context, /) -> Content:
-    """Return a section's content with its drawings drawn; a fault costs its figure alone."""
+    """Return the content with its drawings drawn; a fault costs its figure or table alone."""
     faults = []
 
     def drawn(block: Block) -> Iterator[Block]:
+        if isinstance(block, Table) and block.fault:
+            name, error = block.fault
+            faults.append(_fault(f"Table {name}", f"table {name}", error))
+            yield Text(f"{block.caption}: not shown: {error}.")
+            return
         if not isinstance(block, Gallery):
             yield block
             return

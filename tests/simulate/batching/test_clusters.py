@@ -6,7 +6,6 @@ import pytest
 
 from traceana import compare_clusters
 from traceana.errors import DataError
-from traceana.simulate.batching.devices import find_tflops
 
 
 def test_equal_workers_take_one_and_uniform_batches_mean_over_min() -> None:
@@ -32,9 +31,3 @@ def test_clusters_without_workers_are_refused() -> None:
             compare_clusters({"a": throughputs})
     with pytest.raises(DataError, match="one or more"):
         compare_clusters({})
-
-
-def test_a_device_of_ones_own() -> None:
-    assert find_tflops("mine=19.5") == 19.5
-    with pytest.raises(DataError, match="no number of TFLOPS"):
-        find_tflops("mine=fast")

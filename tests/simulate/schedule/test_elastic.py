@@ -110,6 +110,18 @@ def test_admission_meets_more_deadlines_than_none() -> None:
     assert max(met, key=met.__getitem__) == "elasticflow"
 
 
+def test_jobs_without_a_deadline_take_none_of_the_deadlines_of_others() -> None:
+    jobs = _jobs(120, np.random.default_rng(3))
+    due = pl.col("job_id") % 2 == 0
+    mixed = jobs.with_columns(pl.when(due).then("deadline_s"))
+    met = {
+        each.height: simulate_schedule(each, policy="elasticflow", gpus=64).groups["fraction_met"]
+        for each in (jobs.filter(due), mixed)
+    }
+    assert met[60].item() > 0.3
+    assert met[120].item() == pytest.approx(met[60].item(), abs=0.1)
+
+
 def test_policies_that_need_profiles_say_so() -> None:
     jobs = _jobs(3, np.random.default_rng(1))
     with pytest.raises(DataError, match="lack model, batch_size, iterations"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from traceana.errors import DataError
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from traceana.store import Store, Trace
-
-_NUMBERS: Final = "numbers separated by commas, such as 12,12,8,16"
 
 
 def open_simulated(path: Path | None, /) -> Store:
@@ -32,26 +30,26 @@ def qualifying_trace(
     store: Store, trace: str | None, needs: Sequence[Mapping[str, tuple[str, ...]]], /
 ) -> Trace:
     """Return the named trace, or the first that has the needed tables and columns."""
-    found = [
-        known.id
-        for known in map(store.trace, store.traces())
-        if any(all(known.has(*each) for each in tables.items()) for tables in needs)
+    qualifying = [
+        candidate.id
+        for candidate in map(store.trace, store.traces())
+        if any(all(candidate.has(*each) for each in tables.items()) for tables in needs)
     ]
-    chosen = found[0] if trace is None and found else trace
-    if chosen is not None and store.trace(chosen).id in found:
+    chosen = qualifying[0] if trace is None and qualifying else trace
+    if chosen is not None and store.trace(chosen).id in qualifying:
         return store.trace(chosen)
-    own = None if trace is None else store.trace(trace)
+    named = None if trace is None else store.trace(trace)
     needed = " or ".join(
         ", ".join(
             f"{table} ({', '.join(columns)})"
             for table, columns in tables.items()
-            if own is None or not own.has(table, columns)
+            if named is None or not named.has(table, columns)
         )
         for tables in needs
     )
-    known = f"; traces with values are {', '.join(found)}" if found else ""
+    others = f"; traces with values are {', '.join(qualifying)}" if qualifying else ""
     lacking = f"{trace} has no" if trace else "no trace of the store has"
-    raise DataError(f"{lacking} values in {needed}{known}")
+    raise DataError(f"{lacking} values in {needed}{others}")
 
 
 def load_object(name: str, option: str, /) -> Any:  # noqa: ANN401  whatever its protocol
@@ -77,17 +75,11 @@ def load_objects(names: str, option: str, /) -> dict[str, Any]:
     return {name.strip(): load_object(name.strip(), option) for name in names.split(",")}
 
 
-def read_numbers(option: str, text: str | None, expected: str = _NUMBERS, /) -> list[float] | None:
+def read_numbers(option: str, text: str, /) -> list[float]:
     """Return the numbers of an option, which commas separate."""
-    if text is None:
-        return None
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise DataError(f"{option} {text!r}: expected {expected}") from None
-
-
-def print_title(text: str, /, *, synthetic: bool) -> None:
-    """Print a title, marked if its rows are synthetic."""
-    mark = "SYNTHETIC, no observed row in it\n" if synthetic else ""
-    sys.stdout.write(f"{mark}{text}\n")
+        raise DataError(
+            f"{option} {text!r}: expected numbers separated by commas, such as 12,12,8,16"
+        ) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from traceana.cli.options import (
@@ -14,8 +13,8 @@ from traceana.cli.options import (
     TraceArgument,
     option,
 )
-from traceana.cli.output import frame_writer, print_json, print_rows
-from traceana.cli.simulate.choose import open_simulated, print_title, qualifying_trace
+from traceana.cli.output import Shown, frame_writer, print_result
+from traceana.cli.simulate.choose import open_simulated, qualifying_trace
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -34,12 +33,7 @@ def energy(
     dataset: Annotated[
         str | None, option("Data set as in the trace.  [default: all, best only]")
     ] = None,
-    target: Annotated[float | None, option("Target metric.  [default: the data set's]")] = None,
     eta: EtaOption = 0.5,
-    figures: Annotated[
-        Path | None,
-        option("Write heat maps, sweeps and the Pareto front of a data set as SVG.", "DIR"),
-    ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
     out: OutOption = None,
@@ -53,50 +47,41 @@ def energy(
     from traceana.questions.energy.analyze import ENERGY_NEEDS, defaults, shown_gpu, training_tables
     from traceana.questions.energy.tables import EnergyToAccuracy, EtaSweep
 
-    if dataset is None and (figures or target is not None):
-        raise DataError("--figures and --target are for one data set; pass --dataset")
-    writer = frame_writer(out, EtaSweep if dataset is None else EnergyToAccuracy)
-    found_trace = qualifying_trace(open_simulated(store), trace, ENERGY_NEEDS)
-    tables = training_tables(found_trace)
-    known = defaults(found_trace)
-    gpu = gpu or shown_gpu(found_trace)
-    synthetic = found_trace.synthetic
+    write = frame_writer(out, EtaSweep if dataset is None else EnergyToAccuracy)
+    chosen = qualifying_trace(open_simulated(store), trace, ENERGY_NEEDS)
+    tables = training_tables(chosen)
+    gpu = gpu or shown_gpu(chosen)
+    about = {"gpu": gpu, "dataset": dataset, "eta": eta, "synthetic": chosen.synthetic}
+    settings: dict[str, Any] = {"gpu": gpu, "defaults": defaults(chosen)}
     if dataset is None:
-        found = _least(tables, gpu, eta, known)
-        writer(found)
-        if json:
-            print_json({"gpu": gpu, "eta": eta, "synthetic": synthetic, "best": found.to_dicts()})
-            return
+        best = _least(tables, eta, settings)
+        write(best)
         title = f"{gpu}: configuration of least cost by data set, eta {eta:g}"
-        print_title(title, synthetic=synthetic)
-        headings = {"dataset": "Data set"}
-        print_rows(found, EtaSweep, columns=found.columns, headings=headings)
+        print_result(title, about, Shown(name="best", frame=best, table=EtaSweep), as_json=json)
         return
-    asked: dict[str, Any] = {"gpu": gpu, "dataset": dataset, "target": target, "defaults": known}
-    rows = energy_to_accuracy(*tables, eta=eta, **asked)
+    rows = energy_to_accuracy(*tables, eta=eta, dataset=dataset, **settings)
     etas = sorted({0.0, 0.25, 0.5, 0.75, 1.0, eta})
-    weights = eta_sweep(*tables, etas=etas, **asked)
-    writer(rows)
-    if figures:
-        drawn = _draw(rows, figures, f"{gpu}-{dataset}", synthetic=synthetic)
-        sys.stderr.write("".join(f"traceana: wrote {path}\n" for path in drawn))
-    if json:
-        found_json = {"gpu": gpu, "dataset": dataset, "target": target, "eta": eta}
-        frames = {"configurations": rows.to_dicts(), "by_eta": weights.to_dicts()}
-        print_json({**found_json, "synthetic": synthetic, **frames})
-        return
+    weights = eta_sweep(*tables, etas=etas, dataset=dataset, **settings)
+    write(rows)
     front = rows.filter("on_front").sort("tta_s")
-    title = (
-        f"{dataset} on {gpu}: {rows.height:,} configurations, {front.height} on the Pareto front"
+    print_result(
+        f"{dataset} on {gpu}: {rows.height:,} configurations, {front.height} on the Pareto front",
+        about,
+        Shown(
+            name="configurations", frame=rows, table=EnergyToAccuracy, columns=_SHOWN, rows=front
+        ),
+        Shown(
+            name="by_eta",
+            frame=weights,
+            table=EtaSweep,
+            title="Configuration of least cost by weight of energy",
+        ),
+        as_json=json,
     )
-    print_title(title, synthetic=synthetic)
-    print_rows(front, EnergyToAccuracy, columns=_SHOWN)
-    sys.stdout.write("\nConfiguration of least cost by weight of energy\n")
-    print_rows(weights, EtaSweep)
 
 
 def _least(
-    tables: tuple[pl.DataFrame, pl.DataFrame], gpu: str, eta: float, known: dict[str, Any]
+    tables: tuple[pl.DataFrame, pl.DataFrame], eta: float, settings: dict[str, Any]
 ) -> pl.DataFrame:
     import polars as pl
 
@@ -104,44 +89,16 @@ def _least(
     from traceana.schema.training_tables import check_eta, check_one_of
 
     check_eta(eta)
-    check_one_of("gpu", gpu, tables[1]["gpu"])
-    found = []
-    for name in tables[1].filter(gpu=gpu)["dataset"].unique().sort():
+    gpu, profiles = settings["gpu"], tables[1]
+    check_one_of("gpu", gpu, profiles["gpu"])
+    rows = []
+    for name in profiles.filter(gpu=gpu)["dataset"].unique().sort():
         try:
-            best = eta_sweep(*tables, gpu=gpu, dataset=name, etas=[eta], defaults=known)
+            best = eta_sweep(*tables, dataset=name, etas=[eta], **settings)
         except DataError as error:
             sys.stderr.write(f"traceana: note: {error}\n")
             continue
-        found.append(best.select(pl.lit(name).alias("dataset"), pl.all()))
-    if not found:
+        rows.append(best.select(pl.lit(name).alias("dataset"), pl.all()))
+    if not rows:
         raise DataError(f"no data set of {gpu} has a feasible configuration")
-    return pl.concat(found)
-
-
-def _draw(rows: pl.DataFrame, folder: Path, name: str, *, synthetic: bool) -> list[Path]:
-    from traceana.figures import draw_figure, mark_synthetic, render_svg
-    from traceana.questions.energy.accuracy import batch_size_sweep
-
-    pictures: list[tuple[str, Any, dict[str, str]]] = [
-        ("energy-map", rows, {"measure": measure}) for measure in ("energy", "time", "cost")
-    ]
-    pictures += [("power-sweep", rows, {"measure": measure}) for measure in ("energy", "time")]
-    sweep = batch_size_sweep(rows)
-    pictures += [("batch-sweep", sweep, {"measure": measure}) for measure in ("eta", "tta")]
-    pictures.append(("energy-front", rows, {}))
-    if rows.is_empty():
-        raise DataError("no configuration is feasible; there is nothing to draw")
-    paths = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for figure, result, options in pictures:
-            drawn = draw_figure(figure, result, **options)
-            if synthetic:
-                mark_synthetic(drawn)
-            parts = (figure, name, *options.values())
-            path = folder / ("-".join(parts).replace("/", "_") + ".svg")
-            path.write_text(render_svg(drawn, prefix="energy-"), encoding="utf-8")
-            paths.append(path)
-    except OSError as error:
-        raise DataError(f"--figures {folder}: cannot be written ({error.strerror})") from None
-    return paths
+    return pl.concat(rows)

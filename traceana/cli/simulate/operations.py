@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from traceana.cli.options import JsonOption, StoreOption, argument, option
-from traceana.cli.output import print_json, print_rows
-from traceana.cli.simulate.choose import open_simulated, print_title, qualifying_trace
+from traceana.cli.output import Shown, print_json, print_result
+from traceana.cli.simulate.choose import open_simulated, qualifying_trace
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def operations(
     from traceana.questions.operations.analyze import NEEDS, job_names, operations_of
     from traceana.simulate.operations.model import prepare
     from traceana.simulate.operations.policies import as_policy
+    from traceana.simulate.operations.timeline import timeline_of, write_timeline
 
     policy = as_policy(_read_group(ideal))
     chosen = qualifying_trace(open_simulated(store), trace, NEEDS)
@@ -73,7 +74,7 @@ def operations(
             sys.stderr.write(f"traceana: note: job {name} is left out: {error}\n")
             continue
         if timeline is not None:
-            _write(model, policy, timeline)
+            write_timeline(timeline_of(model, policy=policy), timeline)
     about = {"trace": chosen.id, "synthetic": chosen.synthetic, "ideal": str(policy)}
     if json:
         print_json({**about, "results": rows})
@@ -119,12 +120,6 @@ def _replay(model: Model, policy: Policy) -> dict[str, Any]:
     return row
 
 
-def _write(model: Model, policy: Policy, path: Path) -> None:
-    from traceana.simulate.operations.timeline import timeline_of, write_timeline
-
-    write_timeline(timeline_of(model, policy=policy), path)
-
-
 def _print(about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     import polars as pl
 
@@ -133,8 +128,6 @@ def _print(about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     from traceana.simulate.operations.tables import SlowdownBy
     from traceana.tables.declare import schema_of
 
-    title = f"{about['trace']}: {about['ideal']}"
-    print_title(f"{title}\n", synthetic=about["synthetic"])
     names = {"job": "job_id", "t_measured": "t_measured_s", "t_ori": "t_original_s"}
     names |= {"t_ideal": "t_ideal_s"}
     schema = schema_of(OperationJobs)
@@ -144,9 +137,18 @@ def _print(about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
         for row in rows
     ]
     jobs = pl.DataFrame([{name: row.get(name) for name in schema} for row in shown], schema=schema)
-    print_rows(jobs, OperationJobs, columns=[name for name in schema if name != "note"])
-    if len(rows) == 1:
-        for by in ("kind", "stage"):
-            sys.stdout.write("\n")
-            frame = pl.DataFrame(rows[0][f"slowdown_by_{by}"]).sort("slowdown", descending=True)
-            print_rows(frame, SlowdownBy, headings={by: by.capitalize()})
+    slowdowns = [
+        pl.DataFrame(rows[0][f"slowdown_by_{by}"]).sort("slowdown", descending=True)
+        for by in ("kind", "stage")
+        if len(rows) == 1
+    ]
+    print_result(
+        f"{about['trace']}: {about['ideal']}\n",
+        about,
+        Shown(name="results", frame=jobs.drop("note"), table=OperationJobs),
+        *(
+            Shown(name="by", frame=each, table=SlowdownBy, title="Slowdown by operations")
+            for each in slowdowns
+        ),
+        as_json=False,
+    )

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Final
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption, argument, option
-from traceana.cli.output import frame_writer, print_json, print_rows, show_share
-from traceana.cli.simulate.choose import load_objects, open_simulated, print_title, qualifying_trace
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from traceana.store import Trace
+from traceana.cli.output import Shown, frame_writer, print_result, show_share
+from traceana.cli.simulate.choose import load_objects, open_simulated, qualifying_trace
 
 _NEEDED: Final = ({"jobs": ("gpus",), "machines": ("gpus",)},)
 _POLICIES: Final = "random,dotprod,clustering,packing,bestfit,fgd"
@@ -43,8 +38,10 @@ def place(
     Jobs arrive in random order until they request 130 % of the GPUs, and never leave. Prints the
     GPUs allocated, and those that are a fragment, in percent of all GPUs.
     """
-    from traceana.simulate.placement.sweep import sweep_placement
-    from traceana.simulate.placement.tables import PlacementRuns
+    import polars as pl
+
+    from traceana.simulate.placement.sweep import summarize_placement, sweep_placement
+    from traceana.simulate.placement.tables import PlacementRuns, PlacementSummary
     from traceana.stats.arguments import MOST_RESAMPLES, check_choice, check_count
 
     check_count("--seeds", seeds, most=MOST_RESAMPLES)
@@ -59,37 +56,22 @@ def place(
             jobs, machines, policies=policies, seeds=drawn, ties=(ties,), progress=progress
         )
     writer(runs)
-    about = _describe(chosen, jobs, machines)
-    if json:
-        print_json({**about, "results": runs.to_dicts()})
-    else:
-        _print(about, runs)
-
-
-def _describe(trace: Trace, jobs: pl.DataFrame, machines: pl.DataFrame) -> dict[str, Any]:
     with_gpus = machines.filter(machines["gpus"] > 0)
-    return {
-        "trace": trace.id,
-        "synthetic": trace.synthetic,
+    without = jobs["gpus"].null_count()
+    left_out = f"; {without:,} jobs without a number of GPUs are excluded" if without else ""
+    about = {
+        "trace": chosen.id,
+        "synthetic": chosen.synthetic,
         "jobs": jobs["gpus"].count(),
         "machines": with_gpus.height,
         "gpus": with_gpus["gpus"].sum(),
-        "jobs_without_gpu_number": jobs["gpus"].null_count(),
+        "jobs_without_gpu_number": without,
     }
-
-
-def _print(about: dict[str, Any], runs: pl.DataFrame) -> None:
-    import polars as pl
-
-    from traceana.simulate.placement.sweep import summarize_placement
-    from traceana.simulate.placement.tables import PlacementSummary
-
-    title = (
-        f"{about['trace']}: {about['jobs']:,} jobs on {about['machines']:,} machines with "
-        f"{about['gpus']:,.0f} GPUs"
+    summary = summarize_placement(runs).filter(pl.col("arrived").is_in(_SHOWN))
+    print_result(
+        f"{chosen.id}: {about['jobs']:,} jobs on {with_gpus.height:,} machines with "
+        f"{about['gpus']:,.0f} GPUs{left_out}\n",
+        about,
+        Shown(name="results", frame=runs, table=PlacementSummary, rows=summary),
+        as_json=json,
     )
-    if left_out := about["jobs_without_gpu_number"]:
-        title += f"; {left_out:,} jobs without a number of GPUs are excluded"
-    print_title(f"{title}\n", synthetic=about["synthetic"])
-    shown = summarize_placement(runs).filter(pl.col("arrived").is_in(_SHOWN))
-    print_rows(shown, PlacementSummary)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -16,23 +14,29 @@ from traceana.cli.options import (
     TraceArgument,
     option,
 )
-from traceana.cli.output import frame_writer, print_json, print_rows, show_share
-from traceana.cli.simulate.choose import (
-    load_object,
-    load_objects,
-    open_simulated,
-    print_title,
-    qualifying_trace,
-)
+from traceana.cli.output import Shown, frame_writer, print_result, show_share
+from traceana.cli.simulate.choose import load_objects, open_simulated, qualifying_trace
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import polars as pl
 
-    from traceana.simulate.recurring.tables import RecurringResult
     from traceana.store import Trace
 
-_SWEEP_SEEDS = 10
+_SHOWN: Final = (
+    "gpu",
+    "dataset",
+    "seeds",
+    "energy_saved",
+    "energy_saved_ci_low",
+    "energy_saved_ci_high",
+    "time_saved",
+    "cost_saved",
+    "regret_share",
+    "note",
+)
 
 
 def recurring(
@@ -40,11 +44,7 @@ def recurring(
     trace: TraceArgument = None,
     gpu: Annotated[str | None, option("GPU as in the trace.  [default: all]")] = None,
     dataset: Annotated[str | None, option("Data set as in the trace.  [default: all]")] = None,
-    seed: Annotated[int, option("Seed; in a sweep, the first one.")] = 1,
     eta: EtaOption = 0.5,
-    beta: Annotated[
-        float, option("Stop runs that cost this multiple of the least cost so far.")
-    ] = 2.0,
     policy: Annotated[
         str,
         option(
@@ -52,16 +52,8 @@ def recurring(
             "package.module:function; with groups several, such as zeus,grid,default."
         ),
     ] = "zeus",
-    target: Annotated[
-        float | None, option("Target metric of one job.  [default: the data set's]")
-    ] = None,
-    recurrences: Annotated[
-        int | None,
-        option("Recurrences of a job.  [default: 2 x batch sizes x power limits]"),
-    ] = None,
     seeds: Annotated[
-        int | None,
-        option("Number of seeds of a sweep.  [default: 10 without GPU or data set]"),
+        int | None, option("Simulate with seeds 1 to N.  [default: 10; 1 for one job]", "N")
     ] = None,
     groups: Annotated[
         bool,
@@ -77,161 +69,161 @@ def recurring(
             "--variants", help="Compare values of beta, ablations of zeus, and zeus on every GPU."
         ),
     ] = False,
-    workloads: Annotated[
-        str | None,
-        option("With groups: trace with the workloads.  [default: the first]", "ID"),
-    ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
     out: OutOption = None,
 ) -> None:
     """Simulate policies for recurring jobs.
 
-    One job, a sweep over jobs and seeds, or the groups of a trace.
+    One job (--gpu and --dataset), a sweep over jobs and seeds, or the groups of a trace.
     """
-    from traceana.cli.simulate.groups import simulate_groups
-    from traceana.questions.energy.analyze import ENERGY_NEEDS, defaults, training_tables
+    from traceana.questions.energy.analyze import ENERGY_NEEDS
     from traceana.questions.recurring.analyze import GROUP_NEEDS
-    from traceana.simulate import simulate_recurring, sweep_recurring
-    from traceana.simulate.recurring.tables import Runs, Sweep
+    from traceana.questions.recurring.tables import PolicyVariants
+    from traceana.simulate.recurring.tables import GroupRuns, Runs, Sweep
 
-    opened = open_simulated(store)
     needs = ENERGY_NEEDS if trace is None else (*ENERGY_NEEDS, *GROUP_NEEDS)
-    chosen = qualifying_trace(opened, trace, GROUP_NEEDS if groups else needs)
-    settings: dict[str, Any] = {"eta": eta, "beta": beta}
-    if groups or not chosen.has("training_runs"):
-        given = {"--dataset": dataset, "--target": target, "--seeds": seeds,
-                 "--recurrences": recurrences}  # fmt: skip
-        if unfit := [name for name, value in given.items() if value is not None]:
-            raise DataError(f"{', '.join(unfit)}: groups have their own jobs; leave it out")
-        names = [*load_objects(policy, "--policy").values()]
-        options = settings | {"policies": names, "rng": seed}
-        simulate_groups(chosen, workloads, gpu, options, out=out, json=json)
-        return
-    if workloads is not None:
-        raise DataError("--workloads is for groups; pass --groups")
-    if variants:
-        _print_variants(chosen, gpu, json=json)
-        return
-    one_job = gpu is not None and dataset is not None and seeds is None
-    writer = frame_writer(out, Runs if one_job else Sweep)
-    runs, power = training_tables(chosen)
-    settings["recurrences"] = recurrences
-    options = settings | {
-        "policy": load_object(policy, "--policy"),
-        "defaults": defaults(chosen),
-    }
-    if one_job:
-        result = simulate_recurring(
-            runs, power, gpu=str(gpu), dataset=str(dataset), target=target, rng=seed, **options
-        )
-        writer(result.history)
-        _print_result(result, synthetic=chosen.synthetic, json=json)
-        return
-    if target is not None:
-        raise DataError("--target is for one job: a sweep trains to the defaults")
-    number = _SWEEP_SEEDS if seeds is None else seeds
+    chosen = qualifying_trace(open_simulated(store), trace, GROUP_NEEDS if groups else needs)
+    groups = groups or not chosen.has("training_runs")
+    if groups and (dataset is not None or seeds is not None):
+        raise DataError("--dataset, --seeds: groups have their own jobs; leave them out")
+    policies = [*load_objects(policy, "--policy").values()]
+    if len(policies) > 1 and not groups:
+        raise DataError("--policy: pass one policy, or --groups")
+    if groups:
+        _groups(chosen, gpu, eta, policies, frame_writer(out, GroupRuns), as_json=json)
+    elif variants:
+        _variants(chosen, gpu, frame_writer(out, PolicyVariants), as_json=json)
+    elif gpu is not None and dataset is not None and seeds is None:
+        options = {"gpu": gpu, "dataset": dataset, "eta": eta, "policy": policies[0]}
+        _one_job(chosen, options, frame_writer(out, Runs), as_json=json)
+    else:
+        number = 10 if seeds is None else seeds
+        options = {"gpus": gpu, "datasets": dataset, "eta": eta, "policy": policies[0]}
+        options["seeds"] = range(1, number + 1)
+        _sweep(chosen, policy, options, frame_writer(out, Sweep), as_json=json)
+
+
+def _one_job(
+    trace: Trace,
+    options: dict[str, Any],
+    write: Callable[[pl.DataFrame], object],
+    *,
+    as_json: bool,
+) -> None:
+    from traceana.questions.energy.analyze import defaults, training_tables
+    from traceana.simulate import simulate_recurring
+    from traceana.simulate.recurring.tables import References, Runs, Totals
+
+    result = simulate_recurring(*training_tables(trace), defaults=defaults(trace), **options)
+    write(result.history)
+    about = {name: getattr(result, name) for name in ("gpu", "dataset", "target", "policy", "eta")}
+    print_result(
+        result.summary(),
+        about | {"synthetic": trace.synthetic},
+        *(
+            Shown(name=name, frame=getattr(result, name), table=table, title=title)
+            for name, table, title in (
+                ("totals", Totals, "Totals"),
+                ("references", References, "Expected with the default and with the oracle"),
+                ("history", Runs, "Runs"),
+            )
+        ),
+        as_json=as_json,
+    )
+
+
+def _sweep(
+    trace: Trace,
+    policy: str,
+    options: dict[str, Any],
+    write: Callable[[pl.DataFrame], object],
+    *,
+    as_json: bool,
+) -> None:
+    from traceana.questions.energy.analyze import defaults, training_tables
+    from traceana.simulate import summarize_recurring, sweep_recurring
+    from traceana.simulate.recurring.tables import SweepSummary
+
     with show_share("recurring jobs") as progress:
         sweep = sweep_recurring(
-            runs,
-            power,
-            gpus=gpu,
-            datasets=dataset,
-            seeds=range(seed, seed + number),
-            **options,
-            progress=progress,
+            *training_tables(trace), defaults=defaults(trace), **options, progress=progress
         )
-    writer(sweep)
-    _print_sweep(sweep, settings | {"policy": policy}, synthetic=chosen.synthetic, json=json)
+    write(sweep)
+    summary = Shown(
+        name="summary", frame=summarize_recurring(sweep), table=SweepSummary, columns=_SHOWN
+    )
+    about = {"policy": policy, "eta": options["eta"], "synthetic": trace.synthetic}
+    title = (
+        "saved by the last five recurrences relative to the default, and regret: cost above that "
+        f"of the oracle; policy {policy}, eta {options['eta']:g}"
+    )
+    print_result(title, about, summary, as_json=as_json)
 
 
-def _print_variants(trace: Trace, gpu: str | None, *, json: bool) -> None:
+def _groups(
+    trace: Trace,
+    gpu: str | None,
+    eta: float,
+    policies: list[Any],
+    write: Callable[[pl.DataFrame], object],
+    *,
+    as_json: bool,
+) -> None:
+    """Simulate the groups of a trace with the workloads of the first trace that has some."""
+    import polars as pl
+
+    from traceana.questions.energy.analyze import defaults, shown_gpu, training_tables
+    from traceana.questions.recurring.analyze import mapped_jobs, workloads_of
+    from traceana.simulate import simulate_recurring_groups
+    from traceana.simulate.recurring.tables import GroupsByDataset
+
+    workloads = workloads_of(trace)[0]
+    if workloads is None:
+        raise DataError(
+            "groups are simulated with the workloads of a trace with training_runs and "
+            "power_profiles, and the store has none; ingest one (see `traceana traces`)"
+        )
+    gpu = gpu or shown_gpu(workloads)
+    tables, jobs = training_tables(workloads), mapped_jobs(trace, workloads, gpu)
+    settings: dict[str, Any] = {"gpu": gpu, "eta": eta, "defaults": defaults(workloads)}
+    results = [
+        simulate_recurring_groups(*tables, jobs, policy=policy, **settings) for policy in policies
+    ]
+    named = [pl.lit(result.policy).alias("policy") for result in results]
+    write(
+        pl.concat(r.history.select(name, pl.all()) for r, name in zip(results, named, strict=True))
+    )
+    totals = pl.concat(
+        r.by_dataset().select(name, pl.all()) for r, name in zip(results, named, strict=True)
+    )
+    about = {"trace": trace.id, "workloads": workloads.id, "gpu": gpu, "eta": eta}
+    about["synthetic"] = trace.synthetic or workloads.synthetic
+    print_result(
+        f"{trace.id}: groups of recurring jobs on {gpu}, eta {eta:g}",
+        about,
+        Shown(name="by_dataset", frame=totals, table=GroupsByDataset),
+        as_json=as_json,
+    )
+
+
+def _variants(
+    trace: Trace,
+    gpu: str | None,
+    write: Callable[[pl.DataFrame], object],
+    *,
+    as_json: bool,
+) -> None:
     from traceana.questions.energy.analyze import shown_gpu
     from traceana.questions.recurring.analyze import policy_variants
     from traceana.questions.recurring.tables import PolicyVariants
 
-    chosen = gpu or shown_gpu(trace)
-    found = trace.once(policy_variants, chosen)
-    if json:
-        print_json({"gpu": chosen, "synthetic": trace.synthetic, "results": found.to_dicts()})
-        return
-    what = f"{trace.id}, {chosen}: variants of the policy zeus"
-    print_title(what, synthetic=trace.synthetic)
-    print_rows(found, PolicyVariants)
-
-
-def _print_result(result: RecurringResult, *, synthetic: bool, json: bool) -> None:
-    import polars as pl
-
-    from traceana.simulate.recurring.tables import RunsByConfiguration
-
-    if json:
-        found = {
-            "gpu": result.gpu,
-            "dataset": result.dataset,
-            "target": result.target,
-            "policy": result.policy,
-            "eta": result.eta,
-            "beta": _finite(result.beta),
-            "seed": result.rng,
-            "synthetic": synthetic,
-            "summary": result.totals.to_dicts()[0],
-            "references": result.references.to_dicts(),
-            "gaps": result.gaps.to_dicts(),
-            "history": result.history.to_dicts(),
-        }
-        print_json(found)
-        return
-    print_title(f"{result}\n", synthetic=synthetic)
-    chosen = (
-        result.history.group_by("batch_size", "power_limit_w")
-        .agg(
-            runs=pl.len(),
-            missed=(~pl.col("reached")).sum(),
-            energy_j=pl.col("energy_j").mean(),
-            time_s=pl.col("time_s").mean(),
-            last=pl.col("recurrence").max(),
-        )
-        .sort("batch_size", "power_limit_w")
+    gpu = gpu or shown_gpu(trace)
+    variants = trace.once(policy_variants, gpu)
+    write(variants)
+    print_result(
+        f"{trace.id}, {gpu}: variants of the policy zeus",
+        {"gpu": gpu, "synthetic": trace.synthetic},
+        Shown(name="results", frame=variants, table=PolicyVariants),
+        as_json=as_json,
     )
-    print_rows(chosen, RunsByConfiguration)
-
-
-def _print_sweep(
-    sweep: pl.DataFrame, settings: dict[str, Any], *, synthetic: bool, json: bool
-) -> None:
-    from traceana.simulate import summarize_recurring
-    from traceana.simulate.recurring.tables import SweepSummary
-
-    summary = summarize_recurring(sweep)
-    if json:
-        found = {
-            **settings,
-            "beta": _finite(settings["beta"]),
-            "synthetic": synthetic,
-            "summary": summary.to_dicts(),
-            "replications": sweep.to_dicts(),
-        }
-        print_json(found)
-        return
-    title = (
-        f"saved by the last five recurrences relative to the default, policy {settings['policy']}, "
-        f"eta {settings['eta']:g}, beta {settings['beta']:g}"
-    )
-    print_title(title, synthetic=synthetic)
-    shown = ("energy_saved", "energy_saved_ci_low", "energy_saved_ci_high", "time_saved")
-    print_rows(
-        summary,
-        SweepSummary,
-        columns=("gpu", "dataset", "seeds", *shown, "cost_saved", "regret_share"),
-    )
-    for row in summary.filter(summary["note"].is_not_null()).iter_rows(named=True):
-        sys.stdout.write(f"{row['gpu']}, {row['dataset']}: {row['note']}\n")
-    sys.stdout.write(
-        "regret: total cost above that of the oracle; (batch size, power limit) without data: "
-        f"{int(summary['points_missing'].sum()):,}\n"
-    )
-
-
-def _finite(beta: float) -> float | None:
-    return beta if math.isfinite(beta) else None  # JSON has no infinity

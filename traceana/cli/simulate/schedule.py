@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption, argument, option
-from traceana.cli.output import frame_writer, print_json, print_rows, show_share
-from traceana.cli.simulate.choose import load_objects, open_simulated, print_title, qualifying_trace
+from traceana.cli.output import Shown, frame_writer, print_result, show_share
+from traceana.cli.simulate.choose import load_objects, open_simulated, qualifying_trace
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -18,8 +19,18 @@ if TYPE_CHECKING:
 
 _NEEDED: Final = ({"jobs": ("submit_s", "runtime_s", "gpus")},)
 _SHOWN: Final = (
-    *("policy", "group", "gpus", "capacity", "jobs", "n_declined", "fraction_met"),
-    *("wait_s_mean", "wait_s_median", "wait_s_p95", "slowdown_mean", "utilization"),
+    "policy",
+    "group",
+    "gpus",
+    "capacity",
+    "jobs",
+    "n_declined",
+    "fraction_met",
+    "wait_s_mean",
+    "wait_s_median",
+    "wait_s_p95",
+    "slowdown_mean",
+    "utilization",
 )
 
 
@@ -70,10 +81,11 @@ def schedule(
     """Schedule the jobs of a trace on its clusters under policies.
 
     Prints waits, slowdowns and deadlines met, by policy and cluster. If the log has start times,
-    the recorded waits are printed as well.
+    the recorded waits are printed as well, and how well FIFO and EASY reproduce their medians.
     """
     import polars as pl
 
+    from traceana.simulate.schedule.calibration import calibrate
     from traceana.simulate.schedule.sweep import recorded_waits, sweep_schedules
     from traceana.simulate.schedule.tables import ScheduleGroups
     from traceana.stats.arguments import MOST_RESAMPLES, check_count
@@ -85,7 +97,7 @@ def schedule(
     chosen = qualifying_trace(open_simulated(store), trace, _NEEDED)
     jobs, plans, machines = _tables(chosen, group)
     with show_share("schedules") as progress:
-        found = sweep_schedules(
+        results = sweep_schedules(
             jobs,
             policies,
             plans=plans,
@@ -99,16 +111,25 @@ def schedule(
             processes=os.cpu_count() or 1,
             progress=progress,
         )
+    calibration = calibrate(results) if scale_load == 1 else ""
     recorded = recorded_waits(jobs, group=group or "cluster")
     if recorded is not None:
-        found = pl.concat([recorded, found])
-    writer(found)
-    if json:
-        print_json({"trace": chosen.id, "synthetic": chosen.synthetic, "results": found.to_dicts()})
-        return
-    print_title(f"{chosen.id}: {jobs.height:,} jobs\n", synthetic=chosen.synthetic)
+        results = pl.concat([recorded, results])
+    writer(results)
     interval = ("wait_s_ci_low", "wait_s_ci_high") if replications else ()
-    print_rows(found, ScheduleGroups, columns=(*_SHOWN[:8], *interval, *_SHOWN[8:]))
+    print_result(
+        f"{chosen.id}: {jobs.height:,} jobs\n",
+        {"trace": chosen.id, "synthetic": chosen.synthetic, "calibration": calibration},
+        Shown(
+            name="results",
+            frame=results,
+            table=ScheduleGroups,
+            columns=(*_SHOWN[:8], *interval, *_SHOWN[8:]),
+        ),
+        as_json=json,
+    )
+    if calibration and not json:
+        sys.stdout.write(f"\n{calibration}\n")
 
 
 def _gpus(text: str | None) -> float | str | None:

@@ -8,6 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
+import polars.selectors as cs
 from polars.exceptions import PanicException, PolarsError
 
 from traceana.errors import DataError, SourceError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from traceana.ingesters.expressions import Kind
 
 ROWS_A_BLOCK: Final = 1 << 17
+_MOST_DAYS: Final = 95_000_000  # 260,000 years
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ def frame_blocks(
     frame: pl.LazyFrame, kinds: Mapping[str, Kind], /, where: str
 ) -> Iterator[FrameBlock]:
     """Split the columns of a frame that are used into blocks."""
-    used = frame.select(*kinds) if kinds else frame
+    used = within_calendar(frame.select(*kinds) if kinds else frame)
     start = 0
     while True:
         try:
@@ -158,6 +160,12 @@ def frame_blocks(
             return
         yield FrameBlock(part, kinds, start + 1)
         start += part.height
+
+
+def within_calendar(frame: pl.LazyFrame, /) -> pl.LazyFrame:
+    """Limit times to those that Polars can write as text, far beyond what a table may have."""
+    ends = [pl.lit(days, pl.Int32).cast(pl.Date) for days in (-_MOST_DAYS, _MOST_DAYS)]
+    return frame.with_columns((cs.date() | cs.datetime(("us", "ms"))).clip(*ends))
 
 
 def frame_types(frame: pl.LazyFrame, /) -> dict[str, pl.DataType]:
@@ -174,8 +182,14 @@ def _read(column: pl.Series, kind: Kind) -> pl.Series:
     dtype = column.dtype
     if kind == "number" and (dtype.is_numeric() or dtype == pl.Boolean):
         return column.cast(pl.Float64).fill_nan(None)
+    if kind != "text" and dtype == pl.Time:
+        raise DataError(f"column {column.name!r} has times of day without a date; join the date")
     if kind == "number" and dtype.is_temporal():
-        raise DataError(f"column {column.name!r} holds {dtype}; write {{ time = ... }} for a time")
+        form = "duration" if dtype == pl.Duration else "time"
+        raise DataError(
+            f"column {column.name!r} has type {dtype.base_type()}, not a number; write "
+            f"{{ {form} = {column.name!r} }}"
+        )
     if kind == "time" and dtype.is_temporal():
         return column
     if dtype.is_float():

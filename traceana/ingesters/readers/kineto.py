@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from array import array
 from functools import partial
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,7 +16,7 @@ from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.json import read_items
 from traceana.ingesters.readers.kineto_operations import TYPES as _OPERATIONS
 from traceana.ingesters.readers.kineto_operations import Launches
-from traceana.ingesters.readers.reader import Reader, Rows
+from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -196,6 +195,6 @@ READER: Final = Reader(
     _detect,
     _open,
     (".json",),
-    files("traceana.ingesters.mappings").joinpath("kineto.toml").read_text(encoding="utf-8"),
+    own_mapping("kineto"),
 )
 """Reader of traces of the PyTorch profiler."""

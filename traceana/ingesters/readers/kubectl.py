@@ -6,13 +6,12 @@ import re
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import SourceError
 from traceana.ingesters.files import open_csv
 from traceana.ingesters.readers.json import array_blocks
-from traceana.ingesters.readers.reader import Reader, Rows
+from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -226,6 +225,6 @@ READER: Final = Reader(
     lambda file: _find_kind(file) is not None,
     _open,
     (".json", ".jsonl", ".ndjson"),
-    files("traceana.ingesters.mappings").joinpath("kubectl.toml").read_text(encoding="utf-8"),
+    own_mapping("kubectl"),
 )
 """Reader of pods or jobs, in a list or one after the other."""

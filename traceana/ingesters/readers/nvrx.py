@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 from functools import partial
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import SourceError
 from traceana.ingesters.ahead import text_lines
 from traceana.ingesters.files import open_csv
 from traceana.ingesters.readers.frames import item_blocks
-from traceana.ingesters.readers.reader import Reader, Rows
+from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 from traceana.ingesters.readers.training_log import BEGINNING, LONGEST, SUFFIXES
 
 if TYPE_CHECKING:
@@ -121,6 +120,6 @@ READER: Final = Reader(
     _detect,
     _open,
     (*SUFFIXES, ".jsonl"),
-    files("traceana.ingesters.mappings").joinpath("nvrx.toml").read_text(encoding="utf-8"),
+    own_mapping("nvrx"),
 )
 """Reader of NVRx's straggler reports."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from traceana.ingesters.files import open_csv
 from traceana.ingesters.readers.csv import read_header
-from traceana.ingesters.readers.reader import Reader
+from traceana.ingesters.readers.reader import Reader, own_mapping
 
 if TYPE_CHECKING:
     from traceana.ingesters.files import CsvFile
@@ -39,7 +38,5 @@ READER: Final = Reader(
     _detect,
     _open,
     suffixes=(".csv",),
-    mapping=files("traceana.ingesters.mappings")
-    .joinpath("openb_pods.toml")
-    .read_text(encoding="utf-8"),
+    mapping=own_mapping("openb_pods"),
 )

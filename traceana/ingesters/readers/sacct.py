@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -15,7 +14,7 @@ import polars as pl
 from traceana.errors import SourceError
 from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.lines import LINE
-from traceana.ingesters.readers.reader import Reader, Rows
+from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 from traceana.ingesters.readers.sacct_fields import (
     FIELDS,
     REQUEUED,
@@ -183,6 +182,6 @@ READER: Final = Reader(
     _detect,
     _open,
     (".txt", ".sacct"),
-    files("traceana.ingesters.mappings").joinpath("sacct.toml").read_text(encoding="utf-8"),
+    own_mapping("sacct"),
 )
 """Reader of Slurm's accounting records."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from traceana.ingesters.readers import csv
-from traceana.ingesters.readers.reader import Reader
+from traceana.ingesters.readers.reader import Reader, own_mapping
 
 if TYPE_CHECKING:
     from traceana.ingesters.files import CsvFile
@@ -23,6 +22,6 @@ READER: Final = Reader(
     _detect,
     csv.READER.open,
     (".txt", ".csv"),
-    files("traceana.ingesters.mappings").joinpath("sacctmgr.toml").read_text(encoding="utf-8"),
+    own_mapping("sacctmgr"),
 )
 """Reader of node events; events of the whole cluster have no node and are rejected."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import SourceError
 from traceana.ingesters.ahead import text_lines
 from traceana.ingesters.files import open_csv
 from traceana.ingesters.readers.frames import item_blocks
-from traceana.ingesters.readers.reader import Reader, Rows
+from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -220,6 +219,6 @@ READER: Final = Reader(
     _detect,
     _open,
     SUFFIXES,
-    files("traceana.ingesters.mappings").joinpath("training_log.toml").read_text(encoding="utf-8"),
+    own_mapping("training_log"),
 )
 """Reader of training logs."""

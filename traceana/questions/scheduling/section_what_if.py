@@ -30,6 +30,8 @@ from traceana.questions.scheduling.what_if import (
     deadlines_by_policy,
     waits_by_policy,
 )
+from traceana.simulate.schedule.calibration import calibrate, unused
+from traceana.simulate.schedule.capacity import OWN
 from traceana.simulate.schedule.tables import ScheduleGroups
 from traceana.tables.formatting import duration, share
 
@@ -48,7 +50,8 @@ _DEADLINES: Final = (
 )
 _LIMITATIONS: Final = (
     "Jobs need GPUs only, which are identical and may be on any node; a job runs as long as in the "
-    "log. Users would submit other jobs on another cluster."
+    "log. Jobs that the log does not have do not compete. Users would submit other jobs on another "
+    "cluster."
 )
 _WAITS: Final = (
     *("policy", "group", "gpus", "capacity", "jobs", "wait_s_mean", "wait_s_median"),
@@ -74,13 +77,14 @@ def _trace(trace: Trace) -> Content:
         raise DataError(f"{trace.id}: no job can be scheduled")
     findings = [_of_waits(trace, waits)]
     blocks: list[Block] = [
+        *([Text(compared)] if (compared := calibrate(waits)) else []),
         result_table(
             waits,
             ScheduleGroups,
             caption=f"Waits by policy. {trace.label}",
             columns=_WAITS,
             folded=True,
-        )
+        ),
     ]
     lead: list[Block] = []
     if all(trace.has(table, columns) for table, columns in PLANNED.items()):
@@ -104,6 +108,8 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
     mean = (pl.col("wait_s_mean") * pl.col("jobs")).sum() / pl.col("jobs").sum()
     of = dict(waits.group_by("policy", maintain_order=True).agg(mean).iter_rows())
     jobs = waits.filter(policy="fifo")["jobs"].sum()
+    if of["fifo"] == 0 and (untold := _untold(trace, waits, of)) is not None:
+        return untold
     text = (
         f"{trace.label}: jobs would wait {duration(of['fifo'])} on average under fifo, "
         f"{duration(of['easy'])} under easy, and {duration(of[f'easy, GPUs {MORE}'])} under easy "
@@ -114,7 +120,27 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
     change = f"change the mean wait from {before} to {after}"
     change = change if before != after else "would not shorten the mean wait"
     heading = f"{trace.label}: 10 % more GPUs {change}"
-    return Finding(text, heading=heading)
+    return Finding(text, heading=heading, certainty="estimated")
+
+
+def _untold(trace: Trace, waits: pl.DataFrame, of: dict[str, float]) -> Finding | None:
+    """Return why the log cannot tell how waits would change, where none waits for GPUs."""
+    if "recorded" not in of and set(waits["capacity"].drop_nulls()) >= {OWN[-1]}:
+        text = (
+            f"{trace.label}: the log has neither start times nor the number of GPUs, so it cannot "
+            f"tell how long jobs wait; `traceana simulate schedule {trace.id} --gpus N` simulates "
+            "their waits on N GPUs."
+        )
+        heading = f"{trace.label}: waits need start times or the number of GPUs"
+        return Finding(text, heading=heading, certainty="cannot tell")
+    if of.get("recorded") and (idle := unused(waits)):
+        text = (
+            f"{trace.label}: jobs waited {duration(of['recorded'])} on average, but {idle}. The "
+            "log cannot tell whether more GPUs or another policy would shorten their waits."
+        )
+        heading = f"{trace.label}: its jobs do not fill the GPUs, so waits have other causes"
+        return Finding(text, heading=heading, certainty="cannot tell")
+    return None
 
 
 def _of_deadlines(trace: Trace, met: pl.DataFrame) -> str:

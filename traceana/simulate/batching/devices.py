@@ -8,8 +8,6 @@ from typing import Any, Final
 
 import polars as pl
 
-from traceana.errors import DataError
-
 PUBLISHED: Final[dict[str, Any]] = tomllib.loads(
     files("traceana.simulate.batching").joinpath("published.toml").read_text(encoding="utf-8")
 )
@@ -31,23 +29,3 @@ LEVELS: Final = {
     if sum(split) in (39, 48)
 }
 """CPU cores of a job's workers: 48 for four (authors' later code), 39 for three (the paper)."""
-
-
-def find_tflops(device: str, /) -> float:
-    """Return the peak TFLOPS of a device of the table, or of one given as name=TFLOPS."""
-    name, equals, stated = device.partition("=")
-    if equals:
-        try:
-            return float(stated)
-        except ValueError:
-            raise DataError(
-                f"device {name!r}: {stated!r} is no number of TFLOPS; write {name}=19.5"
-            ) from None
-    found = DEVICES.filter(device=device)
-    if found.is_empty():
-        raise DataError(
-            f"no device is called {device!r}; the devices are {', '.join(DEVICES['device'])}, "
-            f"or give its TFLOPS: {device}=19.5"
-        )
-    tflops: float = found["tflops"].item()
-    return tflops

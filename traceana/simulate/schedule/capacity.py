@@ -22,6 +22,8 @@ _CHANGE: Final = re.compile(r"([+-]\d+(?:\.\d+)?) ?%")
 _DEFAULT_NODE: Final = 8
 _LARGEST: Final = 1e9
 ALL: Final = "all"
+OWN: Final = ("machines", "capacity of the trace", "largest demand")
+"""Sources of the number of GPUs that are those of the log's own cluster."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def find_capacity(
     for (group,), of_group in jobs.group_by("group", maintain_order=True):
         name = str(group)
         known = _stated(gpus, name) or of_machines.get(name) or of_machines.get(ALL)
-        known = known or _of_manifest(capacity or {}, name) or _of_demand(of_group)
+        known = known or _of_manifest(capacity or {}, name) or of_demand(of_group)
         if change:
             changed = math.floor(known.gpus * (1 + change) + 0.5)
             label = f"{known.source}, {change:+.0%}"
@@ -88,7 +90,7 @@ def _of_machines(machines: IntoFrame) -> dict[str, GroupCapacity]:
     known = table.filter(pl.col("gpus") > 0)
     sums = known.group_by("cluster").agg(pl.col("gpus").sum(), most=pl.col("gpus").max())
     return {
-        group: GroupCapacity(total, int(most), "machines")
+        group: GroupCapacity(total, int(most), OWN[0])
         for group, total, most in sums.select("cluster", "gpus", "most").iter_rows()
     }
 
@@ -97,10 +99,11 @@ def _of_manifest(capacity: Mapping[str, Any], group: str) -> GroupCapacity | Non
     stated = capacity.get(group) or capacity.get(ALL)
     if stated is None or not stated.gpus:
         return None
-    return GroupCapacity(float(stated.gpus), stated.gpus_per_node, "capacity of the trace")
+    return GroupCapacity(float(stated.gpus), stated.gpus_per_node, OWN[1])
 
 
-def _of_demand(jobs: pl.DataFrame) -> GroupCapacity:
+def of_demand(jobs: pl.DataFrame, /) -> GroupCapacity:
+    """Return the largest number of GPUs that jobs request at one time, started as recorded."""
     submit, runtime, gpus = (jobs[name].to_numpy() for name in ("submit_s", "runtime_s", "gpus"))
     start = jobs["start_s"].to_numpy() if "start_s" in jobs.columns else submit
     start = np.where(np.isnan(start), submit, start)
@@ -108,4 +111,4 @@ def _of_demand(jobs: pl.DataFrame) -> GroupCapacity:
     steps = np.concatenate([-gpus, gpus])
     running = np.cumsum(steps[np.argsort(times, kind="stable")])
     most = max(running.max(initial=0.0), gpus.max(initial=0.0))
-    return GroupCapacity(float(math.ceil(most - 1e-9)), _DEFAULT_NODE, "largest demand")
+    return GroupCapacity(float(math.ceil(most - 1e-9)), _DEFAULT_NODE, OWN[2])

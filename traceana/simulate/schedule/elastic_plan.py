@@ -85,6 +85,8 @@ def make_plans(work: Floats, room: int, /) -> Plans:
 
 @compiled
 def _aligned(start: float, at: float, slot: float) -> float:
+    if at >= NEVER:  # more slots than an integer can count
+        return at
     return start + math.ceil((at - start) / slot) * slot
 
 

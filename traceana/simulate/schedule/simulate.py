@@ -10,6 +10,7 @@ import polars as pl
 
 from traceana.errors import DataError
 from traceana.simulate.frames import read_columns
+from traceana.simulate.schedule.calibration import calibrate, recorded
 from traceana.simulate.schedule.capacity import ALL, GroupCapacity, find_capacity
 from traceana.simulate.schedule.engine import Schedule, run_schedule
 from traceana.simulate.schedule.policies import POLICIES, find_policy
@@ -95,7 +96,8 @@ class ScheduleResult(Result):
             if row["wait_s_mean"] is not None:
                 text += f", mean wait {row['wait_s_mean']:,.0f} s"
             lines.append(text)
-        return "\n".join(lines)
+        compared = calibrate(self.groups) if self.groups["wait_s_recorded"].count() else ""
+        return "\n".join([*lines, *([compared] if compared else [])])
 
 
 def simulate_schedule(
@@ -192,7 +194,7 @@ def simulate_schedule(
         ran = _with_schedule(scaled, schedule)
         parts.append(ran)
         outcome = _outcome(ran, schedule, where, unit=unit, excluded=excluded.get(each, 0))
-        rows.append({"policy": name, **outcome})
+        rows.append({"policy": name, **outcome, **recorded(of_group, same=scale_load == 1)})
         steps.append(_steps(schedule, str(each), unit))
     return ScheduleResult(
         policy=name,
