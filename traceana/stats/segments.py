@@ -107,7 +107,8 @@ def _lag_one(values: Floats) -> Floats:
     middle = values - values.mean(axis=-1, keepdims=True)
     squares = (middle**2).sum(axis=-1)
     products = (middle[:, 1:] * middle[:, :-1]).sum(axis=-1)
-    return np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0)
+    r: Floats = np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0)
+    return r
 
 
 def _largest(centred: Floats, weights: Floats, first: Integers, last: Integers) -> tuple[Any, Any]:
