@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _SCHEMA: Final = schema_of(ClaimVerdicts)
 _CACHE: Final = Cache("claims")
+_BY_DIGITS: Final = "The printed digits are compared"
 _WHOLE: Final = 0.9
 """Fraction of the published rows below which a table is incomplete; READMEs round and misprint."""
 
@@ -76,11 +77,12 @@ def check_claims(
     rows, evidence = [], {}
     for done, claim in enumerate(claims, 1):
         found = _judge(claim, store, entries)
+        compared = f"{'Compared by the tolerance' if claim.tolerance else _BY_DIGITS}."
         rows.append(
             (
                 *(claim.id, claim.paper, claim.section, claim.kind),
                 *(claim.statement, claim.published),
-                *(found.measured, found.verdict, found.note or claim.note or _compared(claim)),
+                *(found.measured, found.verdict, found.note or claim.note or compared),
                 *(claim.function, _source(claim, entries)),
                 *(claim.tolerance, claim.reference, claim.numbers),
             )
@@ -175,10 +177,6 @@ def _measured(claim: Claim, store: Store) -> Judgement:
     if claim.kind == "observation" and found.verdict in ("reproduced", "differs"):
         return replace(found, verdict="observation")
     return found
-
-
-def _compared(claim: Claim) -> str:
-    return "Compared by the tolerance." if claim.tolerance else "The printed digits are compared."
 
 
 def _source(claim: Claim, entries: dict[tuple[str, str], TableEntry]) -> str | None:

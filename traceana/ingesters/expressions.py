@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 import polars as pl
 from polars.exceptions import ComputeError, PolarsError
-from sqlglot import exp, generator, parser, tokens
+from sqlglot import ParseError, TokenError, exp, generator, parse_one, parser, tokens
 from sqlglot.dialects.dialect import Dialect
 
 from traceana.errors import DataError, did_you_mean
@@ -145,17 +145,10 @@ def _quote_names(text: str, names: Sequence[str]) -> str:
 
 def _tree(text: str) -> Expression:
     """Parse an expression; functions keep their names."""
-    from sqlglot import ParseError, TokenError, parse_one  # noqa: PLC0415  only for expressions
-
     try:
         return cast("Expression", parse_one(text, dialect=Rows))
     except (ParseError, TokenError) as error:
         raise ValueError(str(error).splitlines()[0]) from None
-
-
-def _sql(node: Expression) -> str:
-
-    return node.sql(dialect=Rows)
 
 
 def _parse(text: str, columns: Columns, where: str) -> Expression:
@@ -194,7 +187,7 @@ def _brief(text: str, form: Callable[[str], str] = repr) -> str:
 
 
 def _build(node: Expression) -> pl.Expr:
-    return pl.sql_expr(_sql(node))
+    return pl.sql_expr(node.sql(dialect=Rows))
 
 
 def _refused(text: str, what: str, where: str) -> DataError:
@@ -214,8 +207,6 @@ class _Walk:
     guarded: bool = False  # both arms of CASE are computed for every row
 
     def walk(self, node: Expression, want: Kind | None) -> Expression:  # noqa: PLR0911  a table
-        from sqlglot import exp  # noqa: PLC0415  only for expressions
-
         kind = type(node).__name__
         inner = [one for one in node.iter_expressions() if isinstance(one, exp.Expression)]
         if kind == "Column":
@@ -245,8 +236,6 @@ class _Walk:
 
     def _with(self, node: Expression, want: Kind | None) -> Expression:
         """Return a node with its members walked."""
-        from sqlglot import exp  # noqa: PLC0415  only for expressions
-
         node = node.copy()
         for one in list(node.iter_expressions()):
             if isinstance(one, exp.Expression):
@@ -254,8 +243,6 @@ class _Walk:
         return node
 
     def _column(self, node: Expression, want: Kind | None) -> Expression:
-        from sqlglot import exp  # noqa: PLC0415  only for expressions
-
         name = _name_of(node)
         if name in self.columns.literals and name not in self.columns.names:
             return exp.Literal.string(self.columns.literals[name])
@@ -279,8 +266,6 @@ class _Walk:
 
     def _cast(self, node: Expression) -> Expression:
         """Replace a failing cast by null, which breaks a rule."""
-        from sqlglot import exp  # noqa: PLC0415  only for expressions
-
         inner = self.walk(node.this, None)
         done = exp.TryCast(this=inner, to=node.args["to"].copy())
         if type(node).__name__ == "Cast" and not self.guarded:

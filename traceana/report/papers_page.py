@@ -66,15 +66,11 @@ def _of_paper(paper: str, pictures: Sequence[Picture], context: Context) -> str:
         if claims := claims_of(paper, one.number):
             parts.append(f"<p>Claims: {escape(', '.join(claims))}.</p>")
         if one.command:
-            parts.append(f"<pre>{escape(_command(paper, one))}</pre>")
+            by_number = f"traceana figures --paper {paper} --number {one.number}"
+            parts.append(f"<pre>{escape(by_number if one.number else one.command)}</pre>")
         if one.note:
             parts.append(f"<p>{escape(one.note)}.</p>")
     return "\n".join([*parts, "</section>"])
-
-
-def _command(paper: str, one: PublishedFigure) -> str:
-    number = f"traceana figures --paper {paper} --number {one.number}"
-    return number if one.number else one.command
 
 
 def _pictures(

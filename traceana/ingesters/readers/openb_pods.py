@@ -20,10 +20,6 @@ _OPTIONAL: Final = (
 )
 
 
-def _detect(file: CsvFile) -> bool:
-    return tuple(read_header(file.head)[:5]) in (_PODS, _NODES)
-
-
 def _open(file: CsvFile, _timezone: str) -> pl.DataFrame:
     with open_csv(file) as stream:
         rows = pl.read_csv(stream.read(), infer_schema=False)
@@ -35,7 +31,7 @@ def _open(file: CsvFile, _timezone: str) -> pl.DataFrame:
 
 READER: Final = Reader(
     "openb-pods",
-    _detect,
+    lambda file: tuple(read_header(file.head)[:5]) in (_PODS, _NODES),
     _open,
     suffixes=(".csv",),
     mapping=own_mapping("openb_pods"),
