@@ -217,13 +217,44 @@ def _fit_cox(
         note = f"fewer than {_FEWEST_EVENTS} events per coefficient: intervals are uncertain"
     if cluster is None:
         return coefficient, error, np.inf, note
-    # statsmodels' own sandwich is NaN if a row is censored before the first event
-    scores = np.nan_to_num(model.score_residuals(coefficient))
+    scores = _score_residuals((time, entry, event), matrix, coefficient)
     sums = np.stack([np.bincount(cluster, column) for column in scores.T], axis=1)
     moved = np.linalg.solve(model.hessian(coefficient), sums.T)
     m, k = len(sums), effective_clusters(event, cluster)
     error = np.sqrt(m / (m - 1) * (moved**2).sum(axis=1))
     return coefficient, error, k - 1, too_few_clusters(k) or note
+
+
+def _score_residuals(
+    observed: tuple[Floats, Floats | None, Floats], matrix: Floats, coefficient: Floats
+) -> Floats:
+    """Return the score residual of each row: zero for a row that is at risk at no event.
+
+    As statsmodels has them, which loops over all rows at risk at each event.
+    """
+    time, entry, event = observed
+    times, events = np.unique(time[event == 1], return_counts=True)
+    n, linear = len(times) + 1, matrix @ coefficient
+    hazard = np.exp(linear - linear.max())
+    until = np.searchsorted(times, time, side="right")
+    since = np.zeros_like(until) if entry is None else np.searchsorted(times, entry)
+
+    def at_risk(weights: Floats) -> Floats:
+        entered, left = (np.bincount(place, weights, n) for place in (since, until))
+        total: Floats = np.cumsum(entered - left)[:-1]
+        return total
+
+    total = at_risk(hazard)
+    mean = np.stack([at_risk(hazard * column) / total for column in matrix.T], axis=1)
+    rise = (events / total)[:, None]
+    steps, of_mean = (
+        np.concatenate([np.zeros((1, one.shape[1])), np.cumsum(one, axis=0)])
+        for one in (rise, mean * rise)
+    )
+    expected = matrix * (steps[until] - steps[since]) - (of_mean[until] - of_mean[since])
+    happened = event[:, None] * (matrix - mean[np.maximum(until - 1, 0)])
+    found: Floats = happened - hazard[:, None] * expected
+    return found
 
 
 @notes_unit
