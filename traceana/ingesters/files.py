@@ -301,6 +301,15 @@ def open_csv(csv: CsvFile) -> Iterator[IO[bytes]]:
             yield member
 
 
+def beginning(csv: CsvFile, size: int, /) -> bytes:
+    """Return the first bytes of a file; none of one that cannot be read."""
+    try:
+        with open_csv(csv) as stream:
+            return stream.read(size)
+    except SourceError:
+        return b""
+
+
 def _first_line(stream: IO[bytes]) -> bytes:
     return stream.readline(LONGEST_HEAD).rstrip(b"\r\n")
 

@@ -86,7 +86,8 @@ def without_far_quantiles(frame: pl.DataFrame, /) -> pl.DataFrame:
 def key_heading(name: str, /) -> str:
     """Return the heading of a column that no table declares, such as one of `by`."""
     words, _, unit = name.rpartition("_")
-    if name not in KEY_HEADINGS and unit in formatting.UNITS and words:
+    is_unit = unit in formatting.UNITS and words and not words.endswith("_per")
+    if name not in KEY_HEADINGS and is_unit:
         return f"{key_heading(words)} ({formatting.UNITS[unit]})"
     return KEY_HEADINGS.get(
         name, re.sub("^share_", "fraction_", name).replace("_", " ").capitalize()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import polars as pl
 import polars.selectors as cs
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 ROWS_A_BLOCK: Final = 1 << 17
 _MOST_DAYS: Final = 95_000_000  # 260,000 years
+Parsed: TypeAlias = "dict[str, str | None] | Sequence[str | None] | str | bool"
+"""Cells of an item, the rule that it breaks, or whether it is left out without a count."""
 
 
 @dataclass(frozen=True)
@@ -90,14 +92,14 @@ class FrameBlock:
 
 def item_blocks(
     items: Iterable[tuple[str, Any]],
-    parse: Callable[[Any], Sequence[str | None] | str | bool],
+    parse: Callable[[Any], Parsed],
     kinds: Mapping[str, Kind],
     /,
 ) -> Iterator[FrameBlock]:
     """Read items, each given with its text, in blocks of rows.
 
-    `parse` returns an item's cells in the order of `kinds`, or the rule that it breaks; False for
-    one that belongs to no table, True for one that is not counted, such as a comment.
+    `parse` returns an item's cells by column, or in the order of `kinds`; the rule that it breaks;
+    False for one that belongs to no table, True for one that is not counted, such as a comment.
     """
     counter, given = count(1), iter(items)
     first, more = 1, True
@@ -110,6 +112,8 @@ def item_blocks(
             texts.append(text)
             size += len(text)
             row = parse(item)
+            if isinstance(row, dict):
+                row = [*map(row.get, kinds)]
             if isinstance(row, str):
                 wrong.append(number)
                 rules.append(row)
@@ -196,3 +200,11 @@ def _read(column: pl.Series, kind: Kind) -> pl.Series:
         column = column.fill_nan(None)
     text = column.dt.to_string("iso") if dtype == pl.Duration else column.cast(pl.String)
     return text.to_frame().select(pl.when(pl.first() != "").then(pl.first())).to_series()
+
+
+def scaled(value: str, factor: float, divisor: float = 1.0, /) -> str:
+    """Return a number times a factor; what is none stays, and is rejected."""
+    try:
+        return repr(float(value) * factor / divisor)
+    except ValueError:
+        return value

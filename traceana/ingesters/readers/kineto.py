@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import SourceError
-from traceana.ingesters.files import open_csv
+from traceana.ingesters.files import beginning
 from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.json import read_items
 from traceana.ingesters.readers.kineto_operations import TYPES as _OPERATIONS
@@ -138,7 +138,7 @@ def _blocks(
 def _operations(
     file: CsvFile, named: dict[str, str | None], kinds: Mapping[str, Kind]
 ) -> FrameBlock:
-    found, others = Launches(_start(file), named["rank"]), 0
+    found, others = Launches(beginning(file, _BEGINNING), named["rank"]), 0
     for event in _events(file):
         is_complete = isinstance(event, dict) and event.get("ph") == "X"
         name = str(event.get("name", "")) if is_complete else ""
@@ -158,7 +158,7 @@ def _events(file: CsvFile) -> Iterator[Any]:
 
 
 def _open(file: CsvFile, _timezone: str) -> Rows:
-    start = _start(file)
+    start = beginning(file, _BEGINNING)
     if not _detect(file):
         raise SourceError(
             f"{file.where}: no trace of the PyTorch profiler; export it with "
@@ -175,18 +175,10 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
     return Rows(tuple(types), partial(_blocks, file, named), types)
 
 
-def _start(file: CsvFile) -> bytes:
-    try:
-        with open_csv(file) as stream:
-            return stream.read(_BEGINNING)
-    except SourceError:
-        return b""
-
-
 def _detect(file: CsvFile) -> bool:
     if not file.head.lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
         return False
-    start = _start(file)
+    start = beginning(file, _BEGINNING)
     return b'"traceEvents"' in start and (b'"schemaVersion"' in start or b"ProfilerStep#" in start)
 
 

@@ -8,8 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from traceana.errors import SourceError
-from traceana.ingesters.files import open_csv
+from traceana.ingesters.files import beginning
 from traceana.ingesters.readers.json import array_blocks
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 
@@ -201,11 +200,7 @@ def _find_kind(file: CsvFile) -> tuple[str, bool] | None:
     opening = file.head.lstrip(b"\xef\xbb\xbf \t")[:1]
     if opening not in (b"{", b"["):
         return None
-    try:
-        with open_csv(file) as stream:
-            start = stream.read(1 << 16)
-    except SourceError:
-        return None
+    start = beginning(file, 1 << 16)
     kind = re.search(rb'"kind"\s*:\s*"(Pod|Job)(?:List)?"', start)
     items = opening == b"[" or re.search(rb'"items"\s*:', start)
     whole = items or (b'"metadata"' in start and b'"spec"' in start)

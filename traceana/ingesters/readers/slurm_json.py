@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import SourceError
-from traceana.ingesters.files import open_csv
+from traceana.ingesters.files import beginning
 from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.json import array_blocks
 from traceana.ingesters.readers.lines import LINE
@@ -303,11 +303,7 @@ def _find_form(file: CsvFile) -> bytes | None:
     """Return the member by which jobs of the queue and of the accounting differ, b"" of no jobs."""
     if not file.head.lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
         return None
-    try:
-        with open_csv(file) as stream:
-            text = stream.read(_BEGINNING)
-    except SourceError:
-        return None
+    text = beginning(file, _BEGINNING)
     jobs = re.search(rb'"jobs"\s*:\s*\[\s*(\]?)', text)
     if jobs and jobs[1] and re.search(rb'"[Ss]lurm"\s*:', text):
         return b""
