@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from traceana.page.finding import Finding
-from traceana.tables.display import cells_of, csv_text
+from traceana.tables.display import cells_of, csv_text, without_far_quantiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -374,7 +374,9 @@ def result_table(
 
     `columns`, `headings` and `null` are those of :func:`traceana.tables.display.cells_of`;
     `total` has one row, displayed last; `note` and `n_clusters` are displayed if a row has one.
+    Quantiles beyond 1 - 1/n are null.
     """
+    frame = without_far_quantiles(frame)
     shown = [
         name
         for name in (frame.columns if columns is None else columns)

@@ -171,10 +171,10 @@ def _heading(cohort: Cohort, ranks: pl.DataFrame) -> tuple[str, bool]:
     """State the strongest correlation of runtime with a requested resource, and whether none is."""
     known = ranks.drop_nulls("r")
     tested = known.drop_nulls("pvalue_adjusted")
-    clear = tested.filter(pl.col("pvalue_adjusted") < ALPHA)
+    notable = pl.col("r").abs() >= _SMALL
+    clear = tested.filter(notable, pl.col("pvalue_adjusted") < ALPHA)
     if tested.is_empty():  # of all jobs of a log, a correlation stands without a test
-        seen = (pl.col("r") ** 2 * pl.col("n") > _CLEAR) & (pl.col("r").abs() >= _SMALL)
-        clear = known.filter(seen)
+        clear = known.filter(notable, pl.col("r") ** 2 * pl.col("n") > _CLEAR)
     if known.is_empty():
         return "", True
     if clear.is_empty():
