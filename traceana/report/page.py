@@ -114,8 +114,7 @@ class Ranked:
 def main_results(built: list[Built], /) -> list[Ranked]:
     """Return the main results: by cost and certainty, then the first of each part.
 
-    A finding that costs nothing and the result of a simulation come after all others; what the data
-    cannot decide is none, and an alert is not repeated.
+    No alert is repeated; simulations and what costs nothing come last.
     """
     scored = _ranked(built, lambda finding: "" if finding.alert else _short(finding))
     best = {id(one.part): one for one in reversed(scored)}  # one of each section
