@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from traceana.page.finding import Finding
-from traceana.tables.display import cells_of, csv_text
+from traceana.tables.display import cells_of, csv_text, without_far_quantiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -82,9 +82,9 @@ class Table:
 class Picture:
     """A figure as an `<svg>` element, and its caption.
 
-    `key` names it on the page and as a file, `figure` is its id in the registry, `described` states
-    its numbers, `reading` explains how to read such figures, `pdf` is the same picture (of a lead),
-    and `data` is the result as CSV. The page assigns `number` and `id`.
+    `key` names it, `figure` is its id in the registry, `described` states its numbers, `reading`
+    how to read it, `pdf` is the same picture, `data` the result as CSV. The page assigns `number`
+    and `id`.
     """
 
     svg: str
@@ -374,7 +374,9 @@ def result_table(
 
     `columns`, `headings` and `null` are those of :func:`traceana.tables.display.cells_of`;
     `total` has one row, displayed last; `note` and `n_clusters` are displayed if a row has one.
+    Quantiles beyond 1 - 1/n are null.
     """
+    frame = without_far_quantiles(frame)
     shown = [
         name
         for name in (frame.columns if columns is None else columns)

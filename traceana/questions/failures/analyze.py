@@ -22,7 +22,7 @@ from traceana.questions.failures.association import (
     standardized_failure_rates,
 )
 from traceana.questions.failures.comparison import compare_runtimes
-from traceana.questions.failures.curves import WEEK_S, incidence_and_survival, kaplan_meier
+from traceana.questions.failures.curves import incidence_and_survival, kaplan_meier
 from traceana.questions.failures.events import Columns
 from traceana.questions.failures.hazards import cause_specific_hazards, outcome_by_horizon
 from traceana.questions.failures.model import failure_model
@@ -144,7 +144,7 @@ def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[st
         split, runtime = keys, "duration_s"
     runtimes = kaplan_meier(
         whole.filter(pl.col("status").is_not_null()), by=split, status=None, runtime=runtime,
-        horizon_s=WEEK_S, **seen,
+        **seen,
     )  # fmt: skip
     comparisons, odds = {}, None
     there = stated["status"].cast(pl.String)

@@ -33,7 +33,7 @@ from traceana.questions.failures.tables_competing_risks import (
 from traceana.questions.section_per_cohort import build_per_cohort
 from traceana.stats.effect_sizes import difference_interval
 from traceana.tables.display import key_heading
-from traceana.tables.formatting import in_sentence, share
+from traceana.tables.formatting import duration, in_sentence, share
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -93,8 +93,8 @@ def _build(cohort: Cohort) -> Content:
         result_table(
             survival.groups.drop("n_excluded", "last_s"),
             SurvivalGroups,
-            headings={"restricted_mean_s": "7-day restricted mean"},
-            caption=f"Median and restricted mean (mean of min(runtime, 7 days)) of the time to any "
+            headings={"restricted_mean_s": f"{duration(survival.horizon_s)} restricted mean"},
+            caption="Median and restricted mean (mean of min(runtime, horizon)) of the time to any "
             f"event of {cohort.noun}{group} (Kaplan-Meier). {cohort.title}",
             null=null,
         ),

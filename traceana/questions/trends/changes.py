@@ -78,15 +78,15 @@ def level_changes(
     day after them.
 
     Deviating segments are found by circular binary segmentation, against resampled AR(1) series of
-    days at p below 0.01: at most 3 of each measure, of 3 days or more (demand: 7). Waits that
-    change by less than a half, demand that changes by less than a fifth, and changes of fewer than
-    30 comparable jobs are left out. The change is the mean over strata with jobs on both sides,
-    weighted by their days; of runtimes the median, in
-    which a job that reached its time limit counts as longer. Intervals are by a bootstrap over
-    days, of medians by a jackknife over groups of days. Of 200 simulated logs of 90 days without a
-    change, with a weekly rhythm, bursts and heavy users, none has a false one in runtimes, failures
-    or waits and 5 in the demand; if users work in spells of days and waits depend on the day
-    before, 13 in waits and 14 in the demand.
+    days as alike as the observed ones, at p below 0.01: at most 3 of each measure, of 3 days or
+    more (demand: 7). Waits that change by less than a half, demand that changes by less than a
+    fifth, and changes of fewer than 30 comparable jobs are left out. The change is the mean over
+    strata with jobs on both sides, weighted by their days; of runtimes the median, in which a job
+    that reached its time limit counts as longer. Intervals are by a bootstrap over days, of medians
+    by a jackknife over groups of days. Of 200 simulated logs of 90 days without a change, with a
+    weekly rhythm, bursts and heavy users, none has a false one in runtimes, failures or waits and 1
+    in the demand; if users work in spells of days and waits depend on the day before, 4 in waits
+    and 7 in the demand.
 
     Parameters
     ----------

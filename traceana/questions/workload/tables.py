@@ -35,9 +35,12 @@ class WorkloadSummary(ResultTable):
     n_censored = count("Censored", "end not observed; with `entry` or `observed`", optional=True)
     runtime_s_mean = seconds("Mean runtime", "null where jobs are truncated or censored")
     runtime_s_restricted_mean = number(
-        "7-day restricted mean", "mean of min(runtime, 7 days), with `entry` or `observed`",
+        "Restricted mean", "mean of min(runtime, horizon), with `entry` or `observed`",
         display="duration", unit="s", optional=True,
     )  # fmt: skip
+    horizon_s = number(
+        "Horizon", "of the restricted mean", display="duration", unit="s", optional=True
+    )
     runtime_s_p25 = seconds("25 %", "quantile of the runtime")
     runtime_s_median = seconds("Median", "median runtime")
     runtime_s_p75 = seconds("75 %", "quantile of the runtime")
