@@ -47,6 +47,9 @@ def figures(
     size: Annotated[
         str | None, option("Width: 84mm, 8.4cm, 3.3in.  [default: 3.6in]", "WIDTH")
     ] = None,
+    style: Annotated[
+        str, option("page; paper: no inner title, colors and lines that differ in gray.", "STYLE")
+    ] = "page",
 ) -> None:
     """List the figures, or write them as SVG, PDF and PNG.
 
@@ -83,6 +86,7 @@ def figures(
                 formats=formats,
                 dpi=dpi,
                 size=size,
+                style=style,
                 on_step=on_step,
                 **(options | given),
             )

@@ -31,11 +31,11 @@ _MAX_ALERTS: Final = 8
 _WEIGHTS: Final = {"exact": 1.0, "estimated": 0.8}
 _MOST_HEIGHT: Final = 1.05
 """Of a figure in a small form, in widths."""
-_MAX_ROWS: Final = 6
+_MAX_ROWS: Final = 8
 _MAX_COLUMNS: Final = 6
 _VIEW_BOX: Final = re.compile(r'viewBox="([^"]+)"')
 _CODE: Final = re.compile(r"`([^`]+)`")
-_UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|s|kB|MB|GB)(?!\w))")
+_UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|d|kB|MB|GB)(?!\w))")
 _SENTENCE: Final = re.compile(r"(?<=[^.]\.) (?=[A-Z0-9])")
 _ADDRESS: Final = re.compile(r"https?://[^\s<>]+")
 
@@ -121,34 +121,30 @@ def main_results(built: list[Built], /) -> list[Ranked]:
     best = {id(one.part): one for one in reversed(scored)}  # one of each section
     chosen = sorted(best.values(), key=lambda one: -one.score)[:_MAX_RESULTS]
     first = [
-        (place, Ranked(part, _short(_first(part)), 0.0, part.content.heading))
+        (place, one)
         for name, sections in group_parts(built)
         if name not in (PARTS[0], PARTS[-1], SIMULATED)
-        for place, part in enumerate(
-            one
-            for one in sections
-            if one.headline and id(one) not in best and not _is_null(_first(one))
+        for place, one in enumerate(
+            one for part in sections if id(part) not in best for one in _first(part)
         )
     ]
     chosen += [one for _, one in sorted(first, key=itemgetter(0))][: _MAX_RESULTS - len(chosen)]
     return chosen
 
 
-def _first(part: Built) -> str:
-    """Return the finding that the section's heading is from, else its headline."""
-    found = (one for one in part.content.every_finding if isinstance(one, Finding) and one.heading)
-    return next(found, None) or part.headline
+def _first(part: Built) -> list[Ranked]:
+    """Return the finding that the section's heading is from, if it may lead."""
+    found = [one for one in part.content.every_finding if isinstance(one, Finding) and one.heading]
+    return [
+        Ranked(part, _short(one), 0.0, one.heading)
+        for one in found[:1]
+        if one.may_lead and not one.alert
+    ]
 
 
-def _is_null(text: str) -> bool:
-    if not isinstance(text, Finding):
-        return text.startswith("Not computed")
-    return text.certainty == "cannot tell" or bool(text.alert)
-
-
-def _short(text: str) -> str:
+def _short(text: Finding) -> str:
     """Return the first sentence of a finding that has a heading, else all of it."""
-    if not (isinstance(text, Finding) and text.heading):
+    if not text.heading:
         return str(text)
     return _SENTENCE.split(text, maxsplit=1)[0].rstrip(".") + "."
 
@@ -164,7 +160,7 @@ def _ranked(built: list[Built], text: Callable[[Finding], str]) -> list[Ranked]:
         (part, finding)
         for part in built
         for finding in part.content.every_finding
-        if isinstance(finding, Finding) and text(finding) and finding.certainty != "cannot tell"
+        if isinstance(finding, Finding) and text(finding) and finding.may_lead
     ]
     hours = max((one.cost_gpu_h for _, one in found), default=0.0) or 1.0
     jobs = max((one.cost_jobs for _, one in found), default=0.0) or 1.0

@@ -8,6 +8,7 @@ import os
 import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib.metadata import version
 from multiprocessing import active_children, get_context, parent_process
@@ -265,8 +266,10 @@ def draw(
     *,
     dpi: int = 300,
     width_in: float | None = None,
+    paper: bool = False,
 ) -> tuple[dict[str, bytes], str, str]:
     """Return a drawing as files by suffix, its caption and its numbers; synthetic is marked."""
+    from traceana.drawing.style import adapt_to_paper, use_paper_colors  # noqa: PLC0415  as above
     from traceana.figures import (  # noqa: PLC0415  as above
         draw_figure,
         get_figure,
@@ -276,7 +279,7 @@ def draw(
         use_width,
     )
 
-    with use_width(width_in):
+    with use_width(width_in), use_paper_colors() if paper else nullcontext():
         drawn = draw_figure(drawing.figure, drawing.result, **drawing.options)
     title = drawing.title or context.label(drawing.trace)
     more = ""
@@ -285,6 +288,8 @@ def draw(
         title, more = "", more if more.startswith((" (", ",")) else ""
     described = get_figure(drawing.figure).describe(drawing.result)
     caption = f"{drawing.about}. {title}." if title else f"{drawing.about}{more}."
+    if paper:
+        adapt_to_paper(drawn)
     if context.synthetic(drawing.trace):
         mark_synthetic(drawn)
     files = {}

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import polars as pl
 
+from traceana.store.manifest import checked
+
 _FORMAT: Final = 2
 _COUNTS: Final = ("rows_read", "rows_kept", "rows_rejected", "rows_not_applicable")
 _DECLARED: Final = (
@@ -309,10 +311,14 @@ def parse_ledger(text: str, /) -> Ledger:
         raise ValueError(f"ledger format {content['format']}, not {_FORMAT}")
     entries = []
     for table, stored in content["tables"].items():
-        files = tuple(FileEntry(**_tuples(file)) for file in stored["files"])
+        files = tuple(checked(FileEntry(**_tuples(file))) for file in stored["files"])
         of_entry = {name: stored[name] for name in _DECLARED if name in stored}
         entries.append(
-            TableEntry(content["trace"], table, files=files, state="stored", **_tuples(of_entry))
+            checked(
+                TableEntry(
+                    content["trace"], table, files=files, state="stored", **_tuples(of_entry)
+                )
+            )
         )
     missing = content["missing"].items()
     return Ledger(tuple(entries), tuple((content["trace"], csv, tuple(t)) for csv, t in missing))

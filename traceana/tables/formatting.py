@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
@@ -50,6 +51,17 @@ def duration(value: float) -> str:
     unit = next((name for name, size in _UNITS_S.items() if abs(value) >= size), "s")
     scaled = value / _UNITS_S[unit]
     return f"{scaled:,.0f} {unit}" if abs(scaled) >= 100 else f"{scaled:.3g} {unit}"
+
+
+_FIRST_DATE_S: Final = 1e8
+"""No trace lasts so long: a time beyond it counts from 1970."""
+
+
+def clock(value: float) -> str:
+    """Write a time: 12,345 s, or 2026-03-01 14:05 UTC if it counts from 1970."""
+    if value < _FIRST_DATE_S:
+        return f"{seconds(value)} s"
+    return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def duration_range(low: float, high: float) -> str:
@@ -117,11 +129,6 @@ def fine_share(value: float) -> str:
 def plain(value: float) -> str:
     """Write a number without needless zeros or a power of ten: 0.5, 8, 4,580,688."""
     return f"{value:,.0f}" if abs(value) >= 1e6 else f"{value:,.6g}"
-
-
-def seconds_range(low: float, high: float) -> str:
-    """Write an interval in seconds."""
-    return f"{seconds(low)} to {seconds(high)}"
 
 
 def ratio_range(low: float, high: float) -> str:

@@ -221,9 +221,7 @@ def _fit_cox(
         note = f"fewer than {_FEWEST_EVENTS} events per coefficient: intervals are uncertain"
     if not clusters:
         return coefficient, error, np.full(len(coefficient), np.inf), note
-    # statsmodels' own sandwich is NaN if a row is censored before the first event
-    scores = np.nan_to_num(model.score_residuals(coefficient))
-    hazard = np.clip(event - np.nan_to_num(fit.martingale_residuals), 0, None)
+    scores, hazard = _score_residuals((time, entry, event), matrix, coefficient)
     away = (matrix - np.average(matrix, axis=0, weights=hazard)) * np.sqrt(hazard)[:, None]
     parts = (scores, away, -model.hessian(coefficient))
     found = [_over_clusters(*parts, of) for of in clusters]
@@ -257,6 +255,38 @@ def _over_clusters(
     effective: Floats = weight.sum(axis=0) ** 2 / (weight**2).sum(axis=0)
     variance: Floats = (m - 1) / m * (moved**2).sum(axis=0)
     return variance, effective - 1
+
+
+def _score_residuals(
+    observed: tuple[Floats, Floats | None, Floats], matrix: Floats, coefficient: Floats
+) -> tuple[Floats, Floats]:
+    """Return each row's score residual and cumulative hazard: 0 if it is at risk at no event.
+
+    As statsmodels has them, which loops over all rows at risk at each event.
+    """
+    time, entry, event = observed
+    times, events = np.unique(time[event == 1], return_counts=True)
+    n, linear = len(times) + 1, matrix @ coefficient
+    hazard = np.exp(linear - linear.max())
+    until = np.searchsorted(times, time, side="right")
+    since = np.zeros_like(until) if entry is None else np.searchsorted(times, entry)
+
+    def at_risk(weights: Floats) -> Floats:
+        entered, left = (np.bincount(place, weights, n) for place in (since, until))
+        total: Floats = np.cumsum(entered - left)[:-1]
+        return total
+
+    total = at_risk(hazard)
+    mean = np.stack([at_risk(hazard * column) / total for column in matrix.T], axis=1)
+    rise = (events / total)[:, None]
+    steps, of_mean = (
+        np.concatenate([np.zeros((1, one.shape[1])), np.cumsum(one, axis=0)])
+        for one in (rise, mean * rise)
+    )
+    summed = steps[until] - steps[since]
+    expected = matrix * summed - (of_mean[until] - of_mean[since])
+    happened = event[:, None] * (matrix - mean[np.maximum(until - 1, 0)])
+    return happened - hazard[:, None] * expected, hazard * summed[:, 0]
 
 
 @notes_unit

@@ -347,7 +347,7 @@ def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
         headings={
             "n": "Runtimes",
             "n_excluded": "Without runtime",
-            "restricted_mean_s": f"{duration(found.runtimes.horizon_s)} restricted mean (s)",
+            "restricted_mean_s": f"{duration(found.runtimes.horizon_s)} restricted mean",
         },
         caption=f"Runtime of {what}{_until(cohort)}. {cohort.title}",
         null=null,

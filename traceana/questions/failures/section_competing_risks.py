@@ -93,7 +93,7 @@ def _build(cohort: Cohort) -> Content:
         result_table(
             survival.groups.drop("n_excluded", "last_s"),
             SurvivalGroups,
-            headings={"restricted_mean_s": f"{duration(survival.horizon_s)} restricted mean (s)"},
+            headings={"restricted_mean_s": f"{duration(survival.horizon_s)} restricted mean"},
             caption="Median and restricted mean (mean of min(runtime, horizon)) of the time to any "
             f"event of {cohort.noun}{group} (Kaplan-Meier). {cohort.title}",
             null=null,
@@ -227,7 +227,7 @@ def _findings(found: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
         f"{cohort.title}: {share(first['incidence'])} of {first[by]} and "
         f"{share(second['incidence'])} of {second[by]} {cohort.noun} fail within {hours} h"
     )
-    return (Finding(finding, heading=heading),)
+    return (Finding(finding, heading=heading, is_null=low < 0 < high),)
 
 
 SECTION = Section(

@@ -80,6 +80,7 @@ def _outliers(nodes: pl.DataFrame, title: str) -> Finding:
                 cost_jobs=excess,
                 certainty="estimated",
                 heading=text,
+                is_null=True,
             )
         heading = f"{title}: no node fails more often than comparable jobs elsewhere"
         return Finding(text, n=tested, certainty="cannot tell", heading=heading)

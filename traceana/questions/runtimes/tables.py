@@ -31,7 +31,7 @@ class RuntimeOverview(ResultTable):
     trace = text("Trace")
     n = count("n", "runtimes above 0")
     median_s = seconds("Median")
-    ci_low, ci_high = ci("of the median", display="seconds")
+    ci_low, ci_high = ci("of the median", display="duration")
     best = text("Best family", "smallest BIC")
     ks_statistic = ratio("KS distance", "of the best family")
     tail_index = ratio("Tail index", "of the square root of n largest runtimes")

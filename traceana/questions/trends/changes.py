@@ -121,7 +121,7 @@ def level_changes(
     generator = as_generator(rng)
     found: list[dict[str, Any]] = []
     for measure, cells, rows, edges in comparable_days(jobs, timezone, window, success, failure):
-        found += _segments((cells, rows), edges, measure, timezone, generator)
+        found += segments((cells, rows), edges, measure, timezone, generator)
     return declared(pl.DataFrame(found, schema=schema_of(LevelChanges)), LevelChanges)
 
 
@@ -264,12 +264,13 @@ def _cells(rows: pl.DataFrame, measure: str) -> pl.DataFrame:
     )
 
 
-def _segments(
+def segments(
     data: tuple[pl.DataFrame, pl.DataFrame],
     edges: NDArray[Any],
     measure: str,
     timezone: str | None,
     generator: np.random.Generator,
+    /,
 ) -> list[dict[str, Any]]:
     """Find the deviating segments one after the other, each adjusted for before the next.
 
