@@ -38,7 +38,10 @@ def adjusted_waits(trace: Trace, /) -> pl.DataFrame | None:
     at the submission), weeks since the first submission, quarter of the day, weekend, and the
     trace's grouping. Pending jobs are censored at their last record, else at the end of the window;
     jobs cancelled before they started at their end. Jobs of one time wait alike, and those of one
-    user: standard errors are over blocks of days and users. MEASURED
+    user: standard errors are over blocks of days and users. Of 150 simulated logs of 60 users of
+    Pareto sizes whose days and users differ, 6.7 % have p below 0.05 for a feature of the user
+    without an effect, in 30 days and in 90; of 200 users 6.0 %. Weeks are for adjustment, without a
+    test.
     """
     if not trace.has("jobs", WAITS_NEED):
         return None
