@@ -32,11 +32,7 @@ _WHOLE: Final = 0.9
 
 
 def check_claims(
-    store: Store,
-    /,
-    *,
-    paper: str | None = None,
-    progress: Callable[[float], None] | None = None,
+    store: Store, /, *, paper: str | None = None, progress: Callable[[float], None] | None = None
 ) -> ClaimResults:
     """Compare published claims with the data in a store.
 

@@ -72,8 +72,7 @@ def report(
         str, typer.Option("--format", metavar="html,md", help="What to write.")
     ] = "html,md",
     engine: Annotated[
-        str,
-        option("Engine that reads and reduces tables.", "polars|spark"),
+        str, option("Engine that reads and reduces tables.", "polars|spark")
     ] = "polars",
     master: Annotated[
         str | None,
@@ -125,8 +124,7 @@ def report(
 
 def summary(
     paths: Annotated[
-        list[Path] | None,
-        argument("Files to report on.  [default: those in a store]", "[PATH...]"),
+        list[Path] | None, argument("Files to report on.  [default: those in a store]", "[PATH...]")
     ] = None,
     *,
     store: StoreOption = None,

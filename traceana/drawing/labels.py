@@ -118,11 +118,15 @@ def place_legend(ax: Axes, /) -> None:
     space = "\N{NO-BREAK SPACE}"  # between a number and its unit
     wrapped = [fill(label.replace(" %", f"{space}%"), _LEGEND_CHARACTERS) for label in labels]
     ax.legend(
-        handles, [label.replace(space, " ") for label in wrapped],
-        loc="upper left", bbox_to_anchor=(-0.12, 0), bbox_transform=ax.transAxes + below,
-        borderaxespad=0, fontsize=small_size(),
+        handles,
+        [label.replace(space, " ") for label in wrapped],
+        loc="upper left",
+        bbox_to_anchor=(-0.12, 0),
+        bbox_transform=ax.transAxes + below,
+        borderaxespad=0,
+        fontsize=small_size(),
         ncols=3 if max(map(len, labels), default=0) <= _SHORT else 1,
-    )  # fmt: skip
+    )
 
 
 def name_lines(
@@ -148,9 +152,14 @@ def name_lines(
         across, height = to_axes.transform((x, y)).tolist()
         if across < margin_from:
             ax.annotate(
-                name, (x, y), (2, 1), textcoords="offset points", va="bottom", fontsize=size,
+                name,
+                (x, y),
+                (2, 1),
+                textcoords="offset points",
+                va="bottom",
+                fontsize=size,
                 bbox={"facecolor": shade(ax, 0), "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
-            )  # fmt: skip
+            )
         else:
             at_margin.append((height, name, line, (x, y)))
     at_margin.sort(key=lambda entry: entry[0])
@@ -159,15 +168,27 @@ def name_lines(
     for height, (_, name, line, end) in zip(heights, at_margin, strict=True):
         rule = {"arrowstyle": "-", "color": line.get_color(), "linewidth": 0.6, "relpos": (0, 0.5)}
         ax.annotate(
-            name, end, (_MARGIN, height), textcoords="axes fraction", va="center", fontsize=size,
-            annotation_clip=False, arrowprops={**rule, "shrinkA": 0, "shrinkB": 0},
+            name,
+            end,
+            (_MARGIN, height),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=size,
+            annotation_clip=False,
+            arrowprops={**rule, "shrinkA": 0, "shrinkB": 0},
             color=shade(ax) if line.get_color() == gray else line.get_color(),
-        )  # fmt: skip
+        )
     if at_margin:
         ax.annotate(
-            heading, (_MARGIN, 1), (0, size), xycoords="axes fraction", textcoords="offset points",
-            fontsize=size, fontstyle="italic", annotation_clip=False,
-        )  # fmt: skip
+            heading,
+            (_MARGIN, 1),
+            (0, size),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            fontsize=size,
+            fontstyle="italic",
+            annotation_clip=False,
+        )
 
 
 def small_size() -> float:

@@ -58,9 +58,18 @@ def mark_synthetic(figure: Figure, /) -> None:
     """
     dark = max(to_rgb(figure.get_facecolor())) < _DARK
     figure.text(
-        0.995, 0.995, WATERMARK, ha="right", va="top", fontsize=6, fontweight="bold",
-        color="#FF5A6E" if dark else "#B00020", zorder=10, gid="synthetic", in_layout=False,
-    )  # fmt: skip
+        0.995,
+        0.995,
+        WATERMARK,
+        ha="right",
+        va="top",
+        fontsize=6,
+        fontweight="bold",
+        color="#FF5A6E" if dark else "#B00020",
+        zorder=10,
+        gid="synthetic",
+        in_layout=False,
+    )
 
 
 def render_file(figure: Figure, form: str, /, *, dpi: int = PNG_DPI) -> bytes:

@@ -22,19 +22,37 @@ if TYPE_CHECKING:
 Kind = Literal["text", "number", "time"]
 """How a cell of a source is read."""
 
-_TEXT: Final = frozenset({
-    *("UPPER", "LOWER", "TRIM", "LTRIM", "RTRIM", "LEFT", "RIGHT", "SUBSTR", "SUBSTRING"),
-    *("REPLACE", "REVERSE", "CONCAT", "CONCAT_WS", "SPLIT_PART", "INITCAP", "LPAD", "RPAD"),
-})  # fmt: skip
-_LENGTHS: Final = frozenset({
-    *("LENGTH", "LEN", "CHAR_LENGTH", "CHARACTER_LENGTH", "OCTET_LENGTH", "BIT_LENGTH"),
-    *("STRPOS", "POSITION"),
-})  # fmt: skip
+_TEXT: Final = frozenset(
+    {
+        *("UPPER", "LOWER", "TRIM", "LTRIM", "RTRIM", "LEFT", "RIGHT", "SUBSTR", "SUBSTRING"),
+        *("REPLACE", "REVERSE", "CONCAT", "CONCAT_WS", "SPLIT_PART", "INITCAP", "LPAD", "RPAD"),
+    }
+)
+_LENGTHS: Final = frozenset(
+    {
+        *("LENGTH", "LEN", "CHAR_LENGTH", "CHARACTER_LENGTH", "OCTET_LENGTH", "BIT_LENGTH"),
+        *("STRPOS", "POSITION"),
+    }
+)
 _TESTS: Final = frozenset({"STARTS_WITH", "ENDS_WITH", "REGEXP_LIKE", "CONTAINS"})
-_OF_NUMBERS: Final = frozenset({
-    *("ABS", "CEIL", "CEILING", "FLOOR", "ROUND", "TRUNCATE", "TRUNC", "EXP", "LN", "LOG", "LOG2"),
-    *("LOG10", "LOG1P", "POW", "POWER", "SQRT", "CBRT", "SIGN", "MOD", "DIV"),
-})  # fmt: skip
+_OF_NUMBERS: Final = frozenset(
+    {
+        *(
+            "ABS",
+            "CEIL",
+            "CEILING",
+            "FLOOR",
+            "ROUND",
+            "TRUNCATE",
+            "TRUNC",
+            "EXP",
+            "LN",
+            "LOG",
+            "LOG2",
+        ),
+        *("LOG10", "LOG1P", "POW", "POWER", "SQRT", "CBRT", "SIGN", "MOD", "DIV"),
+    }
+)
 _OF_EITHER: Final = frozenset({"COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST", "IF"})
 _ARITHMETIC: Final = frozenset(["Add", "Sub", "Mul", "Div", "IntDiv", "Mod", "Neg"])
 _EQUALITY: Final = frozenset(["EQ", "NEQ", "NullSafeEQ", "NullSafeNEQ"])
@@ -43,10 +61,25 @@ _LOGIC: Final = frozenset(["And", "Or", "Xor", "Not", "Is"])
 _PATTERNS: Final = frozenset(["Like", "ILike", "RegexpLike", "DPipe"])
 _PLAIN: Final = frozenset(["Literal", "Null", "Boolean", "DataType"])
 _TOKENS: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[A-Za-z_]\w*|\s+|.", re.DOTALL)
-_WORDS: Final = frozenset({
-    *("and", "or", "not", "in", "is", "null", "like", "ilike", "between", "case", "when", "then"),
-    *("else", "end", "true", "false", "cast", "as"),
-})  # fmt: skip
+_WORDS: Final = frozenset(
+    {
+        *(
+            "and",
+            "or",
+            "not",
+            "in",
+            "is",
+            "null",
+            "like",
+            "ilike",
+            "between",
+            "case",
+            "when",
+            "then",
+        ),
+        *("else", "end", "true", "false", "cast", "as"),
+    }
+)
 """Words that are always SQL's, also where a column has such a name."""
 _LONGEST: Final = 1 << 13
 _SHOWN: Final = 200
@@ -335,8 +368,9 @@ class Rows(Dialect):
         """Adds Polars' whole-number division."""
 
         KEYWORDS: ClassVar[dict[str, Any]] = {
-            **tokens.Tokenizer.KEYWORDS, "//": tokens.Tokenizer.KEYWORDS["DIV"],
-        }  # fmt: skip
+            **tokens.Tokenizer.KEYWORDS,
+            "//": tokens.Tokenizer.KEYWORDS["DIV"],
+        }
 
     class Parser(parser.Parser):
         """Knows no function but CAST, so that none is renamed."""

@@ -82,13 +82,7 @@ def between_groups(
 
 
 def cluster_covariance(
-    cluster: Integers,
-    group: Integers,
-    n: Floats,
-    total: Floats,
-    /,
-    *,
-    center: float | None = None,
+    cluster: Integers, group: Integers, n: Floats, total: Floats, /, *, center: float | None = None
 ) -> Floats:
     """Return the covariance of groups' means minus the overall mean, for independent clusters.
 

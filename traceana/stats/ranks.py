@@ -15,11 +15,7 @@ from traceana.stats.between_groups import (
     cluster_covariance,
     covariance_of_sum,
 )
-from traceana.stats.permutation import (
-    RESAMPLES,
-    permuted_kruskal_wallis,
-    permuted_superiority,
-)
+from traceana.stats.permutation import RESAMPLES, permuted_kruskal_wallis, permuted_superiority
 from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
 
 _SMALL: Final = 15

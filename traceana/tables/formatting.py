@@ -64,11 +64,6 @@ def clock(value: float) -> str:
     return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def duration_range(low: float, high: float) -> str:
-    """Write an interval of durations."""
-    return f"{duration(low)} to {duration(high)}"
-
-
 def duration_ticks(low: float, high: float, most: int, /) -> list[float]:
     """Return round durations within limits in seconds: the densest series of at most `most`.
 
@@ -129,11 +124,6 @@ def fine_share(value: float) -> str:
 def plain(value: float) -> str:
     """Write a number without needless zeros or a power of ten: 0.5, 8, 4,580,688."""
     return f"{value:,.0f}" if abs(value) >= 1e6 else f"{value:,.6g}"
-
-
-def ratio_range(low: float, high: float) -> str:
-    """Write an interval of ratios."""
-    return f"{ratio(low)} to {ratio(high)}"
 
 
 def percent_range(low: float, high: float) -> str:
@@ -218,9 +208,15 @@ def three_digits(value: float) -> str:
     return f"{value:,.0f}" if abs(rounded) >= 1000 else f"{rounded:f}"
 
 
-def three_digits_range(low: float, high: float) -> str:
-    """Write an interval to three significant digits."""
-    return f"{three_digits(low)} to {three_digits(high)}"
+def _range_of(write: Callable[[float], str]) -> Callable[[float, float], str]:
+    """Return the function that writes an interval of such numbers."""
+    return lambda low, high: f"{write(low)} to {write(high)}"
+
+
+duration_range = _range_of(duration)
+seconds_range = _range_of(seconds)
+ratio_range = _range_of(ratio)
+three_digits_range = _range_of(three_digits)
 
 
 def sparkline(values: Sequence[float]) -> str:

@@ -91,10 +91,7 @@ class FrameBlock:
 
 
 def item_blocks(
-    items: Iterable[tuple[str, Any]],
-    parse: Callable[[Any], Parsed],
-    kinds: Mapping[str, Kind],
-    /,
+    items: Iterable[tuple[str, Any]], parse: Callable[[Any], Parsed], kinds: Mapping[str, Kind], /
 ) -> Iterator[FrameBlock]:
     """Read items, each given with its text, in blocks of rows.
 
@@ -133,8 +130,12 @@ def item_blocks(
         if texts:
             yield FrameBlock(
                 pl.DataFrame([*columns, pl.Series(LINE, lines, pl.Int64)]),
-                kinds, first, source, pl.DataFrame(bad), not_applicable=beside,
-            )  # fmt: skip
+                kinds,
+                first,
+                source,
+                pl.DataFrame(bad),
+                not_applicable=beside,
+            )
         first += len(texts)
 
 

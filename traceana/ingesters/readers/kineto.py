@@ -182,11 +182,5 @@ def _detect(file: CsvFile) -> bool:
     return b'"traceEvents"' in start and (b'"schemaVersion"' in start or b"ProfilerStep#" in start)
 
 
-READER: Final = Reader(
-    "kineto",
-    _detect,
-    _open,
-    (".json",),
-    own_mapping("kineto"),
-)
+READER: Final = Reader("kineto", _detect, _open, (".json",), own_mapping("kineto"))
 """Reader of traces of the PyTorch profiler."""

@@ -18,10 +18,29 @@ if TYPE_CHECKING:
     from traceana.ingesters.files import CsvFile
 
 _COLUMNS: Final = (
-    "id", "name", "namespace", "user", "job", "group", "state", "reason", "exit_code", "node",
-    "qos", "priority", "queue", "created", "started", "finished", "restarts", "runtime_s", "cpus",
-    "memory_bytes", "gpus", "gpu_type",
-)  # fmt: skip
+    "id",
+    "name",
+    "namespace",
+    "user",
+    "job",
+    "group",
+    "state",
+    "reason",
+    "exit_code",
+    "node",
+    "qos",
+    "priority",
+    "queue",
+    "created",
+    "started",
+    "finished",
+    "restarts",
+    "runtime_s",
+    "cpus",
+    "memory_bytes",
+    "gpus",
+    "gpu_type",
+)
 _QUANTITY: Final = re.compile(r"([+-]?\d*\.?\d+(?:[eE][+-]?\d+)?)(m|u|n|[kKMGTPE]i?)?")
 _SCALE: Final = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3} | {
     f"{letter}{binary}": float((1024 if binary else 1000) ** power)

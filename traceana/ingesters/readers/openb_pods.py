@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 _PODS: Final = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 _NODES: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 _OPTIONAL: Final = (
-    *("gpu_spec", "qos", "pod_phase", "creation_time", "deletion_time", "scheduled_time"),
+    "gpu_spec",
+    "qos",
+    "pod_phase",
+    "creation_time",
+    "deletion_time",
+    "scheduled_time",
 )
 
 

@@ -16,12 +16,7 @@ from polars.exceptions import PanicException, PolarsError
 from pyarrow.parquet import ParquetFile
 
 from traceana.errors import SourceError
-from traceana.ingesters.readers.frames import (
-    ROWS_A_BLOCK,
-    FrameBlock,
-    frame_types,
-    within_calendar,
-)
+from traceana.ingesters.readers.frames import ROWS_A_BLOCK, FrameBlock, frame_types, within_calendar
 from traceana.ingesters.readers.reader import Reader, Rows
 
 if TYPE_CHECKING:

@@ -135,9 +135,16 @@ def _blocks(
         steps = records.height - jobs.height
         head = int(layout.header)
         yield _Jobs(
-            rows, kinds, line, None, bad, head, not_applicable=steps, layout=layout,
+            rows,
+            kinds,
+            line,
+            None,
+            bad,
+            head,
+            not_applicable=steps,
+            layout=layout,
             nulled=_nulled(rows),
-        )  # fmt: skip
+        )
 
 
 def _nulled(rows: pl.DataFrame) -> dict[tuple[str, str], int]:
@@ -177,11 +184,5 @@ def _open(file: CsvFile, timezone: str) -> Rows:
     return Rows(columns, partial(_blocks, file, layout, timezone), TYPES, facts)
 
 
-READER: Final = Reader(
-    "sacct",
-    _detect,
-    _open,
-    (".txt", ".sacct"),
-    own_mapping("sacct"),
-)
+READER: Final = Reader("sacct", _detect, _open, (".txt", ".sacct"), own_mapping("sacct"))
 """Reader of Slurm's accounting records."""

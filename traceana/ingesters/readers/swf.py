@@ -77,11 +77,5 @@ def _detect(file: CsvFile) -> bool:
     return file.name.endswith(".swf") or bool(_HEADER.match(head)) or numbers is not None
 
 
-READER: Final = Reader(
-    "swf",
-    _detect,
-    _open,
-    (".swf",),
-    own_mapping("swf"),
-)
+READER: Final = Reader("swf", _detect, _open, (".swf",), own_mapping("swf"))
 """Reader of the Standard Workload Format."""
