@@ -134,8 +134,7 @@ def name_lines(
 ) -> None:
     """Write each line's name at its end, moved apart; none where they do not all fit.
 
-    A line that reaches the last tenth of the axes (`margin_from`) is named in the right margin,
-    with a thin rule from its end to its name; one that ends before is named where it ends.
+    A line that reaches the last tenth of the axes (`margin_from`) is named in the right margin.
     """
     to_axes = ax.transData - ax.transAxes  # whatever the scales
     size = small_size()
@@ -199,8 +198,7 @@ def small_size() -> float:
 def spread(wanted: Sequence[float], /, *, gap: float) -> list[float]:
     """Move ascending heights within [0, 1] so that neighbors are at least `gap` apart.
 
-    Pushed upwards from the lowest and downwards from the highest, both keep the gap, and so
-    does the mean of the two, which favors neither direction.
+    The mean of pushing upwards from the lowest and downwards from the highest.
     """
     up, down = list(wanted), list(wanted)
     for before, after in pairwise(range(len(up))):

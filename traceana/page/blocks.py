@@ -82,9 +82,9 @@ class Table:
 class Picture:
     """A figure as an `<svg>` element, and its caption.
 
-    `key` names it on the page and as a file, `figure` is its id in the registry, `described` states
-    its numbers, `reading` explains how to read such figures, `pdf` is the same picture (of a lead),
-    and `data` is the result as CSV. The page assigns `number` and `id`.
+    `key` names it, `figure` is its id in the registry, `described` states its numbers, `reading`
+    how to read it, `pdf` is the same picture, `data` the result as CSV. The page assigns `number`
+    and `id`.
     """
 
     svg: str

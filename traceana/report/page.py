@@ -115,8 +115,7 @@ class Ranked:
 def main_results(built: list[Built], /) -> list[Ranked]:
     """Return the main results: by cost and certainty, then the first of each part.
 
-    A finding that costs nothing and the result of a simulation come after all others; what the data
-    cannot decide is none, and an alert is not repeated.
+    No alert is repeated; simulations and what costs nothing come last.
     """
     scored = _ranked(built, lambda finding: "" if finding.alert else _short(finding))
     best = {id(one.part): one for one in reversed(scored)}  # one of each section
@@ -257,6 +256,17 @@ def slug(text: str, /) -> str:
     return re.sub(r"[^A-Za-z0-9_.]+", "-", text).strip("-").lower()
 
 
+def environment() -> jinja2.Environment:
+    """Return what renders the templates."""
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("traceana.report", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
 def render_page(
     built: list[Built],
     context: Context,
@@ -272,19 +282,13 @@ def render_page(
     `traces` are those with a page of their own, in a folder with their name; `absent` are sections
     without data; `papers` is whether a page of the papers' figures is beside it.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("traceana.report", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["prose"] = write_prose
-    environment.filters["explain"] = explainer(terms_of(context))
-    environment.filters["slug"] = slug
-    environment.filters["dict"] = dict
-    environment.tests["kind"] = lambda block, name: type(block).__name__ == name
-    return environment.get_template("page.html.jinja").render(
+    templates = environment()
+    templates.filters["prose"] = write_prose
+    templates.filters["explain"] = explainer(terms_of(context))
+    templates.filters["slug"] = slug
+    templates.filters["dict"] = dict
+    templates.tests["kind"] = lambda block, name: type(block).__name__ == name
+    return templates.get_template("page.html.jinja").render(
         parts=group_parts(built),
         results=main_results(built),
         alerts=alerts(built),

@@ -72,10 +72,9 @@ def open_frame(
 ) -> nw.LazyFrame[Any]:
     """Return the needed columns as a lazy frame, with measures checked for their range.
 
-    Measures become Float64: datetimes as Unix seconds, durations as seconds. NaN is null, in
-    measures and in keys. `roles` has the keys that a parameter sets. Raises a DataError if the
-    engine is not listed, a column is missing or named twice, or a measure is not numeric, is
-    negative or is above :data:`LARGEST` (infinite).
+    Measures become Float64: datetimes as Unix seconds, durations as seconds; NaN is null. `roles`
+    has the keys that a parameter sets. DataError if a column is missing or named twice, or a
+    measure is not numeric or out of range.
     """
     of_measures = measures if isinstance(measures, Mapping) else {}
     names = tuple(of_measures.values()) or tuple(measures)
@@ -183,8 +182,8 @@ def reduce_frame(
 ) -> pl.DataFrame:
     """Return [*keys, *aggregates]: one row per group, sorted, nulls last; one row without keys.
 
-    Polars adds up the rows of a group in their order, whatever the number of threads. Raises a
-    DataError if a key has the name of an aggregate.
+    Polars adds up the rows of a group in their order. DataError if a key has the name of an
+    aggregate.
     """
     result = reduce_unsorted(frame, keys, **aggregates)
     for key in reversed(keys):  # several at once are encoded as bytes first, in twice the time
