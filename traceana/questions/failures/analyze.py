@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -22,14 +22,18 @@ from traceana.questions.failures.association import (
     standardized_failure_rates,
 )
 from traceana.questions.failures.comparison import compare_runtimes
-from traceana.questions.failures.curves import incidence_and_survival, kaplan_meier
+from traceana.questions.failures.curves import (
+    cumulative_incidence,
+    incidence_and_survival,
+    kaplan_meier,
+)
 from traceana.questions.failures.events import Columns
 from traceana.questions.failures.hazards import cause_specific_hazards, outcome_by_horizon
 from traceana.questions.failures.model import failure_model
 from traceana.questions.failures.nodes import node_failures
 from traceana.questions.failures.rates import failure_rates
 from traceana.questions.failures.tables import FailureModel, GroupTests, RuntimeComparison
-from traceana.stats.effect_sizes import conclude
+from traceana.stats.effect_sizes import conclude, difference_interval
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.variance_share import VarianceShare, variance_share
 from traceana.store.frames import collect, reduce_frame
@@ -345,6 +349,44 @@ def estimate_competing_risks(
     return incidence_and_survival(
         cohort.rows, keys, events, columns=columns, cluster=cohort.cluster
     )
+
+
+def incidence_at_equal_size(
+    trace: Trace, by: str, pair: Sequence[object], time_s: float, /
+) -> tuple[float, float, float] | None:
+    """Return the difference of the failures of two groups by a runtime, at equal GPUs.
+
+    It is that within strata of GPUs (powers of two) with rows of both groups, weighted by their
+    rows (direct standardization), with its interval; None if there are no two such strata, or
+    fewer than a fifth of the rows is in them.
+    """
+    cohort = form_cohort(trace, end_imputation="running")
+    if "gpus" not in cohort.rows.columns or by in ("gpus", "gpus_requested"):
+        return None
+    rows = cohort.rows.filter(pl.col(by).is_in([*pair]), pl.col("gpus").is_not_null())
+    rows = rows.with_columns(pl.col("gpus").log(2).floor().clip(-10).alias("size_class"))
+    kept = rows.filter(pl.col(by).n_unique().over("size_class") == 2)
+    if kept["size_class"].n_unique() < 2 or kept.height < _LEAST_COVERED * rows.height:
+        return None
+    keys = (by, "size_class")
+    found = cumulative_incidence(
+        kept, by=keys, events=cohort.events, runtime="duration_s", entry="entry_s",
+        observed="observed", cluster=cohort.cluster,
+    )  # fmt: skip
+    at = {row[:2]: row[3:] for row in found.incidence_at(time_s).filter(event="failed").rows()}
+    total = [0.0, 0.0, 0.0]
+    for size, n in kept["size_class"].value_counts().iter_rows():
+        # without a failure 0 to 3/n
+        first, second = (
+            (value, low or 0.0, max(value, 3 / n) if high is None else high)
+            for value, low, high in (at.get((one, size), (0.0, None, None)) for one in pair)
+        )
+        difference, low, high = difference_interval(first, second)
+        weight = n / kept.height
+        total[0] += weight * difference
+        total[1] += (weight * (difference - low)) ** 2
+        total[2] += (weight * (high - difference)) ** 2
+    return total[0], total[0] - total[1] ** 0.5, total[0] + total[2] ** 0.5
 
 
 _PARTS: Final = 16

@@ -21,7 +21,7 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.failures.analyze import estimate_competing_risks
+from traceana.questions.failures.analyze import estimate_competing_risks, incidence_at_equal_size
 from traceana.questions.failures.section_tests import incidence_of
 from traceana.questions.failures.tables_competing_risks import (
     CumulativeIncidence,
@@ -227,6 +227,14 @@ def _findings(found: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
         f"{cohort.title}: {share(first['incidence'])} of {first[by]} and "
         f"{share(second['incidence'])} of {second[by]} {cohort.noun} fail within {hours} h"
     )
+    pair = (first[by], second[by])
+    equal = cohort.trace.once(incidence_at_equal_size, by, pair, hours * _HOUR_S)
+    if equal is not None:
+        of_equal, *ends = (100 * value for value in equal)
+        finding += f" With the same GPUs: {of_equal:.1f} (95 % CI {ends[0]:.1f} to {ends[1]:.1f})."
+        if of_equal * difference < 0 and not low < 0 < high and not ends[0] < 0 < ends[1]:
+            finding += " The sign changes (Simpson's paradox)."
+            heading += f", but {of_equal:+.1f} points with the same GPUs"
     return (Finding(finding, heading=heading, is_null=low < 0 < high),)
 
 
