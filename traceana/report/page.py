@@ -19,6 +19,7 @@ from traceana.page.section import PARTS, SIMULATED, Section
 from traceana.questions.workload.facts import facts_of
 from traceana.report.section_provenance import terms_of
 from traceana.tables.formatting import plural
+from traceana.tables.formatting import text as shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -373,7 +374,7 @@ def explainer(terms: Mapping[str, str], /) -> Callable[..., Markup]:
 
 def write_prose(text: str, /) -> Markup:
     """Escape a text; `code` and addresses become elements, a number stays with its unit."""
-    safe = _UNIT.sub("\N{NO-BREAK SPACE}", str(escape(text)))
+    safe = _UNIT.sub("\N{NO-BREAK SPACE}", str(escape(shortened(text))))
     safe = safe.replace("n = ", "n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
     safe = _CODE.sub(r"<code>\1</code>", safe)
     return Markup(_ADDRESS.sub(r'<a href="\g<0>">\g<0></a>', safe))  # noqa: S704  escaped above
