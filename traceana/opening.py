@@ -139,7 +139,7 @@ def compare(
     traces = [one if isinstance(one, Trace) else read(one) for one in (a, *b) if one is not None]
     if len(traces) != (2 if split is None else 1):
         raise DataError("compare takes two traces, or one and split")
-    windows = [window_of(trace) for trace in traces]
+    windows = [trace.once(window_of) for trace in traces]
     if split is None:
         return compare_windows(traces[0], traces[1], (windows[0], windows[1]))
     [trace], [window], at = traces, windows, to_seconds(split, traces[0].manifest)

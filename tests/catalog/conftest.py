@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import threading
+import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
@@ -31,6 +34,7 @@ class Server:
     status: dict[str, int] = field(default_factory=dict)
     closes_early: set[str] = field(default_factory=set)
     says_no_length: set[str] = field(default_factory=set)
+    lies: dict[str, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     stalls: threading.Event | None = None
 
@@ -47,6 +51,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
             if content is None or path in told.status:
                 self.send_error(told.status.get(path, 404))
                 return
+            if lie := told.lies.get(path):
+                self.lie(lie, content)
+                return
             self.send_response(200)
             if path not in told.says_no_length:
                 self.send_header("Content-Length", str(len(content)))
@@ -58,6 +65,23 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
             if told.stalls is not None:
                 told.stalls.wait(600)
             self.wfile.write(content[len(content) // 2 :])
+
+        def lie(self, lie: str, content: bytes) -> None:
+            loop = lie == "redirects for ever"
+            self.send_response(302 if loop or lie.startswith("to ") else 200)
+            if loop or lie.startswith("to "):
+                self.send_header("Location", self.path if loop else lie.removeprefix("to "))
+            if lie.startswith("length "):
+                self.send_header("Content-Length", lie.removeprefix("length "))
+            if lie == "a bomb":
+                self.send_header("Content-Encoding", "gzip")
+                content = gzip.compress(bytes(1 << 26))
+            self.end_headers()
+            with suppress(OSError):
+                self.wfile.write(content)
+                while lie in ("endless", "drip"):
+                    self.wfile.write(b"x" if lie == "drip" else bytes(1 << 16))
+                    time.sleep(0.01 if lie == "drip" else 0)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             pass

@@ -3,12 +3,14 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -18,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.catalog.conftest import BLOB_C, PUBLISHED, SHA256_A
-from traceana.catalog import fetch
+from traceana.catalog import CatalogEntry, download, fetch
 from traceana.errors import CatalogError
 
 if TYPE_CHECKING:
@@ -278,6 +280,44 @@ def test_file_cut_without_a_word_is_found_by_its_checksum(tmp_path: Path, server
     assert held(tmp_path / "to") == without("b.csv")
 
 
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("endless", r"the answer is no file of its 12 bytes \(it goes on after them\)"),
+        ("a bomb", "it goes on after them"),
+        ("drip", "slower than 100000 bytes/s"),
+        ("length abc", "the answer is no file of its 12 bytes"),
+        ("length -5", ""),
+        ("length 99999999999999999999999", "the connection broke before the end"),
+        ("redirects for ever", "HTTP 302 Found; try later"),
+        ("to file:///etc/passwd", "file:///etc/passwd"),
+        ("to http://[", "b.csv from"),
+    ],
+)
+def test_server_that_lies_costs_one_line_and_little_disk(
+    tmp_path: Path,
+    server: Server,
+    planted: CatalogEntry,
+    monkeypatch: pytest.MonkeyPatch,
+    case: tuple[str, str],
+) -> None:
+    lie, said = case
+    monkeypatch.setattr(download, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(download, "_SLOWEST", 100_000)
+    server.files = {f"/{name}": content for name, content in PUBLISHED.items()}
+    server.lies = {"/b.csv": lie}
+    if lie == "drip":
+        monkeypatch.setattr(download, "_CHUNK", 1 << 14)
+        files = tuple(replace(one, bytes=1 << 20) for one in planted.files)
+        monkeypatch.setattr(download, "get_trace", lambda _: replace(planted, files=files))
+    if lie == "length -5":  # as if there were none
+        assert held(fetch("planted", to=tmp_path / "to", mirror=server.address)) == PUBLISHED
+        return
+    (line,) = told(to=tmp_path / "to", mirror=server.address)
+    assert re.search(said, line)
+    assert held(tmp_path / "to") == without("b.csv")
+
+
 def test_servers_refusal_is_one_line(tmp_path: Path, server: Server) -> None:
     server.files = {f"/{name}": content for name, content in PUBLISHED.items()}
     server.status = {"/a.csv": 503}
@@ -349,11 +389,11 @@ def test_mirror_is_never_written_to(tmp_path: Path, named: str) -> None:
 def test_killed_download_leaves_nothing_under_the_final_name(
     tmp_path: Path, server: Server
 ) -> None:
-    server.files = {"/summary_train.csv": PUBLISHED["b.csv"] * 2**16}
+    server.files = {"/raw-traces.tar.gz": PUBLISHED["b.csv"] * 2**16}
     server.stalls = threading.Event()
     to = tmp_path / "to"
     run = "from traceana.cli import main; main()"
-    asked = ["fetch", "zeus-2023", "--to", str(to), "--mirror", server.address]
+    asked = ["fetch", "microsoft-itp-2021", "--to", str(to), "--mirror", server.address]
     with subprocess.Popen(
         [sys.executable, "-c", run, *asked], stderr=subprocess.DEVNULL
     ) as running:

@@ -20,7 +20,7 @@ from polars.exceptions import PanicException
 from tests.cli.command import run_command
 from tests.ingesters.conftest import worker_times
 from traceana.catalog import fetch
-from traceana.cli.output import frame_writer, show_steps
+from traceana.cli.output import show_steps, write_frame
 from traceana.cli.streams import Stream, printable
 from traceana.errors import CatalogError, StoreError
 from traceana.exchange import export_tables
@@ -197,7 +197,7 @@ def test_formulas_in_a_csv_are_neutralized(tmp_path: Path) -> None:
     frame = pl.DataFrame({"a": texts, "b": [-1.5] * 11, "=cmd()": texts}).with_columns(
         c=pl.col("a").cast(pl.Categorical), d=pl.concat_list("a", pl.lit("x"))
     )
-    frame_writer(tmp_path / "x.csv")(frame)
+    write_frame(frame, tmp_path / "x.csv")
     found = pl.read_csv(tmp_path / "x.csv")
     assert found["a"].to_list() == found["c"].to_list() == found["'=cmd()"].to_list() == kept
     assert found["b"].to_list() == [-1.5] * 11

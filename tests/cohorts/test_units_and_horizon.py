@@ -11,8 +11,13 @@ import pytest
 import traceana
 from traceana.cohorts.cohort import BLOCK, form_cohort
 from traceana.cohorts.horizon import outcome_cohort
-from traceana.questions.failures.analyze import analyze_outcomes, fit_failure_model
+from traceana.questions.failures.analyze import (
+    analyze_outcomes,
+    fit_failure_model,
+    incidence_at_equal_size,
+)
 from traceana.questions.failures.overall import overall_failure
+from traceana.questions.failures.section_competing_risks import build
 from traceana.store import Trace
 
 DAY_S = 86_400.0
@@ -104,3 +109,30 @@ def test_no_section_states_a_difference_between_the_types(watched: Trace, tmp_pa
     assert "times as often" not in text
     assert "They differ" not in text
     assert "| A100 |" in text
+
+
+def test_failures_of_groups_are_compared_at_equal_gpus(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    n = 3000
+    large = rng.random(n) < 0.5
+    # A requests 8 GPUs in 8 of 10 jobs, B in 2; of 8 GPUs .5 fail, else .1, of A 0.1 fewer
+    first = rng.random(n) < np.where(large, 0.8, 0.2)
+    fails = rng.random(n) < np.where(large, 0.6, 0.2) - 0.1 * first
+    start = rng.uniform(0, 60 * DAY_S, n)
+    ran = rng.exponential(3600, n)
+    jobs = pl.DataFrame(
+        {"job_id": [str(one) for one in range(n)], "gpus": np.where(large, 8.0, 1.0),
+         "gpu_type": np.where(first, "A", "B"), "submit_s": start, "start_s": start,
+         "end_s": start + ran, "runtime_s": ran,
+         "status": np.where(fails, "failed", "completed")}
+    )  # fmt: skip
+    trace = trace_of(jobs, tmp_path)
+    crude = fails[first].mean() - fails[~first].mean()
+    assert crude > 0.1
+    found = incidence_at_equal_size(trace, "gpu_type", ("A", "B"), DAY_S)
+    assert found is not None
+    assert found[0] == pytest.approx(-0.1, abs=0.04)
+    assert found[1] < -0.1 < found[2] < 0
+    assert incidence_at_equal_size(trace, "gpus", (1.0, 8.0), DAY_S) is None
+    [finding] = build([trace]).findings
+    assert "Simpson" in getattr(finding, "text", finding)

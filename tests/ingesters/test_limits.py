@@ -11,6 +11,7 @@ import tarfile
 import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -371,10 +372,35 @@ def test_a_line_of_millions_of_cells_takes_little_memory(name: str, tmp_path: Pa
 
 
 def test_a_text_that_a_parquet_file_has_once_is_not_read_a_million_times(tmp_path: Path) -> None:
-    text = pa.DictionaryArray.from_arrays(pa.array([0] * 20_000, pa.int32()), ["x" * 50_000])
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * 2_000, pa.int32()), ["x" * 500_000])
     pq.write_table(pa.table({"user": text}), tmp_path / "a.parquet")  # 1 GB in all
     assert (tmp_path / "a.parquet").stat().st_size < 100_000
     (file,) = list_csvs(tmp_path, suffixes=(".parquet",)).csvs
     sizes = [(part.height, part.estimated_size()) for part in read_frames(file, ["user"])]
-    assert sum(height for height, _ in sizes) == 20_000
-    assert max(size for _, size in sizes) < 1 << 28
+    assert sum(height for height, _ in sizes) == 2_000
+    assert max(size for _, size in sizes) < 1 << 27
+
+
+def test_times_and_numbers_beyond_what_polars_writes_are_rejected(tmp_path: Path) -> None:
+    far = pa.array([2**63 - 1, -(2**63), 2**62, 60], pa.int64())
+    table = pa.table(
+        {
+            "id": ["a", "b", "c", "d"],
+            "us": far.cast(pa.timestamp("us")),
+            "s": pa.array([2**53, -(2**53), 2**52, 60]).cast(pa.timestamp("s")),
+            "day": pa.array([2**31 - 1, -(2**31), 2**30, 1], pa.int32()).cast(pa.date32()),
+            "wide": pa.array([Decimal(n) for n in (10**60, -1, 10**50, 1)], pa.decimal256(70, 2)),
+            "clock": pa.array([1, 2, 3, 4], pa.int32()).cast(pa.time32("s")),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    for column in ("us", "s", "day", "wide"):
+        spec = f'"{column}"' if column == "wide" else f'{{ time = "{column}" }}'
+        mapping = f'[trace]\n[jobs]\njob_id = "id"\nsubmit_s = {spec}\n'
+        (entry,) = ingest(
+            tmp_path / "a.parquet", mapping=mapping, trace="m", store=tmp_path / column
+        ).entries
+        assert entry.rejected == {"submit_s|max": 2, "submit_s|min": 1}, column
+    mapping = '[trace]\n[jobs]\njob_id = "id"\nsubmit_s = { time = "clock" }\n'
+    with pytest.raises(IngestError, match="times of day without a date"):
+        ingest(tmp_path / "a.parquet", mapping=mapping, trace="m", store=tmp_path / "clock")

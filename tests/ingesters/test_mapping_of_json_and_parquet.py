@@ -63,7 +63,7 @@ status = {{ column = "s", values = {{ OK = "completed", BAD = "failed" }} }}
         ("1", 2.0, unix("Asia/Shanghai", 2026, 3, 1, 12), "completed"),
         ("2", None, None, "failed"),
     ]
-    with pytest.raises(IngestError, match=r"write \{ time = ... \} for a time"):
+    with pytest.raises(IngestError, match=r"write \{ time = .* \}"):
         ingest(
             tmp_path / "log.parquet",
             mapping=JOBS + 'submit_s = "t"\n',

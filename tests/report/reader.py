@@ -112,5 +112,6 @@ def read_table(part: Element, caption: str) -> list[dict[str, str]]:
 
 
 def number(text: str) -> float:
-    """Read a number as the page writes it."""
-    return float(text.replace(",", "").removesuffix("%"))
+    """Read a number as the page writes it; a duration in seconds."""
+    value, _, unit = text.replace(",", "").replace("%", " ").strip().partition(" ")
+    return float(value) * {"ms": 1e-3, "min": 60, "h": 3600, "d": 86_400}.get(unit, 1)

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 
 from tests.report.reader import read_page, section
@@ -13,12 +14,14 @@ from traceana.cli import main
 from traceana.drawing import registry
 from traceana.drawing.registry import FigureEntry, figures
 from traceana.errors import StoreError
+from traceana.page import blocks
 from traceana.page.blocks import Content, Drawing, Gallery, Text
 from traceana.page.section import sections
 from traceana.report import build, build_report, find_data_source
 from traceana.report.build import open_context
 from traceana.report.data_source import open_data_source
 from traceana.report.run import draw_content
+from traceana.tables.declare import ResultTable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -171,6 +174,26 @@ def test_a_fault_in_a_figure_costs_that_figure_alone(
     assert f"figure {figure}, ZeroDivisionError in test_data_source.py:" in made.failed
     assert made.findings == ("A finding",)
     assert made.blocks == (Text("A figure: not drawn: division by zero."), Text("after"))
+
+
+@pytest.mark.parametrize("step", ["cells_of", "csv_text"])
+@pytest.mark.parametrize("table", [None, *ResultTable.__subclasses__()])
+def test_a_fault_in_a_table_costs_that_table_alone(
+    store: Store, monkeypatch: pytest.MonkeyPatch, step: str, table: type[ResultTable] | None
+) -> None:
+    def fail(*_: object, **__: object) -> Any:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(blocks, step, fail)
+    content = Content(
+        ("A finding",),
+        (blocks.result_table(pl.DataFrame({"a": [1]}), table, caption="A table"), Text("after")),
+    )
+    made = draw_content(content, open_context(find_data_source(store.path)))
+    name = table.__name__ if table else "without declaration"
+    assert f"table {name}, ZeroDivisionError in test_data_source.py:" in made.failed
+    assert made.findings == ("A finding",)
+    assert made.blocks == (Text("A table: not shown: division by zero."), Text("after"))
 
 
 def test_a_failed_section_is_in_the_exit_status(

@@ -151,7 +151,7 @@ def test_the_command_takes_them(
         return int(done.value.code or 0)
 
     only = ("--only", "data-quality,traces", "--only", "provenance")
-    assert run(*only, "--title", "Ours", "--format", "md") == 0
+    assert run(*only, "--format", "md") == 0
     *_, path, address = capsys.readouterr().out.splitlines()
     assert path == str(tmp_path / "out" / "index.md")
     assert address == (tmp_path / "out" / "index.md").as_uri()

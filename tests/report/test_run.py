@@ -137,6 +137,16 @@ def test_a_cache_that_cannot_be_written_is_done_without(
     assert page.is_file()
 
 
+def test_what_a_killed_run_had_not_finished_is_removed(zeus_store: Store, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for folder in (out, out / "data", out / "figures"):
+        folder.mkdir()
+        (folder / ".index.html.0badcafe.tmp").write_text("half")
+        (folder / "own.tmp").write_text("not ours")
+    build_report(zeus_store.path, out=out, only="traces")
+    assert [path.name for path in out.rglob("*.tmp")] == ["own.tmp"] * 3
+
+
 @pytest.mark.parametrize("change", ["deleted", "ingested anew"])
 @pytest.mark.parametrize("steps", [0, 1])
 def test_a_store_that_changes_while_it_is_read_is_one_line_and_nothing_is_kept(

@@ -86,28 +86,29 @@ def test_the_traces_stand_side_by_side(store: Store, part: Element) -> None:
     assert number(itp["Jobs"]) == jobs.height
     hours = (jobs["gpus"] * jobs["runtime_s"]).sum() / 3600
     assert number(itp["GPU-hours"]) == pytest.approx(hours, abs=0.0501)
-    assert number(itp["Median runtime (s)"]) == pytest.approx(
-        np.median(jobs["runtime_s"].to_numpy()), abs=0.501
+    assert number(itp["Median runtime"]) == pytest.approx(
+        np.median(jobs["runtime_s"].to_numpy()), rel=6e-3
     )
     assert number(itp["CV of interarrival times"]) == pytest.approx(
         gaps.std(ddof=1) / gaps.mean(), rel=6e-3
     )
-    assert itp["Median queueing delay (s)"] == "\N{EN DASH}"
+    assert itp["Median queueing delay"] == "\N{EN DASH}"
     (curves,) = captions(part, "GPU-hours over jobs")
     assert "ITP" in curves
     assert "openb" in curves
 
 
-def test_the_busiest_hour_of_pai_is_that_of_utc_8(store: Store, part: Element) -> None:
+def test_the_busiest_hour_of_pai_is_on_the_clock_of_utc_8(store: Store, part: Element) -> None:
     submit = np.sort(jobs_of(store, PAI)["submit_s"].drop_nulls().to_numpy()) + 8 * 3600
     jobs = np.bincount((submit % 86_400 // 3600).astype(int), minlength=24)
     clock = np.arange(submit[0], submit[-1], 60)
     observed = np.bincount((clock % 86_400 // 3600).astype(int), minlength=24) / 60
     (caption,) = captions(part, "Jobs submitted by hour of the day")
-    titles, _, busiest = caption.partition("busiest hour ")
+    titles, _, busiest = caption.partition("busiest hour has ")
     order = sorted(("PAI", "openb", "ITP"), key=titles.index)
-    hours = re.findall(r"\d+", busiest.partition(".")[0])
-    assert int(hours[order.index("PAI")]) == np.argmax(jobs / observed)
+    times = re.findall(r"[0-9.]+", busiest)[order.index("PAI")]
+    rate = jobs.sum() / observed.sum()
+    assert float(times) == pytest.approx(np.max(jobs / observed) / rate, rel=5e-3)
 
 
 def test_arrivals_are_drawn_on_the_clock_that_each_trace_has(part: Element) -> None:
@@ -135,7 +136,7 @@ def test_queueing_delay_is_polars_and_told_where_there_is_none(store: Store, par
     delays = (jobs["start_s"] - jobs["submit_s"]).drop_nulls()
     assert number(total["Delays"]) == len(delays)
     assert number(total["Never started"]) == jobs.height - len(delays)
-    assert number(total["Maximum (s)"]) == pytest.approx(max(delays), abs=0.501)
+    assert number(total["Maximum"]) == pytest.approx(max(delays), rel=6e-3)
     (unknown,) = re.findall(r"the queueing delay is not known: ([^.]*)", part.text)
     assert "ITP" in unknown
     assert "openb" not in unknown
@@ -244,5 +245,5 @@ def test_a_log_of_arrivals_alone_has_three_figures(tmp_path: Path, column: str) 
         (text,) = (text for text in shown if what in text)
         assert (starts in text) == (column == "start_s" and "GPUs" not in what)
     (row,) = read_table(part, "Burstiness")
-    assert (row["Interarrival times"], number(row["Median (s)"])) == ("1,439", 3600)
+    assert (row["Interarrival times"], number(row["Median"])) == ("1,439", 3600)
     assert number(row["CV"]) == 0

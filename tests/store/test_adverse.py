@@ -48,6 +48,19 @@ def test_a_store_of_an_older_version_says_what_to_do(store: Path, name: str) -> 
         _ = Store(store).trace("mine").manifest
 
 
+@pytest.mark.parametrize(
+    ("name", "field"), [("ledger", "trace"), ("manifest", "title"), ("manifest", "terms")]
+)
+@pytest.mark.parametrize("value", [None, 1, [], [{}], float("inf")])
+def test_a_field_of_another_type_is_one_line(
+    store: Path, name: str, field: str, value: object
+) -> None:
+    file = store / "mine" / f"{name}.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {field: value}))
+    with pytest.raises(StoreError, match=rf"not a {name} .*{field} is not"):
+        getattr(Store(store), name)("mine")
+
+
 @pytest.mark.parametrize("name", ["jobs.parquet", "rejected/jobs.parquet"])
 @pytest.mark.parametrize("part", ["data", "footer", "end"])
 def test_a_damaged_table_is_refused_before_it_is_decoded(

@@ -30,7 +30,8 @@ from traceana.tables.display import DASH, cells_of
         (formatting.plain(8.0), "8"),
         (formatting.share_range(0.1, 0.25), "10 to 25 %"),
         (formatting.share_range(0.4951, 0.5026), "49.5 to 50.3 %"),
-        (formatting.seconds_range(-5, 250), "-5.0 to 250"),
+        (formatting.clock(12_345.4), "12,345 s"),
+        (formatting.clock(1_772_323_200 + 14 * 3600 + 300), "2026-03-01 14:05 UTC"),
         (formatting.size(999), "999 B"),
         (formatting.size(54_814), "54.8 kB"),
         (formatting.size(2_599_482), "2.6 MB"),
@@ -62,8 +63,8 @@ class Spans(ResultTable):
     """A count, and an interval in seconds."""
 
     n = tables.count("n")
-    low = tables.number("Span", display="seconds")
-    high = tables.number("Span", display="seconds")
+    low = tables.number("Span", display="duration")
+    high = tables.number("Span", display="duration")
 
 
 @pytest.mark.parametrize(
@@ -84,4 +85,4 @@ def test_ticks_of_durations_are_as_dense_as_there_is_room() -> None:
 
 def test_a_missing_value_is_a_dash_and_a_zero_is_not() -> None:
     rows = pl.DataFrame({"n": [0, 1], "low": [None, 1.0], "high": [3.0, 2.0]})
-    assert cells_of(rows, Spans).rows == (("0", DASH), ("1", "1.0 to 2.0"))
+    assert cells_of(rows, Spans).rows == (("0", DASH), ("1", "1 s to 2 s"))

@@ -7,9 +7,11 @@ import re
 import secrets
 import shutil
 import sys
+import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -21,6 +23,13 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 
+_CHUNK: Final = 1 << 16
+_PAGE: Final = 1 << 16
+"""Bytes of what a server may send in place of a file, such as a pointer to it."""
+_MOST_BYTES: Final = 1 << 33
+"""Of a file whose size is not published."""
+_PATIENCE_S: Final = 30.0
+_SLOWEST: Final = 1024
 _log = logging.getLogger(__name__)
 
 
@@ -217,6 +226,34 @@ class _Bar:
         pass  # the line stays
 
 
+class _Bounded:
+    """A file that takes no more than the published size, and not slower than by drops."""
+
+    def __init__(self, stream: IO[bytes], most: int) -> None:
+        self._stream = stream
+        self._most = most
+        self._size = 0
+        self.is_slow = False
+
+    def write(self, data: bytes) -> None:
+        self._size += len(data)
+        if self._size > self._most + _PAGE:
+            raise ValueError("it goes on after them")
+        self._stream.write(data)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def watch(self, answers: list[Any], done: threading.Event) -> None:
+        """End answers that come too slowly: a timeout is for each read, however little it gets."""
+        began = time.monotonic()
+        while not (self.is_slow or done.wait(_PATIENCE_S)):
+            if self._size + _CHUNK < _SLOWEST * (time.monotonic() - began):
+                self.is_slow = True
+                for answer in answers[-1:]:
+                    answer.raw.shutdown()
+
+
 def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bool:
     """Download a file; False where its server has none. A host that is silent is noted."""
     import pooch  # noqa: PLC0415
@@ -233,13 +270,22 @@ def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bo
     progress = Progress(console=console, disable=not shown)
     download = pooch.HTTPDownloader(
         progressbar=_Bar(progress, progress.add_task(file.name, total=None)),
-        chunk_size=2**16,
+        chunk_size=_CHUNK,
         headers={"Accept-Encoding": "identity"},  # the published bytes, not unpacked on the way
         hooks={"response": lambda answer, **_: answers.append(answer)},
     )
+    done = threading.Event()
     try:
-        with progress:
-            download(url, str(part), None)
+        with progress, part.open("wb") as stream:
+            copy = _Bounded(stream, file.bytes or _MOST_BYTES)
+            watch = threading.Thread(target=copy.watch, args=(answers, done), daemon=True)
+            watch.start()
+            download(url, copy, None)
+            if copy.is_slow:
+                raise ConnectionError
+    except ValueError as error:
+        fault = f"the answer is no file of its {file.bytes or _MOST_BYTES} bytes ({error})"
+        raise CatalogError(f"{file.name} from {url}: {fault}; name a mirror") from None
     except OSError as error:  # requests' errors are OSErrors without a number
         if error.errno is not None:
             raise
@@ -248,6 +294,8 @@ def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bo
             return False
         if response is not None:
             fault = f"HTTP {response.status_code} {response.reason}; try later, or name a mirror"
+        elif answers and copy.is_slow:
+            fault = f"it came slower than {_SLOWEST} bytes/s; try later, or name a mirror"
         elif answers:
             size = "" if file.bytes is None else f" of its {file.bytes} bytes"
             fault = f"the connection broke before the end{size}; run it again"
@@ -256,6 +304,7 @@ def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bo
             fault = f"{host} does not answer; is there a network? Else name a mirror"
         raise CatalogError(f"{file.name} from {url}: {fault}") from None
     finally:
+        done.set()
         for answer in answers:
             answer.close()
     return True

@@ -41,9 +41,9 @@ class PublishedFile:
 
     name: str
     url: str
-    sha256: str | None
-    git_blob: str | None
-    bytes: int | None
+    sha256: str | None = None
+    git_blob: str | None = None
+    bytes: int | None = None
     optional: bool = False
 
 
@@ -84,9 +84,9 @@ class Content:
     csvs: tuple[str, ...]
     pattern: str
     columns: tuple[str, ...]
-    header: bool
     tables: tuple[str, ...]
-    not_applicable: tuple[str, ...]
+    header: bool = True
+    not_applicable: tuple[str, ...] = ()
     reader: str = "csv"
     by_folder: bool = False
 
@@ -164,48 +164,36 @@ def get_trace(trace: str, /) -> CatalogEntry:
 def _read_trace(trace: str, text: str) -> CatalogEntry:
     entry: dict[str, Any] = tomllib.loads(text)
     facts, base_url = entry["trace"], entry.get("base_url", "")
+    contents = [_tuples(content) for content in entry["contents"]]
+    named = ("title", "description", "license", "citation", "homepage", "notes")
     return CatalogEntry(
         id=trace,
-        title=facts["title"],
-        description=facts["description"],
         tables=tuple(entry["tables"]),
         rows=entry["rows"],
-        license=facts["license"],
-        citation=facts["citation"],
-        homepage=facts["homepage"],
         revision=entry.get("revision", ""),
-        notes=tuple(facts["notes"]),
         files=tuple(
-            PublishedFile(
-                name=file["name"],
-                url=file.get("url", f"{base_url}/{file['name']}"),
-                sha256=file.get("sha256"),
-                git_blob=file.get("git_blob"),
-                bytes=file.get("bytes"),
-                optional=file.get("optional", False),
-            )
+            PublishedFile(**{"url": f"{base_url}/{file['name']}"} | file)
             for file in entry.get("files", ())
         ),
         contents=tuple(
             Content(
-                name=content["name"],
-                csvs=tuple(content["csvs"]),
-                pattern=content.get("pattern", "|".join(map(re.escape, content["csvs"]))),
-                columns=_expand(content["columns"]),
-                header=content.get("header", True),
-                tables=tuple(content["tables"]),
-                not_applicable=tuple(content.get("not_applicable", ())),
-                reader=content.get("reader", "csv"),
-                by_folder=content.get("by_folder", False),
+                **{"pattern": "|".join(map(re.escape, content["csvs"]))}
+                | content
+                | {"columns": _expand(content["columns"])}
             )
-            for content in entry["contents"]
+            for content in contents
         ),
         tried=entry.get("tried", True),
         text=text,
+        **_tuples({name: facts[name] for name in named}),
     )
 
 
-def _expand(columns: list[str]) -> tuple[str, ...]:
+def _tuples(stated: dict[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in stated.items()}
+
+
+def _expand(columns: tuple[str, ...]) -> tuple[str, ...]:
     """Expand numbered columns: "0..3" is 0, 1, 2, 3."""
     names: list[str] = []
     for column in columns:

@@ -122,8 +122,7 @@ def fractions(store: Store, claim: Claim) -> Judgement:
         return untested(f"{' and '.join(_JOBS)} are not among the jobs of {claim.needs[0]}")
     parts = [f"{job} {name} {round_as(value, printed)}" for job, name, printed, value in rows]
     return decide(
-        holds=all(agrees(value, printed) for *_, printed, value in rows),
-        measured=", ".join(parts),
+        holds=all(agrees(value, printed) for *_, printed, value in rows), measured=", ".join(parts)
     )
 
 
@@ -137,9 +136,7 @@ def family(store: Store, claim: Claim) -> Judgement:
         raise DataError(f"{claim.id}: {published.height} numbers are published")
     both = published.join(
         _of_store(store, claim), on=_KEY, how="left", suffix="_here", nulls_equal=True
-    ).with_columns(
-        difference=(pl.col("value_here") / pl.col("value") - 1).abs(),
-    )
+    ).with_columns(difference=(pl.col("value_here") / pl.col("value") - 1).abs())
     there = both.drop_nulls("value_here")
     if there.is_empty():
         return untested(f"{' and '.join(_JOBS)} are not among the jobs of {claim.needs[0]}")

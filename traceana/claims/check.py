@@ -26,16 +26,13 @@ if TYPE_CHECKING:
 
 _SCHEMA: Final = schema_of(ClaimVerdicts)
 _CACHE: Final = Cache("claims")
+_BY_DIGITS: Final = "The printed digits are compared"
 _WHOLE: Final = 0.9
 """Fraction of the published rows below which a table is incomplete; READMEs round and misprint."""
 
 
 def check_claims(
-    store: Store,
-    /,
-    *,
-    paper: str | None = None,
-    progress: Callable[[float], None] | None = None,
+    store: Store, /, *, paper: str | None = None, progress: Callable[[float], None] | None = None
 ) -> ClaimResults:
     """Compare published claims with the data in a store.
 
@@ -76,15 +73,11 @@ def check_claims(
     rows, evidence = [], {}
     for done, claim in enumerate(claims, 1):
         found = _judge(claim, store, entries)
-        rows.append(
-            (
-                *(claim.id, claim.paper, claim.section, claim.kind),
-                *(claim.statement, claim.published),
-                *(found.measured, found.verdict, found.note or claim.note or _compared(claim)),
-                *(claim.function, _source(claim, entries)),
-                *(claim.tolerance, claim.reference, claim.numbers),
-            )
-        )
+        compared = f"{'Compared by the tolerance' if claim.tolerance else _BY_DIGITS}."
+        stated = {name: getattr(claim, name) for name in _SCHEMA if hasattr(claim, name)}
+        judged = {"measured": found.measured, "verdict": found.verdict}
+        judged["reason"] = found.note or claim.note or compared
+        rows.append(stated | judged | {"source": _source(claim, entries)})
         if found.evidence is not None:
             evidence[claim.id] = found.evidence
         if progress is not None:
@@ -96,7 +89,7 @@ def check_claims(
         for file in entries[trace, table].files
         if file.as_published is False and not file.synthetic
     )
-    return ClaimResults(pl.DataFrame(rows, schema=_SCHEMA, orient="row"), evidence, tuple(altered))
+    return ClaimResults(pl.DataFrame(rows, schema=_SCHEMA), evidence, tuple(altered))
 
 
 def _judge(claim: Claim, store: Store, entries: dict[tuple[str, str], TableEntry]) -> Judgement:
@@ -175,10 +168,6 @@ def _measured(claim: Claim, store: Store) -> Judgement:
     if claim.kind == "observation" and found.verdict in ("reproduced", "differs"):
         return replace(found, verdict="observation")
     return found
-
-
-def _compared(claim: Claim) -> str:
-    return "Compared by the tolerance." if claim.tolerance else "The printed digits are compared."
 
 
 def _source(claim: Claim, entries: dict[tuple[str, str], TableEntry]) -> str | None:

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 VERDICTS: Final = ("reproduced", "differs", "observation", "untested", "not testable")
 """`observation` is the verdict on unpublished results; it is not counted as a reproduction."""
-KINDS: Final = (
-    "count", "result", "model statement", "arithmetic", "definition", "observation",
-)  # fmt: skip
+KINDS: Final = ("count", "result", "model statement", "arithmetic", "definition", "observation")
 """A count of what a data set has, a result of an analysis or experiment, a statement of a model,
 arithmetic of printed numbers, a definition, or an unpublished result (observation)."""
 _NOT_MEASURED: Final = ("untested", "not testable")

@@ -86,8 +86,9 @@ def correlation(store: Store, claim: Claim) -> Judgement:
         f"(p = {round_as(row['pvalue_t'], printed['pvalue_t'])})"
         for row in table.iter_rows(named=True)
     ]
-    return _under_policies(store, parts, {row["end_imputation"]: row for row in table.to_dicts()},
-                           printed, table)  # fmt: skip
+    return _under_policies(
+        store, parts, {row["end_imputation"]: row for row in table.to_dicts()}, printed, table
+    )
 
 
 def runtimes(store: Store, claim: Claim) -> Judgement:

@@ -116,10 +116,16 @@ def zeus_potential(store: Store, claim: Claim) -> Judgement:
 
 def zeus_front(store: Store, claim: Claim) -> Judgement:
     """Compare the Pareto front."""
-    found = energy_to_accuracy(
-        *training_tables(store.trace(_TRACE)),
-        gpu=_GPU, dataset="librispeech", defaults=store.trace(_TRACE).once(defaults),
-    ).filter("on_front").sort("tta_s")  # fmt: skip
+    found = (
+        energy_to_accuracy(
+            *training_tables(store.trace(_TRACE)),
+            gpu=_GPU,
+            dataset="librispeech",
+            defaults=store.trace(_TRACE).once(defaults),
+        )
+        .filter("on_front")
+        .sort("tta_s")
+    )
     printed = [
         any(agrees(time, t) and agrees(energy, e) for t, e in claim.values["points"])
         for time, energy in found.select("tta_s", "eta_j").rows()

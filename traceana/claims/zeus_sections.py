@@ -144,12 +144,7 @@ def zeus_table_1(store: Store, claim: Claim) -> Judgement:
 
 def b0(store: Store, claim: Claim) -> float | None:
     """Return the default batch size of a data set."""
-    return bar_size(_ratios(store, "baseline"), claim.values["dataset"])
-
-
-def bar_size(ratios: pl.DataFrame, dataset: str) -> float | None:
-    """Return the batch size of a data set's row."""
-    found = ratios.filter(dataset=dataset)
+    found = _ratios(store, "baseline").filter(dataset=claim.values["dataset"])
     return float(found["batch_size"].item()) if found.height else None
 
 
@@ -341,10 +336,14 @@ def convex(store: Store, _claim: Claim) -> Judgement:
 def tta_variation(store: Store, claim: Claim) -> Judgement:
     """Compare the variation of the epochs of each batch size."""
     rows = [
-        energy.select(pl.lit(dataset).alias("dataset"), "batch_size", "runs",
-                      cv=pl.col("epochs_std") / pl.col("epochs_mean"))
+        energy.select(
+            pl.lit(dataset).alias("dataset"),
+            "batch_size",
+            "runs",
+            cv=pl.col("epochs_std") / pl.col("epochs_mean"),
+        )
         for dataset, energy in store.trace(_TRACE).once(configurations, _GPU).items()
-    ]  # fmt: skip
+    ]
     found = pl.concat(rows).unique(("dataset", "batch_size")).drop_nulls("cv")
     found = found.filter(pl.col("runs") > 1).sort("cv", descending=True)
     above = found.filter(100 * pl.col("cv") >= claim.values["percent"])

@@ -28,12 +28,10 @@ def claims(
     *,
     store: StoreOption = None,
     paper: Annotated[
-        str | None,
-        option("One paper; an unknown name lists them.  [default: all]", "P"),
+        str | None, option("One paper; an unknown name lists them.  [default: all]", "P")
     ] = None,
     verdict: Annotated[
-        str | None,
-        option("Claims with one verdict, such as differs.  [default: all]", "V"),
+        str | None, option("Claims with one verdict, such as differs.  [default: all]", "V")
     ] = None,
     json: JsonOption = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if a claim differs.")] = False,

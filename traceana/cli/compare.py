@@ -23,7 +23,7 @@ from traceana.cli.options import (
     argument,
     option,
 )
-from traceana.cli.output import frame_writer, print_json, print_rows, print_table
+from traceana.cli.output import print_json, print_rows, print_table, write_frame
 from traceana.cli.streams import terminal
 from traceana.errors import DataError
 
@@ -36,18 +36,14 @@ if TYPE_CHECKING:
 
 
 def compare(
-    traces: Annotated[
-        list[str],
-        argument("Ids of traces in the store, or files.", "TRACE..."),
-    ],
+    traces: Annotated[list[str], argument("Ids of traces in the store, or files.", "TRACE...")],
     *,
     store: StoreOption = None,
     mapping: MappingOption = None,
     reader: ReaderOption = None,
     timezone: TimezoneOption = None,
     split: Annotated[
-        str | None,
-        option("Compare one trace before and after this date or time.", "TIME"),
+        str | None, option("Compare one trace before and after this date or time.", "TIME")
     ] = None,
     since: SinceOption = None,
     until: UntilOption = None,
@@ -82,7 +78,6 @@ def compare(
         check_condition(fail_if)
         if len(traces) > 2:
             raise DataError("--fail-if is for two traces, or one and --split TIME")
-    write = frame_writer(out, Comparison)
     changes = None
     with (
         TemporaryDirectory(prefix="traceana-") as scratch,
@@ -103,7 +98,7 @@ def compare(
             opened = [*map(open_store(place).trace, traces)]
             changes = _of_two(opened, compare_two, needed=fail_if is not None)
         found = compare_traces(opened)
-    write(found)
+    write_frame(found, out, Comparison)
     if json:
         rows = found.rows(named=True)
         more = [] if changes is None else changes.rows(named=True)

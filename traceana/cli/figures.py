@@ -47,6 +47,9 @@ def figures(
     size: Annotated[
         str | None, option("Width: 84mm, 8.4cm, 3.3in.  [default: 3.6in]", "WIDTH")
     ] = None,
+    style: Annotated[
+        str, option("page; paper: no inner title, colors and lines that differ in gray.", "STYLE")
+    ] = "page",
 ) -> None:
     """List the figures, or write them as SVG, PDF and PNG.
 
@@ -60,15 +63,9 @@ def figures(
     from traceana.report.data_source import find_data_source
     from traceana.report.figure_files import check_figures, write_figures
 
-    given = {
-        name: value
-        for name, value in (
-            *(("trace", trace), ("job", job), ("gpu", gpu)),
-            *(("dataset", dataset), ("feature", feature), ("outcome", outcome)),
-            ("method", method),
-        )
-        if value is not None
-    }
+    chosen = {"trace": trace, "job": job, "gpu": gpu, "dataset": dataset}
+    chosen |= {"feature": feature, "outcome": outcome, "method": method}
+    given = {name: value for name, value in chosen.items() if value is not None}
     wanted = _wanted(ids or [], paper, number)
     check_figures([name for names, _ in wanted for name in names])  # before the store
     data_source = find_data_source(store)
@@ -83,6 +80,7 @@ def figures(
                 formats=formats,
                 dpi=dpi,
                 size=size,
+                style=style,
                 on_step=on_step,
                 **(options | given),
             )

@@ -35,8 +35,7 @@ _STAGES = 4  # decompress, check, look for repeated rows, pack
 
 def ingest(
     paths: Annotated[
-        list[Path],
-        argument("Folders or files: public traces or your own.", "PATH..."),
+        list[Path], argument("Folders or files: public traces or your own.", "PATH...")
     ],
     *,
     store: StoreOption = None,
@@ -48,12 +47,10 @@ def ingest(
     reader: ReaderOption = None,
     timezone: TimezoneOption = None,
     columns: Annotated[
-        str | None,
-        option("Columns of files without a header: JobID,User,State,...", "LIST"),
+        str | None, option("Columns of files without a header: JobID,User,State,...", "LIST")
     ] = None,
     replace: Annotated[
-        bool,
-        typer.Option("--replace", help="Replace the trace's tables instead of updating them."),
+        bool, typer.Option("--replace", help="Replace the trace's tables instead of updating them.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
@@ -124,9 +121,7 @@ def _show(ledger: Ledger, store: Path) -> None:
     table.add_column("", no_wrap=True)
     for name, entry in zip(names, ledger.entries, strict=True):
         table.add_row(
-            name,
-            *(f"{getattr(entry, f'rows_{count}'):,}" for count in counts),
-            entry.state,
+            name, *(f"{getattr(entry, f'rows_{count}'):,}" for count in counts), entry.state
         )
     if ledger.entries:
         print_table(table)

@@ -14,20 +14,17 @@ import typer
 from traceana.cli.options import option
 
 SinceOption = Annotated[
-    str | None,
-    option("Only jobs that waited or ran on or after this date or time.", "TIME"),
+    str | None, option("Only jobs that waited or ran on or after this date or time.", "TIME")
 ]
 UntilOption = Annotated[
-    str | None,
-    option("Only jobs and events before this date or time.", "TIME"),
+    str | None, option("Only jobs and events before this date or time.", "TIME")
 ]
 WindowOption = Annotated[
     tuple[str, str] | None,
     option("First and last date or time of the export, if the files do not state them.", "FROM TO"),
 ]
 WhereOption = Annotated[
-    str | None,
-    option("Only jobs that meet this condition: \"queue = 'gpu'\".", "SQL"),
+    str | None, option("Only jobs that meet this condition: \"queue = 'gpu'\".", "SQL")
 ]
 GpusOption = Annotated[
     int | None,
@@ -39,8 +36,7 @@ GpusOption = Annotated[
     ),
 ]
 AnonymizeOption = Annotated[
-    bool,
-    typer.Option("--anonymize", help="Replace names of users, jobs and machines by digests."),
+    bool, typer.Option("--anonymize", help="Replace names of users, jobs and machines by digests.")
 ]
 
 CompareOption = Annotated[

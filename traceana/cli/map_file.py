@@ -23,8 +23,7 @@ def map_file(
     file: Annotated[Path, argument("Log with a header, or JSON.", "FILE")],
     *,
     out: Annotated[
-        Path | None,
-        option("File for the mapping.  [default: standard output]", "M.toml"),
+        Path | None, option("File for the mapping.  [default: standard output]", "M.toml")
     ] = None,
     reader: ReaderOption = None,
 ) -> None:

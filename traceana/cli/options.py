@@ -8,6 +8,8 @@ from typing import Annotated, Final
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
+from traceana.cli.output import check_out
+
 TYPED: Final = "traceana.command"
 """Key under which a command's context has its words."""
 
@@ -56,8 +58,7 @@ TimezoneOption = Annotated[
     ),
 ]
 TraceArgument = Annotated[
-    str | None,
-    argument("Trace of the store.  [default: the first that qualifies]", "TRACE"),
+    str | None, argument("Trace of the store.  [default: the first that qualifies]", "TRACE")
 ]
 EtaOption = Annotated[float, option("Weight of energy versus time, 0 to 1.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
@@ -66,6 +67,7 @@ OutOption = Annotated[
     typer.Option(
         "--out",
         metavar="FILE",
+        callback=check_out,
         help="Write the result as a table: .csv, .json or .parquet.",
     ),
 ]

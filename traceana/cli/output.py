@@ -6,19 +6,21 @@ import json
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from traceana.cli.streams import printable, terminal
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     import polars as pl
     from rich.table import Table
 
     from traceana.tables.declare import ResultTable
+
+_FORMATS: Final = (".csv", ".json", ".parquet")
 
 
 def print_json(content: object) -> None:
@@ -85,36 +87,30 @@ def print_table(table: Table) -> None:
     getattr(sys.stdout, "rich_proxied_file", sys.stdout).write(lines)
 
 
-def frame_writer(
-    out: Path | None, table: type[ResultTable] | None = None
-) -> Callable[[pl.DataFrame], object]:
-    """Return a function that writes a frame to `out`, in the format of its suffix.
+def check_out(out: Path | None) -> Path | None:
+    """Refuse a file that cannot be made, or of an unknown format, before anything is computed."""
+    if out is not None and out.suffix not in _FORMATS:
+        raise DataError(f"--out {out}: the ending must be one of {', '.join(_FORMATS)}")
+    if out is not None and not out.parent.is_dir():
+        raise DataError(f"--out {out}: there is no folder {out.parent}; make it first")
+    return out
 
-    A CSV file of a declared table has headings with units. None as `out` writes nothing.
-    """
+
+def write_frame(
+    frame: pl.DataFrame, out: Path | None, table: type[ResultTable] | None = None
+) -> None:
+    """Write a frame to a file, if one is named; headings of a CSV file have units."""
     from traceana.tables.display import csv_text
 
-    if out is None:
-        return lambda _: None
-    writers: dict[str, Callable[[pl.DataFrame], object]] = {
-        ".csv": lambda frame: out.write_bytes(csv_text(frame, table).encode()),
-        ".json": lambda frame: frame.write_json(out),
-        ".parquet": lambda frame: frame.write_parquet(out),
-    }
-    if out.suffix not in writers:
-        raise DataError(f"--out {out}: the ending must be one of {', '.join(writers)}")
-    if not out.parent.is_dir():
-        raise DataError(f"--out {out}: there is no folder {out.parent}; make it first")
-
-    def write(frame: pl.DataFrame) -> None:
-        try:
-            writers[out.suffix](frame)
-        except OSError as error:
-            # the text of Polars names the file again
-            why = error.strerror or str(error).partition(":")[0]
-            raise DataError(f"--out {out}: cannot be written ({why}); name another file") from error
-
-    return write
+    try:
+        if out is not None and out.suffix == ".csv":
+            out.write_bytes(csv_text(frame, table).encode())
+        elif out is not None:
+            (frame.write_json if out.suffix == ".json" else frame.write_parquet)(out)
+    except OSError as error:
+        # the text of Polars names the file again
+        why = error.strerror or str(error).partition(":")[0]
+        raise DataError(f"--out {out}: cannot be written ({why}); name another file") from error
 
 
 @contextmanager

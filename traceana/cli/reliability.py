@@ -28,8 +28,7 @@ def reliability(
         typer.Option(metavar="N", min=1, help="Machines that the job uses.  [default: all]"),
     ] = None,
     checkpoint_cost: Annotated[
-        float | None,
-        option("Seconds for which a checkpoint pauses training.", "S"),
+        float | None, option("Seconds for which a checkpoint pauses training.", "S")
     ] = None,
     restart: Annotated[float, option("Seconds from a failure until training resumes.", "S")] = 0.0,
     total_machines: Annotated[

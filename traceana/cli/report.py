@@ -68,30 +68,16 @@ def report(
             "SECTION",
         ),
     ] = None,
-    title: Annotated[
-        str | None,
-        option("Title of the report.  [default: the title of the only trace]", "TEXT"),
-    ] = None,
     formats: Annotated[
         str, typer.Option("--format", metavar="html,md", help="What to write.")
     ] = "html,md",
     engine: Annotated[
-        str,
-        option("Engine that reads and reduces tables.", "polars|spark"),
+        str, option("Engine that reads and reduces tables.", "polars|spark")
     ] = "polars",
     master: Annotated[
         str | None,
         option("Spark's master: local[2], spark://host:7077.  [default: local[*]]", "URL"),
     ] = None,
-    per_trace: Annotated[
-        bool,
-        typer.Option(
-            "--per-trace", help="Also make a page for each trace, linked from the report."
-        ),
-    ] = False,
-    open_page: Annotated[
-        bool, typer.Option("--open", help="Open the page in the browser.")
-    ] = False,
 ) -> None:
     """Build a report: page, Markdown, figures and data.
 
@@ -115,12 +101,10 @@ def report(
             place,
             out=out,
             only=only or (),
-            title=title,
             formats=formats,
             workers=count_workers(),
             engine=engine,
             master=master,
-            per_trace=per_trace,
             command=None if place == store else context.meta[TYPED],
             on_step=on_step,
             on_results=results.extend,
@@ -133,10 +117,6 @@ def report(
         )
     _print_results(results)
     sys.stdout.write(f"{page}\n{page.absolute().as_uri()}\n")
-    if open_page:
-        import webbrowser
-
-        webbrowser.open(page.absolute().as_uri())
     if failed:
         sys.stderr.write(f"traceana: not computed: {', '.join(failed)}; the page states why\n")
         raise typer.Exit(1)
@@ -144,8 +124,7 @@ def report(
 
 def summary(
     paths: Annotated[
-        list[Path] | None,
-        argument("Files to report on.  [default: those in a store]", "[PATH...]"),
+        list[Path] | None, argument("Files to report on.  [default: those in a store]", "[PATH...]")
     ] = None,
     *,
     store: StoreOption = None,

@@ -146,8 +146,7 @@ def fetch(
 def sample(
     folder: Annotated[Path, argument("Folder: new, empty, or with an earlier sample.", "DIR")],
     trace: Annotated[
-        list[str] | None,
-        option("Trace to write (repeatable).  [default: all]", "ID"),
+        list[str] | None, option("Trace to write (repeatable).  [default: all]", "ID")
     ] = None,
 ) -> None:
     """Write the synthetic sample in the publishers' own formats.
@@ -183,8 +182,7 @@ def export(
     out: Annotated[Path, option("Folder of the files.", "DIR")],
     store: StoreOption = None,
     table: Annotated[
-        list[str] | None,
-        option("Table (repeatable).  [default: all]", "TABLE"),
+        list[str] | None, option("Table (repeatable).  [default: all]", "TABLE")
     ] = None,
     file_format: Annotated[
         str, typer.Option("--format", metavar="parquet|csv|swf", help="Format of the files.")

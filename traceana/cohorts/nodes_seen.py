@@ -1,9 +1,10 @@
-"""Nodes on which the jobs of a trace ran, and the most GPUs that each had in use."""
+"""Nodes on which the jobs of a trace ran, and the most that each had in use."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.cohorts.observation import window_of
@@ -18,6 +19,7 @@ NODES: Final = ("NodeList", "node", "host", "machine_id")
 
 
 _MOST_WITHOUT: Final = 0.01
+_SIZES: Final = ("gpus", "cpus")
 
 
 def node_column(columns: tuple[str, ...] | list[str], /) -> str | None:
@@ -25,46 +27,47 @@ def node_column(columns: tuple[str, ...] | list[str], /) -> str | None:
     return next((name for name in NODES if name in columns), None)
 
 
-def nodes_seen(trace: Trace, of: str = "gpus", /) -> pl.DataFrame:
-    """Return [machine_id, gpu_type, gpus]: the most GPUs, or CPUs, in use at a time on each node.
+def nodes_seen(trace: Trace, /) -> pl.DataFrame:
+    """Return [machine_id, gpu_type, gpus, cpus]: the most in use at a time on each node.
 
-    A job on several nodes has an equal part of its GPUs on each. The type of a node is that of most
-    of its jobs. The numbers are lower bounds: a node that was never full has more GPUs. Without a
-    column of nodes, or with one that more than a hundredth of the jobs with GPUs lacks, there are
-    no rows.
+    A job on several nodes has an equal part of its GPUs and CPUs on each. The type of a node is
+    that of most of its jobs. The numbers are lower bounds: a node that was never full has more
+    GPUs. They are null where more than a hundredth of the jobs with GPUs (CPUs) has no node;
+    without a column of nodes there are no rows.
     """
     columns = trace.manifest.tables["jobs"].columns
     name = node_column(columns)
-    empty = {"machine_id": pl.String, "gpu_type": pl.String, "gpus": pl.Float64}
+    empty = {"machine_id": pl.String, "gpu_type": pl.String, **dict.fromkeys(_SIZES, pl.Float64)}
     if name is None:
         return pl.DataFrame(schema=empty)
     kept = tuple(one for one in (name, "gpu_type") if one in columns)
-    sized = {of: of} if of in columns else {}
-    frame = open_overlap(trace.frame("jobs"), kept, sized, window=window_of(trace))
-    missing = {
-        one: pl.lit(None, kind)
-        for one, kind in (("gpu_type", pl.String), (of, pl.Float64))
-        if one not in frame.collect_schema().names()
-    }
-    rows = collect(frame).with_columns(**missing).with_columns(gpus=of)
-    using = rows.filter(pl.col("gpus") > 0, pl.col(BEGIN).is_not_null())
-    if using[name].null_count() > _MOST_WITHOUT * using.height:
-        return pl.DataFrame(schema=empty)
+    sized: dict[str, str] = {of: of for of in _SIZES if of in columns}
+    frame = open_overlap(trace.frame("jobs"), kept, sized, window=trace.once(window_of))
+    rows = collect(frame.select(BEGIN, UNTIL, *kept, *sized).filter(~nw.col(BEGIN).is_null()))
+    used = [
+        of for of in sized
+        if (using := rows.filter(pl.col(of) > 0))[name].null_count()
+        <= _MOST_WITHOUT * using.height
+    ]  # fmt: skip
     hosts = pl.col(name).cast(pl.String).str.split(",")
+    kind = pl.col("gpu_type") if "gpu_type" in kept else pl.lit(None, pl.String)
     rows = (
-        rows.filter(pl.col(name).is_not_null(), pl.col(BEGIN).is_not_null())
-        .select(BEGIN, UNTIL, "gpu_type", machine_id=hosts, gpus=pl.col("gpus") / hosts.list.len())
+        rows.filter(pl.col(name).is_not_null())
+        .select(BEGIN, UNTIL, gpu_type=kind.cast(pl.String), machine_id=hosts,
+                **{of: pl.col(of).fill_null(0) / hosts.list.len() for of in used})
         .explode("machine_id")
-    )
-    gpus = pl.col("gpus").fill_null(0)
-    changes = pl.concat(
-        rows.select("machine_id", time=time, change=sign * gpus)
-        for time, sign in ((BEGIN, 1), (UNTIL, -1))
-    )
+        .with_columns(node=pl.col("machine_id").rank("dense"))
+    )  # fmt: skip
     # what ends at a time makes room for what begins then
-    in_use = changes.sort("machine_id", "time", "change").select(
-        "machine_id", used=pl.col("change").cum_sum().over("machine_id")
+    changes = pl.concat(
+        rows.select("node", pl.lit(sign).alias("sign"), *(pl.col(of) * sign for of in used),
+                    time=time)
+        for time, sign in ((BEGIN, 1), (UNTIL, -1))
+    ).sort("node", "time", "sign")  # fmt: skip
+    in_use = changes.select("node", *(pl.col(of).cum_sum().over("node") for of in used))
+    most = in_use.group_by("node").agg(pl.col(of).max().round(3) for of in used)
+    named = rows.group_by("node").agg(
+        pl.col("machine_id").first(), pl.col("gpu_type").drop_nulls().mode().sort().first()
     )
-    most = in_use.group_by("machine_id").agg(gpus=pl.col("used").max().round(3))
-    kind = rows.group_by("machine_id").agg(pl.col("gpu_type").drop_nulls().mode().sort().first())
-    return most.join(kind, on="machine_id").select(*empty).sort("machine_id")
+    none = {of: pl.lit(None, pl.Float64) for of in _SIZES if of not in used}
+    return most.join(named, on="node").with_columns(**none).select(*empty).sort("machine_id")

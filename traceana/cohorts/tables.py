@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from traceana.tables.declare import (
     ResultTable,
     any_key,
+    clock,
     count,
     fraction,
     number,
@@ -33,8 +34,8 @@ class TaskRuntimes(ResultTable):
     cpus = number("CPUs", "CPU cores requested per instance", display="plain")
     memory_gib = number("Memory (GiB)", "memory requested per instance", display="plain")
     gpu_type = any_key("GPU type", "GPU type in the tasks table")
-    start_s = seconds("Start", "first start of the n_used")
-    end_s = seconds("End", "last end of the n_used")
+    start_s = clock("Start", "first start of the n_used")
+    end_s = clock("End", "last end of the n_used")
     n_used = count("Instances used", "instances that the runtime is computed from")
     n_missing_start = count("Without start", "instances without a start")
     n_missing_end = count("Without end", "instances without an end")
@@ -87,7 +88,7 @@ class RuntimeRatioSummary(ResultTable):
     """Distribution of runtimes divided by the mean of their group."""
 
     n = count("Runtimes", "runtimes that are not missing")
-    mean_s = number("Mean (s)", "mean runtime, in the unit of the runtimes", display="seconds")
+    mean_s = seconds("Mean", "mean runtime")
     cov = number("CoV", "coefficient of variation of the runtimes (ddof 1)")
     p05, p25, median, p75, p95, p99 = quantiles(
         "quantile of runtime over mean_s", 5, 25, 50, 75, 95, 99
@@ -103,8 +104,8 @@ class RecurringGroups(ResultTable):
     recurrences = count("Recurrences", "jobs with a start and an end")
     mean_s = seconds("Mean runtime", "mean of end minus start")
     cov = number("CoV", "standard deviation (ddof 1) over the mean; null for one job or mean 0")
-    first_start_s = seconds("First start", "earliest start")
-    last_end_s = seconds("Last end", "latest end")
+    first_start_s = clock("First start", "earliest start")
+    last_end_s = clock("Last end", "latest end")
     n_missing = count("Without start or end", "jobs without a start or an end")
     dataset = text("Data set", "assigned by `map_groups_to_workloads`; only there", optional=True)
 
@@ -113,8 +114,8 @@ class MappedJobs(ResultTable):
     """Jobs of recurring groups with the workload of their group."""
 
     group = text("Group", "the recurring group")
-    start_s = seconds("Start", "start of the job")
-    end_s = seconds("End", "end of the job")
+    start_s = clock("Start", "start of the job")
+    end_s = clock("End", "end of the job")
     dataset = text("Data set", "data set of the workload assigned to the group")
     runtime_ratio = number(
         "Runtime ratio", "runtime over the mean runtime of all jobs with the data set"

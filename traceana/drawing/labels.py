@@ -118,11 +118,15 @@ def place_legend(ax: Axes, /) -> None:
     space = "\N{NO-BREAK SPACE}"  # between a number and its unit
     wrapped = [fill(label.replace(" %", f"{space}%"), _LEGEND_CHARACTERS) for label in labels]
     ax.legend(
-        handles, [label.replace(space, " ") for label in wrapped],
-        loc="upper left", bbox_to_anchor=(-0.12, 0), bbox_transform=ax.transAxes + below,
-        borderaxespad=0, fontsize=small_size(),
+        handles,
+        [label.replace(space, " ") for label in wrapped],
+        loc="upper left",
+        bbox_to_anchor=(-0.12, 0),
+        bbox_transform=ax.transAxes + below,
+        borderaxespad=0,
+        fontsize=small_size(),
         ncols=3 if max(map(len, labels), default=0) <= _SHORT else 1,
-    )  # fmt: skip
+    )
 
 
 def name_lines(
@@ -130,8 +134,7 @@ def name_lines(
 ) -> None:
     """Write each line's name at its end, moved apart; none where they do not all fit.
 
-    A line that reaches the last tenth of the axes (`margin_from`) is named in the right margin,
-    with a thin rule from its end to its name; one that ends before is named where it ends.
+    A line that reaches the last tenth of the axes (`margin_from`) is named in the right margin.
     """
     to_axes = ax.transData - ax.transAxes  # whatever the scales
     size = small_size()
@@ -148,9 +151,14 @@ def name_lines(
         across, height = to_axes.transform((x, y)).tolist()
         if across < margin_from:
             ax.annotate(
-                name, (x, y), (2, 1), textcoords="offset points", va="bottom", fontsize=size,
+                name,
+                (x, y),
+                (2, 1),
+                textcoords="offset points",
+                va="bottom",
+                fontsize=size,
                 bbox={"facecolor": shade(ax, 0), "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
-            )  # fmt: skip
+            )
         else:
             at_margin.append((height, name, line, (x, y)))
     at_margin.sort(key=lambda entry: entry[0])
@@ -159,15 +167,27 @@ def name_lines(
     for height, (_, name, line, end) in zip(heights, at_margin, strict=True):
         rule = {"arrowstyle": "-", "color": line.get_color(), "linewidth": 0.6, "relpos": (0, 0.5)}
         ax.annotate(
-            name, end, (_MARGIN, height), textcoords="axes fraction", va="center", fontsize=size,
-            annotation_clip=False, arrowprops={**rule, "shrinkA": 0, "shrinkB": 0},
+            name,
+            end,
+            (_MARGIN, height),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=size,
+            annotation_clip=False,
+            arrowprops={**rule, "shrinkA": 0, "shrinkB": 0},
             color=shade(ax) if line.get_color() == gray else line.get_color(),
-        )  # fmt: skip
+        )
     if at_margin:
         ax.annotate(
-            heading, (_MARGIN, 1), (0, size), xycoords="axes fraction", textcoords="offset points",
-            fontsize=size, fontstyle="italic", annotation_clip=False,
-        )  # fmt: skip
+            heading,
+            (_MARGIN, 1),
+            (0, size),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            fontsize=size,
+            fontstyle="italic",
+            annotation_clip=False,
+        )
 
 
 def small_size() -> float:
@@ -178,8 +198,7 @@ def small_size() -> float:
 def spread(wanted: Sequence[float], /, *, gap: float) -> list[float]:
     """Move ascending heights within [0, 1] so that neighbors are at least `gap` apart.
 
-    Pushed upwards from the lowest and downwards from the highest, both keep the gap, and so
-    does the mean of the two, which favors neither direction.
+    The mean of pushing upwards from the lowest and downwards from the highest.
     """
     up, down = list(wanted), list(wanted)
     for before, after in pairwise(range(len(up))):

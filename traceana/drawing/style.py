@@ -8,19 +8,24 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from importlib.resources import as_file, files
 from io import BytesIO
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
+from cycler import cycler
 from matplotlib import rc_context, rc_params_from_file, rcParams, rcParamsDefault
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgba
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 WIDTH_IN: Final = 3.6
 """Width of a figure in inches: one column of print, or a phone's screen."""
 _HEIGHT_IN: Final = 2.6
 MOST_MARKS: Final = 500
 """Marks of a scatter from which on they are an image, and the figure stays small."""
+
+
+_Style = Literal["-", "--", "-.", ":"]
 
 
 @contextmanager
@@ -74,6 +79,33 @@ def use_width(width_in: float | None, /) -> AbstractContextManager[None]:
         return nullcontext()
     height_in = max(1.0, width_in / WIDTH_IN) * _HEIGHT_IN
     return rc_context({"figure.figsize": (width_in, height_in)})
+
+
+_PAPER: Final[dict[str, _Style]] = {
+    "#111111": "-",
+    "#c44e00": "--",
+    "#56a0d3": "-.",
+    "#0a4a8f": ":",
+    "#e8b04a": "-",
+}
+"""Colors that differ in gray, CIE lightness 5, 48, 63, 30 and 76, and the style of their lines."""
+
+
+def use_paper_colors() -> AbstractContextManager[None]:
+    """Return a context in which figures are drawn in colors that differ when printed in gray."""
+    again = cycler(linestyle=["-"] * len(_PAPER) + [(0, (6, 1.5, 1, 1.5, 1, 1.5))] * len(_PAPER))
+    return rc_context({"axes.prop_cycle": cycler(color=[*_PAPER, *_PAPER]) + again})
+
+
+def adapt_to_paper(figure: Figure, /) -> None:
+    """Remove the title of a figure with one panel, and give lines of each color a style."""
+    titled = [ax for ax in figure.axes if ax.get_title(loc="left")]
+    if len(titled) == 1:
+        titled[0].set_title("", loc="left")
+    for line in figure.findobj(Line2D):
+        assert isinstance(line, Line2D)  # noqa: S101  what was looked for
+        if line.get_linestyle() == "-" and line.get_marker() in ("None", None, ""):
+            line.set_linestyle(_PAPER.get(to_hex(line.get_color()), "-"))
 
 
 @cache

@@ -58,9 +58,18 @@ def mark_synthetic(figure: Figure, /) -> None:
     """
     dark = max(to_rgb(figure.get_facecolor())) < _DARK
     figure.text(
-        0.995, 0.995, WATERMARK, ha="right", va="top", fontsize=6, fontweight="bold",
-        color="#FF5A6E" if dark else "#B00020", zorder=10, gid="synthetic", in_layout=False,
-    )  # fmt: skip
+        0.995,
+        0.995,
+        WATERMARK,
+        ha="right",
+        va="top",
+        fontsize=6,
+        fontweight="bold",
+        color="#FF5A6E" if dark else "#B00020",
+        zorder=10,
+        gid="synthetic",
+        in_layout=False,
+    )
 
 
 def render_file(figure: Figure, form: str, /, *, dpi: int = PNG_DPI) -> bytes:
@@ -123,7 +132,7 @@ def render_svg(figure: Figure, /, *, prefix: str) -> str:
     with use_style():
         # savefig draws twice, first to lay out, which drawing does anyway
         FigureCanvasSVG(figure).print_svg(sheet, metadata=nothing)  # type: ignore[no-untyped-call]
-        values = value_marks(figure)
+        values = without_controls(value_marks(figure))
     figure.set_canvas(canvas)
     figure.set_dpi(dpi)
     text = without_controls(sheet.getvalue())

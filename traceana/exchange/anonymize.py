@@ -27,12 +27,21 @@ _KEY_BYTES: Final = 16
 _RANK: Final = r"(?i)^(worker|rank)?[ _-]?\d{1,6}$"
 _ONE_WORD: Final = r"^[A-Za-z_]{1,40}$"
 _TRACE_FACTS: Final = (
-    "timezone", "utc_offset_h", "independent_unit", "failure_statuses", "lists_only_survivors",
-)  # fmt: skip
+    "timezone",
+    "utc_offset_h",
+    "independent_unit",
+    "failure_statuses",
+    "lists_only_survivors",
+)
 _TABLE_FACTS: Final = (
-    "unit_noun", "groups", "generated", "left_truncated", "values_held", "workers_per_job",
+    "unit_noun",
+    "groups",
+    "generated",
+    "left_truncated",
+    "values_held",
+    "workers_per_job",
     "cut_at_s",
-)  # fmt: skip
+)
 
 
 @returns(Disclosure)

@@ -72,17 +72,8 @@ def _shown(source: Source, bad: pl.DataFrame) -> str:
 class TableBuilder:
     """Reads the sources of one table into its writer.
 
-    Parameters
-    ----------
-    progress
-        Called with trace, table and the rows read so far, after every block.
-    is_update
-        Whether a row may repeat one of another source; rows then get the columns of `UPDATE`.
-
-    Attributes
-    ----------
-    first_rejected
-        Position and text of the first rejected row.
+    `progress` is called with trace, table and the rows read so far; with `is_update` rows get the
+    columns of `UPDATE`. `first_rejected` has position and text of the first rejected row.
     """
 
     def __init__(
@@ -122,8 +113,7 @@ class TableBuilder:
     ) -> TableEntry:
         """Read every source and return the table's entry of the ledger.
 
-        A source is described, and the fingerprint taken, after it was read: its checksum is
-        taken meanwhile.
+        A source is described, and the fingerprint taken, after it was read.
         """
         files = tuple(
             self._read(number, source, compiled, describe)

@@ -61,10 +61,15 @@ def ingest_cached(
     key = json.dumps([version("traceana"), given, reader, timezone])
     store = _store_of(key, keep=keep)
     ingest(
-        names, trace=None if mapping is None or is_file else name_of(Path(names[0])),
-        mapping=mapping, reader=reader, timezone=timezone, store=store, replace=True,
+        names,
+        trace=None if mapping is None or is_file else name_of(Path(names[0])),
+        mapping=mapping,
+        reader=reader,
+        timezone=timezone,
+        store=store,
+        replace=True,
         progress=progress,
-    )  # fmt: skip
+    )
     named = "M.toml" if mapping and not is_file else Path(fspath(mapping or "")).name
     options = {"--mapping": named, "--reader": reader, "--timezone": timezone}
     words = [word for option, value in options.items() if value for word in (option, value)]

@@ -10,13 +10,7 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from traceana.errors import DataError
-from traceana.ingesters.expressions import (
-    Columns,
-    Kind,
-    bare_column,
-    compile_expression,
-    view_name,
-)
+from traceana.ingesters.expressions import Columns, Kind, bare_column, compile_expression, view_name
 from traceana.ingesters.parsing import (
     BYTES,
     SECONDS,

@@ -31,7 +31,8 @@ def describe_trace(
     """Return the manifest of a trace whose tables are in their place."""
     name = ledger.entries[0].trace
     content, stated = _stated(mapping)
-    old = _earlier(folder, name)
+    store = Store(folder.parent)
+    old = store.manifest(name) if name in store.traces() else None
     if old and kind != "catalog":  # tables of other mappings stay
         stated = old.facts | stated
     stated |= facts
@@ -92,11 +93,6 @@ def _stated(mapping: Mapping) -> tuple[dict[str, Any], dict[str, Any]]:
     content = tomllib.loads(mapping.text)
     facts = content.get("trace", {}).items()
     return content, {name: value for name, value in facts if name not in _OF_THE_FILES}
-
-
-def _earlier(folder: Path, name: str) -> Manifest | None:
-    store = Store(folder.parent)
-    return store.manifest(name) if name in store.traces() else None
 
 
 def _describe_table(

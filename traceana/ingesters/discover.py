@@ -11,13 +11,7 @@ from pathlib import Path, PurePath
 
 from traceana.catalog import Content, get_trace, load_catalog
 from traceana.errors import SourceError
-from traceana.ingesters.files import (
-    SYNTHETIC_PREFIX,
-    CsvFile,
-    Listing,
-    content_sha256,
-    list_csvs,
-)
+from traceana.ingesters.files import SYNTHETIC_PREFIX, CsvFile, Listing, content_sha256, list_csvs
 from traceana.ingesters.readers.csv import csv_rows, read_header
 from traceana.ingesters.readers.registry import detect_reader, get_reader, readers
 from traceana.ingesters.source import Source, open_source

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 import polars as pl
 from polars.exceptions import ComputeError, PolarsError
-from sqlglot import exp, generator, parser, tokens
+from sqlglot import ParseError, TokenError, exp, generator, parse_one, parser, tokens
 from sqlglot.dialects.dialect import Dialect
 
 from traceana.errors import DataError, did_you_mean
@@ -22,19 +22,37 @@ if TYPE_CHECKING:
 Kind = Literal["text", "number", "time"]
 """How a cell of a source is read."""
 
-_TEXT: Final = frozenset({
-    *("UPPER", "LOWER", "TRIM", "LTRIM", "RTRIM", "LEFT", "RIGHT", "SUBSTR", "SUBSTRING"),
-    *("REPLACE", "REVERSE", "CONCAT", "CONCAT_WS", "SPLIT_PART", "INITCAP", "LPAD", "RPAD"),
-})  # fmt: skip
-_LENGTHS: Final = frozenset({
-    *("LENGTH", "LEN", "CHAR_LENGTH", "CHARACTER_LENGTH", "OCTET_LENGTH", "BIT_LENGTH"),
-    *("STRPOS", "POSITION"),
-})  # fmt: skip
+_TEXT: Final = frozenset(
+    {
+        *("UPPER", "LOWER", "TRIM", "LTRIM", "RTRIM", "LEFT", "RIGHT", "SUBSTR", "SUBSTRING"),
+        *("REPLACE", "REVERSE", "CONCAT", "CONCAT_WS", "SPLIT_PART", "INITCAP", "LPAD", "RPAD"),
+    }
+)
+_LENGTHS: Final = frozenset(
+    {
+        *("LENGTH", "LEN", "CHAR_LENGTH", "CHARACTER_LENGTH", "OCTET_LENGTH", "BIT_LENGTH"),
+        *("STRPOS", "POSITION"),
+    }
+)
 _TESTS: Final = frozenset({"STARTS_WITH", "ENDS_WITH", "REGEXP_LIKE", "CONTAINS"})
-_OF_NUMBERS: Final = frozenset({
-    *("ABS", "CEIL", "CEILING", "FLOOR", "ROUND", "TRUNCATE", "TRUNC", "EXP", "LN", "LOG", "LOG2"),
-    *("LOG10", "LOG1P", "POW", "POWER", "SQRT", "CBRT", "SIGN", "MOD", "DIV"),
-})  # fmt: skip
+_OF_NUMBERS: Final = frozenset(
+    {
+        *(
+            "ABS",
+            "CEIL",
+            "CEILING",
+            "FLOOR",
+            "ROUND",
+            "TRUNCATE",
+            "TRUNC",
+            "EXP",
+            "LN",
+            "LOG",
+            "LOG2",
+        ),
+        *("LOG10", "LOG1P", "POW", "POWER", "SQRT", "CBRT", "SIGN", "MOD", "DIV"),
+    }
+)
 _OF_EITHER: Final = frozenset({"COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST", "IF"})
 _ARITHMETIC: Final = frozenset(["Add", "Sub", "Mul", "Div", "IntDiv", "Mod", "Neg"])
 _EQUALITY: Final = frozenset(["EQ", "NEQ", "NullSafeEQ", "NullSafeNEQ"])
@@ -43,10 +61,25 @@ _LOGIC: Final = frozenset(["And", "Or", "Xor", "Not", "Is"])
 _PATTERNS: Final = frozenset(["Like", "ILike", "RegexpLike", "DPipe"])
 _PLAIN: Final = frozenset(["Literal", "Null", "Boolean", "DataType"])
 _TOKENS: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[A-Za-z_]\w*|\s+|.", re.DOTALL)
-_WORDS: Final = frozenset({
-    *("and", "or", "not", "in", "is", "null", "like", "ilike", "between", "case", "when", "then"),
-    *("else", "end", "true", "false", "cast", "as"),
-})  # fmt: skip
+_WORDS: Final = frozenset(
+    {
+        *(
+            "and",
+            "or",
+            "not",
+            "in",
+            "is",
+            "null",
+            "like",
+            "ilike",
+            "between",
+            "case",
+            "when",
+            "then",
+        ),
+        *("else", "end", "true", "false", "cast", "as"),
+    }
+)
 """Words that are always SQL's, also where a column has such a name."""
 _LONGEST: Final = 1 << 13
 _SHOWN: Final = 200
@@ -78,7 +111,7 @@ class Columns:
         if name not in self.names:
             hint = did_you_mean(name, self.names, shown=repr)
             missing = "no column is called" if self.typed else "the source has no column"
-            listed = f"it has {', '.join(map(_brief, self.names[:30]))}"
+            listed = f"it has {', '.join(map(_brief, self.names[:30])) or 'no columns'}"
             raise MissingColumnError(f"{where}: {missing} {_brief(name)}{hint}; {listed}")
         if self.typed:
             return name
@@ -145,17 +178,10 @@ def _quote_names(text: str, names: Sequence[str]) -> str:
 
 def _tree(text: str) -> Expression:
     """Parse an expression; functions keep their names."""
-    from sqlglot import ParseError, TokenError, parse_one  # noqa: PLC0415  only for expressions
-
     try:
         return cast("Expression", parse_one(text, dialect=Rows))
     except (ParseError, TokenError) as error:
         raise ValueError(str(error).splitlines()[0]) from None
-
-
-def _sql(node: Expression) -> str:
-
-    return node.sql(dialect=Rows)
 
 
 def _parse(text: str, columns: Columns, where: str) -> Expression:
@@ -194,7 +220,7 @@ def _brief(text: str, form: Callable[[str], str] = repr) -> str:
 
 
 def _build(node: Expression) -> pl.Expr:
-    return pl.sql_expr(_sql(node))
+    return pl.sql_expr(node.sql(dialect=Rows))
 
 
 def _refused(text: str, what: str, where: str) -> DataError:
@@ -214,8 +240,6 @@ class _Walk:
     guarded: bool = False  # both arms of CASE are computed for every row
 
     def walk(self, node: Expression, want: Kind | None) -> Expression:  # noqa: PLR0911  a table
-        from sqlglot import exp  # noqa: PLC0415  only for expressions
-
         kind = type(node).__name__
         inner = [one for one in node.iter_expressions() if isinstance(one, exp.Expression)]
         if kind == "Column":
@@ -245,8 +269,6 @@ class _Walk:
 
     def _with(self, node: Expression, want: Kind | None) -> Expression:
         """Return a node with its members walked."""
-        from sqlglot import exp  # noqa: PLC0415  only for expressions
-
         node = node.copy()
         for one in list(node.iter_expressions()):
             if isinstance(one, exp.Expression):
@@ -254,8 +276,6 @@ class _Walk:
         return node
 
     def _column(self, node: Expression, want: Kind | None) -> Expression:
-        from sqlglot import exp  # noqa: PLC0415  only for expressions
-
         name = _name_of(node)
         if name in self.columns.literals and name not in self.columns.names:
             return exp.Literal.string(self.columns.literals[name])
@@ -279,8 +299,6 @@ class _Walk:
 
     def _cast(self, node: Expression) -> Expression:
         """Replace a failing cast by null, which breaks a rule."""
-        from sqlglot import exp  # noqa: PLC0415  only for expressions
-
         inner = self.walk(node.this, None)
         done = exp.TryCast(this=inner, to=node.args["to"].copy())
         if type(node).__name__ == "Cast" and not self.guarded:
@@ -350,8 +368,9 @@ class Rows(Dialect):
         """Adds Polars' whole-number division."""
 
         KEYWORDS: ClassVar[dict[str, Any]] = {
-            **tokens.Tokenizer.KEYWORDS, "//": tokens.Tokenizer.KEYWORDS["DIV"],
-        }  # fmt: skip
+            **tokens.Tokenizer.KEYWORDS,
+            "//": tokens.Tokenizer.KEYWORDS["DIV"],
+        }
 
     class Parser(parser.Parser):
         """Knows no function but CAST, so that none is renamed."""

@@ -140,9 +140,13 @@ def ingest(
     def run(*, read_through: bool) -> Ledger:
         if own is None:
             found = discover(
-                folders, trace=trace, reader=reader, leave_out=leave_out,
-                read_through=read_through, columns=named_columns,
-            )  # fmt: skip
+                folders,
+                trace=trace,
+                reader=reader,
+                leave_out=leave_out,
+                read_through=read_through,
+                columns=named_columns,
+            )
             plans = {
                 one: Plan(one, parse_mapping(get_trace(one).text, where=one), sources, "catalog")
                 for one, sources in sorted(found.sources.items())
@@ -156,9 +160,14 @@ def ingest(
         else:
             own_zone = _in_zone(own, timezone)
             found = match_files(
-                folders, own_zone, trace=name, reader=reader, leave_out=leave_out,
-                read_through=read_through, columns=named_columns,
-            )  # fmt: skip
+                folders,
+                own_zone,
+                trace=name,
+                reader=reader,
+                leave_out=leave_out,
+                read_through=read_through,
+                columns=named_columns,
+            )
             sources = found.sources[name]
             plans = {name: _plan(name, own_zone, sources, timezone, anew=replace)}
         return _ingest_found(found, plans, folder, progress)

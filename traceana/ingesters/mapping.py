@@ -14,9 +14,7 @@ from traceana.ingesters.parsing import BYTES, SECONDS
 from traceana.ingesters.readers.registry import readers
 from traceana.schema import STATUSES, TABLES, describe_table
 
-_OF_A_CATALOG: Final = {
-    *("tables", "revision", "base_url", "rows", "files", "contents", "tried"),
-}
+_OF_A_CATALOG: Final = {"tables", "revision", "base_url", "rows", "files", "contents", "tried"}
 _SPECIAL: Final = ("about", "source")
 _FORMS: Final = {
     "time": {"format", "timezone", "unit"},

@@ -10,8 +10,14 @@ from typing import Final
 import polars as pl
 
 SECONDS: Final = {
-    "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0,
-}  # fmt: skip
+    "ns": 1e-9,
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+}
 """Seconds in each unit of time that a mapping may name."""
 
 BYTES: Final = {"B": 1.0} | {

@@ -29,7 +29,7 @@ from traceana.store.store import LEDGER, Store, is_whole, read_ledger
 from traceana.store.writer import TableWriter, sources_json, write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from pathlib import Path
 
     from traceana.ingesters.compiled import CompiledMapping
@@ -147,12 +147,14 @@ class _TableStep:
         return [source for source in self.plan.sources if self.table in source.not_applicable]
 
     def is_unchanged(self) -> bool:
-        """Return whether the stored table has the rows of these files already."""
-        own = map(self._own_fingerprint, self.sources)
-        return bool(
-            self.before
-            and _is_unchanged(self.plan, self.folder, self.before, self._fingerprint, own)
-        )
+        """Return whether the stored table has the rows of these files, read in the same way."""
+        before, plan = self.before, self.plan
+        if before is None or not is_whole(self.folder, before):
+            return False
+        known = {file.fingerprint for file in before.files}
+        updates = plan.kind == "mapping" and not plan.replace and get_key(before.table)
+        same = before.fingerprint == self._fingerprint()
+        return same or bool(updates and known.issuperset(map(self._fingerprint_of, self.sources)))
 
     def build(self, stack: ExitStack) -> tuple[TableEntry, TableWriter]:
         """Write the table under a temporary name, and return its counts and the writer."""
@@ -198,28 +200,49 @@ class _TableStep:
         }
 
     def _describe(self, source: Source) -> FileEntry:
-        return _file_entry(self.plan, self.checksums, self._own_fingerprint, source)
+        plan, file = self.plan, source.file
+        if file is None:
+            digest = plan.checksums[source.label]
+            return FileEntry(source.label, None, digest, 0, None, synthetic=False)
+        member = plain(file.member) if file.member else None
+        sha256 = self.checksums[file.paths]
+        published = {one.name: one.sha256 for one in plan.known.files} if plan.known else {}
+        name = source.label.removesuffix(f":{member}")
+        known = published.get(name.split(".part")[0])
+        return FileEntry(
+            file=name,
+            member=member,
+            sha256=sha256,
+            bytes=sum(path.stat().st_size for path in file.paths),
+            as_published=None if known is None else known == sha256,
+            synthetic=source.synthetic,
+            unused_columns=source.unused_columns,
+            fingerprint=self._fingerprint_of(source),
+        )
 
     def _fingerprint(self) -> str:
-        return _fingerprint(self.plan, self.table, self.sources + self._beside, self.checksums)
+        return self._fingerprint_of(*self.sources, *self._beside)
 
-    def _own_fingerprint(self, source: Source) -> str:
-        return _fingerprint(self.plan, self.table, [source], self.checksums)
-
-
-def _is_unchanged(
-    plan: Plan,
-    folder: Path,
-    before: TableEntry,
-    fingerprint: Callable[[], str],
-    of_files: Iterable[str],
-) -> bool:
-    """Return whether a stored table has the rows of these files already, read in the same way."""
-    if not is_whole(folder, before):
-        return False
-    known = {file.fingerprint for file in before.files}
-    updates = plan.kind == "mapping" and not plan.replace and get_key(before.table)
-    return before.fingerprint == fingerprint() or bool(updates and known.issuperset(of_files))
+    def _fingerprint_of(self, *sources: Source) -> str:
+        """Return a digest that changes when a source, the mapping, the schema or version does."""
+        plan = self.plan
+        content = [
+            version("traceana"),
+            schema_version(self.table),
+            [plan.kind, plan.mapping.text, plan.facts],
+            sorted(
+                (
+                    source.label,
+                    self.checksums[source.file.paths]
+                    if source.file
+                    else plan.checksums[source.label],
+                    [*source.columns],
+                    [source.reader],
+                )
+                for source in sources
+            ),
+        ]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def _to_update(
@@ -314,47 +337,6 @@ def _none_kept(entry: TableEntry, first: str) -> str:
         f"{entry.trace}/{entry.table}: none of {entry.rows_read:,} rows could be kept: {rules}; "
         f"the first is {first}"
     )
-
-
-def _file_entry(
-    plan: Plan, checksums: Checksums, own: Callable[[Source], str], source: Source
-) -> FileEntry:
-    if source.file is None:
-        return FileEntry(source.label, None, plan.checksums[source.label], 0, None, synthetic=False)
-    member = plain(source.file.member) if source.file.member else None
-    sha256 = checksums[source.file.paths]
-    published = {file.name: file.sha256 for file in plan.known.files} if plan.known else {}
-    name = source.label.removesuffix(f":{member}")
-    known = published.get(name.split(".part")[0])
-    return FileEntry(
-        file=name,
-        member=member,
-        sha256=sha256,
-        bytes=sum(path.stat().st_size for path in source.file.paths),
-        as_published=None if known is None else known == sha256,
-        synthetic=source.synthetic,
-        unused_columns=source.unused_columns,
-        fingerprint=own(source),
-    )
-
-
-def _fingerprint(plan: Plan, table: str, sources: list[Source], checksums: Checksums) -> str:
-    """Return a digest that changes when a source, the mapping, the schema or the version does."""
-    content = [
-        version("traceana"),
-        schema_version(table),
-        [plan.kind, plan.mapping.text, plan.facts],
-        sorted(
-            (
-                source.label,
-                checksums[source.file.paths] if source.file else plan.checksums[source.label],
-                [*source.columns],
-                [source.reader],
-            )
-            for source in sources
-        ),
-    ]
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def _keep_real_and_synthetic_apart(plan: Plan, old: Ledger | None, folder: Path) -> None:

@@ -37,11 +37,22 @@ YEAR_2000: Final = 946_684_800.0
 _YEAR_S: Final = 31_557_600
 _MOST_YEARS: Final = 20
 _FORMATS: Final = (
-    "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S",
-    "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M",
-    "%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %I:%M %p", "%Y-%m-%d %I:%M:%S %p", "%b %d %Y %H:%M:%S",
-    "%a %b %d %H:%M:%S %Y", "%Y%m%d %H%M%S", "%Y%m%d%H%M%S",
-)  # fmt: skip
+    "%Y/%m/%d %H:%M:%S",
+    "%Y/%m/%d %H:%M",
+    "%m/%d/%Y %H:%M:%S",
+    "%d/%m/%Y %H:%M:%S",
+    "%m/%d/%Y %H:%M",
+    "%d/%m/%Y %H:%M",
+    "%d.%m.%Y %H:%M:%S",
+    "%d.%m.%Y %H:%M",
+    "%m/%d/%Y %I:%M:%S %p",
+    "%m/%d/%Y %I:%M %p",
+    "%Y-%m-%d %I:%M:%S %p",
+    "%b %d %Y %H:%M:%S",
+    "%a %b %d %H:%M:%S %Y",
+    "%Y%m%d %H%M%S",
+    "%Y%m%d%H%M%S",
+)
 
 
 @dataclass
@@ -158,8 +169,10 @@ def _propose_status(column: str, proposal: Proposal) -> None:
 def propose_reason(column: str, proposal: Proposal) -> None:
     """Keep the words of a status as end reasons where several of them are one status."""
     words = proposal.texts(column).drop_nulls().unique()
-    found = [next((s for s, form in STATUSES.items() if re.search(form, word.lower())), None)
-             for word in words]  # fmt: skip
+    found = [
+        next((s for s, form in STATUSES.items() if re.search(form, word.lower())), None)
+        for word in words
+    ]
     if words.len() <= _MOST_STATUSES and len({*found}) < words.len():
         proposal.add("end_reason", json.dumps(column))
 

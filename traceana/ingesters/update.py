@@ -37,10 +37,9 @@ def merge_newest(
 ) -> int:
     """Write the newest record of each key, and return how many others were replaced.
 
-    The record in the latest state (ended, running, others) is the newest, among them the last. Only
-    key, state and times of all rows are in memory at once; 64-bit hashes represent the keys (for
-    ten million rows the chance of one wrong match is below 3e-6). `parts` are Parquet files in the
-    order of their exports; the last has the columns of `UPDATE`.
+    The newest is in the latest state (ended, running, others), among them the last. `parts` are
+    Parquet files in the order of their exports; the last has the columns of `UPDATE`. 64-bit hashes
+    represent the keys.
     """
     scans = [pl.scan_parquet(path, glob=False) for path in parts]
     recurs = scans[-1].select(pl.col(OCCASION).is_not_null().any()).collect().item()

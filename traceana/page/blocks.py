@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from traceana.page.finding import Finding
-from traceana.tables.display import cells_of, csv_text
+from traceana.tables.display import cells_of, csv_text, without_far_quantiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -62,7 +62,7 @@ class Table:
 
     `total` is a last row that sums the others up; a `folded` table opens on demand; `data` is the
     frame as CSV. The page assigns `number` and `id`; `is_excerpt` where the whole table is in the
-    fold.
+    fold. `fault` is the declaration of a table that could not be formatted, and why.
     """
 
     caption: str
@@ -75,15 +75,16 @@ class Table:
     number: str = ""
     id: str = ""
     is_excerpt: bool = False
+    fault: tuple[str, Exception] | None = None
 
 
 @dataclass(frozen=True)
 class Picture:
     """A figure as an `<svg>` element, and its caption.
 
-    `key` names it on the page and as a file, `figure` is its id in the registry, `described` states
-    its numbers, `reading` explains how to read such figures, `pdf` is the same picture (of a lead),
-    and `data` is the result as CSV. The page assigns `number` and `id`.
+    `key` names it, `figure` is its id in the registry, `described` states its numbers, `reading`
+    how to read it, `pdf` is the same picture, `data` the result as CSV. The page assigns `number`
+    and `id`.
     """
 
     svg: str
@@ -373,7 +374,9 @@ def result_table(
 
     `columns`, `headings` and `null` are those of :func:`traceana.tables.display.cells_of`;
     `total` has one row, displayed last; `note` and `n_clusters` are displayed if a row has one.
+    Quantiles beyond 1 - 1/n are null.
     """
+    frame = without_far_quantiles(frame)
     shown = [
         name
         for name in (frame.columns if columns is None else columns)
@@ -381,7 +384,11 @@ def result_table(
     ]
     nulls = {"note": "", **(null or {})}
     options: dict[str, Any] = {"columns": shown, "headings": headings, "null": nulls}
-    cells = cells_of(frame, table, **options)
-    last = () if total is None else cells_of(total, table, **options).rows[0]
-    data = csv_text(frame, table)
+    try:
+        cells = cells_of(frame, table, **options)
+        last = () if total is None else cells_of(total, table, **options).rows[0]
+        data = csv_text(frame, table)
+    except Exception as error:  # noqa: BLE001  a fault of ours costs its table alone
+        name = table.__name__ if table else "without declaration"
+        return Table(caption, (), (), (), fault=(name, error))
     return Table(caption, cells.headings, cells.numeric, cells.rows, last, folded, data)

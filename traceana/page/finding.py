@@ -27,6 +27,8 @@ class Finding(str):
         One line for the alerts at the top of the page; empty for none.
     heading
         The result in at most twelve words, for the heading of its section; empty for none.
+    is_null
+        Whether the effect is negligible or not distinguishable from none.
 
     Examples
     --------
@@ -46,6 +48,7 @@ class Finding(str):
     certainty: Certainty
     alert: str
     heading: str
+    is_null: bool
 
     def __new__(
         cls,
@@ -60,6 +63,7 @@ class Finding(str):
         certainty: Certainty = "exact",
         alert: str = "",
         heading: str = "",
+        is_null: bool = False,
     ) -> Finding:
         """Make a finding of its sentence."""
         if certainty not in get_args(Certainty):
@@ -69,7 +73,13 @@ class Finding(str):
         made.ci_low, made.ci_high = interval or (None, None)
         made.cost_gpu_h, made.cost_jobs = cost_gpu_h, cost_jobs
         made.certainty, made.alert, made.heading = certainty, alert, heading
+        made.is_null = is_null
         return made
+
+    @property
+    def may_lead(self) -> bool:
+        """Whether it may be a main result or an alert: it states an effect that the data decide."""
+        return not self.is_null and self.certainty != "cannot tell"
 
     def reword(self, change: Callable[[str], str], /) -> Finding:
         """Return the finding with changed words."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError, TraceanaError, did_you_mean
@@ -111,6 +112,7 @@ def build_report(
     >>> page.name
     'index.html'
     """
+    began = time()
     chosen = check_sections(only)
     forms = choose(formats, FORMATS, what="format")
     spark = _choose_master(engine, master)
@@ -148,6 +150,7 @@ def build_report(
         heading = title if place == folder else context.store.trace(place.name).title
         traces = list(context.ledgers) if per_trace and place == folder else []
         try:
+            _remove_left(place, began)
             _write_page(
                 place, built, of_page, title=heading, forms=forms, traces=traces, absent=absent
             )
@@ -319,6 +322,13 @@ def _write_page(
             write_bytes_whole(place / file, content)
     for name, text in texts.items():
         write_whole(folder / name, text)
+
+
+def _remove_left(folder: Path, began: float) -> None:
+    """Remove files that a run which was killed before this one began had not finished."""
+    for left in (*folder.glob(".*.tmp"), *folder.glob("*/.*.tmp")):
+        if left.stat().st_mtime < began:
+            left.unlink(missing_ok=True)
 
 
 def cannot_write(folder: Path, what: str, error: OSError, /) -> TraceanaError:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from traceana.store import Trace
 
 FIGURE_FORMATS: Final = ("svg", "pdf", "png")
+FIGURE_STYLES: Final = ("page", "paper")
 _MM: Final = {"mm": 1.0, "cm": 10.0, "in": 25.4, "": 1.0}
 _WIDTHS_MM: Final = (20.0, 1000.0)
 _DPIS: Final = (30, 2400)
@@ -74,6 +75,7 @@ def write_figures(
     formats: str | Sequence[str] = FIGURE_FORMATS,
     dpi: int = 300,
     size: str | float | None = None,
+    style: str = "page",
     on_step: Callable[[int, int, str], None] | None = None,
 ) -> WrittenFigures:
     """Write the pictures of figures as SVG, PDF and PNG.
@@ -109,6 +111,9 @@ def write_figures(
     size
         Width, such as "84mm", "8.4cm" or "3.3in"; a number is in mm. None: 3.6 in. Text keeps its
         size.
+    style
+        "page", or "paper": no title within a figure of one panel, and colors that differ when
+        printed in gray, with a line style each.
 
     Raises
     ------
@@ -133,6 +138,7 @@ def write_figures(
     if not _DPIS[0] <= dpi <= _DPIS[1]:
         raise DataError(f"dpi must be from {_DPIS[0]} to {_DPIS[1]}; it is {dpi}")
     width_in = _parse_width(size)
+    paper = choose(style, FIGURE_STYLES, what="style") == ["paper"]
     choice = Choice(job, gpu, dataset, feature, outcome, method)
     report_step = on_step or (lambda _done, _steps, _what: None)
     context = open_context(find_data_source(store))
@@ -152,7 +158,9 @@ def write_figures(
         drawn = []
         for one in drawings:
             try:
-                files, caption, described = draw(one, context, suffixes, dpi=dpi, width_in=width_in)
+                files, caption, described = draw(
+                    one, context, suffixes, dpi=dpi, width_in=width_in, paper=paper
+                )
             except DataError as error:
                 absent.append(f"{name}, {one.key}: {error}")
             else:

@@ -19,6 +19,7 @@ from traceana.page.section import PARTS, SIMULATED, Section
 from traceana.questions.workload.facts import facts_of
 from traceana.report.section_provenance import terms_of
 from traceana.tables.formatting import plural
+from traceana.tables.formatting import text as shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,11 +32,11 @@ _MAX_ALERTS: Final = 8
 _WEIGHTS: Final = {"exact": 1.0, "estimated": 0.8}
 _MOST_HEIGHT: Final = 1.05
 """Of a figure in a small form, in widths."""
-_MAX_ROWS: Final = 6
+_MAX_ROWS: Final = 8
 _MAX_COLUMNS: Final = 6
 _VIEW_BOX: Final = re.compile(r'viewBox="([^"]+)"')
 _CODE: Final = re.compile(r"`([^`]+)`")
-_UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|s|kB|MB|GB)(?!\w))")
+_UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|d|kB|MB|GB)(?!\w))")
 _SENTENCE: Final = re.compile(r"(?<=[^.]\.) (?=[A-Z0-9])")
 _ADDRESS: Final = re.compile(r"https?://[^\s<>]+")
 
@@ -114,41 +115,36 @@ class Ranked:
 def main_results(built: list[Built], /) -> list[Ranked]:
     """Return the main results: by cost and certainty, then the first of each part.
 
-    A finding that costs nothing and the result of a simulation come after all others; what the data
-    cannot decide is none, and an alert is not repeated.
+    No alert is repeated; simulations and what costs nothing come last.
     """
     scored = _ranked(built, lambda finding: "" if finding.alert else _short(finding))
     best = {id(one.part): one for one in reversed(scored)}  # one of each section
     chosen = sorted(best.values(), key=lambda one: -one.score)[:_MAX_RESULTS]
     first = [
-        (place, Ranked(part, _short(_first(part)), 0.0, part.content.heading))
+        (place, one)
         for name, sections in group_parts(built)
         if name not in (PARTS[0], PARTS[-1], SIMULATED)
-        for place, part in enumerate(
-            one
-            for one in sections
-            if one.headline and id(one) not in best and not _is_null(_first(one))
+        for place, one in enumerate(
+            one for part in sections if id(part) not in best for one in _first(part)
         )
     ]
     chosen += [one for _, one in sorted(first, key=itemgetter(0))][: _MAX_RESULTS - len(chosen)]
     return chosen
 
 
-def _first(part: Built) -> str:
-    """Return the finding that the section's heading is from, else its headline."""
-    found = (one for one in part.content.every_finding if isinstance(one, Finding) and one.heading)
-    return next(found, None) or part.headline
+def _first(part: Built) -> list[Ranked]:
+    """Return the finding that the section's heading is from, if it may lead."""
+    found = [one for one in part.content.every_finding if isinstance(one, Finding) and one.heading]
+    return [
+        Ranked(part, _short(one), 0.0, one.heading)
+        for one in found[:1]
+        if one.may_lead and not one.alert
+    ]
 
 
-def _is_null(text: str) -> bool:
-    if not isinstance(text, Finding):
-        return text.startswith("Not computed")
-    return text.certainty == "cannot tell" or bool(text.alert)
-
-
-def _short(text: str) -> str:
+def _short(text: Finding) -> str:
     """Return the first sentence of a finding that has a heading, else all of it."""
-    if not (isinstance(text, Finding) and text.heading):
+    if not text.heading:
         return str(text)
     return _SENTENCE.split(text, maxsplit=1)[0].rstrip(".") + "."
 
@@ -164,7 +160,7 @@ def _ranked(built: list[Built], text: Callable[[Finding], str]) -> list[Ranked]:
         (part, finding)
         for part in built
         for finding in part.content.every_finding
-        if isinstance(finding, Finding) and text(finding) and finding.certainty != "cannot tell"
+        if isinstance(finding, Finding) and text(finding) and finding.may_lead
     ]
     hours = max((one.cost_gpu_h for _, one in found), default=0.0) or 1.0
     jobs = max((one.cost_jobs for _, one in found), default=0.0) or 1.0
@@ -260,6 +256,17 @@ def slug(text: str, /) -> str:
     return re.sub(r"[^A-Za-z0-9_.]+", "-", text).strip("-").lower()
 
 
+def environment() -> jinja2.Environment:
+    """Return what renders the templates."""
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("traceana.report", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
 def render_page(
     built: list[Built],
     context: Context,
@@ -275,19 +282,13 @@ def render_page(
     `traces` are those with a page of their own, in a folder with their name; `absent` are sections
     without data; `papers` is whether a page of the papers' figures is beside it.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("traceana.report", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["prose"] = write_prose
-    environment.filters["explain"] = explainer(terms_of(context))
-    environment.filters["slug"] = slug
-    environment.filters["dict"] = dict
-    environment.tests["kind"] = lambda block, name: type(block).__name__ == name
-    return environment.get_template("page.html.jinja").render(
+    templates = environment()
+    templates.filters["prose"] = write_prose
+    templates.filters["explain"] = explainer(terms_of(context))
+    templates.filters["slug"] = slug
+    templates.filters["dict"] = dict
+    templates.tests["kind"] = lambda block, name: type(block).__name__ == name
+    return templates.get_template("page.html.jinja").render(
         parts=group_parts(built),
         results=main_results(built),
         alerts=alerts(built),
@@ -345,25 +346,35 @@ def _is_wholly_synthetic(context: Context) -> bool:
     return context.synthetic(None)
 
 
-def explainer(terms: Mapping[str, str], /) -> Callable[[str], Markup]:
-    """Return a function that writes prose; the first use of a term has its meaning as a tooltip."""
+def explainer(terms: Mapping[str, str], /) -> Callable[..., Markup]:
+    """Return a function that writes prose, with the meanings of terms as tooltips.
+
+    It marks the first use of a term on the page, or every use.
+    """
+    terms = {
+        one: text for term, text in terms.items() for one in (term, term[0].upper() + term[1:])
+    }
     words = "|".join(map(re.escape, sorted(terms, key=len, reverse=True)))
     pattern = re.compile(rf"(<[^>]*>)|(?<![\w.])({words})(?![\w])")
     seen: set[str] = set()
 
-    def mark(found: re.Match[str]) -> str:
+    def mark(found: re.Match[str], every: bool) -> str:
         term = found[2]
-        if term is None or term in seen:
+        if term is None or (term.lower() in seen and not every):
             return found[0]
-        seen.add(term)
+        seen.add(term.lower())
         return f'<abbr title="{escape(terms[term])}">{term}</abbr>'
 
-    return lambda text: Markup(pattern.sub(mark, write_prose(text)))  # noqa: S704  escaped above
+    def explain(text: str, *, every: bool = False) -> Markup:
+        marked = pattern.sub(lambda found: mark(found, every), write_prose(text))
+        return Markup(marked)  # noqa: S704  escaped above
+
+    return explain
 
 
 def write_prose(text: str, /) -> Markup:
     """Escape a text; `code` and addresses become elements, a number stays with its unit."""
-    safe = _UNIT.sub("\N{NO-BREAK SPACE}", str(escape(text)))
+    safe = _UNIT.sub("\N{NO-BREAK SPACE}", str(escape(shortened(text))))
     safe = safe.replace("n = ", "n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
     safe = _CODE.sub(r"<code>\1</code>", safe)
     return Markup(_ADDRESS.sub(r'<a href="\g<0>">\g<0></a>', safe))  # noqa: S704  escaped above

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from traceana.claims import PAPERS
@@ -18,6 +16,7 @@ from traceana.claims.published_figures import (
 from traceana.errors import DataError
 from traceana.report.chosen_drawings import choose_drawings
 from traceana.report.figure_sources import DIRECT, Choice
+from traceana.report.page import environment
 from traceana.report.run import draw
 from traceana.store.cache import Cache, code_digest, key_of, versions
 from traceana.store.ledger import ledger_json
@@ -43,38 +42,15 @@ def papers_page(pictures: Sequence[Picture], context: Context, /) -> str | None:
     papers = [paper for paper in PUBLISHED if there & set(traces_of(paper))]
     if not papers:
         return None
-    head = (files("traceana.report") / "templates" / "page.css").read_text(encoding="utf-8")
-    body = "\n".join(_of_paper(paper, pictures, context) for paper in papers)
-    links = " · ".join(f'<a href="#{one}">{escape(PAPERS[one].title)}</a>' for one in papers)
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>Figures of the papers</title>\n<style>\n{head}</style>\n</head>\n<body>\n"
-        '<header>\n<h1>Figures of the papers</h1>\n<p><a href="index.html">Report</a></p>\n'
-        f'<p>{links}</p>\n</header>\n<main id="content">\n{body}\n</main>\n</body>\n</html>\n'
-    )
-
-
-def _of_paper(paper: str, pictures: Sequence[Picture], context: Context) -> str:
-    parts = [f'<section id="{paper}">\n<h2>{escape(PAPERS[paper].title)}</h2>']
-    for one in figures_of(paper):
-        name = f"Figure {one.number}" if one.number else "Not numbered"
-        parts.append(f"<h3>{name}: {escape(one.shows)}</h3>")
-        for svg, caption in _pictures(paper, one, pictures, context):
-            parts.append(f"<figure>\n{svg}\n<figcaption>{escape(caption)}</figcaption>\n</figure>")
-        if claims := claims_of(paper, one.number):
-            parts.append(f"<p>Claims: {escape(', '.join(claims))}.</p>")
-        if one.command:
-            parts.append(f"<pre>{escape(_command(paper, one))}</pre>")
-        if one.note:
-            parts.append(f"<p>{escape(one.note)}.</p>")
-    return "\n".join([*parts, "</section>"])
-
-
-def _command(paper: str, one: PublishedFigure) -> str:
-    number = f"traceana figures --paper {paper} --number {one.number}"
-    return number if one.number else one.command
+    shown = {
+        paper: [
+            (one, _pictures(paper, one, pictures, context), claims_of(paper, one.number))
+            for one in figures_of(paper)
+        ]
+        for paper in papers
+    }
+    titles = {paper: PAPERS[paper].title for paper in papers}
+    return environment().get_template("papers.html.jinja").render(papers=shown, titles=titles)
 
 
 def _pictures(

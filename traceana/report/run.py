@@ -8,6 +8,7 @@ import os
 import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib.metadata import version
 from multiprocessing import active_children, get_context, parent_process
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import DataError, StoreError, TraceanaError
-from traceana.page.blocks import Block, Content, Drawing, Gallery, Picture, Text
+from traceana.page.blocks import Block, Content, Drawing, Gallery, Picture, Table, Text
 from traceana.page.section import Section, sections
 from traceana.store.cache import Cache, code_digest, is_temporary, key_of, versions
 from traceana.store.ledger import ledger_json
@@ -157,7 +158,7 @@ def _build(section: Section, context: Context) -> Content:
 
 
 def _fault(noun: str, name: str, error: BaseException) -> str:
-    """Return that a section or figure could not be computed, with what a bug report needs."""
+    """Return that a part could not be computed, with what a bug report needs."""
     at = extract_tb(error.__traceback__)[-1]
     reason = (str(error).splitlines() or [""])[0][:_LONGEST]
     place = f"{Path(at.filename).name}:{at.lineno}"
@@ -178,10 +179,15 @@ def section_key(context: Context, section: Section, /) -> str:
 
 
 def draw_content(content: Content, context: Context, /) -> Content:
-    """Return a section's content with its drawings drawn; a fault costs its figure alone."""
+    """Return the content with its drawings drawn; a fault costs its figure or table alone."""
     faults = []
 
     def drawn(block: Block) -> Iterator[Block]:
+        if isinstance(block, Table) and block.fault:
+            name, error = block.fault
+            faults.append(_fault(f"Table {name}", f"table {name}", error))
+            yield Text(f"{block.caption}: not shown: {error}.")
+            return
         if not isinstance(block, Gallery):
             yield block
             return
@@ -260,8 +266,10 @@ def draw(
     *,
     dpi: int = 300,
     width_in: float | None = None,
+    paper: bool = False,
 ) -> tuple[dict[str, bytes], str, str]:
     """Return a drawing as files by suffix, its caption and its numbers; synthetic is marked."""
+    from traceana.drawing.style import adapt_to_paper, use_paper_colors  # noqa: PLC0415  as above
     from traceana.figures import (  # noqa: PLC0415  as above
         draw_figure,
         get_figure,
@@ -271,7 +279,7 @@ def draw(
         use_width,
     )
 
-    with use_width(width_in):
+    with use_width(width_in), use_paper_colors() if paper else nullcontext():
         drawn = draw_figure(drawing.figure, drawing.result, **drawing.options)
     title = drawing.title or context.label(drawing.trace)
     more = ""
@@ -280,6 +288,8 @@ def draw(
         title, more = "", more if more.startswith((" (", ",")) else ""
     described = get_figure(drawing.figure).describe(drawing.result)
     caption = f"{drawing.about}. {title}." if title else f"{drawing.about}{more}."
+    if paper:
+        adapt_to_paper(drawn)
     if context.synthetic(drawing.trace):
         mark_synthetic(drawn)
     files = {}

@@ -23,6 +23,7 @@ def build(context: Context) -> Content:
     ledgers = context.ledgers
     tables = pl.concat([ledger.tables for ledger in ledgers.values()])
     rejections = pl.concat([ledger.rejections for ledger in ledgers.values()])
+    unused = [] if tables["rows_replaced"].sum() else ["rows_replaced"]
     blocks: list[Block] = [
         Text(
             "Each row that was read is either kept or rejected. Rejected rows are stored with "
@@ -30,7 +31,7 @@ def build(context: Context) -> Content:
             "to another table are counted as not applicable. Rows are not summed over traces, "
             "since two traces may contain the same jobs."
         ),
-        result_table(_without_zeros(tables.drop("state")), RowCounts, caption="Rows by table"),
+        result_table(tables.drop("state", *unused), RowCounts, caption="Rows by table"),
     ]
     if rejections.is_empty():
         blocks.append(Text("No row was rejected."))
@@ -43,11 +44,6 @@ def build(context: Context) -> Content:
     blocks += [*_missing(context), Heading("Files"), _files(ledgers)]
     blocks += [_rows_by_file(trace, ledger) for trace, ledger in ledgers.items()]
     return Content(_findings(tables) + _altered(ledgers) + _remarks(ledgers), tuple(blocks))
-
-
-def _without_zeros(tables: pl.DataFrame) -> pl.DataFrame:
-    """Leave out replaced rows where there are none."""
-    return tables if tables["rows_replaced"].sum() else tables.drop("rows_replaced")
 
 
 def _findings(tables: pl.DataFrame) -> tuple[str, ...]:

@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceana.catalog import load_catalog
-from traceana.page.blocks import (
-    Block,
-    Content,
-    Facts,
-    Heading,
-    Points,
-    Quote,
-    Text,
-    result_table,
-)
+from traceana.page.blocks import Block, Content, Facts, Heading, Points, Quote, Text, result_table
 from traceana.page.section import Section
 from traceana.report.tables import StoredTables
 from traceana.tables.formatting import plural

@@ -64,12 +64,7 @@ def status(meaning: str) -> dy.String:
 
 
 def measure(
-    meaning: str,
-    *,
-    unit: str,
-    key: bool = False,
-    nullable: bool = False,
-    positive: bool = False,
+    meaning: str, *, unit: str, key: bool = False, nullable: bool = False, positive: bool = False
 ) -> dy.Float64:
     """Number from 0 (or above it if `positive`) to :data:`LARGEST`, with its unit."""
     return dy.Float64(

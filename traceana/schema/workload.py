@@ -5,16 +5,7 @@ from __future__ import annotations
 import dataframely as dy
 import polars as pl
 
-from traceana.schema.columns import (
-    clock,
-    identifier,
-    measure,
-    number,
-    seconds,
-    status,
-    text,
-    whole,
-)
+from traceana.schema.columns import clock, identifier, measure, number, seconds, status, text, whole
 
 
 class Jobs(dy.Schema):

@@ -28,9 +28,8 @@ class Alignment:
 def best_alignment(a: Floats, b: Floats, /, *, min_overlap: int) -> Alignment | None:
     """Shift `a` along `b` so that the mean square of their differences is least.
 
-    For each shift k, the mean over the i at which both are known of (a[i] - b[i + k])^2, taken for
-    all k together by three cross-correlations of the series and of what is known of them. None
-    where no shift has enough overlap.
+    The mean over the i at which both are known of (a[i] - b[i + k])^2, for all k together by three
+    cross-correlations. None where no shift has enough overlap.
     """
     known_a, known_b = np.isfinite(a), np.isfinite(b)
     # about the common mean, so that the sums of squares do not cancel

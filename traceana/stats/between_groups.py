@@ -46,13 +46,11 @@ def between_groups(
 ) -> GroupDifference:
     """Test whether the mean scores of groups differ, and estimate the variance between them.
 
-    Q = sum of n_g (mean_g - mean)^2 / s^2, with s^2 the variance of all N scores (ddof 1). With M
-    the covariance of the roots of its terms, Q is approximately c times chi-squared with f degrees
-    of freedom, c = tr(M^2) / tr(M) and f = tr(M)^2 / tr(M^2) (Satterthwaite; for ranks: Brunner,
-    Dette and Munk, JASA 92, 1997). Independent rows have c = 1 and f = groups - 1. The interval of
-    Q / (N - 1) contains the noncentralities of c times noncentral chi-squared (or noncentral F)
-    for which Q is not extreme. It contains 0 where the test does not reject. Raises a DataError if
-    `confidence` is not in (0, 1).
+    Q = sum of n_g (mean_g - mean)^2 / s^2 is approximately c times chi-squared with f degrees of
+    freedom, c = tr(M^2) / tr(M) and f = tr(M)^2 / tr(M^2) with M the covariance of the roots of its
+    terms (Satterthwaite; Brunner, Dette and Munk, JASA 92, 1997); c = 1 and f = groups - 1 for
+    independent rows. The interval of Q / (N - 1) contains the noncentralities for which Q is not
+    extreme, and 0 where the test does not reject.
     """
     check_confidence(confidence)
     count, sums = np.asarray(n, dtype=float), np.asarray(total, dtype=float)
@@ -84,21 +82,13 @@ def between_groups(
 
 
 def cluster_covariance(
-    cluster: Integers,
-    group: Integers,
-    n: Floats,
-    total: Floats,
-    /,
-    *,
-    center: float | None = None,
+    cluster: Integers, group: Integers, n: Floats, total: Floats, /, *, center: float | None = None
 ) -> Floats:
     """Return the covariance of groups' means minus the overall mean, for independent clusters.
 
-    Around a common mean it is that of the null hypothesis (a score test). Around the groups' own
-    means, a cluster that carries much of its group draws the mean towards itself: its deviation is
-    divided by 1 - its fraction of the group's rows, which is the jackknife over clusters (CV3;
-    MacKinnon, Nielsen and Webb, Journal of Applied Econometrics 38, 2023). A group of one cluster
-    deviates from the overall mean.
+    Around `center` it is that of the null hypothesis. Around the groups' own means a cluster's
+    deviation is divided by 1 - its fraction of the group (jackknife CV3, MacKinnon, Nielsen and
+    Webb, 2023); a group of one cluster deviates from the overall mean.
     """
     clusters, groups = int(cluster.max()) + 1, int(group.max()) + 1
     rows, sums = np.bincount(group, weights=n), np.bincount(group, weights=total)

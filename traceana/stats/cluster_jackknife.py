@@ -21,11 +21,9 @@ def jackknife_errors(
 ) -> dict[str, float]:
     """Standard errors of correlations on Fisher's scale, by the cluster jackknife.
 
-    With z_g the arctanh of the coefficient without cell g of m cells, the error is sqrt((m - 1) / m
-    sum of (z_g - mean z)^2) (Miller, Biometrika 61, 1974; for clusters Cameron and Miller, Journal
-    of Human Resources 50, 2015, section VI). A cell is one cluster, or a random group of clusters:
-    the delete-a-group jackknife (Kott, Journal of Official Statistics 17, 2001). Returns the error
-    by method; NaN if a coefficient without one of the cells is undefined.
+    sqrt((m - 1) / m sum of (z_g - mean z)^2) with z_g the arctanh without cell g of m (Miller,
+    Biometrika 61, 1974; cells of several clusters: Kott, Journal of Official Statistics 17, 2001).
+    NaN if a coefficient is undefined.
     """
     found: dict[str, list[float]] = {}
     for method in methods:
@@ -47,10 +45,8 @@ def jackknife_errors(
 def influence_error(x: Floats, y: Floats, clusters: Integers, method: str, /) -> float:
     """Standard error of Pearson's or Spearman's r on Fisher's scale, for many clusters.
 
-    The infinitesimal jackknife (Efron, The Jackknife, the Bootstrap and Other Resampling Plans,
-    1982, chapter 6), the limit of the delete-one jackknife of many clusters:
-    sqrt(m / (m - 1) sum of U_g^2) / (1 - r^2), with U_g the sum over the rows of cluster g of m of
-    their influence on r, divided by the number of rows. NaN if x or y is constant.
+    The infinitesimal jackknife (Efron, 1982, chapter 6): sqrt(m / (m - 1) sum of U_g^2) / (1 -
+    r^2), U_g the summed influence of cluster g over n. NaN if x or y is constant.
     """
     n = len(x)
     if method == "pearson":

@@ -28,11 +28,9 @@ SMALLEST_P: Final = float(np.finfo(float).tiny)
 def correlation(
     x: ArrayLike, y: ArrayLike, /, *, method: str, weights: ArrayLike | None = None
 ) -> float:
-    """Correlation of pairs.
+    """Correlation of pairs: Pearson's r, Spearman's rho (r of mean ranks), Kendall's tau-b.
 
-    Pearson's r; Spearman's rho, which is r of the mean ranks; Kendall's tau-b, (concordant -
-    discordant) / sqrt((pairs not tied in x) (pairs not tied in y)). NaN for fewer than two pairs,
-    or if all x or all y are equal.
+    NaN for fewer than two pairs, or if all x or all y are equal.
     """
     a, b = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if len(a) < 2 or a.min() == a.max() or b.min() == b.max():
@@ -73,10 +71,8 @@ def dot(a: Floats, b: Floats, /) -> float:
 def correlation_pvalue(r: float, n: float, /, *, method: str) -> float:
     """Two-sided p-value of no correlation, from the coefficient and the number of pairs.
 
-    Pearson and Spearman: Student's t of r sqrt((n - 2) / (1 - r^2)) with n - 2 degrees of freedom,
-    exact for Pearson's r where either is normal. Kendall: normal with variance 2 (2n + 5) / (9n (n
-    - 1)), without ties; :func:`kendall_pvalue` knows of ties and of few pairs. At least
-    :data:`SMALLEST_P`; NaN if r is NaN or n is not above 2.
+    Pearson and Spearman: t(n - 2) of r sqrt((n - 2) / (1 - r^2)). Kendall: normal with variance 2
+    (2n + 5) / (9n (n - 1)). At least :data:`SMALLEST_P`; NaN if n is not above 2.
     """
     if n <= 2:
         return float("nan")
@@ -125,14 +121,9 @@ def fisher_interval(
 ) -> tuple[float, float]:
     """Interval of a correlation by Fisher's transformation: tanh(arctanh(r) -+ q se).
 
-    q is the normal quantile, and se^2 is 1 / (n - 3) for Pearson (Fisher, 1921), (1 + r^2 / 2) / (n
-    - 3) for Spearman (Bonett and Wright, Psychometrika 65, 2000) and 0.437 / (n - 4) for Kendall
-    (Fieller, Hartley and Pearson, Biometrika 44, 1957). Pearson's is made for normal pairs: where
-    both are skewed and correlated it is too short, and `error` mends it. The other two do not
-    depend on how values are distributed, but take them to be without many ties. Raises a DataError
-    if `confidence` is not in (0, 1).
-
-    NaN if r is, or if n is not above 3 (Kendall: 4).
+    se^2 is 1 / (n - 3) for Pearson, (1 + r^2 / 2) / (n - 3) for Spearman (Bonett and Wright,
+    Psychometrika 65, 2000) and 0.437 / (n - 4) for Kendall (Fieller, Hartley and Pearson,
+    Biometrika 44, 1957), but not below `error`. NaN if n is not above 3 (Kendall: 4).
     """
     check_confidence(confidence)
     quantile = ndtri((1 + confidence) / 2)

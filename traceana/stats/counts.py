@@ -24,10 +24,9 @@ def rate_interval(
 ) -> tuple[Floats, Floats]:
     """Return Garwood's exact interval of rates of events, scaled for overdispersion.
 
-    With n events of variance d times that of a Poisson distribution, n / d is taken as Poisson:
-    the ends are d / 2 times the chi-squared quantiles with 2 n / d and 2 n / d + 2 degrees of
-    freedom, over the exposure (Garwood, Biometrika 28, 1936; McCullagh and Nelder, Generalized
-    Linear Models, 1989, section 6.2). Raises a DataError if `confidence` is not in (0, 1).
+    Ends d / 2 times the chi-squared quantiles with 2 n / d and 2 n / d + 2 degrees of freedom, over
+    the exposure (Garwood, Biometrika 28, 1936; McCullagh and Nelder, Generalized Linear Models,
+    1989, section 6.2).
     """
     check_confidence(confidence)
     n, size, d = (np.asarray(part, dtype=float) for part in (events, exposure, dispersion))
@@ -49,10 +48,8 @@ def dispersion_index(counts: ArrayLike, /) -> float:
 def dispersion_pvalue(counts: ArrayLike, /, *, resamples: int, rng: np.random.Generator) -> float:
     """Return the one-sided p of a dispersion index against the Poisson distribution.
 
-    Given their sum, Poisson counts are multinomial with equal probabilities (Fisher, Thornton and
-    MacKenzie, Annals of Applied Biology 9, 1922); p is (b + 1) / (resamples + 1) with b samples
-    whose index is at least as large. From a mean of 5 on, p is that of chi-squared. NaN where there
-    is no index.
+    Multinomial samples (Fisher, Thornton and MacKenzie, Annals of Applied Biology 9, 1922);
+    chi-squared from a mean of 5 on. NaN where there is no index.
     """
     x = np.asarray(counts, dtype=np.int64)
     if np.isnan(dispersion_index(x)):
@@ -66,12 +63,11 @@ def dispersion_pvalue(counts: ArrayLike, /, *, resamples: int, rng: np.random.Ge
 
 
 def fit_negative_binomial(counts: ArrayLike, /) -> tuple[float, float]:
-    """Fit a negative binomial distribution by maximum likelihood.
+    """Fit a negative binomial distribution (variance m + a m^2) by maximum likelihood.
 
-    The variance is m + a m^2 with m the mean. Returns (a, p): a is 0 where the counts vary no more
-    than Poisson counts; p is that of the likelihood-ratio test of a = 0, half of chi-squared's
-    with one degree of freedom (Self and Liang, JASA 82, 1987). NaN for fewer than two counts, or
-    without events.
+    Returns (a, p), p of the likelihood-ratio test of a = 0 (Self and Liang, JASA 82, 1987); a is 0
+    where the counts vary no more than Poisson counts. NaN for fewer than two counts, or without
+    events.
     """
     x = np.asarray(counts, dtype=np.int64)
     if np.isnan(dispersion_index(x)):

@@ -15,13 +15,9 @@ MOST_LAGS: Final = 100_000
 
 
 def autocorrelation(values: ArrayLike, /, *, lags: int) -> Floats:
-    """Autocorrelation of a series at lags 1 to `lags`.
+    """Autocorrelation of a series at lags 1 to `lags`; NaN where a lag is not below n.
 
-    r(k) = sum_t (x_t - m)(x_(t+k) - m) / sum_t (x_t - m)^2 over the n - k pairs there are, with m
-    the mean of all n: the usual estimator, biased towards 0 at long lags, and what keeps the
-    sequence positive definite (Box and Jenkins, 1970). Raises a DataError if `lags` is out of
-    range, or a value is not finite. Returns one entry a lag; NaN where a lag is not below n, and
-    throughout if all values are equal.
+    r(k) = sum_t (x_t - m)(x_(t+k) - m) / sum_t (x_t - m)^2 (Box and Jenkins, 1970).
     """
     check_count("lags", lags, most=MOST_LAGS)
     x = _series(values)
@@ -32,12 +28,8 @@ def autocorrelation(values: ArrayLike, /, *, lags: int) -> Floats:
 def effective_sample_size(values: ArrayLike, /) -> float:
     """Number of independent values whose mean would be as certain as this series' mean.
 
-    n / t with t = 1 + 2 sum_k r(k), the integrated autocorrelation time, cut off by Geyer's initial
-    positive sequence (Statistical Science 7, 1992): the sums r(2i) + r(2i + 1) are added from i = 0
-    on while they are positive. For an AR(1) series it estimates n (1 - a) / (1 + a); for values
-    each held for h samples, n / h. It is never above n^2 / 2 and can exceed n where values
-    alternate. Raises a DataError if a value is not finite. `values` is the series in its order,
-    evenly spaced and without gaps. NaN for fewer than four values or if all are equal.
+    n / t with t = 1 + 2 sum_k r(k), cut off by Geyer's initial positive sequence (Statistical
+    Science 7, 1992); at most n^2 / 2. NaN for fewer than four values or if all are equal.
     """
     x = _series(values)
     r = _correlations(x)

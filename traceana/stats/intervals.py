@@ -24,11 +24,7 @@ FEWEST_CLUSTERS: Final = 2
 def mean_interval(
     mean: ArrayLike, std: ArrayLike, n: ArrayLike, /, *, confidence: float = 0.95
 ) -> Bounds:
-    """Return Student's t interval of means: mean -+ t(n - 1) std / sqrt(n).
-
-    Skewed and heavy-tailed values, such as runtimes, need a large n for its coverage. Raises a
-    DataError if `confidence` is not in (0, 1). NaN for fewer than two values.
-    """
+    """Return Student's t interval of means: mean -+ t(n - 1) std / sqrt(n); NaN for n < 2."""
     tail = _upper_tail(confidence)
     m, s, count = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (mean, std, n))
     enough = count >= 2
@@ -40,10 +36,8 @@ def mean_interval(
 def ratio_interval(sums: ArrayLike, /, *, confidence: float = 0.95) -> Bounds:
     """Return the interval of ratios r = sum(y) / sum(x) over independent units, by linearization.
 
-    The standard error is sqrt(n / (n - 1) sum((y - r x)^2)) / sum(x) (Cochran, Sampling Techniques,
-    3rd ed., 1977, section 6.4), and t has k - 1 degrees of freedom with Kish's effective number of
-    units, k = sum(x)^2 / sum(x^2): few large units carry most of the sum. NaN for fewer than two
-    units.
+    Error sqrt(n / (n - 1) sum((y - r x)^2)) / sum(x) (Cochran, Sampling Techniques, 1977, section
+    6.4), t with k - 1 degrees of freedom, k = sum(x)^2 / sum(x^2). NaN for fewer than two units.
     """
     tail = _upper_tail(confidence)
     every = np.asarray(sums, dtype=float)
@@ -77,21 +71,18 @@ def clustered_wilson_interval(
 ) -> Bounds:
     """Return Wilson's interval of rates of rows in clusters.
 
-    :func:`wilson_interval` of rate * effective_n successes in effective_n trials, with the quantile
-    of t(clusters - 1) (after Korn and Graubard, Survey Methodology 24, 1998, who do so with Clopper
-    and Pearson's interval). NaN for fewer than :data:`FEWEST_CLUSTERS` effective clusters.
+    With rate * effective_n successes and t(clusters - 1) (after Korn and Graubard, Survey
+    Methodology 24, 1998). NaN for fewer than :data:`FEWEST_CLUSTERS` effective clusters.
     """
     p, n = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (rate, effective_n))
     return _score_interval(p * n, n, _t_quantiles(clusters, confidence))
 
 
 def wilson_interval(successes: ArrayLike, n: ArrayLike, /, *, confidence: float = 0.95) -> Bounds:
-    """Return Wilson's score interval of rates (Wilson, JASA 22, 1927).
+    """Return Wilson's score interval of rates (JASA 22, 1927); NaN without a trial.
 
-    With z the normal quantile, (k + z^2 / 2 -+ z sqrt(k (n - k) / n + z^2 / 4)) / (n + z^2): the
-    same values as ``statsmodels.stats.proportion.proportion_confint``, without its import time.
-    Raises a DataError if `confidence` is not in (0, 1), or successes are not from 0 to n. NaN
-    without a trial.
+    (k + z^2 / 2 -+ z sqrt(k (n - k) / n + z^2 / 4)) / (n + z^2), as statsmodels without its import
+    time.
     """
     z = ndtri(_upper_tail(confidence))
     k, trials = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (successes, n))

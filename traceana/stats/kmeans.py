@@ -11,11 +11,9 @@ from traceana.stats.arrays import Floats, Integers
 def kmeans_1d(values: ArrayLike, /, *, k: int) -> Integers:
     """Partition numbers into the k clusters with the smallest within-cluster sum of squares.
 
-    Dynamic programming over the sorted numbers finds the global optimum in k n log n steps (Wang
-    and Song, The R Journal 3(2), 2011; Groenlund et al., arXiv:1701.07204). Raises a ValueError if
-    a number is not finite, or k is out of range. Returns the cluster of each number, from 0 (the
-    smallest numbers) to k - 1; none is empty. Among several optima, the one whose last cluster
-    begins first, then the one before it, and so on.
+    Dynamic programming over the sorted numbers (Wang and Song, The R Journal 3(2), 2011; Groenlund
+    et al., arXiv:1701.07204). Returns the cluster of each number from 0; of several optima, the one
+    whose last cluster begins first. ValueError if a number is not finite, or k is out of range.
     """
     numbers = np.asarray(values, dtype=np.float64)
     if not np.isfinite(numbers).all():

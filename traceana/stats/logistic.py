@@ -56,13 +56,10 @@ def fit_logistic(
 ) -> LogisticFit:
     """Fit a logistic regression by maximum likelihood (statsmodels), with robust standard errors.
 
-    Independent rows: HC1. Clusters: the linearized jackknife CV3 (MacKinnon, Nielsen and Webb,
-    Journal of Applied Econometrics 38, 2023), which statsmodels lacks: with H the information and
-    s_g, H_g the score and the information of a cluster, the covariance is (G - 1) / G sum of d_g
-    d_g', d_g = (H - H_g)^-1 s_g. The sandwich of ``cov_type="cluster"`` is too small for few or
-    unequal clusters. A coefficient that depends on a single cluster has no error (NaN). Intervals
-    and p-values use Student's t with clusters - 1, or rows - columns. Raises a DataError if there
-    are no more rows than columns, or no finite coefficients, as with separation.
+    Independent rows: HC1. Clusters: the jackknife CV3 (MacKinnon, Nielsen and Webb, Journal of
+    Applied Econometrics 38, 2023), (G - 1) / G sum of d_g d_g', d_g = (H - H_g)^-1 s_g; NaN for a
+    coefficient of a single cluster. Intervals and p use t with clusters - 1, or rows - columns.
+    DataError without finite coefficients.
     """
     rows, columns = design.shape
     if rows <= columns:
@@ -78,9 +75,8 @@ def fit_logistic(
 def joint_test(fit: LogisticFit, columns: Sequence[int], error_df: float, /) -> JointTest:
     """Test that the coefficients of some columns are 0, by Wald's statistic W = b' V^-1 b.
 
-    With `error_df` degrees of freedom m of V (clusters - 1), W (m - q + 1) / (m q) has an F
-    distribution of q and m - q + 1, as Hotelling's T-squared; infinite m: W is chi-squared of q.
-    NaN if V is singular, or m is below q.
+    W (m - q + 1) / (m q) has an F distribution of q and m - q + 1 (Hotelling), chi-squared for
+    infinite m. NaN if V is singular, or m is below q.
     """
     at = list(columns)
     b, v, q = fit.coefficient[at], fit.covariance[np.ix_(at, at)], len(at)
@@ -213,9 +209,8 @@ _FAR: Final = 50.0  # log odds at which the search for an end of an interval sto
 def fit_firth(design: Floats, failed: Floats, /, *, confidence: float) -> LogisticFit:
     """Fit a logistic regression by the likelihood times the root of its information.
 
-    Firth (Biometrika 80, 1993): finite under separation too, and without the first-order bias of
-    maximum likelihood. Intervals and p-values are from the profile of the penalized likelihood
-    (Heinze and Schemper, Statistics in Medicine 21, 2002); rows are independent.
+    Firth (Biometrika 80, 1993), finite under separation too; intervals and p from the profile of
+    the penalized likelihood (Heinze and Schemper, Statistics in Medicine 21, 2002).
     """
     free = np.ones(design.shape[1], dtype=bool)
     beta, best = _climb(design, failed, np.zeros(design.shape[1]), free)

@@ -17,14 +17,10 @@ ADJUSTMENTS: Final = ("none", "bonferroni", "holm", "fdr_bh", "fdr_by")
 
 
 def adjust_pvalues(pvalues: ArrayLike, /, *, method: str = "fdr_bh") -> Floats:
-    """Adjust the p-values of a family of tests.
+    """Adjust the p-values of a family of tests; NaN stays.
 
-    `bonferroni` and `holm` (Scandinavian Journal of Statistics 6, 1979) control the family-wise
-    error rate. `fdr_bh` (Benjamini and Hochberg, JRSS B 57, 1995) controls the false discovery rate
-    of independent or positively dependent tests, `fdr_by` (Benjamini and Yekutieli, Annals of
-    Statistics 29, 2001) of any tests: :func:`scipy.stats.false_discovery_control`. Raises a
-    DataError if the method is unknown or a p-value is not in [0, 1]. Returns one adjusted p-value
-    per test, at most 1; NaN if the p-value is.
+    `bonferroni` and `holm` control the family-wise error rate, `fdr_bh` and `fdr_by`
+    (:func:`scipy.stats.false_discovery_control`) the false discovery rate.
     """
     check_choice("adjust", method, ADJUSTMENTS)
     found = np.asarray(pvalues, dtype=float)

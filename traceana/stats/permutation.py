@@ -31,11 +31,9 @@ _CANONICAL: Final = 100_000  # rows up to which p does not depend on their order
 def row_pvalue(x: Floats, y: Floats, /, *, rng: np.random.Generator) -> float:
     """Two-sided permutation p-value of Pearson's r over rows (of Spearman's, of mean ranks).
 
-    It is twice the smaller tail. Up to :data:`EXACT` rows all permutations are enumerated.
-    Otherwise x and y are each put in random order and y is shifted cyclically by every distance, in
-    random orders until there are 9,999 permutations: each is as likely as any other, and Fourier
-    transforms compute them all. Beyond 10,000 rows the distribution is of type III (see
-    :func:`group_mean_pvalues`), or blocks are shifted.
+    Twice the smaller tail. Up to :data:`EXACT` rows all permutations are enumerated, else 9,999: x
+    and y in random order, y shifted cyclically by every distance (Fourier transforms). Beyond
+    10,000 rows as in :func:`group_mean_pvalues`, or blocks are shifted.
     """
     n = len(x)
     a, b = ((part - part.mean()) / np.abs(part - part.mean()).max() for part in (x, y))
@@ -65,19 +63,13 @@ def group_mean_pvalues(
 ) -> dict[tuple[str, str], float]:
     """Two-sided permutation p-values of correlations of x with the mean y at each x.
 
-    y is permuted over the rows and the group means are computed again, so that the null keeps the
-    sizes of the groups and the distribution of y. p is twice the smaller tail, as the null is not
-    symmetric. All permutations are enumerated for up to :data:`EXACT` rows, or as many groups of
-    equal size; otherwise 10,000 are drawn.
-
-    Beyond 10,000 rows, Pearson's p is from the exact mean, variance and skewness of the permuted
-    covariance, as a Pearson type III distribution (Mielke and Berry, Permutation Methods, 2007,
-    section 2.3), unless the skewness or excess kurtosis is above 1. The other p-values are of 1,000
-    permutations: a random order of the rows with its blocks in random order. Rank coefficients of
-    30 or more (effective) groups have 200 permutations: under the null, the distance of the
-    coefficient from their mean over sd sqrt(1 + 1 / 200) has Student's t distribution (199 df).
-    Returns p by (level, method), not below 2 / resamples where permutations are counted; empty for
-    more than 20,000 groups.
+    y is permuted over the rows and the group means are computed again; p is twice the smaller tail.
+    Few rows or equal groups are enumerated, otherwise 10,000 permutations are drawn. Beyond 10,000
+    rows, Pearson's p is from a Pearson type III distribution with the exact moments (Mielke and
+    Berry, Permutation Methods, 2007, section 2.3) unless skewness or excess kurtosis is above 1;
+    rank coefficients of 30 or more effective groups have Student's t (199 df) from 200
+    permutations; others have 1,000. Returns p by (level, method); empty for more than 20,000
+    groups.
     """
     if len(x) <= _CANONICAL:
         order = np.lexsort((y, x))
@@ -244,10 +236,9 @@ def permuted_superiority(
 ) -> tuple[float, float]:
     """Return the permutation p-value of the probability of superiority, and the critical value.
 
-    The studentized permutation test of Neubert and Brunner (Computational Statistics & Data
-    Analysis 51, 2007): the statistic is Brunner and Munzel's, or that of the logit for fewer than 6
-    rows. Exact up to 20,000 permutations, else with 9,999 at random. Returns (pvalue, critical):
-    the critical value is infinite where too few permutations are less extreme.
+    Neubert and Brunner (Computational Statistics & Data Analysis 51, 2007) with Brunner and
+    Munzel's statistic, or that of the logit below 6 rows. Exact up to 20,000 permutations, else
+    9,999 at random; the critical value may be infinite.
     """
     order = np.argsort(values, kind="stable")
     ordered, observed = values[order], np.flatnonzero(in_smaller[order])

@@ -30,16 +30,10 @@ def woodruff_interval(
 ) -> tuple[float, float]:
     """Return Woodruff's interval of a quantile (JASA 47, 1952, 635-646).
 
-    The fraction of values up to the quantile has a standard error s; the limits are the sample
-    quantiles at quantile -+ t s. Independent values: s^2 = quantile (1 - quantile) / n and the
-    normal quantile, which gives the binomial ranks. Clusters: s is the larger of this and the error
-    of the sums over clusters (linearization with the factor m / (m - 1)), and t has k - 1 degrees
-    of freedom with Kish's effective number of clusters, k = n^2 / sum(size^2), since few large
-    clusters may carry most rows. Series: s is the error of k independent values, with the effective
-    sample size k (:func:`~traceana.stats.dependence.effective_sample_size`) of the indicator of
-    values up to the quantile. NaN where a limit would lie outside the data, or with fewer than
-    :data:`FEWEST_BEYOND` effective clusters below or above the quantile, or :data:`MIN_EFFECTIVE`
-    effective values of a series.
+    The sample quantiles at quantile -+ t s, s the standard error of the fraction of values up to
+    the quantile. Independent values: binomial. Clusters: the larger of this and the linearized
+    error, t(k - 1) with Kish's effective clusters k. Series: k is the effective sample size of the
+    indicator. NaN where a limit lies outside the data, or k is too small.
     """
     check_confidence(confidence)
     ordered = np.sort(x := np.asarray(values, dtype=float))

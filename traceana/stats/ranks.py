@@ -15,11 +15,7 @@ from traceana.stats.between_groups import (
     cluster_covariance,
     covariance_of_sum,
 )
-from traceana.stats.permutation import (
-    RESAMPLES,
-    permuted_kruskal_wallis,
-    permuted_superiority,
-)
+from traceana.stats.permutation import RESAMPLES, permuted_kruskal_wallis, permuted_superiority
 from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
 
 _SMALL: Final = 15
@@ -60,17 +56,11 @@ def rank_anova(
 ) -> tuple[GroupDifference, Floats]:
     """Test whether groups have the same mean rank; return the test and the mean ranks.
 
-    The rank ANOVA of Brunner, Dette and Munk (JASA 92, 1997) allows for unequal spreads: the
-    ANOVA-type statistic with the covariance of the mean ranks estimated from the placements
-    (Brunner, Konietschke, Pauly and Puri, JRSS B 79, 2017) has an F distribution. For groups of
-    fewer than 6 rows, p is not below that of permutations of Kruskal and Wallis' statistic.
-
-    With `equal_spreads` it is Kruskal and Wallis' test (JASA 47, 1952) with ties: the values of
-    :func:`scipy.stats.kruskal` for independent rows, but permutations where a group has fewer than
-    5. The effect of both is epsilon squared, H / (N - 1) (Kelley, PNAS 21, 1935).
-
-    With fewer than :data:`~traceana.stats.wild_bootstrap.MIN_EFFECTIVE` effective clusters there is
-    no p and no interval.
+    The ANOVA-type statistic of Brunner, Dette and Munk (JASA 92, 1997), with the covariance of the
+    mean ranks from the placements (JRSS B 79, 2017), has an F distribution; below 6 rows p is not
+    below that of permutations of Kruskal and Wallis' statistic. `equal_spreads`: Kruskal and
+    Wallis' test as :func:`scipy.stats.kruskal`. The effect is epsilon squared, H / (N - 1). Too few
+    effective clusters: no p and no interval.
     """
     n = np.bincount(group).astype(float)
     rank = placed @ n + 0.5
@@ -107,8 +97,7 @@ def _rank_covariance(
     """Return the covariance of the groups' mean ranks, and the degrees of freedom of its trace.
 
     A value adds its own rank, and one to the rank of each larger value. Clusters: the jackknife of
-    :func:`~traceana.stats.between_groups.cluster_covariance`; the degrees of freedom of a group's
-    variance are the effective number of its clusters minus 1.
+    :func:`~traceana.stats.between_groups.cluster_covariance`.
     """
     above = 1 - placed
     n = np.bincount(group)
@@ -155,20 +144,12 @@ def superiority(
 ) -> Superiority:
     """Compare two groups by the probability of superiority, with its test and interval.
 
-    The test is Brunner and Munzel's (Biometrical Journal 42, 2000), which allows for unequal
-    spreads: the values of :func:`scipy.stats.brunnermunzel` or, for a group of fewer than 15 rows,
-    of :func:`traceana.stats.permutation.permuted_superiority`. The interval is on the scale of
-    the logit, with the same error and quantile; where the test rejects 1/2 and the logit's
-    interval would include it, its bound towards 1/2 is the estimate minus quantile times error.
-    For a group of fewer than 6 rows, or if the groups do not overlap, it is Newcombe's score
-    interval, extended to 1/2 where the test does not reject (:func:`score_interval`).
-
-    Clusters: the variance of Obuchowski (Biometrics 53, 1997) with Student's t, of the smaller
-    effective number of clusters (Kish) minus 1 degrees of freedom, as clusters of very unequal
-    sizes count for fewer.
-
-    With `mann_whitney` p is by the normal approximation with ties, without continuity correction:
-    the values of :func:`scipy.stats.mannwhitneyu` for independent rows.
+    Brunner and Munzel's test (Biometrical Journal 42, 2000); below 15 rows
+    :func:`permuted_superiority`. The interval is on the scale of the logit; where the test rejects
+    1/2 and it would include it, its bound towards 1/2 is the estimate minus quantile times error.
+    Below 6 rows, or without overlap, it is :func:`score_interval`, extended to 1/2 where the test
+    does not reject. Clusters: Obuchowski's variance (Biometrics 53, 1997) with t of the smaller
+    effective number of clusters minus 1. `mann_whitney`: p as :func:`scipy.stats.mannwhitneyu`.
     """
     a, b = group == first, group == second
     both = a | b
@@ -225,9 +206,8 @@ def superiority(
 def score_interval(chance: float, n: Floats, confidence: float, /) -> tuple[float, float]:
     """Return Newcombe's score interval of the probability of superiority.
 
-    Method 5 of Newcombe (Statistics in Medicine 25, 2006, 559-573): the probabilities t with
-    |chance - t| <= z sqrt(V(t)), V(t) = t (1 - t) (1 + k ((1 - t) / (2 - t) + t / (1 + t))) / (m n)
-    and k = (m + n) / 2 - 1, which has a value where the groups do not overlap.
+    Statistics in Medicine 25, 2006, method 5: the t with |chance - t| <= z sqrt(V(t)), V(t) = t (1
+    - t) (1 + k ((1 - t) / (2 - t) + t / (1 + t))) / (m n) and k = (m + n) / 2 - 1.
     """
     z, k = float(ndtri((1 + confidence) / 2)), float(n.sum()) / 2 - 1
 

@@ -38,12 +38,11 @@ def odds_ratio(table: Floats, /, *, confidence: float) -> tuple[float, float, fl
 
 
 def pooled_odds(tables: Floats, /, *, confidence: float) -> PooledOdds:
-    """Return the Mantel-Haenszel odds ratio, by statsmodels.
+    """Return the Mantel-Haenszel odds ratio of [stratum, group, (failures, successes)].
 
-    The interval uses the variance of Robins, Breslow and Greenland (Biometrics 42, 1986). The test
-    is Cochran, Mantel and Haenszel's without continuity correction; homogeneity is tested by
-    Breslow and Day's with Tarone's correction (Biometrika 72, 1985). `tables` is stratum x group x
-    (failures, successes).
+    Variance of Robins, Breslow and Greenland (1986), Cochran-Mantel-Haenszel test without
+    continuity correction, and Breslow and Day's test with Tarone's correction (Biometrika 72,
+    1985).
     """
     from statsmodels.stats.contingency_tables import StratifiedTable  # noqa: PLC0415
 

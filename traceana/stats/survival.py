@@ -35,11 +35,7 @@ class Incidence(NamedTuple):
 def product_limit(
     events: ArrayLike, censored: ArrayLike, late: ArrayLike | None = None, /
 ) -> Floats:
-    """Return the Kaplan-Meier estimate of the survival function (JASA 53, 1958).
-
-    The same as :class:`scipy.stats.ecdf` of censored data and statsmodels' ``SurvfuncRight``, from
-    counts per time instead of rows.
-    """
+    """Return the Kaplan-Meier estimate of the survival function, from counts per time."""
     d = np.asarray(events, dtype=float)
     leaving = d + np.asarray(censored, dtype=float)
     return np.cumprod(1 - d / _at_risk(leaving, late), dtype=np.float64)
@@ -50,8 +46,8 @@ def restricted_mean(
 ) -> tuple[float, float]:
     """Return the area under a survival function up to a horizon, and its variance.
 
-    The variance is the sum over times t of (area from t to the horizon)^2 d / (n (n - d)) (Klein
-    and Moeschberger, Survival Analysis, 2003, section 4.5).
+    Klein and Moeschberger, Survival Analysis, 2003, section 4.5: sum of (area from t to the
+    horizon)^2 d / (n (n - d)).
     """
     inside = times < horizon
     edges = np.concatenate([[0.0], times[inside], [horizon]])
@@ -65,9 +61,7 @@ def censored_quantiles(
 ) -> Floats:
     """Return quantiles of right-censored durations by the Kaplan-Meier estimator.
 
-    The q-quantile is the smallest duration t with S(t) <= 1 - q. Raises a DataError if there is no
-    duration, or the numbers of durations and flags differ. Returns one entry per quantile; NaN
-    where S does not fall that low.
+    The smallest t with S(t) <= 1 - q; NaN where S does not fall that low.
     """
     t, cut = np.asarray(durations, dtype=float), np.asarray(censored, dtype=bool)
     if not len(t) or t.shape != cut.shape:
@@ -85,14 +79,9 @@ def incidence(
 ) -> Incidence:
     """Estimate survival and the cumulative incidence of competing events.
 
-    At the i-th time, with n at risk, d events of all kinds and d_k of kind k: S = product of
-    (1 - d / n) (Kaplan and Meier, 1958) and F_k = sum of S(before) d_k / n (Aalen and Johansen,
-    Scandinavian Journal of Statistics 5, 1978), so that the F_k sum to 1 - S.
-
-    The variance of S is Greenwood's, S^2 sum of d / (n (n - d)). The variance of F_k at t is the
-    sum of (F_k(t) - F_k)^2 d / (n (n - d)) + S(before)^2 d_k (n - d_k) / n^3
-    - 2 (F_k(t) - F_k) S(before) d_k / n^2 (Marubini and Valsecchi, Analysing Survival Data from
-    Clinical Trials, 1995, section 10.2), as in statsmodels' ``CumIncidenceRight``.
+    F_k = sum of S(before) d_k / n (Aalen and Johansen, Scandinavian Journal of Statistics 5, 1978).
+    Variances: Greenwood's of S, and of F_k that of Marubini and Valsecchi (Analysing Survival Data
+    from Clinical Trials, 1995, section 10.2).
     """
     by_kind, cut = np.asarray(events, dtype=float), np.asarray(censored, dtype=float)
     d = by_kind.sum(axis=1)
@@ -128,10 +117,8 @@ def incidence_variances(
 ) -> tuple[Floats, Floats, float]:
     """Return jackknife variances over clusters: :func:`incidence` and :func:`restricted_mean`.
 
-    With e_c the estimate without the c-th of G clusters (or cells of clusters) and e that of all
-    rows: (G - 1) / G sum of (e_c - e)^2 (Efron, The Jackknife, the Bootstrap and Other Resampling
-    Plans, 1982, section 3). Returns (surviving, incidence, restricted): variance at each time, at
-    each time of each event, and of the restricted mean; NaN for a single cell.
+    (G - 1) / G sum of (e_c - e)^2 over the G clusters, or cells of clusters (Efron, 1982, section
+    3). Returns (surviving, incidence, restricted); NaN for a single cell.
     """
     by_kind, cut = np.asarray(events, dtype=float), np.asarray(censored, dtype=float)
     at, of = np.asarray(time, dtype=np.int64), np.asarray(cell, dtype=np.int64)
@@ -165,9 +152,8 @@ def log_log_interval(
 ) -> tuple[Floats, Floats]:
     """Return the pointwise log-log interval of a probability p: p ** exp(-+ q se / (p log p)).
 
-    q is the quantile of Student's t with `df` degrees of freedom; infinite `df`: of the normal
-    distribution (Kalbfleisch and Prentice, The Statistical Analysis of Failure Time Data, 2002,
-    section 1.4). NaN where p is 0 or 1, or its variance is NaN.
+    q is the quantile of Student's t with `df` (Kalbfleisch and Prentice, 2002, section 1.4). NaN
+    where p is 0 or 1.
     """
     check_confidence(confidence)
     p, v = np.asarray(share, dtype=float), np.asarray(variance, dtype=float)

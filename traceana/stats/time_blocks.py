@@ -41,19 +41,10 @@ def time_blocks(
 ) -> TimeBlocks:
     """Assign rows to blocks of consecutive days, long enough to be nearly independent.
 
-    Rows of one day, and of days in a row, are alike: the same project, the same fault. Blocks of
-    time are the independent unit where the rows name no other, such as their users. The unit is a
-    day, or 6 hours, 1 hour, 10 or 1 minutes if the rows span fewer than 20 of the longer one. With
-    r the autocorrelation of the sums, or the means, of the units' values (as ranks, minus their
-    mean), a block has one unit if r is not above 1.645 / sqrt(units), and otherwise 3 times the
-    integrated autocorrelation time (:func:`~traceana.stats.dependence.effective_sample_size`): the
-    variance of the mean of an AR(1) process from block means is then too small by about one sixth.
-    A block is never longer than a tenth of the span; `note` states where twice that were needed. Of
-    2,000 rows in 60 and 120 days whose means follow an AR(1) process of 0, 0.5 and 0.8, 95 %
-    intervals of the mean cover 92 to 94, 90 to 94 and 82 to 91 % (with the note at 0.8), those of
-    independent rows 36 to 63, 25 to 41 and 14 to 30 %.
-
-    Raises a DataError if the lengths of the arrays differ, or no time is finite.
+    The unit is a day, or a shorter one if the rows span fewer than 20. With r the autocorrelation
+    of the units' sums or means (of ranks), a block has one unit if r <= 1.645 / sqrt(units),
+    otherwise 3 times the integrated autocorrelation time, but at most a tenth of the span; `note`
+    states where twice that were needed.
     """
     time = np.asarray(times_s, dtype=float)
     value = np.ones(len(time)) if values is None else np.asarray(values, dtype=float)

@@ -19,11 +19,9 @@ def ks_interval(
 ) -> tuple[float, float]:
     """Return a bootstrap interval of the Kolmogorov-Smirnov distance of two distributions.
 
-    The distance of the samples differs from that of the distributions by at most the largest
-    change of the difference of the distribution functions. The quantile of this change is taken
-    from resamples of each sample (Bickel and Freedman, Annals of Statistics 9, 1981), but not below
-    that of Kolmogorov's distribution for equal distributions, as resamples of small or tied samples
-    vary too little. The interval, cut to [0, 1], is conservative.
+    Distance -+ the quantile of the largest change of the difference in resamples (Bickel and
+    Freedman, Annals of Statistics 9, 1981), not below Kolmogorov's; cut to [0, 1], and
+    conservative.
     """
     both = np.concatenate([x, y])
     order = np.argsort(both, kind="stable")
@@ -61,11 +59,9 @@ def clustered_ks(
 ) -> tuple[float, float, float]:
     """Return p and interval of the Kolmogorov-Smirnov distance of two samples in clusters.
 
-    The wild bootstrap of whole clusters: the difference of the distribution functions changes by
-    the sum over clusters of sign x (deviation of the cluster), around the common distribution
-    function for p and around that of each sample for the interval. In the latter each deviation is
-    divided by 1 - the cluster's fraction of its sample (jackknife). With fewer than
-    :data:`~traceana.stats.wild_bootstrap.MIN_EFFECTIVE` effective clusters all are NaN.
+    The wild bootstrap of whole clusters, around the common distribution function for p and around
+    each sample's own for the interval, deviations divided by 1 - the cluster's fraction. NaN with
+    too few effective clusters.
     """
     if too_few_clusters(effective_clusters(np.ones(len(cluster)), cluster)):
         return np.nan, np.nan, np.nan

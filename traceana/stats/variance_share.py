@@ -30,19 +30,9 @@ def variance_share(
 ) -> VarianceShare:
     """Return the fraction of the variance of values that is between clusters.
 
-    The intraclass correlation of a one-way random-effects model by its ANOVA estimator, with
-    clusters of unequal size (Donner, International Statistical Review 54, 1986): (F - 1) /
-    (F + n0 - 1) with F = MSB / MSW and n0 = (N - sum n_c^2 / N) / (k - 1), at least 0. The
-    interval is that of log F by the jackknife over clusters, with t(k - 1).
-
-    Parameters
-    ----------
-    values
-        Numbers without NaN, such as the logarithm of the runtime, or 0 and 1.
-    clusters
-        Cluster of each value.
-    confidence
-        Coverage of the interval; none below 20 clusters.
+    (F - 1) / (F + n0 - 1) with F = MSB / MSW and n0 = (N - sum n_c^2 / N) / (k - 1), at least 0
+    (Donner, International Statistical Review 54, 1986); the interval is that of log F by the
+    jackknife with t(k - 1), none below 20 clusters.
     """
     check_confidence(confidence)
     y = np.asarray(values, dtype=float)

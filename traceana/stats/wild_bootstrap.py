@@ -55,13 +55,11 @@ def leverage(x: Floats, y: Floats, level: str, method: str, /) -> tuple[Floats, 
 def sign_flip_pvalue(
     d: Floats, u: Floats, clusters: Integers, /, *, rng: np.random.Generator
 ) -> float:
-    """Two-sided p-value of no correlation: the wild cluster bootstrap of the score.
+    """Two-sided p-value of no correlation: the wild cluster bootstrap of the score |sum of d u|.
 
-    The residuals u under the null change sign by whole clusters, independently (Rademacher weights;
-    Cameron, Gelbach and Miller, Review of Economics and Statistics 90, 2008). The statistic is the
-    score |sum of d u|, as for the sign-flip test of Hemerik, Goeman and Finos (JRSS B 82, 2020).
-    All sign changes of up to 13 clusters are enumerated; otherwise 9,999 are drawn. The sum of
-    2,000 or more effective scores, all or the smallest of them, is drawn from its normal limit.
+    Residuals change sign by whole clusters (Cameron, Gelbach and Miller, Review of Economics and
+    Statistics 90, 2008): all sign changes of up to 13 clusters, else 9,999; sums of 2,000 or more
+    effective scores from the normal limit.
     """
     scores = np.bincount(clusters, d * u)
     scores = scores[np.bincount(clusters) > 0]

@@ -49,9 +49,8 @@ class _Pickler(pickle.Pickler):
 class Cache:
     """Objects by key in one folder of the user's cache; those used longest ago are deleted.
 
-    A file is written under a temporary name and renamed, and begins with the digest of the rest,
-    so that one that was cut short or changed counts as none. If the folder cannot be written,
-    nothing is kept and nothing fails.
+    A file appears whole and begins with the digest of the rest; one that was changed counts as
+    none, and nothing fails if the folder cannot be written.
     """
 
     name: str

@@ -41,7 +41,7 @@ ENGINES: Final = {
 
 _RUN_BY: Final = ("narwhals", "polars", "duckdb", "_duckdb", "pyarrow", "pyspark", "py4j", "ibis")
 _UNFIT: Final = re.compile(r"""^$|^\*$|^\^.*\$$|^\.|["]""")
-_ALL, _WHOLE = " all", " whole"
+_ALL, _WHOLE, _PLACE = " all", " whole", " place"
 MOST_ROWS_HERE: Final = 10_000_000
 """Rows that are read into memory where a database cannot aggregate them."""
 _TABLES_OF: Final = {
@@ -72,10 +72,9 @@ def open_frame(
 ) -> nw.LazyFrame[Any]:
     """Return the needed columns as a lazy frame, with measures checked for their range.
 
-    Measures become Float64: datetimes as Unix seconds, durations as seconds. NaN is null, in
-    measures and in keys. `roles` has the keys that a parameter sets. Raises a DataError if the
-    engine is not listed, a column is missing or named twice, or a measure is not numeric, is
-    negative or is above :data:`LARGEST` (infinite).
+    Measures become Float64: datetimes as Unix seconds, durations as seconds; NaN is null. `roles`
+    has the keys that a parameter sets. DataError if a column is missing or named twice, or a
+    measure is not numeric or out of range.
     """
     of_measures = measures if isinstance(measures, Mapping) else {}
     names = tuple(of_measures.values()) or tuple(measures)
@@ -183,8 +182,8 @@ def reduce_frame(
 ) -> pl.DataFrame:
     """Return [*keys, *aggregates]: one row per group, sorted, nulls last; one row without keys.
 
-    Polars adds up the rows of a group in their order, whatever the number of threads. Raises a
-    DataError if a key has the name of an aggregate.
+    Polars adds up the rows of a group in their order. DataError if a key has the name of an
+    aggregate.
     """
     result = reduce_unsorted(frame, keys, **aggregates)
     for key in reversed(keys):  # several at once are encoded as bytes first, in twice the time
@@ -212,7 +211,7 @@ def reduce_unsorted(
             ordered = ordered.with_columns(of.lit(0).alias(_ALL))
         groups = keys or (_ALL,)
         # a count that needs whole groups: sums alone are of parts, in the order threads finish
-        whole = of.col(groups[0]).null_count().alias(_WHOLE)
+        whole = of.col(_PLACE).null_count().alias(_WHOLE)
         result = collect(ordered.group_by(*groups).agg(*named, whole), streaming=False)
     if result is None or not (keys or result.height):
         try:
@@ -243,9 +242,12 @@ def _read_here(rows: Any, error: DataError) -> pl.DataFrame:  # noqa: ANN401  as
 
 
 def in_order(rows: Any, /) -> Any:  # noqa: ANN401  what it is given: Polars' or narwhals' lazy frame
-    """Return rows of Polars in one chunk: the sum of several depends on the number of threads."""
+    """Return rows of Polars in one chunk: the sum of several depends on the number of threads.
+
+    A query that counts the added row numbers keeps the order; it reads only the columns it needs.
+    """
     native: pl.LazyFrame = rows.to_native() if isinstance(rows, nw.LazyFrame) else rows
-    one = native.map_batches(pl.DataFrame.rechunk)
+    one = pl.concat([native, native.clear()], rechunk=True).with_row_index(_PLACE)
     return one if native is rows else nw.from_native(one)
 
 
@@ -261,7 +263,8 @@ def with_totals(
     """Add aggregates over its group to each row, over all rows without keys."""
     if keys:
         if _on_polars(frame):
-            frame = in_order(frame)
+            one = frame.to_native().map_batches(pl.DataFrame.rechunk)
+            frame = nw.from_native(one)
         return frame.with_columns(**{name: total.over(*keys) for name, total in totals.items()})
     found = reduce_frame(frame, (), **totals).row(0, named=True)
     return frame.with_columns(**{name: nw.lit(one, nw.Float64) for name, one in found.items()})

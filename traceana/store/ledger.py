@@ -9,8 +9,22 @@ from typing import Any, Final
 
 import polars as pl
 
+from traceana.store.manifest import checked
+
 _FORMAT: Final = 2
 _COUNTS: Final = ("rows_read", "rows_kept", "rows_rejected", "rows_not_applicable")
+_DECLARED: Final = (
+    "rows_replaced",
+    "mostly_nulled",
+    "ids_are_rows",
+    "duplicate_rows",
+    "unknown_words",
+    "schema_version",
+    "fingerprint",
+    "crc32",
+)
+"""Fields of an entry beside its files."""
+_STORED: Final = (*_COUNTS, "rejected", "nulled", "synthetic", *_DECLARED)
 _TABLES: Final = (
     {"trace": pl.String, "table": pl.String}
     | dict.fromkeys((*_COUNTS, "rows_replaced", "duplicate_rows"), pl.Int64)
@@ -279,21 +293,7 @@ def ledger_json(ledger: Ledger, /) -> str:
     tables: dict[str, Any] = {}
     for entry in ledger.entries:
         files = [{**asdict(file), "rows_rejected": file.rows_rejected} for file in entry.files]
-        tables[entry.table] = {
-            **{name: getattr(entry, name) for name in _COUNTS},
-            "rows_replaced": entry.rows_replaced,
-            "rejected": entry.rejected,
-            "nulled": entry.nulled,
-            "mostly_nulled": entry.mostly_nulled,
-            "ids_are_rows": entry.ids_are_rows,
-            "duplicate_rows": entry.duplicate_rows,
-            "unknown_words": entry.unknown_words,
-            "synthetic": entry.synthetic,
-            "schema_version": entry.schema_version,
-            "fingerprint": entry.fingerprint,
-            "crc32": entry.crc32,
-            "files": files,
-        }
+        tables[entry.table] = {name: getattr(entry, name) for name in _STORED} | {"files": files}
     content = {
         "format": _FORMAT,
         "trace": ledger.entries[0].trace,
@@ -311,28 +311,23 @@ def parse_ledger(text: str, /) -> Ledger:
         raise ValueError(f"ledger format {content['format']}, not {_FORMAT}")
     entries = []
     for table, stored in content["tables"].items():
-        files = tuple(
-            FileEntry(
-                **{k: v for k, v in file.items() if k not in ("rows_rejected", "unused_columns")},
-                unused_columns=tuple(file["unused_columns"]),
-            )
-            for file in stored["files"]
-        )
+        files = tuple(checked(FileEntry(**_tuples(file))) for file in stored["files"])
+        of_entry = {name: stored[name] for name in _DECLARED if name in stored}
         entries.append(
-            TableEntry(
-                trace=content["trace"],
-                table=table,
-                fingerprint=stored["fingerprint"],
-                schema_version=stored["schema_version"],
-                files=files,
-                duplicate_rows=stored["duplicate_rows"],
-                unknown_words=stored["unknown_words"],
-                state="stored",
-                rows_replaced=stored.get("rows_replaced", 0),
-                crc32=tuple(stored.get("crc32", ())),
-                ids_are_rows=stored.get("ids_are_rows", False),
-                mostly_nulled=tuple(stored.get("mostly_nulled", ())),
+            checked(
+                TableEntry(
+                    content["trace"], table, files=files, state="stored", **_tuples(of_entry)
+                )
             )
         )
     missing = content["missing"].items()
     return Ledger(tuple(entries), tuple((content["trace"], csv, tuple(t)) for csv, t in missing))
+
+
+def _tuples(stored: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of an entry: lists of JSON as tuples, without what is computed."""
+    return {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in stored.items()
+        if name != "rows_rejected"
+    }

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 MANIFEST: Final = "manifest.json"
 _FORMAT: Final = 1
+_KINDS: Final[dict[str, tuple[type, ...]]] = {
+    **{kind.__name__: (kind,) for kind in (str, int, bool, dict, tuple)},
+    "float": (int, float),
+    "None": (type(None),),
+}
+Stored = TypeVar("Stored", bound="DataclassInstance")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,11 +225,24 @@ def parse_manifest(text: str, /) -> Manifest:
     if (found := content.pop("format")) != _FORMAT:
         raise ValueError(f"manifest format {found}, not {_FORMAT}")
     tables = {
-        name: TableManifest(**_tuples(table) | {"mapping": table["mapping"] or content["mapping"]})
+        name: checked(
+            TableManifest(**_tuples(table) | {"mapping": table["mapping"] or content["mapping"]})
+        )
         for name, table in content["tables"].items()
     }
-    capacity = {group: Capacity(**one) for group, one in content.get("capacity", {}).items()}
-    return Manifest(**_tuples(content) | {"tables": tables, "capacity": capacity})
+    capacity = {
+        group: checked(Capacity(**one)) for group, one in content.get("capacity", {}).items()
+    }
+    return checked(Manifest(**_tuples(content) | {"tables": tables, "capacity": capacity}))
+
+
+def checked(stored: Stored, /) -> Stored:
+    """Return what was read from JSON, unless a value has another type than its field."""
+    for one in fields(stored):
+        kinds = [kind.partition("[")[0] for kind in str(one.type).split(" | ")]
+        if not isinstance(getattr(stored, one.name), sum((_KINDS[kind] for kind in kinds), ())):
+            raise ValueError(f"{one.name} is not {one.type}")  # noqa: TRY004  a fault of the file
+    return stored
 
 
 def _tuples(content: dict[str, Any]) -> dict[str, Any]:

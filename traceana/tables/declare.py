@@ -56,8 +56,13 @@ def number(
 
 
 def seconds(heading: str, description: str = "") -> dy.Float64:
-    """Declare a column of times or durations in seconds; the heading gets the unit."""
-    return number(f"{heading} (s)", description, display="seconds", unit="s")
+    """Declare a column of durations in seconds, displayed in the largest unit, such as 10.2 min."""
+    return number(heading, description, display="duration", unit="s")
+
+
+def clock(heading: str, description: str = "") -> dy.Float64:
+    """Declare a column of times in seconds since 1970 (dates) or since the start of the trace."""
+    return number(heading, description, display="clock", unit="s")
 
 
 def fraction(heading: str, description: str = "") -> dy.Float64:
@@ -90,10 +95,10 @@ def interval(
 def ci(
     description: str = "confidence interval", *, display: str = "three_digits", unit: str = ""
 ) -> tuple[dy.Float64, dy.Float64]:
-    """Declare the ends of a 95 % confidence interval under that heading, with the unit."""
-    return interval(
-        f"95 % CI ({unit})" if unit else "95 % CI", description, display=display, unit=unit
-    )
+    """Declare the ends of a 95 % confidence interval, with the unit unless each value has one."""
+    named = unit and display != "duration"
+    heading = f"95 % CI ({unit})" if named else "95 % CI"
+    return interval(heading, description, display=display, unit=unit)
 
 
 def quantiles(

@@ -66,10 +66,28 @@ def neutral(frame: Frame, /) -> Frame:
     return made.rename(lambda name: re.sub(_FORMULA, r"'\1", name))
 
 
+def without_far_quantiles(frame: pl.DataFrame, /) -> pl.DataFrame:
+    """Set quantiles of n values to null beyond 1 / n and 1 - 1 / n: no value lies there.
+
+    n is the column n, else jobs; a quantile is a column such as p99_s or runtime_s_p95.
+    """
+    import polars as pl  # noqa: PLC0415  a page needs none of it
+
+    n = next((name for name in ("n", "jobs") if name in frame.columns), None)
+    levels = {name: re.search(r"(?:^|_)p(\d\d)(?:_s|_wait_s)?$", name) for name in frame.columns}
+    tails = {name: min(level := int(found[1]), 100 - level) for name, found in levels.items()
+             if found and n}  # fmt: skip
+    return frame.with_columns(
+        pl.when(pl.col(n or "") * tail >= 100).then(name).alias(name)
+        for name, tail in tails.items()
+    )
+
+
 def key_heading(name: str, /) -> str:
     """Return the heading of a column that no table declares, such as one of `by`."""
     words, _, unit = name.rpartition("_")
-    if name not in KEY_HEADINGS and unit in formatting.UNITS and words:
+    is_unit = unit in formatting.UNITS and words and not words.endswith("_per")
+    if name not in KEY_HEADINGS and is_unit:
         return f"{key_heading(words)} ({formatting.UNITS[unit]})"
     return KEY_HEADINGS.get(
         name, re.sub("^share_", "fraction_", name).replace("_", " ").capitalize()

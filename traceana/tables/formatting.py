@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
+_LONGEST: Final = 10_000  # characters; names in a log may have millions
+_SHOWN: Final = 500
 UNITS: Final = {"s": "s", "w": "W", "j": "J", "gib": "GiB", "bytes": "bytes"}
 """Units that are the last part of a column's name."""
 _CONTROL: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]"
 )
 
 
 def without_controls(text: str, /) -> str:
-    """Replace control characters and marks of direction, which names in a log may have."""
+    """Replace control characters and marks of direction, and what XML refuses."""
     return _CONTROL.sub("\ufffd", text)
 
 
@@ -52,9 +55,15 @@ def duration(value: float) -> str:
     return f"{scaled:,.0f} {unit}" if abs(scaled) >= 100 else f"{scaled:.3g} {unit}"
 
 
-def duration_range(low: float, high: float) -> str:
-    """Write an interval of durations."""
-    return f"{duration(low)} to {duration(high)}"
+_FIRST_DATE_S: Final = 1e8
+"""No trace lasts so long: a time beyond it counts from 1970."""
+
+
+def clock(value: float) -> str:
+    """Write a time: 12,345 s, or 2026-03-01 14:05 UTC if it counts from 1970."""
+    if value < _FIRST_DATE_S:
+        return f"{seconds(value)} s"
+    return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def duration_ticks(low: float, high: float, most: int, /) -> list[float]:
@@ -117,16 +126,6 @@ def fine_share(value: float) -> str:
 def plain(value: float) -> str:
     """Write a number without needless zeros or a power of ten: 0.5, 8, 4,580,688."""
     return f"{value:,.0f}" if abs(value) >= 1e6 else f"{value:,.6g}"
-
-
-def seconds_range(low: float, high: float) -> str:
-    """Write an interval in seconds."""
-    return f"{seconds(low)} to {seconds(high)}"
-
-
-def ratio_range(low: float, high: float) -> str:
-    """Write an interval of ratios."""
-    return f"{ratio(low)} to {ratio(high)}"
 
 
 def percent_range(low: float, high: float) -> str:
@@ -211,9 +210,15 @@ def three_digits(value: float) -> str:
     return f"{value:,.0f}" if abs(rounded) >= 1000 else f"{rounded:f}"
 
 
-def three_digits_range(low: float, high: float) -> str:
-    """Write an interval to three significant digits."""
-    return f"{three_digits(low)} to {three_digits(high)}"
+def _range_of(write: Callable[[float], str]) -> Callable[[float, float], str]:
+    """Return the function that writes an interval of such numbers."""
+    return lambda low, high: f"{write(low)} to {write(high)}"
+
+
+duration_range = _range_of(duration)
+seconds_range = _range_of(seconds)
+ratio_range = _range_of(ratio)
+three_digits_range = _range_of(three_digits)
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -229,9 +234,9 @@ def yes_or_no(value: bool) -> str:
 
 def as_text(value: object) -> str:
     """Write a value as Python does."""
-    return str(value)
+    return text(str(value))
 
 
 def text(value: str) -> str:
-    """Return a text as it is."""
-    return value
+    """Return a text as it is, its beginning where it is very long."""
+    return value if len(value) <= _LONGEST else f"{value[:_SHOWN]} ... ({len(value):,} characters)"

@@ -216,7 +216,7 @@ def test_a_mean_of_group_means_needs_20_clusters(n_clusters: int, tested: bool) 
     line = line_of(x, y, more={"of": of}, cluster="of", level="group_mean")
     assert (line["pvalue"] is not None) == tested
     why = "no test (fewer than 20 units of equal size decide the group means)"
-    assert line["note"] == (None if tested else why)
+    assert line["note"].startswith(why) != tested
 
 
 @pytest.mark.parametrize(("n_clusters", "few"), [(29, True), (30, False)])

@@ -167,7 +167,10 @@ def test_gpus_by_type_are_those_in_use_on_the_nodes_seen(tmp_path: Path) -> None
     mapping = f'[trace]\nkeep = ["NodeList"]\n[jobs]\n{named}\n'
     add_table(jobs, trace="mine", table="jobs", store=store, mapping=mapping)
     trace = open_store(store).trace("mine")
-    assert nodes_seen(trace).rows() == [("a", "A", 8.0), ("b", "B", 2.0)]
+    assert nodes_seen(trace).select("machine_id", "gpu_type", "gpus").rows() == [
+        ("a", "A", 8.0),
+        ("b", "B", 2.0),
+    ]
     found = trends_of(trace)
     assert found.capacity is not None
     whole = found.capacity.filter(period="all").select("gpu_type", "gpus", "allocated")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption, TraceArgument, option
-from traceana.cli.output import Shown, frame_writer, print_result
+from traceana.cli.output import Shown, print_result, write_frame
 from traceana.cli.simulate.choose import load_objects, open_simulated, read_numbers
 from traceana.errors import DataError
 
@@ -60,7 +60,6 @@ def _simulate(throughputs: str, names: list[Any] | None, *, json: bool, out: Pat
     from traceana.simulate.batching.devices import SPLITS
     from traceana.simulate.batching.tables import Batches, BatchingSweep
 
-    write = frame_writer(out, Batches)
     speeds = SPLITS.get(throughputs) or read_numbers("--throughputs", throughputs)
     workers = [(0.0, float(speed)) for speed in speeds]
     uniform, *others = CONTROLLERS
@@ -72,7 +71,7 @@ def _simulate(throughputs: str, names: list[Any] | None, *, json: bool, out: Pat
         result.batches.select(pl.lit(result.controller).alias("controller"), pl.all())
         for result in results
     )
-    write(batches)
+    write_frame(batches, out, Batches)
     fields = ("controller", "time_s", "speedup", "idle_share", "adjustments", "note")
     rows = pl.DataFrame(
         [{name: getattr(result, name) for name in fields} for result in results],
@@ -91,7 +90,6 @@ def _replay(
     from traceana.simulate import replay_batching
     from traceana.simulate.batching.tables import ReplayEpisodes, ReplayJobs, ReplaySteps
 
-    write = frame_writer(out, ReplaySteps)
     timed = map(store.trace, store.traces(table="worker_samples", columns=("batch_time",)))
     traces = {
         each.id: each
@@ -113,7 +111,7 @@ def _replay(
         time=workers.clock(recorded),
         **settings,
     )
-    write(result.steps)
+    write_frame(result.steps, out, ReplaySteps)
     columns = ("job_id", "worker_id", "onset_s", "controller", "cost_share", "recovery_steps")
     print_result(
         "speedup over uniform batches",

@@ -52,27 +52,26 @@ def qualifying_trace(
     raise DataError(f"{lacking} values in {needed}{others}")
 
 
-def load_object(name: str, option: str, /) -> Any:  # noqa: ANN401  whatever its protocol
-    """Return the object that package.module:name refers to, or a name without a colon as it is.
-
-    A class is called without arguments. Modules in the working folder are found.
-    """
-    module, colon, attribute = name.partition(":")
-    if not colon:
-        return name
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found = getattr(import_module(module), attribute)
-        return found() if isinstance(found, type) else found
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise DataError(f"{option} {name}: {error}; pass package.module:name") from None
-
-
 def load_objects(names: str, option: str, /) -> dict[str, Any]:
-    """Return the objects of several names, which commas separate."""
-    return {name.strip(): load_object(name.strip(), option) for name in names.split(",")}
+    """Return the objects that package.module:name refers to; a name without a colon is as it is.
+
+    Commas separate them. A class is called without arguments. Modules in the working folder are
+    found.
+    """
+    objects: dict[str, Any] = {}
+    for name in map(str.strip, names.split(",")):
+        module, colon, attribute = name.partition(":")
+        objects[name] = name
+        if not colon:
+            continue
+        if (here := str(Path.cwd())) not in sys.path:
+            sys.path.insert(0, here)
+        try:
+            loaded = getattr(import_module(module), attribute)
+            objects[name] = loaded() if isinstance(loaded, type) else loaded
+        except (ImportError, AttributeError, ValueError, TypeError) as error:
+            raise DataError(f"{option} {name}: {error}; pass package.module:name") from None
+    return objects
 
 
 def read_numbers(option: str, text: str, /) -> list[float]:

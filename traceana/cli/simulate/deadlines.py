@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption, argument, option
-from traceana.cli.output import Shown, frame_writer, print_result
+from traceana.cli.output import Shown, print_result, write_frame
 from traceana.cli.simulate.choose import load_objects, open_simulated, qualifying_trace
 from traceana.errors import DataError
 
@@ -35,8 +35,7 @@ def deadlines(
         ),
     ] = "fifo,sjf,edf,least_slack",
     capacity: Annotated[
-        float | None,
-        option("GPUs of each cluster.  [default: those that a load of 0.8 needs]"),
+        float | None, option("GPUs of each cluster.  [default: those that a load of 0.8 needs]")
     ] = None,
     deadline: Annotated[
         str | None,
@@ -53,7 +52,6 @@ def deadlines(
     from traceana.simulate import simulate_deadlines, synthesize_deadlines
     from traceana.simulate.deadlines.tables import DeadlinePolicies
 
-    write = frame_writer(out, DeadlinePolicies)
     path = Path(jobs or "")
     is_file = path.suffix in _SUFFIXES or len(path.parts) > 1 or path.is_file()
     name, rows, synthetic = _read_file(path) if is_file else _read_store(store, jobs)
@@ -65,7 +63,7 @@ def deadlines(
         capacity=capacity,
         deadline=deadline or "deadline_s",
     )
-    write(results)
+    write_frame(results, out, DeadlinePolicies)
     made = "" if deadline else ", SYNTHETIC deadlines"
     about: dict[str, Any] = {"jobs_of": name, "jobs": rows.height, "deadline": deadline}
     print_result(

@@ -13,7 +13,7 @@ from traceana.cli.options import (
     TraceArgument,
     option,
 )
-from traceana.cli.output import Shown, frame_writer, print_result
+from traceana.cli.output import Shown, print_result, write_frame
 from traceana.cli.simulate.choose import open_simulated, qualifying_trace
 from traceana.errors import DataError
 
@@ -27,8 +27,7 @@ def energy(
     *,
     trace: TraceArgument = None,
     gpu: Annotated[
-        str | None,
-        option("GPU as in the trace.  [default: the GPU with the most profiles]"),
+        str | None, option("GPU as in the trace.  [default: the GPU with the most profiles]")
     ] = None,
     dataset: Annotated[
         str | None, option("Data set as in the trace.  [default: all, best only]")
@@ -47,7 +46,6 @@ def energy(
     from traceana.questions.energy.analyze import ENERGY_NEEDS, defaults, shown_gpu, training_tables
     from traceana.questions.energy.tables import EnergyToAccuracy, EtaSweep
 
-    write = frame_writer(out, EtaSweep if dataset is None else EnergyToAccuracy)
     chosen = qualifying_trace(open_simulated(store), trace, ENERGY_NEEDS)
     tables = training_tables(chosen)
     gpu = gpu or shown_gpu(chosen)
@@ -55,14 +53,14 @@ def energy(
     settings: dict[str, Any] = {"gpu": gpu, "defaults": defaults(chosen)}
     if dataset is None:
         best = _least(tables, eta, settings)
-        write(best)
+        write_frame(best, out, EtaSweep)
         title = f"{gpu}: configuration of least cost by data set, eta {eta:g}"
         print_result(title, about, Shown(name="best", frame=best, table=EtaSweep), as_json=json)
         return
     rows = energy_to_accuracy(*tables, eta=eta, dataset=dataset, **settings)
     etas = sorted({0.0, 0.25, 0.5, 0.75, 1.0, eta})
     weights = eta_sweep(*tables, etas=etas, dataset=dataset, **settings)
-    write(rows)
+    write_frame(rows, out, EnergyToAccuracy)
     front = rows.filter("on_front").sort("tta_s")
     print_result(
         f"{dataset} on {gpu}: {rows.height:,} configurations, {front.height} on the Pareto front",

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 def operations(
     *,
     trace: Annotated[
-        str | None,
-        argument("Trace with operations.  [default: the first of the store]", "TRACE"),
+        str | None, argument("Trace with operations.  [default: the first of the store]", "TRACE")
     ] = None,
     job: Annotated[str | None, option("Job to replay.  [default: all]", "ID")] = None,
     ideal: Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption, argument, option
-from traceana.cli.output import Shown, frame_writer, print_result, show_share
+from traceana.cli.output import Shown, print_result, show_share, write_frame
 from traceana.cli.simulate.choose import load_objects, open_simulated, qualifying_trace
 
 _NEEDED: Final = ({"jobs": ("gpus",), "machines": ("gpus",)},)
@@ -46,7 +46,6 @@ def place(
 
     check_count("--seeds", seeds, most=MOST_RESAMPLES)
     check_choice("--ties", ties, _TIES)
-    writer = frame_writer(out, PlacementRuns)
     policies = load_objects(policy, "--policy")
     chosen = qualifying_trace(open_simulated(store), trace, _NEEDED)
     jobs, machines = chosen.jobs, chosen.table("machines")
@@ -55,7 +54,7 @@ def place(
         runs = sweep_placement(
             jobs, machines, policies=policies, seeds=drawn, ties=(ties,), progress=progress
         )
-    writer(runs)
+    write_frame(runs, out, PlacementRuns)
     with_gpus = machines.filter(machines["gpus"] > 0)
     without = jobs["gpus"].null_count()
     left_out = f"; {without:,} jobs without a number of GPUs are excluded" if without else ""

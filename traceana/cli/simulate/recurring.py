@@ -14,16 +14,15 @@ from traceana.cli.options import (
     TraceArgument,
     option,
 )
-from traceana.cli.output import Shown, frame_writer, print_result, show_share
+from traceana.cli.output import Shown, print_result, show_share, write_frame
 from traceana.cli.simulate.choose import load_objects, open_simulated, qualifying_trace
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import polars as pl
-
     from traceana.store import Trace
+
+    _Printed = tuple[str, dict[str, Any], tuple[Shown, ...], Shown]
+    """Title, what is simulated, the frames to print, and the one to write to a file."""
 
 _SHOWN: Final = (
     "gpu",
@@ -79,8 +78,6 @@ def recurring(
     """
     from traceana.questions.energy.analyze import ENERGY_NEEDS
     from traceana.questions.recurring.analyze import GROUP_NEEDS
-    from traceana.questions.recurring.tables import PolicyVariants
-    from traceana.simulate.recurring.tables import GroupRuns, Runs, Sweep
 
     needs = ENERGY_NEEDS if trace is None else (*ENERGY_NEEDS, *GROUP_NEEDS)
     chosen = qualifying_trace(open_simulated(store), trace, GROUP_NEEDS if groups else needs)
@@ -90,93 +87,64 @@ def recurring(
     policies = [*load_objects(policy, "--policy").values()]
     if len(policies) > 1 and not groups:
         raise DataError("--policy: pass one policy, or --groups")
+    settings: dict[str, Any] = {"eta": eta, "policy": policies[0]}
     if groups:
-        _groups(chosen, gpu, eta, policies, frame_writer(out, GroupRuns), as_json=json)
+        printed = _groups(chosen, gpu, eta, policies)
     elif variants:
-        _variants(chosen, gpu, frame_writer(out, PolicyVariants), as_json=json)
+        printed = _variants(chosen, gpu)
     elif gpu is not None and dataset is not None and seeds is None:
-        options = {"gpu": gpu, "dataset": dataset, "eta": eta, "policy": policies[0]}
-        _one_job(chosen, options, frame_writer(out, Runs), as_json=json)
+        printed = _one_job(chosen, settings | {"gpu": gpu, "dataset": dataset})
     else:
-        number = 10 if seeds is None else seeds
-        options = {"gpus": gpu, "datasets": dataset, "eta": eta, "policy": policies[0]}
-        options["seeds"] = range(1, number + 1)
-        _sweep(chosen, policy, options, frame_writer(out, Sweep), as_json=json)
+        numbers = range(1, (10 if seeds is None else seeds) + 1)
+        printed = _sweep(chosen, settings | {"gpus": gpu, "datasets": dataset, "seeds": numbers})
+    title, about, parts, written = printed
+    write_frame(written.frame, out, written.table)
+    print_result(title, about | {"policy": policy}, *parts, as_json=json)
 
 
-def _one_job(
-    trace: Trace,
-    options: dict[str, Any],
-    write: Callable[[pl.DataFrame], object],
-    *,
-    as_json: bool,
-) -> None:
+def _one_job(trace: Trace, settings: dict[str, Any]) -> _Printed:
     from traceana.questions.energy.analyze import defaults, training_tables
     from traceana.simulate import simulate_recurring
     from traceana.simulate.recurring.tables import References, Runs, Totals
 
-    result = simulate_recurring(*training_tables(trace), defaults=defaults(trace), **options)
-    write(result.history)
-    about = {name: getattr(result, name) for name in ("gpu", "dataset", "target", "policy", "eta")}
-    print_result(
-        result.summary(),
-        about | {"synthetic": trace.synthetic},
-        *(
-            Shown(name=name, frame=getattr(result, name), table=table, title=title)
-            for name, table, title in (
-                ("totals", Totals, "Totals"),
-                ("references", References, "Expected with the default and with the oracle"),
-                ("history", Runs, "Runs"),
-            )
-        ),
-        as_json=as_json,
+    result = simulate_recurring(*training_tables(trace), defaults=defaults(trace), **settings)
+    about = {name: getattr(result, name) for name in ("gpu", "dataset", "target", "eta")}
+    expected = "Expected with the default and with the oracle"
+    parts = (
+        Shown(name="totals", frame=result.totals, table=Totals, title="Totals"),
+        Shown(name="references", frame=result.references, table=References, title=expected),
+        Shown(name="history", frame=result.history, table=Runs, title="Runs"),
     )
+    return result.summary(), about | {"synthetic": trace.synthetic}, parts, parts[-1]
 
 
-def _sweep(
-    trace: Trace,
-    policy: str,
-    options: dict[str, Any],
-    write: Callable[[pl.DataFrame], object],
-    *,
-    as_json: bool,
-) -> None:
+def _sweep(trace: Trace, settings: dict[str, Any]) -> _Printed:
     from traceana.questions.energy.analyze import defaults, training_tables
     from traceana.simulate import summarize_recurring, sweep_recurring
-    from traceana.simulate.recurring.tables import SweepSummary
+    from traceana.simulate.recurring.tables import Sweep, SweepSummary
 
     with show_share("recurring jobs") as progress:
         sweep = sweep_recurring(
-            *training_tables(trace), defaults=defaults(trace), **options, progress=progress
+            *training_tables(trace), defaults=defaults(trace), **settings, progress=progress
         )
-    write(sweep)
-    summary = Shown(
-        name="summary", frame=summarize_recurring(sweep), table=SweepSummary, columns=_SHOWN
-    )
-    about = {"policy": policy, "eta": options["eta"], "synthetic": trace.synthetic}
+    summary = summarize_recurring(sweep)
     title = (
         "saved by the last five recurrences relative to the default, and regret: cost above that "
-        f"of the oracle; policy {policy}, eta {options['eta']:g}"
+        f"of the oracle; eta {settings['eta']:g}"
     )
-    print_result(title, about, summary, as_json=as_json)
+    about = {"eta": settings["eta"], "synthetic": trace.synthetic}
+    shown = Shown(name="summary", frame=summary, table=SweepSummary, columns=_SHOWN)
+    return title, about, (shown,), Shown(name="runs", frame=sweep, table=Sweep)
 
 
-def _groups(
-    trace: Trace,
-    gpu: str | None,
-    eta: float,
-    policies: list[Any],
-    write: Callable[[pl.DataFrame], object],
-    *,
-    as_json: bool,
-) -> None:
+def _groups(trace: Trace, gpu: str | None, eta: float, policies: list[Any]) -> _Printed:
     """Simulate the groups of a trace with the workloads of the first trace that has some."""
     import polars as pl
 
     from traceana.questions.energy.analyze import defaults, shown_gpu, training_tables
     from traceana.questions.recurring.analyze import mapped_jobs, workloads_of
     from traceana.simulate import simulate_recurring_groups
-    from traceana.simulate.recurring.tables import GroupsByDataset
+    from traceana.simulate.recurring.tables import GroupRuns, GroupsByDataset
 
     workloads = workloads_of(trace)[0]
     if workloads is None:
@@ -187,43 +155,25 @@ def _groups(
     gpu = gpu or shown_gpu(workloads)
     tables, jobs = training_tables(workloads), mapped_jobs(trace, workloads, gpu)
     settings: dict[str, Any] = {"gpu": gpu, "eta": eta, "defaults": defaults(workloads)}
-    results = [
-        simulate_recurring_groups(*tables, jobs, policy=policy, **settings) for policy in policies
-    ]
-    named = [pl.lit(result.policy).alias("policy") for result in results]
-    write(
-        pl.concat(r.history.select(name, pl.all()) for r, name in zip(results, named, strict=True))
-    )
-    totals = pl.concat(
-        r.by_dataset().select(name, pl.all()) for r, name in zip(results, named, strict=True)
-    )
-    about = {"trace": trace.id, "workloads": workloads.id, "gpu": gpu, "eta": eta}
+    totals, runs = [], []
+    for policy in policies:
+        result = simulate_recurring_groups(*tables, jobs, policy=policy, **settings)
+        named = pl.lit(result.policy).alias("policy")
+        totals.append(result.by_dataset().select(named, pl.all()))
+        runs.append(result.history.select(named, pl.all()))
+    about: dict[str, Any] = {"trace": trace.id, "workloads": workloads.id, "gpu": gpu, "eta": eta}
     about["synthetic"] = trace.synthetic or workloads.synthetic
-    print_result(
-        f"{trace.id}: groups of recurring jobs on {gpu}, eta {eta:g}",
-        about,
-        Shown(name="by_dataset", frame=totals, table=GroupsByDataset),
-        as_json=as_json,
-    )
+    shown = Shown(name="by_dataset", frame=pl.concat(totals), table=GroupsByDataset)
+    title = f"{trace.id}: groups of recurring jobs on {gpu}, eta {eta:g}"
+    return title, about, (shown,), Shown(name="runs", frame=pl.concat(runs), table=GroupRuns)
 
 
-def _variants(
-    trace: Trace,
-    gpu: str | None,
-    write: Callable[[pl.DataFrame], object],
-    *,
-    as_json: bool,
-) -> None:
+def _variants(trace: Trace, gpu: str | None) -> _Printed:
     from traceana.questions.energy.analyze import shown_gpu
     from traceana.questions.recurring.analyze import policy_variants
     from traceana.questions.recurring.tables import PolicyVariants
 
     gpu = gpu or shown_gpu(trace)
-    variants = trace.once(policy_variants, gpu)
-    write(variants)
-    print_result(
-        f"{trace.id}, {gpu}: variants of the policy zeus",
-        {"gpu": gpu, "synthetic": trace.synthetic},
-        Shown(name="results", frame=variants, table=PolicyVariants),
-        as_json=as_json,
-    )
+    about = {"gpu": gpu, "synthetic": trace.synthetic}
+    shown = Shown(name="results", frame=trace.once(policy_variants, gpu), table=PolicyVariants)
+    return f"{trace.id}, {gpu}: variants of the policy zeus", about, (shown,), shown

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption, argument, option
-from traceana.cli.output import Shown, frame_writer, print_result, show_share
+from traceana.cli.output import Shown, print_result, show_share, write_frame
 from traceana.cli.simulate.choose import load_objects, open_simulated, qualifying_trace
 from traceana.errors import DataError
 
@@ -71,8 +71,7 @@ def schedule(
     ] = None,
     scale_load: Annotated[float, option("Multiply the arrival rate by this factor.")] = 1.0,
     replications: Annotated[
-        int,
-        option("Logs resampled by week, for a confidence interval of the mean wait.", "N"),
+        int, option("Logs resampled by week, for a confidence interval of the mean wait.", "N")
     ] = 0,
     store: StoreOption = None,
     json: JsonOption = False,
@@ -92,7 +91,6 @@ def schedule(
 
     if replications:
         check_count("--replications", replications, most=MOST_RESAMPLES)
-    writer = frame_writer(out, ScheduleGroups)
     policies = load_objects(policy, "--policy")
     chosen = qualifying_trace(open_simulated(store), trace, _NEEDED)
     jobs, plans, machines = _tables(chosen, group)
@@ -115,7 +113,7 @@ def schedule(
     recorded = recorded_waits(jobs, group=group or "cluster")
     if recorded is not None:
         results = pl.concat([recorded, results])
-    writer(results)
+    write_frame(results, out, ScheduleGroups)
     interval = ("wait_s_ci_low", "wait_s_ci_high") if replications else ()
     print_result(
         f"{chosen.id}: {jobs.height:,} jobs\n",

@@ -10,7 +10,7 @@ import polars as pl
 
 from traceana.errors import SourceError
 from traceana.ingesters.ahead import first_lines, text_lines
-from traceana.ingesters.readers.frames import item_blocks
+from traceana.ingesters.readers.frames import item_blocks, scaled
 from traceana.ingesters.readers.nvidia_smi import COLUMNS, MAPPING
 from traceana.ingesters.readers.reader import Reader, Rows
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
-    from traceana.ingesters.readers.frames import FrameBlock
+    from traceana.ingesters.readers.frames import FrameBlock, Parsed
 
 _FIELDS: Final = {
     "utilization": {"GPUTL": 0.01, "GRACT": 1.0},
@@ -61,7 +61,7 @@ def _blocks(file: CsvFile, kinds: Mapping[str, Kind], *, timed: bool) -> Iterato
     }
     seen: dict[str, int] = {}
 
-    def parse(line: str) -> list[str | None] | str | bool:
+    def parse(line: str) -> Parsed:
         found = _ROW.fullmatch(line)
         if found is None:  # the heading is repeated
             return True
@@ -69,20 +69,13 @@ def _blocks(file: CsvFile, kinds: Mapping[str, Kind], *, timed: bool) -> Iterato
         if len(values) != len(names):
             return "short_row" if len(values) < len(names) else "long_row"
         seen[gpu] = seen.get(gpu, -1) + 1
-        row = {"gpu": gpu, "time": stamp if timed else str(seen[gpu])}
+        row: dict[str, str | None] = {"gpu": gpu, "time": stamp if timed else str(seen[gpu])}
         for column, field in fields.items():
             if field is not None and values[field[0]] not in ("N/A", "-"):
-                row[column] = _scaled(values[field[0]], field[1])
-        return [*map(row.get, kinds)]
+                row[column] = scaled(values[field[0]], field[1])
+        return row
 
     return item_blocks(((line, line) for line in text_lines(file)), parse, kinds)
-
-
-def _scaled(value: str, factor: float) -> str:
-    try:
-        return repr(float(value) * factor)
-    except ValueError:
-        return value
 
 
 READER: Final = Reader(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import polars as pl
+import polars.selectors as cs
 from polars.exceptions import PanicException, PolarsError
 
 from traceana.errors import DataError, SourceError
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from traceana.ingesters.expressions import Kind
 
 ROWS_A_BLOCK: Final = 1 << 17
+_MOST_DAYS: Final = 95_000_000  # 260,000 years
+Parsed: TypeAlias = "dict[str, str | None] | Sequence[str | None] | str | bool"
+"""Cells of an item, the rule that it breaks, or whether it is left out without a count."""
 
 
 @dataclass(frozen=True)
@@ -87,15 +91,12 @@ class FrameBlock:
 
 
 def item_blocks(
-    items: Iterable[tuple[str, Any]],
-    parse: Callable[[Any], Sequence[str | None] | str | bool],
-    kinds: Mapping[str, Kind],
-    /,
+    items: Iterable[tuple[str, Any]], parse: Callable[[Any], Parsed], kinds: Mapping[str, Kind], /
 ) -> Iterator[FrameBlock]:
     """Read items, each given with its text, in blocks of rows.
 
-    `parse` returns an item's cells in the order of `kinds`, or the rule that it breaks; False for
-    one that belongs to no table, True for one that is not counted, such as a comment.
+    `parse` returns an item's cells by column, or in the order of `kinds`; the rule that it breaks;
+    False for one that belongs to no table, True for one that is not counted, such as a comment.
     """
     counter, given = count(1), iter(items)
     first, more = 1, True
@@ -108,6 +109,8 @@ def item_blocks(
             texts.append(text)
             size += len(text)
             row = parse(item)
+            if isinstance(row, dict):
+                row = [*map(row.get, kinds)]
             if isinstance(row, str):
                 wrong.append(number)
                 rules.append(row)
@@ -127,8 +130,12 @@ def item_blocks(
         if texts:
             yield FrameBlock(
                 pl.DataFrame([*columns, pl.Series(LINE, lines, pl.Int64)]),
-                kinds, first, source, pl.DataFrame(bad), not_applicable=beside,
-            )  # fmt: skip
+                kinds,
+                first,
+                source,
+                pl.DataFrame(bad),
+                not_applicable=beside,
+            )
         first += len(texts)
 
 
@@ -144,7 +151,7 @@ def frame_blocks(
     frame: pl.LazyFrame, kinds: Mapping[str, Kind], /, where: str
 ) -> Iterator[FrameBlock]:
     """Split the columns of a frame that are used into blocks."""
-    used = frame.select(*kinds) if kinds else frame
+    used = within_calendar(frame.select(*kinds) if kinds else frame)
     start = 0
     while True:
         try:
@@ -158,6 +165,12 @@ def frame_blocks(
             return
         yield FrameBlock(part, kinds, start + 1)
         start += part.height
+
+
+def within_calendar(frame: pl.LazyFrame, /) -> pl.LazyFrame:
+    """Limit times to those that Polars can write as text, far beyond what a table may have."""
+    ends = [pl.lit(days, pl.Int32).cast(pl.Date) for days in (-_MOST_DAYS, _MOST_DAYS)]
+    return frame.with_columns((cs.date() | cs.datetime(("us", "ms"))).clip(*ends))
 
 
 def frame_types(frame: pl.LazyFrame, /) -> dict[str, pl.DataType]:
@@ -174,11 +187,25 @@ def _read(column: pl.Series, kind: Kind) -> pl.Series:
     dtype = column.dtype
     if kind == "number" and (dtype.is_numeric() or dtype == pl.Boolean):
         return column.cast(pl.Float64).fill_nan(None)
+    if kind != "text" and dtype == pl.Time:
+        raise DataError(f"column {column.name!r} has times of day without a date; join the date")
     if kind == "number" and dtype.is_temporal():
-        raise DataError(f"column {column.name!r} holds {dtype}; write {{ time = ... }} for a time")
+        form = "duration" if dtype == pl.Duration else "time"
+        raise DataError(
+            f"column {column.name!r} has type {dtype.base_type()}, not a number; write "
+            f"{{ {form} = {column.name!r} }}"
+        )
     if kind == "time" and dtype.is_temporal():
         return column
     if dtype.is_float():
         column = column.fill_nan(None)
     text = column.dt.to_string("iso") if dtype == pl.Duration else column.cast(pl.String)
     return text.to_frame().select(pl.when(pl.first() != "").then(pl.first())).to_series()
+
+
+def scaled(value: str, factor: float, divisor: float = 1.0, /) -> str:
+    """Return a number times a factor; what is none stays, and is rejected."""
+    try:
+        return repr(float(value) * factor / divisor)
+    except ValueError:
+        return value

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
-    from traceana.ingesters.readers.frames import FrameBlock
+    from traceana.ingesters.readers.frames import FrameBlock, Parsed
 
 _ELEMENTS: Final = 10_000  # in which the members are looked up
 _BYTES: Final = 1 << 20
@@ -193,14 +193,14 @@ def array_blocks(
 ) -> Iterator[FrameBlock]:
     """Read the elements in blocks; `row_of` returns an object's row, None where it has none."""
 
-    def cells(item: Any) -> list[str | None] | str | bool:  # noqa: ANN401
+    def cells(item: Any) -> Parsed:  # noqa: ANN401
         if not isinstance(item, dict):
             return "not_json" if item is None else "no_object"
         try:
             row = row_of(item)
         except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
             return "malformed"
-        return row is not None and [*map(row.get, kinds)]
+        return row is not None and row
 
     return item_blocks(_rows(file, listed=listed), cells, kinds)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import SourceError
@@ -12,11 +11,9 @@ from traceana.ingesters.readers.frames import item_blocks
 from traceana.ingesters.readers.reader import Reader, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
-    from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
-    from traceana.ingesters.readers.frames import FrameBlock
 
 DECODER: Final = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 """Reads numbers as they are written."""
@@ -48,14 +45,10 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
     if not names:
         raise SourceError(f"{file.where}: no line holds a JSON object; one per line is expected")
 
-    def blocks(kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
-        def cells(text: str) -> list[str | None] | str:
-            row = _parse(text)
-            return row if isinstance(row, str) else [*map(row.get, kinds)]
-
-        return item_blocks(((text, text) for text in text_lines(file)), cells, kinds)
-
-    return Rows(tuple(names), blocks)
+    return Rows(
+        tuple(names),
+        lambda kinds: item_blocks(((text, text) for text in text_lines(file)), _parse, kinds),
+    )
 
 
 def _open_pages(file: CsvFile, path: str) -> Rows:
@@ -64,17 +57,14 @@ def _open_pages(file: CsvFile, path: str) -> Rows:
     def items(lines: Iterable[str]) -> Iterator[tuple[str, Any]]:
         return unpack(((line, _decode(line)) for line in lines if line.strip()), path)
 
-    def cells(item: Any, kinds: Mapping[str, Kind]) -> list[str | None] | str:  # noqa: ANN401
-        return [*map(flatten(item).get, kinds)] if isinstance(item, dict) else "not_json"
+    def cells(item: Any) -> dict[str, str | None] | str:  # noqa: ANN401
+        return flatten(item) if isinstance(item, dict) else "not_json"
 
     found = (item for _, item in items(first_lines(file)) if isinstance(item, dict))
     names = tuple(dict.fromkeys(name for item in found for name in flatten(item)))
     if not names:
         raise SourceError(f"{file.where}: no list of objects called {path} is in its lines")
-    return Rows(
-        names,
-        lambda kinds: item_blocks(items(text_lines(file)), partial(cells, kinds=kinds), kinds),
-    )
+    return Rows(names, lambda kinds: item_blocks(items(text_lines(file)), cells, kinds))
 
 
 def _decode(text: str) -> Any:  # noqa: ANN401

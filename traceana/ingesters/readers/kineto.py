@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 from array import array
 from functools import partial
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
 from traceana.errors import SourceError
-from traceana.ingesters.files import open_csv
+from traceana.ingesters.files import beginning
 from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.json import read_items
 from traceana.ingesters.readers.kineto_operations import TYPES as _OPERATIONS
 from traceana.ingesters.readers.kineto_operations import Launches
-from traceana.ingesters.readers.reader import Reader, Rows
+from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -139,7 +138,7 @@ def _blocks(
 def _operations(
     file: CsvFile, named: dict[str, str | None], kinds: Mapping[str, Kind]
 ) -> FrameBlock:
-    found, others = Launches(_start(file), named["rank"]), 0
+    found, others = Launches(beginning(file, _BEGINNING), named["rank"]), 0
     for event in _events(file):
         is_complete = isinstance(event, dict) and event.get("ph") == "X"
         name = str(event.get("name", "")) if is_complete else ""
@@ -159,7 +158,7 @@ def _events(file: CsvFile) -> Iterator[Any]:
 
 
 def _open(file: CsvFile, _timezone: str) -> Rows:
-    start = _start(file)
+    start = beginning(file, _BEGINNING)
     if not _detect(file):
         raise SourceError(
             f"{file.where}: no trace of the PyTorch profiler; export it with "
@@ -176,26 +175,12 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
     return Rows(tuple(types), partial(_blocks, file, named), types)
 
 
-def _start(file: CsvFile) -> bytes:
-    try:
-        with open_csv(file) as stream:
-            return stream.read(_BEGINNING)
-    except SourceError:
-        return b""
-
-
 def _detect(file: CsvFile) -> bool:
     if not file.head.lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
         return False
-    start = _start(file)
+    start = beginning(file, _BEGINNING)
     return b'"traceEvents"' in start and (b'"schemaVersion"' in start or b"ProfilerStep#" in start)
 
 
-READER: Final = Reader(
-    "kineto",
-    _detect,
-    _open,
-    (".json",),
-    files("traceana.ingesters.mappings").joinpath("kineto.toml").read_text(encoding="utf-8"),
-)
+READER: Final = Reader("kineto", _detect, _open, (".json",), own_mapping("kineto"))
 """Reader of traces of the PyTorch profiler."""

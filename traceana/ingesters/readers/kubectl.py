@@ -6,13 +6,11 @@ import re
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-from traceana.errors import SourceError
-from traceana.ingesters.files import open_csv
+from traceana.ingesters.files import beginning
 from traceana.ingesters.readers.json import array_blocks
-from traceana.ingesters.readers.reader import Reader, Rows
+from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,10 +18,29 @@ if TYPE_CHECKING:
     from traceana.ingesters.files import CsvFile
 
 _COLUMNS: Final = (
-    "id", "name", "namespace", "user", "job", "group", "state", "reason", "exit_code", "node",
-    "qos", "priority", "queue", "created", "started", "finished", "restarts", "runtime_s", "cpus",
-    "memory_bytes", "gpus", "gpu_type",
-)  # fmt: skip
+    "id",
+    "name",
+    "namespace",
+    "user",
+    "job",
+    "group",
+    "state",
+    "reason",
+    "exit_code",
+    "node",
+    "qos",
+    "priority",
+    "queue",
+    "created",
+    "started",
+    "finished",
+    "restarts",
+    "runtime_s",
+    "cpus",
+    "memory_bytes",
+    "gpus",
+    "gpu_type",
+)
 _QUANTITY: Final = re.compile(r"([+-]?\d*\.?\d+(?:[eE][+-]?\d+)?)(m|u|n|[kKMGTPE]i?)?")
 _SCALE: Final = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3} | {
     f"{letter}{binary}": float((1024 if binary else 1000) ** power)
@@ -52,6 +69,11 @@ _USERS: Final = ("user", "username", "owner", "submitter", "hub.jupyter.org/user
 _APPS: Final = ("app.kubernetes.io/name", "app")
 _JOBS: Final = ("batch.kubernetes.io/job-name", "job-name")
 """Labels or annotations, the first one that is there."""
+_DRAWN: Final = "-[bcdfghjklmnpqrstvwxz2456789]"
+_SUFFIX: Final = re.compile(
+    rf"(?:-\d{{8,}})?(?:{_DRAWN}{{8,10}}|(?:{_DRAWN}{{8,10}})?(?:-\d+)?{_DRAWN}{{5}})$"
+)
+"""What Kubernetes appends to names: a CronJob's time, a ReplicaSet's hash, an index, characters."""
 _TIMESTAMP: Final = re.compile(r"-\d{8,}$")  # a CronJob appends the time to its jobs' names
 
 
@@ -122,7 +144,7 @@ def _job(item: dict[str, Any]) -> dict[str, Any]:
     pods = float(job.get("parallelism", 1))
     scaled = ("cpus", "memory_bytes", "gpus")
     return row | {
-        "job": _first(meta.get("labels") or {}, _APPS) or name,
+        "job": _first(meta.get("labels") or {}, _APPS) or (name and _SUFFIX.sub("", name)),
         "group": _TIMESTAMP.sub("", row["id"]) if name else None,
         "state": state if begin or end else "Pending",
         "reason": end.get("reason"),
@@ -162,7 +184,7 @@ def _pod(item: dict[str, Any]) -> dict[str, Any]:
         "name": name,
         "namespace": space,
         "user": _first(marks, _USERS),
-        "job": _first(marks, _APPS) or owner,
+        "job": _first(marks, _APPS) or (owner and _SUFFIX.sub("", owner)),
         "group": _TIMESTAMP.sub("", f"{space}/{owner}") if owner else None,
         "state": reason if over and str(reason).startswith("Preempt") else phase,
         "reason": reason if over else None,
@@ -202,11 +224,7 @@ def _find_kind(file: CsvFile) -> tuple[str, bool] | None:
     opening = file.head.lstrip(b"\xef\xbb\xbf \t")[:1]
     if opening not in (b"{", b"["):
         return None
-    try:
-        with open_csv(file) as stream:
-            start = stream.read(1 << 16)
-    except SourceError:
-        return None
+    start = beginning(file, 1 << 16)
     kind = re.search(rb'"kind"\s*:\s*"(Pod|Job)(?:List)?"', start)
     items = opening == b"[" or re.search(rb'"items"\s*:', start)
     whole = items or (b'"metadata"' in start and b'"spec"' in start)
@@ -226,6 +244,6 @@ READER: Final = Reader(
     lambda file: _find_kind(file) is not None,
     _open,
     (".json", ".jsonl", ".ndjson"),
-    files("traceana.ingesters.mappings").joinpath("kubectl.toml").read_text(encoding="utf-8"),
+    own_mapping("kubectl"),
 )
 """Reader of pods or jobs, in a list or one after the other."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import SourceError
 from traceana.ingesters.ahead import text_lines
 from traceana.ingesters.readers.frames import item_blocks
-from traceana.ingesters.readers.reader import Reader, Rows
+from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,9 +18,7 @@ if TYPE_CHECKING:
     from traceana.ingesters.files import CsvFile
     from traceana.ingesters.readers.frames import FrameBlock
 
-MAPPING: Final = (
-    files("traceana.ingesters.mappings").joinpath("gpu_samples.toml").read_text(encoding="utf-8")
-)
+MAPPING: Final = own_mapping("gpu_samples")
 """Mapping of every reader of GPU samples."""
 COLUMNS: Final = ("machine", "gpu", "time", "utilization", "memory_gib", "power_w", "job")
 """Columns of every reader of GPU samples."""

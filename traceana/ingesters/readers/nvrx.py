@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from functools import partial
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import SourceError
 from traceana.ingesters.ahead import text_lines
-from traceana.ingesters.files import open_csv
+from traceana.ingesters.files import beginning
 from traceana.ingesters.readers.frames import item_blocks
-from traceana.ingesters.readers.reader import Reader, Rows
+from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 from traceana.ingesters.readers.training_log import BEGINNING, LONGEST, SUFFIXES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
-    from traceana.ingesters.readers.frames import FrameBlock
+    from traceana.ingesters.readers.frames import Parsed
 
 _COLUMNS: Final = ("rank", "host", "step", "score")
 _REPORT: Final = re.compile(r"GPU (relative|individual) performance:")
@@ -32,7 +29,7 @@ _RELATIVE: Final = ("gpu_relative_perf_scores", "relative_scores")
 _SIGN: Final = re.compile(
     rb"GPU relative perf(?:ormance:| scores: )|\"(?:gpu_relative_perf_scores|relative_scores)\"\s*:"
 )
-_Item = tuple[str, "dict[str, str | None] | str | bool"]
+_Item = tuple[str, "Parsed"]
 
 
 def _scores(file: CsvFile) -> Iterator[_Item]:
@@ -92,35 +89,18 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
             f"{file.where}: no straggler report of NVRx in its first {BEGINNING >> 20} MiB; they "
             "begin with 'GPU relative performance:'"
         )
-    return Rows(_COLUMNS, partial(_blocks, file))
-
-
-def _blocks(file: CsvFile, kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
-    def cells(row: dict[str, str | None] | str | bool) -> list[str | None] | str | bool:
-        return [*map(row.get, kinds)] if isinstance(row, dict) else row
-
-    return item_blocks(_scores(file), cells, kinds)
+    return Rows(_COLUMNS, lambda kinds: item_blocks(_scores(file), lambda row: row, kinds))
 
 
 def _has_reports(file: CsvFile) -> bool:
-    with open_csv(file) as stream:
-        return _SIGN.search(stream.read(BEGINNING)) is not None
-
-
-def _detect(file: CsvFile) -> bool:
-    if not file.name.endswith((*SUFFIXES, ".jsonl")):
-        return False
-    try:
-        return _has_reports(file)
-    except SourceError:
-        return False
+    return _SIGN.search(beginning(file, BEGINNING)) is not None
 
 
 READER: Final = Reader(
     "nvrx",
-    _detect,
+    lambda file: file.name.endswith((*SUFFIXES, ".jsonl")) and _has_reports(file),
     _open,
     (*SUFFIXES, ".jsonl"),
-    files("traceana.ingesters.mappings").joinpath("nvrx.toml").read_text(encoding="utf-8"),
+    own_mapping("nvrx"),
 )
 """Reader of NVRx's straggler reports."""

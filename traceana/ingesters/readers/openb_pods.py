@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from traceana.ingesters.files import open_csv
 from traceana.ingesters.readers.csv import read_header
-from traceana.ingesters.readers.reader import Reader
+from traceana.ingesters.readers.reader import Reader, own_mapping
 
 if TYPE_CHECKING:
     from traceana.ingesters.files import CsvFile
@@ -17,12 +16,13 @@ if TYPE_CHECKING:
 _PODS: Final = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 _NODES: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 _OPTIONAL: Final = (
-    *("gpu_spec", "qos", "pod_phase", "creation_time", "deletion_time", "scheduled_time"),
+    "gpu_spec",
+    "qos",
+    "pod_phase",
+    "creation_time",
+    "deletion_time",
+    "scheduled_time",
 )
-
-
-def _detect(file: CsvFile) -> bool:
-    return tuple(read_header(file.head)[:5]) in (_PODS, _NODES)
 
 
 def _open(file: CsvFile, _timezone: str) -> pl.DataFrame:
@@ -36,10 +36,8 @@ def _open(file: CsvFile, _timezone: str) -> pl.DataFrame:
 
 READER: Final = Reader(
     "openb-pods",
-    _detect,
+    lambda file: tuple(read_header(file.head)[:5]) in (_PODS, _NODES),
     _open,
     suffixes=(".csv",),
-    mapping=files("traceana.ingesters.mappings")
-    .joinpath("openb_pods.toml")
-    .read_text(encoding="utf-8"),
+    mapping=own_mapping("openb_pods"),
 )

@@ -5,15 +5,18 @@ pyarrow reads them: some damaged files end the whole process when Polars decodes
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 from polars.exceptions import PanicException, PolarsError
 from pyarrow.parquet import ParquetFile
 
 from traceana.errors import SourceError
-from traceana.ingesters.readers.frames import ROWS_A_BLOCK, FrameBlock, frame_types
+from traceana.ingesters.readers.frames import ROWS_A_BLOCK, FrameBlock, frame_types, within_calendar
 from traceana.ingesters.readers.reader import Reader, Rows
 
 if TYPE_CHECKING:
@@ -55,13 +58,48 @@ def read_frames(source: CsvFile, columns: Collection[str], /) -> Iterator[pl.Dat
     """Read these columns, or all if none is named, some rows at a time."""
     try:
         with ParquetFile(source.paths[0]) as file:
-            for table in _tables(
-                file.iter_batches(min(_ROWS_AT_ONCE, ROWS_A_BLOCK), columns=[*columns] or None)
-            ):
+            for table in _tables(_batches(file, source, [*columns] or None)):
                 frame = _flat(table)
                 yield frame.select(*columns) if columns else frame
     except _FAULTS as error:
         raise SourceError(f"{source.where}: damaged ({_reason(error)}); fetch it again") from error
+
+
+def _batches(
+    file: ParquetFile, source: CsvFile, columns: list[str] | None
+) -> Iterator[pa.RecordBatch]:
+    """Read row groups in batches that stay small once each row has its text."""
+    text = [
+        name
+        for name, at in ((file.schema.column(at).path, at) for at in range(len(file.schema)))
+        if file.schema.column(at).physical_type == "BYTE_ARRAY"
+        and (columns is None or name in columns)
+    ]
+    with ParquetFile(source.paths[0], read_dictionary=text) as coded:
+        rows = partial(_rows_at_once, coded, frozenset(text))
+        for size, groups in groupby(range(file.num_row_groups), rows):
+            yield from file.iter_batches(size, row_groups=[*groups], columns=columns)
+
+
+def _rows_at_once(coded: ParquetFile, text: frozenset[str], group: int) -> int:
+    """Return how many rows of a group fit into a block, by the longest text of a dictionary."""
+    about = coded.metadata.row_group(group)
+    chunks = [about.column(at) for at in range(about.num_columns)]
+    most = min(_ROWS_AT_ONCE, ROWS_A_BLOCK)
+    large = [
+        one
+        for one in chunks
+        if one.path_in_schema in text and one.total_uncompressed_size > _BYTES_A_BLOCK // most
+    ]
+    if not large:
+        return most
+    lengths = [one.total_uncompressed_size // max(about.num_rows, 1) for one in large]
+    names = [one.path_in_schema for one in large]
+    for first in coded.iter_batches(1, row_groups=[group], columns=names):
+        dictionaries = [one.dictionary for one in first if pa.types.is_dictionary(one.type)]
+        lengths += [pc.max(pc.binary_length(one)).as_py() or 0 for one in dictionaries]
+        break
+    return max(1, min(most, _BYTES_A_BLOCK // max(1, *map(int, lengths))))
 
 
 def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -90,11 +128,14 @@ def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _flat(table: pa.Table) -> pl.DataFrame:
+    for place, column in enumerate(table.schema):
+        if pa.types.is_decimal256(column.type):  # Polars has none
+            table = table.set_column(place, column.name, table[place].cast(pa.float64()))
     frame = pl.DataFrame(table.replace_schema_metadata())  # Polars panics where it is no text
     while structs := [name for name, dtype in frame.schema.items() if dtype == pl.Struct]:
         fields = (pl.col(name).name.prefix_fields(f"{name}.") for name in structs)
         frame = frame.with_columns(fields).unnest(structs)
-    return frame
+    return within_calendar(frame.lazy()).collect()
 
 
 def _reason(error: Exception) -> str:

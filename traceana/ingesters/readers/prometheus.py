@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from traceana.errors import SourceError
-from traceana.ingesters.files import open_csv
+from traceana.ingesters.files import beginning
 from traceana.ingesters.readers.frames import item_blocks
 from traceana.ingesters.readers.json import read_items
 from traceana.ingesters.readers.nvidia_smi import COLUMNS, MAPPING
 from traceana.ingesters.readers.reader import Reader, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
-    from traceana.ingesters.readers.frames import FrameBlock
+    from traceana.ingesters.readers.frames import Parsed
 
 _METRICS: Final[dict[str, tuple[str, float]]] = {
     "DCGM_FI_DEV_GPU_UTIL": ("utilization", 0.01),
@@ -46,7 +44,7 @@ _BEGINNING: Final = 1 << 16
 _OPENING: Final = re.compile(r'"result"\s*:\s*\[')
 
 
-def _points(file: CsvFile) -> Iterator[tuple[str, dict[str, str | None] | str | bool]]:
+def _points(file: CsvFile) -> Iterator[tuple[str, Parsed]]:
     """Read a series after the other, and yield its points: text, and row or rule."""
     for text, series in read_items(file, opening=_OPENING):
         found = series if isinstance(series, dict) else {}
@@ -107,33 +105,25 @@ def _scaled(value: str, column: str, factor: float) -> str | None:
     return None if number != number else repr(number * factor)  # noqa: PLR0124  NaN is no value
 
 
-def _blocks(file: CsvFile, kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
-    def cells(row: dict[str, str | None] | str | bool) -> list[str | None] | str | bool:
-        return [*map(row.get, kinds)] if isinstance(row, dict) else row
-
-    return item_blocks(_points(file), cells, kinds)
-
-
 def _open(file: CsvFile, _timezone: str) -> Rows:
     if not _detect(file):
         raise SourceError(
             f"{file.where}: no answer of Prometheus to a query; save that of "
             "/api/v1/query_range?query={__name__=~'DCGM_FI_DEV_(GPU_UTIL|FB_USED|POWER_USAGE)'}"
         )
-    return Rows(COLUMNS, partial(_blocks, file), {"time": pl.Float64()})
+    return Rows(
+        COLUMNS,
+        lambda kinds: item_blocks(_points(file), lambda row: row, kinds),
+        {"time": pl.Float64()},
+    )
 
 
 def _detect(file: CsvFile) -> bool:
     if not file.head.lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
         return False
-    try:
-        with open_csv(file) as stream:
-            return (
-                re.search(rb'"resultType"\s*:\s*"(matrix|vector)"', stream.read(_BEGINNING))
-                is not None
-            )
-    except SourceError:
-        return False
+    return (
+        re.search(rb'"resultType"\s*:\s*"(matrix|vector)"', beginning(file, _BEGINNING)) is not None
+    )
 
 
 READER: Final = Reader("prometheus", _detect, _open, (".json",), MAPPING)

@@ -6,72 +6,36 @@ import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from traceana.errors import SourceError, TraceanaError
 from traceana.ingesters.readers.frames import frame_blocks, frame_types
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import polars as pl
 
     from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
+    from traceana.ingesters.readers.frames import FrameBlock
+    from traceana.ingesters.readers.lines import Block
+
+    AnyBlock: TypeAlias = Block | FrameBlock
+    """Consecutive rows of a source."""
 
 _LONGEST: Final = 300  # characters of an error
 GROUP: Final = "traceana.readers"
 """Group of entry points under which another package registers a :class:`Reader`."""
 
 
-class AnyBlock(Protocol):
-    """Consecutive rows of a source, as returned by a reader."""
-
-    @property
-    def lines(self) -> int:
-        """How many rows it has, with the bad ones."""
-
-    @property
-    def not_applicable(self) -> int:
-        """How many further rows of the source it is made from, which belong to no table."""
-
-    @property
-    def joined(self) -> int:
-        """How many of these lines continue an earlier row."""
-
-    @property
-    def nulled(self) -> Mapping[tuple[str, str], int]:
-        """By field and rule, cells that the reader set to null."""
-
-    @property
-    def header_lines(self) -> int:
-        """Number of lines of the file before its first row."""
-
-    @property
-    def cells(self) -> pl.DataFrame:
-        """The rows, and their line numbers in ``LINE``."""
-
-    @property
-    def bad(self) -> pl.DataFrame:
-        """The lines that are no rows, with the columns of ``BAD_LINES``."""
-
-    @property
-    def not_utf8(self) -> bool:
-        """Whether some cells had bytes that are no UTF-8."""
-
-    def typed(self, numbers: Collection[str], /) -> pl.DataFrame | None:
-        """Return the rows with these columns as numbers, or None where any is not plainly one."""
-
-    def text_of(self, lines: pl.Series, /) -> pl.Series:
-        """Return the rows as in the source."""
-
-    def occasions(self, lines: pl.Series, /) -> pl.Series | None:
-        """Return what distinguishes rows with the same job_id; None if job_id is unique."""
-
-    def parts(self) -> Iterator[AnyBlock]:
-        """Split into blocks small enough to be read row by row; a small one is its own part."""
+def own_mapping(name: str, /) -> str:
+    """Return the mapping of a format whose columns are fixed."""
+    place = files("traceana.ingesters.mappings").joinpath(f"{name}.toml")
+    return place.read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)

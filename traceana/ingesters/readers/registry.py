@@ -3,53 +3,37 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError, SourceError
-from traceana.ingesters.readers import (
-    csv,
-    dcgmi,
-    fault_events,
-    json,
-    jsonl,
-    kineto,
-    kubectl,
-    nvidia_smi,
-    nvrx,
-    openb_pods,
-    operations,
-    parquet,
-    prometheus,
-    sacct,
-    sacctmgr,
-    slurm_json,
-    swf,
-    training_log,
-)
 from traceana.ingesters.readers.reader import GROUP, Reader
 
 if TYPE_CHECKING:
     from traceana.ingesters.files import CsvFile
 
-# what is most special is tried first
-_OWN = (
-    *(
-        operations,
-        fault_events,
-        parquet,
-        nvidia_smi,
-        dcgmi,
-        sacctmgr,
-        sacct,
-        slurm_json,
-        swf,
-        prometheus,
-        kineto,
-        kubectl,
-    ),
-    *(nvrx, training_log, openb_pods, json, jsonl, csv),
-)
+_OWN: Final = [
+    "operations",
+    "fault_events",
+    "parquet",
+    "nvidia_smi",
+    "dcgmi",
+    "sacctmgr",
+    "sacct",
+    "slurm_json",
+    "swf",
+    "prometheus",
+    "kineto",
+    "kubectl",
+    "nvrx",
+    "training_log",
+    "openb_pods",
+    "json",
+    "jsonl",
+    "csv",
+]
+"""Modules of this folder with a reader; what is most special is tried first."""
 
 
 @cache
@@ -64,7 +48,8 @@ def readers() -> dict[str, Reader]:
         if not isinstance(reader, Reader):
             raise DataError(f"reader {point.name} ({point.value}): it is not a traceana Reader")
         found[point.name] = reader
-    return found | {module.READER.name: module.READER for module in _OWN}
+    modules = (import_module(f"traceana.ingesters.readers.{name}") for name in _OWN)
+    return found | {module.READER.name: module.READER for module in modules}
 
 
 def get_reader(name: str, /) -> Reader:

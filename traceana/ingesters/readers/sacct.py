@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -15,7 +14,7 @@ import polars as pl
 from traceana.errors import SourceError
 from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.lines import LINE
-from traceana.ingesters.readers.reader import Reader, Rows
+from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 from traceana.ingesters.readers.sacct_fields import (
     FIELDS,
     REQUEUED,
@@ -136,9 +135,16 @@ def _blocks(
         steps = records.height - jobs.height
         head = int(layout.header)
         yield _Jobs(
-            rows, kinds, line, None, bad, head, not_applicable=steps, layout=layout,
+            rows,
+            kinds,
+            line,
+            None,
+            bad,
+            head,
+            not_applicable=steps,
+            layout=layout,
             nulled=_nulled(rows),
-        )  # fmt: skip
+        )
 
 
 def _nulled(rows: pl.DataFrame) -> dict[tuple[str, str], int]:
@@ -178,11 +184,5 @@ def _open(file: CsvFile, timezone: str) -> Rows:
     return Rows(columns, partial(_blocks, file, layout, timezone), TYPES, facts)
 
 
-READER: Final = Reader(
-    "sacct",
-    _detect,
-    _open,
-    (".txt", ".sacct"),
-    files("traceana.ingesters.mappings").joinpath("sacct.toml").read_text(encoding="utf-8"),
-)
+READER: Final = Reader("sacct", _detect, _open, (".txt", ".sacct"), own_mapping("sacct"))
 """Reader of Slurm's accounting records."""

@@ -190,8 +190,8 @@ class Layout:
     def _join(self, broken: pl.DataFrame, mark: str) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Join what marks and line ends in free text took apart, and return the lines left.
 
-        A record begins with a line that has a job's id in its place. Its fields have their shapes;
-        where that is ambiguous, the job's name takes most.
+        A record begins with a line that has a job's id in its place; fields have their shapes, the
+        name takes the rest.
         """
         place = self.columns.index("JobID")
         begins = pl.col("text").str.split(mark).list.get(place, null_on_oob=True)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import SourceError
-from traceana.ingesters.files import open_csv
+from traceana.ingesters.files import beginning
 from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.json import array_blocks
 from traceana.ingesters.readers.lines import LINE
-from traceana.ingesters.readers.reader import Reader, Rows
+from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 from traceana.ingesters.readers.sacct_fields import NO_NODE, expand_hosts, gpu_percent
 
 if TYPE_CHECKING:
@@ -304,11 +303,7 @@ def _find_form(file: CsvFile) -> bytes | None:
     """Return the member by which jobs of the queue and of the accounting differ, b"" of no jobs."""
     if not file.head.lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
         return None
-    try:
-        with open_csv(file) as stream:
-            text = stream.read(_BEGINNING)
-    except SourceError:
-        return None
+    text = beginning(file, _BEGINNING)
     jobs = re.search(rb'"jobs"\s*:\s*\[\s*(\]?)', text)
     if jobs and jobs[1] and re.search(rb'"[Ss]lurm"\s*:', text):
         return b""
@@ -316,12 +311,11 @@ def _find_form(file: CsvFile) -> bytes | None:
     return form[1] if jobs and form else None
 
 
-_MAPPING: Final = files("traceana.ingesters.mappings").joinpath("slurm_json.toml")
 READER: Final = Reader(
     "slurm_json",
     lambda file: _find_form(file) is not None,
     _open,
     (".json",),
-    _MAPPING.read_text(encoding="utf-8"),
+    own_mapping("slurm_json"),
 )
 """Reader of ``sacct --json`` and ``squeue --json``, of Slurm 21 to 25."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import zoneinfo
-from importlib.resources import files
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import SourceError
 from traceana.ingesters.ahead import first_lines, text_lines
 from traceana.ingesters.readers.frames import item_blocks
-from traceana.ingesters.readers.reader import Reader, Rows
+from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -78,11 +77,5 @@ def _detect(file: CsvFile) -> bool:
     return file.name.endswith(".swf") or bool(_HEADER.match(head)) or numbers is not None
 
 
-READER: Final = Reader(
-    "swf",
-    _detect,
-    _open,
-    (".swf",),
-    files("traceana.ingesters.mappings").joinpath("swf.toml").read_text(encoding="utf-8"),
-)
+READER: Final = Reader("swf", _detect, _open, (".swf",), own_mapping("swf"))
 """Reader of the Standard Workload Format."""

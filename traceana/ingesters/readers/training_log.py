@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import SourceError
 from traceana.ingesters.ahead import text_lines
-from traceana.ingesters.files import open_csv
-from traceana.ingesters.readers.frames import item_blocks
-from traceana.ingesters.readers.reader import Reader, Rows
+from traceana.ingesters.files import beginning
+from traceana.ingesters.readers.frames import item_blocks, scaled
+from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
-    from traceana.ingesters.readers.frames import FrameBlock
+    from traceana.ingesters.readers.frames import FrameBlock, Parsed
 
 SUFFIXES: Final = (".log", ".txt", ".out", ".err", ".output")
 """Ends of the names of logs."""
@@ -64,8 +63,7 @@ _MARKS: Final = (
 
 def find_format(file: CsvFile, /) -> str | None:
     """Return the first format that a line near the beginning of a log has."""
-    with open_csv(file) as stream:
-        text = stream.read(BEGINNING).decode(errors="replace")
+    text = beginning(file, BEGINNING).decode(errors="replace")
     lines = [line[:LONGEST] for line in _LINE_END.split(text) if _is_marked(line)]
     found = (name for name, one in _FORMATS.items() if any(map(one.search, lines)))
     return next((one for one in found if one != "ranks" or _TIMERS_BY_RANK.search(text)), None)
@@ -99,11 +97,11 @@ def _blocks(file: CsvFile, name: str, kinds: Mapping[str, Kind]) -> Iterator[Fra
     }
     read = stateful[name]() if name in stateful else _simple(name)
 
-    def parse(line: str) -> list[str | None] | str | bool:
+    def parse(line: str) -> Parsed:
         row = read(line[:LONGEST]) if name == "ranks" or _is_marked(line) else None
         if row is None or isinstance(row, str):
             return row or True
-        return [*map(dict(zip(_BY_RANK, row, strict=False)).get, kinds)]
+        return dict(zip(_BY_RANK, row, strict=False))
 
     lines = (line for text in text_lines(file) for line in text.split("\r"))
     return item_blocks(((line, line) for line in lines), parse, kinds)
@@ -117,7 +115,7 @@ def _simple(name: str) -> Callable[[str], _Row | str | None]:
         found = _FORMATS[name].search(line)
         if found is None:
             return None
-        return worker_of(line), found[1], _scaled(found[2], 1000 if name == "megatron" else 1)
+        return worker_of(line), found[1], scaled(found[2], 1, 1000 if name == "megatron" else 1)
 
     return read
 
@@ -181,7 +179,7 @@ class _Ranks:
         elif timer := _TIMER.search(line):
             self._kind = timer[1]
         elif (found := _OF_RANK.search(line)) and self._kind:
-            return self._row(found[1], _scaled(found[2], 1000))
+            return self._row(found[1], scaled(found[2], 1, 1000))
         return None
 
     def _row(self, rank: str, seconds: str) -> _Row | str | None:
@@ -199,27 +197,11 @@ class _Ranks:
             return "no_forward_compute"
 
 
-def _scaled(value: str, divisor: int) -> str:
-    try:
-        return repr(float(value) / divisor)
-    except ValueError:
-        return value
-
-
-def _detect(file: CsvFile) -> bool:
-    if not file.name.endswith(SUFFIXES):
-        return False
-    try:
-        return find_format(file) is not None
-    except SourceError:
-        return False
-
-
 READER: Final = Reader(
     "training-log",
-    _detect,
+    lambda file: file.name.endswith(SUFFIXES) and find_format(file) is not None,
     _open,
     SUFFIXES,
-    files("traceana.ingesters.mappings").joinpath("training_log.toml").read_text(encoding="utf-8"),
+    own_mapping("training_log"),
 )
 """Reader of training logs."""

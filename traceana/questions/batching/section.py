@@ -33,7 +33,7 @@ from traceana.simulate.batching.tables import (
     ReplayJobs,
 )
 from traceana.tables.declare import with_columns
-from traceana.tables.formatting import plural, ratio
+from traceana.tables.formatting import plural, three_digits
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -277,7 +277,7 @@ def _finding(jobs: pl.DataFrame, name: str) -> str:
     wide = jobs.pivot("controller", index="job_id", values="speedup").sort("oracle")
     low, high = wide.row(0, named=True), wide.row(-1, named=True)
     gains = wide["proportional"].to_numpy()
-    span = " to ".join(dict.fromkeys((ratio(gains.min()), ratio(gains.max()))))
+    span = " to ".join(dict.fromkeys((three_digits(gains.min()), three_digits(gains.max()))))
     text = (
         f"{name}: batch sizes that follow the workers' speed would make "
         f"{plural(wide.height, 'job')} {span} times as fast as equal batch sizes "
@@ -285,8 +285,8 @@ def _finding(jobs: pl.DataFrame, name: str) -> str:
     )
     if wide.height > 1:
         text += (
-            f" With the oracle it is {ratio(low['oracle'])} in {low['job_id']} and "
-            f"{ratio(high['oracle'])} in {high['job_id']}."
+            f" With the oracle it is {three_digits(low['oracle'])} in {low['job_id']} and "
+            f"{three_digits(high['oracle'])} in {high['job_id']}."
         )
     idle = int((wide["damped"] <= 1).sum())
     if idle:

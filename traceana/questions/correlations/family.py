@@ -182,7 +182,14 @@ def of_group_means(
             if clusters is None
             else _why_untested(clusters, level, method)
         )
-        return found | {"note": f"no test ({why})"}
+        found["note"] = f"no test ({why})"
+    if small := int((size < _FEW_ROWS).sum()):
+        found["note"] = _joined(
+            found, f"{small} of {len(x)} means are of fewer than {_FEW_ROWS} rows"
+        )
+    if (level, method) == ("group_mean", "pearson") and (carried := carrying_rows(x, mean, r)):
+        count, rest = carried
+        found["note"] = _joined(found, f"{count} of {len(x)} means carry r (without: {rest:.2f})")
     return found
 
 
@@ -244,6 +251,7 @@ def _joined(found: dict[str, Any], note: str) -> str:
 MAX_ROWS: Final = 5_000_000
 """Largest number of rows that is collected for a permutation test."""
 _FEW_GROUPS: Final = 20
+_FEW_ROWS: Final = 5
 LEVELS: Final = ("row", "group_mean", "group_mean_weighted")
 """Levels: what a point of a correlation is."""
 

@@ -139,7 +139,8 @@ def _cohort(cohort: Cohort) -> Content:
         )
     findings = tuple(f"{text}{missing}" for text in stated if text)
     if findings:
-        findings = (Finding(findings[0], heading=_heading(cohort, ranks)), *findings[1:])
+        heading, is_null = _heading(cohort, ranks)
+        findings = (Finding(findings[0], heading=heading, is_null=is_null), *findings[1:])
     return Content(
         (*findings, *contradictions(table, cohort.title)), blocks, "", lead, _LIMITATIONS
     )
@@ -166,26 +167,24 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     return pictures
 
 
-def _heading(cohort: Cohort, ranks: pl.DataFrame) -> str:
-    """State the strongest correlation of runtime with a requested resource."""
+def _heading(cohort: Cohort, ranks: pl.DataFrame) -> tuple[str, bool]:
+    """State the strongest correlation of runtime with a requested resource, and whether none is."""
     known = ranks.drop_nulls("r")
     tested = known.drop_nulls("pvalue_adjusted")
-    clear = tested.filter(pl.col("pvalue_adjusted") < ALPHA)
+    notable = pl.col("r").abs() >= _SMALL
+    clear = tested.filter(notable, pl.col("pvalue_adjusted") < ALPHA)
     if tested.is_empty():  # of all jobs of a log, a correlation stands without a test
-        seen = (pl.col("r") ** 2 * pl.col("n") > _CLEAR) & (pl.col("r").abs() >= _SMALL)
-        clear = known.filter(seen)
+        clear = known.filter(notable, pl.col("r") ** 2 * pl.col("n") > _CLEAR)
     if known.is_empty():
-        return ""
+        return "", True
     if clear.is_empty():
-        return f"{cohort.title}: no requested resource goes with the runtime"
+        return f"{cohort.title}: no requested resource goes with the runtime", True
     order = [pl.col("outcome") == "success", pl.col("r").abs()]
     row = clear.sort(order, descending=True).row(0, named=True)
     longer = "longer" if row["r"] > 0 else "shorter"
     feature = in_sentence(str(row["feature"])).replace(" %", "s")
-    return (
-        f"{cohort.title}: {cohort.noun} that request more {feature} run {longer} "
-        f"(rho {correlation(row['r'])}; {row['outcome']})"
-    )
+    what = f"{cohort.noun} that request more {feature} run {longer}"
+    return f"{cohort.title}: {what} (rho {correlation(row['r'])}; {row['outcome']})", False
 
 
 def _below_cutoffs(cohort: Cohort, uncut: pl.DataFrame) -> list[Table]:

@@ -124,8 +124,7 @@ def build(traces: Sequence[Trace]) -> Content:
     parts = [(trace.label, _trace(trace)) for trace in planned]
     parts += [(_title(trace), _of_jobs(trace)) for trace in others]
     content = join_parts(_OPENING, parts)
-    pictures = [_draw_tightness(trace) for trace in planned]
-    pictures += [one for trace in (*planned, *others) for one in _draw_missed(trace)]
+    pictures = [one for trace in (*planned, *others) for one in _draw_missed(trace)]
     lead: list[Block] = [Gallery(tuple(pictures[:_MAX_DRAWN]))] if pictures else []
     totals = {trace: _all_clusters(trace) for trace in (*planned, *others)}
     known = {_title(trace): rows for trace, rows in totals.items() if rows is not None}
@@ -185,10 +184,11 @@ def _draw_missed(trace: Trace) -> list[Drawing]:
 
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
-    """Draw the missed deadlines of each trace, and the throughput of its plans."""
+    """Draw the missed deadlines of each trace, and the tightness and throughput of its plans."""
     pictures = [one for trace in traces for one in _draw_missed(trace)]
     for trace in traces:
         if trace.manifest.has("training_plans"):
+            pictures.append(_draw_tightness(trace))
             found = trace.once(rates)
             pictures += [
                 drawing(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import narwhals.stable.v2 as nw
+import numpy as np
 import polars as pl
 
 from traceana.cohorts.cohort import Cohort, form_cohort
@@ -21,20 +22,24 @@ from traceana.questions.failures.association import (
     standardized_failure_rates,
 )
 from traceana.questions.failures.comparison import compare_runtimes
-from traceana.questions.failures.curves import WEEK_S, incidence_and_survival, kaplan_meier
+from traceana.questions.failures.curves import (
+    cumulative_incidence,
+    incidence_and_survival,
+    kaplan_meier,
+)
 from traceana.questions.failures.events import Columns
 from traceana.questions.failures.hazards import cause_specific_hazards, outcome_by_horizon
 from traceana.questions.failures.model import failure_model
 from traceana.questions.failures.nodes import node_failures
 from traceana.questions.failures.rates import failure_rates
 from traceana.questions.failures.tables import FailureModel, GroupTests, RuntimeComparison
-from traceana.stats.effect_sizes import conclude
+from traceana.stats.effect_sizes import conclude, difference_interval
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.variance_share import VarianceShare, variance_share
-from traceana.store.frames import reduce_frame
+from traceana.store.frames import collect, reduce_frame
 from traceana.tables.declare import declared, schema_of
 from traceana.tables.display import key_heading
-from traceana.tables.formatting import in_sentence
+from traceana.tables.formatting import in_sentence, sparkline
 
 if TYPE_CHECKING:
     from traceana.questions.failures.tables_competing_risks import (
@@ -143,7 +148,7 @@ def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[st
         split, runtime = keys, "duration_s"
     runtimes = kaplan_meier(
         whole.filter(pl.col("status").is_not_null()), by=split, status=None, runtime=runtime,
-        horizon_s=WEEK_S, **seen,
+        **seen,
     )  # fmt: skip
     comparisons, odds = {}, None
     there = stated["status"].cast(pl.String)
@@ -346,14 +351,58 @@ def estimate_competing_risks(
     )
 
 
+def incidence_at_equal_size(
+    trace: Trace, by: str, pair: Sequence[object], time_s: float, /
+) -> tuple[float, float, float] | None:
+    """Return the difference of the failures of two groups by a runtime, at equal GPUs.
+
+    It is that within strata of GPUs (powers of two) with rows of both groups, weighted by their
+    rows (direct standardization), with its interval; None if there are no two such strata, or
+    fewer than a fifth of the rows is in them.
+    """
+    cohort = form_cohort(trace, end_imputation="running")
+    if "gpus" not in cohort.rows.columns or by in ("gpus", "gpus_requested"):
+        return None
+    rows = cohort.rows.filter(pl.col(by).is_in([*pair]), pl.col("gpus").is_not_null())
+    rows = rows.with_columns(pl.col("gpus").log(2).floor().clip(-10).alias("size_class"))
+    kept = rows.filter(pl.col(by).n_unique().over("size_class") == 2)
+    if kept["size_class"].n_unique() < 2 or kept.height < _LEAST_COVERED * rows.height:
+        return None
+    keys = (by, "size_class")
+    found = cumulative_incidence(
+        kept, by=keys, events=cohort.events, runtime="duration_s", entry="entry_s",
+        observed="observed", cluster=cohort.cluster,
+    )  # fmt: skip
+    at = {row[:2]: row[3:] for row in found.incidence_at(time_s).filter(event="failed").rows()}
+    total = [0.0, 0.0, 0.0]
+    for size, n in kept["size_class"].value_counts().iter_rows():
+        # without a failure 0 to 3/n
+        first, second = (
+            (value, low or 0.0, max(value, 3 / n) if high is None else high)
+            for value, low, high in (at.get((one, size), (0.0, None, None)) for one in pair)
+        )
+        difference, low, high = difference_interval(first, second)
+        weight = n / kept.height
+        total[0] += weight * difference
+        total[1] += (weight * (difference - low)) ** 2
+        total[2] += (weight * (high - difference)) ** 2
+    return total[0], total[0] - total[1] ** 0.5, total[0] + total[2] ** 0.5
+
+
+_PARTS: Final = 16
+"""Bars of a sparkline."""
 NODES_NEED: Final = ({"jobs": ("status",)},)
 """What a trace needs; that its jobs have a node is seen in the rows."""
 
 
 class NodesFound(NamedTuple):
-    """Nodes compared with comparable jobs on others; and the ended jobs, and those with a node."""
+    """Nodes compared with comparable jobs on others; and the ended jobs, and those with a node.
+
+    `trend` has the failures of each node by time of the end, as a sparkline; empty without times.
+    """
 
     nodes: pl.DataFrame
+    trend: dict[str, str]
     ended: int
     placed: int
 
@@ -371,7 +420,31 @@ def compare_nodes(trace: Trace, /) -> NodesFound | None:
     counts = reduce_frame(ended, (), n=nw.len(), known=nw.col(name).count()).row(0)
     if not counts[1]:
         return None
-    return NodesFound(node_failures(ended.to_native(), node=name), *counts)
+    nodes = node_failures(ended.to_native(), node=name)
+    trend = _trend(ended, name) if "end_s" in manifest.tables["jobs"].columns else {}
+    return NodesFound(nodes, trend, *counts)
+
+
+def _trend(ended: nw.LazyFrame[Any], node: str) -> dict[str, str]:
+    """Return the failures of each node in equal parts of the time, as a sparkline."""
+    time = nw.col("end_s")
+    first, last = reduce_frame(ended, (), first=time.min(), last=time.max()).row(0)
+    if first is None or first == last:
+        return {}
+    failed = ended.filter(nw.col("status").cast(nw.String) == "failed").select(node, "end_s")
+    part = ((pl.col("end_s") - first) / (last - first) * _PARTS).cast(pl.Int64).clip(0, _PARTS - 1)
+    of = (
+        collect(failed.to_native())
+        .drop_nulls()
+        .select(pl.col(node).cast(pl.String).str.split(","), part=part)
+        .explode(node)
+        .group_by(node)
+        .agg("part")
+    )
+    return {
+        name: sparkline(np.bincount(parts, minlength=_PARTS).tolist())
+        for name, parts in of.iter_rows()
+    }
 
 
 def _with_machine(jobs: nw.LazyFrame[Any], instances: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
 QUANTILES: Final = (0.25, 0.5, 0.75, 0.95, 0.99)
 """Default quantiles of runtimes."""
-WEEK_S: Final = 604_800.0
-"""Default horizon of the restricted mean."""
 _FEWEST: Final = 20
 _FEW: Final = f"fewer than {_FEWEST} rows: the interval of the restricted mean may be too narrow"
 _SKEWED: Final = "skewed: the interval of the restricted mean is too narrow"
@@ -146,10 +144,10 @@ def incidence_and_survival(
     """Return :func:`cumulative_incidence` and :func:`kaplan_meier` of rows counted once."""
     estimated = estimate_incidence(
         *(frame, keys, names),
-        columns=columns, cluster=cluster, running_until_s=None, horizon_s=WEEK_S,
+        columns=columns, cluster=cluster, running_until_s=None, horizon_s=None,
     )  # fmt: skip
     shared = (estimated, keys, names, cluster, 0.95)
-    return _incidence(*shared), _survival(*shared, quantiles=QUANTILES, horizon_s=WEEK_S)
+    return _incidence(*shared), _survival(*shared, quantiles=QUANTILES, horizon_s=None)
 
 
 def _incidence(
@@ -314,6 +312,7 @@ def _survival(
         .otherwise(pl.coalesce(*(_note_unknown(event, names) for event in names), "mean_note"))
     )
     groups = _beside(totals.with_columns(n_events=pl.sum_horizontal(names)), found, keys)
+    of_quantiles = _mark_beyond(of_quantiles, groups, keys)
     return SurvivalCurves(
         curves=curves,
         groups=_note_few_clusters(groups.with_columns(note=unknown), times, keys).drop(
@@ -382,6 +381,19 @@ def _refuse_far_quantiles(quantiles: pl.DataFrame, times: pl.DataFrame, keys: Ke
         )
     )
     return found.with_columns(**kept, note=pl.coalesce(note, "note")).drop("effective")
+
+
+def _mark_beyond(quantiles: pl.DataFrame, groups: pl.DataFrame, keys: Keys) -> pl.DataFrame:
+    """Note the quantiles beyond 1 - 1/n, at which a group of n rows has no value."""
+    n = groups.select(*keys, "n")
+    found = (
+        quantiles.join(n, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        if keys
+        else quantiles.join(n, how="cross")
+    )
+    beyond = pl.col("time_s").is_not_null() & (pl.col("n") * (1 - pl.col("quantile")) < 1 - 1e-9)
+    note = pl.when(beyond).then(pl.format("beyond 1 - 1/n: the largest of {} rows", "n"))
+    return found.with_columns(note=pl.coalesce(note, "note")).drop("n")
 
 
 def _restricted(

@@ -20,7 +20,7 @@ from traceana.questions.failures.events import EVENTS, MIN_AT_RISK, check_events
 from traceana.questions.failures.tables import HazardRatios, OutcomesByHorizon
 from traceana.stats.arguments import check_confidence, is_number
 from traceana.stats.multiplicity import adjust_pvalues
-from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
+from traceana.stats.wild_bootstrap import too_few_clusters
 from traceana.store.frames import Names, as_names, collect, refuse_clash
 from traceana.tables.declare import declared, returns, schema_of
 
@@ -48,7 +48,7 @@ def cause_specific_hazards(
     runtime: str = "runtime_s",
     entry: str | None = None,
     observed: str | None = None,
-    cluster: str | None = None,
+    cluster: Names | None = None,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
     """Fit a proportional hazards model of each cause of the end.
@@ -72,9 +72,11 @@ def cause_specific_hazards(
     status, runtime, entry, observed
         As in :func:`cumulative_incidence`.
     cluster
-        Column of the independent unit: standard errors are then those of Lin and Wei (JASA 84,
-        1989) of the sums over clusters, times m / (m - 1) of m clusters, with t(k - 1) for the
-        effective number k (Kish). None: rows are independent.
+        Column of the independent unit: standard errors are then those of a jackknife over clusters
+        by one step of Newton's method, with t(k - 1) for the number k of effective clusters (Kish)
+        of the coefficient. Of two columns, such as user and day, variances are added, and those of
+        their combinations subtracted (Cameron, Gelbach and Miller, JBES 29, 2011). None: rows are
+        independent.
     confidence
         Coverage of the intervals, in (0, 1).
 
@@ -108,13 +110,14 @@ def cause_specific_hazards(
     if not names:
         raise DataError("features names no column; name at least one, such as features='gpu_type'")
     check_confidence(confidence)
-    extra = tuple(name for name in (cluster, observed) if name is not None)
+    units = () if cluster is None else as_names(cluster)
+    extra = (*units, *(() if observed is None else (observed,)))
     measures = {"runtime": runtime} | ({} if entry is None else {"entry": entry})
     lazy = open_statuses(
         frame, (*names, *extra), status=status, named={"causes": kinds}, measures=measures
     )
     rows = collect(lazy.filter(~nw.col(runtime).is_null(), ~nw.col(status).is_null()))
-    rows = rows.drop_nulls([*names, *(() if cluster is None else (cluster,))])
+    rows = rows.drop_nulls([*names, *units])
     found: list[dict[str, Any]] = []
     for cause in kinds:
         failed = pl.col(status).cast(pl.String) == cause
@@ -122,7 +125,7 @@ def cause_specific_hazards(
             failed &= pl.col(observed)
         found += _of_cause(
             rows.with_columns(failure=failed.cast(pl.Int64)), names, cause,
-            columns=(runtime, entry, cluster), confidence=confidence,
+            columns=(runtime, entry, units), confidence=confidence,
         )  # fmt: skip
     table = pl.DataFrame(found, schema=schema_of(HazardRatios)).fill_nan(None)
     tested = table["pvalue"].cast(pl.Float64).fill_null(np.nan).to_numpy()
@@ -135,10 +138,10 @@ def _of_cause(
     names: tuple[str, ...],
     cause: str,
     *,
-    columns: tuple[str, str | None, str | None],
+    columns: tuple[str, str | None, tuple[str, ...]],
     confidence: float,
 ) -> list[dict[str, Any]]:
-    runtime, entry, cluster = columns
+    runtime, entry, units = columns
     row: dict[str, Any] = {"cause": cause}
     events = int(rows["failure"].sum())
     if not events:
@@ -155,18 +158,19 @@ def _of_cause(
     design = make_design(rows, names, hazards=True)
     time = design.rows[runtime].cast(pl.Float64).to_numpy()
     start = None if entry is None else design.rows[entry].cast(pl.Float64).to_numpy()
-    of = None if cluster is None else cluster_codes(design.rows[cluster])
+    of = [cluster_codes(design.rows[unit]) for unit in units]
     matrix = design.matrix[:, 1:]
-    coefficient, error, df, note = np.zeros(0), np.zeros(0), 0.0, None
+    coefficient, error, dfs, note = np.zeros(0), np.zeros(0), np.zeros(0), None
     if matrix.shape[1]:  # none if every level always or never ends so
-        coefficient, error, df, note = _fit_cox(time, start, design.failed, matrix, of)
-    reach = stdtrit(df, (1 + confidence) / 2) if df > 0 else np.nan
+        coefficient, error, dfs, note = _fit_cox(time, start, design.failed, matrix, of)
     result, column = [], 0
     for term in design.terms:
         of_term = row | {name: term.get(name) for name in ("feature", "level", "reference", "n")}
         of_term |= {"n_events": term.get("failures"), "note": term.get("note")}
         if "scale" in term:
             b, se = coefficient[column] / term["scale"], error[column] / term["scale"]
+            df = float(dfs[column])
+            reach = stdtrit(df, (1 + confidence) / 2) if df > 0 else np.nan
             column += 1
             ends = np.exp(np.clip([b, b - reach * se, b + reach * se], -700, 700))
             of_term |= zip(("hazard_ratio", "ci_low", "ci_high"), ends.tolist(), strict=True)
@@ -174,7 +178,7 @@ def _of_cause(
                 "pvalue": float(2 * stdtr(df, -abs(b) / se)) if df > 0 else np.nan,
                 "log_hazard": b,
                 "std_error": se,
-                "note": note,
+                "note": too_few_clusters(df + 1) or note,
             }
         result.append(of_term)
     return result
@@ -185,8 +189,8 @@ def _fit_cox(
     entry: Floats | None,
     event: Floats,
     matrix: Floats,
-    cluster: NDArray[np.int64] | None,
-) -> tuple[Floats, Floats, float, str | None]:
+    clusters: list[NDArray[np.int64]],
+) -> tuple[Floats, Floats, Floats, str | None]:
     """Return the coefficients, their errors, the degrees of freedom, and a note."""
     from statsmodels.duration.hazard_regression import PHReg  # noqa: PLC0415
 
@@ -215,15 +219,74 @@ def _fit_cox(
         )
     if event.sum() < _FEWEST_EVENTS * matrix.shape[1]:
         note = f"fewer than {_FEWEST_EVENTS} events per coefficient: intervals are uncertain"
-    if cluster is None:
-        return coefficient, error, np.inf, note
-    # statsmodels' own sandwich is NaN if a row is censored before the first event
-    scores = np.nan_to_num(model.score_residuals(coefficient))
-    sums = np.stack([np.bincount(cluster, column) for column in scores.T], axis=1)
-    moved = np.linalg.solve(model.hessian(coefficient), sums.T)
-    m, k = len(sums), effective_clusters(event, cluster)
-    error = np.sqrt(m / (m - 1) * (moved**2).sum(axis=1))
-    return coefficient, error, k - 1, too_few_clusters(k) or note
+    if not clusters:
+        return coefficient, error, np.full(len(coefficient), np.inf), note
+    scores, hazard = _score_residuals((time, entry, event), matrix, coefficient)
+    away = (matrix - np.average(matrix, axis=0, weights=hazard)) * np.sqrt(hazard)[:, None]
+    parts = (scores, away, -model.hessian(coefficient))
+    found = [_over_clusters(*parts, of) for of in clusters]
+    variance, dfs = (np.array(part) for part in zip(*found, strict=True))
+    total = variance.sum(axis=0)
+    if len(clusters) > 1:
+        both = np.unique(np.stack(clusters), axis=1, return_inverse=True)[1]
+        total = np.maximum(total - _over_clusters(*parts, both)[0], variance.max(axis=0))
+    return coefficient, np.sqrt(total), dfs.min(axis=0), note
+
+
+def _over_clusters(
+    scores: Floats, away: Floats, information: Floats, cluster: NDArray[np.int64]
+) -> tuple[Floats, Floats]:
+    """Return the variances of a jackknife over clusters, and effective clusters less one.
+
+    A row's part of the information is the square of its distance `away` from the mean.
+    """
+    m, k = int(cluster.max()) + 1, scores.shape[1]
+    sums = np.stack([np.bincount(cluster, column, m) for column in scores.T], axis=1)[..., None]
+    own = np.empty((m, k, k))
+    for first, second in np.ndindex(k, k):
+        own[:, first, second] = np.bincount(cluster, away[:, first] * away[:, second], m)
+    total = own.sum(axis=0)
+    try:
+        moved = np.linalg.solve(total - own, sums)
+    except np.linalg.LinAlgError:  # a feature that one cluster alone has
+        moved = np.linalg.pinv(total - own) @ sums
+    moved = moved[..., 0] @ np.linalg.solve(information, total).T
+    weight = np.diagonal(own, axis1=1, axis2=2)
+    effective: Floats = weight.sum(axis=0) ** 2 / (weight**2).sum(axis=0)
+    variance: Floats = (m - 1) / m * (moved**2).sum(axis=0)
+    return variance, effective - 1
+
+
+def _score_residuals(
+    observed: tuple[Floats, Floats | None, Floats], matrix: Floats, coefficient: Floats
+) -> tuple[Floats, Floats]:
+    """Return each row's score residual and cumulative hazard: 0 if it is at risk at no event.
+
+    As statsmodels has them, which loops over all rows at risk at each event.
+    """
+    time, entry, event = observed
+    times, events = np.unique(time[event == 1], return_counts=True)
+    n, linear = len(times) + 1, matrix @ coefficient
+    hazard = np.exp(linear - linear.max())
+    until = np.searchsorted(times, time, side="right")
+    since = np.zeros_like(until) if entry is None else np.searchsorted(times, entry)
+
+    def at_risk(weights: Floats) -> Floats:
+        entered, left = (np.bincount(place, weights, n) for place in (since, until))
+        total: Floats = np.cumsum(entered - left)[:-1]
+        return total
+
+    total = at_risk(hazard)
+    mean = np.stack([at_risk(hazard * column) / total for column in matrix.T], axis=1)
+    rise = (events / total)[:, None]
+    steps, of_mean = (
+        np.concatenate([np.zeros((1, one.shape[1])), np.cumsum(one, axis=0)])
+        for one in (rise, mean * rise)
+    )
+    summed = steps[until] - steps[since]
+    expected = matrix * summed - (of_mean[until] - of_mean[since])
+    happened = event[:, None] * (matrix - mean[np.maximum(until - 1, 0)])
+    return happened - hazard[:, None] * expected, hazard * summed[:, 0]
 
 
 @notes_unit

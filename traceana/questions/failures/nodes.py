@@ -130,7 +130,7 @@ def node_failures(
         on_node = on_node.join(its, on="job", how="anti")
     whole = pl.concat([*parts, found])
     whole = whole.unique("node", keep="first", maintain_order=True)
-    return declared(whole.sort("pvalue_adjusted", "node", nulls_last=True), NodeFailures,
+    return declared(whole.sort("pvalue_adjusted", "pvalue", "node", nulls_last=True), NodeFailures,
                     by=("node",))  # fmt: skip
 
 

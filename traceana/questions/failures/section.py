@@ -209,8 +209,8 @@ def _name(column: str) -> str:
 _OPENING: Final = (
     "Failure rate: rows of status failed among the completed and failed. "
     "Cancelled, running, pending and unknown rows are excluded and counted. Runtime: median and "
-    "mean restricted to 7 days, the mean of min(runtime, 7 days), by the Kaplan-Meier estimator "
-    "with delayed entry and censoring. Unrestricted means are not shown, because runtimes are "
+    "restricted mean, the mean of min(runtime, horizon), by the Kaplan-Meier estimator with "
+    "delayed entry and censoring. Unrestricted means are not shown, because runtimes are "
     "heavy-tailed. Tests of failure: chi-squared with Cramér's V. Tests of runtime: rank ANOVA "
     "(Brunner, Dette and Munk; of two groups Brunner and Munzel's test) with epsilon squared, the "
     "fraction of the variance of ranks between groups; left truncation is ignored. Conclusion: "
@@ -347,7 +347,7 @@ def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
         headings={
             "n": "Runtimes",
             "n_excluded": "Without runtime",
-            "restricted_mean_s": "7-day restricted mean (s)",
+            "restricted_mean_s": f"{duration(found.runtimes.horizon_s)} restricted mean",
         },
         caption=f"Runtime of {what}{_until(cohort)}. {cohort.title}",
         null=null,

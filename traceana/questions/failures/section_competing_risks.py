@@ -21,7 +21,7 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.failures.analyze import estimate_competing_risks
+from traceana.questions.failures.analyze import estimate_competing_risks, incidence_at_equal_size
 from traceana.questions.failures.section_tests import incidence_of
 from traceana.questions.failures.tables_competing_risks import (
     CumulativeIncidence,
@@ -33,7 +33,7 @@ from traceana.questions.failures.tables_competing_risks import (
 from traceana.questions.section_per_cohort import build_per_cohort
 from traceana.stats.effect_sizes import difference_interval
 from traceana.tables.display import key_heading
-from traceana.tables.formatting import in_sentence, share
+from traceana.tables.formatting import duration, in_sentence, share
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -93,8 +93,8 @@ def _build(cohort: Cohort) -> Content:
         result_table(
             survival.groups.drop("n_excluded", "last_s"),
             SurvivalGroups,
-            headings={"restricted_mean_s": "7-day restricted mean (s)"},
-            caption=f"Median and restricted mean (mean of min(runtime, 7 days)) of the time to any "
+            headings={"restricted_mean_s": f"{duration(survival.horizon_s)} restricted mean"},
+            caption="Median and restricted mean (mean of min(runtime, horizon)) of the time to any "
             f"event of {cohort.noun}{group} (Kaplan-Meier). {cohort.title}",
             null=null,
         ),
@@ -227,7 +227,15 @@ def _findings(found: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
         f"{cohort.title}: {share(first['incidence'])} of {first[by]} and "
         f"{share(second['incidence'])} of {second[by]} {cohort.noun} fail within {hours} h"
     )
-    return (Finding(finding, heading=heading),)
+    pair = (first[by], second[by])
+    equal = cohort.trace.once(incidence_at_equal_size, by, pair, hours * _HOUR_S)
+    if equal is not None:
+        of_equal, *ends = (100 * value for value in equal)
+        finding += f" With the same GPUs: {of_equal:.1f} (95 % CI {ends[0]:.1f} to {ends[1]:.1f})."
+        if of_equal * difference < 0 and not low < 0 < high and not ends[0] < 0 < ends[1]:
+            finding += " The sign changes (Simpson's paradox)."
+            heading += f", but {of_equal:+.1f} points with the same GPUs"
+    return (Finding(finding, heading=heading, is_null=low < 0 < high),)
 
 
 SECTION = Section(

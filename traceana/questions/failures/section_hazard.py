@@ -55,6 +55,12 @@ def _build(cohort: Cohort) -> Content:
         cluster=cohort.cluster,
     )  # fmt: skip
     caption = f"Hazard by runtime of {cohort.noun}. {cohort.title}"
+    lead = result_table(
+        hazards.filter(event=events[0]),
+        HazardByRuntime,
+        columns=("event", "from_s", "to_s", "n_events", "hazard_per_h", "ci_low", "ci_high"),
+        caption=caption,
+    )
     table = result_table(hazards, HazardByRuntime, caption=caption)
     blocks: list[Block] = [Text(cohort.about), table]
     findings = [_early(hazards, cohort)]
@@ -62,7 +68,8 @@ def _build(cohort: Cohort) -> Content:
         for finding, block in (_limits(cohort), _goodput(cohort)):
             findings.append(finding)
             blocks += [block] if block is not None else []
-    return Content(tuple(filter(None, findings)), tuple(blocks), limitations=_LIMITATIONS)
+    found = tuple(filter(None, findings))
+    return Content(found, tuple(blocks), lead=(lead,), limitations=_LIMITATIONS)
 
 
 def _early(hazards: pl.DataFrame, cohort: Cohort) -> str:
@@ -113,7 +120,7 @@ def goodput_of(trace: Trace) -> pl.DataFrame:
     """Return the goodput of a trace's jobs, with the time that each ran within the window."""
     named = trace.has("jobs", _SAME)
     same = _SAME if named else ()
-    return goodput(trace.frame("jobs"), same=same, window=window_of(trace))
+    return goodput(trace.frame("jobs"), same=same, window=trace.once(window_of))
 
 
 def _goodput(cohort: Cohort) -> tuple[str, Block | None]:

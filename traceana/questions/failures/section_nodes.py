@@ -51,9 +51,14 @@ def build(traces: Sequence[Trace]) -> Content:
             "and other limits of a request are no failures of a node. Named: adjusted p below "
             f"{SIGNIFICANT}."
         )
+        shown = nodes.head(max(_MOST_NODES, named))
+        if found.trend:
+            trend = pl.col("node").replace_strict(found.trend, default="", return_dtype=pl.String)
+            shown = shown.with_columns(trend=trend)
         table = result_table(
-            nodes.head(max(_MOST_NODES, named)),
+            shown,
             NodeFailures,
+            headings={"trend": "Failures over the period"},
             caption=f"Failures by node, smallest adjusted p first. {title}",
         )
         blocks += [Text(text), replace(table, data=csv_text(nodes, NodeFailures))]
@@ -80,6 +85,7 @@ def _outliers(nodes: pl.DataFrame, title: str) -> Finding:
                 cost_jobs=excess,
                 certainty="estimated",
                 heading=text,
+                is_null=True,
             )
         heading = f"{title}: no node fails more often than comparable jobs elsewhere"
         return Finding(text, n=tested, certainty="cannot tell", heading=heading)

@@ -17,14 +17,13 @@ from traceana.stats.multiplicity import adjust_pvalues
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import (
     duration,
+    duration_range,
     in_sentence,
     interval,
     listed,
     p_equals,
     ratio,
     ratio_range,
-    seconds,
-    seconds_range,
     share,
     share_range,
     three_digits,
@@ -216,8 +215,8 @@ def _rate(row: dict[str, Any], by: str, cohort: Cohort) -> str:
 def _median(row: dict[str, Any], by: str, cohort: Cohort) -> str:
     if row["median_s"] is None:
         return f"{row[by]}: not reached (n = {row['n']:,})"
-    limits = interval(row, seconds_range, shown=cohort.sampled or row["n_censored"])
-    return f"{row[by]}: {seconds(row['median_s'])} s ({limits}n = {row['n']:,})"
+    limits = interval(row, duration_range, shown=cohort.sampled or row["n_censored"])
+    return f"{row[by]}: {duration(row['median_s'])} ({limits}n = {row['n']:,})"
 
 
 def incidence_of(row: dict[str, Any], by: str, name: str = "fraction", /) -> str:

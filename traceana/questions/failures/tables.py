@@ -32,7 +32,7 @@ class RuntimeBy(ResultTable):
 
     n = count("Runtimes", "rows with a runtime")
     mean_s = seconds("Mean", "mean")
-    ci_low, ci_high = ci("confidence interval of the mean", display="seconds", unit="s")
+    ci_low, ci_high = ci("confidence interval of the mean", display="duration", unit="s")
     median_s = seconds("Median", "median")
     p90_s = seconds("90th percentile", "90th percentile")
     n_missing = count("Without runtime", "rows without a runtime (null or NaN)")
@@ -187,7 +187,7 @@ class RuntimeGroups(ResultTable):
     median_s = seconds("Median", "median")
     ci_low, ci_high = ci(
         "distribution-free interval of the median (Woodruff, JASA 47, 1952)",
-        display="seconds",
+        display="duration",
         unit="s",
     )
 
@@ -307,8 +307,8 @@ class HazardRatios(ResultTable):
     reference = text("Reference", "level that it is compared with")
     n = count("n", "rows of the level; all rows for a numeric feature")
     n_events = count("Events", "rows of them that ended by the cause")
-    hazard_ratio = ratio("Hazard ratio", "all other features equal")
-    ci_low, ci_high = ci("confidence interval of the hazard ratio", display="ratio")
+    hazard_ratio = number("Hazard ratio", "all other features equal")
+    ci_low, ci_high = ci("confidence interval of the hazard ratio")
     log_hazard = number("Log hazard ratio", "coefficient of the regression")
     std_error = number("Standard error", "standard error of the coefficient")
     pvalue = number("p", "of a hazard ratio of 1", display="pvalue")
@@ -438,7 +438,7 @@ class HazardByRuntime(ResultTable):
     run_hours = hours("Hours", "hours that rows ran in the interval")
     hazard_per_h = number("Per hour", "events over run_hours", unit="1/h")
     ci_low, ci_high = interval(description="of hazard_per_h")
-    ratio = number("Ratio", "hazard over that of all runtimes", display="ratio")
+    ratio = number("Ratio", "hazard over that of all runtimes")
     note = text("Note", "that the rows are likely not independent", optional=True)
 
 
@@ -469,9 +469,9 @@ class RuntimeMeans(ResultTable):
 
     n = count("Runtimes", "rows with a runtime")
     geometric_mean_s = seconds("Geometric mean", "of the runtimes above 0")
-    geometric_ci_low, geometric_ci_high = ci(display="seconds", unit="s")
+    geometric_ci_low, geometric_ci_high = ci(display="duration", unit="s")
     trimmed_mean_s = seconds("Trimmed mean", "mean without the shortest and longest")
-    trimmed_ci_low, trimmed_ci_high = ci(display="seconds", unit="s")
+    trimmed_ci_low, trimmed_ci_high = ci(display="duration", unit="s")
     n_zero = count("Runtimes of 0", "runtimes of 0 s, without a logarithm")
     n_missing = count("Without runtime", "rows without a runtime (null or NaN)")
     n_clusters = count("Clusters", "clusters among the rows, only with `cluster`", optional=True)

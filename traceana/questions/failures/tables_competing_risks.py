@@ -85,9 +85,9 @@ class SurvivalGroups(ResultTable):
     n_truncated = count("Left-truncated", _TRUNCATED)
     n_excluded = count("Excluded", "rows without a runtime")
     median_s = seconds("Median", "first time with survival at most 1/2")
-    ci_low, ci_high = ci(display="seconds", unit="s")
+    ci_low, ci_high = ci(display="duration", unit="s")
     restricted_mean_s = seconds("Restricted mean", "mean of min(runtime, horizon)")
-    restricted_ci_low, restricted_ci_high = ci(display="seconds", unit="s")
+    restricted_ci_low, restricted_ci_high = ci(display="duration", unit="s")
     last_s = seconds("Last time", "longest runtime")
     note = text("Note", "why a value is null, or curves are biased")
     n_clusters = count("Clusters", "clusters, only with `cluster`", optional=True)
@@ -100,7 +100,7 @@ class SurvivalQuantiles(ResultTable):
     time_s = seconds(
         "Runtime", "first time with survival at most 1 - quantile; null if it stays above"
     )
-    ci_low, ci_high = ci("its interval; null if unbounded", display="seconds", unit="s")
+    ci_low, ci_high = ci("its interval; null if unbounded", display="duration", unit="s")
     note = text("Note", "why a value is null")
 
 

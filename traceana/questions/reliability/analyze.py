@@ -138,7 +138,7 @@ def reliability_of(
         end="end_s" if trace.has("faults", ("machine_id", "start_s")) else None,
         by=by or (),
         total_machines=total_machines or count_machines(trace),
-        window=window_of(trace),
+        window=trace.once(window_of),
     )
 
 
@@ -151,7 +151,7 @@ def job_failures_of(
         end="end_s" if trace.has("faults", ("machine_id", "start_s")) else None,
         machines=machines,
         total_machines=total_machines or count_machines(trace),
-        window=window_of(trace),
+        window=trace.once(window_of),
     )
 
 

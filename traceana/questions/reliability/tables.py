@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import dataframely as dy
 
-from traceana.tables.declare import ResultTable, count, interval, number, ratio, seconds, text
+from traceana.tables.declare import ResultTable, clock, count, interval, number, ratio, text
 from traceana.tables.formatting import (
     duration,
     p_equals,
@@ -29,7 +29,7 @@ class JobFaults(ResultTable):
     """Faults of machines that ended jobs, with the names of table ``faults``."""
 
     machine_id = text("Machine", "machine, or the list of machines of the job")
-    start_s = seconds("Time", "end of the jobs")
+    start_s = clock("Time", "end of the jobs")
     class_ = dy.String(
         alias="class",
         nullable=True,
@@ -81,7 +81,7 @@ class MachineFaults(ResultTable):
         display="pvalue",
     )
     downtime_s = number("Downtime", "time with at least one fault", display="duration", unit="s")
-    last_s = seconds("Last fault", "beginning of its last fault")
+    last_s = clock("Last fault", "beginning of its last fault")
 
 
 class FaultCounts(ResultTable):
@@ -114,14 +114,14 @@ class ConcurrentFaults(ResultTable):
     mean_share = number("Mean (of all)", "mean over machines", display="fine_share")
     p99_share = number("99 % quantile (of all)", "p99 over machines", display="fine_share")
     max_share = number("Maximum (of all)", "max over machines", display="fine_share")
-    max_at_s = seconds("First at", "beginning of the first time of the maximum")
+    max_at_s = clock("First at", "beginning of the first time of the maximum")
 
 
 class FaultPeriods(ResultTable):
     """Faults by period of the window."""
 
-    start_s = seconds("Start", "beginning of the period")
-    end_s = seconds("End", "end of the period")
+    start_s = clock("Start", "beginning of the period")
+    end_s = clock("End", "end of the period")
     n = count("Faults", "faults that began in the period")
     rate = number("Faults per 1,000 node-days", "faults over machines times days", unit=_RATE)
     ci_low, ci_high = interval(description="of rate, scaled by the dispersion over machines")
@@ -131,7 +131,7 @@ class FaultPeriods(ResultTable):
 class MachinesDown(ResultTable):
     """Machines down, one row per change."""
 
-    time_s = seconds("Time", "beginning of the step")
+    time_s = clock("Time", "beginning of the step")
     machines_down = count("Machines down", "from this time to the next")
 
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from traceana.cohorts.cohort import Cohort, form_cohort
 from traceana.cohorts.horizon import MOST_NOT_ENDED
-from traceana.questions.failures.curves import WEEK_S, kaplan_meier
+from traceana.questions.failures.curves import kaplan_meier
 from traceana.questions.runtimes.fit import fit_distributions
 from traceana.questions.runtimes.quantiles import tail_index
 from traceana.questions.runtimes.tables import BestFamilies, DistributionFits, RuntimeSensitivity
@@ -140,7 +140,7 @@ def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | No
     if rows.select(whole.all()).item():
         return None
     ignored = rows.with_columns(entry_s=pl.lit(0.0), observed=pl.lit(value=True))
-    found = []
+    found: list[dict[str, Any]] = []
     for name, own in (
         ("delayed entry and censoring", rows),
         ("ignored", ignored),
@@ -149,7 +149,7 @@ def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | No
         seen: dict[str, Any] = {"entry": own["entry_s"], "observed": own["observed"]}
         survival = kaplan_meier(
             own, status=None, runtime="duration_s", entry="entry_s", observed="observed",
-            horizon_s=WEEK_S,
+            horizon_s=found[0]["horizon_s"] if found else None,
         )  # fmt: skip
         fits = fit_distributions(
             own["duration_s"], truncated_below=truncated, criterion="bic", resamples=0, **seen
@@ -163,6 +163,7 @@ def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | No
                 "n": row["n"],
                 "median_s": row["median_s"],
                 "restricted_mean_s": row["restricted_mean_s"],
+                "horizon_s": survival.horizon_s,
                 "mean_s": own["duration_s"].mean() if estimable else None,
                 "tail_index": tail["tail_index"].item(),
                 "best": fits.best,

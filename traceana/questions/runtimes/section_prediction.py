@@ -75,7 +75,8 @@ def _trace(trace: Trace) -> Content:
         median = rows.filter(predictor="quantile").row(0, named=True)
         low, high = median["ci_low"], median["ci_high"]
         error = "the error of predicted runtimes"
-        if low is None or low <= 0 <= high:
+        is_null = low is None or low <= 0 <= high
+        if is_null:
             change = f"do not change {error} significantly"
         else:
             verb = "reduce" if low > 0 else "increase"
@@ -86,6 +87,7 @@ def _trace(trace: Trace) -> Content:
                 f"with the median of all earlier jobs: by {listed(parts)} (n = "
                 f"{count(rows['n'][0])} later jobs).",
                 heading=f"{trace.label}: earlier runs of the same user and name {change}",
+                is_null=is_null,
             )
         )
     return Content(tuple(findings), (table,), limitations=_LIMITATIONS)

@@ -14,7 +14,7 @@ from traceana.cohorts.tasks import sample_jobs
 from traceana.page.blocks import Block, Content, Heading, Points, Table, Text, result_table
 from traceana.page.section import Section
 from traceana.questions.runtimes.task_tables import capacity, means_by_outcome, missing_times
-from traceana.tables.formatting import hours, plain, seconds, share, three_digits
+from traceana.tables.formatting import duration, hours, plain, share, three_digits
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -104,7 +104,7 @@ def _means_table(means: pl.DataFrame, title: str) -> Table:
         pl.Series(
             name,
             [
-                None if mean is None else f"{seconds(mean)} ({n:,})"
+                None if mean is None else f"{duration(mean)} ({n:,})"
                 for mean, n in means.select(f"mean {name}", f"n {name}").iter_rows()
             ],
             dtype=pl.String,
@@ -113,7 +113,7 @@ def _means_table(means: pl.DataFrame, title: str) -> Table:
     ]
     return result_table(
         means.select(keys).with_columns(cells),
-        caption="Mean runtime (s) and number of tasks, by imputation; success is completed, "
+        caption="Mean runtime and number of tasks, by imputation; success is completed, "
         f"failure is defined as for the trace. {title}",
         headings={name: f"`{name}`" for name in END_IMPUTATIONS},
         null=dict.fromkeys(keys, "not stated"),

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 from matplotlib.ticker import PercentFormatter
 
-from traceana.drawing.labels import name_tick, natural_order
+from traceana.drawing.labels import name_tick, natural_order, small_size
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, start_axes
 from traceana.errors import DataError
+from traceana.tables.formatting import plural, share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,26 +37,29 @@ def plot_deadlines_met(groups: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     >>> jobs = pl.DataFrame({"job_id": ["a", "b"], "submit_s": [0, 0], "runtime_s": [100, 100],
     ...                      "gpus": [1, 1], "deadline_s": [150, 150]})
     >>> found = traceana.simulate_schedule(jobs, policy="fifo", gpus=1)
-    >>> plot_deadlines_met(found.groups).get_ylabel()
-    'Deadlines met (%)'
+    >>> plot_deadlines_met(found.groups).get_xlabel()
+    'Deadlines met'
     """
     known = groups.drop_nulls("fraction_met")
     if known.is_empty():
         raise DataError("plot_deadlines_met has nothing to draw: no job has a deadline")
     names = natural_order(known["group"].unique())
     policies = known["policy"].unique(maintain_order=True).to_list()
-    ax = start_axes(ax)
+    ax = start_axes(ax, height_in=0.7 + 0.13 * len(names) * len(policies))
     width = 0.8 / len(policies)
     for nth, policy in enumerate(policies):
         rows = known.filter(policy=policy)
         at = [names.index(name) + width * (nth + 0.5) - 0.4 for name in rows["group"]]
-        ax.bar(at, 100 * rows["fraction_met"], width, color=color_of(nth), label=policy)
-    ax.set_xticks(range(len(names)), [name_tick(name) for name in names], rotation=45, ha="right")
-    ax.set_ylim(0, 100)
-    ax.grid(visible=False, axis="x")
-    ax.set_ylabel("Deadlines met (%)")
-    ax.set_title("Deadlines met by policy", pad=6 + 13 * -(-len(policies) // 3))
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
+        bars = ax.barh(at, 100 * rows["fraction_met"], width, color=color_of(nth), label=policy)
+        ax.bar_label(bars, [f"{policy} {share(met)}" for met in rows["fraction_met"]], padding=2,
+                     fontsize=small_size() - 1)  # fmt: skip
+    ax.set_yticks(range(len(names)), [name_tick(name) for name in names])
+    ax.invert_yaxis()
+    ax.set_xlim(0, 130)  # room for the names
+    ax.set_xticks(range(0, 101, 25))
+    ax.xaxis.set_major_formatter(PercentFormatter(decimals=0, symbol=" %"))
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel("Deadlines met")
     return ax
 
 
@@ -65,7 +69,8 @@ def describe_deadlines_met(groups: pl.DataFrame) -> str:
     met = pl.col("fraction_met").mean()
     means = known.group_by("policy", maintain_order=True).agg(met)
     texts = (f"{policy} {100 * met:.1f} %" for policy, met in means.iter_rows())
-    return f"Means over {known['group'].n_unique()} groups: {', '.join(texts)}."
+    groups_ = plural(known["group"].n_unique(), "group")
+    return f"Means over {groups_}: {', '.join(texts)}."
 
 
 _FIRST: Final = 70  # below, every policy allocates nearly all requests
@@ -200,5 +205,6 @@ def _policies(lines: pl.DataFrame, x: str, y: str, ax: Axes | None) -> Axes:
         mean = lines.filter(policy=policy).group_by(x).agg(pl.col(y).mean()).sort(x)
         ax.plot(mean[x], mean[y], label=policy)
     ax.margins(x=0)
+    ax.locator_params(axis="x", nbins=5)
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return ax

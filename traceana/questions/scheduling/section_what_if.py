@@ -28,6 +28,7 @@ from traceana.questions.scheduling.what_if import (
     NEEDED,
     PLANNED,
     deadlines_by_policy,
+    jobs_to_schedule,
     waits_by_policy,
 )
 from traceana.simulate.schedule.calibration import calibrate, unused
@@ -116,6 +117,13 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
         f"with 10 % more GPUs (simulated; n = {jobs:,})"
     )
     text += f"; they waited {duration(of['recorded'])}." if "recorded" in of else "."
+    _, running, lacking = trace.once(jobs_to_schedule)
+    if running:
+        text += f" Running jobs (n = {running:,}) hold their GPUs until the end of the window."
+    if lacking:
+        text += (
+            f" GPU jobs without a runtime (n = {lacking:,}) are left out, so waits are too short."
+        )
     before, after = duration(of["easy"]), duration(of[f"easy, GPUs {MORE}"])
     change = f"change the mean wait from {before} to {after}"
     change = change if before != after else "would not shorten the mean wait"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from traceana.cohorts.observation import window_of
 from traceana.simulate.placement.policies import POLICIES
 from traceana.simulate.placement.sweep import sweep_placement
 from traceana.simulate.schedule.profiles import implied_rates
@@ -31,7 +32,7 @@ DEADLINE_POLICIES: Final = ("edf", "tiresias", "gandiva", "themis", "elasticflow
 
 def waits_by_policy(trace: Trace, /) -> pl.DataFrame:
     """Return waits under FIFO and EASY, and under EASY with more GPUs, and the recorded ones."""
-    jobs = trace.scan("jobs").sort("submit_s", maintain_order=True).head(MOST_JOBS).collect()
+    jobs = trace.once(jobs_to_schedule)[0]
     how = _how(trace)
     runs = [
         sweep_schedules(jobs, {"fifo": "fifo", "easy": "easy"}, **how),
@@ -39,6 +40,23 @@ def waits_by_policy(trace: Trace, /) -> pl.DataFrame:
     ]
     recorded = recorded_waits(jobs)
     return pl.concat([*([recorded] if recorded is not None else []), *runs])
+
+
+def jobs_to_schedule(trace: Trace, /) -> tuple[pl.DataFrame, int, int]:
+    """Return the first jobs; how many still run, and how many with GPUs have no known runtime.
+
+    Those that still run hold their GPUs until the end of the window.
+    """
+    jobs = trace.scan("jobs").sort("submit_s", maintain_order=True).head(MOST_JOBS).collect()
+    lacks = pl.col("runtime_s").is_null() & (pl.col("gpus") > 0)
+    window = trace.once(window_of)
+    runs = 0
+    if window and trace.has("jobs", ("status", "start_s")):
+        held = (window[1] - pl.col("start_s")).clip(0)
+        running = lacks & (pl.col("status").cast(pl.String) == "running") & held.is_not_null()
+        runs = int(jobs.select(running.sum()).item())
+        jobs = jobs.with_columns(runtime_s=pl.when(running).then(held).otherwise("runtime_s"))
+    return jobs, runs, int(jobs.select(lacks.sum()).item())
 
 
 def deadlines_by_policy(trace: Trace, /) -> pl.DataFrame:

@@ -150,7 +150,7 @@ def plot_cov_ecdf(
     jobs = natural_order(known["job_id"].unique())
     ax = start_axes(ax)
     if published is not None:
-        _draw_gray(ax, published.drop_nulls("cov"), label="published, one job")
+        _draw_gray(ax, published.drop_nulls("cov"), label="published jobs")
     if len(jobs) <= _MOST_NAMED:
         for job in jobs:
             _draw_ecdf(ax, known.filter(pl.col("job_id") == job)["cov"], label=job)

@@ -24,7 +24,14 @@ from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers.iterations import iteration_cov
 from traceana.questions.stragglers.tables import CovMatch, CovPooled, CovSeries
-from traceana.tables.formatting import count, fine_share, plural, ratio, share
+from traceana.tables.formatting import (
+    count,
+    fine_share,
+    plural,
+    share,
+    three_digits,
+    three_digits_range,
+)
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -246,9 +253,9 @@ def _published(trace: Trace) -> Content:
         return Content((), blocks)
     finding = (
         f"in the published CoV table ({plural(jobs.height, 'job')}, "
-        f"{overall['n'].item():,} values) the medians by job range from {ratio(medians.min())} to "
-        f"{ratio(medians.max())}. Of all values, {share(overall['share_above_0_5'].item())} exceed "
-        f"0.5.{bound}"
+        f"{overall['n'].item():,} values) the medians by job range from "
+        f"{three_digits_range(medians.min(), medians.max())}. Of all values, "
+        f"{share(overall['share_above_0_5'].item())} exceed 0.5.{bound}"
     )
     return Content((finding,), blocks)
 
@@ -260,7 +267,7 @@ def _ddof_bound(largest: float | None, n_workers: int | None) -> str:
     bound = math.sqrt(n_workers - 1)
     known = (
         f" With {n_workers} workers a CoV with ddof 0 is at most {bound:g}; the maximum is "
-        f"{ratio(largest)}"
+        f"{three_digits(largest)}"
     )
     return f"{known}, so {'not all values' if largest > bound else 'all values may'} have ddof 0."
 
@@ -328,8 +335,9 @@ def _conclude(summary: pl.DataFrame) -> tuple[str, str]:
     low, high = by_median[0], by_median[-1]
     if len(by_median) == 1:
         finding = (
-            f"the median CoV across workers (ddof 0) of {low['job_id']} is {ratio(low['median'])} "
-            f"(maximum {ratio(low['max'])}; n = {low['n']:,} time steps)."
+            f"the median CoV across workers (ddof 0) of {low['job_id']} is "
+            f"{three_digits(low['median'])} (maximum {three_digits(low['max'])}; "
+            f"n = {low['n']:,} time steps)."
         )
         median = f"{share(low['median'])} of the mean in {low['job_id']}."
         return (
@@ -338,9 +346,9 @@ def _conclude(summary: pl.DataFrame) -> tuple[str, str]:
         )
     finding = (
         f"the median CoV across workers (ddof 0) is lowest in {low['job_id']} "
-        f"({ratio(low['median'])}; n = {low['n']:,} time steps). It is highest in {high['job_id']} "
-        f"({ratio(high['median'])}, maximum {ratio(high['max'])}; n = {high['n']:,}), of "
-        f"{plural(len(by_median), 'job')}."
+        f"({three_digits(low['median'])}; n = {low['n']:,} time steps). It is highest in "
+        f"{high['job_id']} ({three_digits(high['median'])}, maximum {three_digits(high['max'])}; "
+        f"n = {high['n']:,}), of {plural(len(by_median), 'job')}."
     )
     headline = (
         "the median standard deviation of mini-batch time across workers is between "

@@ -12,6 +12,7 @@ from traceana.errors import DataError
 from traceana.tables.declare import (
     ResultTable,
     any_key,
+    clock,
     count,
     flag,
     fraction,
@@ -19,7 +20,6 @@ from traceana.tables.declare import (
     number,
     quantiles,
     ratio,
-    seconds,
     text,
 )
 from traceana.tables.formatting import plural
@@ -292,7 +292,7 @@ class CovMatch(ResultTable):
     overlap = count("Samples compared", "samples that both have")
     max_abs_difference = number("Maximum difference", "largest absolute difference")
     median_abs_difference = number("Median difference", "median absolute difference")
-    first_time_s = seconds("First time", "time of the job where the overlap begins")
+    first_time_s = clock("First time", "time of the job where the overlap begins")
     share_within_rounding = number(
         "Within rounding",
         "fraction of differences that rounding explains; null if worker times are not integers",

@@ -12,8 +12,7 @@ from traceana.cohorts.nodes_seen import nodes_seen
 from traceana.cohorts.observation import window_of
 from traceana.questions.trends.by_period import trends
 from traceana.questions.trends.capacity import cluster_utilization, outages
-from traceana.questions.trends.changes import level_changes
-from traceana.questions.trends.drift import drift
+from traceana.questions.trends.drift import changes_and_drift
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -73,11 +72,11 @@ def capacity_of(trace: Trace, /) -> Capacity | None:
 
 
 def _seen(trace: Trace, of: str) -> Capacity | None:
-    seen = trace.once(nodes_seen, of).filter(pl.col("gpus") > 0)
+    seen = trace.once(nodes_seen).filter(pl.col(of) > 0)
     if seen.height < _FEWEST_NODES:
         return None
     source = f"the most in use at a time on each of {seen.height:,} nodes seen"
-    return Capacity(float(seen["gpus"].sum()), seen, source)
+    return Capacity(float(seen[of].sum()), seen, source)
 
 
 def _cpus_of(trace: Trace) -> Capacity | None:
@@ -104,8 +103,7 @@ def trends_of(trace: Trace, /) -> Found:
     return Found(
         found,
         outages(jobs, **options),
-        level_changes(jobs, **options, **outcomes),
-        drift(jobs, **options, **outcomes),
+        *changes_and_drift(jobs, **options, **outcomes),
         timezone,
         None if capacity is None else _shares(trace, capacity, options),
         "" if capacity is None else capacity.source,

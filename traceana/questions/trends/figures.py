@@ -81,6 +81,9 @@ def plot_trends(
     ax.set_ylim(bottom=0)
     ax.margins(x=0)
     ax.yaxis.set_major_formatter("{x:,.5g}")
+    if measure in ("failure_rate", "utilization"):
+        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+        ax.set_ylim(top=1.04 * ax.get_ylim()[1])
     ax.locator_params(axis="y", nbins=4)
     _date(ax, timezone)
     ax.set_ylabel(_NAMES[measure])

@@ -46,9 +46,9 @@ _OPENING: Final = (
 )
 _LIMITATIONS: Final = (
     "Outages and changes of level are tested at 1 % each. Of 200 simulated logs without a change, "
-    "5 had a false one (all of the demand), and 28 of 200 if users work in spells of days and "
-    "waits depend on the day before (13 of the wait, 14 of the demand). Changes shorter than three "
-    "days (of demand: a week) are not tested. Waits and demand leave out outages."
+    "1 had a false one (of the demand), and 12 of 200 if users work in spells of days and waits "
+    "depend on the day before (4 of the wait, 7 of the demand). Changes shorter than three days "
+    "(of demand: a week) are not tested. Waits and demand leave out outages."
 )
 _PANELS: Final = (
     *("jobs", "users", "gpu_hours", "cpu_hours", "utilization", "wait_s_median"),

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from traceana.tables.declare import ResultTable, ci, count, fraction, hours, number, seconds, text
+from traceana.tables.declare import (
+    ResultTable,
+    ci,
+    clock,
+    count,
+    fraction,
+    hours,
+    number,
+    seconds,
+    text,
+)
 
 
 class Trends(ResultTable):
     """One row per period: what was submitted, what ran, and how it ended."""
 
     period = text("Period", "first day of the period, or its number on the clock of the trace")
-    start_s = seconds("Start", "on the clock of the trace")
-    end_s = seconds("End", "of the period, or of the observation window")
+    start_s = clock("Start", "on the clock of the trace")
+    end_s = clock("End", "of the period, or of the observation window")
     jobs = count("Jobs", "submitted (started where no submission is recorded)")
     users = count("Users", "who submitted them; null without users")
     jobs_mean = number("Running jobs", "mean over the period")
@@ -28,8 +38,8 @@ class Outages(ResultTable):
     """Times in which no job ran, longer than chance explains."""
 
     begin = text("Begin", "local time, or seconds on the clock of the trace")
-    start_s = seconds("Start", "on the clock of the trace")
-    end_s = seconds("End", "on the clock of the trace")
+    start_s = clock("Start", "on the clock of the trace")
+    end_s = clock("End", "on the clock of the trace")
     duration_s = seconds("Duration")
     gpu_hours_lost = number(
         "GPU-hours lost", "duration times the mean GPUs in use; null without GPUs",
@@ -46,8 +56,8 @@ class LevelChanges(ResultTable):
     begin = text("Begin", "first day, or seconds on the clock of the trace")
     earliest = text("Earliest", "begin that the noise leaves possible")
     latest = text("Latest", "begin that the noise leaves possible")
-    start_s = seconds("Start", "on the clock of the trace")
-    end_s = seconds("End", "on the clock of the trace; null: it lasts")
+    start_s = clock("Start", "on the clock of the trace")
+    end_s = clock("End", "on the clock of the trace; null: it lasts")
     effect = fraction("Change", "ratio minus 1; of the failure rate the difference")
     ci_low, ci_high = ci("of the change", display="percent")
     level = number("Level", "median runtime or wait (s), failure rate, GPUs (CPUs) in use")
@@ -79,8 +89,8 @@ class ClusterUtilization(ResultTable):
 
     period = text("Period", "first day of the period; 'all': the whole window")
     gpu_type = text("GPU type", "'all', and the types of the machines where there are several")
-    start_s = seconds("Start", "on the clock of the trace")
-    end_s = seconds("End", "of the period, or of the observation window")
+    start_s = clock("Start", "on the clock of the trace")
+    end_s = clock("End", "of the period, or of the observation window")
     gpus = number("GPUs", "of the cluster", display="plain")
     gpu_hours = hours("GPU-hours", "GPUs times the hours of the period")
     allocated = fraction("Allocated", "fraction of the GPU-hours, by overlap")

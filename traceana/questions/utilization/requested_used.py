@@ -94,7 +94,9 @@ def _hours(trace: Trace) -> pl.DataFrame:
             pl.when(known).then(used / requested).alias(f"{name} ratio"),
         ]
     rows = ended.collect(engine="streaming")
-    held = collect(open_overlap(rows, (), {"runtime": "runtime_s"}, window=window_of(trace)))[HELD]
+    held = collect(open_overlap(rows, (), {"runtime": "runtime_s"}, window=trace.once(window_of)))[
+        HELD
+    ]
     part = (held / rows["runtime_s"]).fill_null(1.0)  # hours in the window; ratios are of the job
     scaled = [pl.col(f"{name} {what}") * part for name in there for what in ("used", "requested")]
     return rows.select(columns).with_columns(scaled)

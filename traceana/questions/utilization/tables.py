@@ -5,12 +5,12 @@ from __future__ import annotations
 from traceana.tables.declare import (
     ResultTable,
     ci,
+    clock,
     count,
     fraction,
     hours,
     number,
     quantiles,
-    seconds,
     text,
 )
 
@@ -82,7 +82,7 @@ class GpuSharing(ResultTable):
 class Allocation(ResultTable):
     """Allocated GPUs against the capacity, by time bin."""
 
-    bin_start_s = seconds("Bin start", "on the clock of the trace")
+    bin_start_s = clock("Bin start", "on the clock of the trace")
     gpus_mean = number("Allocated GPUs", "averaged over the bin", unit="GPUs")
     capacity_gpus = number("GPUs of the machines", "sum over the machines", display="plain")
     allocation_rate = fraction("Allocation rate", "gpus_mean over capacity_gpus")

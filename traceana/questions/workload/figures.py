@@ -15,7 +15,7 @@ from traceana.drawing.registry import figure
 from traceana.drawing.scales import use_log_axis
 from traceana.drawing.style import color_of, palette, shade, start_axes
 from traceana.errors import DataError
-from traceana.tables.formatting import listed
+from traceana.tables.formatting import listed, three_digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,19 +104,16 @@ def describe_arrivals(rhythm: pl.DataFrame) -> str:
     days = listed(f"{sum(own['observed_h']) / 24:,.1f}" for own in lines)
     jobs = listed(f"{sum(own['jobs']):,.0f}" for own in lines)
     text = f"{jobs} jobs over {days} days"
-    if len(lines) == 1:
-        rates = rhythm.drop_nulls("jobs_per_h").sort("jobs_per_h", slot).rows(named=True)
-        extremes = (*rates[:1], *rates[-1:])
-        for what, row in zip((f"; quietest {slot}", ", busiest"), extremes, strict=False):
-            text += f"{what} {_name(row[slot], slot)} "
-            text += f"({row['jobs_per_h']:,.3g} jobs per hour)"
+    rates = [own.drop_nulls("jobs_per_h").sort("jobs_per_h", slot) for own in lines]
+    if any(own.height < 2 for own in rates):
         return f"{text}."
-    busiest = (own.sort("jobs_per_h", nulls_last=False)[slot][-1] for own in lines)
-    return f"{text}; busiest {slot} {listed(_name(one, slot) for one in busiest)}."
-
-
-def _name(value: int, slot: str) -> str:
-    return _WEEKDAYS[value - 1] if slot == "weekday" else str(value)
+    if len(lines) == 1:
+        low, high = rates[0]["jobs_per_h"][0], rates[0]["jobs_per_h"][-1]
+        text += f"; {three_digits(low)} to {three_digits(high)} jobs per hour"
+    if slot == "weekday":
+        return f"{text}; busiest {listed(_WEEKDAYS[own[slot][-1] - 1] for own in rates)}."
+    times = (own["jobs_per_h"][-1] * sum(own["observed_h"]) / sum(own["jobs"]) for own in rates)
+    return f"{text}; the busiest hour has {listed(map(three_digits, times))} times the mean rate."
 
 
 @figure(

@@ -121,7 +121,7 @@ def draw_demand(trace: Trace, title: str, found: Workload, /) -> list[Drawing]:
 
 _SUMMARY: Final = (
     *("jobs", "gpu_hours", "jobs_without_gpu_hours", "n_truncated", "n_censored"),
-    *("runtime_s_restricted_mean", "runtime_s_median", "runtime_s_p95", "gpus_median", "gpus_max"),
+    *("runtime_s_median", "runtime_s_p95", "gpus_median", "gpus_max"),
 )
 _SIZES: Final = (
     *("n", "n_missing", "gini", "share_of_top_1_percent", "share_of_top_10_percent"),

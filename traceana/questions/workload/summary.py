@@ -16,7 +16,7 @@ from traceana.cohorts.overlap import (
     open_overlap,
 )
 from traceana.errors import DataError
-from traceana.questions.failures.curves import WEEK_S, kaplan_meier
+from traceana.questions.failures.curves import kaplan_meier
 from traceana.questions.workload.tables import QueueingDelay, WorkloadSummary
 from traceana.store.frames import (
     Names,
@@ -130,7 +130,7 @@ def workload_summary(
     if entry is not None or observed is not None:
         survival = kaplan_meier(
             jobs, by=keys, status=None, runtime=runtime, entry=entry, observed=observed,
-            quantiles=tuple(quantiles.values()), horizon_s=WEEK_S,
+            quantiles=tuple(quantiles.values()),
         )  # fmt: skip
         found = _by_survival(found, survival, keys, quantiles)
     return declared(found, WorkloadSummary, by=keys)
@@ -155,6 +155,7 @@ def _by_survival(
         n_censored=order["n_censored"],
         runtime_s_mean=pl.when(~cut).then("runtime_s_mean"),
         runtime_s_restricted_mean=order["restricted_mean_s"],
+        horizon_s=pl.lit(survival.horizon_s),
         **found,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from traceana.tables.declare import (
     ResultTable,
+    clock,
     count,
     fraction,
     hours,
@@ -34,9 +35,12 @@ class WorkloadSummary(ResultTable):
     n_censored = count("Censored", "end not observed; with `entry` or `observed`", optional=True)
     runtime_s_mean = seconds("Mean runtime", "null where jobs are truncated or censored")
     runtime_s_restricted_mean = number(
-        "7-day restricted mean (s)", "mean of min(runtime, 7 days), with `entry` or `observed`",
-        display="seconds", unit="s", optional=True,
+        "Restricted mean", "mean of min(runtime, horizon), with `entry` or `observed`",
+        display="duration", unit="s", optional=True,
     )  # fmt: skip
+    horizon_s = number(
+        "Horizon", "of the restricted mean", display="duration", unit="s", optional=True
+    )
     runtime_s_p25 = seconds("25 %", "quantile of the runtime")
     runtime_s_median = seconds("Median", "median runtime")
     runtime_s_p75 = seconds("75 %", "quantile of the runtime")
@@ -111,7 +115,7 @@ class ArrivalRhythm(ResultTable):
 class GpuDemand(ResultTable):
     """GPUs requested by running jobs, by time bin."""
 
-    bin_start_s = seconds("Bin start", "on the clock of the trace")
+    bin_start_s = clock("Bin start", "on the clock of the trace")
     gpus_mean = number("GPUs", "GPUs of running jobs, averaged over the bin", unit="GPUs")
     jobs_mean = number("Jobs", "running jobs, averaged over the bin")
     n_excluded = count("Excluded", "jobs of the group that are not counted")

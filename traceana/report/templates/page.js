@@ -43,9 +43,10 @@
   follow();
 
   // tables
-  const units = { kB: 1e3, MB: 1e6, GB: 1e9 };
+  const units = { kB: 1e3, MB: 1e6, GB: 1e9, ms: 1e-3, min: 60, h: 3600, d: 86400 };
   const read = (text) => {
-    const found = text.replaceAll(",", "").match(/^(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s?(kB|MB|GB)?/);
+    if (/^\d{4}-\d\d-\d\d /.test(text)) return Date.parse(text.replace(" ", "T").replace(" UTC", "Z")) / 1000;
+    const found = text.replaceAll(",", "").match(/^(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s?(kB|MB|GB|ms|min|h|d)?(?!\w)/);
     return found ? Number(found[1]) * (units[found[2]] ?? 1) : null;
   };
   const words = new Intl.Collator("en", { numeric: true });

@@ -10,6 +10,7 @@ import polars as pl
 
 from traceana.tables.declare import (
     ResultTable,
+    clock,
     count,
     declared,
     flag,
@@ -153,8 +154,8 @@ class GroupRuns(ResultTable):
     cost_j = number("Cost (J)", "scaled by runtime_ratio", display="count", unit="J")
     reached = flag("Reached the target")
     concurrent = flag("Concurrent", "began while others of its group ran")
-    start_s = seconds("Start", "on the clock of the trace")
-    end_s = seconds("End", "on the clock of the trace")
+    start_s = clock("Start", "on the clock of the trace")
+    end_s = clock("End", "on the clock of the trace")
     runtime_ratio = number("Runtime ratio")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from traceana.tables.declare import (
     ResultTable,
     any_key,
+    clock,
     count,
     flag,
     fraction,
@@ -21,8 +22,8 @@ class ScheduledJob(ResultTable):
 
     job_id = any_key("Job")
     group = text("Group", _GROUP)
-    start_s = seconds("Start", "first start; null if the job never ran")
-    end_s = seconds("End", "null if the job never ended")
+    start_s = clock("Start", "first start; null if the job never ran")
+    end_s = clock("End", "null if the job never ended")
     wait_s = seconds("Wait", "from submission to first start")
     met_deadline = flag("Met", "ended by its deadline; null without a deadline")
 
@@ -68,7 +69,7 @@ class ScheduleSteps(ResultTable):
     """Use of the cluster over time."""
 
     group = text("Group", _GROUP)
-    time_s = seconds("Time")
+    time_s = clock("Time")
     gpus_used = number("GPUs used", "from this time on", display="plain", unit="GPUs")
     jobs_running = count("Running")
     jobs_waiting = count("Waiting")

@@ -55,8 +55,7 @@ def multiplier_pvalue(
     """Return the p-value of the KS distance of a fit to complete values in clusters.
 
     The weighted bootstrap of Kojadinovic and Yan (Canadian Journal of Statistics 40, 2012) with one
-    sign per cluster: the distribution function minus that of the fit changes by the sum over
-    clusters of sign x (sum of 1(y <= t) - F(t) - (gradient of F(t))' C score) / n.
+    sign per cluster.
     """
     n, m = len(y), len(scores)
     times = np.unique(y)

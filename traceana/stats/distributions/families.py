@@ -247,11 +247,7 @@ FAMILIES: Final = {
         _location_width(
             "loglogistic",
             ("scale", "shape"),
-            (
-                _logistic_density,
-                _logistic_survival,
-                lambda logs: np.log(np.expm1(-logs)),
-            ),
+            (_logistic_density, _logistic_survival, lambda logs: np.log(np.expm1(-logs))),
             (0.0, float(np.pi / np.sqrt(3))),
             -1,
         ),

@@ -42,11 +42,9 @@ def ks_distances_of_refits(
 ) -> Floats:
     """Return the KS distances of samples of the fit, each with the family fitted anew.
 
-    A sample has as many values and the same entries; each value is drawn from the fit above its
-    bound or entry. If values are censored, each drawn value has a censoring time above its entry
-    from the Kaplan-Meier estimate of these times (Efron, JASA 76, 1981). A sample without two
-    distinct uncensored values has no distance. With `step`, values are rounded to its multiples
-    (at least one), as the observed ones are: rounding enlarges their distance as well.
+    Values are drawn from the fit above their bound or entry, censoring times from their
+    Kaplan-Meier estimate (Efron, JASA 76, 1981). A sample without two distinct uncensored values
+    has no distance. `step`: values are rounded to its multiples, as the observed ones are.
     """
     found = []
     bound = "min" if bound_is_least else sample.bound

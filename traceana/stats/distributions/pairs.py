@@ -35,17 +35,11 @@ def vuong_test(
 ) -> PairTest:
     """Test two fits against each other: nested ones by the likelihood ratio, others by Vuong.
 
-    Vuong (Econometrica 57, 1989): if both are equally close to the true distribution, the sum of
-    d, the differences of the log-likelihoods of each value, is asymptotically normal about 0. In
-    small samples ln L is too high by the sum of q = g' C g / 2 (Takeuchi's correction, 1976; g the
-    gradient of a value, C the covariance of the fit), and a left-out value loses 2 q (Stone, JRSS
-    B 39, 1977). So z = sum of (d - dq) / (w sqrt(n)), with w the standard deviation (ddof 1) of
-    d - 2 dq. Two-sided. If a few values dominate, p is too small, and there is a `note` if
-    n < 25 skewness^2 of d (Cochran, Sampling Techniques, 1977, 2.15).
-
-    The exponential is nested in gamma and Weibull (twice the ratio is chi-squared with one degree
-    of freedom), and on the boundary of Lomax (half the time it is 0; Self and Liang, JASA 82,
-    1987).
+    Vuong (Econometrica 57, 1989) with z = sum of (d - dq) / (w sqrt(n)): d the differences of the
+    log-likelihoods, q = g' C g / 2 Takeuchi's correction, w the standard deviation of d - 2 dq
+    (Stone, JRSS B 39, 1977). A `note` if n < 25 skewness^2 of d (Cochran, 1977, 2.15). The
+    exponential is nested in gamma and Weibull, and on the boundary of Lomax (Self and Liang, JASA
+    82, 1987).
     """
     weight = np.stack([sample.ends, sample.cuts])
     present = weight > 0

@@ -87,9 +87,13 @@ def make_sample(
         ends = np.bincount(of[~cut], minlength=len(distinct)).astype(float)
         center = float(y.mean())
         return Sample(
-            distinct - center, ends, cuts,
-            None if least is None else float(least) - center, center, lows - center,
-        )  # fmt: skip
+            distinct - center,
+            ends,
+            cuts,
+            None if least is None else float(least) - center,
+            center,
+            lows - center,
+        )
     if cut.any():
         distinct, of = np.unique(y, return_inverse=True)
         cuts = np.bincount(of[cut], minlength=len(distinct)).astype(float)
@@ -100,6 +104,10 @@ def make_sample(
     center = float(distinct @ (ends + cuts) / len(y))
     low = None if least is None else float(least) - center
     return Sample(
-        distinct - center, ends, cuts, low, center,
+        distinct - center,
+        ends,
+        cuts,
+        low,
+        center,
         np.full(len(distinct), -np.inf if low is None else low),
-    )  # fmt: skip
+    )

@@ -36,12 +36,10 @@ def hill(
 ) -> Tail | None:
     """Return Hill's estimate: k over the sum of ln(x / threshold) of the k largest values.
 
-    The threshold is the next value; values equal to it are not counted. In a Pareto tail 2 k index
-    / estimate is chi-squared with 2 k degrees of freedom, so that the interval is exact (Hill,
-    Annals of Statistics 3, 1975). With delayed entry or censoring the estimate is the exact values
-    above the threshold over the sum of ln(x / max(threshold, entry)), the maximum of the Pareto
-    likelihood (Beirlant and others, Extremes 10, 2007), and the interval approximate. None if no
-    exact value is above the threshold.
+    2 k index / estimate is chi-squared with 2 k degrees of freedom in a Pareto tail (Hill, Annals
+    of Statistics 3, 1975). With delayed entry or censoring: exact values over the sum of ln(x /
+    max(threshold, entry)) (Beirlant and others, Extremes 10, 2007), and the interval is
+    approximate. None without an exact value above the threshold.
     """
     order = np.argsort(-values, kind="stable")
     threshold = values[order[k]]

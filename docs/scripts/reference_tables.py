@@ -1,6 +1,6 @@
 """The reference page of the tables, written from their declarations.
 
-``python -m traceana.schema.document > docs/reference/tables.md`` writes it anew.
+``python docs/scripts/reference_tables.py > docs/reference/tables.md`` writes it anew.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from traceana.schema.registry import TABLES, describe_table, rule_expressions, s
 _HEAD = """\
 # Tables
 
-<!-- Written by `python -m traceana.schema.document > docs/reference/tables.md`. -->
+<!-- Written by `python docs/scripts/reference_tables.py > docs/reference/tables.md`. -->
 
 Every trace has these tables and columns. Missing is null: never -1, 0, an empty string or NaN.
 Times are Unix seconds (UTC), or seconds on the trace's own clock: `absolute_times` in

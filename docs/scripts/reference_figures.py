@@ -1,6 +1,6 @@
 """The reference page of the figures, written from the registry.
 
-``python -m traceana.report.document_figures > docs/reference/figures.md`` writes it anew.
+``python docs/scripts/reference_figures.py > docs/reference/figures.md`` writes it anew.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from traceana.drawing.registry import figures, get_figure
 _HEAD: Final = """\
 # Figures
 
-<!-- Written by `python -m traceana.report.document_figures > docs/reference/figures.md`. -->
+<!-- Written by `python docs/scripts/reference_figures.py > docs/reference/figures.md`. -->
 
 `traceana figures ID... --out DIR` writes every version of a figure in the report, as SVG, PDF and
 PNG; options choose one:

@@ -1,0 +1,37 @@
+"""What-ifs of the schedule: jobs that still run when last seen hold their GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+import traceana
+from traceana.questions.scheduling.section_what_if import build
+from traceana.questions.scheduling.what_if import jobs_to_schedule, waits_by_policy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_running_jobs_hold_their_gpus_until_the_end_of_the_window(tmp_path: Path) -> None:
+    jobs = pl.DataFrame(
+        {"job_id": ["a", "b", "c", "d"], "submit_s": [0.0, 10.0, 20.0, 30.0],
+         "start_s": [0.0, None, 20.0, None], "end_s": [None, None, 1000.0, None],
+         "runtime_s": [None, None, 980.0, None], "gpus": [1.0, 1.0, 1.0, 1.0],
+         "status": ["running", "pending", "completed", "pending"]}
+    )  # fmt: skip
+    machines = pl.DataFrame({"machine_id": ["m"], "gpus": [1.0]})
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    traceana.add_table(machines, trace="mine", table="machines", store=tmp_path)
+    trace = traceana.open_store(tmp_path).trace("mine")
+    known, running, lacking = jobs_to_schedule(trace)
+    assert known["runtime_s"].to_list() == [1000.0, None, 980.0, None]
+    assert (running, lacking) == (1, 2)
+    # on one GPU the third job starts when the first one is seen for the last time
+    fifo = waits_by_policy(trace).row(by_predicate=pl.col("policy") == "fifo", named=True)
+    assert (fifo["jobs"], fifo["wait_s_mean"]) == (2, 490.0)
+    [finding] = build([trace]).findings
+    text = getattr(finding, "text", finding)
+    assert "Running jobs (n = 1) hold" in text
+    assert "without a runtime (n = 2) are left out" in text

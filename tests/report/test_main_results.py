@@ -1,0 +1,60 @@
+"""Main results: the findings that cost most; one that finds no effect is none."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traceana.page.blocks import Content
+from traceana.page.finding import Finding
+from traceana.page.section import Section
+from traceana.report.page import Built, alerts, main_results
+
+SECTION = Section("runtimes", "Runtimes", 1, lambda _: Content(), part="Runtimes")
+
+
+def built(*findings: Finding | str) -> list[Built]:
+    """Return a part of the page with one section for each finding."""
+    return [
+        Built(dataclasses.replace(SECTION, id=f"section-{place}"), Content((finding,)))
+        for place, finding in enumerate(findings)
+    ]
+
+
+def test_what_finds_no_effect_is_no_main_result_and_no_alert() -> None:
+    part = built(
+        Finding("No resource goes with the runtime.", heading="No resource", is_null=True),
+        Finding("Nodes fail alike.", heading="Alike", certainty="cannot tell", cost_jobs=9),
+        Finding("A costly nothing.", heading="Nothing", alert="x", is_null=True, cost_gpu_h=9),
+        "Not computed.",
+        Finding("The median runtime is 3 h.", heading="Median 3 h"),
+    )
+    assert [one.text for one in main_results(part)] == ["The median runtime is 3 h."]
+    assert alerts(part) == []
+
+
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.floats(0, 1e6), st.sampled_from(["exact", "cannot tell"])),
+        max_size=9,
+    )
+)
+def test_the_costliest_are_first_and_none_is_null(cases: list[tuple[Any, ...]]) -> None:
+    part = built(
+        *(
+            Finding(
+                f"Finding {place}.", heading="h", is_null=null, cost_gpu_h=cost, certainty=certainty
+            )
+            for place, (null, cost, certainty) in enumerate(cases)
+        )
+    )
+    costs = {
+        f"Finding {place}.": cost
+        for place, (null, cost, certainty) in enumerate(cases)
+        if not null and certainty == "exact"
+    }
+    found = [costs[one.text] for one in main_results(part)]  # a null one has no cost here
+    assert found == sorted(costs.values(), reverse=True)[:6]

@@ -1,1 +1,0 @@
-"""GFS: spot instances, cluster-trace-gpu-v2026 of alibaba/clusterdata."""

@@ -1,1 +1,0 @@
-"""Helios (SC'21): clusters of SenseTime."""

@@ -1,1 +1,0 @@
-"""Philly: numbers of jobs in several texts."""
