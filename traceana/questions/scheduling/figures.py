@@ -181,10 +181,11 @@ def plot_policy_lines(lines: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes
     names = [name for name in lines.columns if name != "policy"]
     if len(names) != 2:
         raise DataError("plot_policy_lines needs the columns policy, x and y")
-    ax = _policies(lines, *names, ax)
+    x, y = names
+    ax = _policies(lines, x, y, ax)
     ax.set_ylim(bottom=0)
-    ax.set_xlabel(names[0])
-    ax.set_ylabel(names[1])
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
     return ax
 
 
