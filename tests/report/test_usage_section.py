@@ -112,7 +112,8 @@ def test_groups_arrays_and_reasons_have_tables(page: str) -> None:
 def test_names_cannot_control_a_terminal_or_break_a_figure(tmp_path: Path) -> None:
     write_log(tmp_path / "sacct.txt")
     text = (tmp_path / "sacct.txt").read_text()
-    evils = {"u1": "\x1b[31m<script>alert(1)</script>", "gpu=8": "gpu:\x1b]0;\u202e=8"}
+    evils = {"u1": "\x1b[31m<script>alert(1)</script>", "gpu=8": "gpu:\x1b]0;\u202e\ufffe=8"}
+    evils["u2"] = "y" * 300_000
     for name, evil in evils.items():
         text = text.replace(f"|{name}|", f"|{evil}|").replace(f"gres/{name}|", f"gres/{evil}|")
     (tmp_path / "sacct.txt").write_text(text)
@@ -123,6 +124,7 @@ def test_names_cannot_control_a_terminal_or_break_a_figure(tmp_path: Path) -> No
     for path in written:
         shown = path.read_text()
         assert not {"\x1b", "\u202e"} & {*shown}, path
+        assert path.suffix == ".csv" or "y" * 20_000 not in shown, path
         assert path.suffix != ".html" or "<script>alert" not in shown
         if path.suffix == ".svg":
             ElementTree.fromstring(shown)  # noqa: S314

@@ -132,7 +132,7 @@ def render_svg(figure: Figure, /, *, prefix: str) -> str:
     with use_style():
         # savefig draws twice, first to lay out, which drawing does anyway
         FigureCanvasSVG(figure).print_svg(sheet, metadata=nothing)  # type: ignore[no-untyped-call]
-        values = value_marks(figure)
+        values = without_controls(value_marks(figure))
     figure.set_canvas(canvas)
     figure.set_dpi(dpi)
     text = without_controls(sheet.getvalue())

@@ -91,6 +91,8 @@ def export_tables(
                     stream.write(_swf_header(source.manifest(trace), frame).encode())
                     swf_jobs(frame).write_csv(stream, separator=" ", include_header=False)
             beside.replace(path)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise DataError(f"{path}: cannot be written ({str(error).splitlines()[0]})") from error
         finally:
             beside.unlink(missing_ok=True)
         written.append(path)

@@ -146,7 +146,11 @@ DIRECT: Final = {
     **{
         name: Direct(("job",), _SAMPLES, _of_job)
         for name in (
-            *("worker-times", "cov", "cov-ecdf", "batch-time-ecdf", "straggler-map"),
+            "worker-times",
+            "cov",
+            "cov-ecdf",
+            "batch-time-ecdf",
+            "straggler-map",
             "straggler-overview",
         )
     },

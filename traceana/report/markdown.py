@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.page.blocks import Block, Facts, Gallery, Heading, Points, Quote, Table, Text
 from traceana.report.page import Built, group_parts, name_page, trace_titles
+from traceana.tables.formatting import text as shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +102,8 @@ def _cell(text: str) -> str:
 def _prose(text: str) -> str:
     """Escape what Markdown would read as a mark, outside of `code`."""
     return "".join(
-        part if part.startswith("`") else _MARKS.sub(r"\\\g<0>", part) for part in _CODE.split(text)
+        part if part.startswith("`") else _MARKS.sub(r"\\\g<0>", part)
+        for part in _CODE.split(shortened(text))
     )
 
 

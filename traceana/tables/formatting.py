@@ -8,15 +8,17 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
+_LONGEST: Final = 10_000  # characters; names in a log may have millions
+_SHOWN: Final = 500
 UNITS: Final = {"s": "s", "w": "W", "j": "J", "gib": "GiB", "bytes": "bytes"}
 """Units that are the last part of a column's name."""
 _CONTROL: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]"
 )
 
 
 def without_controls(text: str, /) -> str:
-    """Replace control characters and marks of direction, which names in a log may have."""
+    """Replace control characters and marks of direction, and what XML refuses."""
     return _CONTROL.sub("\ufffd", text)
 
 
@@ -232,9 +234,9 @@ def yes_or_no(value: bool) -> str:
 
 def as_text(value: object) -> str:
     """Write a value as Python does."""
-    return str(value)
+    return text(str(value))
 
 
 def text(value: str) -> str:
-    """Return a text as it is."""
-    return value
+    """Return a text as it is, its beginning where it is very long."""
+    return value if len(value) <= _LONGEST else f"{value[:_SHOWN]} ... ({len(value):,} characters)"
