@@ -18,6 +18,7 @@ from traceana.questions.failures.analyze import (
 )
 from traceana.questions.failures.overall import overall_failure
 from traceana.questions.failures.section_competing_risks import build
+from traceana.questions.runtimes.analyze import median_above
 from traceana.store import Trace
 
 DAY_S = 86_400.0
@@ -136,3 +137,15 @@ def test_failures_of_groups_are_compared_at_equal_gpus(tmp_path: Path) -> None:
     assert incidence_at_equal_size(trace, "gpus", (1.0, 8.0), DAY_S) is None
     [finding] = build([trace]).findings
     assert "Simpson" in getattr(finding, "text", finding)
+
+
+def test_a_median_of_longer_jobs_compares_with_a_log_without_short_ones(tmp_path: Path) -> None:
+    ran = np.random.default_rng(4).exponential(1000, 2001)
+    jobs = pl.DataFrame(
+        {"job_id": [str(one) for one in range(2001)], "submit_s": np.arange(2001.0),
+         "start_s": np.arange(2001.0), "end_s": np.arange(2001) + ran, "runtime_s": ran,
+         "status": "completed", "gpus": 1.0}
+    )  # fmt: skip
+    median, n = median_above(form_cohort(trace_of(jobs, tmp_path)), 600.0)
+    assert n == (ran >= 600).sum()
+    assert median == pytest.approx(np.median(ran[ran >= 600]), rel=0.01)

@@ -57,7 +57,6 @@ def test_every_rate_is_listed(part: Element, tables: tuple[pl.DataFrame, pl.Data
     assert compared[0]["Compared"] == "tightness"
     captions = [each.text for each in part.all("figcaption")]
     assert [each.partition(". ")[2].split(".")[0] for each in captions] == [
-        "Tightness of deadlines by cluster",
         "Missed deadlines by cluster and policy",
     ]
 

@@ -124,7 +124,7 @@ def test_thresholds_and_the_finding_are_those_that_hold(
     cost = f"{worst['job_id']} would take {share(worst['slowdown'] - 1)} longer"
     assert cost in finding
     assert f"{share(worst['levels_share'])} to different levels" in finding
-    assert "if every iteration waited for its slowest worker" in finding
+    assert "if all workers waited for the slowest one at every time step" in finding
     assert f"({share(worst['slowdown_noise'] - 1)} by random variation alone)" in finding
 
 

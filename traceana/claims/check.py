@@ -74,15 +74,10 @@ def check_claims(
     for done, claim in enumerate(claims, 1):
         found = _judge(claim, store, entries)
         compared = f"{'Compared by the tolerance' if claim.tolerance else _BY_DIGITS}."
-        rows.append(
-            (
-                *(claim.id, claim.paper, claim.section, claim.kind),
-                *(claim.statement, claim.published),
-                *(found.measured, found.verdict, found.note or claim.note or compared),
-                *(claim.function, _source(claim, entries)),
-                *(claim.tolerance, claim.reference, claim.numbers),
-            )
-        )
+        stated = {name: getattr(claim, name) for name in _SCHEMA if hasattr(claim, name)}
+        judged = {"measured": found.measured, "verdict": found.verdict}
+        judged["reason"] = found.note or claim.note or compared
+        rows.append(stated | judged | {"source": _source(claim, entries)})
         if found.evidence is not None:
             evidence[claim.id] = found.evidence
         if progress is not None:
@@ -94,7 +89,7 @@ def check_claims(
         for file in entries[trace, table].files
         if file.as_published is False and not file.synthetic
     )
-    return ClaimResults(pl.DataFrame(rows, schema=_SCHEMA, orient="row"), evidence, tuple(altered))
+    return ClaimResults(pl.DataFrame(rows, schema=_SCHEMA), evidence, tuple(altered))
 
 
 def _judge(claim: Claim, store: Store, entries: dict[tuple[str, str], TableEntry]) -> Judgement:

@@ -80,10 +80,8 @@ def _altered(results: ClaimResults) -> list[Block]:
 
 
 def _paper(claims: pl.DataFrame) -> Table:
-    columns = (
-        *("id", "section", "kind", "statement", "published", "measured"),
-        *("verdict", "tolerance", "reason", "reference"),
-    )
+    columns = ["id", "section", "kind", "statement", "published", "measured", "verdict"]
+    columns += ["tolerance", "reason", "reference"]
     caption = f"{PAPERS[claims['paper'][0]].title}."
     null = {"measured": "nothing", "tolerance": "printed digits"}
     return result_table(claims, ClaimVerdicts, caption=caption, columns=columns, null=null)

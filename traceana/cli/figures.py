@@ -63,15 +63,9 @@ def figures(
     from traceana.report.data_source import find_data_source
     from traceana.report.figure_files import check_figures, write_figures
 
-    given = {
-        name: value
-        for name, value in (
-            *(("trace", trace), ("job", job), ("gpu", gpu)),
-            *(("dataset", dataset), ("feature", feature), ("outcome", outcome)),
-            ("method", method),
-        )
-        if value is not None
-    }
+    chosen = {"trace": trace, "job": job, "gpu": gpu, "dataset": dataset}
+    chosen |= {"feature": feature, "outcome": outcome, "method": method}
+    given = {name: value for name, value in chosen.items() if value is not None}
     wanted = _wanted(ids or [], paper, number)
     check_figures([name for names, _ in wanted for name in names])  # before the store
     data_source = find_data_source(store)

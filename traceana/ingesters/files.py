@@ -137,12 +137,8 @@ def _list_files(root: Path, leave_out: Sequence[Path], listing: Listing) -> list
 
 def sha256_of(paths: tuple[Path, ...]) -> str:
     """Return the sha256 of a file as it lies on disk, or of its parts one after the other."""
-    digest = hashlib.sha256()
-    buffer = memoryview(bytearray(1 << 18))
     with open_packed(paths) as stream:
-        while size := stream.readinto(buffer):
-            digest.update(buffer[:size])
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def content_sha256(csv: CsvFile) -> str:

@@ -346,20 +346,30 @@ def _is_wholly_synthetic(context: Context) -> bool:
     return context.synthetic(None)
 
 
-def explainer(terms: Mapping[str, str], /) -> Callable[[str], Markup]:
-    """Return a function that writes prose; the first use of a term has its meaning as a tooltip."""
+def explainer(terms: Mapping[str, str], /) -> Callable[..., Markup]:
+    """Return a function that writes prose, with the meanings of terms as tooltips.
+
+    It marks the first use of a term on the page, or every use.
+    """
+    terms = {
+        one: text for term, text in terms.items() for one in (term, term[0].upper() + term[1:])
+    }
     words = "|".join(map(re.escape, sorted(terms, key=len, reverse=True)))
     pattern = re.compile(rf"(<[^>]*>)|(?<![\w.])({words})(?![\w])")
     seen: set[str] = set()
 
-    def mark(found: re.Match[str]) -> str:
+    def mark(found: re.Match[str], every: bool) -> str:
         term = found[2]
-        if term is None or term in seen:
+        if term is None or (term.lower() in seen and not every):
             return found[0]
-        seen.add(term)
+        seen.add(term.lower())
         return f'<abbr title="{escape(terms[term])}">{term}</abbr>'
 
-    return lambda text: Markup(pattern.sub(mark, write_prose(text)))  # noqa: S704  escaped above
+    def explain(text: str, *, every: bool = False) -> Markup:
+        marked = pattern.sub(lambda found: mark(found, every), write_prose(text))
+        return Markup(marked)  # noqa: S704  escaped above
+
+    return explain
 
 
 def write_prose(text: str, /) -> Markup:

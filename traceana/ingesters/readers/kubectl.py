@@ -69,6 +69,11 @@ _USERS: Final = ("user", "username", "owner", "submitter", "hub.jupyter.org/user
 _APPS: Final = ("app.kubernetes.io/name", "app")
 _JOBS: Final = ("batch.kubernetes.io/job-name", "job-name")
 """Labels or annotations, the first one that is there."""
+_DRAWN: Final = "-[bcdfghjklmnpqrstvwxz2456789]"
+_SUFFIX: Final = re.compile(
+    rf"(?:-\d{{8,}})?(?:{_DRAWN}{{8,10}}|(?:{_DRAWN}{{8,10}})?(?:-\d+)?{_DRAWN}{{5}})$"
+)
+"""What Kubernetes appends to names: a CronJob's time, a ReplicaSet's hash, an index, characters."""
 _TIMESTAMP: Final = re.compile(r"-\d{8,}$")  # a CronJob appends the time to its jobs' names
 
 
@@ -139,7 +144,7 @@ def _job(item: dict[str, Any]) -> dict[str, Any]:
     pods = float(job.get("parallelism", 1))
     scaled = ("cpus", "memory_bytes", "gpus")
     return row | {
-        "job": _first(meta.get("labels") or {}, _APPS) or name,
+        "job": _first(meta.get("labels") or {}, _APPS) or (name and _SUFFIX.sub("", name)),
         "group": _TIMESTAMP.sub("", row["id"]) if name else None,
         "state": state if begin or end else "Pending",
         "reason": end.get("reason"),
@@ -179,7 +184,7 @@ def _pod(item: dict[str, Any]) -> dict[str, Any]:
         "name": name,
         "namespace": space,
         "user": _first(marks, _USERS),
-        "job": _first(marks, _APPS) or owner,
+        "job": _first(marks, _APPS) or (owner and _SUFFIX.sub("", owner)),
         "group": _TIMESTAMP.sub("", f"{space}/{owner}") if owner else None,
         "state": reason if over and str(reason).startswith("Preempt") else phase,
         "reason": reason if over else None,

@@ -168,7 +168,8 @@ def _recorded(trace: Trace) -> Content:
         _jobs(jobs, name),
         _episodes(result, name, workers.clock(trace)),
     )
-    return Content((_finding(jobs.drop_nulls("speedup"), name),), blocks)
+    alone = trace.once(workers.oracle_by_noise)
+    return Content((_finding(jobs.drop_nulls("speedup"), name, alone),), blocks)
 
 
 def _jobs(jobs: pl.DataFrame, name: str) -> Table:
@@ -273,7 +274,7 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     return pictures
 
 
-def _finding(jobs: pl.DataFrame, name: str) -> str:
+def _finding(jobs: pl.DataFrame, name: str, alone: dict[str, float]) -> str:
     wide = jobs.pivot("controller", index="job_id", values="speedup").sort("oracle")
     low, high = wide.row(0, named=True), wide.row(-1, named=True)
     gains = wide["proportional"].to_numpy()
@@ -284,10 +285,12 @@ def _finding(jobs: pl.DataFrame, name: str) -> str:
         "(simulated on recorded workers)."
     )
     if wide.height > 1:
-        text += (
-            f" With the oracle it is {three_digits(low['oracle'])} in {low['job_id']} and "
-            f"{three_digits(high['oracle'])} in {high['job_id']}."
+        text += " With the oracle it is " + " and ".join(
+            f"{three_digits(row['oracle'])} in {row['job_id']}"
+            f" ({three_digits(alone[row['job_id']])} by random variation alone)"
+            for row in (low, high)
         )
+        text += "."
     idle = int((wide["damped"] <= 1).sum())
     if idle:
         text += f" With a dead-band of a fifth, {idle} would not be faster."

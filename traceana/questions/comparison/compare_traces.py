@@ -15,7 +15,12 @@ from traceana.questions.comparison.tables import Comparison
 from traceana.questions.failures.curves import kaplan_meier
 from traceana.questions.failures.overall import overall_failure
 from traceana.questions.failures.rates import failure_rates
-from traceana.questions.stragglers.analyze import cov_by_job, published_cov, stragglers
+from traceana.questions.stragglers.analyze import (
+    PIPELINE,
+    cov_by_job,
+    published_cov,
+    stragglers,
+)
 from traceana.questions.workload.concentration import concentration
 from traceana.stats.quantiles import woodruff_interval
 from traceana.store import Trace, distinct_traces
@@ -36,7 +41,7 @@ _QUESTIONS: Final = {
         "GPU-hours of the largest 1 % of GPU jobs (fraction)",
     ),
     "Variation": ("cov_median", "CoV across workers, median over jobs"),
-    "Stragglers": ("slowdown_median", "Slowdown if every iteration waits, median over jobs"),
+    "Stragglers": ("slowdown_median", "Slowdown if every time step waits, median over jobs"),
 }
 _FEWEST_JOBS: Final = 6
 Row = dict[str, Any]
@@ -229,6 +234,8 @@ def _variation(trace: Trace) -> Row:
 def _straggler_cost(trace: Trace) -> Row:
     if not trace.manifest.has("worker_samples"):
         return _row(note="no step times of workers are recorded")
+    if all(trace.has(table, columns) for table, columns in PIPELINE.items()):
+        return _row(note="pipelines: times per worker do not add up to a slowdown")
     jobs = trace.once(stragglers).jobs
     return _over_jobs(jobs["slowdown"].drop_nulls())
 

@@ -45,7 +45,8 @@ _OPENING: Final = (
     "cumulative incidence of an event is the fraction of all rows with this event by a given "
     "runtime. Rows still running when last seen are at risk until then (censored). Rows that "
     "started before the observation window are at risk only within it (delayed entry). The finding "
-    "compares the two groups with the most rows, regardless of their result."
+    "compares the two groups with the most rows of those in which some complete, regardless of "
+    "their result."
 )
 _LIMITATIONS: Final = (
     "Rows without a runtime are excluded and counted: if the runtimes of one event are missing "
@@ -190,7 +191,7 @@ def _figures(found: CumulativeIncidence, cohort: Cohort, group: str) -> list[Dra
 
 
 def _findings(found: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
-    """Compare failure within 24 h between the two groups with the most rows."""
+    """Compare failure within 24 h between the two largest groups in which some rows complete."""
     hours, by = _HOURS[-1], cohort.by
     why = found.groups.filter(pl.col("note").str.starts_with("biased: "), event="failed")["note"]
     if not why.is_empty():
@@ -205,6 +206,10 @@ def _findings(found: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
     known = known.drop_nulls([*found.by, "incidence", "ci_low", "ci_high"])
     if by is None or known.height < 2:
         return ()
+    # a class of jobs that never complete, such as services, is not compared
+    completes = found.groups.filter(pl.col("n_events") > 0, event="completed")[by].to_list()
+    able = known.filter(pl.col(by).is_in(completes))
+    known = able if able.height > 1 else known
     first, second = known.sort("n", descending=True).head(2).to_dicts()
     values = [(row["incidence"], row["ci_low"], row["ci_high"]) for row in (first, second)]
     difference, low, high = (100 * value for value in difference_interval(*values))

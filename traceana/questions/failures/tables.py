@@ -307,8 +307,8 @@ class HazardRatios(ResultTable):
     reference = text("Reference", "level that it is compared with")
     n = count("n", "rows of the level; all rows for a numeric feature")
     n_events = count("Events", "rows of them that ended by the cause")
-    hazard_ratio = ratio("Hazard ratio", "all other features equal")
-    ci_low, ci_high = ci("confidence interval of the hazard ratio", display="ratio")
+    hazard_ratio = number("Hazard ratio", "all other features equal")
+    ci_low, ci_high = ci("confidence interval of the hazard ratio")
     log_hazard = number("Log hazard ratio", "coefficient of the regression")
     std_error = number("Standard error", "standard error of the coefficient")
     pvalue = number("p", "of a hazard ratio of 1", display="pvalue")
@@ -438,7 +438,7 @@ class HazardByRuntime(ResultTable):
     run_hours = hours("Hours", "hours that rows ran in the interval")
     hazard_per_h = number("Per hour", "events over run_hours", unit="1/h")
     ci_low, ci_high = interval(description="of hazard_per_h")
-    ratio = number("Ratio", "hazard over that of all runtimes", display="ratio")
+    ratio = number("Ratio", "hazard over that of all runtimes")
     note = text("Note", "that the rows are likely not independent", optional=True)
 
 

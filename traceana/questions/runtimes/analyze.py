@@ -130,6 +130,13 @@ def _median(rows: pl.DataFrame, cohort: Cohort) -> Median:
     return middle, low, high
 
 
+def median_above(cohort: Cohort, bound_s: float, /) -> tuple[float | None, int]:
+    """Return the median of the runtimes of a bound and more, and how many there are."""
+    rows = cohort.rows.filter(pl.col("duration_s") >= bound_s)
+    entry = pl.when(pl.col("entry_s") > bound_s).then("entry_s").otherwise(0.0)
+    return _median(rows.with_columns(entry_s=entry), cohort)[0], rows.height
+
+
 def _cut(rows: pl.DataFrame) -> int:
     """Return how many rows are truncated or censored."""
     return rows.filter((pl.col("entry_s") > 0) | ~pl.col("observed")).height

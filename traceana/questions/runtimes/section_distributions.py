@@ -26,6 +26,7 @@ from traceana.questions.runtimes.analyze import (
     SEED,
     RuntimeDistributions,
     analyze_runtime_distributions,
+    median_above,
 )
 from traceana.questions.runtimes.compare import empirical_distribution
 from traceana.questions.runtimes.tables import (
@@ -162,14 +163,20 @@ def _median_finding(found: Found) -> str:
         )
     if not texts:
         return ""
-    kinds = {(cohort.noun, one.bound) for cohort, one in found.values()}
-    unlike = len(kinds) > 1
     first = f"The median runtime is {texts[0]}."
     if len(texts) > 1:
         first = f"Median runtimes: {'; '.join(texts)}."
-        if unlike:
-            first += " They are of different rows and not comparable."
-    return Finding(first, heading=f"The median runtime is {listed(short)}")
+    heading = f"The median runtime is {listed(short)}"
+    bounds = {one.bound for _, one in found.values()} - {None}
+    if len(texts) > 1 and bounds:  # a log without its short jobs has a longer median
+        bound = max(known for known in bounds if known is not None)
+        longer = [(cohort, *median_above(cohort, bound)) for cohort, _ in found.values()]
+        known = [(cohort, value, n) for cohort, value, n in longer if value is not None]
+        texts = [f"{duration(value)} in {cohort.title} (n = {n:,})" for cohort, value, n in known]
+        first += f" Of runtimes of {duration(bound)} and more: {'; '.join(texts)}."
+        short = [f"{duration(value)} ({cohort.trace.label})" for cohort, value, _ in known]
+        heading = f"The median of runtimes of {duration(bound)} and more is {listed(short)}"
+    return Finding(first, heading=heading)
 
 
 def _details(cohort: Cohort, found: RuntimeDistributions) -> list[Block]:

@@ -6,6 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
+import numpy as np
 import polars as pl
 
 from traceana import simulate
@@ -163,6 +164,24 @@ def batching_replay(trace: Trace, /) -> BatchingReplay | str:
         )
     except DataError as error:
         return str(error)
+
+
+def oracle_by_noise(trace: Trace, /) -> dict[str, float]:
+    """Return the oracle's speedup of each job if its workers were alike, apart from their noise.
+
+    Of the complete steps: each worker's times over their median, in a random order (seed 1).
+    """
+    found, rng = {}, np.random.default_rng(1)
+    for (job,), rows in worker_samples(trace).group_by("job_id", maintain_order=True):
+        wide = rows.pivot("worker_id", index=clock(trace), values="batch_time",
+                          aggregate_function="first").drop_nulls()  # fmt: skip
+        times = wide.drop(clock(trace)).to_numpy().astype(float)
+        if times.shape[1] < 2 or not times.size or times.min() <= 0:
+            continue
+        times = rng.permuted(times / np.median(times, axis=0), axis=0)
+        best = times.shape[1] / (1 / times).sum(axis=1)
+        found[str(job)] = float(times.max(axis=1).sum() / best.sum())
+    return found
 
 
 @cache

@@ -61,7 +61,7 @@ _LEVELS: Final = (
     *("pvalue_adjusted", "saved", "n_episodes", "lost_share", "note"),
 )
 _LIMITATIONS: Final = (
-    "Slowdown is what a job would lose if every iteration waited for its slowest worker; traces do "
+    "Slowdown is what a job would lose if all waited for the slowest at every time step; traces do "
     "not state whether their jobs do. Times that include synchronization hide stragglers."
 )
 
@@ -228,8 +228,9 @@ def _definitions() -> str:
         "within it, and larger than those of 95 % of simulated jobs with the same noise. "
         "Slowdown is the sum over time steps, also those of one worker, of the slowest "
         "worker's time divided by the sum of the mean (or median) over workers: what a job would "
-        "lose if every iteration waited for its slowest worker. Traces do not state whether their "
-        "jobs do. Slowdown (noise) is expected from random variation alone: as many workers of "
+        "lose if all workers waited for the slowest one at every time step (a sample, where there "
+        "are no iterations). Traces do not state whether jobs wait. Slowdown (noise) is "
+        "expected from random variation alone: as many workers of "
         "one level with the same distribution around it; excess is the difference. Workers that "
         "move as one cannot be analyzed: their times include synchronization, and compute time is "
         "needed. The job is also evaluated without its episodes (their samples at the peers' "
@@ -294,7 +295,8 @@ def _headline(jobs: pl.DataFrame) -> str:
         noise = _span(jobs["slowdown_noise"] - 1)
         alone = f" ({noise} by random variation alone)" if noise else ""
         text += (
-            f". If every iteration waited for its slowest worker, a job would take {cost} longer"
+            ". If all workers waited for the slowest one at every time step, a job would take "
+            f"{cost} longer"
         )
         text += alone
     return f"{text}.{_unknown(jobs)}"
@@ -330,8 +332,8 @@ def _findings(jobs: pl.DataFrame, levels: pl.DataFrame) -> list[str]:
         return [text]
     most, least = by_cost[0], by_cost[-1]
     cost = (
-        f"if every iteration waited for its slowest worker, {most['job_id']} would take "
-        f"{share(most['slowdown'] - 1)} longer{_by_chance(most)}."
+        "if all workers waited for the slowest one at every time step, "
+        f"{most['job_id']} would take {share(most['slowdown'] - 1)} longer{_by_chance(most)}."
     )
     if len(by_cost) > 1:
         cost += f" For {least['job_id']}, it is {share(least['slowdown'] - 1)}{_by_chance(least)}."

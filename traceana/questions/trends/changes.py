@@ -80,7 +80,8 @@ def level_changes(
     Deviating segments are found by circular binary segmentation, against resampled AR(1) series of
     days as alike as the observed ones, at p below 0.01: at most 3 of each measure, of 3 days or
     more (demand: 7). Waits that change by less than a half, demand that changes by less than a
-    fifth, and changes of fewer than 30 comparable jobs are left out. The change is the mean over
+    fifth, and changes of fewer than 30 comparable jobs are left out. A segment at the beginning is
+    stated as a change from its end on. The change is the mean over
     strata with jobs on both sides, weighted by their days; of runtimes the median, in which a job
     that reached its time limit counts as longer. Intervals are by a bootstrap over days, of medians
     by a jackknife over groups of days. Of 200 simulated logs of 90 days without a change, with a
@@ -293,13 +294,15 @@ def segments(
         )
         if p >= ALPHA:
             break
+        tail = max(_SHORTEST[measure], days.height // 20)  # few days decide no end
+        if first < tail <= days.height - after:  # nor a beginning: what follows is the new level
+            first, after = after, days.height
         place = days["day"].to_numpy()
         onset = [int(place[one]) for one in _onset(values, weights, (first, after), r)]
         low, high = int(place[first]), int(place[after - 1])
         row = _estimate((cells, rows), (low, high), measure, generator)
         if row is None:
             break
-        tail = max(_SHORTEST[measure], days.height // 20)  # few days decide no end
         until = None if place[-1] - high < tail else float(edges[high + 1])
         start = float(edges[low])
         begin, earliest, latest = (_date(float(edges[one]), timezone) for one in (low, *onset))

@@ -182,8 +182,10 @@ def _none(found: Found, title: str) -> str:
     rows = found.trends
     if rows["end_s"][-1] - rows["start_s"][0] < FEWEST_DAYS * DAY_S:
         return f"{title}: shorter than {FEWEST_DAYS} days, so changes of level are not tested."
+    measures = found.drift["measure"].unique(maintain_order=True)
+    of_levels = f" and no change of level ({', '.join(measures)})" if measures.len() else ""
     return (
-        f"{title}: no outage and no change of level of runtimes or failure rates is found in "
+        f"{title}: no outage{of_levels} is found in "
         f"{plural(rows.height, 'period')} ({rows['period'][0]} to {rows['period'][-1]}; "
         f"{int(rows['jobs'].sum()):,} jobs)."
     )
