@@ -49,6 +49,7 @@ from .questions.runtimes.figures import plot_ratio_distribution as plot_ratio_di
 from .questions.scheduling.figures import plot_placement_allocated as plot_placement_allocated
 from .questions.scheduling.figures import plot_placement_fragment as plot_placement_fragment
 from .questions.scheduling.figures import plot_deadlines_met as plot_deadlines_met
+from .questions.scheduling.figures import plot_policy_lines as plot_policy_lines
 from .questions.stragglers.figures_variation import plot_straggler_attributes as plot_straggler_attributes
 from .questions.stragglers.figures_overview import plot_straggler_map as plot_straggler_map
 from .questions.stragglers.figures_overview import plot_straggler_overview as plot_straggler_overview

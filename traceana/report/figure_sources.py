@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from traceana.claims.elasticflow_figures import draw_figure
 from traceana.errors import DataError
 from traceana.questions.energy import analyze as energy
 from traceana.questions.energy.section import draw_configurations
@@ -124,6 +125,10 @@ def _of_recurring_job(trace: Trace, choice: Choice) -> list[Drawing]:
     return [one for name in names for one in draw_one_job(trace, gpu, name)]
 
 
+def _of_paper(trace: Trace, choice: Choice) -> list[Drawing]:
+    return draw_figure(trace, choice.feature)
+
+
 def _find(wanted: str, names: Iterable[str], what: str) -> str:
     """Return a name, ignoring case."""
     there = {_slug(name): name for name in names}
@@ -157,6 +162,10 @@ DIRECT: Final = {
     **{
         name: Direct(("gpu", "dataset"), _CONFIGURATIONS, _of_gpu)
         for name in ("energy-front", "energy-map", "power-sweep", "batch-sweep")
+    },
+    **{
+        name: Direct(("feature",), {"training_plans": ("iterations",)}, _of_paper)
+        for name in ("deadlines-met", "policy-lines")
     },
 }
 """Figures that are built directly if their options are given."""

@@ -1,65 +1,44 @@
-"""ElasticFlow's figure 9 on traces drawn by the rules of the published generator."""
+"""ElasticFlow's figures 9 to 11 on traces drawn by the rules of the published generator."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-import polars as pl
 import pytest
 
-from traceana import simulate_schedule
-from traceana.simulate.schedule.profiles import read_profiles
-from traceana.store import Capacity
-
-PROFILES = Path(__file__).parents[4] / "shared" / "published" / "elasticflow" / "throughputs_A100"
+from traceana.claims.elasticflow_figures import draw_jobs, figure_9, figure_10
 
 
-def draw(n: int, seed: int) -> pl.DataFrame:
-    """Draw jobs: Poisson arrivals, log-uniform durations, deadlines by uniform tightness."""
-    rng = np.random.default_rng(seed)
-    profiles = read_profiles(PROFILES)
-    pairs = [pair for pair in profiles if pair[0] != "resnet50_cifar10"]
-    submit = np.concatenate([[0], np.cumsum(rng.exponential(1500, n - 1))]).astype(int)
-    gpus = rng.choice([1, 2, 4, 8, 16], n, p=[0.83, 0.03, 0.03, 0.1, 0.01])
-    long = rng.random(n) >= 0.8
-    runtime = 60 * 10 ** np.where(long, rng.uniform(2.5, 4, n), rng.uniform(1, 2.5, n))
-    chosen = [pairs[at] for at in rng.integers(len(pairs), size=n)]
-    rates = [profiles[pair].rate(int(each)) for pair, each in zip(chosen, gpus, strict=True)]
-    return pl.DataFrame(
-        {
-            "job_id": np.arange(n),
-            "submit_s": submit,
-            "runtime_s": runtime.astype(int),
-            "gpus": gpus,
-            "model": [model for model, _ in chosen],
-            "batch_size": [batch_size for _, batch_size in chosen],
-            "iterations": (runtime * rates).astype(int),
-            "deadline_s": submit + (rng.uniform(0.5, 1.5, n) * runtime).astype(int),
-        }
-    )
-
-
-@pytest.mark.skipif(not PROFILES.is_dir(), reason="the publisher's profiles are not here")
 @pytest.mark.parametrize(
-    ("policy", "gpus", "printed"),
+    ("policy", "gpus", "printed", "draws"),
     [
-        ("edf", 64, 0.026),
-        ("edf", 128, 0.118),
-        ("edf_admission", 64, 0.203),
-        ("edf_admission", 128, 0.326),
-        ("edf_admission", 256, 0.658),
-        ("edf_elastic", 128, 0.835),
+        ("edf", 64, 0.026, 4),
+        ("edf", 128, 0.118, 4),
+        ("edf_admission", 64, 0.203, 4),
+        ("edf_admission", 128, 0.326, 4),
+        ("edf_elastic", 128, 0.835, 2),
     ],
 )
 def test_printed_fractions_are_among_those_of_drawn_traces(
-    policy: str, gpus: int, printed: float
+    policy: str, gpus: int, printed: float, draws: int
 ) -> None:
-    cluster = {"all": Capacity(nodes=gpus // 8, gpus_per_node=8, slot_s=240.0)}
-    found = [
-        simulate_schedule(draw(1000, seed), policy=policy, profiles=PROFILES, capacity=cluster)
-        .groups["fraction_met"]
-        .item()
-        for seed in ((1, 2) if policy == "edf_elastic" else (1, 2, 3, 4))
-    ]
-    assert min(found) - 0.02 <= printed <= max(found) + 0.02
+    met = [fraction for *_, fraction in figure_9((policy,), (gpus,), draws)]
+    assert min(met) - 0.02 <= printed <= max(met) + 0.02
+
+
+def test_jobs_are_drawn_by_the_published_rules() -> None:
+    jobs = draw_jobs(20_000, 900, rng=1, best_effort=0.3)
+    assert np.diff(jobs["submit_s"].to_numpy()).mean() == pytest.approx(900, rel=0.03)
+    assert jobs["deadline_s"].null_count() / jobs.height == pytest.approx(0.3, abs=0.02)
+    assert (jobs["gpus"] == 1).mean() == pytest.approx(0.83, abs=0.02)
+    # 80 % from 10 min to 316 min, the rest to 10,000 min, both log-uniform
+    assert (jobs["runtime_s"] < 60 * 10**2.5).mean() == pytest.approx(0.8, abs=0.02)
+    assert jobs["runtime_s"].median() == pytest.approx(60 * 10 ** (1 + 1.5 * 5 / 8), rel=0.1)
+    tightness = (jobs["deadline_s"] - jobs["submit_s"]) / jobs["runtime_s"]
+    assert tightness.mean() == pytest.approx(1, abs=0.02)
+
+
+def test_efficiency_is_that_of_the_running_jobs() -> None:
+    lines = figure_10()
+    assert lines["Cluster efficiency"].is_between(0, 1).all()
+    most = dict(lines.group_by("policy").max().select("policy", "Cluster efficiency").iter_rows())
+    assert most["elasticflow"] > most["edf"] > 0

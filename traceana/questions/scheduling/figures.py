@@ -150,22 +150,62 @@ def plot_placement_fragment(placement: pl.DataFrame, /, *, ax: Axes | None = Non
 
 
 def _lines(placement: pl.DataFrame, quantity: str, ax: Axes | None) -> Axes:
-    policies = placement["policy"].unique(maintain_order=True).to_list()
+    ax = _policies(placement, "arrived", quantity, ax)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(PercentFormatter(decimals=0, symbol=" %"))
+    ax.set_xlabel("Requested GPUs")
+    return ax
+
+
+@figure(
+    "policy-lines",
+    result="[policy, x, y] of schedules under several policies",
+    reading="Line: one policy, mean over its rows at each value of the horizontal axis.",
+)
+def plot_policy_lines(lines: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+    """Draw a quantity of schedules against another one, one line per policy.
+
+    Parameters
+    ----------
+    lines
+        A column policy, then those of the horizontal and the vertical axis, named as their labels.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from traceana.figures import plot_policy_lines
+    >>> lines = pl.DataFrame({"policy": "fifo", "GPUs": [8, 16], "Mean wait (s)": [60.0, 0.0]})
+    >>> plot_policy_lines(lines).get_ylabel()
+    'Mean wait (s)'
+    """
+    names = [name for name in lines.columns if name != "policy"]
+    if len(names) != 2:
+        raise DataError("plot_policy_lines needs the columns policy, x and y")
+    x, y = names
+    ax = _policies(lines, x, y, ax)
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    return ax
+
+
+def describe_policy_lines(lines: pl.DataFrame) -> str:
+    """Return one sentence on what the figure of these lines shows."""
+    _, y = (name for name in lines.columns if name != "policy")
+    means = lines.group_by("policy", maintain_order=True).agg(pl.col(y).mean())
+    texts = (f"{policy} {mean:.3g}" for policy, mean in means.iter_rows())
+    return f"{y}, means of the points: {', '.join(texts)}."
+
+
+def _policies(lines: pl.DataFrame, x: str, y: str, ax: Axes | None) -> Axes:
+    policies = lines["policy"].unique(maintain_order=True).to_list()
     if not 0 < len(policies) <= _MOST:
         raise DataError(f"the figure draws 1 to {_MOST} policies, not {len(policies)}")
     ax = start_axes(ax)
     for policy in policies:
-        mean = (
-            placement.filter(policy=policy)
-            .group_by("arrived")
-            .agg(pl.col(quantity).mean())
-            .sort("arrived")
-        )
-        ax.plot(mean["arrived"], mean[quantity], label=policy)
+        mean = lines.filter(policy=policy).group_by(x).agg(pl.col(y).mean()).sort(x)
+        ax.plot(mean[x], mean[y], label=policy)
     ax.margins(x=0)
     ax.locator_params(axis="x", nbins=5)
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(PercentFormatter(decimals=0, symbol=" %"))
-    ax.set_xlabel("Requested GPUs")
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return ax

@@ -168,7 +168,7 @@ SECTION = Section(
     30,
     build,
     needs=(NEEDED,),
-    figures=("deadlines-met",),
+    figures=("deadlines-met", "policy-lines"),
     part="Deadlines and simulations",
     question="How long would jobs wait under another policy or with more GPUs?",
 )
