@@ -79,7 +79,11 @@ KNOWN = [
     ("itp-gpu-hours", "reproduced", "1,632,719.7"),
     ("itp-clusters", "reproduced", "10"),
     ("itp-span", "reproduced", "last end on day 60.00"),
-    ("elasticflow-deadline-rule", "observation", "uniform on [0.5, 1.5): 0 of 69,351 plans outside"),
+    (
+        "elasticflow-deadline-rule",
+        "observation",
+        "uniform on [0.5, 1.5): 0 of 69,351 plans",
+    ),
     ("elasticflow-iterations-random", "differs", "69,351 of 69,351 are floor(rate * runtime)"),
     ("elasticflow-deadline-uniform", "reproduced", "0 of 69,351 plans outside"),
     ("elasticflow-iterations-rate", "reproduced", "69,351 of 69,351"),
