@@ -150,6 +150,25 @@ def test_rounding_is_down_to_multiples(store: Path, tmp_path: Path) -> None:
     assert left.filter(column="runtime_s")["treatment"].to_list() == ["rounded"]
 
 
+def test_values_of_few_rows_are_left_out(tmp_path: Path) -> None:
+    jobs = pl.DataFrame(
+        {
+            "job_id": [str(n) for n in range(9)],
+            "user": ["ann"] * 5 + ["bob"] * 4,
+            "gpu_type": ["A100"] * 8 + ["rare"],
+            "status": ["completed"] * 8 + ["failed"],
+        }
+    )
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path / "store")
+    left = traceana.anonymize("mine", store=tmp_path / "store", out=tmp_path / "out", min_group=5)
+    found = traceana.open_store(tmp_path / "out").scan("mine", "jobs").collect()
+    assert found["job_id"].n_unique() == 9
+    assert found["user"].drop_nulls().len() == 5
+    assert found["gpu_type"].to_list() == ["A100"] * 8 + [None]
+    assert found["status"].to_list() == jobs["status"].to_list()
+    assert left.filter(pl.col("column").is_in(["user", "gpu_type"]))["single"].to_list() == [0, 0]
+
+
 def test_what_is_left_is_counted(store: Path, tmp_path: Path) -> None:
     _, left = anonymized(store, tmp_path / "out")
     assert left.columns == list(Disclosure.columns())

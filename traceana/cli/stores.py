@@ -215,6 +215,9 @@ def anonymize(
         float | None,
         typer.Option("--round", metavar="SECONDS", help="Round times and runtimes down."),
     ] = None,
+    min_group: Annotated[
+        int, option("Leave out text values of fewer rows, such as 5.", "ROWS")
+    ] = 1,
     json: JsonOption = False,
 ) -> None:
     """Write an anonymized copy of a trace.
@@ -230,7 +233,9 @@ def anonymize(
         secret = None if key is None else key.read_bytes()
     except OSError as error:
         raise DataError(f"--key {key}: cannot be read ({error.strerror})") from error
-    left = anonymize_trace(trace, out=out, store=store, key=secret, round_s=round_s)
+    left = anonymize_trace(
+        trace, out=out, store=store, key=secret, round_s=round_s, min_group=min_group
+    )
     if json:
         print_json(left.rows(named=True))
     else:

@@ -14,7 +14,7 @@ from traceana.errors import DataError
 from traceana.exchange.copying import copy_trace
 from traceana.exchange.tables import Disclosure
 from traceana.ingesters.describe import UNIX_S
-from traceana.schema import privacy_of
+from traceana.schema import TABLES, privacy_of
 from traceana.schema.hosts import HOST_LISTS
 from traceana.store import Store, open_store
 from traceana.store.manifest import Manifest
@@ -53,6 +53,7 @@ def anonymize(
     store: str | PathLike[str] | None = None,
     key: bytes | None = None,
     round_s: float | None = None,
+    min_group: int = 1,
 ) -> pl.DataFrame:
     """Write a copy of a trace without identifying values.
 
@@ -78,6 +79,9 @@ def anonymize(
         random key, which is not kept.
     round_s
         Number of seconds to whose multiples times and runtimes are rounded down; None: no rounding.
+    min_group
+        Smallest number of rows with the same value: rarer users, queues, GPU types, machines and
+        other text become null; keys and the status stay.
 
     Returns
     -------
@@ -107,7 +111,9 @@ def anonymize(
             f"round_s must be a number of seconds from 0.001 to {_MOST_ROUNDED_S:,}; it is "
             f"{round_s!r}"
         )
-    rows = _Rows(key or secrets.token_bytes(32), round_s, manifest)
+    if isinstance(min_group, bool) or not isinstance(min_group, int) or min_group < 1:
+        raise DataError(f"min_group must be a number of rows of at least 1; it is {min_group!r}")
+    rows = _Rows(key or secrets.token_bytes(32), round_s, min_group, manifest)
     target = Path(out)
     copy_trace(
         source,
@@ -124,7 +130,10 @@ def anonymize(
 class _Rows:
     """What becomes of rows: one key, shift and rounding for all tables of a trace."""
 
-    def __init__(self, key: bytes, round_s: float | None, manifest: Manifest) -> None:
+    def __init__(
+        self, key: bytes, round_s: float | None, min_group: int, manifest: Manifest
+    ) -> None:
+        self._min_group = min_group
         self._key = hashlib.sha256(key).digest()
         self._round_s = round_s
         self._shift_s = 0.0
@@ -153,7 +162,17 @@ class _Rows:
             numbers_only = pl.col(name).str.contains(_RANK).all()
             is_label = stored.select(numbers_only).collect(engine="streaming").item()
             privacy[name] = "label" if is_label else "identifier"
-        names = [n for n in stored.collect_schema().names() if privacy.get(n) != "free text"]
+        schema = stored.collect_schema()
+        names = [n for n in schema if privacy.get(n) != "free text"]
+        if self._min_group > 1:
+            declaration = TABLES[table].columns()
+            fixed = {n for n, one in declaration.items() if one.primary_key or not one.nullable}
+            text = [n for n in names if schema[n] == pl.String and n not in fixed | {"status"}]
+            many = (pl.len().over(name) >= self._min_group for name in text)
+            stored = stored.with_columns(
+                pl.when(enough).then(pl.col(name)).alias(name)
+                for name, enough in zip(text, many, strict=True)
+            )
 
         def change(block: pl.DataFrame) -> pl.DataFrame:
             return block.select(self._column(block[n], privacy.get(n, "identifier")) for n in names)
