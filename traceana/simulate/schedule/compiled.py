@@ -33,3 +33,13 @@ def compiled(function: Function, /) -> Function:
     finally:
         settings.CACHE_DIR = named
     return cast("Function", machine_code)
+
+
+def compiled_part(function: Function, /) -> Function:
+    """Compile a function that only compiled functions of its file call; it takes half the time."""
+    try:
+        import numba  # noqa: PLC0415  the extra "fast"
+    except ImportError:
+        return function
+    make = cast("Any", numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True))
+    return cast("Function", make(function))

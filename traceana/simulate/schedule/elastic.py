@@ -252,7 +252,7 @@ class _Plans:
         self._room = _STEPS_PER_JOB * n + 32
         self._steps = make_steps(self._room)
         left = np.array([state.left[job] for job in self.jobs], dtype=float)
-        self._plans = make_plans(left, self._room)
+        self._plans = make_plans(left, self._room, width)
         plan_jobs(self._problem, self._steps, self._plans, stop)
         self.all_met = bool(self._plans.met[:n].all())
         self._rank = np.arange(n)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceana.simulate.schedule.compiled import compiled
+from traceana.simulate.schedule.compiled import compiled, compiled_part
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,6 +60,8 @@ class Plans(NamedTuple):
     following: Floats
     met: NDArray[np.bool_]
     fits: Integers
+    seconds: Floats
+    gain: Floats
 
 
 def make_steps(room: int, /) -> Steps:
@@ -67,8 +69,8 @@ def make_steps(room: int, /) -> Steps:
     return Steps(np.empty(room), np.empty(room, dtype=np.int64), np.zeros(1, dtype=np.int64))
 
 
-def make_plans(work: Floats, room: int, /) -> Plans:
-    """Return empty plans for jobs with this work left."""
+def make_plans(work: Floats, room: int, levels: int, /) -> Plans:
+    """Return empty plans for jobs with this work left; arrays are made here, not when compiled."""
     rows = len(work) + 1
     return Plans(
         times=np.empty((rows, room)),
@@ -80,17 +82,19 @@ def make_plans(work: Floats, room: int, /) -> Plans:
         following=np.full(rows, NEVER),
         met=np.zeros(rows, dtype=np.bool_),
         fits=np.zeros(room, dtype=np.int64),
+        seconds=np.zeros(levels),
+        gain=np.full(len(work), -NEVER),
     )
 
 
-@compiled
+@compiled_part
 def _aligned(start: float, at: float, slot: float) -> float:
     if at >= NEVER:  # more slots than an integer can count
         return at
     return start + math.ceil((at - start) / slot) * slot
 
 
-@compiled
+@compiled_part
 def _fit(sizes: Integers, top: int, free: int) -> int:
     """Return the highest level that fits free GPUs."""
     level = 0
@@ -99,7 +103,7 @@ def _fit(sizes: Integers, top: int, free: int) -> int:
     return level
 
 
-@compiled
+@compiled_part
 def _search(times: Floats, n: int, at: float) -> int:
     """Return the first of n times at or after a time."""
     low, high = 0, n
@@ -112,7 +116,7 @@ def _search(times: Floats, n: int, at: float) -> int:
     return low
 
 
-@compiled
+@compiled_part
 def _insert(steps: Steps, at: float, value: int) -> None:
     """Insert a step unless there is one at this time."""
     times, free, n = steps.times, steps.free, steps.used[0]
@@ -125,7 +129,7 @@ def _insert(steps: Steps, at: float, value: int) -> None:
     steps.used[0] = n + 1
 
 
-@compiled
+@compiled_part
 def _merge(steps: Steps) -> None:
     """Remove steps that change nothing."""
     times, free, kept = steps.times, steps.free, 0
@@ -136,7 +140,7 @@ def _merge(steps: Steps) -> None:
     steps.used[0] = kept + 1
 
 
-@compiled
+@compiled_part
 def _plan_greedily(problem: Problem, job: int, steps: Steps, plans: Plans) -> None:
     """Give a job the highest level that fits at each step until it ends.
 
@@ -173,20 +177,23 @@ def _plan_greedily(problem: Problem, job: int, steps: Steps, plans: Plans) -> No
     _merge(steps)
 
 
-@compiled
+@compiled_part
 def _least_level(problem: Problem, job: int, steps: Steps, plans: Plans, row: int) -> int:
     """Return the least level that meets the deadline, or 0; note the levels that fit."""
     deadline, first = problem.deadline[job], plans.used[row]
     sizes, rates, top = problem.sizes[job], problem.rates[job], problem.top[job]
     times, free, fits = steps.times, steps.free, plans.fits
     last = _search(times, steps.used[0], _aligned(problem.now, deadline, problem.slot))
-    seconds = np.zeros(top + 1)
+    seconds, above, done = plans.seconds, 0.0, 0.0
+    for level in range(top + 1):
+        seconds[level] = 0.0
     for step in range(first, last):
         level = _fit(sizes, top, free[step])
         fits[step] = level
         until = times[step + 1] if step + 1 < last else deadline
         seconds[level] += until - times[step]
-    above, done = seconds[1:].sum(), 0.0
+    for level in range(1, top + 1):
+        above += seconds[level]
     for level in range(1, top + 1):
         if done + above * rates[level] >= plans.work[row]:
             return level
@@ -195,7 +202,7 @@ def _least_level(problem: Problem, job: int, steps: Steps, plans: Plans, row: in
     return 0
 
 
-@compiled
+@compiled_part
 def _plan_least(problem: Problem, job: int, steps: Steps, plans: Plans, row: int) -> bool:
     """Plan the least level that meets the deadline, from the first step without a plan on.
 
@@ -239,7 +246,7 @@ def _plan_least(problem: Problem, job: int, steps: Steps, plans: Plans, row: int
     return True
 
 
-@compiled
+@compiled_part
 def _gpu_time(plans: Plans, row: int, sizes: Integers) -> float:
     """Return the GPU time of a plan, its last part until the next step of the free GPUs."""
     total, n = 0.0, plans.used[row]
@@ -251,7 +258,7 @@ def _gpu_time(plans: Plans, row: int, sizes: Integers) -> float:
     return total
 
 
-@compiled
+@compiled_part
 def _without(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps) -> None:
     """Write the free GPUs without a job's plan."""
     times, free, n, sizes = steps.times, steps.free, steps.used[0], problem.sizes[job]
@@ -279,7 +286,7 @@ def _without(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps)
     _merge(out)
 
 
-@compiled
+@compiled_part
 def _scale_up(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps) -> None:
     """Plan a job in the last row: a level more until the first step, then its least share."""
     _without(problem, job, steps, plans, out)
@@ -327,7 +334,7 @@ def plan_jobs(problem: Problem, steps: Steps, plans: Plans, stop: bool) -> None:
                     return
 
 
-@compiled
+@compiled_part
 def _missing(problem: Problem, job: int, plans: Plans) -> int:
     """Return the GPUs that a job needs for its next level, or more than there are."""
     level = plans.levels[job, 0]
@@ -345,7 +352,7 @@ def spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps, order:
     that of a job without GPUs is the largest. Sorts the jobs by their return, stably.
     """
     jobs, row = len(problem.deadline), len(plans.used) - 1
-    gain = np.full(jobs, -NEVER)
+    gain = plans.gain
     spreads = steps.free[0] > 0
     while spreads:  # once more when no GPU is free: the last sort orders the placement
         for job in range(jobs):
@@ -361,7 +368,12 @@ def spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps, order:
                 sizes = problem.sizes[job]
                 more = _gpu_time(plans, row, sizes) - _gpu_time(plans, job, sizes)
                 gain[job] = more / missing
-        order[:] = order[np.argsort(-gain[order], kind="mergesort")]
+        for nth in range(1, jobs):  # in order but for the jobs whose return has changed
+            job, place = order[nth], nth
+            while place and gain[order[place - 1]] < gain[job]:
+                order[place] = order[place - 1]
+                place -= 1
+            order[place] = job
         chosen = -1
         for job in order:
             if _missing(problem, job, plans) <= steps.free[0]:
@@ -371,10 +383,10 @@ def spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps, order:
         if not spreads:
             break
         _scale_up(problem, chosen, steps, plans, out)
-        n = out.used[0]
-        steps.times[:n], steps.free[:n], steps.used[0] = out.times[:n], out.free[:n], n
-        count = plans.used[row]
-        plans.times[chosen, :count] = plans.times[row, :count]
-        plans.levels[chosen, :count] = plans.levels[row, :count]
-        plans.used[chosen] = count
+        steps.used[0], plans.used[chosen] = out.used[0], plans.used[row]
+        for step in range(out.used[0]):
+            steps.times[step], steps.free[step] = out.times[step], out.free[step]
+        for step in range(plans.used[row]):
+            plans.times[chosen, step] = plans.times[row, step]
+            plans.levels[chosen, step] = plans.levels[row, step]
         plans.end[chosen], plans.following[chosen] = plans.end[row], plans.following[row]

@@ -178,8 +178,10 @@ class ShortestRemainingTimeFirst(SchedulingPolicy):
 
 
 def fit_in_order(state: ScheduleState, order: Iterable[int], /) -> dict[int, int]:
-    """Return the changes that let jobs in order run where they fit, interrupting all others."""
+    """Return the changes that let all jobs in order run where they fit, interrupting others."""
     free, gpus, running = state.gpus, state.jobs.gpus, state.running
+    if not state.waiting:
+        return {}
     changes = dict.fromkeys(running, 0)
     for job in order:
         if gpus[job] <= free:

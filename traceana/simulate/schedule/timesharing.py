@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -39,13 +40,12 @@ class Tiresias(SlottedPolicy):
         self._queues: list[list[int]] = [[] for _ in range(len(self.limits) + 1)]
         self._queue: dict[int, int] = {}
         self._clock: _EventClock | None = None
-        self._executed: dict[int, float] = defaultdict(float)
         self._decisions = 0
         self._restart = False
 
     def make_clock(self, state: ScheduleState, /) -> _EventClock:
         """Return the clock that charges overheads at events."""
-        self._clock = _EventClock(state, self.slot_s, self._executed, alone=self._as_printed)
+        self._clock = _EventClock(state, self.slot_s, alone=self._as_printed)
         return self._clock
 
     def finish(self, state: ScheduleState, ended: Sequence[int], /) -> None:
@@ -64,22 +64,24 @@ class Tiresias(SlottedPolicy):
 
     def order(self, state: ScheduleState, /) -> list[int]:
         """Demote running jobs, then return the queues one after the other."""
-        gpus, executed = state.jobs.gpus, self._executed
+        gpus = state.jobs.gpus
         demoted = [
             job
-            for job, queue in self._demotable(state)
-            if executed[job] * gpus[job] >= self.limits[queue]
+            for job, queue, executed in self._demotable(state)
+            if executed * gpus[job] >= self.limits[queue]
         ]
         for job in sorted(demoted, key=lambda job: (-gpus[job], job)):
             queue = self._queue[job]
             self._queues[queue].remove(job)
             self._queue[job] = queue + 1
             self._queues[queue + 1].append(job)
-        return [job for queue in self._queues for job in queue]
+        return list(chain(*self._queues))
 
     def allocate(self, state: ScheduleState, order: Iterable[int], /) -> dict[int, int]:
         """Give each job in order its GPUs where they fit."""
         changes = fit_in_order(state, order)
+        if not state.waiting:
+            return changes
         running = {*state.running, *changes}
         running -= {job for job, gpus in changes.items() if not gpus}
         for nth, queue in enumerate(self._queues):
@@ -104,64 +106,75 @@ class Tiresias(SlottedPolicy):
 
     def wake(self, state: ScheduleState, /) -> float:
         """Return the next demotion, as the publisher's simulator estimates it."""
-        executed, gpus = self._executed, state.running
+        gpus = state.running
         jumps = [
-            (self.limits[queue] - executed[job]) / gpus[job]
-            for job, queue in self._demotable(state)
+            (self.limits[queue] - executed) / gpus[job]
+            for job, queue, executed in self._demotable(state)
         ]
         return state.now + max(math.ceil(min(jumps)), self.slot_s) if jumps else math.inf
 
-    def _demotable(self, state: ScheduleState) -> list[tuple[int, int]]:
-        """Return the running jobs that are not in the last queue, and their queues."""
-        queue, last = self._queue, len(self.limits)
-        return [(job, queue[job]) for job in state.running if queue[job] != last]
+    def _demotable(self, state: ScheduleState) -> list[tuple[int, int, float]]:
+        """Return running jobs that are not in the last queue, with queue and executed time."""
+        begin, now = {} if self._clock is None else self._clock.begin, state.now
+        return [
+            (job, nth, now - begin[job])
+            for nth, queue in enumerate(self._queues[:-1])
+            for job in queue
+            if job in begin
+        ]
 
 
 class _EventClock:
     """Progress is counted at events, where a job loses its pause; jobs end a slot apart.
 
-    The jobs that end within a slot end together, or the first to end does so alone.
+    The jobs that end within a slot end together, or the first to end does so alone. A running job
+    has executed the time since `begin`, when it would have begun without interruptions.
     """
 
-    def __init__(
-        self, state: ScheduleState, slot: float, executed: dict[int, float], *, alone: bool
-    ) -> None:
+    def __init__(self, state: ScheduleState, slot: float, *, alone: bool) -> None:
         self.state = state
         self.slot = slot
         self.alone = alone
         self.restart = False
-        self._executed = executed
+        self.begin: dict[int, float] = {}
+        self._executed: dict[int, float] = {}
         self._pause: dict[int, float] = {}
-        self._next = math.inf
-        self._ending: list[tuple[int, float]] = []
+        self._end: dict[int, float] = {}
+        self._next = self._last = math.inf
 
     def remaining(self, job: int, /) -> float:
-        return self.state.left[job]
+        begin, now = self.begin.get(job), self.state.now
+        executed = self._executed.get(job, 0.0) if begin is None else now - begin
+        return self.state.jobs.work[job] - executed
 
     def advance(self, now: float, /) -> list[tuple[int, float]]:
-        ended = self._ending if now >= self._next else []
-        gone = {job for job, _ in ended}
-        elapsed, pause = now - self.state.now, self._pause
-        executed, left = self._executed, self.state.left
-        for job in self.state.running:
-            if job not in gone:
-                progress = max(elapsed - pause.pop(job), 0.0) if job in pause else elapsed
-                executed[job] += progress
-                left[job] -= progress
+        begin, end, work = self.begin, self._end, self.state.jobs.work
+        ended = (
+            [(job, at) for job, at in end.items() if at <= self._last] if now >= self._next else []
+        )
+        for job, pause in self._pause.items():
+            begin[job] += min(pause, now - self.state.now)
+            end[job] = begin[job] + work[job]
+        self._pause = {}
+        for job, _ in ended:
+            del begin[job], end[job]
         return ended
 
     def apply(self, changes: Mapping[int, int], pauses: Mapping[int, float], /) -> None:
-        state, now = self.state, self.state.now
+        now, begin, end = self.state.now, self.begin, self._end
         for job, gpus in changes.items():
-            if not gpus:
-                self._pause.pop(job, None)
-        self._pause.update(pauses)
-        left, pause = state.left, self._pause if self.restart else {}
-        ends = [(job, now + left[job] + pause.get(job, 0.0)) for job in state.running]
-        first = min((end for _, end in ends), default=math.inf)
+            if gpus:
+                begin[job] = now - self._executed.pop(job, 0.0)
+                end[job] = begin[job] + self.state.jobs.work[job]
+            else:
+                self._executed[job] = now - begin.pop(job)
+                del end[job]
+        self._pause = dict(pauses)
+        for job in pauses if self.restart else ():
+            end[job] += pauses[job]
+        first = min(end.values(), default=math.inf)
         self._next = max(now + self.slot, first)
-        last = first if self.alone else self._next
-        self._ending = [(job, end) for job, end in ends if end <= last]
+        self._last = first if self.alone else self._next
 
     def next_end(self) -> float:
         return self._next
