@@ -250,6 +250,13 @@ def figure_8a_fractions(_store: Store, claim: Claim) -> Judgement:
         holds=apart <= claim.values["apart"],
         measured=", ".join(f"{policy} {found[policy]:.3f}" for policy in printed)
         + f" (simulated); largest difference {apart:.3f}",
+        evidence=pl.DataFrame(
+            {
+                "policy": list(printed),
+                "printed": list(printed.values()),
+                "simulated": [found[policy] for policy in printed],
+            }
+        ),
     )
 
 
@@ -264,6 +271,13 @@ def _within(found: Sequence[Sequence[float]], printed: Sequence[float]) -> Judge
         measured=", ".join(f"{min(one):.3f} to {max(one):.3f}" for one in found)
         + f" (lowest to highest of {len(found[0])} drawn traces); {sum(inside)} of {len(inside)} "
         f"printed numbers are within {_CLOSE} of the range",
+        evidence=pl.DataFrame(
+            {
+                "printed": printed,
+                "lowest": [min(one) for one in found],
+                "highest": [max(one) for one in found],
+            }
+        ),
     )
 
 
