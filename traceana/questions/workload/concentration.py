@@ -169,7 +169,8 @@ def _gpu_hours(
     frame = open_overlap(jobs, keys, {"runtime": runtime, "gpus": gpus}, window=window)
     held = frame.select(*keys, hours.alias("gpu_hours"))
     rows = count_values(held, (*keys, "gpu_hours"))
-    return rows.with_columns(pl.col(".n").cum_sum().over(pl.lit(0), *keys).alias(".upto"))
+    upto = pl.col(".n").cum_sum().over(pl.lit(0), *keys)
+    return rows.with_columns(upto.alias(".upto")).rechunk()
 
 
 @returns(GpuHours)
