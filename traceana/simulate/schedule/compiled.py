@@ -41,5 +41,5 @@ def compiled_part(function: Function, /) -> Function:
         import numba  # noqa: PLC0415  the extra "fast"
     except ImportError:
         return function
-    make = cast("Any", numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True))
-    return cast("Function", make(function))
+    compile_part = cast("Any", numba.njit)(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return cast("Function", compile_part(function))
