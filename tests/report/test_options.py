@@ -115,7 +115,8 @@ def test_every_figure_is_declared_by_the_section_that_draws_it(store: Store) -> 
         more = part.more(traces) if part.more else []
         drawn = {one.figure for one in (*pictures, *members, *more)}
         # no trace of the sample has both used and requested resources of jobs, and the one with
-        # machines lists only survivors, whose utilization is not that of the machines; lines of policies are drawn on demand
+        # machines lists only survivors, whose utilization is not that of the
+        # machines; lines of policies are drawn on demand
         declared = set(part.figures) - {"cluster-utilization", "policy-lines"}
         assert drawn == (set() if part.needs and not traces else declared), part.id
 
