@@ -47,13 +47,13 @@ def costs(replay: BatchingReplay) -> str:
         pl.col("recovery_steps").count().alias("n"),
         pl.col("recovery_steps").median().alias("median"),
         pl.len().alias("all"),
-        (pl.col("share_within") * pl.col("n_steps")).sum() / pl.col("n_steps").sum(),
+        (pl.col("fraction_within") * pl.col("n_steps")).sum() / pl.col("n_steps").sum(),
     )
     recovered = by.select(
         "controller",
         pl.format("{} of {}", "n", "all").alias("recovered"),
         pl.col("median").alias("median steps"),
-        (100 * pl.col("share_within")).round(0).alias("% of steps near the oracle"),
+        (100 * pl.col("fraction_within")).round(0).alias("% of steps near the oracle"),
     )
     return (
         "### Recovery from straggler episodes\n\n"

@@ -30,8 +30,14 @@ def measure(store: Store) -> str:
 def tightness(plans: pl.DataFrame, jobs: pl.DataFrame) -> str:
     everything = deadline_tightness(plans, jobs).insert_column(0, pl.lit("all").alias("cluster"))
     table = pl.concat([deadline_tightness(plans, jobs, by="cluster"), everything]).select(
-        "cluster", "n", "share_met", "ci_low", "ci_high", "share_met_fastest", "tightness_median",
-    )  # fmt: skip
+        "cluster",
+        "n",
+        "fraction_met",
+        "ci_low",
+        "ci_high",
+        "fraction_met_fastest",
+        "tightness_median",
+    )
     return "### Deadlines met by a job without queueing\n\n" + as_table(table)
 
 

@@ -31,7 +31,7 @@ def told(fits: DistributionFits) -> pl.DataFrame:
     ]
     return fits.table.select(
         "family", pl.Series("parameters", parameters), "delta", "ks_statistic", "ks_pvalue",
-        "share_above_bound",
+        "fraction_above_bound",
     )  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def families(itp: pl.DataFrame) -> str:
         f"adjusted p below {ceiling(within.comparisons['pvalue_adjusted']):g}:\n\n"
         + as_table(others)
         + "\n### ITP: six families without the bound\n\n"
-        + as_table(told(whole).drop("ks_pvalue", "share_above_bound"), digits=4)
+        + as_table(told(whole).drop("ks_pvalue", "fraction_above_bound"), digits=4)
     )
 
 

@@ -93,7 +93,7 @@ def policies(runs: pl.DataFrame, power: pl.DataFrame, sweep: pl.DataFrame) -> st
                 "policy": policy,
                 "failed": of["runs"].null_count(),
                 "energy saved (%)": f"{100 * of['energy_saved'].mean():.1f}",
-                "regret (%)": f"{100 * of['regret_share'].mean():.1f}",
+                "regret (%)": f"{100 * of['regret_fraction'].mean():.1f}",
                 "runs missed (%)": f"{100 * of['runs_missed'].sum() / of['runs'].sum():.1f}",
             }
         )

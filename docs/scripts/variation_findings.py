@@ -38,7 +38,7 @@ def pooled(cov: pl.DataFrame) -> str:
         ]
     )
     shares = ", ".join(
-        f"{row[f'share_above_{name}']:.1%} above {limit}"
+        f"{row[f'fraction_above_{name}']:.1%} above {limit}"
         for name, limit in (("0_1", 0.1), ("0_5", 0.5), ("1", 1))
     )
     return (
@@ -59,17 +59,17 @@ def rows(samples: pl.DataFrame, cov: pl.DataFrame) -> str:
         row="cov_job_id",
         overlap="overlap",
         largest="max_abs_difference",
-        within_rounding="share_within_rounding",
+        within_rounding="fraction_within_rounding",
     )
     return f"### The four job files in the table\n\n{as_table(table)}\n{verdict(matches)}"
 
 
 def verdict(matches: pl.DataFrame) -> str:
-    found = matches.filter(pl.col("share_within_rounding") > 0.99)
+    found = matches.filter(pl.col("fraction_within_rounding") > 0.99)
     of = found["job_id"].to_list()
     same = matches.filter(pl.col("job_id").is_in(of), pl.col("ddof") == 0)
-    within = (found["share_within_rounding"] * found["overlap"]).round().sum()
-    by_population = (same["share_within_rounding"] * same["overlap"]).round().sum()
+    within = (found["fraction_within_rounding"] * found["overlap"]).round().sum()
+    by_population = (same["fraction_within_rounding"] * same["overlap"]).round().sum()
     others = sorted(set(matches["job_id"]) - set(of))
     return (
         f"{', '.join(of)} are rows of the table under ddof "

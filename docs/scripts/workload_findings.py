@@ -36,7 +36,9 @@ def clusters(itp: pl.DataFrame) -> str:
             on="cluster",
         )
         .join(
-            concentration(frame, by="cluster").select("cluster", "share_of_top_10_percent", "gini"),
+            concentration(frame, by="cluster").select(
+                "cluster", "fraction_of_top_10_percent", "gini"
+            ),
             on="cluster",
         )
     )

@@ -51,7 +51,7 @@ def test_by_hand() -> None:
         "machine_gpus": [3.0] * 5,
         "span_h": [10.0] * 5,
         "capacity_gpu_hours": [30.0] * 5,
-        "share_of_capacity": [0.2, 0.2, 7 / 30, 0.4, 16.5 / 30],
+        "fraction_of_capacity": [0.2, 0.2, 7 / 30, 0.4, 16.5 / 30],
         "tasks_without_gpus": [1] * 5,
         "instances_of_no_task": [1] * 5,
         "note": pl.Series([None] * 5, dtype=pl.String),
@@ -70,7 +70,7 @@ def test_that_all_ran_to_the_end_is_more_than_there_was() -> None:
     check = gpu_capacity_check(
         tasks.with_columns(gpus=1.0), make_instances(*rows), pl.DataFrame({"gpus": [1]})
     )
-    share = dict(check.select("end_imputation", "share_of_capacity").iter_rows())
+    share = dict(check.select("end_imputation", "fraction_of_capacity").iter_rows())
     assert share["drop"] == pytest.approx(0.9)
     assert share["trace_end"] > 40
 
@@ -116,7 +116,7 @@ def test_without_capacity_there_is_no_share(
     tasks = TASKS if instances.height else TASKS.clear()
     check = gpu_capacity_check(tasks, instances, machines)
     assert check["end_imputation"].to_list() == list(END_IMPUTATIONS)
-    assert check["share_of_capacity"].null_count() == len(END_IMPUTATIONS)
+    assert check["fraction_of_capacity"].null_count() == len(END_IMPUTATIONS)
     assert check["note"].unique().item().startswith("no capacity: the machines have no GPU")
 
 

@@ -26,7 +26,7 @@ TIGHTNESS = pl.DataFrame(
         "plans": ["published", "published", "synthetic", "synthetic"],
         "cluster": ["c10", "c2", "c10", "c2"],
         "n": [10, 20, 10, 20],
-        "share_met": [0.5, 0.4, 0.6, 0.7],
+        "fraction_met": [0.5, 0.4, 0.6, 0.7],
         "tightness_p05": [0.55, 0.56, 0.57, 0.58],
         "tightness_p25": 0.75,
         "tightness_median": [1.0, 0.9, 1.1, 1.2],
@@ -133,7 +133,7 @@ def test_a_mark_for_each_cluster_and_policy() -> None:
             "policy": ["fifo", "edf", "fifo", "fifo"],
             "n": [10, 10, 20, 30],
             "n_missed": [5, 2, 5, 10],
-            "share_missed": [0.5, 0.2, 0.25, 1 / 3],
+            "fraction_missed": [0.5, 0.2, 0.25, 1 / 3],
             "ci_low": [0.2, 0.1, 0.1, 0.2],
             "ci_high": [0.8, 0.4, 0.4, 0.5],
         }

@@ -26,7 +26,7 @@ def test_shares_are_drawn_against_values_and_families(fits: DistributionFits, pa
     quantiles = fits.quantiles
     assert quantiles is not None
     ax = fits.plot(panel=panel)
-    share = quantiles["share_below"] if panel == "shares" else 1 - quantiles["share_below"]
+    share = quantiles["fraction_below"] if panel == "shares" else 1 - quantiles["fraction_below"]
     for gid, column in (("values", "value"), ("family-weibull", "weibull")):
         expected = np.column_stack([quantiles[column], share])
         np.testing.assert_allclose(line(ax, gid), expected)
@@ -85,7 +85,7 @@ def test_the_largest_jobs_are_marked_with_what_they_hold() -> None:
     assert describe_concentration(curve) == (
         "The smaller half of the GPU jobs uses 5.00 % of the GPU-hours."
     )
-    with pytest.raises(DataError, match="each share_of_jobs once"):
+    with pytest.raises(DataError, match="each fraction_of_jobs once"):
         plot_concentration(pl.concat([curve, curve]))
 
 

@@ -24,7 +24,9 @@ from traceana.figures import figures, plot_concentration, plot_interarrivals, us
 
 MAP_ENDS = {"#053061", "#67001f"}
 """Ends of the color bar of straggler maps, whose colors are those of its cells."""
-LORENZ = pl.DataFrame({"share_of_jobs": [0.0, 0.5, 1.0], "share_of_gpu_hours": [0.0, 0.1, 1.0]})
+LORENZ = pl.DataFrame(
+    {"fraction_of_jobs": [0.0, 0.5, 1.0], "fraction_of_gpu_hours": [0.0, 0.1, 1.0]}
+)
 
 
 def test_a_dark_style_of_the_user_stays_dark() -> None:
@@ -57,8 +59,8 @@ def test_a_parameter_that_the_user_set_wins_unless_the_house_style_is_alone() ->
 def test_text_on_given_axes_has_the_color_of_their_labels() -> None:
     ax = Figure(facecolor="#101010").add_subplot(facecolor="none")
     ax.xaxis.label.set_color("#f0f0f0")
-    curve = {"n": [2, 2], "gap_s": [60.0, 86_400.0], "share_longer": [0.5, 0.25]}
-    plot_interarrivals(pl.DataFrame(curve | {"share_longer_poisson": [0.6, 0.1]}), ax=ax)
+    curve = {"n": [2, 2], "gap_s": [60.0, 86_400.0], "fraction_longer": [0.5, 0.25]}
+    plot_interarrivals(pl.DataFrame(curve | {"fraction_longer_poisson": [0.6, 0.1]}), ax=ax)
     legend = ax.get_legend()
     assert legend is not None
     assert {to_hex(text.get_color()) for text in legend.get_texts()} == {"#f0f0f0"}

@@ -145,8 +145,10 @@ def test_times_between_submissions_are_drawn_beside_a_poisson_process() -> None:
     curve = interarrival_curve(times, points=3)
     ax = plot_interarrivals(curve)
     # what no time is longer than has no place on a logarithmic axis
-    assert line(ax, "gaps").tolist() == curve["gap_s", "share_longer"].head(3).to_numpy().tolist()
-    np.testing.assert_allclose(line(ax, "poisson")[:, 1], curve["share_longer_poisson"])
+    assert (
+        line(ax, "gaps").tolist() == curve["gap_s", "fraction_longer"].head(3).to_numpy().tolist()
+    )
+    np.testing.assert_allclose(line(ax, "poisson")[:, 1], curve["fraction_longer_poisson"])
     assert (ax.get_xscale(), ax.get_yscale()) == ("symlog", "log")
     assert describe_interarrivals(curve) == (
         "n = 4 interarrival times: 25.0 % are 0 s, the longest is 100 s."
@@ -155,7 +157,9 @@ def test_times_between_submissions_are_drawn_beside_a_poisson_process() -> None:
         plot_interarrivals(pl.concat([curve, curve]))
     both = pl.concat([curve.select(pl.lit(name).alias("trace"), pl.all()) for name in "ab"])
     ax = plot_interarrivals(both)
-    assert line(ax, "gaps-b").tolist() == curve["gap_s", "share_longer"].head(3).to_numpy().tolist()
+    assert (
+        line(ax, "gaps-b").tolist() == curve["gap_s", "fraction_longer"].head(3).to_numpy().tolist()
+    )
     assert legend(ax) == ["a", "b"]
     assert describe_interarrivals(both) == (
         "n = 4 and 4 interarrival times; the longest is 100 and 100 s."

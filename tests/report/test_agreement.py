@@ -113,7 +113,7 @@ def test_gpu_hours_demand_and_concentration_agree(
     compared = traceana.compare(trace, trace).filter(measure="gpu_hours_per_day")
     days = (window[1] - window[0]) / DAY if window else 0.0
     assert compared["before"].item() * days == pytest.approx(hours)
-    top = concentrated["share_of_top_1_percent"]
+    top = concentrated["fraction_of_top_1_percent"]
     found = results["numbers"][TRACE]["fraction_gpu_hours_top_1_percent"]["estimate"]
     assert found == pytest.approx(top)
     shown = number(row["Top 1 % of GPU jobs"].removesuffix("%"))
@@ -134,5 +134,5 @@ def test_the_sample_has_one_rate_and_one_share(store: Store) -> None:
     assert compared.filter(name="failure_rate")["estimate"].item() == pytest.approx(rate["rate"])
     top = traceana.concentration(trace.jobs, window=window_of(trace))
     assert compared.filter(name="fraction_gpu_hours_top_1_percent")["estimate"].item() == (
-        pytest.approx(top["share_of_top_1_percent"].item())
+        pytest.approx(top["fraction_of_top_1_percent"].item())
     )

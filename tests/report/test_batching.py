@@ -23,7 +23,7 @@ def test_the_tables_are_the_replay(page: Element, store: Store) -> None:
     costs = read_table(part, "Relative cost of straggler episodes")
     found = replay.episodes.filter(controller="uniform")
     assert len(costs) == found.height > 0
-    expected = sorted(found.select(pl.col("cost_share") * 100).to_series().to_list())
+    expected = sorted(found.select(pl.col("cost_fraction") * 100).to_series().to_list())
     shown = sorted(number(row["Uniform"]) for row in costs)
     assert shown == pytest.approx(expected, abs=0.0501)
 

@@ -110,7 +110,7 @@ def test_ratios_are_numpys(store: Store, page: Element, trace: str, title: str, 
             cov = values.std(ddof=1) / values.mean()
             assert number(row["CoV"]) == pytest.approx(cov, rel=6e-3)
         if len(values) < 20:  # a 95 % quantile would be the largest value
-            assert row["95 %"] == "–"
+            assert row["95 %"] == "\N{EN DASH}"
             continue
         assert number(row["95 %"]) == pytest.approx(
             np.quantile(values, 0.95) / values.mean(), rel=6e-3

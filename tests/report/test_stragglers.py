@@ -54,8 +54,8 @@ def test_jobs_episodes_and_levels_are_the_results(part: Element, result: Straggl
         assert number(row["Episodes"]) == expected["n_episodes"]
         assert number(row["Persistent stragglers"]) == expected["n_slow_workers"]
         for heading, name in (
-            ("Removed: episodes", "episodes_share"),
-            ("Removed: levels", "levels_share"),
+            ("Removed: episodes", "episodes_fraction"),
+            ("Removed: levels", "levels_fraction"),
         ):
             assert number(row[heading]) == pytest.approx(100 * expected[name], abs=0.0501)
     shown = {
@@ -123,7 +123,7 @@ def test_thresholds_and_the_finding_are_those_that_hold(
     worst = result.jobs.sort("slowdown").row(-1, named=True)
     cost = f"{worst['job_id']} would take {share(worst['slowdown'] - 1)} longer"
     assert cost in finding
-    assert f"{share(worst['levels_share'])} to different levels" in finding
+    assert f"{share(worst['levels_fraction'])} to different levels" in finding
     assert "if all workers waited for the slowest one at every time step" in finding
     assert f"({share(worst['slowdown_noise'] - 1)} by random variation alone)" in finding
 

@@ -94,7 +94,9 @@ def test_own_policies_plans_and_frames_of_other_engines() -> None:
     found = simulate_deadlines(JOBS.to_pandas(), policies=[longest_first], capacity=1)
     assert found.select("policy", "n_missed").row(0) == ("longest_first", 1)
     plans = synthesize_deadlines(JOBS, tightness=(1, 1), distribution="triangular")
-    assert deadline_tightness(plans, JOBS.with_columns(cluster=pl.lit("all")))["share_met"][0] == 1
+    assert (
+        deadline_tightness(plans, JOBS.with_columns(cluster=pl.lit("all")))["fraction_met"][0] == 1
+    )
     missed = simulate_deadlines(JOBS.drop("deadline_s"), plans=plans, policies=["fifo"], capacity=1)
     assert missed["n_missed"].item() == 2
     with pytest.raises(DataError, match="column deadline_s is missing"):
@@ -152,7 +154,7 @@ def test_keys_of_any_type_and_numbers_of_any_size() -> None:
 
 def test_a_cluster_of_one_job_and_capacities_at_their_limits() -> None:
     one = simulate_deadlines(JOBS[:1], policies=["fifo"], capacity=1e12).row(0, named=True)
-    assert (one["n"], one["n_missed"], one["share_missed"]) == (1, 0, 0)
+    assert (one["n"], one["n_missed"], one["fraction_missed"]) == (1, 0, 0)
     for wrong in (0, -1, 1e12 + 1, np.nan):
         with pytest.raises(DataError, match="capacity must be GPUs above 0"):
             simulate_deadlines(JOBS, capacity=wrong)
@@ -165,7 +167,12 @@ def test_a_cluster_of_one_job_and_capacities_at_their_limits() -> None:
 def test_a_cluster_in_which_no_job_fits_has_no_share() -> None:
     wide = JOBS.with_columns(gpus=5.0)
     row = simulate_deadlines(wide, policies=["fifo"], capacity=2).row(0, named=True)
-    assert (row["n"], row["n_excluded"], row["share_missed"], row["ci_low"]) == (0, 3, None, None)
+    assert (row["n"], row["n_excluded"], row["fraction_missed"], row["ci_low"]) == (
+        0,
+        3,
+        None,
+        None,
+    )
 
 
 def test_gpu_time_and_waits_are_weighted_over_clusters() -> None:

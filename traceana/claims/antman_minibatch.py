@@ -76,7 +76,7 @@ def antman_workers(store: Store, _claim: Claim) -> Judgement:
 
 def _rows_of_table(store: Store) -> pl.DataFrame:
     matches = store.trace(_TRACE).once(cov_matches)
-    return matches.filter(pl.col("share_within_rounding") > _IS_ROW)
+    return matches.filter(pl.col("fraction_within_rounding") > _IS_ROW)
 
 
 def antman_cov_definition(store: Store, _claim: Claim) -> Judgement:
@@ -94,7 +94,7 @@ def antman_cov_definition(store: Store, _claim: Claim) -> Judgement:
     parts = []
     for ddof, name in ((1, "sample"), (0, "population")):
         same = matches.filter(pl.col("job_id").is_in(found), pl.col("ddof") == ddof)
-        within = (same["share_within_rounding"] * same["overlap"]).round().sum()
+        within = (same["fraction_within_rounding"] * same["overlap"]).round().sum()
         parts.append(f"{within:,.0f} of {same['overlap'].sum():,} by the {name} deviation")
     return decide(
         holds=not sample and not above,

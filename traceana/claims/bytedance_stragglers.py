@@ -95,8 +95,8 @@ def _of_store(store: Store, claim: Claim) -> pl.DataFrame:
 
 
 def _one(numbers: pl.DataFrame, job: str, family: str, group: str) -> float | None:
-    found = numbers.filter(job=job, family=family, group=group)
-    return found["value"][0] if found.height else None
+    table = numbers.filter(job=job, family=family, group=group)
+    return table["value"][0] if table.height else None
 
 
 def quantity(store: Store, claim: Claim) -> Judgement | float | None:
@@ -137,11 +137,11 @@ def family(store: Store, claim: Claim) -> Judgement:
     both = published.join(
         _of_store(store, claim), on=_KEY, how="left", suffix="_here", nulls_equal=True
     ).with_columns(difference=(pl.col("value_here") / pl.col("value") - 1).abs())
-    there = both.drop_nulls("value_here")
-    if there.is_empty():
+    table = both.drop_nulls("value_here")
+    if table.is_empty():
         return untested(f"{' and '.join(_JOBS)} are not among the jobs of {claim.needs[0]}")
-    equal = there.filter(pl.col("difference") <= _RELATIVE).height
-    largest = float(there["difference"].to_numpy().max())
+    equal = table.filter(pl.col("difference") <= _RELATIVE).height
+    largest = float(table["difference"].to_numpy().max())
     return decide(
         holds=equal == both.height,
         measured=f"{equal:,} of {both.height:,} equal to 1e-6, the largest relative difference "
@@ -154,24 +154,24 @@ def family(store: Store, claim: Claim) -> Judgement:
 
 def private(store: Store, claim: Claim) -> Judgement:
     """Return the slowdowns of the public jobs; the statement is on private ones."""
-    found = _of_store(store, claim).filter(family="slowdowns", group="original").sort("job")
-    parts = [f"{job} {value:.3f}" for job, value in found.select("job", "value").rows()]
+    table = _of_store(store, claim).filter(family="slowdowns", group="original").sort("job")
+    parts = [f"{job} {value:.3f}" for job, value in table.select("job", "value").rows()]
     return not_testable(f"slowdown of the public jobs: {', '.join(parts)}")
 
 
 def attribute(store: Store, claim: Claim) -> Judgement:
     """Compare the attribute that explains a job by compute times with the published one."""
     attributes = store.trace(claim.tables[0][0]).once(straggler_attributes).attributes
-    found = attributes.filter(job_id=claim.values["job"])
-    if found.is_empty():
+    table = attributes.filter(job_id=claim.values["job"])
+    if table.is_empty():
         return untested(f"{claim.values['job']} is not among the jobs of {claim.needs[0]}")
     expected = {name: value for name, value in claim.values.items() if name != "job"}
     parts = [
         f"{row['attribute']} {row['group']} {row['explained']:.3f}"
-        for row in found.drop_nulls("explained").iter_rows(named=True)
+        for row in table.drop_nulls("explained").iter_rows(named=True)
     ]
     return decide(
-        holds=found.filter("explains", **expected).height == 1,
+        holds=table.filter("explains", **expected).height == 1,
         measured=f"fraction explained: {', '.join(parts)}",
-        evidence=found,
+        evidence=table,
     )

@@ -223,11 +223,11 @@ class ClaimResults(Result):
     @property
     def _results(self) -> str:
         """Verdicts on results, which are fewer than counts and say more."""
-        found = self.by_kind.filter(kind="result")
-        if found.is_empty():
+        table = self.by_kind.filter(kind="result")
+        if table.is_empty():
             return ""
-        reproduced, differs = found.select("reproduced", "differs").row(0)
-        number = sum(found.drop("kind").row(0))
+        reproduced, differs = table.select("reproduced", "differs").row(0)
+        number = sum(table.drop("kind").row(0))
         return f"; of {number} results, {reproduced} reproduced and {differs} differ"
 
     @property

@@ -33,7 +33,7 @@ def _requests(trace: Trace) -> pl.DataFrame:
         .then(pl.lit("1 GPU"))
         .otherwise(pl.format("{} GPUs", gpus.cast(pl.Int64)))
     )
-    found: pl.DataFrame = (
+    table: pl.DataFrame = (
         trace.scan("jobs")
         .drop_nulls("gpus")
         .group_by(requests=kind)
@@ -42,7 +42,7 @@ def _requests(trace: Trace) -> pl.DataFrame:
         .select("requests", pl.col("tasks", "gpus", "cpus"), *map(_percent, _SUMMED))
         .collect()
     )
-    return found
+    return table
 
 
 def _percent(name: str) -> pl.Expr:

@@ -48,8 +48,8 @@ def counts(store: Store, claim: Claim) -> Judgement:
     columns = claim.values["columns"]
     names = [*columns, "published"]
     published = pl.DataFrame(claim.values["counts"], schema=names, orient="row")
-    found = store.scan(*claim.tables[0]).group_by(columns).len("measured").collect()
-    both = published.join(found, on=columns, how="full", coalesce=True).fill_null(0).sort(columns)
+    table = store.scan(*claim.tables[0]).group_by(columns).len("measured").collect()
+    both = published.join(table, on=columns, how="full", coalesce=True).fill_null(0).sort(columns)
     same = both.filter(pl.col("published") == pl.col("measured")).height
     return decide(
         holds=same == both.height,

@@ -45,8 +45,8 @@ def itp_span(store: Store, claim: Claim) -> Judgement:
 
 def elasticflow_deadline_rule(store: Store, _claim: Claim) -> Judgement:
     """Test the rules of the deadlines."""
-    found = store.trace(_PLANS[0]).once(rules)
-    of_deadlines = found.filter(pl.col("rule").str.starts_with("tightness"))
+    result = store.trace(_PLANS[0]).once(rules)
+    of_deadlines = result.filter(pl.col("rule").str.starts_with("tightness"))
     rejected = of_deadlines.filter(pl.col("pvalue_adjusted") < _ALPHA)
     fit = of_deadlines.row(0, named=True)
     left, runtime = pl.col("deadline_s") - pl.col("submit_s"), pl.col("runtime_s")
@@ -62,14 +62,14 @@ def elasticflow_deadline_rule(store: Store, _claim: Claim) -> Judgement:
         if rejected.is_empty() and not outside
         else "The rule that was tested does not hold"
         + (f": {'; '.join(rejected['rule'])} is rejected." if len(rejected) else " for all plans."),
-        evidence=found,
+        evidence=result,
     )
 
 
 def elasticflow_iterations_random(store: Store, _claim: Claim) -> Judgement:
     """Count the iterations that follow from other columns."""
-    found = store.trace(_PLANS[0]).once(rules)
-    determined = found.filter(rule="iterations are floor(rate * runtime)").row(0, named=True)
+    result = store.trace(_PLANS[0]).once(rules)
+    determined = result.filter(rule="iterations are floor(rate * runtime)").row(0, named=True)
     n, fraction = determined["n"], determined["value"]
     cells = store.trace(_PLANS[0]).once(rates)
     return decide(
@@ -80,19 +80,19 @@ def elasticflow_iterations_random(store: Store, _claim: Claim) -> Judgement:
         "were drawn."
         if fraction >= 0.5
         else "Few follow from model, batch size, GPUs and runtime.",
-        evidence=found,
+        evidence=result,
     )
 
 
 def elasticflow_iterations_rate(store: Store, _claim: Claim) -> Judgement:
     """Count the iterations that are the runtime times a rate."""
-    found = store.trace(_PLANS[0]).once(rules)
-    determined = found.filter(rule="iterations are floor(rate * runtime)").row(0, named=True)
+    result = store.trace(_PLANS[0]).once(rules)
+    determined = result.filter(rule="iterations are floor(rate * runtime)").row(0, named=True)
     n, fraction = determined["n"], determined["value"]
     return decide(
         holds=fraction == 1,
         measured=f"{round(fraction * n):,} of {n:,} are floor(rate * runtime)",
-        evidence=found,
+        evidence=result,
     )
 
 
@@ -134,15 +134,15 @@ def example(store: Store, claim: Claim) -> Judgement:
     values = {column: value for column, value in claim.values.items() if column != "job_id"}
     kept = rows.select("cluster", "job_id", *values)
     same = pl.all_horizontal(pl.col(column) == value for column, value in values.items())
-    found = (
+    table = (
         kept.filter(same | (pl.col("job_id") == name)).with_columns(same.alias("same")).collect()
     )
-    whole = found.filter("same", job_id=name)
+    whole = table.filter("same", job_id=name)
     if len(whole):
         return decide(
             holds=True, measured=f"a row of {whole['cluster'][0]}", note="Every value is compared."
         )
-    of_name, of_values = found.filter(job_id=name), found.filter("same")
+    of_name, of_values = table.filter(job_id=name), table.filter("same")
     parts = [
         f"the printed job_id is in {cluster} with other values"
         for cluster in of_name["cluster"].unique().sort()
@@ -156,7 +156,7 @@ def example(store: Store, claim: Claim) -> Judgement:
         note="The printed job_id belongs to another job."
         if len(of_name)
         else "No row has the printed job_id.",
-        evidence=found.drop("same"),
+        evidence=table.drop("same"),
     )
 
 
@@ -171,12 +171,12 @@ def elasticflow_trace_sizes(store: Store, claim: Claim) -> Judgement:
 
 def elasticflow_vgg16_scaling(store: Store, claim: Claim) -> Judgement:
     """Compare a rate with that of linear scaling."""
-    found = store.trace(_PLANS[0]).once(rates).filter(model="vgg16", batch_size=256, gpus=8.0)
-    percent = 100 * float(found["scaling_efficiency"].item())
+    table = store.trace(_PLANS[0]).once(rates).filter(model="vgg16", batch_size=256, gpus=8.0)
+    percent = 100 * float(table["scaling_efficiency"].item())
     return decide(
         holds=agrees(percent, claim.values["efficiency"]),
         measured=f"{percent:.2f} %",
-        evidence=found,
+        evidence=table,
     )
 
 
@@ -233,8 +233,8 @@ def elasticflow_edf_ahead(store: Store, _claim: Claim) -> Judgement:
 
 def elasticflow_cluster_sizes(store: Store, _claim: Claim) -> Judgement:
     """Compare the largest demand of each cluster with the printed sizes."""
-    known = read_schedule_jobs(store.trace(_ITP[0]).jobs).filter("known")
-    found = find_capacity(known, gpus=None, machines=None, capacity=None)
+    table = read_schedule_jobs(store.trace(_ITP[0]).jobs).filter("known")
+    found = find_capacity(table, gpus=None, machines=None, capacity=None)
     most = sorted(one.gpus for one in found.values())
     return Judgement(
         "not testable",

@@ -34,8 +34,8 @@ def pai_jobs(store: Store, claim: Claim) -> Judgement:
     """Count jobs, and instances by job."""
     jobs = store.trace(_TRACE).scan("jobs").select(pl.len()).collect().item()
     each = store.trace(_TRACE).scan("instances").group_by("job_id").len()
-    found = each.select(low=pl.col("len").min(), high=pl.col("len").max())
-    low, high = found.collect(engine="streaming").row(0)
+    table = each.select(low=pl.col("len").min(), high=pl.col("len").max())
+    low, high = table.collect(engine="streaming").row(0)
     return decide(
         holds=agrees(jobs, claim.values["jobs"]) and [low, high] == claim.values["instances"],
         measured=f"{jobs:,} jobs; from {low:,} to {high:,} instances per job",

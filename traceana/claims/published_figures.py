@@ -90,6 +90,6 @@ def figures_of(paper: str, /) -> tuple[PublishedFigure, ...]:
     return tuple(sorted((one for name in found for one in PUBLISHED[name]), key=_order))
 
 
-def _order(one: PublishedFigure) -> tuple[bool, int, str]:
-    digits = "".join(filter(str.isdigit, one.number))
-    return not one.number, int(digits or 0), one.number
+def _order(figure: PublishedFigure) -> tuple[bool, int, str]:
+    digits = "".join(filter(str.isdigit, figure.number))
+    return not figure.number, int(digits or 0), figure.number

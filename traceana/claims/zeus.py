@@ -93,8 +93,8 @@ def zeus_power_once(store: Store, _claim: Claim) -> Judgement:
 
 def _normalized(store: Store) -> pl.DataFrame:
     """Return the energy of each choice on a V100 as a fraction of the baseline's."""
-    found = store.trace(_TRACE).once(savings).filter(gpu=_GPU, objective="energy")
-    return found.drop_nulls("ratio").select(
+    table = store.trace(_TRACE).once(savings).filter(gpu=_GPU, objective="energy")
+    return table.drop_nulls("ratio").select(
         "dataset", "choice", "batch_size", "power_limit_w", "ratio"
     )
 
@@ -116,7 +116,7 @@ def zeus_potential(store: Store, claim: Claim) -> Judgement:
 
 def zeus_front(store: Store, claim: Claim) -> Judgement:
     """Compare the Pareto front."""
-    found = (
+    table = (
         energy_to_accuracy(
             *training_tables(store.trace(_TRACE)),
             gpu=_GPU,
@@ -128,22 +128,22 @@ def zeus_front(store: Store, claim: Claim) -> Judgement:
     )
     printed = [
         any(agrees(time, t) and agrees(energy, e) for t, e in claim.values["points"])
-        for time, energy in found.select("tta_s", "eta_j").rows()
+        for time, energy in table.select("tta_s", "eta_j").rows()
     ]
     points = len(claim.values["points"])
     missing = ", ".join(
         f"({row[0]:.1f}, {row[1]:.0f})"
-        for row, there in zip(found.select("tta_s", "eta_j").rows(), printed, strict=True)
+        for row, there in zip(table.select("tta_s", "eta_j").rows(), printed, strict=True)
         if not there
     )
     return decide(
-        holds=sum(printed) == points == found.height,
-        measured=f"{sum(printed)} of the {points} points are among the {found.height} that no "
+        holds=sum(printed) == points == table.height,
+        measured=f"{sum(printed)} of the {points} points are among the {table.height} that no "
         f"configuration dominates" + (f"; not printed: {missing}" if missing else ""),
         note="The published front leaves out points that no other configuration dominates."
-        if sum(printed) == points < found.height
+        if sum(printed) == points < table.height
         else "",
-        evidence=found.select("batch_size", "power_limit_w", "tta_s", "eta_j").with_columns(
+        evidence=table.select("batch_size", "power_limit_w", "tta_s", "eta_j").with_columns(
             published=pl.Series(printed)
         ),
     )

@@ -35,8 +35,8 @@ _OTHERS: Final = ("a40", "rtx6000", "p100")
 
 def _ratios(store: Store, choice: str) -> pl.DataFrame:
     """Return the energy of a choice over that of the baseline, by data set."""
-    found = store.trace(_TRACE).once(savings)
-    kept = found.filter(gpu=_GPU, objective="energy", choice=choice).drop_nulls("ratio")
+    result = store.trace(_TRACE).once(savings)
+    kept = result.filter(gpu=_GPU, objective="energy", choice=choice).drop_nulls("ratio")
     return kept.select("dataset", "batch_size", "power_limit_w", "ratio").sort("dataset")
 
 
@@ -62,8 +62,8 @@ def saving(store: Store, claim: Claim) -> Judgement:
 
 def bar(store: Store, claim: Claim) -> float | None:
     """Return the height of a bar."""
-    found = _ratios(store, claim.values["choice"]).filter(dataset=claim.values["dataset"])
-    return float(found["ratio"].item()) if found.height else None
+    table = _ratios(store, claim.values["choice"]).filter(dataset=claim.values["dataset"])
+    return float(table["ratio"].item()) if table.height else None
 
 
 def front_point(store: Store, claim: Claim) -> Judgement:
@@ -125,33 +125,33 @@ def zeus_power_limits(store: Store, claim: Claim) -> Judgement:
 def zeus_batch_range(store: Store, claim: Claim) -> Judgement:
     """Return the smallest batch size of each data set."""
     profiles = store.scan(_TRACE, "power_profiles").filter(gpu=_GPU)
-    found = profiles.group_by("dataset").agg(smallest=pl.col("batch_size").min()).collect()
-    found = found.sort("dataset")
+    table = profiles.group_by("dataset").agg(smallest=pl.col("batch_size").min()).collect()
+    table = table.sort("dataset")
     return decide(
-        holds=set(found["smallest"]) == {claim.values["low"]},
-        measured=", ".join(f"{name} from {least}" for name, least in found.rows()),
-        evidence=found,
+        holds=set(table["smallest"]) == {claim.values["low"]},
+        measured=", ".join(f"{name} from {least}" for name, least in table.rows()),
+        evidence=table,
     )
 
 
 def zeus_table_1(store: Store, claim: Claim) -> Judgement:
     """Compare data set, model and optimizer of the training runs."""
     names = pl.concat_str("dataset", "network", "optimizer", separator=" ").str.to_lowercase()
-    found = store.scan(_TRACE, "training_runs").select(names.unique().sort()).collect()
-    there = found.to_series().to_list()
-    return decide(holds=there == claim.values["rows"], measured="; ".join(there), evidence=found)
+    table = store.scan(_TRACE, "training_runs").select(names.unique().sort()).collect()
+    there = table.to_series().to_list()
+    return decide(holds=there == claim.values["rows"], measured="; ".join(there), evidence=table)
 
 
 def b0(store: Store, claim: Claim) -> float | None:
     """Return the default batch size of a data set."""
-    found = _ratios(store, "baseline").filter(dataset=claim.values["dataset"])
-    return float(found["batch_size"].item()) if found.height else None
+    table = _ratios(store, "baseline").filter(dataset=claim.values["dataset"])
+    return float(table["batch_size"].item()) if table.height else None
 
 
 def zeus_square_root(store: Store, _claim: Claim) -> Judgement:
     """Compare learning rate over the square root of the batch size with its median."""
     scaled = pl.col("learning_rate") / pl.col("batch_size").sqrt()
-    found = (
+    table = (
         store.scan(_TRACE, "training_runs")
         .filter(pl.col("optimizer").str.to_lowercase().is_in(["adam", "adamw"]))
         .group_by("dataset")
@@ -162,11 +162,11 @@ def zeus_square_root(store: Store, _claim: Claim) -> Judgement:
         .sort("dataset")
         .collect()
     )
-    largest = span(found["largest_deviation"])[1]
+    largest = span(table["largest_deviation"])[1]
     return decide(
         holds=largest <= 0.015,
-        measured=f"within {100 * largest:.1f} % of the square root for {found.height} data sets",
-        evidence=found,
+        measured=f"within {100 * largest:.1f} % of the square root for {table.height} data sets",
+        evidence=table,
     )
 
 
@@ -206,22 +206,22 @@ def _policies(trace: Trace) -> pl.DataFrame:
 
 def grid_regret(store: Store, claim: Claim) -> Judgement:
     """Compare the ratio of both regrets."""
-    found = store.trace(_TRACE).once(_policies)
-    ratio = found["regret_j_grid"] / found["regret_j"]
+    result = store.trace(_TRACE).once(_policies)
+    ratio = result["regret_j_grid"] / result["regret_j"]
     low, high = span(ratio)
     return decide(
         holds=low <= claim.values["factor"] <= high,
-        measured=f"{low:.1f} to {high:.1f} times over {found['dataset'].n_unique()} data sets and "
+        measured=f"{low:.1f} to {high:.1f} times over {result['dataset'].n_unique()} data sets and "
         f"{_POLICY_SEEDS} seeds",
         note="Simulated on the published runs, with the number of recurrences of the simulator.",
-        evidence=found.with_columns(ratio=ratio),
+        evidence=result.with_columns(ratio=ratio),
     )
 
 
 def regret_lower(store: Store, claim: Claim) -> Judgement:
     """Compare the mean regrets of each data set."""
-    found = store.trace(_TRACE).once(_policies)
-    means = found.group_by("dataset").agg(
+    result = store.trace(_TRACE).once(_policies)
+    means = result.group_by("dataset").agg(
         zeus=pl.col("regret_j").mean(), grid=pl.col("regret_j_grid").mean()
     )
     means = means.sort("dataset")
@@ -236,10 +236,10 @@ def regret_lower(store: Store, claim: Claim) -> Judgement:
 
 def grid_suboptimal(store: Store, _claim: Claim) -> Judgement:
     """Compare where grid search ends with the best saving of cost."""
-    found = store.trace(_TRACE).once(_policies)
+    result = store.trace(_TRACE).once(_policies)
     costs = store.trace(_TRACE).once(savings)
     best = costs.filter(gpu=_GPU, objective="cost", choice="both").select("dataset", "ratio")
-    ends = found.join(best, on="dataset").with_columns(ends_at=1 - pl.col("cost_saved_grid"))
+    ends = result.join(best, on="dataset").with_columns(ends_at=1 - pl.col("cost_saved_grid"))
     worse = ends.filter(pl.col("ends_at") > 1.01 * pl.col("ratio"))
     names = worse["dataset"].unique().sort().to_list()
     return decide(
@@ -273,28 +273,28 @@ def four_gpus(store: Store, claim: Claim) -> Judgement:
 
 def beta_least(store: Store, _claim: Claim) -> Judgement:
     """Compare the geometric means of energy by beta."""
-    found = store.trace(_TRACE).once(policy_variants, _GPU).filter(comparison="beta")
-    least = found.sort("energy")["variant"][0]
-    parts = [f"{beta} {energy:.3f}" for beta, energy in found.select("variant", "energy").rows()]
+    table = store.trace(_TRACE).once(policy_variants, _GPU).filter(comparison="beta")
+    least = table.sort("energy")["variant"][0]
+    parts = [f"{beta} {energy:.3f}" for beta, energy in table.select("variant", "energy").rows()]
     return decide(
         holds=least == "2",
         measured=f"lowest at {least}; relative to 2: {', '.join(parts)}",
         note="Simulated; energy of all recurrences, geometric mean over the data sets.",
-        evidence=found,
+        evidence=table,
     )
 
 
 def part_matters_most(store: Store, _claim: Claim) -> Judgement:
     """Compare the energy of the policy without each of its parts."""
-    found = store.trace(_TRACE).once(policy_variants, _GPU).filter(comparison="part left out")
-    left_out = found.filter(pl.col("variant") != "none").select("variant", "energy").rows()
+    table = store.trace(_TRACE).once(policy_variants, _GPU).filter(comparison="part left out")
+    left_out = table.filter(pl.col("variant") != "none").select("variant", "energy").rows()
     parts = [f"without {name} {energy:.2f}" for name, energy in left_out]
-    most = found.sort("energy")["variant"][-1]
+    most = table.sort("energy")["variant"][-1]
     return decide(
         holds=most == "early stopping",
         measured=f"energy relative to the whole policy: {', '.join(parts)}",
         note="Simulated; energy of all recurrences, geometric mean over the data sets.",
-        evidence=found,
+        evidence=table,
     )
 
 
@@ -323,13 +323,13 @@ def convex(store: Store, _claim: Claim) -> Judgement:
         rises = np.diff(values)
         wrong = int((rises[:least] > 0).sum() + (rises[least:] < 0).sum())
         rows.append((dataset, len(values), wrong))
-    found = pl.DataFrame(rows, schema=["dataset", "batch_sizes", "steps_against"], orient="row")
-    off = found.filter(pl.col("steps_against") > 0)["dataset"].to_list()
+    table = pl.DataFrame(rows, schema=["dataset", "batch_sizes", "steps_against"], orient="row")
+    off = table.filter(pl.col("steps_against") > 0)["dataset"].to_list()
     return decide(
         holds=not off,
-        measured=f"{found.height - len(off)} of {found.height} data sets"
+        measured=f"{table.height - len(off)} of {table.height} data sets"
         + (f"; not {', '.join(off)}" if off else ""),
-        evidence=found,
+        evidence=table,
     )
 
 
@@ -344,29 +344,29 @@ def tta_variation(store: Store, claim: Claim) -> Judgement:
         )
         for dataset, energy in store.trace(_TRACE).once(configurations, _GPU).items()
     ]
-    found = pl.concat(rows).unique(("dataset", "batch_size")).drop_nulls("cv")
-    found = found.filter(pl.col("runs") > 1).sort("cv", descending=True)
-    above = found.filter(100 * pl.col("cv") >= claim.values["percent"])
-    top = found.row(0, named=True)
+    table = pl.concat(rows).unique(("dataset", "batch_size")).drop_nulls("cv")
+    table = table.filter(pl.col("runs") > 1).sort("cv", descending=True)
+    above = table.filter(100 * pl.col("cv") >= claim.values["percent"])
+    top = table.row(0, named=True)
     return decide(
         holds=above.is_empty(),
-        measured=f"{above.height} of {found.height} batch sizes vary by more; at most "
+        measured=f"{above.height} of {table.height} batch sizes vary by more; at most "
         f"{100 * top['cv']:.1f} % ({top['dataset']}, batch size {top['batch_size']})",
         note="Time per epoch was measured once, so that only the epochs vary.",
-        evidence=found.head(10),
+        evidence=table.head(10),
     )
 
 
 def figure_15(store: Store, claim: Claim) -> Judgement:
     """Count the bars that the published profiles have."""
-    found = (
+    table = (
         store.trace(_TRACE)
         .once(savings)
         .filter(
             pl.col("gpu").is_in(list(_OTHERS)), pl.col("choice") != "baseline", objective="energy"
         )
     )
-    bars = found.drop_nulls("ratio")
+    bars = table.drop_nulls("ratio")
     low, high = span(bars["ratio"])
     return decide(
         holds=bars.height == claim.values["bars"],

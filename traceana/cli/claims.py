@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from traceana.cli.options import JsonOption, StoreOption, option
-from traceana.cli.output import print_json, print_table, show_share
+from traceana.cli.output import print_json, print_table, show_fraction
 from traceana.cli.streams import terminal
 from traceana.errors import DataError
 
@@ -46,7 +46,7 @@ def claims(
 
     if verdict is not None and verdict not in VERDICTS:
         raise DataError(f"verdict {verdict!r} is unknown; there is {', '.join(VERDICTS)}")
-    with show_share("claims") as progress:
+    with show_fraction("claims") as progress:
         results = check_claims(open_store(store), paper=paper, progress=progress)
     for name in results.altered:
         sys.stderr.write(f"traceana: note: {name} is not the published file (its sha256 differs)\n")
@@ -80,8 +80,8 @@ def _print_papers(results: ClaimResults) -> None:
     for name in VERDICTS:
         shown.add_column(name, justify="right", style=_COLOURS[name])
     for paper in results.table["paper"].unique(maintain_order=True):
-        found = results.table.filter(paper=paper)
-        numbers = [found.filter(verdict=name).height for name in VERDICTS]
+        rows = results.table.filter(paper=paper)
+        numbers = [rows.filter(verdict=name).height for name in VERDICTS]
         shown.add_row(paper, *(str(number or "") for number in numbers))
     print_table(shown)
     out = terminal()

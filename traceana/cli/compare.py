@@ -170,7 +170,7 @@ def _show_changes(changes: pl.DataFrame) -> None:
     print_rows(changes, Changes, columns=shown)
 
 
-def _show(found: pl.DataFrame) -> None:
+def _show(frame: pl.DataFrame) -> None:
     """Print the measures that several traces have, and why the others are not compared."""
     import polars as pl
     from rich.table import Table
@@ -178,7 +178,7 @@ def _show(found: pl.DataFrame) -> None:
     from traceana.questions.comparison.tables import Comparison, reasons
     from traceana.tables.display import cells_of
 
-    compared = found.filter(pl.col("estimate").count().over("question") > 1)
+    compared = frame.filter(pl.col("estimate").count().over("question") > 1)
     known = compared.drop_nulls("estimate")
     table = Table(box=None, pad_edge=False)
     table.add_column("", overflow="fold")
@@ -196,7 +196,7 @@ def _show(found: pl.DataFrame) -> None:
         print_table(table)
     out = terminal()
     for heading, lines in (
-        ("Not compared", reasons(found, answered=False)),
+        ("Not compared", reasons(frame, answered=False)),
         ("Notes", reasons(compared, answered=True)),
     ):
         if lines:

@@ -131,7 +131,7 @@ def show_steps(what: str) -> Iterator[Callable[[int, int, str], None]]:
 
 
 @contextmanager
-def show_share(what: str) -> Iterator[Callable[[float], None]]:
+def show_fraction(what: str) -> Iterator[Callable[[float], None]]:
     """Show a progress bar; yield a function that reports the completed fraction."""
     with show_steps(what) as report_step:
         yield lambda fraction: report_step(round(100 * fraction), 100, what)

@@ -84,7 +84,7 @@ def reliability(
 
 
 def _show(
-    found: ReliabilityResult, jobs: JobFailureResult, checkpoints: pl.DataFrame | None
+    result: ReliabilityResult, jobs: JobFailureResult, checkpoints: pl.DataFrame | None
 ) -> None:
     from traceana.questions.reliability.tables import (
         CheckpointIntervals,
@@ -94,21 +94,21 @@ def _show(
     )
     from traceana.tables.formatting import duration
 
-    sys.stdout.write(f"{found.summary()}\n")
-    if found.groups is not None:
-        by = found.groups.columns[0]
+    sys.stdout.write(f"{result.summary()}\n")
+    if result.groups is not None:
+        by = result.groups.columns[0]
         sys.stdout.write(f"\nFaults by {by}\n")
         headings = {by: by.capitalize()}
         print_rows(
-            found.groups,
+            result.groups,
             MachineReliability,
             columns=(by, *_SHOWN),
             headings=headings,
             null={by: "not stated"},
         )
     sys.stdout.write("\nMachines with the most faults\n")
-    machine = found.machines.columns[0]
-    print_rows(found.machines.head(_MOST), MachineFaults, headings={machine: "Machine"})
+    machine = result.machines.columns[0]
+    print_rows(result.machines.head(_MOST), MachineFaults, headings={machine: "Machine"})
     sys.stdout.write("\nMean time to failure of the job\n")
     columns = [name for name in jobs.intervals.columns if jobs.intervals[name].count()]
     print_rows(jobs.intervals, JobFailureIntervals, columns=columns)

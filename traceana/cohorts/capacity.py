@@ -53,7 +53,7 @@ def gpu_capacity_check(
     >>> tasks, instances = (trace.scan(t) for t in ("tasks", "instances"))
     >>> machines = trace.scan("machines")
     >>> found = traceana.gpu_capacity_check(tasks, instances, machines)
-    >>> found.select("end_imputation", pl.col("share_of_capacity").round(1)).rows()
+    >>> found.select("end_imputation", pl.col("fraction_of_capacity").round(1)).rows()
     [('drop_task', 0.1), ('drop', 0.1), ('task', 0.1), ('running', 14.1), ('trace_end', 25.9)]
     """
     return check_capacity(read_task_times(tasks, instances), sum_gpus(machines))
@@ -70,15 +70,15 @@ def check_capacity(times: TaskTimes, machine_gpus: float | None, /) -> pl.DataFr
         note = "no capacity: the trace has no machines table"
     fraction = pl.col("gpu_hours") / pl.lit(capacity, pl.Float64)
     finite = fraction.is_finite().fill_null(value=False)
-    found = pl.concat(_requested(times, policy) for policy in END_IMPUTATIONS).with_columns(
+    table = pl.concat(_requested(times, policy) for policy in END_IMPUTATIONS).with_columns(
         machine_gpus=pl.lit(machine_gpus, pl.Float64),
         span_h=pl.lit(span_h),
         capacity_gpu_hours=pl.lit(capacity, pl.Float64),
-        share_of_capacity=pl.when(finite).then(fraction),
+        fraction_of_capacity=pl.when(finite).then(fraction),
         instances_of_no_task=pl.lit(times.instances_of_no_task, pl.Int64),
         note=pl.when(~finite).then(pl.lit(note)),
     )
-    return declared(found, CapacityCheck)
+    return declared(table, CapacityCheck)
 
 
 def sum_gpus(machines: IntoFrame, /) -> float:

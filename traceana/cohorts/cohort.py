@@ -126,7 +126,9 @@ class Cohort:
 def form_cohort(trace: Trace, /, *, end_imputation: str = "drop") -> Cohort:
     """Return the cohort of a trace: its jobs if they have runtimes, else its tasks."""
     manifest = trace.manifest
-    of_jobs, of_tasks = (all(manifest.has(*one) for one in needs.items()) for needs in COHORT_NEEDS)
+    of_jobs, of_tasks = (
+        all(manifest.has(*need) for need in needs.items()) for needs in COHORT_NEEDS
+    )
     if of_jobs or not of_tasks:
         return trace.cached(("cohort of jobs",), lambda: _jobs(trace), on_disk=False)
     if end_imputation != "drop":  # one section only

@@ -55,7 +55,7 @@ def outcome_cohort(trace: Trace, /) -> Cohort:
     watched = form_cohort(trace, end_imputation="running")
     started = watched.rows.filter(pl.col("watched_s").is_not_null())
     for horizon_s in _HORIZONS_S:
-        known = started.filter(
+        table = started.filter(
             pl.col("watched_s") >= horizon_s,
             pl.col("duration_s").is_not_null(),
             pl.col("entry_s") == 0,
@@ -63,11 +63,11 @@ def outcome_cohort(trace: Trace, /) -> Cohort:
         failed = (pl.col("status").cast(pl.String) == "failed").fill_null(value=False) & (
             pl.col("duration_s") <= horizon_s
         )
-        rows = known.with_columns(
+        rows = table.with_columns(
             status=pl.when(failed).then(pl.lit("failed")).otherwise(pl.lit("completed")),
             runtime_s=pl.lit(None, pl.Float64),
         )
-        enough = known.height >= _WATCHED * started.height
+        enough = table.height >= _WATCHED * started.height
         if enough and (rows["status"] == "failed").sum() >= _FEWEST:
             excluded = cohort.rows.height - rows.height
             by_then = duration(horizon_s)

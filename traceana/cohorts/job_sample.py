@@ -98,14 +98,14 @@ def draw_jobs(tasks: IntoFrame, /, *, max_tasks: int, noun: str = "tasks") -> Jo
     rows = admit_columns(tasks, ("job_id",))
     for letters in _LETTERS:
         parts = reduce_frame(rows.select(ending=_ending(letters)), ("ending",), tasks=nw.len())
-        known = parts.drop_nulls("ending")
-        mixed = known[np.random.default_rng(SEED).permutation(known.height)]
+        table = parts.drop_nulls("ending")
+        mixed = table[np.random.default_rng(SEED).permutation(table.height)]
         within = int((mixed["tasks"].cum_sum() <= max_tasks).sum())
         if within >= _MIN_ENDINGS:
             break
     chosen = mixed.head(max(within, 1)).sort("ending")
     drawn, total = (int(each["tasks"].sum()) for each in (chosen, parts))
-    return JobSample(tuple(chosen["ending"]), letters, known.height, drawn, total, noun)
+    return JobSample(tuple(chosen["ending"]), letters, table.height, drawn, total, noun)
 
 
 def _ending(letters: int) -> nw.Expr:

@@ -65,7 +65,7 @@ class CapacityCheck(ResultTable):
     capacity_gpu_hours = number(
         "Capacity (GPU-hours)", "machine_gpus times span_h", display="hours", unit="h"
     )
-    share_of_capacity = fraction("Fraction of capacity", "gpu_hours over capacity_gpu_hours")
+    fraction_of_capacity = fraction("Fraction of capacity", "gpu_hours over capacity_gpu_hours")
     tasks_without_gpus = count(
         "Tasks without GPUs", "tasks with a runtime whose number of GPUs is missing, counted as 0"
     )

@@ -111,8 +111,8 @@ def _aggregate(listed: pl.DataFrame, rows: nw.LazyFrame[Any]) -> tuple[pl.DataFr
 def _join(listed: pl.DataFrame, by_task: pl.DataFrame) -> pl.DataFrame:
     """Join the keys alone, then gather: a join of all columns needs twice the memory."""
     positions = by_task.lazy().select(KEYS).with_row_index(".place")
-    found = listed.lazy().select(KEYS).join(positions, on=KEYS, how="left", maintain_order="left")
-    place = found.select(".place").collect(engine="streaming").to_series()
+    table = listed.lazy().select(KEYS).join(positions, on=KEYS, how="left", maintain_order="left")
+    place = table.select(".place").collect(engine="streaming").to_series()
     return by_task.drop(KEYS).select(pl.all().gather(place))
 
 
@@ -168,11 +168,11 @@ def _reduce(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
         named = [value.alias(name) for name, value in aggregates.items()]
         sums = pl.col("known_s", "open_sum_s").cast(pl.Float64) / _UNIT
         counts = pl.col(_COUNTS).cast(pl.Int64)
-        found = collect(parts.group_by(*KEYS).agg(*named)).with_columns(sums, counts)
+        table = collect(parts.group_by(*KEYS).agg(*named)).with_columns(sums, counts)
     else:
         # unsorted: the join restores the order of the tasks
-        found = reduce_unsorted(parts, KEYS, **aggregates)
-    return found.with_columns(
+        table = reduce_unsorted(parts, KEYS, **aggregates)
+    return table.with_columns(
         # a sum of no value is 0 in some engines, and null in others
         pl.when(pl.col("n_known") > 0).then("known_s"),
         pl.when(pl.col("open_first_s").is_not_null()).then("open_sum_s"),

@@ -86,10 +86,10 @@ def task_owners(trace: Trace, /, *names: str) -> pl.DataFrame:
         )
         if tagged:
             tags = trace.scan("job_tags").drop_nulls("inst_id").select("group", **key)
-            known = tags.join(jobs, on=list(key), how="semi")
+            table = tags.join(jobs, on=list(key), how="semi")
             first = pl.col("group").min()
             first = pl.when(first.is_not_null()).then(first.hash())
-            groups = known.group_by(list(key)).agg(first.alias("group"))
+            groups = table.group_by(list(key)).agg(first.alias("group"))
             jobs = jobs.drop("group", strict=False).join(groups, on=list(key), how="left")
             fallback = trace.manifest.tables["job_tags"].group_fallback
             if fallback in named:

@@ -41,14 +41,14 @@ def notes_unit(function: Function) -> Function:
     return cast("Function", noted)
 
 
-def _note(found: pl.DataFrame | Result) -> pl.DataFrame | Result:
-    if isinstance(found, Result):
-        frames = {name: getattr(found, name) for name in found.tables}
+def _note(table: pl.DataFrame | Result) -> pl.DataFrame | Result:
+    if isinstance(table, Result):
+        frames = {name: getattr(table, name) for name in table.tables}
         changed = {
             name: _note(frame)
             for name, frame in frames.items()
             if frame is not None and "note" in frame.columns
         }
-        return replace(cast("Any", found), **changed) if changed else found
-    known = pl.col("note") if "note" in found.columns else pl.lit(None, pl.String)
-    return found.with_columns(note=known.fill_null(pl.lit(UNIT_NOTE)))
+        return replace(cast("Any", table), **changed) if changed else table
+    known = pl.col("note") if "note" in table.columns else pl.lit(None, pl.String)
+    return table.with_columns(note=known.fill_null(pl.lit(UNIT_NOTE)))

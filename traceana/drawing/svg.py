@@ -162,11 +162,11 @@ def _shrink(text: str, prefix: str) -> str:
         )
     opened: list[bool] = []
 
-    def group(found: re.Match[str]) -> str:
-        if found[0] == "</g>":
-            return "" if opened.pop() else found[0]
-        opened.append(found[0] == "<g>")
-        return "" if opened[-1] else found[0]
+    def group(match: re.Match[str]) -> str:
+        if match[0] == "</g>":
+            return "" if opened.pop() else match[0]
+        opened.append(match[0] == "<g>")
+        return "" if opened[-1] else match[0]
 
     return _classed(_BETWEEN.sub("><", _GROUP.sub(group, text)), f"c{start}")
 
@@ -176,9 +176,9 @@ def _classed(text: str, start: str) -> str:
     styles = [found for found, n in Counter(_LOOK.findall(text)).items() if n > _FEW]
     names = {found: f"{start}{place}" for place, found in enumerate(styles)}
 
-    def look(found: re.Match[str]) -> str:
-        name = names.get((found[1], found[2]))
-        return found[0] if name is None else f' class="{name}"'
+    def look(match: re.Match[str]) -> str:
+        name = names.get((match[1], match[2]))
+        return match[0] if name is None else f' class="{name}"'
 
     rules = "".join(
         f".{name}{{{f'clip-path:{clip};' if clip else ''}{_SEPARATED.sub(';', style)}}}"

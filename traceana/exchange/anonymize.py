@@ -193,16 +193,16 @@ class _Rows:
             return values.set(~values.str.contains(_ONE_WORD), None)
         if privacy == "identifier":
             words = values.cast(pl.String).rename(values.name)
-            known = words.drop_nulls().unique()
+            table = words.drop_nulls().unique()
             listed = values.name in HOST_LISTS
             digests = [
                 ",".join(
                     self._digest(f"id {one}").hexdigest()
                     for one in (word.split(",") if listed else [word])
                 )
-                for word in known
+                for word in table
             ]
-            return words.replace_strict(known, digests, return_dtype=pl.String)
+            return words.replace_strict(table, digests, return_dtype=pl.String)
         return values
 
     def _digest(self, text: str) -> hashlib.blake2b:

@@ -124,15 +124,15 @@ class _Compiler:
 
     def rests_on(self, target: str, value: pl.Expr) -> frozenset[str]:
         """Return all internal columns, and rules of whole numbers, that a column rests on."""
-        found: set[str] = set()
+        names: set[str] = set()
         waiting = {*value.meta.root_names(), *self.uses.get(target, ())}
         while waiting:
             name = waiting.pop()
-            found.add(name)
+            names.add(name)
             if name in self.derived:
                 of = self.derived[name]
-                waiting |= {*of.value.meta.root_names(), *of.of.meta.root_names()} - found
-        return frozenset(found)
+                waiting |= {*of.value.meta.root_names(), *of.of.meta.root_names()} - names
+        return frozenset(names)
 
     def _expression(self, text: str, want: Kind, target: str, at: str) -> pl.Expr:
         """Return an expression; a row for which a cast in it fails breaks a rule."""
@@ -184,7 +184,7 @@ class _Compiler:
         self, spec: dict[str, Any], target: str, label: str, dtype: pl.DataType, at: str
     ) -> pl.Expr:
         of = self._expression(spec["column"], "text", target, at)
-        values: dict[str, Any] = spec.get("values") or {one: one for one in STATUSES}
+        values: dict[str, Any] = spec.get("values") or {statu: statu for statu in STATUSES}
         given = of if "values" in spec else of.str.to_lowercase()
         exact = {key: value for key, value in values.items() if not key.endswith("*")}
         default = pl.lit(None, dtype=dtype)

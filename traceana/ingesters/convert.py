@@ -85,14 +85,14 @@ def _find_faults(
     rows = _attempt(views, compiled, not_utf8=typed is None and block.not_utf8)
     broken = rows[_RULE].is_not_null()
     if broken.any():
-        found = rows.filter(broken).select(line=LINE, rule=_RULE)
+        table = rows.filter(broken).select(line=LINE, rule=_RULE)
         if compiled.reshape:
             cells = source.filter(broken).select(pl.exclude(LINE))
             joined = pl.concat_str(pl.all(), separator=",", ignore_nulls=True)
             text = cells.select(joined).to_series()
         else:
-            text = block.text_of(found["line"])
-        rejected.append(found.with_columns(text=text))
+            text = block.text_of(table["line"])
+        rejected.append(table.with_columns(text=text))
     unknown = {
         name.removeprefix(_VALUE): Counter(
             dict(rows.drop_nulls(name).group_by(name, maintain_order=True).len().iter_rows())

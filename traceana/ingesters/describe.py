@@ -117,12 +117,12 @@ def checked_facts(
 ) -> dict[str, Any]:
     """Return facts with lists as tuples, and capacities as such."""
     found = {"trace", "source", "synthetic", "window", "mapping", "facts", "tables"}
-    types = {one.name: str(one.type) for one in fields(kind)}
-    known = [name for name in types if name not in found | {"rows", "columns"}]
+    types = {field.name: str(field.type) for field in fields(kind)}
+    names = [name for name in types if name not in found | {"rows", "columns"}]
     for name, value in facts.items():
-        if name not in known:
-            hint = did_you_mean(name, known)
-            raise DataError(f"{where}: no fact is called {name!r}{hint}; use {', '.join(known)}")
+        if name not in names:
+            hint = did_you_mean(name, names)
+            raise DataError(f"{where}: no fact is called {name!r}{hint}; use {', '.join(names)}")
         if value is not None or "None" not in types[name]:
             check_type(value, types[name].removesuffix(" | None"), f"{where}: {name}")
     checked: dict[str, Any] = {
@@ -137,7 +137,7 @@ def checked_facts(
 
 
 def _capacity(stated: Facts[str, Any], where: str) -> Capacity:
-    names = {one.name: str(one.type) for one in fields(Capacity)}
+    names = {field.name: str(field.type) for field in fields(Capacity)}
     expected = f"state {', '.join(names)}, such as {{ nodes = 16, gpus_per_node = 8 }}"
     for name, value in stated.items():
         if name not in names:

@@ -241,7 +241,11 @@ class _Walk:
 
     def walk(self, node: Expression, want: Kind | None) -> Expression:  # noqa: PLR0911  a table
         kind = type(node).__name__
-        inner = [one for one in node.iter_expressions() if isinstance(one, exp.Expression)]
+        inner = [
+            expression
+            for expression in node.iter_expressions()
+            if isinstance(expression, exp.Expression)
+        ]
         if kind == "Column":
             return self._column(node, want)
         if kind in _PLAIN:
@@ -270,9 +274,9 @@ class _Walk:
     def _with(self, node: Expression, want: Kind | None) -> Expression:
         """Return a node with its members walked."""
         node = node.copy()
-        for one in list(node.iter_expressions()):
-            if isinstance(one, exp.Expression):
-                one.replace(self.walk(one, want))
+        for expression in list(node.iter_expressions()):
+            if isinstance(expression, exp.Expression):
+                expression.replace(self.walk(expression, want))
         return node
 
     def _column(self, node: Expression, want: Kind | None) -> Expression:

@@ -227,9 +227,9 @@ def check_id(name: str | None, /) -> None:
 
 
 def _ingest_found(
-    found: Discovery, plans: dict[str, Plan], folder: Path, progress: Progress | None
+    discovery: Discovery, plans: dict[str, Plan], folder: Path, progress: Progress | None
 ) -> Ledger:
-    failures = list(found.failures)
+    failures = list(discovery.failures)
     failed = {name for name, _ in failures}
     ledgers: list[Ledger] = []
     of_store: list[StoreError] = []
@@ -255,8 +255,8 @@ def _ingest_found(
     ledger = Ledger(
         tuple(entry for ledger in ledgers for entry in ledger.entries),
         tuple(missing for ledger in ledgers for missing in ledger.missing_csvs),
-        tuple(found.not_recognised),
-        tuple(found.left_out),
+        tuple(discovery.not_recognised),
+        tuple(discovery.left_out),
         tuple(failures),
     )
     if failures:

@@ -35,17 +35,19 @@ def match_files(
     reader = reader or mapping.reader
     known = [get_reader(reader)] if reader else readers().values()
     suffixes = tuple(suffix for one in known for suffix in one.suffixes)
-    found = Discovery()
+    discovery = Discovery()
     for path in paths:
         listing = list_csvs(path, leave_out=leave_out, read_through=read_through, suffixes=suffixes)
         listing.csvs = [replace(csv, columns=columns) for csv in listing.csvs]
-        found.not_recognised += listing.others
-        found.failures += [(trace, str(error)) for _, error in listing.broken]
-        fit_files(listing.csvs, mapping, found, trace=trace, reader=reader, named=path.is_file())
-    if not found.sources[trace] and not found.failures:
-        others = f"; {found.not_recognised[0]}" if found.not_recognised else ""
+        discovery.not_recognised += listing.others
+        discovery.failures += [(trace, str(error)) for _, error in listing.broken]
+        fit_files(
+            listing.csvs, mapping, discovery, trace=trace, reader=reader, named=path.is_file()
+        )
+    if not discovery.sources[trace] and not discovery.failures:
+        others = f"; {discovery.not_recognised[0]}" if discovery.not_recognised else ""
         raise SourceError(f"{', '.join(map(str, paths))}: no file fits {mapping.where}{others}")
-    return found
+    return discovery
 
 
 def fit_files(
@@ -88,7 +90,7 @@ def _fit(file: CsvFile, mapping: Mapping, reader: str | None) -> Source:
     return replace(source, tables=tuple(tables))
 
 
-def _name_apart(sources: list[Source], found: Discovery) -> list[Source]:
+def _name_apart(sources: list[Source], discovery: Discovery) -> list[Source]:
     """Call files of the same name by their folder too; read the same content once."""
     by_label = defaultdict(list)
     for source in sources:
@@ -101,7 +103,7 @@ def _name_apart(sources: list[Source], found: Discovery) -> list[Source]:
             if len(same) > 1 and file is not None:
                 digest = content_sha256(file)
                 if digest in seen:
-                    found.left_out.append(f"{file.where} (same as {seen[digest]})")
+                    discovery.left_out.append(f"{file.where} (same as {seen[digest]})")
                     continue
                 seen[digest] = file.where
                 file = replace(file, within=f"{file.folder.resolve().name}/")

@@ -159,7 +159,7 @@ class _TableStep:
     def build(self, stack: ExitStack) -> tuple[TableEntry, TableWriter]:
         """Write the table under a temporary name, and return its counts and the writer."""
         plan, sources = self.plan, self.sources
-        digests = (self._describe(one).sha256 for one in sources)
+        digests = (self._describe(source).sha256 for source in sources)
         earlier = _to_update(plan, self.folder, self.before, digests)
         keep = _kept_columns(plan.mapping, self.table, sources, self.folder if earlier else None)
         several = len(sources) > 1 or earlier is not None

@@ -242,7 +242,7 @@ def _pages(source: Source) -> str | None:
         return None
     lists = {re.sub(r"\.first\..*", "", name) for name in source.columns if ".first." in name}
     for name in sorted(lists, key=len)[:1]:
-        inner = sum(one.startswith(f"{name}.first.") for one in source.columns)
+        inner = sum(column.startswith(f"{name}.first.") for column in source.columns)
         own = sum(not one.startswith(name) for one in source.columns)
         counts = _sample(source)[f"{name}.count"].cast(pl.Float64, strict=False)
         if own < inner and (counts.mean() or 0) >= _PAGE:  # type: ignore[operator]

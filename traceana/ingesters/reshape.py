@@ -50,7 +50,7 @@ def _list(value: object) -> list[Any]:
 
 def _attempt(number: int, attempt: dict[str, Any]) -> tuple[str | None, ...]:
     servers = [one for one in _list(attempt.get("detail")) if isinstance(one, dict)]
-    gpus = sum(len(_list(one.get("gpus"))) for one in servers)
+    gpus = sum(len(_list(server.get("gpus"))) for server in servers)
     times = (str(attempt.get(name) or "") for name in ("start_time", "end_time"))
     known = (None if time in ("", "None") else ascii(time)[1:-1] for time in times)
     return (str(number), *known, str(len(servers)), str(gpus) if servers else None)

@@ -48,8 +48,8 @@ def merge_newest(
     index = index.with_columns(is_kept=pl.col("at").is_in(newest.implode()))
     if recurs:
         index = _drop_outdated(index)
-        there = index.filter(pl.col("is_kept").any().over("record"))
-        first = there.sort("is_renamed", "at").unique("id", keep="first")["record"]
+        frame = index.filter(pl.col("is_kept").any().over("record"))
+        first = frame.sort("is_renamed", "at").unique("id", keep="first")["record"]
         index = index.with_columns(is_first=pl.col("record").is_in(first.implode()))
     schema = {**get_table(table).create_empty().schema, **keep}
     at = 0

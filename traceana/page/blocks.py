@@ -228,7 +228,9 @@ def arrange(content: Content, /) -> Content:
     blocks = list(content.blocks)
     lead = content.lead
     if not lead:
-        gallery = next((one for one in blocks if isinstance(one, Gallery) and one.pictures), None)
+        gallery = next(
+            (block for block in blocks if isinstance(block, Gallery) and block.pictures), None
+        )
         table = next((one for one in blocks if isinstance(one, Table) and not one.folded), None)
         if gallery:
             lead = (Gallery(gallery.pictures[:_MAX_PICTURES]),)
@@ -287,7 +289,7 @@ def drop_name(content: Content, name: str, /) -> Content:
 
     def sentences(texts: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(
-            one.reword(change) if isinstance(one, Finding) else change(one) for one in texts
+            text.reword(change) if isinstance(text, Finding) else change(text) for text in texts
         )
 
     def changed(block: Block) -> Block:
@@ -301,7 +303,7 @@ def drop_name(content: Content, name: str, /) -> Content:
         return block
 
     def all_of(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-        return tuple(changed(one) for one in blocks if one != Heading(name))
+        return tuple(changed(block) for block in blocks if block != Heading(name))
 
     return replace(
         content,

@@ -156,17 +156,17 @@ def write_figures(
             absent.append(f"{name}: {error}")
             continue
         drawn = []
-        for one in drawings:
+        for drawing in drawings:
             try:
                 files, caption, described = draw(
-                    one, context, suffixes, dpi=dpi, width_in=width_in, paper=paper
+                    drawing, context, suffixes, dpi=dpi, width_in=width_in, paper=paper
                 )
             except DataError as error:
-                absent.append(f"{name}, {one.key}: {error}")
+                absent.append(f"{name}, {drawing.key}: {error}")
             else:
                 mark = " SYNTHETIC data: no real system is shown."
-                mark = mark if context.synthetic(one.trace) else ""
-                drawn.append((one.key, files, f"{caption} {described}{mark}"))
+                mark = mark if context.synthetic(drawing.trace) else ""
+                drawn.append((drawing.key, files, f"{caption} {described}{mark}"))
         if drawn:
             paths += _write(folder, name, drawn)
         report_step(done, len(ids), name)
@@ -225,8 +225,8 @@ def _write(folder: Path, name: str, drawn: list[tuple[str, dict[str, bytes], str
 def _parse_width(size: str | float | None) -> float | None:
     if size is None:
         return None
-    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(mm|cm|in|)\s*", str(size))
-    width_mm = float(found[1]) * _MM[found[2]] if found else 0.0
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(mm|cm|in|)\s*", str(size))
+    width_mm = float(match[1]) * _MM[match[2]] if match else 0.0
     if not _WIDTHS_MM[0] <= width_mm <= _WIDTHS_MM[1]:
         raise DataError(
             f"size must be a width from 20 mm to 1,000 mm, such as 84mm, 8.4cm or 3.3in; it is "

@@ -93,8 +93,8 @@ def _of_job(trace: Trace, choice: Choice) -> list[Drawing]:
     samples = rows.filter(job_id=choice.job)
     if samples.is_empty():
         jobs = rows["job_id"].unique(maintain_order=True).to_list()
-        there = ", ".join(jobs[:_MAX_NAMED]) + (", ..." if len(jobs) > _MAX_NAMED else "")
-        raise DataError(f"{trace.id} has no job {choice.job!r}; its jobs are {there}")
+        present = ", ".join(jobs[:_MAX_NAMED]) + (", ..." if len(jobs) > _MAX_NAMED else "")
+        raise DataError(f"{trace.id} has no job {choice.job!r}; its jobs are {present}")
     found = detect_stragglers(samples, time=time)
     return [
         *stragglers.draw_job(trace, samples, found),
@@ -103,8 +103,8 @@ def _of_job(trace: Trace, choice: Choice) -> list[Drawing]:
 
 
 def _of_gpu(trace: Trace, choice: Choice) -> list[Drawing]:
-    known = trace.scan("power_profiles").select("gpu").unique().collect()["gpu"].sort()
-    gpu = energy.shown_gpu(trace) if choice.gpu is None else _find(choice.gpu, known, "GPU")
+    table = trace.scan("power_profiles").select("gpu").unique().collect()["gpu"].sort()
+    gpu = energy.shown_gpu(trace) if choice.gpu is None else _find(choice.gpu, table, "GPU")
     found = energy.configurations(trace, gpu)
     if choice.dataset is not None:
         dataset = _find(choice.dataset, sorted(found), f"configuration on {gpu} of data set")

@@ -90,11 +90,11 @@ class Built:
     def small(self) -> tuple[Picture, str] | None:
         """Its first figure and the view box of this, unless it is too tall for a small one."""
         picture = next(iter(self.shown), None)
-        found = picture and _VIEW_BOX.search(picture.svg)
-        if not picture or not found:
+        match = picture and _VIEW_BOX.search(picture.svg)
+        if not picture or not match:
             return None
-        _, _, width, height = map(float, found[1].split())
-        return (picture, found[1]) if height < _MOST_HEIGHT * width else None
+        _, _, width, height = map(float, match[1].split())
+        return (picture, match[1]) if height < _MOST_HEIGHT * width else None
 
 
 def group_parts(built: list[Built], /) -> list[tuple[str, list[Built]]]:
@@ -293,7 +293,7 @@ def render_page(
         results=main_results(built),
         alerts=alerts(built),
         absent=absent,
-        facts=(facts := [one for one in trace_facts(context) if one[1]]),
+        facts=(facts := [fact for fact in trace_facts(context) if fact[1]]),
         others=[trace for trace, found in trace_facts(context) if not found],
         fact_names=list(dict.fromkeys(name for _, found in facts for name, _ in found)),
         has_failures=any(name == "Failed" for _, found in facts for name, _ in found),
@@ -358,10 +358,10 @@ def explainer(terms: Mapping[str, str], /) -> Callable[..., Markup]:
     pattern = re.compile(rf"(<[^>]*>)|(?<![\w.])({words})(?![\w])")
     seen: set[str] = set()
 
-    def mark(found: re.Match[str], every: bool) -> str:
-        term = found[2]
+    def mark(match: re.Match[str], every: bool) -> str:
+        term = match[2]
         if term is None or (term.lower() in seen and not every):
-            return found[0]
+            return match[0]
         seen.add(term.lower())
         return f'<abbr title="{escape(terms[term])}">{term}</abbr>'
 

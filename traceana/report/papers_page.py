@@ -54,26 +54,26 @@ def papers_page(pictures: Sequence[Picture], context: Context, /) -> str | None:
 
 
 def _pictures(
-    paper: str, one: PublishedFigure, pictures: Sequence[Picture], context: Context
+    paper: str, published_figure: PublishedFigure, pictures: Sequence[Picture], context: Context
 ) -> list[_Drawn]:
-    if not one.figure:
+    if not published_figure.figure:
         return []
-    traces, choice = traces_of(paper), Choice(**options_of(one))
+    traces, choice = traces_of(paper), Choice(**options_of(published_figure))
     same = [
         (picture.svg, picture.caption)
         for picture in pictures
-        if picture.figure == one.figure
+        if picture.figure == published_figure.figure
         and choice.matches(picture.key)
         and _is_of(picture.key, traces)
     ]
-    if same or not (one.number or one.figure in DIRECT):
+    if same or not (published_figure.number or published_figure.figure in DIRECT):
         return same
     ledgers = [ledger_json(context.store.ledger(trace)) for trace in context.ledgers]
-    key = key_of(paper, one, ledgers, code_digest(), versions())
+    key = key_of(paper, published_figure, ledgers, code_digest(), versions())
     found: list[_Drawn] | None = _CACHE.load(key)
     if found is None:
         try:
-            drawings = choose_drawings(context, one.figure, traces or None, choice, {})
+            drawings = choose_drawings(context, published_figure.figure, traces or None, choice, {})
             drawn = [draw(drawing, context, ("svg",)) for drawing in drawings]
         except DataError:
             return []

@@ -32,7 +32,7 @@ def results_json(built: Sequence[Built], context: Context, /) -> str:
     numbers: dict[str, dict[str, Any]] = {}
     for trace in traces:
         rows = context.store.trace(trace).once(describe_headlines).rows(named=True)
-        numbers[trace] = {row["name"]: {one: row[one] for one in _NUMBERS} for row in rows}
+        numbers[trace] = {row["name"]: {number: row[number] for number in _NUMBERS} for row in rows}
     findings = [
         {
             "name": f"{one.section.id}.{position}",

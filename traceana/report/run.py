@@ -192,19 +192,21 @@ def draw_content(content: Content, context: Context, /) -> Content:
             yield block
             return
         pictures: list[Picture | Drawing] = []
-        for one in block.pictures:
-            if not isinstance(one, Drawing):
-                pictures.append(one)
+        for picture in block.pictures:
+            if not isinstance(picture, Drawing):
+                pictures.append(picture)
                 continue
             try:
-                pictures.append(_picture(one, context))
+                pictures.append(_picture(picture, context))
             except (StoreError, MemoryError):
                 raise
             except Exception as error:  # noqa: BLE001  as in a section
-                yield Text(f"{one.about}: not drawn: {error}.")
+                yield Text(f"{picture.about}: not drawn: {error}.")
                 cause = error.__cause__ if isinstance(error, DataError) else error
                 if cause is not None:
-                    faults.append(_fault(f"Figure {one.figure}", f"figure {one.figure}", cause))
+                    faults.append(
+                        _fault(f"Figure {picture.figure}", f"figure {picture.figure}", cause)
+                    )
         if pictures:
             yield Gallery(tuple(pictures))
 
@@ -239,9 +241,9 @@ def _data(drawing: Drawing) -> str:
     """Return the frame that a figure is drawn from as CSV: the first one of a result."""
     if len(drawing.members) > 1:
         parts = [
-            frame.select(pl.lit(one.about).alias("panel"), pl.all())
-            for one in drawing.members
-            if (frame := _frame(one.result)[0]) is not None
+            frame.select(pl.lit(member.about).alias("panel"), pl.all())
+            for member in drawing.members
+            if (frame := _frame(member.result)[0]) is not None
         ]
         return csv_text(pl.concat(parts, how="diagonal_relaxed")) if parts else ""
     frame, table = _frame(drawing.result)

@@ -87,8 +87,8 @@ def get_key(name: str, /) -> list[str | pl.Expr]:
         step = pl.when(pl.col("time_s").is_null()).then(pl.col("step")).alias("step")
         return ["job_id", "worker_id", "time_s", step]
     if name == "gpu_samples":  # a monitor may list one quantity after the other
-        there = (pl.col(one).is_not_null().alias(one) for one in _SAMPLED)
-        return ["machine_id", "gpu", "time_s", *there]
+        present = (pl.col(one).is_not_null().alias(one) for one in _SAMPLED)
+        return ["machine_id", "gpu", "time_s", *present]
     if name == "operations":  # the start distinguishes those without a number
         start = pl.when(pl.col("sequence").is_null()).then(pl.col("start_s")).alias("start_s")
         return ["job_id", "step", "worker_id", "kind", "sequence", start]

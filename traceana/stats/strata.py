@@ -53,13 +53,13 @@ def pooled_odds(tables: Floats, /, *, confidence: float) -> PooledOdds:
         return nothing
     n = kept.sum(axis=(1, 2))
     agree, disagree = kept[:, 0, 0] * kept[:, 1, 1] / n, kept[:, 0, 1] * kept[:, 1, 0] / n
-    found = StratifiedTable([stratum + 0.0 for stratum in kept])
+    table = StratifiedTable([stratum + 0.0 for stratum in kept])
     # from the statistic: statsmodels returns 0 for a p-value below 1e-16
-    pvalue = float(chdtrc(1, found.test_null_odds(correction=False).statistic))
+    pvalue = float(chdtrc(1, table.test_null_odds(correction=False).statistic))
     if not agree.sum() or not disagree.sum():
         return nothing._replace(pvalue=pvalue)
-    low, high = found.oddsratio_pooled_confint(alpha=1 - confidence)
-    ratio = float(found.oddsratio_pooled)
+    low, high = table.oddsratio_pooled_confint(alpha=1 - confidence)
+    ratio = float(table.oddsratio_pooled)
     equal = np.nan
     if len(kept) > 1:
         # statsmodels divides by 0 where the ratio is 1 exactly
@@ -88,13 +88,13 @@ def clustered_odds(tables: Floats, /, *, confidence: float) -> ClusteredOdds:
     Bootstrap and Other Resampling Plans, 1982, section 3). Intervals and test use t(k - 1), with k
     the smaller effective number of cells (Kish) of both groups; undefined if k is below 2.
     """
-    there = tables[tables.sum(axis=(1, 2, 3)) > 0]
-    total, sizes = there.sum(axis=0), there.sum(axis=(1, 3))
+    present = tables[tables.sum(axis=(1, 2, 3)) > 0]
+    total, sizes = present.sum(axis=0), present.sum(axis=(1, 3))
     effective = float((sizes.sum(axis=0) ** 2 / (sizes**2).sum(axis=0)).min())
     if effective < FEWEST_CLUSTERS:
         return ClusteredOdds(*[np.nan] * 5)
-    whole, left = _log_odds(total[None])[0], _log_odds(total - there)
-    error = np.sqrt((len(there) - 1) / len(there) * ((left - whole) ** 2).sum(axis=0))
+    whole, left = _log_odds(total[None])[0], _log_odds(total - present)
+    error = np.sqrt((len(present) - 1) / len(present) * ((left - whole) ** 2).sum(axis=0))
     half = stdtrit(effective - 1, (1 + confidence) / 2) * error
     (crude_low, low), (crude_high, high) = np.exp(whole - half), np.exp(whole + half)
     pvalue = 2 * stdtr(effective - 1, -abs(whole[1]) / error[1]) if error[1] > 0 else np.nan

@@ -50,24 +50,24 @@ def time_blocks(
     value = np.ones(len(time)) if values is None else np.asarray(values, dtype=float)
     if time.shape != value.shape:
         raise DataError(f"times_s and values differ in length: {len(time)} and {len(value)}")
-    known = np.isfinite(time)
-    if not known.any():
+    present = np.isfinite(time)
+    if not present.any():
         raise DataError("times_s has no finite time")
-    since = time - time[known].min()
-    span = float(since[known].max())
+    since = time - time[present].min()
+    span = float(since[present].max())
     unit = next((unit for unit in _UNITS_S if span >= (_FEWEST_UNITS - 1) * unit), _UNITS_S[-1])
     r, lasts = float("nan"), None
     if length_s is None:
         units = 1
-        used = known & ~np.isnan(value)
+        used = present & ~np.isnan(value)
         if used.any():
             units, r, lasts = _units_of_block(
                 (since[used] // unit).astype(np.int64), value[used], counts=values is None
             )
         length_s = unit * units
     block = np.full(len(time), -1, dtype=np.int64)
-    distinct, code = np.unique((since[known] // length_s).astype(np.int64), return_inverse=True)
-    block[known] = code
+    distinct, code = np.unique((since[present] // length_s).astype(np.int64), return_inverse=True)
+    block[present] = code
     n = len(distinct)
     few = f"{n} blocks of time: fewer than {MIN_BLOCKS}, intervals are uncertain"
     return TimeBlocks(block, n, float(length_s), r, few if n < MIN_BLOCKS else lasts)

@@ -171,10 +171,10 @@ def code_digest(*packages: str) -> str:
 
 
 def _sources(folder: Traversable) -> list[Traversable]:
-    found: list[Traversable] = []
+    traversables: list[Traversable] = []
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
-            found += _sources(entry) if entry.name != "__pycache__" else []
+            traversables += _sources(entry) if entry.name != "__pycache__" else []
         elif entry.name.endswith(_CODE):
-            found.append(entry)
-    return found
+            traversables.append(entry)
+    return traversables

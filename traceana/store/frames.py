@@ -247,8 +247,8 @@ def in_order(rows: Any, /) -> Any:  # noqa: ANN401  what it is given: Polars' or
     A query that counts the added row numbers keeps the order; it reads only the columns it needs.
     """
     native: pl.LazyFrame = rows.to_native() if isinstance(rows, nw.LazyFrame) else rows
-    one = pl.concat([native, native.clear()], rechunk=True).with_row_index(_PLACE)
-    return one if native is rows else nw.from_native(one)
+    table = pl.concat([native, native.clear()], rechunk=True).with_row_index(_PLACE)
+    return table if native is rows else nw.from_native(table)
 
 
 def count_values(frame: nw.LazyFrame[Any], columns: Sequence[str], /) -> pl.DataFrame:

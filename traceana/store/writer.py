@@ -244,7 +244,12 @@ def stored_range(path: Path, columns: Collection[str]) -> list[float]:
         for column, name in enumerate(stored.schema.names)
         if name in columns
     )
-    return [end for one in statistics if one and one.has_min_max for end in (one.min, one.max)]
+    return [
+        end
+        for statistic in statistics
+        if statistic and statistic.has_min_max
+        for end in (statistic.min, statistic.max)
+    ]
 
 
 def extend_crc32(found: int, descriptor: int) -> int:

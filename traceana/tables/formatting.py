@@ -118,7 +118,7 @@ def share(value: float) -> str:
     return f"{rounded:,} %" if whole else percent(value)
 
 
-def fine_share(value: float) -> str:
+def fine_fraction(value: float) -> str:
     """Write a fraction in percent to two decimals."""
     return f"{100 * value:.2f} %"
 
@@ -133,7 +133,7 @@ def percent_range(low: float, high: float) -> str:
     return f"{100 * low:z.1f} to {percent(high)}"
 
 
-def share_range(low: float, high: float) -> str:
+def fraction_range(low: float, high: float) -> str:
     """Write an interval of fractions in a sentence, with a decimal if its ends are else equal."""
     if share(low) == share(high) and low != high:
         return percent_range(low, high)

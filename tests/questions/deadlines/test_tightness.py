@@ -33,7 +33,7 @@ def test_by_hand() -> None:
     # third deadline, after 200 s, can be met and the second, after 90 s, cannot
     row = deadline_tightness(PLANS, JOBS).row(0, named=True)
     assert (row["n"], row["n_met"], row["n_met_fastest"]) == (3, 1, 2)
-    assert row["share_met"] == pytest.approx(1 / 3)
+    assert row["fraction_met"] == pytest.approx(1 / 3)
     assert (row["tightness_min"], row["tightness_median"], row["tightness_max"]) == (0.5, 0.9, 1)
     assert row["ci_low"] < 1 / 3 < row["ci_high"]
 

@@ -117,11 +117,11 @@ def test_ends_at_the_time_limit_are_counted() -> None:
         }
     )
     found = traceana.time_limit_ends(jobs, by="queue").rows(named=True)
-    first = {"n": 2, "n_missing": 2, "at_limit": 1, "share_at_limit": 0.5, "hours": 8.0}
+    first = {"n": 2, "n_missing": 2, "at_limit": 1, "fraction_at_limit": 0.5, "hours": 8.0}
     assert {key: found[0][key] for key in first} == first
-    assert found[0]["share_hours"] == pytest.approx(0.8)
+    assert found[0]["fraction_hours"] == pytest.approx(0.8)
     assert (found[0]["p25"], found[0]["median"], found[0]["p75"]) == (0.625, 0.75, 0.875)
-    assert (found[1]["n"], found[1]["n_missing"], found[1]["share_at_limit"]) == (0, 1, None)
+    assert (found[1]["n"], found[1]["n_missing"], found[1]["fraction_at_limit"]) == (0, 1, None)
 
 
 def test_goodput_divides_the_gpu_hours() -> None:
@@ -147,7 +147,7 @@ def test_goodput_divides_the_gpu_hours() -> None:
     found = traceana.goodput(jobs)
     hours = {"useful": 80 + 1 + 4, "repeated": 8 + 16, "lost": 5 + 4 + 4, "unfinished": 6}
     assert dict(found.select("kind", "gpu_hours").iter_rows()) == hours
-    assert found["share"].sum() == pytest.approx(1)
+    assert found["fraction_of_all"].sum() == pytest.approx(1)
     assert found["n_missing"].to_list() == [0, 0, 1, 0]
     nobody = traceana.goodput(jobs, same=())
     assert dict(nobody.select("kind", "gpu_hours").iter_rows())["repeated"] == 0

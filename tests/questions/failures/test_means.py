@@ -116,12 +116,12 @@ def test_the_share_between_users_is_that_of_shrout_and_fleiss() -> None:
     table = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
     frame = pl.DataFrame({"score": np.ravel(table), "user": np.repeat(np.arange(6), 4)})
     row = variance_share(frame, value="score", cluster="user").row(0, named=True)
-    assert row["share"] == pytest.approx(0.17, abs=0.005)
+    assert row["intraclass_correlation"] == pytest.approx(0.17, abs=0.005)
     assert row["note"] == "fewer than 20 clusters: no interval"
     logs = frame.with_columns(score=pl.col("score").exp())
-    assert variance_share(logs, value="score", cluster="user", log=True)["share"].item() == (
-        pytest.approx(row["share"])
-    )
+    assert variance_share(logs, value="score", cluster="user", log=True)[
+        "intraclass_correlation"
+    ].item() == (pytest.approx(row["intraclass_correlation"]))
 
 
 def test_a_share_is_of_each_group_and_counts_what_it_excludes() -> None:

@@ -86,7 +86,7 @@ def test_the_exact_interval_is_the_maximum(cost: float, mean: float) -> None:
     if cost < mean / 2:
         ratio = by["daly"]["effective_training_ratio"] / by["exact"]["effective_training_ratio"]
         assert 0.998 < ratio <= 1 + 1e-12
-    parts = found.select("effective_training_ratio", "checkpoint_share", "lost_share")
+    parts = found.select("effective_training_ratio", "checkpoint_fraction", "lost_fraction")
     assert parts.sum_horizontal().to_list() == pytest.approx([1] * 3)
 
 

@@ -72,10 +72,10 @@ def test_probabilities_stand_in_the_middles_of_the_steps() -> None:
     fits = fit_distributions(VALUES[:4], families=["exponential"], resamples=0)
     # evenly at 1/3 and 2/3, and 1 - 1/8 and 1 - 1/2: of four values the second to the last
     found = fitted_quantiles(VALUES[:4], fits, points=4)
-    assert found["share_below"].to_list() == [0.375, 0.625, 0.875]
+    assert found["fraction_below"].to_list() == [0.375, 0.625, 0.875]
     every = fit_distributions(VALUES, families=["exponential"], resamples=0)
     found = fitted_quantiles(VALUES, every)
-    assert found["share_below"].to_list()[-1] == pytest.approx(1 - 0.5 / 300)
+    assert found["fraction_below"].to_list()[-1] == pytest.approx(1 - 0.5 / 300)
     assert found.equals(fitted_quantiles(VALUES, every, points=200, confidence=0.95))
     assert found.height != fitted_quantiles(VALUES, every, points=201).height
 
@@ -87,7 +87,7 @@ def test_intervals_of_censored_quantiles_are_those_of_the_survival_function(firs
     found = fitted_quantiles(values, fits, observed=~cut, points=20).drop_nulls()
     rows = pl.DataFrame({"runtime_s": values, "observed": ~cut})
     theirs = kaplan_meier(
-        rows, status=None, observed="observed", quantiles=found["share_below"].to_list()
+        rows, status=None, observed="observed", quantiles=found["fraction_below"].to_list()
     ).quantiles
     assert found.height > 5
     for own, other in (("value", "time_s"), ("ci_low", "ci_low"), ("ci_high", "ci_high")):
@@ -179,7 +179,7 @@ def test_intervals_of_quantiles_are_order_statistics() -> None:
     values = np.sort(VALUES[:40])
     fits = fit_distributions(values, families=["exponential"], resamples=0)
     found = fitted_quantiles(values, fits)
-    for share, low, high in found.select("share_below", "ci_low", "ci_high").iter_rows():
+    for share, low, high in found.select("fraction_below", "ci_low", "ci_high").iter_rows():
         below = int(scipy.stats.binom.ppf(0.025, 40, share))
         above = int(scipy.stats.binom.ppf(0.975, 40, share)) + 1
         assert low == (values[below - 1] if below > 0 else None)
@@ -201,4 +201,4 @@ def test_a_survival_of_exactly_a_half_is_reached() -> None:
     fits = fit_distributions([1.0, 2, 3], families=["exponential"], observed=observed, resamples=0)
     found = fitted_quantiles([1.0, 2, 3], fits, observed=observed)
     # of the two rows at risk at 2 one ends
-    assert found.filter(share_below=0.5)["value"].to_list() == pytest.approx([2])
+    assert found.filter(fraction_below=0.5)["value"].to_list() == pytest.approx([2])

@@ -18,7 +18,7 @@ def test_quantiles_are_numpys_inverse_of_the_distribution_function() -> None:
     for (kind,), own in found.group_by("kind"):
         values = frame.filter(kind=kind)["x"].to_numpy()
         assert own["n"].to_list() == [len(values)] * 17
-        expected = np.quantile(values, own["share_below"], method="inverted_cdf")
+        expected = np.quantile(values, own["fraction_below"], method="inverted_cdf")
         np.testing.assert_array_equal(own["value"], expected)
 
 

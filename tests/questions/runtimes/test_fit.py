@@ -60,7 +60,7 @@ def test_planted_parameters_are_found(name: str, truncation: bool, censoring: bo
     # no other family is much better than the truth, and its own limits aside most are worse
     assert cell(fits, name, "delta") < 12
     if bound is not None:
-        assert abs(cell(fits, name, "share_above_bound") - 0.8) < 0.1
+        assert abs(cell(fits, name, "fraction_above_bound") - 0.8) < 0.1
 
 
 @pytest.mark.parametrize("case", ["life_test", "ball_bearings", "air_conditioning"])

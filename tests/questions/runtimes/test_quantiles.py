@@ -35,7 +35,7 @@ def test_a_familys_quantiles_are_scipys(name: str, bound: float | None) -> None:
     fits = fit_distributions(values, families=[name], truncated_below=bound, resamples=0)
     found = fitted_quantiles(values, fits)
     law = scipys(name, fits.params(name))
-    longer = (1 - found["share_below"].to_numpy()) * (1 if bound is None else law.sf(bound))
+    longer = (1 - found["fraction_below"].to_numpy()) * (1 if bound is None else law.sf(bound))
     np.testing.assert_allclose(found[name], law.isf(longer), rtol=1e-6)
     if bound is not None:
         assert min(found[name]) >= bound
@@ -43,7 +43,7 @@ def test_a_familys_quantiles_are_scipys(name: str, bound: float | None) -> None:
 
 def test_values_are_order_statistics_and_shares_stand_at_their_middles() -> None:
     found = fitted_quantiles(VALUES, fit_distributions(VALUES, families=["gamma"], resamples=0))
-    ranks = found["share_below"].to_numpy() * 300 + 0.5
+    ranks = found["fraction_below"].to_numpy() * 300 + 0.5
     np.testing.assert_allclose(ranks, np.round(ranks))
     np.testing.assert_array_equal(found["value"], np.sort(VALUES)[np.round(ranks).astype(int) - 1])
     assert found["value"][-1] == VALUES.max()
@@ -56,7 +56,7 @@ def test_intervals_are_the_order_statistics_of_the_binomial() -> None:
     )
     ordered = np.sort(VALUES)
     for row in found.iter_rows(named=True):
-        count = stats.binom(300, row["share_below"])
+        count = stats.binom(300, row["fraction_below"])
         for end in ("ci_low", "ci_high"):
             if row[end] is None:
                 continue
@@ -82,7 +82,7 @@ def test_censored_values_are_quantiles_of_the_survival_function() -> None:
     found = fitted_quantiles(values, fits, observed=~cut)
     # the product limit is one minus the fraction of values up to the first censored one
     np.testing.assert_allclose(found["value"], values[:17])
-    np.testing.assert_allclose(found["share_below"], (np.arange(17) + 0.5) / 20)
+    np.testing.assert_allclose(found["fraction_below"], (np.arange(17) + 0.5) / 20)
 
 
 def test_entries_from_0_on_are_taken() -> None:

@@ -27,7 +27,7 @@ def test_an_episode_is_all_of_the_slowdown_where_there_is_nothing_else() -> None
     assert job["slowdown"] == pytest.approx((1 + extra) / (1 + extra / n), rel=1e-12)
     assert job["slowdown_median"] == pytest.approx(1 + extra, rel=1e-12)
     assert job["slowdown_without_episodes"] == pytest.approx(1, rel=1e-12)
-    assert (job["episodes_share"], job["levels_share"]) == pytest.approx((1, 0), abs=1e-9)
+    assert (job["episodes_fraction"], job["levels_fraction"]) == pytest.approx((1, 0), abs=1e-9)
 
 
 def test_a_level_is_all_of_the_slowdown_where_there_is_nothing_else() -> None:
@@ -37,8 +37,8 @@ def test_a_level_is_all_of_the_slowdown_where_there_is_nothing_else() -> None:
     job = job_of(result)
     assert job["slowdown"] == pytest.approx(3 / 1.5, rel=1e-12)
     assert job["slowdown_without_either"] == pytest.approx(1, rel=1e-12)
-    assert (job["episodes_share"], job["levels_share"]) == pytest.approx((0, 1), abs=1e-9)
-    assert result.levels["lost_share"].to_list() == [0, 1, 0, 0]
+    assert (job["episodes_fraction"], job["levels_fraction"]) == pytest.approx((0, 1), abs=1e-9)
+    assert result.levels["lost_fraction"].to_list() == [0, 1, 0, 0]
 
 
 def test_two_levels_become_one() -> None:
@@ -58,7 +58,7 @@ def test_levels_and_episodes_share_the_slowdown() -> None:
     assert job["slowdown"] == pytest.approx((140 * 2 + 60 * 4) / (140 * 1.2 + 60 * 1.8))
     assert job["slowdown_without_episodes"] == pytest.approx(2 / 1.2)
     assert job["slowdown_without_either"] == pytest.approx(1)
-    assert job["episodes_share"] + job["levels_share"] == pytest.approx(1)
+    assert job["episodes_fraction"] + job["levels_fraction"] == pytest.approx(1)
 
 
 def test_waiting_is_shared_by_those_waited_for() -> None:
@@ -69,7 +69,7 @@ def test_waiting_is_shared_by_those_waited_for() -> None:
     # alone: 40 ticks of 2 - 5 / 4; two together: 10 ticks of 2 - 6 / 4, half each
     alone, both = 40 * 0.75, 10 * 0.5
     expected = [(alone + both / 2) / (alone + both), both / 2 / (alone + both), 0, 0]
-    assert result.levels["lost_share"].to_list() == pytest.approx(expected)
+    assert result.levels["lost_fraction"].to_list() == pytest.approx(expected)
 
 
 def test_slowdowns_of_ragged_jobs_are_numpys() -> None:
@@ -100,7 +100,7 @@ def test_what_is_not_defined_is_null_with_its_reason(
 ) -> None:
     result = detect_stragglers(samples_of(value))
     assert result.episodes.is_empty()
-    assert result.jobs["episodes_share"].to_list() == [None]
+    assert result.jobs["episodes_fraction"].to_list() == [None]
     assert result.jobs["note"].item().startswith(of_job)
     assert all(note.startswith(of_worker) for note in result.levels["note"])
     for frame in (result.levels, result.jobs):

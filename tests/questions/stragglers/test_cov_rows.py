@@ -42,11 +42,11 @@ def test_a_stretch_of_a_row_is_found_with_its_ddof(ddof: int) -> None:
     right = matches.row(by_predicate=pl.col("ddof") == ddof, named=True)
     wrong = matches.row(by_predicate=pl.col("ddof") == 1 - ddof, named=True)
     assert (right["cov_job_id"], right["first_sample"], right["overlap"]) == ("job_01", 40, 160)
-    assert right["share_within_rounding"] == 1
+    assert right["fraction_within_rounding"] == 1
     assert right["max_abs_difference"] < 0.002
     # sqrt(10 / 9) - 1 = 5.4 % of a CoV near 0.1
     assert wrong["median_abs_difference"] > 0.004
-    assert wrong["share_within_rounding"] < 0.2
+    assert wrong["fraction_within_rounding"] < 0.2
 
 
 def test_a_row_that_begins_within_the_job_and_a_tick_with_nine_workers() -> None:
@@ -82,10 +82,10 @@ def test_three_of_the_publishers_jobs_are_rows_under_ddof_1(real_store: Store) -
     found = sample.select("job_id", "cov_job_id", "first_sample", "overlap").rows()
     assert found[0] == ("job_1", "job_90", 10, 300)
     assert found[2:] == [("job_3", "job_24", 201, 248), ("job_4", "job_91", 0, 2000)]
-    within = sample["share_within_rounding"].to_list()
+    within = sample["fraction_within_rounding"].to_list()
     assert min(within[0], within[2], within[3]) > 0.999
     assert within[1] < 0.1  # job_2 is in no row of the table
-    assert max(matches.filter(ddof=0)["share_within_rounding"].to_list()) < 0.1
+    assert max(matches.filter(ddof=0)["fraction_within_rounding"].to_list()) < 0.1
 
 
 def test_the_bound_of_rounding_is_half_the_sum_of_the_derivatives() -> None:

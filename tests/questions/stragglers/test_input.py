@@ -166,7 +166,7 @@ def test_datetimes_integers_and_categories_are_accepted() -> None:
         onset, end = dated.episodes.select("onset_s", "end_s").row(0)
         assert (onset, end) == (start.timestamp() + 200, start.timestamp() + 390)
         assert dated.episodes["worker_id"].to_list() == [4]
-        numbers = ["slowdown", "episodes_share", "levels_share"]
+        numbers = ["slowdown", "episodes_fraction", "levels_fraction"]
         assert_frame_equal(dated.jobs.select(numbers), result.jobs.select(numbers))
     cov = iteration_cov(other, ddof=0)
     assert cov["time_s"][0] == start

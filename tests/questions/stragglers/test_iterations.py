@@ -231,7 +231,7 @@ def test_a_summary_by_hand() -> None:
     summary = summarize_cov(cov)
     assert summary.columns == [
         *("job_id", "n", "n_missing", "mean", "q05", "q25", "median", "q75", "q95", "max"),
-        *("share_above_0_1", "share_above_0_5", "share_above_1"),
+        *("fraction_above_0_1", "fraction_above_0_5", "fraction_above_1"),
     ]
     assert summary.row(0)[:3] == ("a", 5, 1)
     # type 7: the q-quantile of five values lies 4 q places above the first
@@ -251,7 +251,11 @@ def test_a_summarys_quantiles_are_numpys_and_in_order(values: list[float]) -> No
     found = [summary[name] for name in ("q05", "q25", "median", "q75", "q95", "max")]
     expected = np.quantile(values, [0.05, 0.25, 0.5, 0.75, 0.95, 1])
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-300)
-    for name, limit in (("share_above_0_1", 0.1), ("share_above_0_5", 0.5), ("share_above_1", 1)):
+    for name, limit in (
+        ("fraction_above_0_1", 0.1),
+        ("fraction_above_0_5", 0.5),
+        ("fraction_above_1", 1),
+    ):
         assert summary[name] == sum(value > limit for value in values) / len(values)
 
 
@@ -318,9 +322,9 @@ def test_the_published_cov_table(real_data: Path) -> None:
         assert (row["n"], row["n_missing"]) == (len(values), 0)
         assert row["mean"] == pytest.approx(values.mean(), rel=1e-12)
         assert row["q95"] == pytest.approx(np.quantile(values, 0.95), rel=1e-12)
-        assert row["share_above_0_1"] == (values > 0.1).mean()
+        assert row["fraction_above_0_1"] == (values > 0.1).mean()
     pooled = summarize_cov(cov, by=()).row(0, named=True)
     everything = np.concatenate(list(jobs.values()))
     assert pooled["n"] == len(everything) == 82739
     assert pooled["median"] == pytest.approx(np.median(everything), rel=1e-12)
-    assert pooled["share_above_1"] == (everything > 1).mean()
+    assert pooled["fraction_above_1"] == (everything > 1).mean()

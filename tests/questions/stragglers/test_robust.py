@@ -170,7 +170,13 @@ def test_times_that_include_a_barrier_are_not_judged(jitter: float) -> None:
     barrier *= 1 + jitter * rng.standard_normal(barrier.shape)
     result = detect_stragglers(jobs_of(barrier))
     assert result.jobs["note"].to_list() == [CANNOT_TELL] * 10
-    for name in ("slowdown", "slowdown_excess", "n_episodes", "n_slow_workers", "episodes_share"):
+    for name in (
+        "slowdown",
+        "slowdown_excess",
+        "n_episodes",
+        "n_slow_workers",
+        "episodes_fraction",
+    ):
         assert result.jobs[name].null_count() == 10
     assert result.levels["is_slow"].null_count() == 80
     assert "none" not in str(result)

@@ -52,7 +52,7 @@ def test_use_and_request_are_numpys() -> None:
         assert (row["requested_mean"], row["used_mean"]) == pytest.approx((x.mean(), y.mean()))
         expected = np.quantile(y / x, [0.25, 0.5, 0.75])
         np.testing.assert_allclose([row["p25"], row["median"], row["p75"]], expected)
-        assert row["share_over"] == pytest.approx(np.mean(y > x))
+        assert row["fraction_over"] == pytest.approx(np.mean(y > x))
 
 
 def test_one_row_has_its_use() -> None:
@@ -61,14 +61,14 @@ def test_one_row_has_its_use() -> None:
     assert (row["requested_mean"], row["used_mean"], row["used_of_requested"]) == (2, 0.5, 0.25)
     idle = idle_gpu_hours(one.with_columns(runtime_s=7200.0)).row(0, named=True)
     assert (idle["gpu_hours"], idle["used_gpu_hours"], idle["idle_gpu_hours"]) == (4, 1, 3)
-    assert (idle["share_idle"], idle["n_unused"], idle["unused_gpu_hours"]) == (0.75, 0, 0)
+    assert (idle["fraction_idle"], idle["n_unused"], idle["unused_gpu_hours"]) == (0.75, 0, 0)
 
 
 def test_an_instance_that_uses_nothing_is_idle_and_unused() -> None:
     rows = pl.DataFrame({"t": ["a", "b"], "gpus": [2.0, None], "gpus_used": 0.0, "runtime_s": 1800})
     idle, unknown = idle_gpu_hours(rows, by="t").iter_rows(named=True)
     assert (idle["n"], idle["used_gpu_hours"], idle["unused_gpu_hours"]) == (1, 0, 1)
-    assert (unknown["n"], unknown["gpu_hours"], unknown["share_idle"]) == (0, None, None)
+    assert (unknown["n"], unknown["gpu_hours"], unknown["fraction_idle"]) == (0, None, None)
     asked = utilization(rows, by="t", resources={"gpus_used": "gpus"}).row(1, named=True)
     assert (asked["n"], asked["used_mean"], asked["used_of_requested"]) == (0, None, None)
 
@@ -97,7 +97,7 @@ def test_idle_gpu_hours_are_those_requested_and_not_used() -> None:
     assert found["gpu_hours"] == pytest.approx((known["gpus"] * hours).sum())
     idle = (known["gpus"] - known["gpus_used"]).clip(lower=0) * hours
     assert found["idle_gpu_hours"] == pytest.approx(idle.sum())
-    assert found["share_idle"] == pytest.approx(idle.sum() / (known["gpus"] * hours).sum())
+    assert found["fraction_idle"] == pytest.approx(idle.sum() / (known["gpus"] * hours).sum())
     unused = known["gpus_used"] < 0.01
     assert found["n_unused"] == unused.sum() > 0
     assert found["unused_gpu_hours"] == pytest.approx((known["gpus"] * hours)[unused].sum())
@@ -182,9 +182,9 @@ def test_one_after_the_other_is_not_shared() -> None:
         {"gpu": ["a"] * 4, "start_s": [0, 0, 0, 10_800], "end_s": [0, 0, 14_400, 14_400]}
     )
     row = gpu_sharing(frame, device="gpu").row(0, named=True)
-    assert (row["shared_hours"], row["share_of_time"], row["devices_shared"]) == (1, 0.25, 1)
+    assert (row["shared_hours"], row["fraction_of_time"], row["devices_shared"]) == (1, 0.25, 1)
     row = gpu_sharing(frame[:3], device="gpu").row(0, named=True)
-    assert (row["instances_max"], row["share_of_time"], row["devices_shared"]) == (1, 0, 0)
+    assert (row["instances_max"], row["fraction_of_time"], row["devices_shared"]) == (1, 0, 0)
 
 
 def test_a_demand_without_its_columns_is_refused() -> None:
@@ -259,20 +259,20 @@ def test_numbers_by_default() -> None:
 
 def test_a_request_met_exactly_is_not_passed() -> None:
     frame = pl.DataFrame({"gpus": [1.0, 1, 2, 4], "gpus_used": [1.0, 1.5, 2, 3]})
-    assert utilization(frame)["share_over"].to_list() == [0.25]
+    assert utilization(frame)["fraction_over"].to_list() == [0.25]
 
 
 def test_no_gpu_hours_have_no_idle_share() -> None:
     frame = pl.DataFrame({"gpus": [1.0, 2], "gpus_used": [0.0, 1], "runtime_s": 0.0})
     row = idle_gpu_hours(frame).row(0, named=True)
     assert (row["n"], row["gpu_hours"]) == (2, 0)
-    assert row["share_idle"] is row["share_unused"] is None
+    assert row["fraction_idle"] is row["fraction_unused"] is None
 
 
 def test_instances_without_a_duration_share_no_time() -> None:
     frame = pl.DataFrame({"machine_id": "a", "gpu_device": "0", "start_s": [1, 4], "end_s": [1, 4]})
     row = gpu_sharing(frame).row(0, named=True)
-    assert (row["n"], row["busy_hours"], row["share_of_time"]) == (2, 0, None)
+    assert (row["n"], row["busy_hours"], row["fraction_of_time"]) == (2, 0, None)
 
 
 def test_a_use_of_the_limit_is_a_use() -> None:

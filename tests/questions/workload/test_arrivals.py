@@ -35,7 +35,7 @@ def test_hours_and_weekdays_are_those_of_the_calendar(times: list[int], offset: 
     days = Counter(time.isoweekday() for time in local)
     assert dict(by_day.select("weekday", "jobs").rows()) == {d: days[d] for d in range(1, 8)}
     for result in (by_hour, by_day):
-        assert result["share"].sum() == pytest.approx(1)
+        assert result["fraction_of_all"].sum() == pytest.approx(1)
         # every moment from the first to the last submission belongs to one slot
         assert result["observed_h"].sum() == pytest.approx((max(times) - min(times)) / HOUR)
         assert (result["observed_h"] >= 0).all()
@@ -75,12 +75,15 @@ def test_groups_have_spans_of_their_own_and_missing_times_are_not_counted() -> N
         ({"per": "hour", "utc_offset_h": 28800}, "utc_offset_h must lie from -24 to 24 hours; it"),
         ({"per": "hour", "utc_offset_h": 24.5}, "utc_offset_h must lie from -24 to 24 hours; it"),
         ({"per": "hour", "utc_offset_h": -24.5}, "utc_offset_h must lie from -24 to 24 hours; it"),
-        ({"per": "hour", "by": "share"}, "by cannot name share: the result has a column of that"),
+        (
+            {"per": "hour", "by": "fraction_of_all"},
+            "by cannot name fraction_of_all: the result has a column of that",
+        ),
         ({"per": "hour", "by": "hour"}, "by cannot name hour: the result has a column of that"),
     ],
 )
 def test_what_cannot_be_is_refused(options: dict[str, Any], text: str) -> None:
-    jobs = pl.DataFrame({"submit_s": [1.0], "share": [1], "hour": [1]})
+    jobs = pl.DataFrame({"submit_s": [1.0], "fraction_of_all": [1], "hour": [1]})
     with pytest.raises(DataError, match=text):
         arrival_rhythm(jobs, **options)
 

@@ -21,9 +21,9 @@ def test_equal_jobs_are_not_concentrated() -> None:
     row = concentration(jobs_of([3.0] * 40)).row(0, named=True)
     assert (row["n"], row["gpu_hours"], row["note"]) == (40, 120, None)
     assert row["gini"] == pytest.approx(0, abs=1e-12)
-    assert row["share_of_top_1_percent"] == pytest.approx(0.01)
-    assert row["share_of_top_10_percent"] == pytest.approx(0.1)
-    assert row["share_of_lower_half"] == pytest.approx(0.5)
+    assert row["fraction_of_top_1_percent"] == pytest.approx(0.01)
+    assert row["fraction_of_top_10_percent"] == pytest.approx(0.1)
+    assert row["fraction_of_lower_half"] == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 200])
@@ -31,7 +31,7 @@ def test_one_job_that_has_all(n: int) -> None:
     row = concentration(jobs_of([0.0] * (n - 1) + [7.0])).row(0, named=True)
     assert row["gini"] == pytest.approx((n - 1) / n, abs=1e-12)
     # a tenth of n jobs, of which the largest counts in part where it is less than one
-    assert row["share_of_top_10_percent"] == pytest.approx(min(1, n / 10))
+    assert row["fraction_of_top_10_percent"] == pytest.approx(min(1, n / 10))
 
 
 def test_a_line_from_nothing() -> None:
@@ -39,8 +39,8 @@ def test_a_line_from_nothing() -> None:
     n = 100
     row = concentration(jobs_of([float(i) for i in range(1, n + 1)])).row(0, named=True)
     assert row["gini"] == pytest.approx((n - 1) / (3 * n), rel=1e-12)
-    assert row["share_of_top_10_percent"] == pytest.approx(sum(range(91, 101)) / 5050)
-    assert row["share_of_lower_half"] == pytest.approx(sum(range(1, 51)) / 5050)
+    assert row["fraction_of_top_10_percent"] == pytest.approx(sum(range(91, 101)) / 5050)
+    assert row["fraction_of_lower_half"] == pytest.approx(sum(range(1, 51)) / 5050)
 
 
 @given(hours=st.lists(st.floats(0, 1e4), min_size=1, max_size=40).filter(lambda x: sum(x) > 1e-3))
@@ -52,12 +52,12 @@ def test_gini_is_half_the_relative_mean_difference(hours: list[float]) -> None:
     assert row["gini"] == pytest.approx(difference / (2 * x.mean()), abs=1e-9)
     assert -1e-12 <= row["gini"] <= (len(x) - 1) / len(x) + 1e-12
     curve = lorenz_curve(jobs_of(hours), points=41)
-    below, held = curve["share_of_jobs"].to_numpy(), curve["share_of_gpu_hours"].to_numpy()
+    below, held = curve["fraction_of_jobs"].to_numpy(), curve["fraction_of_gpu_hours"].to_numpy()
     assert (held[0], held[-1]) == (0, pytest.approx(1))
     assert np.all(held <= below + 1e-12)
     assert np.all(np.diff(held, 2) >= -1e-12)
-    assert row["share_of_lower_half"] == pytest.approx(held[20], abs=1e-12)
-    assert row["share_of_top_10_percent"] == pytest.approx(1 - held[36], abs=1e-12)
+    assert row["fraction_of_lower_half"] == pytest.approx(held[20], abs=1e-12)
+    assert row["fraction_of_top_10_percent"] == pytest.approx(1 - held[36], abs=1e-12)
 
 
 def test_without_gpu_hours_there_is_a_reason_and_no_curve() -> None:
@@ -68,7 +68,7 @@ def test_without_gpu_hours_there_is_a_reason_and_no_curve() -> None:
     assert (x["jobs"], x["n_missing"], x["gpu_hours"], x["gini"]) == (2, 2, None, None)
     assert (y["n"], y["gpu_hours"], y["gini"]) == (1, 0, None)
     assert x["note"] == y["note"] == "no GPU-hours"
-    assert (z["gini"], z["share_of_top_1_percent"], z["note"]) == (0, 0.01, None)
+    assert (z["gini"], z["fraction_of_top_1_percent"], z["note"]) == (0, 0.01, None)
     assert lorenz_curve(jobs, by="cluster", points=3).rows() == [
         ("z", 0, 0),
         ("z", 0.5, 0.5),
@@ -81,8 +81,8 @@ def test_jobs_that_requested_no_gpu_are_not_among_those_compared() -> None:
     jobs = pl.DataFrame({"runtime_s": [3 * 3600.0, 3600.0, 7200.0, 60.0], "gpus": [1, 1, 0, 0]})
     row = concentration(jobs).row(0, named=True)
     assert (row["jobs"], row["n"], row["n_missing"], row["gini"]) == (4, 2, 2, 0.25)
-    assert row["share_of_lower_half"] == 0.25
-    assert lorenz_curve(jobs, points=3)["share_of_gpu_hours"].to_list() == [0, 0.25, 1]
+    assert row["fraction_of_lower_half"] == 0.25
+    assert lorenz_curve(jobs, points=3)["fraction_of_gpu_hours"].to_list() == [0, 0.25, 1]
 
 
 def test_a_curve_of_one_point_is_refused() -> None:
@@ -103,13 +103,13 @@ def test_the_published_clusters(real_store: Store) -> None:
         area = np.trapezoid(curve, dx=1 / n)
         assert row["gini"] == pytest.approx(1 - 2 * area, rel=1e-10)
         top = 1 - np.interp([0.99 * n, 0.9 * n], np.arange(n + 1), curve)
-        assert row["share_of_top_1_percent"] == pytest.approx(top[0], rel=1e-9)
-        assert row["share_of_top_10_percent"] == pytest.approx(top[1], rel=1e-9)
+        assert row["fraction_of_top_1_percent"] == pytest.approx(top[0], rel=1e-9)
+        assert row["fraction_of_top_10_percent"] == pytest.approx(top[1], rel=1e-9)
 
 
 def test_a_curve_has_from_2_to_a_million_points() -> None:
     assert lorenz_curve(jobs_of([1.0, 3.0])).height == 101
-    assert lorenz_curve(jobs_of([1.0, 3.0]), points=2)["share_of_gpu_hours"].to_list() == [0, 1]
+    assert lorenz_curve(jobs_of([1.0, 3.0]), points=2)["fraction_of_gpu_hours"].to_list() == [0, 1]
     assert lorenz_curve(jobs_of([0.0]), points=1_000_000).is_empty()
     for points in (1, 1_000_001, 2.0):
         with pytest.raises(DataError, match="points must be a whole number from 2 to 1,000,000"):

@@ -33,11 +33,11 @@ def test_sums_by_hand() -> None:
     # ann: 2 + 4 GPU-hours; eva: 24, and the running job from 7200 s to the end at 14,400 s
     assert (ann["gpu_hours"], eva["gpu_hours"]) == (6.0, 24.0 + 2.0)
     assert (ann["cpu_hours"], ann["node_hours"], eva["node_hours"]) == (16.0, 2.0, 6.0 + 2.0)
-    assert ann["share"] == pytest.approx(6 / 32)
+    assert ann["fraction_of_all"] == pytest.approx(6 / 32)
     assert (ann["median_wait_s"], eva["median_wait_s"]) == (2700.0, 1800.0)
     assert ann["median_expansion"] == (2.0 + 1.5) / 2
     assert (ann["failure_rate"], eva["failure_rate"]) == (0.5, 0.0)
-    assert (ann["wasted_hours"], ann["share_wasted"]) == (4.0, pytest.approx(4 / 6))
+    assert (ann["wasted_hours"], ann["fraction_wasted"]) == (4.0, pytest.approx(4 / 6))
     assert (ann["cpu_used"], eva["cpu_used"]) == (0.5, 0.5)
     assert (ann["memory_used"], eva["memory_used"]) == (0.5, 0.1)
     assert (ann["gpu_utilization"], ann["idle_gpu_hours"]) == (0.5, 1.0)
@@ -57,9 +57,9 @@ def test_a_log_without_gpus_has_all_but_gpu_hours() -> None:
     rows = JOBS.drop("gpus", "gpu_utilization")
     found = traceana.resource_usage(rows, by="user")
     assert found["gpu_hours"].null_count() == 2
-    assert found["share"].sum() == pytest.approx(1)
+    assert found["fraction_of_all"].sum() == pytest.approx(1)
     # ann's failed job had 8 of her 16 CPU-hours
-    assert found.filter(user="ann")["share_wasted"].item() == 0.5
+    assert found.filter(user="ann")["fraction_wasted"].item() == 0.5
 
 
 def test_each_job_is_a_group_of_its_own() -> None:

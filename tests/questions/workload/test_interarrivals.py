@@ -20,7 +20,7 @@ def row_of(times: Any, **options: Any) -> dict[str, Any]:
 def test_a_clockwork() -> None:
     row = row_of([60.0 * i for i in range(601)], window_s=600)
     assert (row["jobs"], row["n"], row["mean_s"], row["max_s"]) == (601, 600, 60, 60)
-    assert (row["cv"], row["burstiness"], row["share_zero"]) == (0, -1, 0)
+    assert (row["cv"], row["burstiness"], row["fraction_zero"]) == (0, -1, 0)
     # 10 in each of 60 windows; a correlation of equal numbers is none
     assert (row["windows"], row["dispersion"], row["memory"]) == (60, 0, None)
 
@@ -51,7 +51,7 @@ def test_batches_of_jobs_are_bursts() -> None:
     # ten jobs at once, once an hour: n = 1000 gaps nearly, a tenth of them an hour, the rest 0
     row = row_of(np.repeat(3600.0 * np.arange(100), 10), window_s=3600)
     p = 99 / 999
-    assert row["share_zero"] == pytest.approx(1 - p)
+    assert row["fraction_zero"] == pytest.approx(1 - p)
     assert row["cv"] == pytest.approx(((1 - p) / p * 999 / 998) ** 0.5)
     assert row["burstiness"] > 0.4
     assert row["dispersion"] == 0
@@ -67,10 +67,10 @@ def test_groups_missing_times_and_reasons() -> None:
     a, b, unnamed = interarrivals(jobs, by="cluster").iter_rows(named=True)
     assert (a["jobs"], a["n"], a["mean_s"], a["cv"]) == (2, 1, 4, None)
     assert a["note"] == "fewer than 3 submissions"
-    assert (b["jobs"], b["n_missing"], b["n"], b["share_zero"]) == (4, 1, 2, 1)
+    assert (b["jobs"], b["n_missing"], b["n"], b["fraction_zero"]) == (4, 1, 2, 1)
     assert (b["cv"], b["burstiness"], b["note"]) == (None, None, "all at one time")
     assert (unnamed["cluster"], unnamed["n_missing"], unnamed["n"]) == (None, 1, 0)
-    assert unnamed["mean_s"] is unnamed["share_zero"] is unnamed["dispersion"] is None
+    assert unnamed["mean_s"] is unnamed["fraction_zero"] is unnamed["dispersion"] is None
     assert unnamed["note"] == "fewer than 3 submissions"
 
 
@@ -85,12 +85,12 @@ def test_a_curve_is_the_share_of_times_that_are_longer() -> None:
     jobs = pl.DataFrame({"submit_s": [5, 5, 6, 7, 107, None]})
     assert interarrival_curve(jobs, points=2)["gap_s"].to_list() == pytest.approx([0, 1, 100])
     curve = interarrival_curve(jobs, points=3)
-    assert curve.columns == ["n", "gap_s", "share_longer", "share_longer_poisson"]
+    assert curve.columns == ["n", "gap_s", "fraction_longer", "fraction_longer_poisson"]
     assert curve["n"].to_list() == [4] * 4
     np.testing.assert_allclose(curve["gap_s"], [0, 1, 10, 100], rtol=1e-12)
-    assert curve["share_longer"].to_list() == [0.75, 0.25, 0.25, 0]
+    assert curve["fraction_longer"].to_list() == [0.75, 0.25, 0.25, 0]
     np.testing.assert_allclose(
-        curve["share_longer_poisson"], np.exp([0, -1 / 25.5, -10 / 25.5, -100 / 25.5])
+        curve["fraction_longer_poisson"], np.exp([0, -1 / 25.5, -10 / 25.5, -100 / 25.5])
     )
 
 

@@ -22,7 +22,7 @@ JOBS = pl.DataFrame(
 def test_sizes_by_hand() -> None:
     result = size_distribution(JOBS, by="cluster")
     assert result.columns == [
-        *("cluster", "gpus", "jobs", "share_of_jobs", "gpu_hours", "share_of_gpu_hours"),
+        *("cluster", "gpus", "jobs", "fraction_of_jobs", "gpu_hours", "fraction_of_gpu_hours"),
         *("jobs_without_gpu_hours", "runtime_s_median"),
     ]
     assert result.rows() == [
@@ -71,7 +71,7 @@ def test_the_published_clusters(real_store: Store) -> None:
     assert sizes["gpu_hours"].to_list() == pytest.approx(expected["hours"].to_list(), rel=1e-12)
     assert sizes["runtime_s_median"].to_list() == expected["median"].to_list()
     share = expected["hours"] / expected.groupby("cluster")["hours"].transform("sum")
-    assert sizes["share_of_gpu_hours"].to_list() == pytest.approx(share.to_list(), rel=1e-12)
+    assert sizes["fraction_of_gpu_hours"].to_list() == pytest.approx(share.to_list(), rel=1e-12)
     quantiles = job_quantiles(jobs, by="cluster")
     for quantity in ("runtime_s", "gpus", "gpu_hours"):
         part = quantiles.filter(quantity=quantity)
@@ -85,5 +85,5 @@ def test_the_published_clusters(real_store: Store) -> None:
 
 def test_no_gpu_hours_have_no_share() -> None:
     jobs = pl.DataFrame({"runtime_s": 0.0, "gpus": [1.0, 2, 2]})
-    found = size_distribution(jobs).select("gpus", "share_of_jobs", "share_of_gpu_hours")
+    found = size_distribution(jobs).select("gpus", "fraction_of_jobs", "fraction_of_gpu_hours")
     assert found.rows() == [(1, pytest.approx(1 / 3), None), (2, pytest.approx(2 / 3), None)]

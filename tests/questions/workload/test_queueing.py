@@ -26,10 +26,10 @@ def test_delays_by_hand() -> None:
     a, b = queueing_delay(JOBS, by="qos").iter_rows(named=True)
     assert (a["jobs"], a["n"], a["n_no_start"], a["n_no_submit"]) == (4, 3, 1, 0)
     assert (a["mean_s"], a["median_s"], a["p75_s"], a["max_s"]) == (14 / 3, 4, 7, 10)
-    assert (a["share_zero"], a["note"]) == (1 / 3, None)
+    assert (a["fraction_zero"], a["note"]) == (1 / 3, None)
     assert (b["jobs"], b["n"], b["n_no_start"], b["n_no_submit"]) == (2, 0, 1, 1)
     assert b["note"] == "no job has both submit_s and start_s"
-    assert b["mean_s"] is b["max_s"] is b["share_zero"] is None
+    assert b["mean_s"] is b["max_s"] is b["fraction_zero"] is None
 
 
 def test_a_start_before_submission_is_refused() -> None:
@@ -59,7 +59,7 @@ def test_the_published_pods(real_store: Store, real_data: Path) -> None:
         assert row[name] == pytest.approx(np.quantile(delays, q), rel=1e-12)
     # 897 pending pods waited until they were deleted
     assert row["p99_pending_s"] == 3069 > row["p99_s"]
-    assert row["share_zero"] == delays.count(0) / len(delays)
+    assert row["fraction_zero"] == delays.count(0) / len(delays)
 
 
 def test_a_trace_without_starts_has_no_delay_and_says_so(real_store: Store) -> None:

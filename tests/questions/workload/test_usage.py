@@ -24,7 +24,7 @@ def test_hours_and_losses_are_summed_by_hand() -> None:
     rows = {row["user"]: row for row in found.rows(named=True)}
     assert found["user"].to_list() == ["bob", "ann", None]  # the largest first
     assert [rows[user]["gpu_hours"] for user in ("bob", "ann", None)] == [8, 2, 1]
-    assert rows["bob"]["share"] == pytest.approx(8 / 11)
+    assert rows["bob"]["fraction_of_all"] == pytest.approx(8 / 11)
     assert (rows["bob"]["cancelled"], rows["bob"]["failed"]) == (1, 0)
     assert (rows["ann"]["cancelled"], rows["ann"]["failed"]) == (0, 0.5)
     assert rows["bob"]["n_missing"] == 1
@@ -70,6 +70,6 @@ def test_shares_of_less_than_an_hour_and_of_none() -> None:
 
 def test_no_gpu_hours_have_no_shares() -> None:
     found = traceana.gpu_hours_by(JOBS.with_columns(runtime_s=0.0), "queue")
-    assert found.select("gpu_hours", "share", "failed", "cancelled").unique().rows() == [
+    assert found.select("gpu_hours", "fraction_of_all", "failed", "cancelled").unique().rows() == [
         (0, None, None, None)
     ]

@@ -117,11 +117,11 @@ def test_half_batches_and_defaults_of_a_run() -> None:
 
 def test_the_busy_share_is_of_the_time_of_all_steps() -> None:
     found = simulate_batching([(0, 100), (0, 300)], controller="uniform", steps=7)
-    assert found.workers["busy_share"].to_list() == pytest.approx([1, 1 / 3])
+    assert found.workers["busy_fraction"].to_list() == pytest.approx([1, 1 / 3])
     assert found.workers["mean_iteration_s"].to_list() == pytest.approx([0.64, 0.64 / 3])
     assert found.time_s == pytest.approx(7 * 0.64)
-    assert found.idle_share == pytest.approx(1 / 3)
-    assert found.steps["idle_share"].to_list() == pytest.approx([1 / 3] * 7)
+    assert found.idle_fraction == pytest.approx(1 / 3)
+    assert found.steps["idle_fraction"].to_list() == pytest.approx([1 / 3] * 7)
 
 
 def test_speeds_and_splits_have_limits() -> None:

@@ -47,13 +47,13 @@ def test_by_hand() -> None:
         assert row["n_steps"] == 7
         assert row["time"] == pytest.approx(time)
         assert row["cost"] == pytest.approx(cost)
-        assert row["cost_share"] == pytest.approx(share)
+        assert row["cost_fraction"] == pytest.approx(share)
         assert row["cost_after"] == pytest.approx(after)
         assert row["ratio_to_oracle"] == pytest.approx(ratio)
         assert row["recovery_steps"] == steps
         assert row["recovery_s"] == (None if steps is None else 10 * steps)
         assert row["note"] is None
-    assert rows["proportional"]["share_within"] == pytest.approx(6 / 7)
+    assert rows["proportional"]["fraction_within"] == pytest.approx(6 / 7)
 
 
 def test_steps_and_workers_are_those_of_the_job() -> None:
@@ -66,7 +66,7 @@ def test_steps_and_workers_are_those_of_the_job() -> None:
     assert workers["a"]["median"] == pytest.approx(3)
     assert workers["a"]["q95"] == pytest.approx(4)
     # b: 13 ticks of 3 s less one with 40 samples (2 s), one of 6 s, six of 4 s
-    assert workers["b"]["busy_share"] == pytest.approx((12 * 3 + 2 + 6 + 6 * 4) / sum(steps))
+    assert workers["b"]["busy_fraction"] == pytest.approx((12 * 3 + 2 + 6 + 6 * 4) / sum(steps))
     assert "j: proportional" in str(result)
 
 
@@ -153,7 +153,7 @@ def test_three_good_steps_in_a_row_are_a_recovery() -> None:
             two_workers(slow), episodes=episode(end_s=end_s), batch=60, within=0
         ).episodes.filter(controller="proportional")
         assert found["recovery_steps"].item() == steps
-        assert found["share_within"].item() == pytest.approx(good)
+        assert found["fraction_within"].item() == pytest.approx(good)
     three = replay_batching(
         two_workers(slice(6, 9)), episodes=episode(onset_s=60, end_s=80), batch=60, within=0
     ).episodes
@@ -161,7 +161,7 @@ def test_three_good_steps_in_a_row_are_a_recovery() -> None:
     # 6 is half as much again as 4: within .5 of it
     for within, good in ((0.5, 1), (0.49, 1 / 7)):
         replay = replay_batching(samples, episodes=episode(), batch=60, within=within)
-        rows = dict(replay.episodes.select("controller", "share_within").iter_rows())
+        rows = dict(replay.episodes.select("controller", "fraction_within").iter_rows())
         assert rows["uniform"] == pytest.approx(good)
 
 

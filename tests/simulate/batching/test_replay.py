@@ -26,7 +26,7 @@ def test_by_hand() -> None:
     # 6 samples at rates 3 and 1.5: (4, 2) take 4/3 both
     assert time == pytest.approx({"uniform": 4.0, "proportional": 2 + 4 / 3, "oracle": 8 / 3})
     # a waits half of every step, half of the first, and never
-    idle = dict(table.select("controller", "idle_share").iter_rows())
+    idle = dict(table.select("controller", "idle_fraction").iter_rows())
     assert idle == pytest.approx({"uniform": 0.25, "proportional": 1 / (4 * 5 / 3), "oracle": 0})
     share = dict(table.select("controller", "of_possible").iter_rows())
     assert share == pytest.approx({"uniform": 0, "proportional": 0.5, "oracle": 1})

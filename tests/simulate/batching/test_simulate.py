@@ -159,7 +159,7 @@ def test_global_batch_and_bounds_are_kept(
         assert result.batches["batch"].max() <= high  # type: ignore[operator]
     if result.note is None:
         assert (result.steps["step_s"] > 0).all()
-        assert 0 <= result.idle_share < 1
+        assert 0 <= result.idle_fraction < 1
 
 
 @settings(max_examples=60, deadline=None)

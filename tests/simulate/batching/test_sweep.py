@@ -28,7 +28,7 @@ def test_without_overhead_and_noise_the_gain_is_mean_over_least_cores() -> None:
         if sum(cores) == 48:  # in whole samples, 4 a core
             assert row["speedup"] == pytest.approx(bound)
             assert row["step_s"] == pytest.approx(1)
-            assert row["idle_share"] == pytest.approx(0, abs=1e-12)
+            assert row["idle_fraction"] == pytest.approx(0, abs=1e-12)
         else:
             assert bound / 1.1 < row["speedup"] <= bound + 1e-9
         assert row["adjustments"] == 0
@@ -51,7 +51,7 @@ def test_a_run_of_the_sweep_is_that_job_simulated() -> None:
             controller=Static(cores) if row["controller"] == "static" else row["controller"],
             global_batch=192,
         )
-        for name in ("time_s", "speedup", "idle_share"):
+        for name in ("time_s", "speedup", "idle_fraction"):
             assert row[name] == pytest.approx(getattr(job, name), abs=1e-12), row
         assert row["adjustments"] == job.adjustments
         assert row["samples"] == job.samples

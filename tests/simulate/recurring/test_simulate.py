@@ -335,8 +335,8 @@ def test_the_regret_is_of_the_best_point_at_every_recurrence() -> None:
     # 3 epochs of 3,080 J with a batch size of 2 and 100 W
     row = simulate(recurrences=7).totals.row(0, named=True)
     assert row["regret_j"] == pytest.approx(row["cost_j"] - 7 * 9240)
-    assert row["regret_share"] == pytest.approx(row["cost_j"] / (7 * 9240) - 1)
-    assert row["regret_share"] > 0
+    assert row["regret_fraction"] == pytest.approx(row["cost_j"] / (7 * 9240) - 1)
+    assert row["regret_fraction"] > 0
 
 
 def test_an_ablation_leaves_one_part_out() -> None:

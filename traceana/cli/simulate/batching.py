@@ -72,7 +72,7 @@ def _simulate(throughputs: str, names: list[Any] | None, *, json: bool, out: Pat
         for result in results
     )
     write_frame(batches, out, Batches)
-    fields = ("controller", "time_s", "speedup", "idle_share", "adjustments", "note")
+    fields = ("controller", "time_s", "speedup", "idle_fraction", "adjustments", "note")
     rows = pl.DataFrame(
         [{name: getattr(result, name) for name in fields} for result in results],
         schema_overrides={"note": pl.String},
@@ -112,7 +112,7 @@ def _replay(
         **settings,
     )
     write_frame(result.steps, out, ReplaySteps)
-    columns = ("job_id", "worker_id", "onset_s", "controller", "cost_share", "recovery_steps")
+    columns = ("job_id", "worker_id", "onset_s", "controller", "cost_fraction", "recovery_steps")
     print_result(
         "speedup over uniform batches",
         {"synthetic": recorded.synthetic, "trace": trace, "within": result.within},

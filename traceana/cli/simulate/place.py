@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption, argument, option
-from traceana.cli.output import Shown, print_result, show_share, write_frame
+from traceana.cli.output import Shown, print_result, show_fraction, write_frame
 from traceana.cli.simulate.choose import load_objects, open_simulated, qualifying_trace
 
 _NEEDED: Final = ({"jobs": ("gpus",), "machines": ("gpus",)},)
@@ -50,7 +50,7 @@ def place(
     chosen = qualifying_trace(open_simulated(store), trace, _NEEDED)
     jobs, machines = chosen.jobs, chosen.table("machines")
     drawn = range(1, seeds + 1)
-    with show_share("placement") as progress:
+    with show_fraction("placement") as progress:
         runs = sweep_placement(
             jobs, machines, policies=policies, seeds=drawn, ties=(ties,), progress=progress
         )

@@ -14,7 +14,7 @@ from traceana.cli.options import (
     TraceArgument,
     option,
 )
-from traceana.cli.output import Shown, print_result, show_share, write_frame
+from traceana.cli.output import Shown, print_result, show_fraction, write_frame
 from traceana.cli.simulate.choose import load_objects, open_simulated, qualifying_trace
 from traceana.errors import DataError
 
@@ -33,7 +33,7 @@ _SHOWN: Final = (
     "energy_saved_ci_high",
     "time_saved",
     "cost_saved",
-    "regret_share",
+    "regret_fraction",
     "note",
 )
 
@@ -123,7 +123,7 @@ def _sweep(trace: Trace, settings: dict[str, Any]) -> _Printed:
     from traceana.simulate import summarize_recurring, sweep_recurring
     from traceana.simulate.recurring.tables import Sweep, SweepSummary
 
-    with show_share("recurring jobs") as progress:
+    with show_fraction("recurring jobs") as progress:
         sweep = sweep_recurring(
             *training_tables(trace), defaults=defaults(trace), **settings, progress=progress
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption, argument, option
-from traceana.cli.output import Shown, print_result, show_share, write_frame
+from traceana.cli.output import Shown, print_result, show_fraction, write_frame
 from traceana.cli.simulate.choose import load_objects, open_simulated, qualifying_trace
 from traceana.errors import DataError
 
@@ -94,7 +94,7 @@ def schedule(
     policies = load_objects(policy, "--policy")
     chosen = qualifying_trace(open_simulated(store), trace, _NEEDED)
     jobs, plans, machines = _tables(chosen, group)
-    with show_share("schedules") as progress:
+    with show_fraction("schedules") as progress:
         results = sweep_schedules(
             jobs,
             policies,

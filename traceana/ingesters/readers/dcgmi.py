@@ -35,8 +35,8 @@ _EPOCH: Final = re.compile(r"\d{9,11}(?:\.\d+)?")
 def _heading(file: CsvFile) -> list[str]:
     """Return the short names of the fields in the first line that has them."""
     lines = file.head.decode(errors="replace").splitlines() or [""]
-    found = _HEADING.fullmatch(lines[0].rstrip())
-    return found[2].split() if found else []
+    match = _HEADING.fullmatch(lines[0].rstrip())
+    return match[2].split() if match else []
 
 
 def _open(file: CsvFile, _timezone: str) -> Rows:
@@ -46,7 +46,7 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
             "-e 203,252,155 | ts '%.s'"
         )
     begins = (_ROW.fullmatch(line) for line in first_lines(file))
-    stamp = next((found[1].strip() for found in begins if found), "")
+    stamp = next((begin[1].strip() for begin in begins if begin), "")
     numeric = not stamp or _EPOCH.fullmatch(stamp)
     types = {"time": pl.Float64()} if numeric else {}
     return Rows(COLUMNS, partial(_blocks, file, timed=bool(stamp)), types)
@@ -62,10 +62,10 @@ def _blocks(file: CsvFile, kinds: Mapping[str, Kind], *, timed: bool) -> Iterato
     seen: dict[str, int] = {}
 
     def parse(line: str) -> Parsed:
-        found = _ROW.fullmatch(line)
-        if found is None:  # the heading is repeated
+        match = _ROW.fullmatch(line)
+        if match is None:  # the heading is repeated
             return True
-        stamp, gpu, values = found[1].strip(" \t[]"), found[2], found[3].split(maxsplit=len(names))
+        stamp, gpu, values = match[1].strip(" \t[]"), match[2], match[3].split(maxsplit=len(names))
         if len(values) != len(names):
             return "short_row" if len(values) < len(names) else "long_row"
         seen[gpu] = seen.get(gpu, -1) + 1

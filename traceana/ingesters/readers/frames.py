@@ -77,7 +77,7 @@ class FrameBlock:
         if self.texts is not None:
             return self.texts.gather(lines - self.first_line)
         rows = self.frame.select(*self.kinds)[lines - self.first_line]
-        odd = [one.name for one in rows if one.dtype.is_float() and not one.is_finite().all()]
+        odd = [row.name for row in rows if row.dtype.is_float() and not row.is_finite().all()]
         text = rows.with_columns(pl.col(odd).cast(pl.String))
         return text.select(pl.struct(pl.all()).struct.json_encode()).to_series()
 

@@ -46,13 +46,13 @@ class JsonList(NamedTuple):
 
 def find_lists(text: str, /) -> list[JsonList]:
     """Return the lists of objects in the beginning of a file, all but those in other lists."""
-    found: list[JsonList] = []
+    lists: list[JsonList] = []
     with suppress(ValueError, IndexError, RecursionError):  # the part ends within a value
-        _scan(text, 0, "", found)
-    return found
+        _scan(text, 0, "", lists)
+    return lists
 
 
-def _scan(text: str, at: int, path: str, found: list[JsonList]) -> int:
+def _scan(text: str, at: int, path: str, lists: list[JsonList]) -> int:
     """Add the lists of objects in a value, and return where it ends."""
     at = _BLANK.match(text, at).end()  # type: ignore[union-attr]
     if text[at] == "[":
@@ -60,11 +60,11 @@ def _scan(text: str, at: int, path: str, found: list[JsonList]) -> int:
         if text[_BLANK.match(text, start).end()] != "{":  # type: ignore[union-attr]
             value, end = DECODER.raw_decode(text, at)
             if any(isinstance(one, dict) for one in value):
-                found.append(JsonList(path, start, len(value)))
+                lists.append(JsonList(path, start, len(value)))
             return end
-        found.append(JsonList(path, start, None))
+        lists.append(JsonList(path, start, None))
         value, end = DECODER.raw_decode(text, at)
-        found[-1] = JsonList(path, start, len(value))
+        lists[-1] = JsonList(path, start, len(value))
         return end
     if text[at] != "{":
         return DECODER.raw_decode(text, at)[1]
@@ -74,7 +74,7 @@ def _scan(text: str, at: int, path: str, found: list[JsonList]) -> int:
             break
         name, at = DECODER.raw_decode(text, at)
         at = text.index(":", at) + 1
-        at = _scan(text, at, f"{path}.{name}" if path else str(name), found)
+        at = _scan(text, at, f"{path}.{name}" if path else str(name), lists)
         at = _BLANK.match(text, at).end()  # type: ignore[union-attr]
         if text[at] not in ",}":
             raise ValueError(text[at])
@@ -108,8 +108,8 @@ def longest(lists: Sequence[JsonList], /) -> JsonList:
     return max(lists, key=lambda one: math.inf if one.elements is None else one.elements)
 
 
-def _count(one: JsonList) -> str:
-    return "many" if one.elements is None else f"{one.elements:,}"
+def _count(json_list: JsonList) -> str:
+    return "many" if json_list.elements is None else f"{json_list.elements:,}"
 
 
 def lists_of(file: CsvFile, /) -> list[JsonList]:
@@ -141,13 +141,13 @@ def read_items(
             text += decode(part)
         at = start
         if opening:
-            found = opening.search(text)
-            while found is None and len(text) < LONGEST_LINE and (part := stream.read(len(text))):
+            matched = opening.search(text)
+            while matched is None and len(text) < LONGEST_LINE and (part := stream.read(len(text))):
                 text += decode(part)
-                found = opening.search(text)
-            if found is None:
+                matched = opening.search(text)
+            if matched is None:
                 raise SourceError(f"{file.where}: no array of JSON objects at its beginning")
-            at = found.end()
+            at = matched.end()
         while True:
             at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]
             if listed and text.startswith("]", at):

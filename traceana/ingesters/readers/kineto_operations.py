@@ -147,7 +147,7 @@ class Launches:
     ) -> list[tuple[int, str, float, float]]:
         """Return runs of kernels that were launched by the same pass, without one in between."""
         kernels = np.frombuffer(self.kernels).reshape(-1, 3)
-        launch = np.array([self.launched.get(int(one[2]), one[0]) for one in kernels])
+        launch = np.array([self.launched.get(int(kernel[2]), kernel[0]) for kernel in kernels])
         label = np.where(_within(launch, self.backward), _BACKWARD, _FORWARD)
         label[_within(launch, self.optimizer)] = _OPTIMIZER
         between = [at for _, _, at, kind in transfers if kind and kind[-4:] in ("send", "recv")]
@@ -191,15 +191,15 @@ def _within(moments: NDArray[np.float64], spans: array[float]) -> NDArray[np.boo
 
 def _groups(start: bytes, rank: int | None) -> dict[str, list[int]]:
     """Return the ranks of the groups of a rank that the beginning of a file lists, by name."""
-    found = _GROUPS.search(start)
-    if not found:
+    match = _GROUPS.search(start)
+    if not match:
         return {}
     try:
-        groups = json.JSONDecoder().raw_decode(start[found.end() :].decode(errors="replace"))[0]
+        groups = json.JSONDecoder().raw_decode(start[match.end() :].decode(errors="replace"))[0]
         return {
-            str(one.get("pg_desc", "")).lower(): [int(rank) for rank in one.get("ranks", [])]
-            for one in groups
-            if rank in one.get("ranks", [])
+            str(group.get("pg_desc", "")).lower(): [int(rank) for rank in group.get("ranks", [])]
+            for group in groups
+            if rank in group.get("ranks", [])
         }
     except (ValueError, TypeError, AttributeError):
         return {}

@@ -79,8 +79,8 @@ _TIMESTAMP: Final = re.compile(r"-\d{8,}$")  # a CronJob appends the time to its
 
 def read_quantity(text: str | None, /) -> float | None:
     """Read a quantity of Kubernetes, such as 500m, 1Gi or 2G; None if it is none."""
-    found = _QUANTITY.fullmatch(text or "")
-    return float(found[1]) * _SCALE[found[2] or ""] if found else None
+    match = _QUANTITY.fullmatch(text or "")
+    return float(match[1]) * _SCALE[match[2] or ""] if match else None
 
 
 def _resources(pod: dict[str, Any]) -> dict[str, float]:
@@ -114,9 +114,9 @@ def _gpus(resources: dict[str, float], pod: dict[str, Any]) -> tuple[float, str 
     whole = sum(amount for name, amount in resources.items() if _GPU.fullmatch(name))
     shares, profiles = 0.0, set()
     for name, amount in resources.items():
-        if amount and (found := _MIG.fullmatch(name)):
-            shares += amount * int(found[2]) / (4 if found[1] in _OF_FOUR else 7)
-            profiles.add(found[1])
+        if amount and (match := _MIG.fullmatch(name)):
+            shares += amount * int(match[2]) / (4 if match[1] in _OF_FOUR else 7)
+            profiles.add(match[1])
     selected = pod.get("nodeSelector") or {}
     kind = _first(selected, _TYPES)
     gpus = whole + shares
@@ -134,7 +134,7 @@ def _job(item: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a job: its pods run at once as often as its parallelism."""
     meta, job, status = (item.get(name) or {} for name in ("metadata", "spec", "status"))
     conditions = [one for one in status.get("conditions") or () if one.get("status") == "True"]
-    ended = {one.get("type"): one for one in conditions}
+    ended = {condition.get("type"): condition for condition in conditions}
     end = ended.get("Complete") or ended.get("Failed") or {}
     state = "Succeeded" if "Complete" in ended else "Failed" if "Failed" in ended else "Running"
     begin, name = status.get("startTime"), meta.get("name")
@@ -196,7 +196,7 @@ def _pod(item: dict[str, Any]) -> dict[str, Any]:
         "created": meta.get("creationTimestamp"),
         "started": begin,
         "finished": end,
-        "restarts": str(sum(int(one.get("restartCount") or 0) for one in containers)),
+        "restarts": str(sum(int(container.get("restartCount") or 0) for container in containers)),
         "runtime_s": _seconds(begin, end),
         "cpus": _text(resources.get("cpu")),
         "memory_bytes": _text(resources.get("memory")),

@@ -236,8 +236,8 @@ class Block:
                 places.append(at + self.first_line)
                 joined += after - at - 1
             at = after
-        found = pl.DataFrame(bad, schema=["line", "rule"], orient="row")
-        found = found.cast({"line": pl.Int64, "rule": pl.String})
+        table = pl.DataFrame(bad, schema=["line", "rule"], orient="row")
+        table = table.cast({"line": pl.Int64, "rule": pl.String})
         columns = zip(*rows, strict=True) if rows else [()] * len(self.columns)
         text = dict(zip(self.columns, columns, strict=True))
         read = pl.DataFrame(text, schema=dict.fromkeys(self.columns, pl.String))
@@ -245,7 +245,7 @@ class Block:
             read.select(pl.when(pl.all() != "").then(pl.all())).with_columns(
                 pl.Series(LINE, places, pl.Int64)
             ),
-            found.with_columns(text=self.text_of(found["line"])),
+            table.with_columns(text=self.text_of(table["line"])),
             joined,
         )
 

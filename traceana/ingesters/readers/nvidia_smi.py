@@ -88,9 +88,9 @@ def _blocks(file: CsvFile, kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
 
 def _scaled(value: str, unit: str) -> str:
     """Return a number in the unit of its column; what is none stays, and is rejected."""
-    found = _VALUE.fullmatch(value)
+    match = _VALUE.fullmatch(value)
     try:
-        return repr(float(found[1]) * _SCALE[found[2] or unit]) if found else value
+        return repr(float(match[1]) * _SCALE[match[2] or unit]) if match else value
     except (KeyError, ValueError):
         return value
 

@@ -43,8 +43,8 @@ def _scores(file: CsvFile) -> Iterator[_Item]:
         if line.startswith("{"):
             reports += 1
             yield from _of_json(line, str(reports))
-        elif found := _SCORE.search(line[:LONGEST]):
-            rank, host, score = found.groups()
+        elif match := _SCORE.search(line[:LONGEST]):
+            rank, host, score = match.groups()
             row = {"rank": rank, "host": host, "step": step or str(reports), "score": score}
             # a small job lists a rank among the worst and among the best
             yield line, row if relative and rank not in seen else False

@@ -87,9 +87,9 @@ def _rows_at_once(coded: ParquetFile, text: frozenset[str], group: int) -> int:
     chunks = [about.column(at) for at in range(about.num_columns)]
     most = min(_ROWS_AT_ONCE, ROWS_A_BLOCK)
     large = [
-        one
-        for one in chunks
-        if one.path_in_schema in text and one.total_uncompressed_size > _BYTES_A_BLOCK // most
+        chunk
+        for chunk in chunks
+        if chunk.path_in_schema in text and chunk.total_uncompressed_size > _BYTES_A_BLOCK // most
     ]
     if not large:
         return most
@@ -121,8 +121,8 @@ def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return rows without dictionaries, which would hide how large they are."""
     columns = [
-        one.dictionary_decode() if pa.types.is_dictionary(one.type) else one
-        for one in batch.columns
+        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        for column in batch.columns
     ]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 

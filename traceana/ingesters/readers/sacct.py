@@ -69,13 +69,13 @@ def _usage(file: CsvFile, layout: Layout) -> tuple[pl.DataFrame, pl.DataFrame]:
             follows = (pl.col(_JOB) == pl.col(_BEFORE)).fill_null(value=False)
             usage.append(total_usage(steps.filter(follows), _AT))
             strays.append(steps.filter(~follows).drop(_AT).with_columns(pl.col(_JOB).hash()))
-    known = pl.concat(jobs)
-    if n_steps and not known.height:
+    table = pl.concat(jobs)
+    if n_steps and not table.height:
         raise SourceError(
             f"{file.where}: it has {n_steps:,} steps of jobs (JobID.STEP) and no job; make it with "
             f"{COMMAND}"
         )
-    usage += [total_usage(_find_jobs(stray, known), _AT) for stray in strays if stray.height]
+    usage += [total_usage(_find_jobs(stray, table), _AT) for stray in strays if stray.height]
     return total_usage(pl.concat(usage), _AT).sort(_AT), pl.concat(requeued)
 
 

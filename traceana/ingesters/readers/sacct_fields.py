@@ -113,11 +113,11 @@ _PERCENT: Final = re.compile(r"gpu_?util(?:ization)?[\"']?\s*[=:]\s*[\"']?(\d+(?
 
 def gpu_percent(text: str, /) -> float | None:
     """Return the GPU utilization in a comment, such as gpu_util=45 (percent) or 0.45."""
-    found = _PERCENT.search(text)
-    if not found:
+    match = _PERCENT.search(text)
+    if not match:
         return None
-    value = float(found[1])
-    if "." in found[1] and value <= 1 and not found[2]:
+    value = float(match[1])
+    if "." in match[1] and value <= 1 and not match[2]:
         return value
     return value / 100 if value <= 100 else None
 
@@ -191,10 +191,10 @@ def parse_fields(records: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:
                 pl.lit(None, dtype).alias(one) for one, dtype in _types(name).items()
             )
             continue
-        known = records.select(name).unique().filter(~pl.col(name).is_in(_NULLS))
+        table = records.select(name).unique().filter(~pl.col(name).is_in(_NULLS))
         values = parse(pl.col(name))
         records = records.join(
-            known.with_columns(**values, **{f"{RULE}{name}": True}),
+            table.with_columns(**values, **{f"{RULE}{name}": True}),
             on=name,
             how="left",
             maintain_order="left",

@@ -79,20 +79,20 @@ def find_layout(file: CsvFile, /) -> Layout | None:
             f"{file.where}: sacct printed this for a screen, with names cut; "
             f"add --parsable2: {COMMAND}"
         )
-    found = re.match(r"[A-Za-z0-9]+([^A-Za-z0-9]+)[A-Za-z]", text)
-    names = text.split(found[1]) if found else []
+    matched = re.match(r"[A-Za-z0-9]+([^A-Za-z0-9]+)[A-Za-z]", text)
+    names = text.split(matched[1]) if matched else []
     if names and not names[-1]:
         names[-1] = _END
     names = [name or f"\0{place}" for place, name in enumerate(names)]  # no name: not read
     if "JobID" not in names:
         names = ["JobID" if name == "JobIDRaw" else name for name in names]
-    if not found or "JobID" not in names or len(_KNOWN & set(names)) < _FEWEST_KNOWN:
+    if not matched or "JobID" not in names or len(_KNOWN & set(names)) < _FEWEST_KNOWN:
         return None
     if len(names) != len(set(names)):
         raise SourceError(f"{file.where}: its header names a field more than once")
     if len(names) > _MOST_FIELDS:
         raise SourceError(f"{file.where}: its header has more than {_MOST_FIELDS:,} fields")
-    return Layout(found[1], tuple(names))
+    return Layout(matched[1], tuple(names))
 
 
 def _without_header(file: CsvFile, text: str) -> Layout:

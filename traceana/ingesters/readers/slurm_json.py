@@ -82,9 +82,9 @@ def _tres(resources: list[Item]) -> tuple[dict[str, float], str | None]:
     amounts: dict[str, float] = {}
     types = set()
     typed = 0.0
-    for one in resources:
-        kind, name = str(one.get("type") or ""), str(one.get("name") or "")
-        amount = _number(one.get("count")) or 0.0
+    for resource in resources:
+        kind, name = str(resource.get("type") or ""), str(resource.get("name") or "")
+        amount = _number(resource.get("count")) or 0.0
         key = name or kind
         if kind == "gres" and name.startswith("gpu:"):
             types.add(name.removeprefix("gpu:"))
@@ -100,12 +100,12 @@ def _tres_text(text: str) -> tuple[dict[str, float], str | None]:
     parts = []
     for part in filter(None, text.split(",")):
         name, _, amount = part.partition("=")
-        found = re.fullmatch(r"([\d.]+)([KMGTP]?)", amount)
-        if not found:
+        match = re.fullmatch(r"([\d.]+)([KMGTP]?)", amount)
+        if not match:
             continue
-        count = float(found[1]) * _SIZES[found[2]]
+        count = float(match[1]) * _SIZES[match[2]]
         kind, _, gres = name.partition("/")
-        in_mib = count / 1024**2 if name == "mem" and found[2] else count
+        in_mib = count / 1024**2 if name == "mem" and match[2] else count
         parts.append({"type": kind, "name": gres, "count": in_mib})
     return _tres(parts)
 

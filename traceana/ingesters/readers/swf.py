@@ -34,8 +34,8 @@ def _header(file: CsvFile) -> dict[str, str]:
     """Return the labels in the comments that a file begins with."""
     labels: dict[str, str] = {}
     for line in takewhile(lambda text: not text.strip() or text[0] == ";", first_lines(file)):
-        if found := _HEADER.match(line):
-            labels.setdefault(found[1], found[2])
+        if matched := _HEADER.match(line):
+            labels.setdefault(matched[1], matched[2])
     return labels
 
 

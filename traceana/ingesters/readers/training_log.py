@@ -112,10 +112,10 @@ _Row = tuple[str, ...]
 
 def _simple(name: str) -> Callable[[str], _Row | str | None]:
     def read(line: str) -> _Row | None:
-        found = _FORMATS[name].search(line)
-        if found is None:
+        match = _FORMATS[name].search(line)
+        if match is None:
             return None
-        return worker_of(line), found[1], scaled(found[2], 1, 1000 if name == "megatron" else 1)
+        return worker_of(line), match[1], scaled(match[2], 1, 1000 if name == "megatron" else 1)
 
     return read
 
@@ -129,15 +129,15 @@ class _Samples:
     def __call__(self, line: str) -> _Row | str | None:
         if stated := _BATCH.search(line):
             self._batch = stated[1]
-        found = _FORMATS["samples"].search(line)
-        if found is None:
+        match = _FORMATS["samples"].search(line)
+        if match is None:
             return None
         if not self._batch:
             return "no_train_batch_size"
         try:
-            return worker_of(line), found[1], repr(int(self._batch) / float(found[2]))
+            return worker_of(line), match[1], repr(int(self._batch) / float(match[2]))
         except (ValueError, ZeroDivisionError):
-            return worker_of(line), found[1], found[2]
+            return worker_of(line), match[1], match[2]
 
 
 class _Timers:
@@ -149,17 +149,17 @@ class _Timers:
     def __call__(self, line: str) -> _Row | str | None:
         if stated := _STEP.search(line):
             self._steps[stated[1]] = stated[2]
-        found = _FORMATS["timers"].search(line)
-        if found is None:
+        match = _FORMATS["timers"].search(line)
+        if match is None:
             return None
         worker = worker_of(line)
         step = self._steps.pop(worker, None)
         if step is None:
             return "no_step_before"
         try:
-            return worker, step, repr(sum(map(float, found.groups())) / 1000)
+            return worker, step, repr(sum(map(float, match.groups())) / 1000)
         except ValueError:
-            return worker, step, found[1]
+            return worker, step, match[1]
 
 
 class _Ranks:
@@ -178,8 +178,8 @@ class _Ranks:
             self._step, self._forward = stated[1], {}
         elif timer := _TIMER.search(line):
             self._kind = timer[1]
-        elif (found := _OF_RANK.search(line)) and self._kind:
-            return self._row(found[1], scaled(found[2], 1, 1000))
+        elif (match := _OF_RANK.search(line)) and self._kind:
+            return self._row(match[1], scaled(match[2], 1, 1000))
         return None
 
     def _row(self, rank: str, seconds: str) -> _Row | str | None:

@@ -88,10 +88,10 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
     for (name,), own in summary.group_by("controller", maintain_order=True):
         look = look_of(str(name), ax)
         rows = [levels.index(level) for level in own["level"]]
-        known = own["speedup_ci_low"].is_not_null()
+        present = own["speedup_ci_low"].is_not_null()
         ax.hlines(
-            [row for row, is_known in zip(rows, known, strict=True) if is_known],
-            own.filter(known)["speedup_ci_low"], own.filter(known)["speedup_ci_high"],
+            [row for row, is_known in zip(rows, present, strict=True) if is_known],
+            own.filter(present)["speedup_ci_low"], own.filter(present)["speedup_ci_high"],
             color=look.color, linewidth=1,
         )  # fmt: skip
         ax.scatter(

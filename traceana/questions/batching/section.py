@@ -136,12 +136,15 @@ def _compare(traces: Sequence[Trace]) -> list[Block]:
         return []
     titles = jobs["trace"].unique(maintain_order=True)
     columns = {f"speedup_{name}": _NAMES[name] for name in ("proportional", "damped", "oracle")}
-    idle = {"idle_share_uniform": "Idle, uniform", "idle_share_proportional": "Idle, proportional"}
+    idle = {
+        "idle_fraction_uniform": "Idle, uniform",
+        "idle_fraction_proportional": "Idle, proportional",
+    }
     names = jobs["controller"].unique(maintain_order=True)
-    like = {f"{value}_{each}": value for value in ("speedup", "idle_share") for each in names}
+    like = {f"{value}_{each}": value for value in ("speedup", "idle_fraction") for each in names}
     table = result_table(
         jobs.pivot(
-            "controller", index=["trace", "job_id", "n_steps"], values=["speedup", "idle_share"]
+            "controller", index=["trace", "job_id", "n_steps"], values=["speedup", "idle_fraction"]
         ).sort("speedup_oracle", descending=True),
         with_columns(ReplayJobs, like),
         columns=[*(["trace"] * (len(frames) > 1)), "job_id", "n_steps", *columns, *idle],
@@ -174,17 +177,17 @@ def _recorded(trace: Trace) -> Content:
 
 def _jobs(jobs: pl.DataFrame, name: str) -> Table:
     names = jobs["controller"].unique(maintain_order=True).to_list()
-    like = {f"{value}_{each}": value for value in ("speedup", "idle_share", "of_possible")
+    like = {f"{value}_{each}": value for value in ("speedup", "idle_fraction", "of_possible")
             for each in names}  # fmt: skip
     index = ["job_id", "n_workers", "n_steps", "n_excluded"]
     speedups = {f"speedup_{each}": _NAMES[each] for each in names[1:]}
     others = {
         "of_possible_proportional": "Of possible",
-        "idle_share_uniform": "Idle, uniform",
-        "idle_share_proportional": "Idle, proportional",
+        "idle_fraction_uniform": "Idle, uniform",
+        "idle_fraction_proportional": "Idle, proportional",
     }
     return result_table(
-        jobs.pivot("controller", index=index, values=["speedup", "idle_share", "of_possible"]),
+        jobs.pivot("controller", index=index, values=["speedup", "idle_fraction", "of_possible"]),
         with_columns(ReplayJobs, like),
         columns=["job_id", "n_steps", "n_excluded", *speedups, *others],
         headings=speedups | others,
@@ -198,11 +201,11 @@ def _episodes(result: BatchingReplay, name: str, time: str) -> Block:
         return Text("No straggler episode was found.")
     names = result.episodes["controller"].unique(maintain_order=True).to_list()
     rows = result.episodes.sort(*workers.JOB_ORDER, "onset_s", "worker_id", maintain_order=True)
-    values = ("cost_share", "recovery_steps", "share_within")
-    costs = {f"cost_share_{each}": _NAMES[each] for each in names}
+    values = ("cost_fraction", "recovery_steps", "fraction_within")
+    costs = {f"cost_fraction_{each}": _NAMES[each] for each in names}
     others = {
         "recovery_steps_proportional": "Recovery (steps)",
-        "share_within_proportional": "Near the oracle",
+        "fraction_within_proportional": "Near the oracle",
     }
     onset = {} if time == "time_s" else {"onset_s": f"Onset ({time})"}
     return result_table(

@@ -105,8 +105,8 @@ def _measure(trace: Trace, window: Window | None) -> dict[str, _Number]:
     ended = within(pl.col(ENDED)).filter(over | status.is_null())
     runtime = pl.coalesce("runtime_s", pl.col("end_s") - pl.col("start_s"))
     ran = ended.with_columns(ran=runtime).drop_nulls("ran")
-    known = ended.filter(status.is_in([*lost, "completed"]))
-    known = known.with_columns(failed=status.is_in(lost).cast(pl.Float64))
+    table = ended.filter(status.is_in([*lost, "completed"]))
+    table = table.with_columns(failed=status.is_in(lost).cast(pl.Float64))
     asked = arrived.filter(pl.col("gpus") > 0)
     hours = rows.with_columns(
         gpu=pl.col("gpus") * pl.col(HELD) / 3600,
@@ -125,8 +125,8 @@ def _measure(trace: Trace, window: Window | None) -> dict[str, _Number]:
         "p95_wait_s": _quantile(waits, "wait", 0.95),
         "median_runtime_s": _quantile(ran, "ran", 0.5),
         "median_gpus": _quantile(asked, "gpus", 0.5),
-        "failure_rate": _rate(known),
-        "gpu_hours_failed": _Number(wasted / total if total and known.height else None,
+        "failure_rate": _rate(table),
+        "gpu_hours_failed": _Number(wasted / total if total and table.height else None,
                                     n=hours["gpu"].count()),
     }  # fmt: skip
 
@@ -159,7 +159,7 @@ def _rate(rows: pl.DataFrame) -> _Number:
 
 def _ratio_interval(a: _Number, b: _Number) -> tuple[float | None, float | None]:
     ends = (a.value, a.low, a.high, b.value, b.low, b.high)
-    if any(one is None or not one > 0 for one in ends):
+    if any(end is None or not end > 0 for end in ends):
         return None, None
     x, x_low, x_high, y, y_low, y_high = np.log(np.array(ends, dtype=np.float64))
     low = y - x - np.hypot(y - y_low, x_high - x)
@@ -250,16 +250,16 @@ def _comparison(node: ast.Compare, values: dict[str, dict[str, Any]], condition:
     return True
 
 
-def _number(node: ast.expr, known: dict[str, Any], condition: str) -> float:
+def _number(node: ast.expr, values: dict[str, Any], condition: str) -> float:
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return float(node.value)  # type: ignore[arg-type]
     if isinstance(node, ast.Name):
-        return float(known[node.id])
+        return float(values[node.id])
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-        value = _number(node.operand, known, condition)
+        value = _number(node.operand, values, condition)
         return -value if isinstance(node.op, ast.USub) else value
     if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        left, right = (_number(one, known, condition) for one in (node.left, node.right))
+        left, right = (_number(one, values, condition) for one in (node.left, node.right))
         try:
             return float(_BINARY[type(node.op)](left, right))
         except (ZeroDivisionError, OverflowError):

@@ -114,12 +114,12 @@ def _or_note(describe: Callable[P, Row], *args: P.args, **options: P.kwargs) -> 
 
 
 def _runtime(cohort: Cohort, kind: str | None) -> Row:
-    known = cohort.rows.drop_nulls("duration_s")
-    cut = _cut(known)
+    table = cohort.rows.drop_nulls("duration_s")
+    cut = _cut(table)
     if not cut:
-        return _median(cohort, known["duration_s"], known, kind)
+        return _median(cohort, table["duration_s"], table, kind)
     found = kaplan_meier(
-        known,
+        table,
         status=None,
         runtime="duration_s",
         entry="entry_s",
@@ -127,7 +127,7 @@ def _runtime(cohort: Cohort, kind: str | None) -> Row:
         cluster=cohort.cluster,
     ).groups.row(0, named=True)
     return _row(
-        known.height,
+        table.height,
         found["median_s"],
         (found["ci_low"], found["ci_high"]),
         _joined(kind, f"{cut:,} truncated or censored: Kaplan-Meier median", _independence(cohort)),
@@ -140,10 +140,10 @@ def _cut(rows: pl.DataFrame) -> int:
 
 
 def _size(cohort: Cohort, kind: str | None) -> Row:
-    known = cohort.rows.drop_nulls("gpus")
-    if known.is_empty():
+    table = cohort.rows.drop_nulls("gpus")
+    if table.is_empty():
         return _row(note="no GPUs are recorded")
-    stated = known.select(
+    stated = table.select(
         pl.lit("all").alias("all"),
         pl.when(pl.col("gpus") > 1).then(pl.lit("failed")).otherwise(pl.lit("completed"))
         .alias("status"),
@@ -156,9 +156,9 @@ def _failure(cohort: Cohort, kind: str | None) -> Row:
     for status, what in (("completed", "completed job"), ("failed", "failure")):
         if not (cohort.rows["status"].cast(pl.String) == status).any():
             return _row(note=f"no {what} is recorded")
-    found = cohort.trace.once(overall_failure)
-    rate = found.rate
-    note = _joined(kind, found.bias(cohort.noun), _independence(cohort))
+    result = cohort.trace.once(overall_failure)
+    rate = result.rate
+    note = _joined(kind, result.bias(cohort.noun), _independence(cohort))
     return _row(rate["n"], rate["rate"], (rate["ci_low"], rate["ci_high"]), note)
 
 
@@ -182,10 +182,10 @@ def _queueing(cohort: Cohort) -> Row:
     names = cohort.rows.columns
     if not {"submit_s", "start_s"} <= {*names}:
         return _row(note="no times of submission and start")
-    known = cohort.rows.drop_nulls(["submit_s", "start_s"])
-    if known.is_empty():
+    table = cohort.rows.drop_nulls(["submit_s", "start_s"])
+    if table.is_empty():
         return _row(note="no times of submission and start")
-    return _median(cohort, known["start_s"] - known["submit_s"], known, None)
+    return _median(cohort, table["start_s"] - table["submit_s"], table, None)
 
 
 def _concentration(cohort: Cohort, kind: str | None) -> Row:
@@ -193,7 +193,7 @@ def _concentration(cohort: Cohort, kind: str | None) -> Row:
         return _row(note="no GPUs are recorded")
     window = cohort.trace.once(window_of)
     [found] = concentration(cohort.rows, window=window).rows(named=True)
-    share = found["share_of_top_1_percent"]
+    share = found["fraction_of_top_1_percent"]
     note = found["note"] or "no interval: it rests on the few largest jobs"
     if cut := _cut(cohort.rows.drop_nulls(["gpus", "runtime_s"])):
         note += f", {cut:,} of which are truncated or censored"

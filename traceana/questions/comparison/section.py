@@ -25,9 +25,9 @@ def build(traces: Sequence[Trace]) -> Content:
     """Compare all traces; nothing with fewer than two."""
     if len(traces) < 2:
         return Content()
-    found = compare_traces(traces)
-    found = found.filter(pl.col("estimate").count().over("question") > 0)
-    answered = found.filter(pl.col("estimate").count().over("question") > 1)
+    table = compare_traces(traces)
+    table = table.filter(pl.col("estimate").count().over("question") > 0)
+    answered = table.filter(pl.col("estimate").count().over("question") > 1)
     if answered.is_empty():
         return Content()
     # a trace without its short jobs is no peer of the others
@@ -39,11 +39,11 @@ def build(traces: Sequence[Trace]) -> Content:
     alike = answered.filter((pl.col("question") != "Runtime") | ~pl.col("trace").is_in(cut))
     alike = alike.filter(pl.col("estimate").count().over("question") > 1)
     return Content(
-        tuple(_finding(alike.filter(question=one)) for one in _FINDINGS
-              if one in alike["question"].to_list()),
+        tuple(_finding(alike.filter(question=finding)) for finding in _FINDINGS
+              if finding in alike["question"].to_list()),
         tuple(Points(name, tuple(lines)) for name, lines in (
-            ("Limits of the estimates", reasons(found, answered=True)),
-            ("Not compared", reasons(found, answered=False)),
+            ("Limits of the estimates", reasons(table, answered=True)),
+            ("Not compared", reasons(table, answered=False)),
         ) if lines),
         lead=(_side_by_side(answered),),
         limitations="Clusters, years and definitions differ between traces, so a difference has no "
@@ -72,11 +72,11 @@ def _side_by_side(answered: pl.DataFrame) -> Table:
 
 def _finding(rows: pl.DataFrame) -> str:
     """Return the range of an estimate over the traces."""
-    known = rows.drop_nulls("estimate").sort("estimate")
-    low, high = known.row(0, named=True), known.row(-1, named=True)
+    table = rows.drop_nulls("estimate").sort("estimate")
+    low, high = table.row(0, named=True), table.row(-1, named=True)
     ends = [f"{_written(row, row['estimate'])} ({row['trace']})" for row in (low, high)]
     return Finding(
-        f"{_name(low['measure'])}: the lowest of {known.height} traces is {_estimate(low)}. "
+        f"{_name(low['measure'])}: the lowest of {table.height} traces is {_estimate(low)}. "
         f"The highest is {_estimate(high)}.",
         heading=f"{_name(low['measure'])}: {' to '.join(ends)}",
     )

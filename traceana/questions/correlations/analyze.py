@@ -73,8 +73,8 @@ def group_correlations(trace: Trace, method: str = "spearman", /) -> pl.DataFram
     cohort = form_cohort(trace)
     if cohort.by is None:
         return None
-    known = cohort.rows.filter(pl.col(cohort.by).is_not_null())
-    found = _correlations(cohort, known, (method,), ("row",), by=(cohort.by,))
+    frame = cohort.rows.filter(pl.col(cohort.by).is_not_null())
+    found = _correlations(cohort, frame, (method,), ("row",), by=(cohort.by,))
     return None if found is None else found.table
 
 
@@ -133,8 +133,8 @@ def failure_association(
     overall = correlated(cohort.rows, ())
     if cohort.by is None:
         return overall, None
-    known = cohort.rows.filter(pl.col(cohort.by).is_not_null())
-    return overall, correlated(known, (cohort.by,)) if known.height else None
+    table = cohort.rows.filter(pl.col(cohort.by).is_not_null())
+    return overall, correlated(table, (cohort.by,)) if table.height else None
 
 
 def _correlations(

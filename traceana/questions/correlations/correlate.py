@@ -295,10 +295,10 @@ def _count_excluded(
         lazy, keys, n_rows=nw.len(), n_used=nw.when(used).then(nw.col(status)).count()
     )
     if counts["n_rows"].sum() and not counts["n_used"].sum():
-        found = reduce_frame(lazy, (status,), n=nw.len()).sort("n", descending=True)[status]
+        table = reduce_frame(lazy, (status,), n=nw.len()).sort("n", descending=True)[status]
         raise DataError(
             f"no row has status {', '.join(named)}; found "
-            f"{', '.join(str(one) for one in found.head(10))}; pass success= and failure="
+            f"{', '.join(str(one) for one in table.head(10))}; pass success= and failure="
         )
     return counts.select(*keys, n_excluded=pl.col("n_rows") - pl.col("n_used"))
 

@@ -128,22 +128,22 @@ def of_rows(
             )
     if r is None or np.isnan(r):
         return {"note": "the values vary too little or too much for double precision"}
-    found: dict[str, Any] = {"r": r, "pvalue_t": correlation_pvalue(r, n, method=method)}
+    values: dict[str, Any] = {"r": r, "pvalue_t": correlation_pvalue(r, n, method=method)}
     kurtosis = [excess_kurtosis(part) for part in rows] if rows and method == "pearson" else [0, 0]
     if clusters is not None:
-        found |= _clustered(r, ("row", method), clusters, confidence)
+        values |= _clustered(r, ("row", method), clusters, confidence)
     else:
-        found |= _independent(r, n, method, confidence, error)
+        values |= _independent(r, n, method, confidence, error)
         if method == "kendall" and rows is not None:
-            found["pvalue"] = kendall_pvalue(*rows)
+            values["pvalue"] = kendall_pvalue(*rows)
         elif rows and (np.prod(kurtosis) > n / 10 or (method == "spearman" and n <= EXACT)):
-            found["pvalue"] = row_pvalue(*rows, rng=rng)
+            values["pvalue"] = row_pvalue(*rows, rng=rng)
     if rows is not None and method == "pearson":
-        if found.get("pvalue", 1) < 1 - confidence and (carried := carrying_rows(*rows, r)):
-            found["n_carrying"], found["r_without"] = carried
-        if found.get("ci_low") is not None and max(kurtosis) > HEAVY:
-            found["note"] = _joined(found, "heavy tails: the interval may be too short")
-    return found
+        if values.get("pvalue", 1) < 1 - confidence and (carried := carrying_rows(*rows, r)):
+            values["n_carrying"], values["r_without"] = carried
+        if values.get("ci_low") is not None and max(kurtosis) > HEAVY:
+            values["note"] = _joined(values, "heavy tails: the interval may be too short")
+    return values
 
 
 def of_group_means(
@@ -166,31 +166,31 @@ def of_group_means(
     if np.isnan(r):
         return {"note": "all group means are equal"}
     n = float(size.sum() ** 2 / (size**2).sum()) if weighted else float(len(x))
-    found: dict[str, Any] = {"r": r, "n_effective": n}
+    values: dict[str, Any] = {"r": r, "n_effective": n}
     if n > 2:
         published = correlation_pvalue(r, n, method=method)
-        found["pvalue_t"] = (
+        values["pvalue_t"] = (
             kendall_pvalue(x, mean) if (weighted, method) == (False, "kendall") else published
         )
     known = pvalues if clusters is None else clusters.pvalues
     if clusters is not None:
-        found["n_clusters"] = clusters.n
-    found["pvalue"] = known.get((level, method))
-    if found["pvalue"] is None:
+        values["n_clusters"] = clusters.n
+    values["pvalue"] = known.get((level, method))
+    if values["pvalue"] is None:
         why = (
             "too many rows or groups"
             if clusters is None
             else _why_untested(clusters, level, method)
         )
-        found["note"] = f"no test ({why})"
+        values["note"] = f"no test ({why})"
     if small := int((size < _FEW_ROWS).sum()):
-        found["note"] = _joined(
-            found, f"{small} of {len(x)} means are of fewer than {_FEW_ROWS} rows"
+        values["note"] = _joined(
+            values, f"{small} of {len(x)} means are of fewer than {_FEW_ROWS} rows"
         )
     if (level, method) == ("group_mean", "pearson") and (carried := carrying_rows(x, mean, r)):
         count, rest = carried
-        found["note"] = _joined(found, f"{count} of {len(x)} means carry r (without: {rest:.2f})")
-    return found
+        values["note"] = _joined(values, f"{count} of {len(x)} means carry r (without: {rest:.2f})")
+    return values
 
 
 def _why_untested(clusters: Clusters, level: str, method: str) -> str:
@@ -227,25 +227,25 @@ def _checked(low: float, high: float) -> dict[str, Any]:
 def _clustered(
     r: float, key: tuple[str, str], clusters: Clusters, confidence: float
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {"n_clusters": clusters.n}
+    values: dict[str, Any] = {"n_clusters": clusters.n}
     if few := too_few_clusters(clusters.effective):
-        return found | {"note": f"no interval and no test ({few})"}
+        return values | {"note": f"no interval and no test ({few})"}
     error = clusters.errors[key[1]] if abs(r) < 1 else np.nan
     if not error > 0:  # NaN too
-        return found | {"note": "the jackknife has no error: no interval and no test"}
-    found |= {
+        return values | {"note": "the jackknife has no error: no interval and no test"}
+    values |= {
         "pvalue": clusters.pvalues.get(key, clustered_pvalue(r, error, clusters.df)),
         "n_effective": n_of_variance(r, error**2, key[1]),
     }
-    found |= _checked(*clustered_interval(r, error, clusters.df, confidence=confidence))
-    if clusters.effective < FEW_CLUSTERS and "ci_low" in found:
+    values |= _checked(*clustered_interval(r, error, clusters.df, confidence=confidence))
+    if clusters.effective < FEW_CLUSTERS and "ci_low" in values:
         few = f"as of fewer than {FEW_CLUSTERS} equal units: the interval may be too short"
-        found["note"] = _joined(found, few)
-    return found
+        values["note"] = _joined(values, few)
+    return values
 
 
-def _joined(found: dict[str, Any], note: str) -> str:
-    return "; ".join(part for part in (found.get("note"), note) if part)
+def _joined(values: dict[str, Any], note: str) -> str:
+    return "; ".join(part for part in (values.get("note"), note) if part)
 
 
 MAX_ROWS: Final = 5_000_000

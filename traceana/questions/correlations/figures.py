@@ -53,17 +53,17 @@ def plot_correlations(
     >>> plot_correlations(found, x_label="Pearson's r").get_xlabel()
     "Pearson's r"
     """
-    known = result.drop_nulls("r")
-    if known.is_empty():
+    table = result.drop_nulls("r")
+    if table.is_empty():
         raise DataError("plot_correlations has nothing to draw: no correlation is known")
-    rows = known.select("feature", "group").unique(maintain_order=True).rows()
-    outcomes = known["outcome"].unique(maintain_order=True).to_list()
+    rows = table.select("feature", "group").unique(maintain_order=True).rows()
+    outcomes = table["outcome"].unique(maintain_order=True).to_list()
     ax = start_axes(ax, height_in=0.85 + (0.06 + 0.09 * len(outcomes)) * len(rows))
     ax.axvspan(-_NEGLIGIBLE, _NEGLIGIBLE, color=shade(ax, 0.08), linewidth=0, zorder=0.5)
     ax.axvline(0, color=shade(ax, 0.5), linewidth=0.8, zorder=1, gid="zero")
     step = 0.7 / len(outcomes)
     for series, outcome in enumerate(outcomes):
-        color, marks = color_of(series), known.filter(pl.col("outcome").eq_missing(outcome))
+        color, marks = color_of(series), table.filter(pl.col("outcome").eq_missing(outcome))
         for row in marks.iter_rows(named=True):
             place = (
                 rows.index((row["feature"], row["group"]))
@@ -108,7 +108,7 @@ def plot_correlations(
 
 def describe_correlations(result: pl.DataFrame) -> str:
     """Return one sentence on the rows of the figure."""
-    known = result.drop_nulls("r")
-    left_out = result.height - known.height
+    table = result.drop_nulls("r")
+    left_out = result.height - table.height
     none = f"; {left_out} without a value are not drawn" if left_out else ""
-    return f"{known.height} correlations over up to {max(known['n']):,} rows{none}."
+    return f"{table.height} correlations over up to {max(table['n']):,} rows{none}."

@@ -109,11 +109,11 @@ def row_correlations(
         rows = rows.select(*keys, xx=x * x, yy=y * y, xy=x * y)
         sums = {f"sum {name}": nw.col(name).sum() for name in ("xx", "yy", "xy")}
         if not errors:
-            found = reduce_frame(rows, keys, **sums)
+            table = reduce_frame(rows, keys, **sums)
             spread = pl.col("sum xx").sqrt() * pl.col("sum yy").sqrt()
             only = pl.when(spread > 0).then((pl.col("sum xy") / spread).clip(-1, 1))
             none = pl.lit(None, pl.Float64).alias("error")
-            parts.append(found.select(*keys, pl.lit(at).alias("pair"), only.alias("r"), none))
+            parts.append(table.select(*keys, pl.lit(at).alias("pair"), only.alias("r"), none))
             continue
         rows = with_totals(rows, keys, n=nw.col("xx").count(), **sums)
         size = nw.col("sum xx").sqrt() * nw.col("sum yy").sqrt()
@@ -128,7 +128,7 @@ def row_correlations(
         away = nw.when((xx > _SMALLEST) & (yy > _SMALLEST)).then(
             _arctanh(nw.col("xy")) - _arctanh(r)
         )
-        found = reduce_frame(
+        table = reduce_frame(
             rows.select(*keys, "r", away=away),
             keys,
             r=nw.col("r").max(),
@@ -143,7 +143,7 @@ def row_correlations(
         decided = pl.col("most") > _DECIDES * pl.col("squares")
         known = (pl.col("n_left") == n) & (pl.col("r").abs() < 1)
         error = pl.when(known, ~decided).then(spread.sqrt())
-        parts.append(found.select(*keys, pl.lit(at).alias("pair"), "r", error.alias("error")))
+        parts.append(table.select(*keys, pl.lit(at).alias("pair"), "r", error.alias("error")))
     return pl.concat(parts).with_columns(pl.col("r", "error").fill_nan(None))
 
 
@@ -255,8 +255,8 @@ def joint_counts(
         for end, side in (("low", -0.5), ("high", 0.5)):
             edge = (first + (number + side) * width).exp()
             edges[f"{axis}_{end}"] = pl.when(number < 0).then(0.0).otherwise(edge)
-    found = counts.select(*keys, **edges, n="n").sort(*keys, *ends, nulls_last=True)
-    return declared(found, JointCounts, by=keys)
+    table = counts.select(*keys, **edges, n="n").sort(*keys, *ends, nulls_last=True)
+    return declared(table, JointCounts, by=keys)
 
 
 def _scales(

@@ -69,9 +69,9 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _cohort(cohort: Cohort) -> Content:
-    found = cohort.trace.once(cohort_correlations)
+    result = cohort.trace.once(cohort_correlations)
     method = f"{cohort.about} {cohort.independence}"
-    if found is None:
+    if result is None:
         return Content((), (Text(f"{method} No feature or no outcome has values."),))
     if cohort.cluster is not None:
         method += (
@@ -80,7 +80,7 @@ def _cohort(cohort: Cohort) -> Content:
             "p-values use the wild cluster bootstrap for Pearson's r and the jackknife for ranks "
             "over rows; ranks over group means are not tested."
         )
-    table = name_rows(found.table).sort("outcome", descending=True, maintain_order=True)
+    table = name_rows(result.table).sort("outcome", descending=True, maintain_order=True)
     ranks = table.filter(method="spearman", level="row")
     within = cohort.trace.once(group_correlations)
     by_pearson = cohort.trace.once(group_correlations, "pearson")
@@ -98,7 +98,7 @@ def _cohort(cohort: Cohort) -> Content:
             columns=("outcome", "feature", "n", "r", "ci_low", "ci_high", "pvalue_adjusted"),
             headings={"r": "Spearman's rho"},
             caption=f"Rank correlation of runtime with the resources that {cohort.noun} request; "
-            f"{name_family(found.n_tested)}. {cohort.title}",
+            f"{name_family(result.n_tested)}. {cohort.title}",
         ),
         *compare_methods(
             cohort,
@@ -110,7 +110,7 @@ def _cohort(cohort: Cohort) -> Content:
     blocks: tuple[Block, ...] = (
         Text(method),
         _views(cohort),
-        *_below_cutoffs(cohort, found.table),
+        *_below_cutoffs(cohort, result.table),
         result_table(
             table,
             Correlations,
@@ -120,7 +120,7 @@ def _cohort(cohort: Cohort) -> Content:
                 *("pvalue_adjusted", "pvalue_t", *SIGNIFICANT, "n_carrying", "r_without", "note"),
             ),
             headings={"points": "Level", **SIGNIFICANT},
-            caption=f"All correlations, of which {found.n_tested} are tested. {cohort.title}",
+            caption=f"All correlations, of which {result.n_tested} are tested. {cohort.title}",
             folded=True,
         ),
     )
@@ -150,11 +150,11 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw Pearson's r over rows, overall and within the cohort's groups."""
     pictures = []
     for trace in traces:
-        found = trace.once(cohort_correlations)
-        if found is None:
+        result = trace.once(cohort_correlations)
+        if result is None:
             continue
         cohort = form_cohort(trace)
-        rows = name_rows(found.table).sort("outcome", descending=True, maintain_order=True)
+        rows = name_rows(result.table).sort("outcome", descending=True, maintain_order=True)
         gallery = draw_forest(
             cohort,
             rows.filter(method="pearson", level="row"),
@@ -163,19 +163,19 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
             about=f"Pearson's r of runtime and the resources that {cohort.noun} request",
             x_label="Pearson's r",
         )
-        pictures += [one for one in gallery.pictures if isinstance(one, Drawing)]
+        pictures += [picture for picture in gallery.pictures if isinstance(picture, Drawing)]
     return pictures
 
 
 def _heading(cohort: Cohort, ranks: pl.DataFrame) -> tuple[str, bool]:
     """State the strongest correlation of runtime with a requested resource, and whether none is."""
-    known = ranks.drop_nulls("r")
-    tested = known.drop_nulls("pvalue_adjusted")
+    rows = ranks.drop_nulls("r")
+    tested = rows.drop_nulls("pvalue_adjusted")
     notable = pl.col("r").abs() >= _SMALL
     clear = tested.filter(notable, pl.col("pvalue_adjusted") < ALPHA)
     if tested.is_empty():  # of all jobs of a log, a correlation stands without a test
-        clear = known.filter(notable, pl.col("r") ** 2 * pl.col("n") > _CLEAR)
-    if known.is_empty():
+        clear = rows.filter(notable, pl.col("r") ** 2 * pl.col("n") > _CLEAR)
+    if rows.is_empty():
         return "", True
     if clear.is_empty():
         return f"{cohort.title}: no requested resource goes with the runtime", True

@@ -114,7 +114,7 @@ def compare_methods(
         frames += [name_rows(one).with_columns(group=pl.col(cohort.by)) for one in within]
     values = ("r", "ci_low", "ci_high", "pvalue_adjusted")
     keys = [*(["outcome"] if "outcome" in overall.columns else []), "feature", "group", "n"]
-    rows = pl.concat([one.select(*keys, "method", *values) for one in frames])
+    rows = pl.concat([frame.select(*keys, "method", *values) for frame in frames])
     methods = ("pearson", "spearman")
     if rows.is_empty() or not set(methods) <= set(rows["method"]):
         return []
@@ -154,8 +154,8 @@ def state_correlations(
     `within` has those within the cohort's groups: a sign that reverses there is stated.
     """
     stated = []
-    known = ranks.drop_nulls("r")
-    for row in known.iter_rows(named=True):
+    table = ranks.drop_nulls("r")
+    for row in table.iter_rows(named=True):
         estimate = (row["r"], row["ci_low"], row["ci_high"])
         p = row["pvalue_adjusted"]
         size = conclude("correlation", *estimate, p)
@@ -165,8 +165,8 @@ def state_correlations(
         stated.append(f"{name} {correlation(*estimate)}{verdict}")
     if not stated:
         return ""
-    rows = " to ".join(f"{n:,}" for n in known["n"].unique().sort()[[0, -1]].unique())
-    tests = " (95 % CI; p adjusted)" if known["pvalue_adjusted"].count() else ""
+    rows = " to ".join(f"{n:,}" for n in table["n"].unique().sort()[[0, -1]].unique())
+    tests = " (95 % CI; p adjusted)" if table["pvalue_adjusted"].count() else ""
     return (
         f"{cohort.title}: Spearman's rho{tests} of {what} of {cohort.noun} and requested resources "
         f"(n = {rows}): {'; '.join(stated)}."

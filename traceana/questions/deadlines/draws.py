@@ -66,10 +66,10 @@ def replay_published_draws(
     repeated = set(plans.filter(cluster=testbed)["job_id"].to_list())
     rows = []
     for (cluster,), group in sorted(plans.group_by("cluster"), key=lambda item: str(item[0][0])):
-        known = group.select("job_id", "model", "batch_size").drop_nulls()
+        table = group.select("job_id", "model", "batch_size").drop_nulls()
         ordered = sorted(
             (place[job], (model, int(batch)))
-            for job, model, batch in known.rows()
+            for job, model, batch in table.rows()
             if job in place and (cluster == testbed or job not in repeated)
         )
         matched, passed = _walk([pair for _, pair in ordered])

@@ -71,7 +71,7 @@ def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = Non
             rows["tightness_median"], at, s=11, facecolors=shade(ax, 0), edgecolors=color,
             linewidths=0.9, zorder=4, label=kind, gid=f"{kind}-medians",
         )  # fmt: skip
-        for row, share in zip(at, rows["share_met"], strict=True):
+        for row, share in zip(at, rows["fraction_met"], strict=True):
             ax.annotate(
                 f"{100 * share:.0f} %", (1, row), (2, 0), xycoords=("axes fraction", "data"),
                 textcoords="offset points", va="center", fontsize=small_size() - 1.5,
@@ -130,16 +130,16 @@ def plot_throughput(
     """
     if measure not in _LABELS:
         raise DataError(f"measure must be one of {', '.join(_LABELS)}; it is {measure!r}")
-    known = rates.drop_nulls(measure).sort("model", "batch_size", "gpus")
-    if known.is_empty():
+    table = rates.drop_nulls(measure).sort("model", "batch_size", "gpus")
+    if table.is_empty():
         raise DataError(f"plot_throughput has nothing to draw: no {measure} is known")
-    models = known["model"].unique().sort().to_list()
+    models = table["model"].unique().sort().to_list()
     ax = start_axes(ax, height_in=3.3)
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
     lines = []
     place: dict[object, int] = {}
-    for (model, batch), cell in known.group_by("model", "batch_size", maintain_order=True):
+    for (model, batch), cell in table.group_by("model", "batch_size", maintain_order=True):
         nth = place[model] = place.get(model, -1) + 1
         (line,) = ax.plot(
             cell["gpus"], cell[measure], color=color_of(models.index(model)),
@@ -147,7 +147,7 @@ def plot_throughput(
             markersize=2.5,
         )  # fmt: skip
         lines.append((f"{model} {batch}", line))
-    counts = known["gpus"].unique().sort().to_list()
+    counts = table["gpus"].unique().sort().to_list()
     ax.set_xticks(counts, [f"{gpus:g}" for gpus in counts])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -197,25 +197,26 @@ def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) ->
     >>> plot_missed_deadlines(missed).get_xlabel()
     'Missed deadlines (%)'
     """
-    known = missed.drop_nulls(["cluster", "share_missed"])
-    if known.is_empty():
+    table = missed.drop_nulls(["cluster", "fraction_missed"])
+    if table.is_empty():
         raise DataError("plot_missed_deadlines has nothing to draw: no job was scheduled")
-    clusters = natural_order(known["cluster"].unique())
-    policies = known["policy"].unique(maintain_order=True).to_list()
+    clusters = natural_order(table["cluster"].unique())
+    policies = table["policy"].unique(maintain_order=True).to_list()
     ax = start_axes(ax, height_in=1.1 + 0.3 * len(clusters))
     for nth, policy in enumerate(policies):
-        rows = known.filter(policy=policy)
+        rows = table.filter(policy=policy)
         shift = 0.7 * ((nth + 0.5) / len(policies) - 0.5)
         at = [clusters.index(cluster) + shift for cluster in rows["cluster"]]
         color = color_of(nth)
         ax.hlines(at, 100 * rows["ci_low"], 100 * rows["ci_high"], color=color, linewidth=1)
+        marker = _MARKERS[nth % len(_MARKERS)]
         ax.scatter(
-            100 * rows["share_missed"], at, s=14, color=color, marker=_MARKERS[nth % len(_MARKERS)],
-            linewidths=0, zorder=4, label=policy, gid=policy,
+            100 * rows["fraction_missed"], at, s=14, color=color, marker=marker, linewidths=0,
+            zorder=4, label=policy, gid=policy,
         )  # fmt: skip
     ax.set_yticks(range(len(clusters)), [name_tick(one) for one in clusters])
     ax.set_ylim(len(clusters) - 0.4, -0.6)
-    ax.set_xlim(0, 103 * max([*known["ci_high"].drop_nulls(), *known["share_missed"]]) or None)
+    ax.set_xlim(0, 103 * max([*table["ci_high"].drop_nulls(), *table["fraction_missed"]]) or None)
     ax.grid(visible=False, axis="y")
     ax.set_xlabel("Missed deadlines (%)")
     ax.set_title("Missed deadlines by policy", pad=6 + 13 * -(-len(policies) // 2))
@@ -227,9 +228,9 @@ def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) ->
 
 def describe_missed_deadlines(missed: pl.DataFrame) -> str:
     """Return one sentence on what the figure of these fractions shows."""
-    known = missed.drop_nulls(["cluster", "share_missed"])
-    sums = known.group_by("policy", maintain_order=True).agg(pl.col("n", "n_missed").sum())
+    table = missed.drop_nulls(["cluster", "fraction_missed"])
+    sums = table.group_by("policy", maintain_order=True).agg(pl.col("n", "n_missed").sum())
     texts = (f"{policy} {100 * missed / n:.1f} %" for policy, n, missed in sums.iter_rows())
-    clusters = known["cluster"].n_unique()
+    clusters = table["cluster"].n_unique()
     named = f"{clusters} {'cluster' if clusters == 1 else 'clusters'}"
     return f"{named}, {sums['n'][0]:,} jobs; {', '.join(texts)}."

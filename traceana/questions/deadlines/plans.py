@@ -192,8 +192,8 @@ def _jobs(trace: Trace) -> pl.LazyFrame:
 
 def rules(trace: Trace, /) -> pl.DataFrame:
     """Return the tests of the rules that the deadlines of a trace follow."""
-    found = trace.once(draws)
-    return deadline_rules(*_tables(trace), draws=found)
+    result = trace.once(draws)
+    return deadline_rules(*_tables(trace), draws=result)
 
 
 def rates(trace: Trace, /) -> pl.DataFrame:

@@ -152,12 +152,12 @@ def rates_of(joined: pl.DataFrame, /) -> pl.DataFrame:
     )
     on_one = cells.filter(gpus=1.0).select("model", "batch_size", on_one="iterations_per_s")
     efficiency = pl.col("iterations_per_s") / (pl.col("gpus") * pl.col("on_one"))
-    found = cells.join(on_one, on=CELL[:2], how="left", maintain_order="left").with_columns(
+    table = cells.join(on_one, on=CELL[:2], how="left", maintain_order="left").with_columns(
         pl.when(pl.col("median") > 0).then("spread"),
         samples_per_s=pl.col("iterations_per_s") * pl.col("batch_size"),
         scaling_efficiency=pl.when(pl.col("on_one") > 0).then(efficiency),
     )
-    return declared(found, IterationRates)
+    return declared(table, IterationRates)
 
 
 @returns(DeadlineRules)
@@ -344,7 +344,7 @@ def deadline_tightness(
     >>> trace = store.trace(*store.traces("training_plans"))
     >>> plans, jobs = (trace.scan(t) for t in ("training_plans", "jobs"))
     >>> found = traceana.deadline_tightness(plans, jobs)
-    >>> found.select("n", pl.col("share_met", "tightness_median").round(1)).rows()
+    >>> found.select("n", pl.col("fraction_met", "tightness_median").round(1)).rows()
     [(2081, 0.5, 1.0)]
     """
     keys = as_names(by)
@@ -375,10 +375,10 @@ def deadline_tightness(
         used.group_by(keys).agg(shares).sort(keys, nulls_last=True) if keys else used.select(shares)
     )
     low, high = wilson_interval(table["n_met"], table["n"], confidence=confidence)
-    found = table.with_columns(
-        share_met=pl.when(pl.col("n") > 0).then(pl.col("n_met") / pl.col("n")),
+    rows = table.with_columns(
+        fraction_met=pl.when(pl.col("n") > 0).then(pl.col("n_met") / pl.col("n")),
         ci_low=pl.Series(low).fill_nan(None),
         ci_high=pl.Series(high).fill_nan(None),
-        share_met_fastest=pl.when(pl.col("n") > 0).then(pl.col("n_met_fastest") / pl.col("n")),
+        fraction_met_fastest=pl.when(pl.col("n") > 0).then(pl.col("n_met_fastest") / pl.col("n")),
     )
-    return declared(found, DeadlineTightness, by=keys)
+    return declared(rows, DeadlineTightness, by=keys)

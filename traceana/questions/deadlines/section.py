@@ -45,7 +45,7 @@ from traceana.simulate.deadlines.tables import (
     PlanComparison,
     PublishedDraws,
 )
-from traceana.tables.formatting import count, plural, share, share_range
+from traceana.tables.formatting import count, fraction_range, plural, share
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -79,11 +79,11 @@ _POLICIES: Final = (
     "by deadline minus runtime. At most the first {most:,} jobs are scheduled."
 )
 _MISSED: Final = (
-    *("policy", "n", "n_excluded", "n_missed", "share_missed", "ci_low", "ci_high"),
+    *("policy", "n", "n_excluded", "n_missed", "fraction_missed", "ci_low", "ci_high"),
     *("mean_wait_s", "utilization"),
 )
 _MET: Final = (
-    *("cluster", "n", "n_met", "share_met", "ci_low", "ci_high", "share_met_fastest"),
+    *("cluster", "n", "n_met", "fraction_met", "ci_low", "ci_high", "fraction_met_fastest"),
     *("tightness_min", "tightness_median", "tightness_max"),
 )
 _LEAD: Final = (
@@ -91,7 +91,7 @@ _LEAD: Final = (
     "policy",
     "n",
     "n_missed",
-    "share_missed",
+    "fraction_missed",
     "ci_low",
     "ci_high",
     "mean_wait_s",
@@ -148,11 +148,11 @@ def _title(trace: Trace) -> str:
 def _all_clusters(trace: Trace) -> pl.DataFrame | None:
     """Return the missed deadlines of all clusters together, or None without jobs to schedule."""
     try:
-        found = trace.once(missed_deadlines)
+        result = trace.once(missed_deadlines)
     except DataError:
         return None
-    total = found.filter(pl.col("cluster").is_null())
-    return found if total.is_empty() else total
+    total = result.filter(pl.col("cluster").is_null())
+    return result if total.is_empty() else total
 
 
 def _draw_tightness(trace: Trace) -> Drawing:
@@ -168,13 +168,13 @@ def _draw_tightness(trace: Trace) -> Drawing:
 
 def _draw_missed(trace: Trace) -> list[Drawing]:
     try:
-        found = trace.once(missed_deadlines)
+        result = trace.once(missed_deadlines)
     except DataError:
         return []
     return [
         drawing(
             "missed-deadlines",
-            found.drop_nulls("cluster"),
+            result.drop_nulls("cluster"),
             trace=trace,
             key=picture_key("missed-deadlines", trace),
             about="Missed deadlines by cluster and policy",
@@ -189,18 +189,18 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     for trace in traces:
         if trace.manifest.has("training_plans"):
             pictures.append(_draw_tightness(trace))
-            found = trace.once(rates)
+            result = trace.once(rates)
             pictures += [
                 drawing(
                     "throughput",
-                    found,
+                    result,
                     trace=trace,
                     key=f"throughput-{measure}-{trace.id}",
                     about=about,
                     measure=measure,
                 )
                 for measure, about in _MEASURES.items()
-                if found[measure].count()
+                if result[measure].count()
             ]
     return pictures
 
@@ -217,18 +217,18 @@ def _of_jobs(trace: Trace) -> Content:
 def _missed(trace: Trace, what: str = "deadlines") -> tuple[tuple[str, ...], tuple[Block, ...]]:
     title = _title(trace)
     try:
-        found = trace.once(missed_deadlines)
+        result = trace.once(missed_deadlines)
     except DataError as error:
         return (), (Text(f"No job can be scheduled: {error}."),)
-    named, total = found.drop_nulls("cluster"), found.filter(pl.col("cluster").is_null())
+    named, total = result.drop_nulls("cluster"), result.filter(pl.col("cluster").is_null())
     total = named if total.is_empty() else total
-    rows = total.sort("share_missed").rows(named=True)
+    rows = total.sort("fraction_missed").rows(named=True)
     best, worst = rows[0], rows[-1]
     finding = (
         f"{title}: at a utilization of {share(best['utilization'])} the policy {best['policy']} "
-        f"misses {share(best['share_missed'])} of {count(best['n'])} {what}, {worst['policy']} "
-        f"{share(worst['share_missed'])} (simulated). A deadline before submission plus runtime is "
-        "missed in any case."
+        f"misses {share(best['fraction_missed'])} of {count(best['n'])} {what}, {worst['policy']} "
+        f"{share(worst['fraction_missed'])} (simulated). A deadline before submission plus runtime "
+        "is missed in any case."
     )
     blocks: tuple[Block, ...] = (
         Heading("Missed deadlines under scheduling policies"),
@@ -287,15 +287,15 @@ def _rules(trace: Trace) -> tuple[Block, ...]:
 
 
 def _throughput(trace: Trace) -> list[Block]:
-    found = trace.once(rates)
+    result = trace.once(rates)
     return [
         Text(
-            f"One rate explains all plans in {found['is_one_rate'].sum()} of "
-            f"{plural(found.height, 'cell')} (model, batch size, GPUs). Scaling efficiency is the "
+            f"One rate explains all plans in {result['is_one_rate'].sum()} of "
+            f"{plural(result.height, 'cell')} (model, batch size, GPUs). Scaling efficiency is the "
             "rate over the number of GPUs times the rate on one GPU."
         ),
         result_table(
-            found,
+            result,
             IterationRates,
             caption=f"Throughput by model, batch size and GPUs. {trace.label}",
             columns=_RATES,
@@ -324,14 +324,14 @@ def _findings(trace: Trace, met: dict[str, float], /, *, generated: bool) -> lis
     # an interval of drawn deadlines would be that of a random number generator
     interval = " (the deadlines were drawn at random)"
     if not generated:
-        interval = f" (95 % CI {share_range(met['ci_low'], met['ci_high'])})"
+        interval = f" (95 % CI {fraction_range(met['ci_low'], met['ci_high'])})"
     fractions = (
-        f"{title}: {share(met['share_met'])} of {count(met['n'])} deadlines could be met at the "
-        f"requested GPUs{interval}, {share(met['share_met_fastest'])} with more GPUs."
+        f"{title}: {share(met['fraction_met'])} of {count(met['n'])} deadlines could be met at the "
+        f"requested GPUs{interval}, {share(met['fraction_met_fastest'])} with more GPUs."
     )
     heading = (
-        f"{title}: {share(met['share_met'])} of the deadlines could be met, "
-        f"{share(met['share_met_fastest'])} with more GPUs"
+        f"{title}: {share(met['fraction_met'])} of the deadlines could be met, "
+        f"{share(met['fraction_met_fastest'])} with more GPUs"
     )
     fractions = Finding(fractions, heading=heading)
     if not generated:

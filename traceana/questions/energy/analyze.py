@@ -104,9 +104,9 @@ def training_tables(trace: Trace, /) -> tuple[pl.DataFrame, pl.DataFrame]:
 def shown_gpu(trace: Trace, /) -> str:
     """Return the GPU with the most known data sets profiled and, among these, the most profiles."""
     power = trace.scan("power_profiles")
-    known = trace.once(defaults)
+    result = trace.once(defaults)
     ranked = (
-        power.with_columns(known=pl.col("dataset").is_in(list(known)))
+        power.with_columns(known=pl.col("dataset").is_in(list(result)))
         .group_by("gpu")
         .agg(sets=pl.col("dataset").filter("known").n_unique(), rows=pl.col("known").sum())
         .sort("sets", "rows", "gpu")
@@ -130,20 +130,20 @@ def coverage(trace: Trace, /) -> pl.DataFrame:
 def configurations(trace: Trace, gpu: str, /) -> dict[str, pl.DataFrame]:
     """Return the feasible configurations of each data set on a GPU, if there are any."""
     runs, power = training_tables(trace)
-    known = trace.once(defaults)
+    result = trace.once(defaults)
     found = {
-        dataset: energy_to_accuracy(runs, power, gpu=gpu, dataset=dataset, defaults=known)
+        dataset: energy_to_accuracy(runs, power, gpu=gpu, dataset=dataset, defaults=result)
         for dataset in power.filter(gpu=gpu)["dataset"].unique().sort()
-        if dataset in known
+        if dataset in result
     }
     return {dataset: energy for dataset, energy in found.items() if energy.height}
 
 
 def weights_of_energy(trace: Trace, gpu: str, dataset: str, /) -> pl.DataFrame:
     """Return the configuration of least cost by the weight of energy."""
-    known = trace.once(defaults)
+    result = trace.once(defaults)
     tables = training_tables(trace)
-    return eta_sweep(*tables, gpu=gpu, dataset=dataset, defaults=known)
+    return eta_sweep(*tables, gpu=gpu, dataset=dataset, defaults=result)
 
 
 def recurring_sweep(trace: Trace, /) -> pl.DataFrame:
@@ -154,9 +154,9 @@ def recurring_sweep(trace: Trace, /) -> pl.DataFrame:
 
 def recurring_seeds(trace: Trace, gpu: str, seeds: int, /) -> pl.DataFrame:
     """Return the sweep of the recurring jobs of one GPU over this number of seeds."""
-    known = trace.once(defaults)
+    result = trace.once(defaults)
     tables = training_tables(trace)
-    return simulate.sweep_recurring(*tables, gpus=gpu, seeds=range(seeds), defaults=known)
+    return simulate.sweep_recurring(*tables, gpus=gpu, seeds=range(seeds), defaults=result)
 
 
 def recurring_policies(trace: Trace, gpu: str, dataset: str, /) -> list[RecurringResult]:

@@ -510,16 +510,16 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     'Energy saved'
     """
     measure = _saved_column(summary)
-    known = summary.drop_nulls(measure)
-    gpus = known["gpu"].unique().sort().to_list()
+    table = summary.drop_nulls(measure)
+    gpus = table["gpu"].unique().sort().to_list()
     if not 0 < len(gpus) <= len(_MARKERS):
         raise DataError(f"plot_energy_saved draws one to six GPUs, not {len(gpus)}")
-    datasets = known["dataset"].unique().sort().to_list()
+    datasets = table["dataset"].unique().sort().to_list()
     ax = start_axes(ax, height_in=0.9 + 0.36 * len(datasets))
     for place, gpu in enumerate(gpus):
         color = color_of(place)
         shift = _WIDE * ((place + 0.5) / len(gpus) - 0.5)
-        rows = known.filter(gpu=gpu).with_columns(
+        rows = table.filter(gpu=gpu).with_columns(
             row=pl.col("dataset").replace_strict(
                 datasets, range(len(datasets)), return_dtype=pl.Float64
             )
@@ -536,7 +536,7 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
         )  # fmt: skip
     ax.axvline(0, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))
-    ax.set_yticks(range(len(datasets)), [name_tick(one) for one in datasets])
+    ax.set_yticks(range(len(datasets)), [name_tick(dataset) for dataset in datasets])
     ax.set_ylim(len(datasets) - 0.5, -0.5)
     ax.grid(visible=False, axis="y")
     ax.set_xlabel(measure.replace("_", " ").capitalize())
@@ -549,10 +549,10 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
 def describe_energy_saved(summary: pl.DataFrame) -> str:
     """Return one sentence on what the figure of these savings shows."""
     measure = _saved_column(summary)
-    known = summary.drop_nulls(measure)
+    table = summary.drop_nulls(measure)
     return (
-        f"{known['dataset'].n_unique()} data sets on {known['gpu'].n_unique()} GPUs: "
-        f"{100 * min(known[measure]):.1f} % to {100 * max(known[measure]):.1f} %."
+        f"{table['dataset'].n_unique()} data sets on {table['gpu'].n_unique()} GPUs: "
+        f"{100 * min(table[measure]):.1f} % to {100 * max(table[measure]):.1f} %."
     )
 
 

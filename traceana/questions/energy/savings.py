@@ -72,11 +72,11 @@ def energy_coverage(
     if gpu is not None and dataset is not None:
         pairs = [(gpu, dataset)]
     else:
-        found = tables.power_profiles.select("gpu", "dataset").unique().sort("gpu", "dataset")
+        table = tables.power_profiles.select("gpu", "dataset").unique().sort("gpu", "dataset")
         trained = {*tables.training_runs["dataset"], *([] if dataset is None else [dataset])}
         pairs = [
             pair
-            for pair in found.rows()
+            for pair in table.rows()
             if gpu in (None, pair[0])
             and dataset in (None, pair[1])
             and pair[1] in trained & set(tables.defaults)
@@ -110,7 +110,7 @@ def coverage(tables: TrainingTables, /, *, gpu: str, dataset: str, target: float
         .then(pl.lit("a run has no row at the target"))
     )
     counts = pl.col("runs", "runs_reached", "runs_unknown", "power_limits")
-    found = (
+    table = (
         batches.with_columns(note=note)
         .with_columns(
             counts.fill_null(0),
@@ -120,7 +120,7 @@ def coverage(tables: TrainingTables, /, *, gpu: str, dataset: str, target: float
         .with_columns(gpu=pl.lit(gpu), target=pl.lit(float(target)))
         .sort("network", "optimizer", "batch_size")
     )
-    return declared(found, EnergyCoverage)
+    return declared(table, EnergyCoverage)
 
 
 _OBJECTIVES: Final = {"energy": "eta_j", "cost": "cost_j"}
@@ -267,14 +267,14 @@ def _interval(
         return {"note": note}
     best, default = (int(_best(part, column)["batch_size"]) for part in (among, baseline))
     notes = [note] if note else []
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     runs = {size: len(folds[size].epochs) for size in among["batch_size"].unique().sort()}
     if min(runs[best], runs[default]) == 1:
         alone = ", ".join(str(size) for size in sorted({best, default}) if runs[size] == 1)
         notes.append(f"no interval: trained once at batch size {alone}")
     else:
         ratio, always = _held_out_ratio(among, baseline, column, folds)
-        found["ratio_held_out"] = ratio
+        values["ratio_held_out"] = ratio
         if choice == "baseline":
             pass
         elif best == default and always:
@@ -288,13 +288,13 @@ def _interval(
             if low == high:
                 notes.append("no interval: the epochs do not vary")
             else:
-                found |= {"ci_low": low, "ci_high": high}
+                values |= {"ci_low": low, "ci_high": high}
                 if min(runs[best], runs[default]) < _FEW_RUNS:
                     few = min(runs[best], runs[default])
                     notes.append(f"{few} runs of a batch size: the interval is approximate")
     if once := [str(size) for size, n in runs.items() if n == 1 and size not in {best, default}]:
         notes.append(f"batch size {', '.join(once)} trained once: not held out")
-    return found | {"note": "; ".join(notes) or None}
+    return values | {"note": "; ".join(notes) or None}
 
 
 def _partition_runs(energy: pl.DataFrame, random: np.random.Generator) -> Folds:

@@ -35,7 +35,7 @@ from traceana.questions.energy.tables import (
     EtaSweep,
     SavingsByChoice,
 )
-from traceana.tables.formatting import listed, plural, share, share_range
+from traceana.tables.formatting import fraction_range, listed, plural, share
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -124,8 +124,8 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
             )
             for each in energy.drop_nulls("ratio")["gpu"].unique().sort()
         ]
-        found = trace.once(configurations, gpu)
-        pictures += draw_configurations(trace, gpu, found) if found else []
+        result = trace.once(configurations, gpu)
+        pictures += draw_configurations(trace, gpu, result) if result else []
     return pictures
 
 
@@ -219,7 +219,7 @@ def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
         effect += f". The least is for {least['dataset']}, the most for {most['dataset']}"
     held = [
         f"{share(1 - row['ratio_held_out'])} for {row['dataset']} (95 % CI "
-        f"{share_range(1 - row['ci_high'], 1 - row['ci_low'])})"
+        f"{fraction_range(1 - row['ci_high'], 1 - row['ci_low'])})"
         for row in (least, most)
         if row["ci_low"] is not None
     ]

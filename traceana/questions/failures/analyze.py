@@ -193,7 +193,7 @@ def _by_horizon(
         try:
             frame, features = _with_features(rows, [by])
             most = _MOST_MISSING * frame.height  # such as jobs without GPUs
-            features = [one for one in features if frame[one].null_count() <= most]
+            features = [feature for feature in features if frame[feature].null_count() <= most]
             hazards = cause_specific_hazards(frame, features=features, causes=causes, **seen)
         except DataError as error:
             notes.append(f"No hazard ratios: {error}.")
@@ -230,18 +230,20 @@ def _standardized(
     return None
 
 
-def _tests(cohort: Cohort, found: Outcomes, by: str, notes: list[str]) -> Iterator[dict[str, Any]]:
+def _tests(
+    cohort: Cohort, outcomes: Outcomes, by: str, notes: list[str]
+) -> Iterator[dict[str, Any]]:
     """Yield the tests by one column: of failure, and of the runtime of each status.
 
     Failure is tested once more between the groups in which some rows failed and some did not,
     if there are others.
     """
     group = in_sentence(key_heading(by))
-    known = found.rates.filter(pl.col(by).is_not_null() & (pl.col("n") > 0))
-    mixed = known.filter(pl.col("failures").is_between(1, pl.col("n") - 1))[by].to_list()
+    frame = outcomes.rates.filter(pl.col(by).is_not_null() & (pl.col("n") > 0))
+    mixed = frame.filter(pl.col("failures").is_between(1, pl.col("n") - 1))[by].to_list()
     failure = f"failure of {cohort.noun} by {group}"
-    questions = {failure: known[by].to_list()} if cohort.fails else {}
-    if 1 < len(mixed) < known.height:
+    questions = {failure: frame[by].to_list()} if cohort.fails else {}
+    if 1 < len(mixed) < frame.height:
         questions[f"{failure}, {BOTH}"] = mixed
     for question, groups in questions.items():
         rows = cohort.rows.filter(pl.col(by).is_in(groups))
@@ -252,7 +254,7 @@ def _tests(cohort: Cohort, found: Outcomes, by: str, notes: list[str]) -> Iterat
             continue
         row = table.row(0, named=True)
         yield _test(row, question, "cramers_v", row["method"])
-    for status, compared in found.comparisons.items():
+    for status, compared in outcomes.comparisons.items():
         row = compared.test.row(0, named=True)
         method = "Brunner-Munzel" if row["n_groups"] == 2 else "rank ANOVA"
         question = f"runtime of {status} {cohort.noun} by {group}"

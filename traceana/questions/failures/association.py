@@ -417,15 +417,15 @@ def failure_outliers(
         for group in sorted(tested)
     ]
     schema: dict[str, Any] = {by: groups.schema[by], **dict.fromkeys(_FOUND, pl.Float64)}
-    found = groups.join(pl.DataFrame(odds, schema=schema), on=by, how="left")
-    adjusted = adjust_pvalues(found["pvalue"].fill_null(np.nan).to_numpy(), method="holm")
+    table = groups.join(pl.DataFrame(odds, schema=schema), on=by, how="left")
+    adjusted = adjust_pvalues(table["pvalue"].fill_null(np.nan).to_numpy(), method="holm")
     few = pl.when(~pl.col(by).is_in(tested)).then(
         pl.lit(f"fewer than {_FEWEST_EXPECTED} expected failures")
     )
-    found = found.with_columns(pvalue_adjusted=pl.Series(adjusted).fill_nan(None), note=few).sort(
+    table = table.with_columns(pvalue_adjusted=pl.Series(adjusted).fill_nan(None), note=few).sort(
         "pvalue_adjusted", by, nulls_last=True
     )
-    return declared(found, FailureOutliers, by=(by,))
+    return declared(table, FailureOutliers, by=(by,))
 
 
 def _compare_with_rest(cells: pl.DataFrame, *, confidence: float) -> dict[str, float | None]:

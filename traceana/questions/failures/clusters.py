@@ -84,7 +84,7 @@ def rate_columns(
         .then(pl.min_horizontal(p * (1 - p) / pl.col("variance"), n))
         .otherwise(n)
     )
-    found = beside.select(
+    table = beside.select(
         "n_clusters",
         "rate",
         "effective",
@@ -92,12 +92,12 @@ def rate_columns(
         note=note_few(clusters, pl.col("effective")),
     )
     low, high = clustered_wilson_interval(
-        found["rate"], found["n_effective"], found["effective"], confidence=confidence
+        table["rate"], table["n_effective"], table["effective"], confidence=confidence
     )
     return {
         "ci_low": pl.Series(low).fill_nan(None),
         "ci_high": pl.Series(high).fill_nan(None),
-        **{name: found[name] for name in ("n_clusters", "n_effective", "note")},
+        **{name: table[name] for name in ("n_clusters", "n_effective", "note")},
     }
 
 

@@ -301,9 +301,9 @@ def _survival(
     if cluster is not None:
         of_quantiles = _refuse_far_quantiles(of_quantiles, times, keys)
     is_median = of_quantiles["quantile"] == 0.5
-    found = of_quantiles.filter(is_median).unique(maintain_order=True)
-    found = found.rename({"time_s": "median_s"}).drop("quantile", "note")
-    found = _beside(found, _restricted(times, keys, horizon_s, confidence, cluster), keys)
+    table = of_quantiles.filter(is_median).unique(maintain_order=True)
+    table = table.rename({"time_s": "median_s"}).drop("quantile", "note")
+    table = _beside(table, _restricted(times, keys, horizon_s, confidence, cluster), keys)
     unknown = (
         pl.when(pl.col("n_events") == 0)
         .then(pl.lit(f"no row with a runtime is {', '.join(names)}"))
@@ -311,7 +311,7 @@ def _survival(
         .then(pl.lit("more than half of the rows outlast the observed time"))
         .otherwise(pl.coalesce(*(_note_unknown(event, names) for event in names), "mean_note"))
     )
-    groups = _beside(totals.with_columns(n_events=pl.sum_horizontal(names)), found, keys)
+    groups = _beside(totals.with_columns(n_events=pl.sum_horizontal(names)), table, keys)
     of_quantiles = _mark_beyond(of_quantiles, groups, keys)
     return SurvivalCurves(
         curves=curves,
@@ -347,11 +347,11 @@ def _quantiles(
             "ci_low": pl.col("time_s").filter(below["ci_low"] & after).min(),
             "ci_high": pl.col("time_s").filter(below["ci_high"]).min(),
         }
-        found = curves.group_by(keys).agg(**ends) if keys else curves.select(**ends)
+        rows = curves.group_by(keys).agg(**ends) if keys else curves.select(**ends)
         parts.append(
-            _beside(groups, found, keys).with_columns(quantile=pl.lit(q))
+            _beside(groups, rows, keys).with_columns(quantile=pl.lit(q))
             if keys
-            else found.with_columns(quantile=pl.lit(q))
+            else rows.with_columns(quantile=pl.lit(q))
         )
     table = (
         pl.concat(parts)
@@ -367,7 +367,7 @@ def _refuse_far_quantiles(quantiles: pl.DataFrame, times: pl.DataFrame, keys: Ke
     of = times.select(*keys, effective=effective).unique(maintain_order=True)
     q = pl.col("quantile")
     few = pl.col("effective") * pl.min_horizontal(q, 1 - q) < FEWEST_BEYOND
-    found = (
+    table = (
         quantiles.join(of, on=keys, how="left", nulls_equal=True, maintain_order="left")
         if keys
         else quantiles.join(of, how="cross")
@@ -380,20 +380,20 @@ def _refuse_far_quantiles(quantiles: pl.DataFrame, times: pl.DataFrame, keys: Ke
             (FEWEST_BEYOND / pl.min_horizontal(q, 1 - q)).ceil().cast(pl.Int64),
         )
     )
-    return found.with_columns(**kept, note=pl.coalesce(note, "note")).drop("effective")
+    return table.with_columns(**kept, note=pl.coalesce(note, "note")).drop("effective")
 
 
 def _mark_beyond(quantiles: pl.DataFrame, groups: pl.DataFrame, keys: Keys) -> pl.DataFrame:
     """Note the quantiles beyond 1 - 1/n, at which a group of n rows has no value."""
     n = groups.select(*keys, "n")
-    found = (
+    table = (
         quantiles.join(n, on=keys, how="left", nulls_equal=True, maintain_order="left")
         if keys
         else quantiles.join(n, how="cross")
     )
     beyond = pl.col("time_s").is_not_null() & (pl.col("n") * (1 - pl.col("quantile")) < 1 - 1e-9)
     note = pl.when(beyond).then(pl.format("beyond 1 - 1/n: the largest of {} rows", "n"))
-    return found.with_columns(note=pl.coalesce(note, "note")).drop("n")
+    return table.with_columns(note=pl.coalesce(note, "note")).drop("n")
 
 
 def _restricted(
@@ -471,11 +471,11 @@ def _note_few_clusters(groups: pl.DataFrame, times: pl.DataFrame, keys: Keys) ->
     return groups.with_columns(note=pl.coalesce("note", why)).drop("effective")
 
 
-def _beside(groups: pl.DataFrame, found: pl.DataFrame, keys: Keys) -> pl.DataFrame:
+def _beside(groups: pl.DataFrame, table: pl.DataFrame, keys: Keys) -> pl.DataFrame:
     """Join the results of each group to its counts; null where there are none."""
     if keys:
-        return groups.join(found, on=keys, how="left", nulls_equal=True, maintain_order="left")
-    height = max(groups.height, found.height, 1)
+        return groups.join(table, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    height = max(groups.height, table.height, 1)
     return (groups if groups.height else groups.clear(height)).hstack(
-        found if found.height else found.clear(height)
+        table if table.height else table.clear(height)
     )

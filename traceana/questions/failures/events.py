@@ -160,11 +160,11 @@ def default_horizon(
         for horizon in HORIZONS_S
     }
     counts = {"n": pl.col("n").sum(), "n_censored": pl.col("n_censored").sum()}
-    found = (
+    table = (
         times.group_by(keys).agg(**counts, **at_risk) if keys else times.select(**counts, **at_risk)
     )
-    found = found.filter(pl.col("n") >= MIN_AT_RISK, pl.col("n_censored") > 0)
-    fine = [horizon for horizon in HORIZONS_S if (found[f"{horizon}"] >= MIN_AT_RISK).all()]
+    table = table.filter(pl.col("n") >= MIN_AT_RISK, pl.col("n_censored") > 0)
+    fine = [horizon for horizon in HORIZONS_S if (table[f"{horizon}"] >= MIN_AT_RISK).all()]
     return max(fine, default=HORIZONS_S[0])
 
 
@@ -367,14 +367,14 @@ def at_risk(
     total = (pl.col("n").sum() - pl.col("late").sum()).cast(pl.Int64).alias("n_at_risk")
     parts = [pl.DataFrame(schema={**counts.select(keys).schema, **schema_of(RowsAtRisk)})]
     for time in sorted({float(time) for time in times_s}):
-        found = counts.filter(pl.col("time_s") >= time)
+        table = counts.filter(pl.col("time_s") >= time)
         if keys:
-            found = found.group_by(keys).agg(total)
-            found = groups.unique().join(found, on=keys, how="left", nulls_equal=True)
+            table = table.group_by(keys).agg(total)
+            table = groups.unique().join(table, on=keys, how="left", nulls_equal=True)
         else:
-            found = found.select(total)
+            table = table.select(total)
         parts.append(
-            found.select(*keys, pl.lit(time).alias("time_s"), pl.col("n_at_risk").fill_null(0))
+            table.select(*keys, pl.lit(time).alias("time_s"), pl.col("n_at_risk").fill_null(0))
         )
     return declared(pl.concat(parts).sort([*keys, "time_s"], nulls_last=True), RowsAtRisk, by=keys)
 

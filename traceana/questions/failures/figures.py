@@ -244,12 +244,12 @@ def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     >>> plot_runtime_ratio(traceana.summarize_runtime_ratio(jobs, by="group")).get_xlabel()
     'Runtime / mean of the group (logarithmic)'
     """
-    known = result.filter(pl.col("p95") > 0)
-    if known.is_empty():
+    table = result.filter(pl.col("p95") > 0)
+    if table.is_empty():
         raise DataError("plot_runtime_ratio has nothing to draw: no group has a ratio above 0")
-    groups = split_groups(known)
-    rows = range(known.height)
-    drawn = known.select("p05", "p25", "median", "p75", "p95", "p99")
+    groups = split_groups(table)
+    rows = range(table.height)
+    drawn = table.select("p05", "p25", "median", "p75", "p95", "p99")
     left = 0.5 * min(value for column in drawn for value in column if value > 0)
     at = {column.name: column.clip(left) for column in drawn}
     ax = start_axes(ax, height_in=groups.height_in)
@@ -275,11 +275,11 @@ def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
 
 def describe_runtime_ratio(result: pl.DataFrame) -> str:
     """Return a sentence on the result for the caption."""
-    known = result.filter(pl.col("p95") > 0)
-    reaches_0 = (known["p05"] == 0).any()
+    table = result.filter(pl.col("p95") > 0)
+    reaches_0 = (table["p05"] == 0).any()
     cut = " Bars clipped at the left reach 0." if reaches_0 else ""
-    sizes = " to ".join(f"{n:,}" for n in dict.fromkeys((min(known["n"]), max(known["n"]))))
-    return f"{plural(known.height, 'group')} of {sizes} runtimes.{cut}"
+    sizes = " to ".join(f"{n:,}" for n in dict.fromkeys((min(table["n"]), max(table["n"]))))
+    return f"{plural(table.height, 'group')} of {sizes} runtimes.{cut}"
 
 
 _BEYOND: Final = 20.0
@@ -314,12 +314,12 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
     'Odds ratio (logarithmic)'
     """
     odds_ratios = result.odds_ratios
-    known = odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
-    if known.is_empty():
+    table = odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
+    if table.is_empty():
         raise DataError("plot_failure_odds has nothing to draw: no odds ratio is finite")
     rows = _lay_out(odds_ratios)
     ax = start_axes(ax, height_in=0.7 + 0.19 * len(rows))
-    low, high = _ends(known)
+    low, high = _ends(table)
     use_log_axis(ax, "x", [low, 1.0, high])
     ax.axvline(1, color=shade(ax, 0.5), linewidth=0.8, zorder=1, gid="no-difference")
     for place, (_, term) in enumerate(rows):
@@ -359,18 +359,18 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
 
 def describe_failure_odds(result: FailureModel) -> str:
     """Return one sentence on the odds ratios of the figure."""
-    known = result.odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
-    low, high = _ends(known)
-    cut = ((known["ci_low"] < low) | (known["ci_high"] > high)).sum()
+    table = result.odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
+    low, high = _ends(table)
+    cut = ((table["ci_low"] < low) | (table["ci_high"] > high)).sum()
     beyond = f"; {cut} of the intervals extend beyond the figure" if cut else ""
-    return f"n = {result.fit['n'].item():,} rows, {known.height} odds ratios{beyond}."
+    return f"n = {result.fit['n'].item():,} rows, {table.height} odds ratios{beyond}."
 
 
-def _ends(known: pl.DataFrame) -> tuple[float, float]:
+def _ends(table: pl.DataFrame) -> tuple[float, float]:
     """Return the limits of the axis."""
-    nearest = min(*known["odds_ratio"], 1.0) / _BEYOND
-    farthest = max(*known["odds_ratio"], 1.0) * _BEYOND
-    return max(min(known["ci_low"]), nearest), min(max(known["ci_high"]), farthest)
+    nearest = min(*table["odds_ratio"], 1.0) / _BEYOND
+    farthest = max(*table["odds_ratio"], 1.0) * _BEYOND
+    return max(min(table["ci_low"]), nearest), min(max(table["ci_high"]), farthest)
 
 
 def _lay_out(odds_ratios: pl.DataFrame) -> list[tuple[str, dict[str, Any] | None]]:

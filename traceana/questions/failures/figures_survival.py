@@ -232,15 +232,17 @@ def describe_cumulative_incidence(result: CumulativeIncidence) -> str:
     )
 
 
-def _largest_groups(one: CumulativeIncidence) -> pl.DataFrame:
+def _largest_groups(incidence: CumulativeIncidence) -> pl.DataFrame:
     """Return the largest groups with an event after 0 s; each has a place of its own in colors."""
-    groups = one.groups
+    groups = incidence.groups
     rank = pl.col("n").rank("ordinal", descending=True)
     place = rank - 1 if groups.height > _MOST_CURVES else pl.row_index()
-    timed = one.curves.filter(pl.col("time_s") > _LEAST_S)
+    timed = incidence.curves.filter(pl.col("time_s") > _LEAST_S)
     return (
         groups.with_columns(place=place)
-        .join(timed, on=[*one.by, "event"], how="semi", nulls_equal=True, maintain_order="left")
+        .join(
+            timed, on=[*incidence.by, "event"], how="semi", nulls_equal=True, maintain_order="left"
+        )
         .filter(rank <= _MOST_CURVES)
     )
 

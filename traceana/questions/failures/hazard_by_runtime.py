@@ -229,7 +229,7 @@ def time_limit_ends(
     hours = nw.when(known).then(ran * nw.col(gpus) / 3600)
     prepared = rows.with_columns(used.alias("used"), hours.alias("of all"))
     at = nw.col("used") >= 1
-    found = reduce_frame(
+    table = reduce_frame(
         prepared.with_columns(nw.when(at).then(nw.col("of all")).alias("of these")),
         keys,
         n=nw.col("used").count(),
@@ -242,12 +242,12 @@ def time_limit_ends(
             for name, q in {"p25": 0.25, "median": 0.5, "p75": 0.75}.items()
         },
     )
-    found = found.with_columns(
-        share_at_limit=pl.when(pl.col("n") > 0).then(pl.col("at_limit") / pl.col("n")),
+    table = table.with_columns(
+        fraction_at_limit=pl.when(pl.col("n") > 0).then(pl.col("at_limit") / pl.col("n")),
         hours=pl.when(pl.col("n") > 0).then(pl.col("hours").fill_null(0.0)),
-        share_hours=pl.when(pl.col("total") > 0).then(pl.col("hours") / pl.col("total")),
+        fraction_hours=pl.when(pl.col("total") > 0).then(pl.col("hours") / pl.col("total")),
     )
-    return declared(found, TimeLimitEnds, by=keys)
+    return declared(table, TimeLimitEnds, by=keys)
 
 
 @returns(Goodput)
@@ -334,7 +334,7 @@ def goodput(
         .otherwise(pl.lit("unfinished"))
     )
     hours = pl.col(HELD) * pl.col(gpus) / 3600
-    found = reduce_frame(
+    table = reduce_frame(
         rows.select(*keys, kind.alias("kind"), hours.alias("hours")),
         (*keys, "kind"),
         n=pl.col("hours").count(),
@@ -342,13 +342,13 @@ def goodput(
         gpu_hours=pl.col("hours").sum(),
     )
     kinds = pl.DataFrame({"kind": ["useful", "repeated", "lost", "unfinished"], "order": range(4)})
-    groups = found.select(keys).unique() if keys else pl.DataFrame({"all": [0]})
+    groups = table.select(keys).unique() if keys else pl.DataFrame({"all": [0]})
     every = groups.join(kinds, how="cross")
     total = pl.col("gpu_hours").sum().over(keys) if keys else pl.col("gpu_hours").sum()
-    found = (
-        every.join(found, on=[*keys, "kind"], how="left", nulls_equal=True)
+    table = (
+        every.join(table, on=[*keys, "kind"], how="left", nulls_equal=True)
         .with_columns(pl.col("n", "n_missing").fill_null(0), pl.col("gpu_hours").fill_null(0.0))
-        .with_columns(share=pl.when(total > 0).then(pl.col("gpu_hours") / total))
+        .with_columns(fraction_of_all=pl.when(total > 0).then(pl.col("gpu_hours") / total))
         .sort(*keys, "order", nulls_last=True)
     )
-    return declared(found, Goodput, by=keys)
+    return declared(table, Goodput, by=keys)

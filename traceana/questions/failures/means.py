@@ -16,7 +16,7 @@ from traceana.questions.failures.tables import RuntimeMeans, VarianceBetween
 from traceana.stats.arguments import check_confidence, is_number
 from traceana.stats.intervals import clustered_mean_interval, mean_interval
 from traceana.stats.variance_share import FEWEST
-from traceana.stats.variance_share import variance_share as estimate_share
+from traceana.stats.variance_share import variance_share as estimate_fraction
 from traceana.store.frames import (
     LARGEST,
     Names,
@@ -114,11 +114,11 @@ def runtime_means(
         "log_std": pl.col(".log").std(),
         "near_std": pl.col(".near").std(),
     }
-    found = reduce_frame(rows, keys, **parts)
+    table = reduce_frame(rows, keys, **parts)
     if cluster is None:
-        std = found["near_std"] * (found["h"] / found["n"]).sqrt() / (1 - 2 * trim)
-        trimmed = mean_interval(found["trimmed_mean_s"], std, found["h"], confidence=confidence)
-        logs = mean_interval(found[".log"], found["log_std"], found["logs"], confidence=confidence)
+        std = table["near_std"] * (table["h"] / table["n"]).sqrt() / (1 - 2 * trim)
+        trimmed = mean_interval(table["trimmed_mean_s"], std, table["h"], confidence=confidence)
+        logs = mean_interval(table[".log"], table["log_std"], table["logs"], confidence=confidence)
         why: pl.Expr = pl.when(pl.col("h") < 2).then(pl.lit("fewer than two runtimes: no interval"))
     else:
         refuse_missing(rows[cluster], pl.repeat(1, len(rows), eager=True))
@@ -131,14 +131,14 @@ def runtime_means(
         clusters = errors[".near"]["n_clusters"]
         trimmed, logs = (
             clustered_mean_interval(
-                found[mean], errors[name]["variance"] / scale**2, errors[name]["effective"],
+                table[mean], errors[name]["variance"] / scale**2, errors[name]["effective"],
                 confidence=confidence,
             )
             for mean, name, scale in (
                 ("trimmed_mean_s", ".near", 1 - 2 * trim), (".log", ".log", 1)
             )
         )  # fmt: skip
-        found = found.with_columns(n_clusters=clusters)
+        table = table.with_columns(n_clusters=clusters)
         why = note_few(clusters, errors[".near"]["effective"])
     with np.errstate(over="ignore"):
         ends = dict(
@@ -151,8 +151,8 @@ def runtime_means(
     bounds = {
         name: pl.when(pl.Series(end).is_finite()).then(pl.Series(end)) for name, end in ends.items()
     }
-    found = found.with_columns(geometric_mean_s=pl.col(".log").exp(), note=why, **bounds)
-    return declared(found, RuntimeMeans, by=keys)
+    table = table.with_columns(geometric_mean_s=pl.col(".log").exp(), note=why, **bounds)
+    return declared(table, RuntimeMeans, by=keys)
 
 
 @returns(VarianceBetween)
@@ -201,7 +201,7 @@ def variance_share(
     >>> import polars as pl, traceana
     >>> jobs = pl.DataFrame({"user": ["a", "a", "b", "b"], "runtime_s": [10.0, 12, 90, 80]})
     >>> found = traceana.variance_share(jobs, value="runtime_s", cluster="user", log=True)
-    >>> found["share"].round(3).item()
+    >>> found["intraclass_correlation"].round(3).item()
     0.994
     """
     keys = as_names(by)
@@ -219,7 +219,7 @@ def variance_share(
     groups = rows.group_by(keys) if keys else [((), rows)]
     for group, own in groups:
         kept = own.drop_nulls(value)
-        found = estimate_share(kept[value], kept[cluster].rank("dense"), confidence=confidence)
+        found = estimate_fraction(kept[value], kept[cluster].rank("dense"), confidence=confidence)
         note = None
         if math.isnan(found.share):
             note = "one cluster, or no variation within clusters"
@@ -228,5 +228,5 @@ def variance_share(
         lines.append((*group, *found, own.height - kept.height, note))
     schema = {**rows.select(keys).schema, **schema_of(VarianceBetween)}
     table = pl.DataFrame(lines, schema=schema, orient="row")
-    table = table.with_columns(pl.col("share", "ci_low", "ci_high").fill_nan(None))
+    table = table.with_columns(pl.col("intraclass_correlation", "ci_low", "ci_high").fill_nan(None))
     return declared(table.sort(keys, nulls_last=True) if keys else table, VarianceBetween, by=keys)

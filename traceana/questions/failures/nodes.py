@@ -166,13 +166,13 @@ def _compare(on_node: pl.DataFrame, confidence: float) -> pl.DataFrame:
         / (total**2 * pl.max_horizontal(total - 1, 1)),
     )  # fmt: skip
     summed = ("n", "failures", "expected", "mean", "variance", "hours", "known")
-    found = comparable.group_by("node").agg(pl.col(*summed).sum()).sort("node")
-    limits = pl.DataFrame(_test(found, confidence), schema_overrides={"pvalue": pl.Float64})
-    found = found.hstack(limits.fill_nan(None))
-    adjusted = adjust_pvalues(found["pvalue"].fill_null(np.nan).to_numpy(), method="holm")
+    table = comparable.group_by("node").agg(pl.col(*summed).sum()).sort("node")
+    limits = pl.DataFrame(_test(table, confidence), schema_overrides={"pvalue": pl.Float64})
+    table = table.hstack(limits.fill_nan(None))
+    adjusted = adjust_pvalues(table["pvalue"].fill_null(np.nan).to_numpy(), method="holm")
     excess = 1 - pl.col("expected") / pl.col("failures")
     return (
-        found.with_columns(
+        table.with_columns(
             pvalue_adjusted=pl.Series(adjusted, dtype=pl.Float64).fill_nan(None),
             ratio=pl.when(pl.col("expected") > 0).then(pl.col("failures") / pl.col("expected")),
             lost_gpu_hours=pl.when(pl.col("known") > 0, pl.col("failures") > 0)
@@ -185,10 +185,10 @@ def _compare(on_node: pl.DataFrame, confidence: float) -> pl.DataFrame:
     )
 
 
-def _test(found: pl.DataFrame, confidence: float) -> dict[str, Floats]:
+def _test(table: pl.DataFrame, confidence: float) -> dict[str, Floats]:
     """Return p and the interval of the ratio; NaN where no job of the strata failed."""
     columns = ("failures", "expected", "mean", "variance")
-    failures, expected, mean, variance = (found[c].to_numpy().astype(float) for c in columns)
+    failures, expected, mean, variance = (table[c].to_numpy().astype(float) for c in columns)
     known = variance > 0
     z = (failures - mean)[known] / np.sqrt(variance[known])
     dispersion = 1.0
@@ -201,9 +201,9 @@ def _test(found: pl.DataFrame, confidence: float) -> dict[str, Floats]:
         low = np.where(failures > 0, gammaincinv(failures / scale, tail), 0.0)
         high = gammaincinv(failures / scale + 1, 1 - tail)
         missing = np.where(known, 1.0, np.nan)
-        there = np.where(expected > 0, missing, np.nan)
+        present = np.where(expected > 0, missing, np.nan)
         return {
             "pvalue": pvalue * missing,
-            "ci_low": low * scale / expected * there,
-            "ci_high": high * scale / expected * there,
+            "ci_low": low * scale / expected * present,
+            "ci_high": high * scale / expected * present,
         }

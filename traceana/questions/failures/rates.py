@@ -356,12 +356,12 @@ def runtime_by(
     heavy = pl.format(
         "heavy tail (skewness {}): the mean's interval is too narrow", skewness.round(1)
     )
-    found = groups.with_columns(
+    table = groups.with_columns(
         ci_low=pl.Series(low).fill_nan(None),
         ci_high=pl.Series(high).fill_nan(None),
         note=pl.when(pl.col("n") < 25 * skewness**2).then(heavy),
     )
-    return declared(found.with_columns(**added), RuntimeBy, by=keys)
+    return declared(table.with_columns(**added), RuntimeBy, by=keys)
 
 
 def _errors(

@@ -118,10 +118,10 @@ def rate_tables(cohort: Cohort, /) -> list[Block]:
 
 def correlate_failure(cohort: Cohort, /) -> tuple[str, list[Block]]:
     """Return a finding on the rank correlations of failure, and their figure and tables."""
-    found = cohort.trace.once(failure_association)
-    if found is None:
+    result = cohort.trace.once(failure_association)
+    if result is None:
         return "", []
-    overall, within = found
+    overall, within = result
     ranks = _named(overall).filter(method="spearman")
     groups = None if within is None else _named(within).filter(method="spearman")
     figure: Gallery = draw_forest(
@@ -157,10 +157,10 @@ def correlate_failure(cohort: Cohort, /) -> tuple[str, list[Block]]:
 
 def draw_pearson(cohort: Cohort, /) -> list[Drawing]:
     """Draw Pearson's r of failure and each feature, overall and within the cohort's groups."""
-    found = cohort.trace.once(failure_association)
-    if found is None:
+    result = cohort.trace.once(failure_association)
+    if result is None:
         return []
-    overall, within = found
+    overall, within = result
     gallery = draw_forest(
         cohort,
         _named(overall).filter(method="pearson"),
@@ -169,22 +169,22 @@ def draw_pearson(cohort: Cohort, /) -> list[Drawing]:
         about=f"Pearson's r of failure and the resources that {cohort.noun} request",
         x_label="Pearson's r",
     )
-    return [one for one in gallery.pictures if isinstance(one, Drawing)]
+    return [picture for picture in gallery.pictures if isinstance(picture, Drawing)]
 
 
 def _pearson(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(pl.col("x").replace(_CALLED)).filter(method="pearson")
 
 
-def _named(found: CorrelationResult) -> pl.DataFrame:
-    return name_rows(found.table.with_columns(pl.col("x").replace(_CALLED)))
+def _named(result: CorrelationResult) -> pl.DataFrame:
+    return name_rows(result.table.with_columns(pl.col("x").replace(_CALLED)))
 
 
-def _correlations(cohort: Cohort, found: CorrelationResult, by: tuple[str, ...]) -> Block:
+def _correlations(cohort: Cohort, result: CorrelationResult, by: tuple[str, ...]) -> Block:
     within = f" within each {in_sentence(key_heading(by[0]))}" if by else ""
     coded = f"{cohort.counted}: 1, else 0" if cohort.horizon_s else "1; completion 0"
     return result_table(
-        _named(found),
+        _named(result),
         Correlations,
         columns=(
             *(*by, "feature", "method", "n", "r", "ci_low", "ci_high", "n_clusters"),
@@ -192,8 +192,8 @@ def _correlations(cohort: Cohort, found: CorrelationResult, by: tuple[str, ...])
         ),
         headings=SIGNIFICANT,
         caption=f"Correlation of failure ({coded}) with the resources that "
-        f"{cohort.noun} request{within}, and {100 * found.confidence:.0f} % confidence intervals; "
-        f"{name_family(found.n_tested)}. {cohort.title}",
+        f"{cohort.noun} request{within}, and {100 * result.confidence:.0f} % confidence intervals; "
+        f"{name_family(result.n_tested)}. {cohort.title}",
         folded=True,
     )
 
@@ -244,7 +244,7 @@ def _build(cohort: Cohort) -> Content:
     blocks += [Text(note) for note in notes]
     overall = state_overall(cohort) if cohort.fails else ""
     findings = [overall] if overall else []
-    tables = [_group(cohort, found) for found in groupings]
+    tables = [_group(cohort, grouping) for grouping in groupings]
     for found, (_, *others) in zip(groupings, tables, strict=True):
         blocks += others
         if found.strata is None:  # a confounded difference is no finding
@@ -259,13 +259,13 @@ def _build(cohort: Cohort) -> Content:
     else:
         text = f"None of the {cohort.noun} has status failed, so there are no failure rates."
         blocks.insert(1, Text(text))
-    runtimes = [one for found in groupings for one in _draw_runtimes(cohort, found)]
+    runtimes = [runtime for found in groupings for runtime in _draw_runtimes(cohort, found)]
     figures = [
         small_multiples(
             panels,
             key=f"{name}-{cohort.trace.id}",
             about=f"{what} of {cohort.noun} by group{more}",
-            heights_in=[0.5 + 0.14 * one.result.height for one in panels],
+            heights_in=[0.5 + 0.14 * panel.result.height for panel in panels],
             share_x=True,
         )
         for panels, name, what, more in (
@@ -280,9 +280,9 @@ def _build(cohort: Cohort) -> Content:
 
 
 def _between_units(cohort: Cohort) -> list[Block]:
-    found = cohort.trace.once(variance_between_units)
+    result = cohort.trace.once(variance_between_units)
     parts = []
-    for what, share in found.items():
+    for what, share in result.items():
         if not math.isnan(share.share):
             interval = "no interval"
             if not math.isnan(share.ci_low):
@@ -300,18 +300,18 @@ def _between_units(cohort: Cohort) -> list[Block]:
     return [Text(text)]
 
 
-def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
+def _group(cohort: Cohort, outcomes: Outcomes) -> tuple[Block, ...]:
     """Return the failure rates by one column, then the other tables on it."""
-    by = found.by
+    by = outcomes.by
     group = f"by {in_sentence(key_heading(by))}" if by else "overall"
     what, null = f"{cohort.noun} {group}", {by: "not stated"} if by else {}
     rates = result_table(
-        found.rates,
+        outcomes.rates,
         FailureRates,
         columns=[
             name
             for name in (by, *_SHOWN)
-            if name in found.rates.columns
+            if name in outcomes.rates.columns
             # a complete log has no sampling error
             if cohort.sampled or cohort.horizon_s or not name.startswith("ci_")
         ],
@@ -320,19 +320,19 @@ def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
         null=null,
     )
     by_horizon: list[Block] = []
-    if found.horizon is not None:
+    if outcomes.horizon is not None:
         by_horizon.append(
             result_table(
-                found.horizon,
+                outcomes.horizon,
                 OutcomesByHorizon,
                 caption=f"Cumulative incidence of failure of {what}. {cohort.title}",
                 null=null,
             )
         )
-    if found.hazards is not None:
+    if outcomes.hazards is not None:
         by_horizon.append(
             result_table(
-                found.hazards,
+                outcomes.hazards,
                 HazardRatios,
                 caption=f"Hazard ratios of failure and completion of {what} (Cox), the "
                 "requested resources equal. A higher hazard of failure need not make more "
@@ -342,20 +342,20 @@ def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
             )
         )
     runtimes = result_table(
-        found.runtimes.groups.drop("n_events", "last_s"),
+        outcomes.runtimes.groups.drop("n_events", "last_s"),
         SurvivalGroups,
         headings={
             "n": "Runtimes",
             "n_excluded": "Without runtime",
-            "restricted_mean_s": f"{duration(found.runtimes.horizon_s)} restricted mean",
+            "restricted_mean_s": f"{duration(outcomes.runtimes.horizon_s)} restricted mean",
         },
         caption=f"Runtime of {what}{_until(cohort)}. {cohort.title}",
         null=null,
         folded=True,
     )
     equal: list[Block] = []
-    if found.standardized is not None:
-        held, table = found.standardized
+    if outcomes.standardized is not None:
+        held, table = outcomes.standardized
         equal.append(
             result_table(
                 table,
@@ -366,7 +366,7 @@ def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
                 null=null,
             )
         )
-    return (*by_horizon[:1], rates, *by_horizon[1:], *equal, runtimes, *details(cohort, found))
+    return (*by_horizon[:1], rates, *by_horizon[1:], *equal, runtimes, *details(cohort, outcomes))
 
 
 def _headings(cohort: Cohort) -> dict[str, str]:
@@ -379,17 +379,17 @@ def _until(cohort: Cohort) -> str:
     return " and status" if cohort.horizon_s is None else " until any end"
 
 
-def _draw_runtimes(cohort: Cohort, found: Outcomes) -> list[Drawing]:
-    by = found.by
-    known = found.runtimes.groups.filter(pl.col("n") > 0)
+def _draw_runtimes(cohort: Cohort, outcomes: Outcomes) -> list[Drawing]:
+    by = outcomes.by
+    rows = outcomes.runtimes.groups.filter(pl.col("n") > 0)
     what = f"{cohort.noun} by {in_sentence(key_heading(by or 'status'))}"
     if cohort.horizon_s is not None:
         what = f"{cohort.noun} until any end" + (
             f" by {in_sentence(key_heading(by))}" if by else ""
         )
-    parts = {"": known}
+    parts = {"": rows}
     if by is not None and cohort.horizon_s is None:
-        parts = {status: known.filter(status=status).drop("status") for status in COMPARED}
+        parts = {status: rows.filter(status=status).drop("status") for status in COMPARED}
     return [
         drawing(
             "runtime-by",

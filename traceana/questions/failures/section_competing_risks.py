@@ -148,11 +148,11 @@ def _excluded(cohort: Cohort) -> tuple[Table, ...]:
     return (result_table(counts, RowsWithoutRuntime, caption=caption, null=null),)
 
 
-def _incidence(found: CumulativeIncidence, caption: str, cohort: Cohort) -> Table:
-    keys = [*found.by, "event"]
-    table = found.groups
+def _incidence(incidence: CumulativeIncidence, caption: str, cohort: Cohort) -> Table:
+    keys = [*incidence.by, "event"]
+    table = incidence.groups
     for hours in _HOURS:
-        at = found.incidence_at(hours * _HOUR_S).rename(
+        at = incidence.incidence_at(hours * _HOUR_S).rename(
             {name: f"{name}_{hours}h" for name in ("incidence", "ci_low", "ci_high")}
         )
         table = table.join(at, on=keys, how="left", nulls_equal=True, maintain_order="left")
@@ -168,16 +168,18 @@ def _incidence(found: CumulativeIncidence, caption: str, cohort: Cohort) -> Tabl
         ],
         headings={"incidence": "At the last time"},
         caption=f"{caption}. {cohort.title}",
-        null=dict.fromkeys(found.by, "not stated"),
+        null=dict.fromkeys(incidence.by, "not stated"),
     )
 
 
-def _figures(found: CumulativeIncidence, cohort: Cohort, group: str) -> list[Drawing]:
-    top = min(1.0, 1.05 * max([*found.curves["incidence"], *found.curves["ci_high"].drop_nulls()]))
+def _figures(incidence: CumulativeIncidence, cohort: Cohort, group: str) -> list[Drawing]:
+    top = min(
+        1.0, 1.05 * max([*incidence.curves["incidence"], *incidence.curves["ci_high"].drop_nulls()])
+    )
     return [
         drawing(
             "cumulative-incidence",
-            found.only(event),
+            incidence.only(event),
             trace=cohort.trace,
             title=cohort.title,
             key=f"incidence-{event}-{cohort.trace.id}",
@@ -185,32 +187,34 @@ def _figures(found: CumulativeIncidence, cohort: Cohort, group: str) -> list[Dra
             heading=event.capitalize(),
             top=top,
         )
-        for event in found.events
-        if (found.curves.filter(event=event)["time_s"] > 0).any()
+        for event in incidence.events
+        if (incidence.curves.filter(event=event)["time_s"] > 0).any()
     ]
 
 
-def _findings(found: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
+def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
     """Compare failure within 24 h between the two largest groups in which some rows complete."""
     hours, by = _HOURS[-1], cohort.by
-    why = found.groups.filter(pl.col("note").str.starts_with("biased: "), event="failed")["note"]
+    why = incidence.groups.filter(pl.col("note").str.starts_with("biased: "), event="failed")[
+        "note"
+    ]
     if not why.is_empty():
         finding = (
             f"{cohort.title}: curves of failure are biased, so groups are not compared: "
             f"{why[0].removeprefix('biased: ')}. Read the failure rates instead."
         )
         return (finding,)
-    failed = found.incidence_at(hours * _HOUR_S).filter(event="failed")
-    sizes = found.groups.filter(event="failed").select(*found.by, "n")
-    known = failed.join(sizes, on=found.by or None, how="left" if found.by else "cross")
-    known = known.drop_nulls([*found.by, "incidence", "ci_low", "ci_high"])
-    if by is None or known.height < 2:
+    failed = incidence.incidence_at(hours * _HOUR_S).filter(event="failed")
+    sizes = incidence.groups.filter(event="failed").select(*incidence.by, "n")
+    frame = failed.join(sizes, on=incidence.by or None, how="left" if incidence.by else "cross")
+    frame = frame.drop_nulls([*incidence.by, "incidence", "ci_low", "ci_high"])
+    if by is None or frame.height < 2:
         return ()
     # a class of jobs that never complete, such as services, is not compared
-    completes = found.groups.filter(pl.col("n_events") > 0, event="completed")[by].to_list()
-    able = known.filter(pl.col(by).is_in(completes))
-    known = able if able.height > 1 else known
-    first, second = known.sort("n", descending=True).head(2).to_dicts()
+    completes = incidence.groups.filter(pl.col("n_events") > 0, event="completed")[by].to_list()
+    able = frame.filter(pl.col(by).is_in(completes))
+    frame = able if able.height > 1 else frame
+    first, second = frame.sort("n", descending=True).head(2).to_dicts()
     values = [(row["incidence"], row["ci_low"], row["ci_high"]) for row in (first, second)]
     difference, low, high = (100 * value for value in difference_interval(*values))
     verdict = "The difference is inconclusive" if low < 0 < high else "They differ"

@@ -75,10 +75,10 @@ def _build(cohort: Cohort) -> Content:
 def _early(hazards: pl.DataFrame, cohort: Cohort) -> str:
     """Compare the hazards of failure of the first and of the last interval with enough events."""
     enough = pl.col("n_events") >= _FEWEST
-    known = hazards.filter(enough, event="failed").drop_nulls("hazard_per_h")
-    if known.height < 2:
+    table = hazards.filter(enough, event="failed").drop_nulls("hazard_per_h")
+    if table.height < 2:
         return ""
-    first, last = known.row(0, named=True), known.row(-1, named=True)
+    first, last = table.row(0, named=True), table.row(-1, named=True)
     ratio = first["hazard_per_h"] / last["hazard_per_h"]
     apart = first["ci_low"] > last["ci_high"] or last["ci_low"] > first["ci_high"]
     compared = "not distinguishable from that"
@@ -108,9 +108,13 @@ def _limits(cohort: Cohort) -> tuple[str, Block | None]:
     block = result_table(
         found, TimeLimitEnds, caption=f"Ends at the time limit. {trace.label}", folded=True
     )
-    gpus = "" if row["share_hours"] is None else f", with {share(row['share_hours'])} of GPU-hours"
+    gpus = (
+        ""
+        if row["fraction_hours"] is None
+        else f", with {share(row['fraction_hours'])} of GPU-hours"
+    )
     finding = (
-        f"{trace.label}: {share(row['share_at_limit'])} of {cohort.noun} reach their time limit"
+        f"{trace.label}: {share(row['fraction_at_limit'])} of {cohort.noun} reach their time limit"
         f"{gpus}; the median one uses {share(row['median'])} of its limit (n = {count(row['n'])})."
     )
     return finding, block
@@ -127,14 +131,14 @@ def _goodput(cohort: Cohort) -> tuple[str, Block | None]:
     trace = cohort.trace
     if not trace.has("jobs", ("status", "start_s", "runtime_s", "gpus")):
         return "", None
-    found = trace.once(goodput_of)
-    total = float(found["gpu_hours"].sum())
+    result = trace.once(goodput_of)
+    total = float(result["gpu_hours"].sum())
     if not total:
         return "", None
     block = result_table(
-        found, Goodput, caption=f"GPU-hours within the window by outcome. {trace.label}"
+        result, Goodput, caption=f"GPU-hours within the window by outcome. {trace.label}"
     )
-    shares = dict(found.select("kind", "share").iter_rows())
+    shares = dict(result.select("kind", "fraction_of_all").iter_rows())
     said = {
         "useful": f"went to completed {cohort.noun}",
         "repeated": "to runs that were repeated",

@@ -186,7 +186,7 @@ def _name(row: dict[str, Any]) -> str:
 def _ratio_of(row: dict[str, Any], features: list[str], noun: str) -> str:
     """Return an odds ratio in words, and which other features are equal."""
     others = [in_sentence(name) for name in features if name != row["feature"]]
-    same = f" with the same {listed([one.removesuffix(' doubled') for one in others])}" * (
+    same = f" with the same {listed([other.removesuffix(' doubled') for other in others])}" * (
         len(others) > 0
     )
     times = three_digits(row["odds_ratio"])

@@ -36,24 +36,24 @@ def build(traces: Sequence[Trace]) -> Content:
     findings: list[Finding] = []
     blocks: list[Block] = []
     for trace in distinct_traces(traces):
-        found = trace.once(compare_nodes)
-        if found is None:
+        result = trace.once(compare_nodes)
+        if result is None:
             continue
-        title, nodes = trace.label, found.nodes
+        title, nodes = trace.label, result.nodes
         findings.append(_outliers(nodes, title))
         blocks += [Heading(title)] if len(traces) > 1 else []
         named = nodes.filter(pl.col("pvalue_adjusted") < SIGNIFICANT).height
         text = (
             "The failures of each node are compared with those of comparable jobs on other nodes, "
-            f"over the {found.placed:,} of {found.ended:,} completed and failed jobs with a node: "
-            "jobs of the same GPU type, queue and user (users with few jobs together) on a similar "
-            "number of nodes. A job on several nodes counts for each. Time limits, memory limits "
-            "and other limits of a request are no failures of a node. Named: adjusted p below "
-            f"{SIGNIFICANT}."
+            f"over the {result.placed:,} of {result.ended:,} completed and failed jobs with a "
+            "node: jobs of the same GPU type, queue and user (users with few jobs together) "
+            "on a similar number of nodes. A job on several nodes counts for each. Time limits, "
+            "memory limits and other limits of a request are no failures of a node. Named: "
+            f"adjusted p below {SIGNIFICANT}."
         )
         shown = nodes.head(max(_MOST_NODES, named))
-        if found.trend:
-            trend = pl.col("node").replace_strict(found.trend, default="", return_dtype=pl.String)
+        if result.trend:
+            trend = pl.col("node").replace_strict(result.trend, default="", return_dtype=pl.String)
             shown = shown.with_columns(trend=trend)
         table = result_table(
             shown,

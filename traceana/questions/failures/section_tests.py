@@ -18,6 +18,7 @@ from traceana.tables.display import key_heading
 from traceana.tables.formatting import (
     duration,
     duration_range,
+    fraction_range,
     in_sentence,
     interval,
     listed,
@@ -25,7 +26,6 @@ from traceana.tables.formatting import (
     ratio,
     ratio_range,
     share,
-    share_range,
     three_digits,
 )
 
@@ -86,8 +86,8 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
         findings.append(f"{cohort.title}: {what}. {'. '.join(named)}.")
     for status in found.comparisons:
         test = rows[f"runtime of {status} {cohort.noun} by {group}"]
-        known = found.runtimes.groups.filter(pl.col("status") == status)
-        named = [_median(row, by, cohort) for row in _largest(known, by)]
+        table = found.runtimes.groups.filter(pl.col("status") == status)
+        named = [_median(row, by, cohort) for row in _largest(table, by)]
         what = f"runtime of {status} {cohort.noun}"
         findings += _tested(cohort, what, group, test)
         findings.append(f"{cohort.title}: median {what}. {'. '.join(named)}.")
@@ -112,32 +112,32 @@ def headline_of(cohort: Cohort, found: Outcomes, /) -> str:
 
 def state_overall(cohort: Cohort, /) -> str:
     """Return the failure rate of all rows; first the incidence, where many have not ended."""
-    found = cohort.trace.once(overall_failure)
-    row = found.rate
+    result = cohort.trace.once(overall_failure)
+    row = result.rate
     if not row["n"]:
         return ""
-    excluded, bias = _excluded(cohort), found.bias(cohort.noun)
-    limits = interval(row, share_range, shown=cohort.sampled)
+    excluded, bias = _excluded(cohort), result.bias(cohort.noun)
+    limits = interval(row, fraction_range, shown=cohort.sampled)
     rate = (
         f"{share(row['rate'])} of the completed and failed {cohort.noun} failed "
         f"({limits}{row['failures']:,} of {row['n']:,}{f'; {bias}' if bias else ''}). "
         f"{excluded[0].upper()}{excluded[1:]}"
     )
-    if not found.is_censored or found.incidence is None:
+    if not result.is_censored or result.incidence is None:
         heading = f"{cohort.title}: {share(row['rate'])} of the {cohort.noun} failed"
         return Finding(f"{cohort.title}: {rate}", heading=heading)
-    by = found.incidence
+    by = result.incidence
     within = f"failed within {duration(by['horizon_s'])}"
     return Finding(
         f"{cohort.title}: {share(by['fraction'])} of the {cohort.noun} {within} (cumulative "
-        f"incidence; {interval(by, share_range)}n = {by['n']:,}). {rate}",
+        f"incidence; {interval(by, fraction_range)}n = {by['n']:,}). {rate}",
         heading=f"{cohort.title}: {share(by['fraction'])} of the {cohort.noun} {within} of runtime",
     )
 
 
 def _largest(groups: pl.DataFrame, by: str) -> list[dict[str, Any]]:
-    known = groups.filter(pl.col(by).is_not_null() & (pl.col("n") > 0))
-    return known.sort("n", descending=True, maintain_order=True).head(_MOST_NAMED).to_dicts()
+    table = groups.filter(pl.col(by).is_not_null() & (pl.col("n") > 0))
+    return table.sort("n", descending=True, maintain_order=True).head(_MOST_NAMED).to_dicts()
 
 
 def _ratio_of_rates(rates: pl.DataFrame, by: str, cohort: Cohort) -> str:
@@ -163,7 +163,9 @@ def _opposite(cohort: Cohort, by: str) -> str:
         return ""
     terms = model.odds_ratios.filter(feature=key_heading(by), note=REVERSED)
     names = model.odds_ratios["feature"].unique(maintain_order=True)
-    others = [in_sentence(one.removesuffix(" doubled")) for one in names if one != key_heading(by)]
+    others = [
+        in_sentence(name.removesuffix(" doubled")) for name in names if name != key_heading(by)
+    ]
     return f", but less often with equal {listed(others)}" if terms.height else ""
 
 
@@ -205,7 +207,7 @@ def _state(what: str, group: str, test: dict[str, Any]) -> str:
 
 
 def _rate(row: dict[str, Any], by: str, cohort: Cohort) -> str:
-    limits = interval(row, share_range, shown=cohort.sampled)
+    limits = interval(row, fraction_range, shown=cohort.sampled)
     counts = f"{limits}{row['failures']:,} of {row['n']:,}"
     if not row["completed"]:
         counts += "; none is recorded as completed"
@@ -221,7 +223,7 @@ def _median(row: dict[str, Any], by: str, cohort: Cohort) -> str:
 
 def incidence_of(row: dict[str, Any], by: str, name: str = "fraction", /) -> str:
     """Return a cumulative incidence with its interval, as part of a sentence."""
-    return f"{row[by]}: {share(row[name])} ({interval(row, share_range)}n = {row['n']:,})"
+    return f"{row[by]}: {share(row[name])} ({interval(row, fraction_range)}n = {row['n']:,})"
 
 
 def _excluded(cohort: Cohort) -> str:

@@ -448,9 +448,9 @@ class TimeLimitEnds(ResultTable):
     n = count("Jobs", "jobs with a runtime and a time limit")
     n_missing = count("Without", "jobs without a runtime or a time limit")
     at_limit = count("At limit", "jobs that ran as long as their limit or longer")
-    share_at_limit = fraction("Fraction", "at_limit over n")
+    fraction_at_limit = fraction("Fraction", "at_limit over n")
     hours = number("GPU-hours", "of the jobs at the limit", display="hours", unit="h")
-    share_hours = fraction("Fraction of the GPU-hours", "hours over those of all n")
+    fraction_hours = fraction("Fraction of the GPU-hours", "hours over those of all n")
     p25, median, p75 = quantiles("quantile of runtime over limit", 25, 50, 75, display="percent")
 
 
@@ -461,7 +461,7 @@ class Goodput(ResultTable):
     n = count("Runs", "runs with a runtime and GPUs")
     n_missing = count("Without", "runs without a runtime or GPUs")
     gpu_hours = hours("GPU-hours", "GPUs times runtime")
-    share = fraction("Fraction", "of the GPU-hours of all kinds")
+    fraction_of_all = fraction("Fraction", "of the GPU-hours of all kinds")
 
 
 class RuntimeMeans(ResultTable):
@@ -481,7 +481,7 @@ class RuntimeMeans(ResultTable):
 class VarianceBetween(ResultTable):
     """Fraction of the variance between clusters."""
 
-    share = ratio("Between clusters", "intraclass correlation, at least 0")
+    intraclass_correlation = ratio("Between clusters", "intraclass correlation, at least 0")
     ci_low, ci_high = ci("its interval; null below 20 clusters", display="ratio")
     n = count("Rows", "rows with a value")
     n_clusters = count("Clusters", "clusters among these rows")

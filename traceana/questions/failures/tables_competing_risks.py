@@ -176,8 +176,8 @@ class CumulativeIncidence(_Curves):
         steps = self.curves.filter(pl.col("time_s") <= time_s)
         last = steps.group_by(keys, maintain_order=True).last()
         seen = self.groups.filter(pl.col("n_events") > 0).select(keys)
-        found = seen.join(last, on=keys, how="left", nulls_equal=True, maintain_order="left")
-        return found.select(*keys, pl.col("incidence").fill_null(0.0), "ci_low", "ci_high")
+        table = seen.join(last, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        return table.select(*keys, pl.col("incidence").fill_null(0.0), "ci_low", "ci_high")
 
 
 @dataclass(frozen=True, repr=False, eq=False)

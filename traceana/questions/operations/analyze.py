@@ -72,7 +72,7 @@ def replay_job(trace: Trace, job: str, /, *, policy: Policy | None = None) -> Jo
 
 def replayed_jobs(trace: Trace, /) -> tuple[list[JobReplay], pl.DataFrame]:
     """Return the replayed jobs of a trace, the slowest first, and a row for each job."""
-    found: list[JobReplay] = []
+    replays: list[JobReplay] = []
     rows: list[dict[str, object]] = []
     for job in job_names(trace)[:MOST_JOBS]:
         try:
@@ -80,12 +80,12 @@ def replayed_jobs(trace: Trace, /) -> tuple[list[JobReplay], pl.DataFrame]:
         except DataError as error:
             rows.append({"job_id": job, "note": str(error)})
         else:
-            found.append(one)
+            replays.append(one)
             rows.append(describe_job(one))
-    found.sort(key=lambda one: -one.replay.slowdown)
+    replays.sort(key=lambda one: -one.replay.slowdown)
     schema = schema_of(OperationJobs)
     frame = pl.DataFrame(rows, schema=schema).sort("slowdown", descending=True, nulls_last=True)
-    return found, declared(frame, OperationJobs)
+    return replays, declared(frame, OperationJobs)
 
 
 def describe_job(one: JobReplay, /) -> dict[str, object]:

@@ -84,21 +84,21 @@ def _trace(trace: Trace) -> Content:
     return Content(findings, tuple(blocks), " ".join(findings[:1]), tuple(lead), _LIMITATIONS)
 
 
-def _draw(trace: Trace, one: JobReplay) -> list[Drawing]:
+def _draw(trace: Trace, replay: JobReplay) -> list[Drawing]:
     return [
         drawing(
             "worker-slowdown",
-            one.workers,
+            replay.workers,
             trace=trace,
-            key=picture_key("worker-slowdown", trace, one.job),
-            about=f"Slowdown of {one.job} by worker",
+            key=picture_key("worker-slowdown", trace, replay.job),
+            about=f"Slowdown of {replay.job} by worker",
         ),
         drawing(
             "step-timeline",
-            one.timeline,
+            replay.timeline,
             trace=trace,
-            key=picture_key("step-timeline", trace, one.job),
-            about=f"Slowest step of {one.job}, measured above ideal",
+            key=picture_key("step-timeline", trace, replay.job),
+            about=f"Slowest step of {replay.job}, measured above ideal",
         ),
     ]
 
@@ -113,36 +113,37 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     ]
 
 
-def _lost_worker_h(one: JobReplay) -> float:
+def _lost_worker_h(job_replay: JobReplay) -> float:
     """Return the time above ideal of all workers, each of which has at least one GPU."""
-    excess = one.replay.step_s_original - one.replay.step_s_ideal
-    return max(float(excess.sum()), 0.0) * one.workers.workers.height / 3600
+    excess = job_replay.replay.step_s_original - job_replay.replay.step_s_ideal
+    return max(float(excess.sum()), 0.0) * job_replay.workers.workers.height / 3600
 
 
-def _finding(one: JobReplay) -> str:
+def _finding(job_replay: JobReplay) -> str:
     """State the slowdown of a job, what explains it and what a repair would save."""
-    replayed = one.replay
+    replayed = job_replay.replay
     original, ideal = replayed.step_s_original.mean(), replayed.step_s_ideal.mean()
     text = (
-        f"a step of {one.job} takes {three_digits(replayed.slowdown)} times as long as with ideal "
-        f"durations ({three_digits(original)} and {three_digits(ideal)} s; n = "
-        f"{plural(replayed.steps.height, 'step')}, {plural(one.workers.workers.height, 'worker')})"
+        f"a step of {job_replay.job} takes {three_digits(replayed.slowdown)} times as long as with "
+        f"ideal durations ({three_digits(original)} and {three_digits(ideal)} s; n = "
+        f"{plural(replayed.steps.height, 'step')}, "
+        f"{plural(job_replay.workers.workers.height, 'worker')})"
     )
-    slowest = one.workers.workers.filter("is_slowest")["worker"].to_list()
-    stage = one.by_stage.sort("explained_removal", nulls_last=False).row(-1, named=True)
-    kind = one.by_kind.sort("explained_removal", nulls_last=False).row(-1, named=True)
-    repaired = one.workers.explained["t_removal_s"][1]
+    slowest = job_replay.workers.workers.filter("is_slowest")["worker"].to_list()
+    stage = job_replay.by_stage.sort("explained_removal", nulls_last=False).row(-1, named=True)
+    kind = job_replay.by_kind.sort("explained_removal", nulls_last=False).row(-1, named=True)
+    repaired = job_replay.workers.explained["t_removal_s"][1]
     workers = f"worker{'' if len(slowest) == 1 else 's'} ({name_workers(slowest)})"
-    if one.workers.m_w >= _EXPLAINS:
+    if job_replay.workers.m_w >= _EXPLAINS:
         cause = f"the slowest {workers} explain{'s' if len(slowest) == 1 else ''} "
-        cause += f"{_explained(one.workers.m_w)}: repaired, a step would take "
+        cause += f"{_explained(job_replay.workers.m_w)}: repaired, a step would take "
         cause += f"{three_digits(repaired)} s"
     elif stage["explained_removal"] is not None and stage["explained_removal"] >= _EXPLAINS:
         after = original - stage["explained_removal"] * (original - ideal)
         cause = (
             f"stage {stage['stage']} explains {_explained(stage['explained_removal'])}, the "
-            f"slowest {workers} {share(one.workers.m_w)}: with ideal durations in that stage, a "
-            f"step would take {three_digits(after)} s"
+            f"slowest {workers} {share(job_replay.workers.m_w)}: with ideal durations in that "
+            f"stage, a step would take {three_digits(after)} s"
         )
     elif kind["explained_removal"] is not None:
         cause = (

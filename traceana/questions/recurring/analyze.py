@@ -83,15 +83,15 @@ def _means(runs: pl.DataFrame, value: str, reference: str) -> tuple[object, ...]
 
     A data set that cannot be simulated with any seed is left out.
     """
-    known = runs.drop_nulls([value, reference])
-    of_dataset = known.group_by("dataset").agg(
+    table = runs.drop_nulls([value, reference])
+    of_dataset = table.group_by("dataset").agg(
         ratio=pl.col(value).mean() / pl.col(reference).mean()
     )
     mean = of_dataset.select(pl.col("ratio").log().mean().exp()).item()
     ratio = pl.col(value) / pl.col(reference)
-    of_seed = known.group_by("seed").agg(ratio=ratio.log().mean().exp())["ratio"]
-    there = runs.filter(pl.col("dataset").is_in(of_dataset["dataset"].implode()))
-    return mean, of_seed.min(), of_seed.max(), of_dataset.height, there.height - known.height
+    of_seed = table.group_by("seed").agg(ratio=ratio.log().mean().exp())["ratio"]
+    present = runs.filter(pl.col("dataset").is_in(of_dataset["dataset"].implode()))
+    return mean, of_seed.min(), of_seed.max(), of_dataset.height, present.height - table.height
 
 
 @returns(RecurringGroups)
@@ -160,12 +160,12 @@ def recurring_groups(
     if (groups["shortest"] < 0).any():
         raise DataError(f"a job ends before it starts: {end} is below {start}")
     mean = pl.col("mean_s")
-    found = (
+    table = (
         groups.drop("shortest")
         .with_columns(cov=pl.when(mean > 0).then(pl.col("cov").fill_nan(None) / mean))
         .filter(pl.col("recurrences") >= min_recurrences)
     )
-    return declared(found, RecurringGroups, by=keys)
+    return declared(table, RecurringGroups, by=keys)
 
 
 def map_groups_to_workloads(
@@ -232,12 +232,12 @@ def map_groups_to_workloads(
         )
     cluster = kmeans_1d(groups["mean_s"].to_numpy(), k=len(names))
     groups = groups.with_columns(dataset=names.gather(cluster))
-    known = open_frame(jobs, keys=(by,), measures=(start, end)).filter(
+    table = open_frame(jobs, keys=(by,), measures=(start, end)).filter(
         ~(nw.col(end) - nw.col(start)).is_null()
     )
     runtime = pl.col("end_s") - pl.col("start_s")
     mapped = (
-        collect(known)
+        collect(table)
         .join(groups.select(by, "dataset"), on=by)
         .select("dataset", group=pl.col(by).cast(pl.String), start_s=start, end_s=end)
         .sort("start_s", "group", "end_s")
@@ -317,8 +317,8 @@ def grouped_jobs(trace: Trace, /) -> pl.DataFrame:
         rows = jobs.join(tags, on="inst_id")
     there = rows.collect_schema().names()
     kept = [*columns, *(name for name in ("dataset", "runtime_ratio") if name in there)]
-    known = rows.select(kept).drop_nulls(columns).filter(nw.col("end_s") >= nw.col("start_s"))
-    return trace.local(known.to_native(), table).sort("start_s", "group", "end_s").collect()
+    frame = rows.select(kept).drop_nulls(columns).filter(nw.col("end_s") >= nw.col("start_s"))
+    return trace.local(frame.to_native(), table).sort("start_s", "group", "end_s").collect()
 
 
 def _grouped(trace: Trace) -> pl.DataFrame:

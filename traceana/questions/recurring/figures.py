@@ -199,7 +199,7 @@ def plot_search_path(
     places = list(dict.fromkeys(known))
     across, up = zip(*places, strict=True)
     ax.scatter(
-        across, up, s=[8 + 40 * known.count(one) / len(known) for one in places],
+        across, up, s=[8 + 40 * known.count(place) / len(known) for place in places],
         color=color_of(1), edgecolors=shade(ax, 0), linewidths=0.5, zorder=5, gid="runs",
     )  # fmt: skip
     return ax
@@ -244,8 +244,8 @@ def plot_energy_optima(
     'Time to the target (h)'
     """
     ax = plot_energy_front(energy, ax=ax)
-    known = optima.drop_nulls(["tta_s", "eta_j"])
-    for (time_s, energy_j), rows in known.group_by("tta_s", "eta_j", maintain_order=True):
+    table = optima.drop_nulls(["tta_s", "eta_j"])
+    for (time_s, energy_j), rows in table.group_by("tta_s", "eta_j", maintain_order=True):
         low, high = rows["eta"].to_numpy().min(), rows["eta"].to_numpy().max()
         text = f"η = {low:g}" if low == high else f"η = {low:g} to {high:g}"
         at = (float(str(time_s)) / 3600, float(str(energy_j)) / 1e6)
@@ -285,35 +285,35 @@ def plot_policy_variants(variants: pl.DataFrame, /, *, ax: Axes | None = None) -
     >>> plot_policy_variants(variants).get_xlabel()
     'Relative energy (geometric mean)'
     """
-    known = variants.drop_nulls("energy")
-    if known.is_empty():
+    table = variants.drop_nulls("energy")
+    if table.is_empty():
         raise DataError("plot_policy_variants has nothing to draw: no variant was simulated")
-    ax = start_axes(ax, height_in=0.8 + 0.26 * known.height)
-    rows = range(known.height)
+    ax = start_axes(ax, height_in=0.8 + 0.26 * table.height)
+    rows = range(table.height)
     ax.hlines(
-        rows, known["energy_low"], known["energy_high"], color=color_of(0), linewidth=1.2,
+        rows, table["energy_low"], table["energy_high"], color=color_of(0), linewidth=1.2,
         linestyle="-", gid="seeds",
     )  # fmt: skip
-    ax.plot(known["energy"], rows, marker="o", markersize=4, linestyle="none", color=color_of(0))
-    for row, energy in enumerate(known["energy"]):
+    ax.plot(table["energy"], rows, marker="o", markersize=4, linestyle="none", color=color_of(0))
+    for row, energy in enumerate(table["energy"]):
         ax.annotate(f"{energy:.3f}", (energy, row), (0, 3), textcoords="offset points",
                     ha="center", fontsize="small")  # fmt: skip
     ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
-    ax.set_yticks(rows, known["variant"].to_list())
-    ax.set_ylim(known.height - 0.5, -0.7)
+    ax.set_yticks(rows, table["variant"].to_list())
+    ax.set_ylim(table.height - 0.5, -0.7)
     ax.margins(x=0.12)
     ax.grid(visible=False, axis="y")
     ax.set_xlabel("Relative energy (geometric mean)")
-    what = known["comparison"][0]
+    what = table["comparison"][0]
     ax.set_ylabel(_HEADINGS.get(what, what))
     return ax
 
 
 def describe_policy_variants(variants: pl.DataFrame) -> str:
     """Return one sentence on the variants shown."""
-    known = variants.drop_nulls("energy").sort("energy")
-    least, most = known.row(0, named=True), known.row(-1, named=True)
+    table = variants.drop_nulls("energy").sort("energy")
+    least, most = table.row(0, named=True), table.row(-1, named=True)
     return (
-        f"{known.height} variants: {least['variant']} {least['energy']:.3f} (least) to "
+        f"{table.height} variants: {least['variant']} {least['energy']:.3f} (least) to "
         f"{most['variant']} {most['energy']:.3f} (most)."
     )

@@ -71,12 +71,12 @@ _GROUPS: Final = (
 )
 _LEAD: Final = (
     *("dataset", "energy_saved", "energy_saved_ci_low", "energy_saved_ci_high"),
-    *("time_saved", "time_saved_ci_low", "time_saved_ci_high", "regret_share"),
+    *("time_saved", "time_saved_ci_low", "time_saved_ci_high", "regret_fraction"),
 )
 _SHOWN: Final = tuple(
     name
     for name in SweepSummary.columns()
-    if name not in ("seeds", "seeds_failed", "regret_share_ci_low", "regret_share_ci_high")
+    if name not in ("seeds", "seeds_failed", "regret_fraction_ci_low", "regret_fraction_ci_high")
 )
 
 
@@ -95,7 +95,7 @@ def _split(traces: Sequence[Trace]) -> tuple[list[Trace], list[Trace]]:
         [
             trace
             for trace, manifest in manifests.items()
-            if any(all(manifest.has(*each) for each in one.items()) for one in needs)
+            if any(all(manifest.has(*each) for each in need.items()) for need in needs)
         ]
         for needs in (ENERGY_NEEDS, GROUP_NEEDS)
     )
@@ -105,10 +105,10 @@ def _split(traces: Sequence[Trace]) -> tuple[list[Trace], list[Trace]]:
 def _trace(trace: Trace) -> Content:
     summary = summarize_recurring(trace.once(recurring_sweep))
     title, gpu = trace.label, shown_gpu(trace)
-    known = summary.drop_nulls("energy_saved").sort("energy_saved")
-    on_gpu = known.filter(gpu=gpu)
+    frame = summary.drop_nulls("energy_saved").sort("energy_saved")
+    on_gpu = frame.filter(gpu=gpu)
     pictures: list[Drawing] = []
-    if known.height:
+    if frame.height:
         pictures += [
             drawing(
                 "energy-saved",
@@ -200,7 +200,7 @@ def draw_one_job(trace: Trace, gpu: str, dataset: str, /) -> list[Drawing]:
 
 def draw_variants(trace: Trace, gpu: str, /) -> list[Drawing]:
     """Draw variants of the policy: by beta, by the part left out, and by GPU."""
-    found = trace.once(policy_variants, gpu)
+    result = trace.once(policy_variants, gpu)
     about = {
         "beta": f"Energy of all recurrences on {gpu} by beta, relative to beta 2",
         "part left out": f"Energy of all recurrences on {gpu} without a part of the policy, "
@@ -215,7 +215,7 @@ def draw_variants(trace: Trace, gpu: str, /) -> list[Drawing]:
             key=f"variants-{str(what).split()[0].lower()}-{trace.id}",
             about=about[str(what)],
         )
-        for (what,), rows in found.group_by("comparison", maintain_order=True)
+        for (what,), rows in result.group_by("comparison", maintain_order=True)
         if rows["energy"].count()
     ]
 
@@ -303,10 +303,10 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     for trace in energy:
         gpu = shown_gpu(trace)
         summary = summarize_recurring(trace.once(recurring_sweep)).filter(gpu=gpu)
-        known = summary.drop_nulls("energy_saved").sort("energy_saved")
+        table = summary.drop_nulls("energy_saved").sort("energy_saved")
         pictures += draw_variants(trace, gpu)
-        if known.height:
-            pictures += draw_one_job(trace, gpu, known["dataset"][-1])
+        if table.height:
+            pictures += draw_one_job(trace, gpu, table["dataset"][-1])
     for trace in groups:
         workloads, gpu = workloads_of(trace)
         ratios = trace.once(ratio_stages, workloads, gpu)

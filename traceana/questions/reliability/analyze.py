@@ -64,7 +64,7 @@ def faults_of_jobs(
     """
     opened = open_frame(jobs, keys=(machine, end_reason, "status"), measures={"end": end})
     rows = with_end_class(collect(opened).drop_nulls().rename({end_reason: "end_reason"}))
-    found = (
+    table = (
         rows.filter(pl.col(END_CLASS) == "machine")
         .group_by(
             pl.col(machine).cast(pl.String).alias("machine_id"),
@@ -74,7 +74,7 @@ def faults_of_jobs(
         .agg(jobs=pl.len().cast(pl.Int64))
         .sort("start_s", "machine_id", "class")
     )
-    return declared(found, JobFaults)
+    return declared(table, JobFaults)
 
 
 NEEDS: Final = ({"faults": ("machine_id", "start_s")}, {"jobs": ("end_reason", "end_s", "status")})

@@ -253,6 +253,6 @@ def _shares(interval: float, mean: float, cost: float, restart: float) -> dict[s
     writes = trains * cost / interval
     return {
         "effective_training_ratio": trains,
-        "checkpoint_share": writes,
-        "lost_share": 1 - trains - writes,
+        "checkpoint_fraction": writes,
+        "lost_fraction": 1 - trains - writes,
     }

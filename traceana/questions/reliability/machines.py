@@ -128,11 +128,11 @@ def read_log(
     ).cast({"start": pl.Float64, "end": pl.Float64})
     if machine in ("start", "end") or {*keys} & {"start", "end", "is_open"}:
         raise DataError("columns named start, end or is_open cannot be grouped by; rename them")
-    known = read.drop_nulls([machine, "start"]).sort("start", machine, *keys, nulls_last=True)
-    if (known["end"] < known["start"]).any():
+    table = read.drop_nulls([machine, "start"]).sort("start", machine, *keys, nulls_last=True)
+    if (table["end"] < table["start"]).any():
         raise DataError(f"a fault ends before it starts: {end} is below {start}")
-    first, last = _window(window, known)
-    inside = known.filter(
+    first, last = _window(window, table)
+    inside = table.filter(
         pl.col("start") <= last, pl.max_horizontal("start", "end").fill_null(first) >= first
     )
     inside = inside.filter((pl.col("start") >= first) | pl.col("end").is_not_null())
@@ -160,18 +160,18 @@ def read_log(
         is_stated=total_machines is not None,
         window_s=(first, last),
         has_ends=has_ends,
-        n_missing=read.height - known.height,
-        n_outside=known.height - inside.height,
+        n_missing=read.height - table.height,
+        n_outside=table.height - inside.height,
     )
 
 
-def _window(window: Window | None, known: pl.DataFrame) -> tuple[float, float]:
+def _window(window: Window | None, table: pl.DataFrame) -> tuple[float, float]:
     """Return the stated window in seconds, or that of the first to the last time."""
     if window is None:
-        if known.is_empty():
+        if table.is_empty():
             raise DataError("the log has no fault with a machine and a start; state window=")
-        first = float(known["start"][0])
-        last = max(float(known["start"][-1]), float(known["end"].max() or 0.0))  # type: ignore[arg-type]
+        first = float(table["start"][0])
+        last = max(float(table["start"][-1]), float(table["end"].max() or 0.0))  # type: ignore[arg-type]
     else:
         try:
             first, last = map(_seconds, window)
@@ -407,8 +407,8 @@ def _rows(log: FaultLog, keys: tuple[str, ...], confidence: float) -> pl.DataFra
             | _repairs(own, log)
         )
     types = {key: log.rows.schema[key] for key in keys}
-    found = pl.DataFrame(rows, schema={**types, **schema_of(MachineReliability)})
-    return found.sort("n", *keys, descending=[True] + [False] * len(keys), nulls_last=True)
+    table = pl.DataFrame(rows, schema={**types, **schema_of(MachineReliability)})
+    return table.sort("n", *keys, descending=[True] + [False] * len(keys), nulls_last=True)
 
 
 def _repairs(rows: pl.DataFrame, log: FaultLog) -> dict[str, Any]:
@@ -422,16 +422,16 @@ def _repairs(rows: pl.DataFrame, log: FaultLog) -> dict[str, Any]:
         notes.append(f"{log.n_outside:,} rows outside of the window are excluded")
     if not log.has_ends:
         notes.append("the log has no ends: repair and availability are unknown")
-    known = rows.drop_nulls("end")
-    if log.has_ends and known.height < rows.height and rows["is_open"].any():
+    table = rows.drop_nulls("end")
+    if log.has_ends and table.height < rows.height and rows["is_open"].any():
         notes.append(
             "ends are missing: machines without an end failed again, so that repairs taken as not "
             "ended may have ended, and MTTR may be too long"
         )
-    times = (known["end"] - known["start"]).to_numpy()
-    censored = known["is_open"].to_numpy()
+    times = (table["end"] - table["start"]).to_numpy()
+    censored = table["is_open"].to_numpy()
     mean = median = None
-    if len(known) and log.has_ends:
+    if len(table) and log.has_ends:
         steps, place = np.unique(times, return_inverse=True)
         cut = np.bincount(place[censored], minlength=len(steps))
         surviving = product_limit(np.bincount(place) - cut, cut)
@@ -441,7 +441,7 @@ def _repairs(rows: pl.DataFrame, log: FaultLog) -> dict[str, Any]:
             notes.append("the longest repair had not ended: MTTR is a lower bound")
     return {
         "n_open": int(rows["is_open"].sum()),
-        "n_missing": rows.height - known.height if log.has_ends else None,
+        "n_missing": rows.height - table.height if log.has_ends else None,
         "mttr_s": mean,
         "median_s": median,
         "note": "; ".join(notes) or None,
@@ -451,22 +451,22 @@ def _repairs(rows: pl.DataFrame, log: FaultLog) -> dict[str, Any]:
 def _machines(log: FaultLog) -> pl.DataFrame:
     """Return the machines with a fault, and p of so many faults by chance."""
     lost = log.outages().group_by(log.machine).agg(downtime_s=log.down_s.sum())
-    found = (
+    table = (
         log.rows.group_by(log.machine)
         .agg(n=pl.len().cast(pl.Int64), last_s=pl.col("start").max())
         .join(lost, on=log.machine, how="left")
         .sort("n", log.machine, descending=[True, False])
     )
     if not log.has_ends:
-        found = found.with_columns(downtime_s=pl.lit(None, pl.Float64))
-    counts, total = found["n"].to_numpy(), log.total_machines
+        table = table.with_columns(downtime_s=pl.lit(None, pl.Float64))
+    counts, total = table["n"].to_numpy(), log.total_machines
     chance = scipy.stats.binom.sf(counts - 1, log.rows.height, 1 / total)
     differing = _negative_binomial(counts, machine_counts(log))
     adjusted = [
         adjust_pvalues(np.append(p, np.ones(total - len(p))), method="holm")[: len(p)]
         for p in (chance, differing)
     ]
-    return found.with_columns(
+    return table.with_columns(
         expected=pl.lit(log.rows.height / total),
         pvalue=pl.Series(chance, dtype=pl.Float64),
         pvalue_adjusted=pl.Series(adjusted[0], dtype=pl.Float64),
@@ -519,9 +519,9 @@ def _concurrent(log: FaultLog, down: pl.DataFrame) -> pl.DataFrame:
                 "mean": mean,
                 "p99": p99,
                 "max": most,
-                "mean_share": mean / total,
-                "p99_share": p99 / total,
-                "max_share": most / total,
+                "mean_fraction": mean / total,
+                "p99_fraction": p99 / total,
+                "max_fraction": most / total,
                 "max_at_s": float(down["time_s"][int(counts.argmax())]) if most else None,
             }
         ],

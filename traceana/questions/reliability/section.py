@@ -75,16 +75,16 @@ def build(traces: Sequence[Trace]) -> Content:
 
 def _trace(trace: Trace) -> Content:
     by, title = group_column(trace), trace.label
-    found = trace.once(reliability_of, by)
-    total = found.total_machines
+    result = trace.once(reliability_of, by)
+    total = result.total_machines
     sizes = [2**power for power in range(total.bit_length()) if 2**power < total]
     jobs = trace.once(job_failures_of, (*sizes, total))
     pictures = [
-        drawing(figure, found, trace=trace, key=f"{figure}-{trace.id}", about=about)
+        drawing(figure, result, trace=trace, key=f"{figure}-{trace.id}", about=about)
         for figure, about in _FIGURES.items()
-        if figure != "machines-down" or found.down is not None
+        if figure != "machines-down" or result.down is not None
     ]
-    first = found.overall if found.groups is None else found.groups
+    first = result.overall if result.groups is None else result.groups
     lead: list[Block] = [
         Gallery(tuple(pictures[:2])),
         result_table(
@@ -94,16 +94,16 @@ def _trace(trace: Trace) -> Content:
             columns=(*([by] if by else []), *_SHOWN, "note"),
             null={by: "not stated"} if by else None,
             headings={by: by.capitalize()} if by else None,
-            total=found.overall.select(pl.lit("all").alias(by), pl.all()) if by else None,
+            total=result.overall.select(pl.lit("all").alias(by), pl.all()) if by else None,
         ),
     ]
     blocks: list[Block] = [Gallery(tuple(pictures[2:]))] if pictures[2:] else []
     blocks += [
         result_table(
-            found.machines.head(_MOST_OFFENDERS),
+            result.machines.head(_MOST_OFFENDERS),
             MachineFaults,
             caption=f"Machines with the most faults, compared with chance. {title}",
-            headings={found.machines.columns[0]: "Machine"},
+            headings={result.machines.columns[0]: "Machine"},
         ),
         result_table(
             jobs.intervals,
@@ -111,27 +111,27 @@ def _trace(trace: Trace) -> Content:
             caption=f"Mean time to failure of a job by its number of machines. {title}",
         ),
         result_table(
-            found.dispersion,
+            result.dispersion,
             FaultDispersion,
             caption=f"Dispersion of the number of faults against the Poisson distribution. {title}",
         ),
     ]
-    if found.concurrent is not None:
+    if result.concurrent is not None:
         caption = f"Machines down at a time. {title}"
-        blocks.append(result_table(found.concurrent, ConcurrentFaults, caption=caption))
-    findings = (_rate(found, title), _offenders(found, title), _job(jobs.intervals, total, title))
+        blocks.append(result_table(result.concurrent, ConcurrentFaults, caption=caption))
+    findings = (_rate(result, title), _offenders(result, title), _job(jobs.intervals, total, title))
     return Content(tuple(filter(None, findings)), tuple(blocks), "", tuple(lead), _LIMITATIONS)
 
 
-def _rate(found: ReliabilityResult, title: str) -> str:
-    row = found.overall.row(0, named=True)
+def _rate(result: ReliabilityResult, title: str) -> str:
+    row = result.overall.row(0, named=True)
     text = (
         f"{title}: {three_digits(row['rate'])} faults per 1,000 node-days (95 % CI for another "
         f"such period {three_digits_range(row['ci_low'], row['ci_high'])}; n = "
-        f"{plural(row['n'], 'fault')} of {plural(found.total_machines, 'machine')} in "
-        f"{duration(found.window_s[1] - found.window_s[0])})"
+        f"{plural(row['n'], 'fault')} of {plural(result.total_machines, 'machine')} in "
+        f"{duration(result.window_s[1] - result.window_s[0])})"
     )
-    if not found.is_stated:
+    if not result.is_stated:
         text += "; machines that never failed are not in the log, so the rate is too high"
     if row["availability"] is not None:
         text += f". Machines are up {percent(row['availability'])} of the time"
@@ -146,10 +146,10 @@ def _rate(found: ReliabilityResult, title: str) -> str:
     )
 
 
-def _offenders(found: ReliabilityResult, title: str) -> str:
+def _offenders(result: ReliabilityResult, title: str) -> str:
     """State which machines fail more often than chance explains, and how faults cluster."""
-    worst = found.offenders
-    machine, alert, excess = found.machines.columns[0], "", 0.0
+    worst = result.offenders
+    machine, alert, excess = result.machines.columns[0], "", 0.0
     if worst.height:
         expected = three_digits(worst["expected"][0])
         names = [f"{name} ({n})" for name, n in worst.select(machine, "n").head(_NAMED).rows()]
@@ -170,7 +170,7 @@ def _offenders(found: ReliabilityResult, title: str) -> str:
         text = f"{title}: no machine fails more often than chance explains (adjusted p above 0.05)"
     clustered = [
         f"{three_digits(row['dispersion'])} times over {row['across']} ({p_equals(row['pvalue'])})"
-        for row in found.dispersion.drop_nulls("dispersion").iter_rows(named=True)
+        for row in result.dispersion.drop_nulls("dispersion").iter_rows(named=True)
     ]
     if clustered:
         text += (

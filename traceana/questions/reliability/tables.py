@@ -63,7 +63,7 @@ class MachineReliability(ResultTable):
         "Downtime", "machine time with at least one fault", display="duration", unit="s"
     )
     availability = number(
-        "Availability", "fraction of the machine time without a fault", display="fine_share"
+        "Availability", "fraction of the machine time without a fault", display="fine_fraction"
     )
     note = text("Note", "why a value is null or a bound")
 
@@ -111,9 +111,9 @@ class ConcurrentFaults(ResultTable):
     mean = number("Mean", "time average of the machines down")
     p99 = count("99 % quantile", "at most so many are down 99 % of the time")
     max = count("Maximum", "most machines down at once")
-    mean_share = number("Mean (of all)", "mean over machines", display="fine_share")
-    p99_share = number("99 % quantile (of all)", "p99 over machines", display="fine_share")
-    max_share = number("Maximum (of all)", "max over machines", display="fine_share")
+    mean_fraction = number("Mean (of all)", "mean over machines", display="fine_fraction")
+    p99_fraction = number("99 % quantile (of all)", "p99 over machines", display="fine_fraction")
+    max_fraction = number("Maximum (of all)", "max over machines", display="fine_fraction")
     max_at_s = clock("First at", "beginning of the first time of the maximum")
 
 
@@ -163,10 +163,14 @@ class CheckpointIntervals(ResultTable):
         "Checkpoint every", "training time between two checkpoints", display="duration", unit="s"
     )
     effective_training_ratio = number(
-        "Effective training time", "fraction of the wall time that trains", display="fine_share"
+        "Effective training time", "fraction of the wall time that trains", display="fine_fraction"
     )
-    checkpoint_share = number("Checkpoints", "fraction that writes them", display="fine_share")
-    lost_share = number("Lost", "fraction of repeated work and restarts", display="fine_share")
+    checkpoint_fraction = number(
+        "Checkpoints", "fraction that writes them", display="fine_fraction"
+    )
+    lost_fraction = number(
+        "Lost", "fraction of repeated work and restarts", display="fine_fraction"
+    )
 
 
 @dataclass(frozen=True, repr=False, eq=False)

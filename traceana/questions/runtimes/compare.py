@@ -195,7 +195,7 @@ def empirical_distribution(
     Returns
     -------
     DataFrame
-        Sorted by `by` (nulls last) and share_below, with the columns of `by` and
+        Sorted by `by` (nulls last) and fraction_below, with the columns of `by` and
         {columns}
 
         The quantiles are order statistics (the inverse of the distribution function, type 1 of
@@ -212,11 +212,11 @@ def empirical_distribution(
     keys = as_names(by)
     refuse_clash(keys, EmpiricalDistribution.columns())
     lazy = open_frame(frame, keys=keys, measures={"value": value})
-    known = lazy.filter(~nw.col(value).is_null())
+    table = lazy.filter(~nw.col(value).is_null())
     if keys or not isinstance(frame, pl.DataFrame):
-        rows = count_values(known, (*keys, value))
+        rows = count_values(table, (*keys, value))
     else:  # sorted at once: counting takes longer, and less memory only where values repeat
-        rows = collect(known).sort(value).with_columns(pl.lit(1, pl.Int64).alias(".n"))
+        rows = collect(table).sort(value).with_columns(pl.lit(1, pl.Int64).alias(".n"))
     step = np.arange(points)
     found = []
     for own in rows.partition_by(keys, maintain_order=True) if keys else [rows]:
@@ -231,13 +231,13 @@ def empirical_distribution(
             .join(
                 pl.DataFrame(
                     {
-                        "share_below": step / (points - 1),
+                        "fraction_below": step / (points - 1),
                         "value": own[value].gather(upto.search_sorted(rank)),
                     }
                 ),
                 how="cross",
             )
         )
-    kinds: dict[str, Any] = {"n": pl.Int64, "share_below": pl.Float64, "value": pl.Float64}
+    kinds: dict[str, Any] = {"n": pl.Int64, "fraction_below": pl.Float64, "value": pl.Float64}
     empty = pl.DataFrame(schema={**{name: rows.schema[name] for name in keys}, **kinds})
     return declared(pl.concat([empty, *found]), EmpiricalDistribution, by=keys)

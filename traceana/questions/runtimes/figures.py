@@ -135,7 +135,7 @@ def fitted_families(result: DistributionFits, /) -> list[str]:
 def _draw_shares(
     ax: Axes, rows: pl.DataFrame, families: list[str], what: str, unit: str, *, tail: bool
 ) -> None:
-    share = 1 - rows["share_below"] if tail else rows["share_below"]
+    share = 1 - rows["fraction_below"] if tail else rows["fraction_below"]
     ax.fill_betweenx(
         share, rows["ci_low"], rows["ci_high"], color=shade(ax, 0.5), alpha=0.45, linewidth=0,
         gid="band",
@@ -217,12 +217,12 @@ def plot_empirical_distribution(
     if result.is_empty():
         raise DataError("plot_empirical_distribution has nothing to draw: the result has no row")
     ax = start_axes(ax)
-    for name, own in split_lines(result, "n", "share_below"):
-        (line,) = ax.step(own["value"], own["share_below"], where="post", label=name)
+    for name, own in split_lines(result, "n", "fraction_below"):
+        (line,) = ax.step(own["value"], own["fraction_below"], where="post", label=name)
         if "ci_low" in own.columns:
-            known = own.drop_nulls(["ci_low", "ci_high"])
+            table = own.drop_nulls(["ci_low", "ci_high"])
             ax.fill_betweenx(
-                known["share_below"], known["ci_low"], known["ci_high"], color=line.get_color(),
+                table["fraction_below"], table["ci_low"], table["ci_high"], color=line.get_color(),
                 alpha=0.25, linewidth=0, gid=f"band-{name}" if name else "band",
             )  # fmt: skip
     if log_x:

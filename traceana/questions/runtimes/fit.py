@@ -92,7 +92,7 @@ def fit_row(
         "bic": k * math.log(sample.n) - 2 * fit.log_likelihood,
         "ks_statistic": ks_distance(fit, sample),
         "ks_pvalue": p,
-        "share_above_bound": None if bound is None else math.exp(fit.log_share_above(bound)),
+        "fraction_above_bound": None if bound is None else math.exp(fit.log_fraction_above(bound)),
         "resamples": count,
         "note": "; ".join(part for part in (fit.note, no_p) if part) or None,
     }

@@ -115,19 +115,19 @@ def predict_runtimes(
     keys = tuple(dict.fromkeys((*names, *extra)))
     sizes = [name for name in _SIZES if name in column_names(jobs) and name not in keys]
     rows = collect(open_frame(jobs, keys=keys, measures=(submit, end, runtime, *sizes)))
-    known = rows.drop_nulls([submit, end, runtime]).sort(submit, end, maintain_order=True)
-    at = known[submit].quantile(split, "nearest")
-    earlier = known.filter(pl.col(end) <= (at or 0.0))[runtime].to_numpy()
-    is_later = known.select(pl.col(submit) > (at or 0.0)).to_series()
+    frame = rows.drop_nulls([submit, end, runtime]).sort(submit, end, maintain_order=True)
+    at = frame[submit].quantile(split, "nearest")
+    earlier = frame.filter(pl.col(end) <= (at or 0.0))[runtime].to_numpy()
+    is_later = frame.select(pl.col(submit) > (at or 0.0)).to_series()
     if not len(earlier) or not is_later.any():
         raise DataError("no job ended before the split, or none was submitted after it")
-    codes = known.select(pl.struct(names).rank("dense")).to_series() if names else None
+    codes = frame.select(pl.struct(names).rank("dense")).to_series() if names else None
     columns = (submit, end, runtime)
-    every = _history(known, codes, np.ones(known.height, dtype=bool), columns, [0.5, *levels])
+    every = _history(frame, codes, np.ones(frame.height, dtype=bool), columns, [0.5, *levels])
     history = np.delete(every[is_later.to_numpy()], 2, axis=1)
-    later = known.filter(is_later)
-    modeled = _modeled(known.select(sizes), every[:, :3], known[runtime].to_numpy(),
-                       (known[end] <= at).to_numpy(), levels)  # fmt: skip
+    later = frame.filter(is_later)
+    modeled = _modeled(frame.select(sizes), every[:, :3], frame[runtime].to_numpy(),
+                       (frame[end] <= at).to_numpy(), levels)  # fmt: skip
     actual = later[runtime].to_numpy()
     units = later[cluster].rank("dense").to_numpy() if cluster else np.arange(later.height)
     found = []
@@ -151,7 +151,7 @@ def predict_runtimes(
                     "predictor": predictor,
                     "quantile": float(level),
                     "n": len(actual),
-                    "n_excluded": rows.height - known.height,
+                    "n_excluded": rows.height - frame.height,
                     "with_history": float((~np.isnan(history[:, 0])).mean()),
                     "pinball_s": float(loss.mean()),
                     "coverage": float((actual <= predicted).mean()),
@@ -165,7 +165,7 @@ def predict_runtimes(
 
 
 def _history(
-    known: pl.DataFrame,
+    table: pl.DataFrame,
     codes: pl.Series | None,
     is_later: NDArray[np.bool_],
     times: tuple[str, str, str],
@@ -175,8 +175,8 @@ def _history(
 
     NaN where none had.
     """
-    submitted, ended, ran = (known[name].to_numpy() for name in times)
-    groups = np.zeros(known.height, dtype=int) if codes is None else codes.fill_null(0).to_numpy()
+    submitted, ended, ran = (table[name].to_numpy() for name in times)
+    groups = np.zeros(table.height, dtype=int) if codes is None else codes.fill_null(0).to_numpy()
     by_end = np.argsort(ended, kind="stable")
     sorted_runs: dict[int, list[float]] = defaultdict(list)
     last: dict[int, float] = {}
@@ -212,8 +212,10 @@ def _modeled(
     if len(fitted) < _FEWEST_FITTED:
         return None
     middle = float(np.median(ran[fitted]))
-    numbers = [*history.T, *(one.cast(pl.Float64).fill_null(1).to_numpy() for one in sizes)]
-    logs = [np.log(np.maximum(np.where(np.isnan(one), middle, one), 1.0)) for one in numbers]
+    numbers = [*history.T, *(size.cast(pl.Float64).fill_null(1).to_numpy() for size in sizes)]
+    logs = [
+        np.log(np.maximum(np.where(np.isnan(number), middle, number), 1.0)) for number in numbers
+    ]
     matrix = np.column_stack([np.ones(len(ran)), ~np.isnan(history[:, 0]), *logs])
     y, x = np.log(ran[fitted]), matrix[fitted]
     found = np.empty((len(ran), len(levels)))

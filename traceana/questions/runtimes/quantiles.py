@@ -217,7 +217,7 @@ def fitted_quantiles(
     >>> runtimes = np.random.default_rng(1).lognormal(5, 1, size=200)
     >>> fits = traceana.fit_distributions(runtimes, families=["lognormal"])
     >>> found = traceana.fitted_quantiles(runtimes, fits, points=3)
-    >>> found.select(pl.col("share_below", "value", "lognormal").round(2)).rows()
+    >>> found.select(pl.col("fraction_below", "value", "lognormal").round(2)).rows()
     [(0.5, 149.38, 138.67), (1.0, 2621.67, 1847.12)]
     """
     check_confidence(confidence)
@@ -269,7 +269,9 @@ def _table(
 ) -> pl.DataFrame:
     columns = dict(zip(("value", "ci_low", "ci_high"), found, strict=True))
     fitted = {name: _quantile(known[name], fits.params(name), share) for name in families}
-    table = pl.DataFrame({"n": np.full(len(share), n), "share_below": share, **columns, **fitted})
+    table = pl.DataFrame(
+        {"n": np.full(len(share), n), "fraction_below": share, **columns, **fitted}
+    )
     typed = declared(table.with_columns(pl.selectors.float().fill_nan(None)), FittedQuantiles)
     return typed.select(table.columns)
 
@@ -322,7 +324,7 @@ def _quantile(row: Mapping[str, Any], params: Mapping[str, float], share: Floats
             *(family.sign * np.log(part) for part in shape),
         ]
     )
-    above_bound = row["share_above_bound"]
+    above_bound = row["fraction_above_bound"]
     longer = np.log1p(-share) + (0.0 if above_bound is None else np.log(above_bound))
     quantiles: Floats = np.exp(family.quantile(longer, theta))
     return quantiles

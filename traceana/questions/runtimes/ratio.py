@@ -132,14 +132,14 @@ def summarize_runtime_ratio(
         .when(n == 1)
         .then(pl.lit("one runtime has no standard deviation"))
     )
-    found = groups.with_columns(
+    table = groups.with_columns(
         *(
             pl.when(mean >= _SMALLEST_MEAN).then(pl.col(name) / mean).fill_nan(None)
             for name in spread
         ),
         note=note,
     )
-    return declared(found, RuntimeRatioSummary, by=keys)
+    return declared(table, RuntimeRatioSummary, by=keys)
 
 
 ROW_TABLES: Final = ("jobs", "tasks", "recurring_jobs")

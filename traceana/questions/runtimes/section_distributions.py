@@ -113,7 +113,7 @@ def _lead(found: Found) -> list[Block]:
         n = one.n_positive
         lines.append(
             one.fits.quantiles.select(
-                pl.lit(name).alias("trace"), pl.lit(n).alias("n"), "share_below",
+                pl.lit(name).alias("trace"), pl.lit(n).alias("n"), "fraction_below",
                 *(pl.col(part).cast(pl.Float64) for part in ("value", "ci_low", "ci_high")),
             )
         )  # fmt: skip
@@ -134,13 +134,13 @@ def _lead(found: Found) -> list[Block]:
     return [Gallery((figure,)), table]
 
 
-def _best(found: RuntimeDistributions) -> dict[str, object]:
-    assert found.fits is not None  # noqa: S101  the caller has them
-    first = found.fits.table.row(0, named=True)
+def _best(distributions: RuntimeDistributions) -> dict[str, object]:
+    assert distributions.fits is not None  # noqa: S101  the caller has them
+    first = distributions.fits.table.row(0, named=True)
     return {
-        "best": found.fits.best,
-        "ks_statistic": first["ks_statistic"] if found.fits.best else None,
-        "tail_index": None if found.tail is None else found.tail["tail_index"][0],
+        "best": distributions.fits.best,
+        "ks_statistic": first["ks_statistic"] if distributions.fits.best else None,
+        "tail_index": None if distributions.tail is None else distributions.tail["tail_index"][0],
     }
 
 
@@ -179,30 +179,30 @@ def _median_finding(found: Found) -> str:
     return Finding(first, heading=heading)
 
 
-def _details(cohort: Cohort, found: RuntimeDistributions) -> list[Block]:
+def _details(cohort: Cohort, distributions: RuntimeDistributions) -> list[Block]:
     manifest = cohort.trace.manifest
     about = " ".join(manifest.tables["tasks" if cohort.from_tasks else "jobs"].notes)
-    about += f" n = {found.n_used:,} of {found.n:,} {cohort.noun}"
-    if found.n_positive < found.n:
-        about += f"; {found.n - found.n_positive:,} have no runtime or one of 0 s"
-    if found.n_used < found.n_positive:
+    about += f" n = {distributions.n_used:,} of {distributions.n:,} {cohort.noun}"
+    if distributions.n_positive < distributions.n:
+        about += f"; {distributions.n - distributions.n_positive:,} have no runtime or one of 0 s"
+    if distributions.n_used < distributions.n_positive:
         about += f"; the others are not in the random sample (seed {SEED})"
-    if found.bound is not None:
+    if distributions.bound is not None:
         about += (
-            f". The smallest runtime, {seconds(found.bound)} s, is the left-truncation bound of "
-            "each fit"
+            f". The smallest runtime, {seconds(distributions.bound)} s, is the left-truncation "
+            "bound of each fit"
         )
     about = f"{about.strip()}.{cohort.sampled}"
     if cohort.observation is not None:
         about += f" {cohort.observation.describe(cohort.noun)}"
-    if found.fits is None:
+    if distributions.fits is None:
         return [Text(f"{about} Fewer than two distinct runtimes: nothing to fit.")]
     return [
         Text(about),
-        Gallery(tuple(_figures(found.fits, cohort))),
-        _families(found.fits, found, cohort.title),
-        *_sensitivity(found, cohort.title),
-        *_groups(found, cohort),
+        Gallery(tuple(_figures(distributions.fits, cohort))),
+        _families(distributions.fits, distributions, cohort.title),
+        *_sensitivity(distributions, cohort.title),
+        *_groups(distributions, cohort),
     ]
 
 
@@ -217,11 +217,11 @@ def _tails(found: Found) -> list[Block]:
     return [result_table(pl.concat(parts), TailIndex, caption="Tail index of runtimes")]
 
 
-def _sensitivity(found: RuntimeDistributions, title: str) -> tuple[Table, ...]:
-    if found.sensitivity is None:
+def _sensitivity(distributions: RuntimeDistributions, title: str) -> tuple[Table, ...]:
+    if distributions.sensitivity is None:
         return ()
     table = result_table(
-        found.sensitivity,
+        distributions.sensitivity,
         RuntimeSensitivity,
         caption="Sensitivity to left-truncated and censored rows. The first row is the estimate; "
         "ignoring truncation and censoring is biased, and dropping the rows biases low. Mean: not "
@@ -231,7 +231,7 @@ def _sensitivity(found: RuntimeDistributions, title: str) -> tuple[Table, ...]:
     return (table,)
 
 
-def _families(fits: DistributionFits, found: RuntimeDistributions, title: str) -> Table:
+def _families(fits: DistributionFits, distributions: RuntimeDistributions, title: str) -> Table:
     parameters = [
         ", ".join(f"{key} {three_digits(value)}" for key, value in fits.params(family).items())
         for family in fits.table["family"]
@@ -242,10 +242,10 @@ def _families(fits: DistributionFits, found: RuntimeDistributions, title: str) -
     table = fits.table.drop("note").with_columns(
         pl.Series("parameters", parameters),
         ks_pvalue=pl.when(pl.col("family").eq_missing(pl.lit(fits.best, pl.String))).then(
-            pl.lit(found.pvalue, pl.Float64)
+            pl.lit(distributions.pvalue, pl.Float64)
         ),
     )
-    bounded = () if found.bound is None else ("share_above_bound",)
+    bounded = () if distributions.bound is None else ("fraction_above_bound",)
     return result_table(
         table.join(compared, on="family", how="left", maintain_order="left"),
         FamilyRanking,
@@ -258,14 +258,16 @@ def _families(fits: DistributionFits, found: RuntimeDistributions, title: str) -
     )
 
 
-def _groups(found: RuntimeDistributions, cohort: Cohort) -> tuple[Table, ...]:
-    if found.groups is None or cohort.by is None:
+def _groups(distributions: RuntimeDistributions, cohort: Cohort) -> tuple[Table, ...]:
+    if distributions.groups is None or cohort.by is None:
         return ()
     heading = in_sentence(key_heading(cohort.by))
-    bound = "" if found.bound is None else ", with the left-truncation bound of all runtimes"
+    bound = (
+        "" if distributions.bound is None else ", with the left-truncation bound of all runtimes"
+    )
     return (
         result_table(
-            found.groups,
+            distributions.groups,
             BestFamilies,
             null={"best": "none", "second": "none"},
             caption=f"Best family by {heading}{bound}. Adjusted p: Vuong's test of the best "
@@ -291,19 +293,23 @@ def _figures(fits: DistributionFits, cohort: Cohort) -> list[Drawing]:
     ]
 
 
-def _findings(fits: DistributionFits, found: RuntimeDistributions, title: str) -> list[str]:
+def _findings(fits: DistributionFits, distributions: RuntimeDistributions, title: str) -> list[str]:
     first = fits.table.row(0, named=True)
-    bound = "" if found.bound is None else f", left-truncated at {seconds(found.bound)} s"
+    bound = (
+        ""
+        if distributions.bound is None
+        else f", left-truncated at {seconds(distributions.bound)} s"
+    )
     finding = (
         f"{title}: of {fits.table.height} families {fits.best} fits best by BIC (n = {first['n']:,}"
         f"{bound}). Its KS distance is {share(first['ks_statistic'])}"
     )
-    if found.pvalue is not None:
-        none = "" if found.pvalue >= _ALPHA else ": no family fits"
-        finding += f" ({p_equals(found.pvalue)}{none})"
+    if distributions.pvalue is not None:
+        none = "" if distributions.pvalue >= _ALPHA else ": no family fits"
+        finding += f" ({p_equals(distributions.pvalue)}{none})"
     else:
         finding += " (not tested)"
-    others = f"{_rivals(fits)}{_without_cut_rows(fits, found)}"
+    others = f"{_rivals(fits)}{_without_cut_rows(fits, distributions)}"
     return [f"{finding}.", *([f"{title}:{others}"] if others else [])]
 
 
@@ -319,10 +325,10 @@ def _rivals(fits: DistributionFits) -> str:
     return f" Vuong's test does not distinguish {fits.best} from {listed(named)}."
 
 
-def _without_cut_rows(fits: DistributionFits, found: RuntimeDistributions) -> str:
-    if found.sensitivity is None:
+def _without_cut_rows(fits: DistributionFits, distributions: RuntimeDistributions) -> str:
+    if distributions.sensitivity is None:
         return ""
-    dropped = found.sensitivity.row(-1, named=True)
+    dropped = distributions.sensitivity.row(-1, named=True)
     if dropped["best"] == fits.best:
         return ""
     return (

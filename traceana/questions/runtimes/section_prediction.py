@@ -13,7 +13,7 @@ from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.runtimes.predict import predict_runtimes
 from traceana.questions.runtimes.tables import RuntimePredictions
-from traceana.tables.formatting import count, listed, share, share_range
+from traceana.tables.formatting import count, fraction_range, listed, share
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -57,19 +57,19 @@ def score_predictions(trace: Trace) -> pl.DataFrame | None:
 
 
 def _trace(trace: Trace) -> Content:
-    found = trace.once(score_predictions)
-    if found is None:
+    result = trace.once(score_predictions)
+    if result is None:
         return Content()
     table = result_table(
-        found, RuntimePredictions, caption=f"Predicted runtimes of jobs. {trace.label}"
+        result, RuntimePredictions, caption=f"Predicted runtimes of jobs. {trace.label}"
     )
-    rows = found.filter(pl.col("predictor") != "all", quantile=0.5).drop_nulls("skill")
+    rows = result.filter(pl.col("predictor") != "all", quantile=0.5).drop_nulls("skill")
     findings = []
     if rows.height:
         parts = [
             f"{_NAMED[row['predictor']]} {share(row['skill'])}"
             + ("" if row["ci_low"] is None
-               else f" (95 % CI {share_range(row['ci_low'], row['ci_high'])})")
+               else f" (95 % CI {fraction_range(row['ci_low'], row['ci_high'])})")
             for row in rows.iter_rows(named=True)
         ]  # fmt: skip
         median = rows.filter(predictor="quantile").row(0, named=True)

@@ -64,9 +64,9 @@ def build(traces: Sequence[Trace]) -> Content:
     ]
     blocks: list[Block] = [Text(_OPENING)]
     findings = []
-    for one in cohorts:
-        blocks += [Heading(one.name), *_details(one)]
-        findings += _findings(one) if not one.cut else []
+    for cohort in cohorts:
+        blocks += [Heading(cohort.name), *_details(cohort)]
+        findings += _findings(cohort) if not cohort.cut else []
     return Content(
         tuple(findings),
         tuple(blocks),
@@ -81,8 +81,8 @@ def _form(trace: Trace, table: str) -> _Cohort:
     title = trace.label if table == "recurring_jobs" else task_title(trace)
     seen = form_cohort(trace).observation if table == "jobs" else None
     cut = seen is not None and seen.n_truncated + seen.n_censored
-    found = trace.once(ratio_tables, table)
-    return _Cohort(trace, table, title, noun, found, seen.describe(noun) if seen and cut else "")
+    result = trace.once(ratio_tables, table)
+    return _Cohort(trace, table, title, noun, result, seen.describe(noun) if seen and cut else "")
 
 
 def _lead(known: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:

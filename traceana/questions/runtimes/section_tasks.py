@@ -30,7 +30,7 @@ _IMPUTATIONS: Final = {
 }
 _COLUMNS: Final = (
     *("end_imputation", "tasks_with_runtime", "mean_s", "median_s", "instances_used"),
-    *("gpu_hours", "capacity_gpu_hours", "share_of_capacity"),
+    *("gpu_hours", "capacity_gpu_hours", "fraction_of_capacity"),
 )
 _OPENING: Final = (
     "The runtime of a task is the last end of its instances minus their first start; instances "
@@ -121,7 +121,7 @@ def _means_table(means: pl.DataFrame, title: str) -> Table:
 
 
 def _finding(check: pl.DataFrame, title: str) -> str:
-    fractions = dict(check.select("end_imputation", "share_of_capacity").iter_rows())
+    fractions = dict(check.select("end_imputation", "fraction_of_capacity").iter_rows())
     if fractions["drop"] is None:
         hours_of = dict(check.select("end_imputation", "gpu_hours").iter_rows())
         return (

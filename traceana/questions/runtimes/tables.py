@@ -74,7 +74,7 @@ class FittedFamilies(ResultTable):
     n_censored = count("Censored", "values that are lower bounds")
     n_truncated = count("Left-truncated", "values observed from an entry above 0")
     truncated_below = number("Bound", "values below are not in the data")
-    share_above_bound = fraction("Fraction above the bound", "of the fitted distribution")
+    fraction_above_bound = fraction("Fraction above the bound", "of the fitted distribution")
     resamples = count("Resamples", "simulated samples with a fit")
     note = text("Note", "why a value is null")
 
@@ -130,7 +130,7 @@ class EmpiricalDistribution(ResultTable):
     """Quantiles of a column by group."""
 
     n = count("n", "values of the group")
-    share_below = fraction("Fraction", "fraction of values up to `value`")
+    fraction_below = fraction("Fraction", "fraction of values up to `value`")
     value = number("Value", "the quantile")
 
 
@@ -138,7 +138,7 @@ class FittedQuantiles(ResultTable):
     """Quantiles of values beside the quantiles of the fitted families."""
 
     n = count("n", "values")
-    share_below = fraction("Fraction at or below", "probability of the quantile")
+    fraction_below = fraction("Fraction at or below", "probability of the quantile")
     value = number("Value", "smallest value with at least this fraction at or below it")
     ci_low, ci_high = ci("interval between order statistics; null beyond the data")
     lognormal = number("Lognormal", "quantile above the bound, if fitted", optional=True)

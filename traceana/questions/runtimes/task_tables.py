@@ -34,7 +34,7 @@ def capacity(trace: Trace, /) -> tuple[pl.DataFrame, float | None]:
         for name in END_IMPUTATIONS
     )
     errors = [error for error in sample.relative_errors(requested).values() if error is not None]
-    summed = ("gpu_hours", "gpu_hours_gang", "share_of_capacity")
+    summed = ("gpu_hours", "gpu_hours_gang", "fraction_of_capacity")
     return check.with_columns(pl.col(summed) / sample.fraction), max(errors, default=None)
 
 

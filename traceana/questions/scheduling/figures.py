@@ -40,15 +40,15 @@ def plot_deadlines_met(groups: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     >>> plot_deadlines_met(found.groups).get_xlabel()
     'Deadlines met'
     """
-    known = groups.drop_nulls("fraction_met")
-    if known.is_empty():
+    table = groups.drop_nulls("fraction_met")
+    if table.is_empty():
         raise DataError("plot_deadlines_met has nothing to draw: no job has a deadline")
-    names = natural_order(known["group"].unique())
-    policies = known["policy"].unique(maintain_order=True).to_list()
+    names = natural_order(table["group"].unique())
+    policies = table["policy"].unique(maintain_order=True).to_list()
     ax = start_axes(ax, height_in=0.7 + 0.13 * len(names) * len(policies))
     width = 0.8 / len(policies)
     for nth, policy in enumerate(policies):
-        rows = known.filter(policy=policy)
+        rows = table.filter(policy=policy)
         at = [names.index(name) + width * (nth + 0.5) - 0.4 for name in rows["group"]]
         bars = ax.barh(at, 100 * rows["fraction_met"], width, color=color_of(nth), label=policy)
         ax.bar_label(bars, [f"{policy} {share(met)}" for met in rows["fraction_met"]], padding=2,
@@ -65,11 +65,11 @@ def plot_deadlines_met(groups: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
 
 def describe_deadlines_met(groups: pl.DataFrame) -> str:
     """Return one sentence on what the figure of these fractions shows."""
-    known = groups.drop_nulls("fraction_met")
+    table = groups.drop_nulls("fraction_met")
     met = pl.col("fraction_met").mean()
-    means = known.group_by("policy", maintain_order=True).agg(met)
+    means = table.group_by("policy", maintain_order=True).agg(met)
     texts = (f"{policy} {100 * met:.1f} %" for policy, met in means.iter_rows())
-    groups_ = plural(known["group"].n_unique(), "group")
+    groups_ = plural(table["group"].n_unique(), "group")
     return f"Means over {groups_}: {', '.join(texts)}."
 
 

@@ -64,12 +64,12 @@ def deadlines_by_policy(trace: Trace, /) -> pl.DataFrame:
     jobs, plans = trace.jobs, trace.table("training_plans")
     groups = read_schedule_jobs(jobs).get_column("group")
     few = groups.value_counts().filter(pl.col("count") <= MOST_PLANNED)["group"]
-    known = jobs.filter(groups.is_in(few.implode()))
-    if known.is_empty():
+    rows = jobs.filter(groups.is_in(few.implode()))
+    if rows.is_empty():
         return pl.DataFrame(schema=schema_of(ScheduleGroups))
     policies = {name: name for name in DEADLINE_POLICIES}
     rates = _rates(jobs, plans)
-    return sweep_schedules(known, policies, plans=plans, profiles=rates, **_how(trace))
+    return sweep_schedules(rows, policies, plans=plans, profiles=rates, **_how(trace))
 
 
 def _how(trace: Trace) -> dict[str, Any]:

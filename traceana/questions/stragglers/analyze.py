@@ -145,8 +145,8 @@ def attribute_columns(trace: Trace, /) -> tuple[str, ...]:
     counts = {name: nw.col(name).n_unique() for name in kept}
     if not kept:
         return ()
-    known = reduce_frame(trace.rows("worker_samples"), (), **counts)
-    return tuple(name for name in kept if known[name].item() > 1)
+    table = reduce_frame(trace.rows("worker_samples"), (), **counts)
+    return tuple(name for name in kept if table[name].item() > 1)
 
 
 def straggler_attributes(trace: Trace, /) -> AttributeResult:

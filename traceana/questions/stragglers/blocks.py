@@ -87,15 +87,15 @@ def cut_jobs(frame: nw.LazyFrame[Any], keys: Sequence[str]) -> Iterator[nw.Expr]
 def _part(rows: pl.DataFrame, keys: Sequence[str], time: str, worker: str, value: str) -> Part:
     x, t, who = pl.col(value), pl.col(time).cast(pl.Float64), pl.col(worker)
     placed = t.is_finite().fill_null(value=False) & who.is_not_null()
-    there = x.is_not_null()
+    present = x.is_not_null()
     workers = (
         rows.group_by(*keys, worker)
         .agg(
             x.count().cast(pl.Int64).alias("n_samples"),
             x.null_count().cast(pl.Int64).alias("n_missing"),
-            (there & ~placed).any().alias(".lost"),
-            t.filter(there).sort().alias(".time"),
-            x.filter(there).sort_by(t.filter(there)).alias(".value"),
+            (present & ~placed).any().alias(".lost"),
+            t.filter(present).sort().alias(".time"),
+            x.filter(present).sort_by(t.filter(present)).alias(".value"),
         )
         .sort(*keys, worker, nulls_last=True)
     )

@@ -44,7 +44,7 @@ class Cost:
     slowdown_median: Floats
     without_episodes: Floats
     without_either: Floats
-    lost_share: Floats
+    lost_fraction: Floats
     saved: Floats
     """Fraction of the job's time without the level of this worker alone."""
 
@@ -155,7 +155,7 @@ _EPISODES = {
 _LEVELS = {
     ".job": pl.Int64, ".worker": pl.Int64, "median": pl.Float64, "ratio_to_peers": pl.Float64,
     "ci_low": pl.Float64, "ci_high": pl.Float64, "pvalue_adjusted": pl.Float64,
-    "changes": pl.Boolean, "lost_share": pl.Float64, "saved": pl.Float64,
+    "changes": pl.Boolean, "lost_fraction": pl.Float64, "saved": pl.Float64,
     "last_s": pl.Float64, "missing_end": pl.Float64,
 }  # fmt: skip
 _JOBS = {
@@ -237,8 +237,10 @@ def assemble(
     lost = pl.col("slowdown") - 1
     without = pl.col("slowdown_without_episodes")
     jobs = jobs.with_columns(
-        episodes_share=pl.when(lost > 0).then((pl.col("slowdown") - without) / lost),
-        levels_share=pl.when(lost > 0).then((without - pl.col("slowdown_without_either")) / lost),
+        episodes_fraction=pl.when(lost > 0).then((pl.col("slowdown") - without) / lost),
+        levels_fraction=pl.when(lost > 0).then(
+            (without - pl.col("slowdown_without_either")) / lost
+        ),
         slowdown_excess=pl.col("slowdown") - pl.col("slowdown_noise"),
         note=_first(
             (pl.col("n_workers") == 0, "no value"),
@@ -254,7 +256,7 @@ def assemble(
         jobs.select([*job, "n_workers", "as_one"]), on=job, maintain_order="left"
     ).with_columns(
         pl.when(~as_one)
-        .then(pl.col("is_slow", "is_slower", "lost_share", "saved", "n_episodes"))
+        .then(pl.col("is_slow", "is_slower", "lost_fraction", "saved", "n_episodes"))
         .name.keep(),
         note=_first(
             (~has_values, "no value"),
@@ -271,7 +273,7 @@ def assemble(
             (pl.col("changes"), "slow in a part of the job only (drift or long episode)"),
             (pl.col("median") == 0, "the worker's median is 0; episodes are undefined"),
             (pl.col("ratio_to_peers").is_null(), "the peers' median is 0; the ratio is undefined"),
-            (pl.col("lost_share").is_null(), "the job loses no time; the fraction is undefined"),
+            (pl.col("lost_fraction").is_null(), "the job loses no time; the fraction is undefined"),
         ),
     )
     ratios = (
@@ -339,7 +341,7 @@ def _of_block(block: Block, rules: Rules, slow_level: float, with_ratios: bool) 
         "ci_high": levels.ci_high.ravel(),
         "pvalue_adjusted": adjusted.ravel(),
         "changes": levels.changes.ravel(),
-        "lost_share": cost.lost_share.ravel(),
+        "lost_fraction": cost.lost_fraction.ravel(),
         "saved": cost.saved.ravel(),
         "last_s": last_s.ravel(),
         "missing_end": missing_end.ravel(),

@@ -144,23 +144,23 @@ def plot_cov_ecdf(
     >>> plot_cov_ecdf(traceana.iteration_cov(samples, ddof=0), ddof=0).get_ylabel()
     'Fraction of time steps'
     """
-    known = cov.select(pl.col("job_id").cast(pl.String), "cov").drop_nulls("cov")
-    if known.is_empty():
+    table = cov.select(pl.col("job_id").cast(pl.String), "cov").drop_nulls("cov")
+    if table.is_empty():
         raise DataError("plot_cov_ecdf needs a CoV; every value is null")
-    jobs = natural_order(known["job_id"].unique())
+    jobs = natural_order(table["job_id"].unique())
     ax = start_axes(ax)
     if published is not None:
         _draw_gray(ax, published.drop_nulls("cov"), label="published jobs")
     if len(jobs) <= _MOST_NAMED:
         for job in jobs:
-            _draw_ecdf(ax, known.filter(pl.col("job_id") == job)["cov"], label=job)
+            _draw_ecdf(ax, table.filter(pl.col("job_id") == job)["cov"], label=job)
     else:
-        _draw_gray(ax, known, label="one job")
+        _draw_gray(ax, table, label="one job")
         _draw_ecdf(
-            ax, known["cov"], color=color_of(0), linewidth=1.8, linestyle="-",
+            ax, table["cov"], color=color_of(0), linewidth=1.8, linestyle="-",
             label="all time steps",
         )  # fmt: skip
-    positive = known["cov"].filter(known["cov"] > 0).to_numpy()
+    positive = table["cov"].filter(table["cov"] > 0).to_numpy()
     low, high = np.quantile(positive, (0.05, 0.95)) if positive.size else (1.0, 1.0)
     if high > _DECADE * low:
         use_log_axis(ax, "x", positive)
@@ -225,12 +225,12 @@ def plot_batch_time_ecdf(
     >>> plot_batch_time_ecdf(samples).get_xlabel()
     'Mini-batch time (s)'
     """
-    known = samples.select(pl.col("job_id").cast(pl.String), "batch_time").drop_nulls("batch_time")
-    if known.is_empty():
+    table = samples.select(pl.col("job_id").cast(pl.String), "batch_time").drop_nulls("batch_time")
+    if table.is_empty():
         raise DataError("plot_batch_time_ecdf needs a mini-batch time; every value is null")
     ax = start_axes(ax)
-    for job in natural_order(known["job_id"].unique()):
-        own = known.filter(pl.col("job_id") == job)["batch_time"]
+    for job in natural_order(table["job_id"].unique()):
+        own = table.filter(pl.col("job_id") == job)["batch_time"]
         ax.ecdf(own.to_numpy(), label=job, gid=f"ecdf-{job}")
     ax.legend(loc="best")
     ax.set_xlim(left=0)
@@ -245,10 +245,10 @@ def plot_batch_time_ecdf(
 
 def describe_batch_time_ecdf(samples: pl.DataFrame) -> str:
     """Return one sentence on the samples shown."""
-    known = samples.drop_nulls("batch_time")
-    medians = known.group_by("job_id").agg(pl.col("batch_time").median())["batch_time"].to_numpy()
+    table = samples.drop_nulls("batch_time")
+    medians = table.group_by("job_id").agg(pl.col("batch_time").median())["batch_time"].to_numpy()
     return (
-        f"{known.height:,} samples of {len(medians):,} jobs, with medians from "
+        f"{table.height:,} samples of {len(medians):,} jobs, with medians from "
         f"{three_digits(medians.min())} to {three_digits(medians.max())}."
     )
 
@@ -306,19 +306,19 @@ def plot_straggler_attributes(
     return ax
 
 
-def _name(found: dict[str, Any]) -> str:
+def _name(values: dict[str, Any]) -> str:
     """Return the group that gains most, with its number of workers if it has several."""
-    name = f"{found['attribute'].replace('_', ' ')} {found['group']}"
-    return name if found["n_workers"] == 1 else f"{name} ({found['n_workers']} workers)"
+    name = f"{values['attribute'].replace('_', ' ')} {values['group']}"
+    return name if values["n_workers"] == 1 else f"{name} ({values['n_workers']} workers)"
 
 
 def describe_straggler_attributes(result: AttributeResult, *, job: object = None) -> str:
     """Return one sentence on what the figure of a result shows."""
     result = _one_job(result, job)
-    found = result.attributes.filter("explains")
-    if found.is_empty():
+    table = result.attributes.filter("explains")
+    if table.is_empty():
         return "No attribute explains the slowness."
-    row = found.row(0, named=True)
+    row = table.row(0, named=True)
     return (
         f"{row['attribute']} {row['group']} explains {share(row['explained'])} of the slowdown "
         f"and costs {share(row['gain'])} of the job's time."

@@ -73,7 +73,7 @@ def _repeated(present: nw.LazyFrame[Any], key: Sequence[str]) -> DataError:
 QUANTILES: Final = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
 """Quantiles of a summary by column."""
 
-_THRESHOLDS = {"share_above_0_1": 0.1, "share_above_0_5": 0.5, "share_above_1": 1.0}
+_THRESHOLDS = {"fraction_above_0_1": 0.1, "fraction_above_0_5": 0.5, "fraction_above_1": 1.0}
 
 
 @returns(IterationCov)
@@ -144,10 +144,10 @@ def iteration_cov(
     if ticks.schema[time].is_float() and ticks[time].is_infinite().any():
         raise DataError(f"column {time} has an infinite value; time= needs finite numbers")
     cov = pl.col("std") / pl.col("mean")
-    found = ticks.filter(pl.col("n_workers") >= min_workers).with_columns(
+    table = ticks.filter(pl.col("n_workers") >= min_workers).with_columns(
         cov=pl.when(pl.col("mean") > 0).then(cov.fill_nan(0.0))  # 0 over the least number
     )
-    return declared(found, IterationCov, by=(*names, time))
+    return declared(table, IterationCov, by=(*names, time))
 
 
 @returns(CovSummary)
@@ -182,13 +182,13 @@ def summarize_cov(
     >>> import polars as pl, traceana
     >>> cov = pl.DataFrame({"job_id": ["a"] * 3 + ["b"], "cov": [0.1, 0.2, 0.6, 0.4]})
     >>> found = traceana.summarize_cov(cov)
-    >>> found.select("job_id", "n", "median", pl.col("share_above_0_5").round(2)).rows()
+    >>> found.select("job_id", "n", "median", pl.col("fraction_above_0_5").round(2)).rows()
     [('a', 3, 0.2, 0.33), ('b', 1, 0.4, 0.0)]
     """
     keys = as_names(by)
     frame = open_frame(cov, keys=keys, measures={"value": value})
     x = nw.col(value)
-    found = reduce_frame(
+    table = reduce_frame(
         frame,
         keys,
         n=x.count(),
@@ -198,4 +198,4 @@ def summarize_cov(
         max=x.max(),
         **{name: (x > limit).cast(nw.Float64).mean() for name, limit in _THRESHOLDS.items()},
     )
-    return declared(found, CovSummary, by=keys)
+    return declared(table, CovSummary, by=keys)

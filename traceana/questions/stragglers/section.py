@@ -25,10 +25,10 @@ from traceana.questions.stragglers.detect import detect_stragglers
 from traceana.questions.stragglers.iterations import iteration_cov
 from traceana.questions.stragglers.tables import Episodes, Levels, StragglerJobs, StragglerResult
 from traceana.tables.formatting import (
+    fraction_range,
     listed,
     plural,
     share,
-    share_range,
     three_digits,
     three_digits_range,
 )
@@ -50,7 +50,7 @@ _JOBS: Final = (
     *("job_id", "slowdown", "slowdown_median", "slowdown_noise", "slowdown_excess"),
     *("n_episodes", "max_at_once", "n_slow_workers"),
     *("slowdown_without_episodes", "slowdown_without_either"),
-    *("episodes_share", "levels_share", "note"),
+    *("episodes_fraction", "levels_fraction", "note"),
 )
 _EPISODES: Final = (
     *("job_id", "worker_id", "onset_s", "end_s", "duration_s", "n_samples", "n_reports"),
@@ -58,7 +58,7 @@ _EPISODES: Final = (
 )
 _LEVELS: Final = (
     *("job_id", "worker_id", "n_samples", "median", "ratio_to_peers", "ci_low", "ci_high"),
-    *("pvalue_adjusted", "saved", "n_episodes", "lost_share", "note"),
+    *("pvalue_adjusted", "saved", "n_episodes", "lost_fraction", "note"),
 )
 _LIMITATIONS: Final = (
     "Slowdown is what a job would lose if all waited for the slowest at every time step; traces do "
@@ -258,7 +258,7 @@ def _levels(result: StragglerResult, name: str) -> list[Block]:
     waited = "Waited for: fraction of the waiting time in which the worker is the slowest."
     options: dict[str, Any] = {"columns": _LEVELS}
     blocks: list[Block] = []
-    if (found := rows.filter(slow)).is_empty():
+    if (table := rows.filter(slow)).is_empty():
         unknown = result.jobs["n_episodes"].null_count() == result.jobs.height
         blocks.append(
             Text(
@@ -269,7 +269,7 @@ def _levels(result: StragglerResult, name: str) -> list[Block]:
         )
     else:
         caption = f"Workers slower than their peers beyond noise. {waited} {name}"
-        blocks.append(result_table(found, Levels, caption=caption, **options))
+        blocks.append(result_table(table, Levels, caption=caption, **options))
     if not (others := rows.filter(~slow)).is_empty():
         caption = f"Levels of the other workers. {waited} {name}"
         blocks.append(result_table(others, Levels, caption=caption, folded=True, **options))
@@ -278,10 +278,10 @@ def _levels(result: StragglerResult, name: str) -> list[Block]:
 
 def _heading(trace: Trace, jobs: pl.DataFrame) -> str:
     """State the cost of the job that waits most."""
-    known = jobs.drop_nulls("slowdown").sort("slowdown", descending=True)
-    if known.is_empty():
+    table = jobs.drop_nulls("slowdown").sort("slowdown", descending=True)
+    if table.is_empty():
         return ""
-    most = known.row(0, named=True)
+    most = table.row(0, named=True)
     return (
         f"{trace.label}: waiting for its slowest worker would make {most['job_id']} take "
         f"{share(most['slowdown'] - 1)} longer"
@@ -305,7 +305,7 @@ def _headline(jobs: pl.DataFrame) -> str:
 def _span(values: pl.Series) -> str:
     known = values.drop_nulls().sort().to_list()
     if len(known) > 1 and share(known[0]) != share(known[-1]):
-        return share_range(known[0], known[-1])
+        return fraction_range(known[0], known[-1])
     return share(known[0]) if known else ""
 
 
@@ -337,11 +337,11 @@ def _findings(jobs: pl.DataFrame, levels: pl.DataFrame) -> list[str]:
     )
     if len(by_cost) > 1:
         cost += f" For {least['job_id']}, it is {share(least['slowdown'] - 1)}{_by_chance(least)}."
-    if None in (most["episodes_share"], most["levels_share"]):
+    if None in (most["episodes_fraction"], most["levels_fraction"]):
         return [text, cost]
     causes = (
-        f"of the loss of {most['job_id']}, {share(most['episodes_share'])} is due to "
-        f"episodes and {share(most['levels_share'])} to different levels of its workers."
+        f"of the loss of {most['job_id']}, {share(most['episodes_fraction'])} is due to "
+        f"episodes and {share(most['levels_fraction'])} to different levels of its workers."
     )
     return [text, cost, causes]
 

@@ -136,9 +136,9 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
 
 
 def _finding(jobs: pl.DataFrame, name: str) -> str:
-    found = jobs.filter("explains")
+    table = jobs.filter("explains")
     number = jobs["job_id"].n_unique()
-    if found.is_empty():
+    if table.is_empty():
         of = "the job" if number == 1 else f"any of {plural(number, 'job')}"
         text = f"no single group of workers explains the slowness of {of}."
         clear = jobs.filter(pl.col("note").str.starts_with("its groups differ"))
@@ -151,9 +151,9 @@ def _finding(jobs: pl.DataFrame, name: str) -> str:
     parts = [
         f"In {row['job_id']}, {row['attribute']} {row['group']} explains {share(row['explained'])} "
         f"({share(row['explained_by_chance'])} by chance; n = {plural(row['n_steps'], 'step')})"
-        for row in found.head(3).iter_rows(named=True)
+        for row in table.head(3).iter_rows(named=True)
     ]
-    row = found.row(0, named=True)
+    row = table.row(0, named=True)
     alert = ""
     if row["gain"] >= _COSTLY and row["attribute"] != "worker":
         alert = (
@@ -161,7 +161,7 @@ def _finding(jobs: pl.DataFrame, name: str) -> str:
             f"{row['job_id']}"
         )
     return Finding(
-        f"{name}: one group of workers explains the slowdown of {found.height} of "
+        f"{name}: one group of workers explains the slowdown of {table.height} of "
         f"{plural(number, 'job')}. {'. '.join(parts)}.",
         heading=f"{name}: {row['attribute']} {row['group']} explains {share(row['explained'])} "
         f"of the slowdown of {row['job_id']}",

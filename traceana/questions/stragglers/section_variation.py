@@ -26,7 +26,7 @@ from traceana.questions.stragglers.iterations import iteration_cov
 from traceana.questions.stragglers.tables import CovMatch, CovPooled, CovSeries
 from traceana.tables.formatting import (
     count,
-    fine_share,
+    fine_fraction,
     plural,
     share,
     three_digits,
@@ -41,15 +41,21 @@ _MAX_LINES: Final = 7
 _MAX_ROWS: Final = 10
 _LEAD: Final = (
     *("trace", "job_id", "n", "median", "median_ci_low", "median_ci_high", "q95", "max"),
-    "share_above_0_5",
+    "fraction_above_0_5",
 )
 _COLUMNS: Final = (
     *("n", "mean", "q05", "q25", "median", "q75", "q95", "max"),
-    *("share_above_0_1", "share_above_0_5", "share_above_1", "median_ci_low", "median_ci_high"),
+    *(
+        "fraction_above_0_1",
+        "fraction_above_0_5",
+        "fraction_above_1",
+        "median_ci_low",
+        "median_ci_high",
+    ),
 )
 _PUBLISHED: Final = (
     *("job_id", "n", "median", "median_ci_low", "median_ci_high", "q95", "max"),
-    *("share_above_0_5", "effective_n"),
+    *("fraction_above_0_5", "effective_n"),
 )
 _IS_ROW: Final = 0.99
 """Fraction of differences within rounding from which a job is a row of the table."""
@@ -255,7 +261,7 @@ def _published(trace: Trace) -> Content:
         f"in the published CoV table ({plural(jobs.height, 'job')}, "
         f"{overall['n'].item():,} values) the medians by job range from "
         f"{three_digits_range(medians.min(), medians.max())}. Of all values, "
-        f"{share(overall['share_above_0_5'].item())} exceed 0.5.{bound}"
+        f"{share(overall['fraction_above_0_5'].item())} exceed 0.5.{bound}"
     )
     return Content((finding,), blocks)
 
@@ -304,7 +310,7 @@ def _match_jobs(trace: Trace) -> Content:
             CovMatch,
             columns=[
                 *("job_id", "ddof", "cov_job_id", "first_sample", "overlap"),
-                *("max_abs_difference", "median_abs_difference", "share_within_rounding"),
+                *("max_abs_difference", "median_abs_difference", "fraction_within_rounding"),
             ],
             caption="Best match of each job in the published CoV table. " + trace.label,
         ),
@@ -314,13 +320,13 @@ def _match_jobs(trace: Trace) -> Content:
 
 def _finding(matches: pl.DataFrame) -> str:
     jobs = matches["job_id"].n_unique()
-    rows = matches.filter(pl.col("share_within_rounding") >= _IS_ROW).sort("job_id")
+    rows = matches.filter(pl.col("fraction_within_rounding") >= _IS_ROW).sort("job_id")
     if rows.is_empty():
         return f"none of {plural(jobs, 'job')} with worker times is a row of the CoV table."
     named = ", ".join(
         f"{row['job_id']} is {row['cov_job_id']} (ddof {row['ddof']}, "
-        f"{fine_share(row['share_within_rounding'])} of {row['overlap']:,} differences within "
-        "rounding)"
+        f"{fine_fraction(row['fraction_within_rounding'])} of {row['overlap']:,} differences "
+        "within rounding)"
         for row in rows.iter_rows(named=True)
     )
     return (

@@ -119,8 +119,8 @@ def summarize_cov_series(
         | _describe(group[value].drop_nulls().to_numpy(), lags, confidence)
         for group in groups
     ]
-    found = pl.concat([summary, pl.DataFrame(described, schema=_SERIES)], how="horizontal")
-    return declared(found, CovSeries, by=names)
+    table = pl.concat([summary, pl.DataFrame(described, schema=_SERIES)], how="horizontal")
+    return declared(table, CovSeries, by=names)
 
 
 @returns(CovPooled)
@@ -173,24 +173,24 @@ def summarize_cov_pooled(
     jobs = ticks.group_by(names).agg(pl.len().alias(".ticks"), pl.col(time).max().alias(".last"))
     present = ticks.drop_nulls(value)
     of = present.select(pl.struct(names).rank("dense") - 1).to_series()
-    found: dict[str, Any] = {"n_jobs": jobs.height}
+    row: dict[str, Any] = {"n_jobs": jobs.height}
     if of.n_unique() > 1:
         bounds = [
             woodruff_interval(present[value], of, quantile=quantile, confidence=confidence)
             for quantile in QUANTILES.values()
         ]
-        found |= _name_bounds(bounds)
+        row |= _name_bounds(bounds)
         if np.isnan(bounds).any():
-            found["note"] = "too few jobs for the interval of every quantile"
+            row["note"] = "too few jobs for the interval of every quantile"
     else:
-        found["note"] = "fewer than two jobs have a value: no interval"
+        row["note"] = "fewer than two jobs have a value: no interval"
     if cut_at is not None:
         cut = (jobs[".last"] >= _reaches(cut_at)).to_numpy()
-        found["n_right_truncated"] = int(cut.sum())
+        row["n_right_truncated"] = int(cut.sum())
         if jobs.height:
             lengths = censored_quantiles(jobs[".ticks"], cut, list(_LENGTHS.values()))
-            found |= zip(_LENGTHS, lengths.tolist(), strict=True)
-    pooled = pl.DataFrame([found], schema=_POOLED).with_columns(pl.selectors.float().fill_nan(None))
+            row |= zip(_LENGTHS, lengths.tolist(), strict=True)
+    pooled = pl.DataFrame([row], schema=_POOLED).with_columns(pl.selectors.float().fill_nan(None))
     summary = summarize_cov(ticks, by=(), value=value)
     return declared(pl.concat([summary, pooled], how="horizontal"), CovPooled)
 
@@ -399,19 +399,19 @@ def _best_row(
     last = min(len(row), found.shift + len(cov))
     mine = slice(first - found.shift, last - found.shift)
     difference = np.abs(cov[mine] - row[first:last])
-    known = np.isfinite(difference)
+    present = np.isfinite(difference)
     bound = ticks["bound"].to_numpy()[mine]
-    judged = known & np.isfinite(bound)
+    judged = present & np.isfinite(bound)
     within = float(np.mean(difference[judged] <= bound[judged])) if judged.any() else None
-    start = int(np.flatnonzero(known)[0])
+    start = int(np.flatnonzero(present)[0])
     return (
         job,
         ddof,
         name,
         first + start,
-        int(known.sum()),
-        float(difference[known].max()),
-        float(np.median(difference[known])),
+        int(present.sum()),
+        float(difference[present].max()),
+        float(np.median(difference[present])),
         float(ticks["time_s"][mine.start + start]),
         within,
     )

@@ -63,7 +63,9 @@ class Levels(ResultTable):
     pvalue_adjusted = number(
         "Adjusted p", "of a ratio of 1, Holm over the workers of the job", display="pvalue"
     )
-    lost_share = fraction("Waited for", "fraction of the job's waiting time in which it is slowest")
+    lost_fraction = fraction(
+        "Waited for", "fraction of the job's waiting time in which it is slowest"
+    )
     saved = fraction("Cost", "fraction of the job's time saved if it had its peers' level")
     last_s = number("Last time (s)", "its last value", unit="s", display="count")
     note = text("Note", "why values are missing, or why the worker is not persistently slow")
@@ -89,8 +91,8 @@ class StragglerJobs(ResultTable):
     slowdown_without_either = ratio(
         "Without either", "slowdown also with slower workers at their peers' level"
     )
-    episodes_share = fraction("Removed: episodes", "fraction of (slowdown - 1) without episodes")
-    levels_share = fraction(
+    episodes_fraction = fraction("Removed: episodes", "fraction of (slowdown - 1) without episodes")
+    levels_fraction = fraction(
         "Removed: levels", "fraction of (slowdown - 1) with equal levels, after episodes"
     )
     n_missing = count("Missing", "rows without a value")
@@ -247,9 +249,9 @@ class CovSummary(ResultTable):
     mean = ratio("Mean")
     q05, q25, median, q75, q95 = quantiles("quantile", *_PERCENTS, display="ratio")
     max = ratio("Maximum")
-    share_above_0_1 = fraction("Above 0.1", "fraction of values above 0.1")
-    share_above_0_5 = fraction("Above 0.5", "fraction of values above 0.5")
-    share_above_1 = fraction("Above 1", "fraction of values above 1")
+    fraction_above_0_1 = fraction("Above 0.1", "fraction of values above 0.1")
+    fraction_above_0_5 = fraction("Above 0.5", "fraction of values above 0.5")
+    fraction_above_1 = fraction("Above 1", "fraction of values above 1")
 
 
 class CovIntervals(CovSummary):
@@ -293,10 +295,10 @@ class CovMatch(ResultTable):
     max_abs_difference = number("Maximum difference", "largest absolute difference")
     median_abs_difference = number("Median difference", "median absolute difference")
     first_time_s = clock("First time", "time of the job where the overlap begins")
-    share_within_rounding = number(
+    fraction_within_rounding = number(
         "Within rounding",
         "fraction of differences that rounding explains; null if worker times are not integers",
-        display="fine_share",
+        display="fine_fraction",
     )
 
 

@@ -63,7 +63,7 @@ def divide_window(
         if timezone is None
         else _on_calendar(first, last, period, timezone)
     )
-    edges = [first, *(one for one in begins[1:] if one < last), max(last, first)]
+    edges = [first, *(begin for begin in begins[1:] if begin < last), max(last, first)]
     return Periods(period, edges, labels[: len(edges) - 1])
 
 
@@ -168,27 +168,27 @@ def trends(
     frame = open_jobs(jobs, window)
     window = window or span(frame)
     periods = divide_window(window, period=period, timezone=timezone)
-    found = pl.DataFrame(
+    table = pl.DataFrame(
         {"period": periods.labels, "start_s": periods.edges_s[:-1], "end_s": periods.edges_s[1:]}
     ).with_row_index("index")
-    found = found.with_columns(pl.col("index").cast(pl.Int64))
+    table = table.with_columns(pl.col("index").cast(pl.Int64))
     for part in (
         _arrived(frame, periods),
         _waits(frame, periods),
         _ended(frame, periods, as_names(success), as_names(failure)),
         used_by(frame, periods, (), _USED),
     ):
-        found = found.join(part, on="index", how="left", maintain_order="left")
+        table = table.join(part, on="index", how="left", maintain_order="left")
     hours = (pl.col("end_s") - pl.col("start_s")) / 3600
     fraction = pl.col("gpu_hours") / (pl.lit(gpus, pl.Float64) * hours)
-    found = found.with_columns(
+    table = table.with_columns(
         pl.col("jobs", "n_ended").fill_null(0).cast(pl.Int64),
         pl.col("users").cast(pl.Int64),
         utilization=pl.when(hours > 0).then(fraction),
     )
-    if found["users"].count():
-        found = found.with_columns(pl.col("users").fill_null(0))
-    return declared(found, Trends)
+    if table["users"].count():
+        table = table.with_columns(pl.col("users").fill_null(0))
+    return declared(table, Trends)
 
 
 def open_jobs(jobs: IntoFrame, window: Window | None, /) -> nw.LazyFrame[Any]:
@@ -239,11 +239,11 @@ def _in(frame: nw.LazyFrame[Any], time: nw.Expr, periods: Periods) -> nw.LazyFra
 def _arrived(frame: nw.LazyFrame[Any], periods: Periods) -> pl.DataFrame:
     user = nw.col("user")
     rows = _in(frame, nw.coalesce(nw.col("submit_s"), nw.col("start_s")), periods)
-    found = reduce_frame(rows, ("index",), jobs=nw.len(), named=user.count(), users=user.n_unique())
+    table = reduce_frame(rows, ("index",), jobs=nw.len(), named=user.count(), users=user.n_unique())
     nameless = pl.col("named") < pl.col("jobs")
     users = (pl.col("users") - nameless.cast(pl.Int64)).cast(pl.Int64)
-    has_users = bool(found["named"].sum())
-    return found.select("index", "jobs", users=users if has_users else pl.lit(None, pl.Int64))
+    has_users = bool(table["named"].sum())
+    return table.select("index", "jobs", users=users if has_users else pl.lit(None, pl.Int64))
 
 
 def _waits(frame: nw.LazyFrame[Any], periods: Periods) -> pl.DataFrame:
@@ -264,7 +264,7 @@ def _ended(
         known.cast(nw.Int64).alias("known"),
         status.is_in([*failure]).fill_null(value=False).cast(nw.Int64).alias("failed"),
     )
-    found = reduce_frame(
+    table = reduce_frame(
         _in(rows.filter(over), nw.col(ENDED), periods),
         ("index",),
         runtime_s_median=nw.col("ran_s").median(),
@@ -272,7 +272,7 @@ def _ended(
         failed=nw.col("failed").sum(),
     )
     rate = pl.when(pl.col("n_ended") > 0).then(pl.col("failed") / pl.col("n_ended"))
-    return found.select("index", "runtime_s_median", "n_ended", failure_rate=rate)
+    return table.select("index", "runtime_s_median", "n_ended", failure_rate=rate)
 
 
 def used_by(

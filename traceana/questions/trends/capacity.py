@@ -95,8 +95,8 @@ def cluster_utilization(
     # several reductions: read once
     rows = nw.from_native(collect(frame.select(BEGIN, UNTIL, HELD, "gpus", "gpu_type")).lazy())
     parts = {"all": (rows, down, float(total or 0))} | _types(rows, down, listed)
-    found = pl.concat(_shares(*of, periods, name) for name, of in parts.items())
-    return declared(found, ClusterUtilization)
+    table = pl.concat(_shares(*of, periods, name) for name, of in parts.items())
+    return declared(table, ClusterUtilization)
 
 
 _Part: TypeAlias = "tuple[nw.LazyFrame[Any], pl.DataFrame | None, float]"
@@ -143,8 +143,8 @@ def _shares(
         pl.col("used").sum(), pl.lit(None, pl.Float64) if lost is None else pl.col("lost").sum(),
     )  # fmt: skip
     hours = gpus * (pl.col("end_s") - pl.col("start_s")) / 3600
-    found = pl.concat([whole.rename({"literal": "lost"}, strict=False), by_period])
-    return found.with_columns(
+    table = pl.concat([whole.rename({"literal": "lost"}, strict=False), by_period])
+    return table.with_columns(
         gpu_type=pl.lit(gpu_type), gpus=pl.lit(gpus), gpu_hours=hours,
         allocated=pl.when(hours > 0).then(pl.col("used").fill_null(0) / hours),
         down=pl.when(hours > 0).then(pl.col("lost") / hours),
@@ -173,9 +173,9 @@ def _down(faults: IntoFrame, machines: pl.DataFrame, window: Window) -> pl.DataF
     merged = rows.with_columns(part=begins.cum_sum().over("machine_id")).group_by(
         "machine_id", "part"
     ).agg(pl.col("start_s").min(), pl.col("end_s").max())  # fmt: skip
-    found = merged.join(machines, on="machine_id").sort("machine_id", "part")
+    table = merged.join(machines, on="machine_id").sort("machine_id", "part")
     begin, end = pl.col("start_s"), pl.col("end_s")
-    return found.select("gpus", "gpu_type", begin.alias(BEGIN), end.alias(UNTIL),
+    return table.select("gpus", "gpu_type", begin.alias(BEGIN), end.alias(UNTIL),
                         (end - begin).alias(HELD))  # fmt: skip
 
 

@@ -393,11 +393,13 @@ def _estimate(
         w = times[of_day]
         mass = [np.bincount(stratum, w * side, count) for side in (within, ~within)]
         sums = [np.bincount(stratum, w * side * values, count) for side in (within, ~within)]
-        there = (mass[0] > 0) & (mass[1] > 0)
-        if not there.any():
+        present = (mass[0] > 0) & (mass[1] > 0)
+        if not present.any():
             return np.nan
-        a, b = (one[there] for one in mass)
-        return float(np.average(sums[0][there] / a - sums[1][there] / b, weights=a * b / (a + b)))
+        a, b = (one[present] for one in mass)
+        return float(
+            np.average(sums[0][present] / a - sums[1][present] / b, weights=a * b / (a + b))
+        )
 
     shift = difference(np.ones(len(days)))
     drawn = np.array([
@@ -410,12 +412,12 @@ def _estimate(
     if measure == "runtime" and (better := _of_medians(rows, inside)) is not None:
         ends, note = [*better], _without(rows, inside)
     effect, ci_low, ci_high = (
-        one
+        end
         if measure == "failure rate"
-        else one * _mean(cells) / rest
+        else end * _mean(cells) / rest
         if measure == "demand"
-        else float(np.expm1(one))
-        for one in map(float, ends)
+        else float(np.expm1(end))
+        for end in map(float, ends)
     )
     return {
         "effect": effect,

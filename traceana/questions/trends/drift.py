@@ -61,7 +61,7 @@ def changes_and_drift(
         slope, low, high, p, note = slope_over_time(week, values, strata)
         ends = [slope, low, high]
         if measure in ("runtime", "wait"):
-            ends = [float(np.expm1(one)) for one in ends]
+            ends = [float(np.expm1(end)) for end in ends]
         row = dict(zip(("per_week", "ci_low", "ci_high"), ends, strict=True))
         n = int(several["n"].sum())
         more = {"n": n, "strata": int(strata.max()) + 1, "pvalue": p, "note": note}

@@ -33,10 +33,10 @@ from traceana.store import Trace, distinct_traces
 from traceana.tables.formatting import (
     count,
     duration,
+    fraction_range,
     listed,
     plural,
     share,
-    share_range,
     three_digits,
 )
 
@@ -69,7 +69,7 @@ _WORDS: Final = {
 
 def build(traces: Sequence[Trace]) -> Content:
     """Show the trends of each trace, its outages and changes of level."""
-    return join_parts(_OPENING, ((one.label, _trace(one)) for one in distinct_traces(traces)))
+    return join_parts(_OPENING, ((trace.label, _trace(trace)) for trace in distinct_traces(traces)))
 
 
 def _trace(trace: Trace) -> Content:
@@ -226,7 +226,7 @@ def _change(row: dict[str, Any], title: str, strata: str) -> Finding:
         )
     else:
         what = f"{what} {share(size)} {'longer' if worse else 'shorter'}"
-    interval = share_range(low, high)
+    interval = fraction_range(low, high)
     limits = f" (95 % CI {interval})" if row["measure"] in ("runtime", "failure rate") else ""
     since = row["begin"]
     if row["earliest"] != row["latest"]:

@@ -155,8 +155,8 @@ def _instances(trace: Trace) -> pl.DataFrame:
         tasks = tasks.with_columns(user=pl.lit(None, pl.Categorical()))
     # a join of the keys alone, then gathered: a join of all columns needs twice the memory
     places = tasks.lazy().select(".task").with_row_index(".place")
-    found = used.lazy().select(".task").join(places, on=".task", how="left", maintain_order="left")
-    place = found.select(".place").collect(engine="streaming").to_series()
+    table = used.lazy().select(".task").join(places, on=".task", how="left", maintain_order="left")
+    place = table.select(".place").collect(engine="streaming").to_series()
     used = used.hstack(tasks.drop(".task").select(pl.all().gather(place))).drop(".task")
     return used.with_columns(runtime_s=pl.col("end_s") - pl.col("start_s")).rechunk()
 
@@ -226,11 +226,11 @@ def _allocation(trace: Trace) -> tuple[pl.DataFrame | None, pl.DataFrame | None,
     requested = requested.select(key, pl.col("gpu_type").cast(pl.String), "gpus")
     machines = trace.scan("machines").collect()
     located = manifest.has("instances", ("machine_id",))
-    there = pl.col("machine_id").is_in(machines["machine_id"].implode()) if located else pl.lit(1)
+    present = pl.col("machine_id").is_in(machines["machine_id"].implode()) if located else pl.lit(1)
     held = (
         sampled_rows(trace, "instances", *KEYS, "start_s", "end_s", "machine_id")
         .filter(pl.col("end_s") > pl.col("start_s"))
-        .select(key, "start_s", "end_s", there=there.cast(pl.Boolean))
+        .select(key, "start_s", "end_s", there=present.cast(pl.Boolean))
         .join(requested, on=".task", maintain_order="left")
         .with_columns(pl.col("gpus") / (sample.fraction if sample else 1))
         .drop(".task")
@@ -287,10 +287,10 @@ def _machines(trace: Trace) -> pl.DataFrame | None:
         **{f"{name}_s": each.then(seconds).sum() for name, each in weighed.items()},
     )
     weights = {name: pl.col(f"{name}_s") for name in measures}
-    found = sums.with_columns(
+    table = sums.with_columns(
         **{
             name: pl.when(weight > 0).then(pl.col(name) / weight)
             for name, weight in weights.items()
         }
     )
-    return declared(found, MachineUtilization, by=("gpu_type",))
+    return declared(table, MachineUtilization, by=("gpu_type",))

@@ -80,8 +80,8 @@ def assign_gpu_samples(
     rows = _read_samples(samples)
     keys = ("job_id", *added, *([] if machine in added else [machine]))
     there = open_frame(jobs, keys=keys, measures=("start_s", "end_s"), roles={"machine": machine})
-    known = collect(there).with_columns(pl.col("job_id", machine).cast(pl.String))
-    running = _running(known.drop_nulls(["job_id", machine, "start_s"]), machine)
+    table = collect(there).with_columns(pl.col("job_id", machine).cast(pl.String))
+    running = _running(table.drop_nulls(["job_id", machine, "start_s"]), machine)
     found = rows.join_asof(
         running, on="time_s", by="machine_id", strategy="backward", check_sortedness=False
     ).with_columns(
@@ -89,7 +89,7 @@ def assign_gpu_samples(
         jobs_at_once=pl.when(pl.col("job_id").is_null()).then(pl.col("jobs_at_once").fill_null(0)),
     )
     if added:
-        owners = known.select("job_id", *added).unique("job_id", keep="first", maintain_order=True)
+        owners = table.select("job_id", *added).unique("job_id", keep="first", maintain_order=True)
         found = found.join(owners, on="job_id", how="left", maintain_order="left")
     measures = [name for name in _MEASURES if name in found.columns]
     named = ("job_id", *added, "jobs_at_once", "interval_s")
@@ -141,14 +141,18 @@ def sampled_gpu_usage(
         rows = _read_samples(samples, keys).with_columns(jobs_at_once=pl.lit(None, pl.Int64))
     else:
         rows = assign_gpu_samples(samples, jobs, by=keys, machine=machine)
-    missing = [pl.lit(None, pl.Float64).alias(one) for one in _MEASURES if one not in rows.columns]
+    missing = [
+        pl.lit(None, pl.Float64).alias(measure)
+        for measure in _MEASURES
+        if measure not in rows.columns
+    ]
     rows = rows.with_columns(missing)
     hours = pl.col("interval_s") / 3600
     used, power = pl.col("utilization"), pl.col("power_w")
     measured = hours.filter(used.is_not_null()).sum()
     idle = hours.filter(used < idle_below).sum()
     powered = hours.filter(power.is_not_null()).sum()
-    found = reduce_frame(
+    table = reduce_frame(
         rows,
         keys,
         gpus=pl.struct("machine_id", "gpu").n_unique(),
@@ -157,13 +161,13 @@ def sampled_gpu_usage(
         n_ambiguous=(pl.col("jobs_at_once") > 1).sum(),
         gpu_hours=hours.sum(),
         idle_gpu_hours=idle,
-        share_idle=pl.when(measured > 0).then(idle / measured),
+        fraction_idle=pl.when(measured > 0).then(idle / measured),
         utilization_mean=pl.when(measured > 0).then((used * hours).sum() / measured),
         memory_gib_max=pl.col("memory_gib").max(),
         power_w_mean=pl.when(powered > 0).then((power * hours).sum() / powered),
         energy_kwh=pl.when(powered > 0).then((power * hours).sum() / 1000),
     )
-    return declared(found, SampledUsage, by=keys)
+    return declared(table, SampledUsage, by=keys)
 
 
 def _read_samples(samples: IntoFrame, more: tuple[str, ...] = ()) -> pl.DataFrame:
@@ -262,5 +266,5 @@ def analyze_gpu_samples(trace: Trace, /) -> SampledUsageTables:
 
 
 def _most(by_job: pl.DataFrame) -> pl.DataFrame | None:
-    known = by_job.drop_nulls("job_id").sort("gpu_hours", descending=True, maintain_order=True)
-    return known.head(SHOWN_GROUPS) if known.height else None
+    table = by_job.drop_nulls("job_id").sort("gpu_hours", descending=True, maintain_order=True)
+    return table.head(SHOWN_GROUPS) if table.height else None

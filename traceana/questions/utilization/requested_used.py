@@ -56,8 +56,8 @@ def requested_used(trace: Trace, /) -> dict[str, pl.DataFrame]:
         largest = jobs.group_by(name).len().sort("len", name, descending=[True, False])
         groups = largest[name].drop_nulls().head(MOST_GROUPS).to_list()
         if len(groups) > 1:
-            parts = [_compare(jobs.filter(pl.col(name) == one), cluster, {name: one}, drawn)
-                     for one in groups]  # fmt: skip
+            parts = [_compare(jobs.filter(pl.col(name) == group), cluster, {name: group}, drawn)
+                     for group in groups]  # fmt: skip
             found[name] = pl.concat(parts)
     return found
 
@@ -115,25 +115,25 @@ def _compare(
     for name, (unit, _, _) in _RESOURCES.items():
         if f"{name} ratio" not in jobs.columns:
             continue
-        known = jobs.drop_nulls(f"{name} ratio")
-        ratio, requested = known[f"{name} ratio"], known[f"{name} requested"]
-        codes = known[cluster].rank("dense").fill_null(0).to_numpy() if cluster else None
+        table = jobs.drop_nulls(f"{name} ratio")
+        ratio, requested = table[f"{name} ratio"], table[f"{name} requested"]
+        codes = table[cluster].rank("dense").fill_null(0).to_numpy() if cluster else None
         low, high = woodruff_interval(ratio.to_numpy(), codes)
         total = float(requested.sum())
-        unused = float((requested - known[f"{name} used"]).clip(0).sum())
+        unused = float((requested - table[f"{name} used"]).clip(0).sum())
         rows.append(
             {
                 **group,
                 "resource": f"{name} ({unit})",
-                "n": known.height,
-                "n_missing": jobs.height - known.height,
+                "n": table.height,
+                "n_missing": jobs.height - table.height,
                 **{f"p{q}" if q != 50 else "median": ratio.quantile(q / 100, "linear")
                    for q in (25, 50, 75)},
                 "ci_low": None if np.isnan(low) else low,
                 "ci_high": None if np.isnan(high) else high,
                 "requested_hours": total / drawn,
                 "unused_hours": unused / drawn,
-                "share_unused": unused / total if total else None,
+                "fraction_unused": unused / total if total else None,
             }
         )  # fmt: skip
     return declared(pl.DataFrame(rows, infer_schema_length=None), RequestedUsed, by=tuple(group))

@@ -31,7 +31,7 @@ from traceana.questions.utilization.tables import (
     Utilization,
 )
 from traceana.tables.display import key_heading
-from traceana.tables.formatting import hours, listed, share, share_range
+from traceana.tables.formatting import fraction_range, hours, listed, share
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -98,9 +98,9 @@ def _trace(trace: Trace) -> Content:
     return Content(_findings(found, title), tuple(blocks), "", lead, _LIMITATIONS)
 
 
-def _above_capacity(trace: Trace, found: UtilizationTables) -> str:
+def _above_capacity(trace: Trace, tables: UtilizationTables) -> str:
     """State why more GPUs are allocated than the machines have; empty if none are."""
-    summary = found.allocation_summary
+    summary = tables.allocation_summary
     if summary is None or not summary["bins_over"].sum():
         return ""
     where = listed(
@@ -111,8 +111,8 @@ def _above_capacity(trace: Trace, found: UtilizationTables) -> str:
     reasons = []
     if trace.synthetic:
         reasons.append("instances of synthetic traces are not scheduled on machines")
-    if found.unknown_machines:
-        away = share(found.unknown_machines)
+    if tables.unknown_machines:
+        away = share(tables.unknown_machines)
         reasons.append(f"{away} of the allocated GPU time is on machines without a row in machines")
     why = "; ".join(reasons) or "the machines table is incomplete, or requests are not reserved"
     return f" Allocated GPUs exceed the capacity in {where}: {why}."
@@ -136,13 +136,13 @@ def _used(table: pl.DataFrame, by: str, title: str) -> Block:
     )
 
 
-def _allocation(found: UtilizationTables, trace: Trace, title: str, above: str) -> list[Drawing]:
+def _allocation(tables: UtilizationTables, trace: Trace, title: str, above: str) -> list[Drawing]:
     figures = []
-    if found.allocation is not None:
+    if tables.allocation is not None:
         figures.append(
             drawing(
                 "allocation-rate",
-                found.allocation,
+                tables.allocation,
                 trace=trace,
                 title=title,
                 key=f"allocation-{trace.id}",
@@ -154,9 +154,9 @@ def _allocation(found: UtilizationTables, trace: Trace, title: str, above: str) 
     return figures
 
 
-def _requested_used(found: UtilizationTables, trace: Trace, title: str) -> Gallery:
+def _requested_used(tables: UtilizationTables, trace: Trace, title: str) -> Gallery:
     figures = []
-    for resource, curve in found.curves.items():
+    for resource, curve in tables.curves.items():
         label, name = _RESOURCES[resource]
         figures.append(
             drawing(
@@ -175,13 +175,13 @@ def _requested_used(found: UtilizationTables, trace: Trace, title: str) -> Galle
     )
 
 
-def _network(found: UtilizationTables, trace: Trace, title: str) -> list[Drawing]:
-    if found.network is None:
+def _network(tables: UtilizationTables, trace: Trace, title: str) -> list[Drawing]:
+    if tables.network is None:
         return []
     return [
         drawing(
             "empirical-distribution",
-            found.network,
+            tables.network,
             trace=trace,
             title=title,
             key=f"network-{trace.id}",
@@ -192,9 +192,9 @@ def _network(found: UtilizationTables, trace: Trace, title: str) -> list[Drawing
     ]
 
 
-def _findings(found: UtilizationTables, title: str) -> tuple[str, ...]:
+def _findings(tables: UtilizationTables, title: str) -> tuple[str, ...]:
     findings: list[str] = []
-    rows = {row["resource"]: row for row in found.used[""].iter_rows(named=True)}
+    rows = {row["resource"]: row for row in tables.used[""].iter_rows(named=True)}
     stated = [
         f"{_effect(rows[name], 'used_of_requested')} of the {_FINDING[name]}"
         for name in _FINDING
@@ -208,12 +208,12 @@ def _findings(found: UtilizationTables, title: str) -> tuple[str, ...]:
         findings.append(
             Finding(f"{text} (n = {n:,} instances).", heading=f"{title}: {used} are used")
         )
-    if found.idle is not None and found.idle.height:
-        row = found.idle.row(-1, named=True)
-        if row["share_idle"] is not None:
+    if tables.idle is not None and tables.idle.height:
+        row = tables.idle.row(-1, named=True)
+        if row["fraction_idle"] is not None:
             findings.append(
-                f"{title}: {_effect(row, 'share_idle')} of {hours(row['gpu_hours'])} requested "
-                f"GPU-hours are idle, and {_effect(row, 'share_unused', 'unused_')} are of "
+                f"{title}: {_effect(row, 'fraction_idle')} of {hours(row['gpu_hours'])} requested "
+                f"GPU-hours are idle, and {_effect(row, 'fraction_unused', 'unused_')} are of "
                 f"instances that use less than 1 % of a GPU (n = {row['n']:,} instances)."
             )
     return tuple(findings)
@@ -222,7 +222,7 @@ def _findings(found: UtilizationTables, title: str) -> tuple[str, ...]:
 def _effect(row: dict[str, Any], name: str, prefix: str = "") -> str:
     """Write a fraction with its interval."""
     low, high = row[f"{prefix}ci_low"], row[f"{prefix}ci_high"]
-    interval = "no interval" if low is None else f"95 % CI {share_range(low, high)}"
+    interval = "no interval" if low is None else f"95 % CI {fraction_range(low, high)}"
     return f"{share(row[name])} ({interval})"
 
 

@@ -20,30 +20,30 @@ def build(traces: Sequence[Trace]) -> Content:
     """Show the sampled usage of the GPUs of each trace."""
     findings, blocks = list[str](), list[Block]()
     for trace in traces:
-        found = trace.once(analyze_gpu_samples)
-        row = found.whole.row(0, named=True)
+        result = trace.once(analyze_gpu_samples)
+        row = result.whole.row(0, named=True)
         if row["utilization_mean"] is None:
             continue
         sentence = (
-            f"{trace.label}: {share(row['share_idle'])} of {hours(row['gpu_hours'])} sampled "
+            f"{trace.label}: {share(row['fraction_idle'])} of {hours(row['gpu_hours'])} sampled "
             f"GPU-hours were idle (utilization below 1 %); the mean utilization was "
             f"{share(row['utilization_mean'])} (n = {row['n']:,} samples of {row['gpus']:,} GPUs)."
         )
-        heading = f"{trace.label}: {share(row['share_idle'])} of the sampled GPU-hours were idle"
+        heading = f"{trace.label}: {share(row['fraction_idle'])} of the sampled GPU-hours were idle"
         findings.append(Finding(sentence, heading=heading))
-        if found.by_user is not None:
-            known = found.by_user.drop_nulls("user")
-            first = known.row(0, named=True)
+        if result.by_user is not None:
+            table = result.by_user.drop_nulls("user")
+            first = table.row(0, named=True)
             findings.append(
                 f"{trace.label}: user {first['user']} had the most idle GPU-hours, "
                 f"{hours(first['idle_gpu_hours'])} of {hours(first['gpu_hours'])}."
             )
         blocks.append(
-            result_table(found.whole, SampledUsage, caption=f"Sampled use of GPUs. {trace.label}")
+            result_table(result.whole, SampledUsage, caption=f"Sampled use of GPUs. {trace.label}")
         )
         for frame, by, order in (
-            (found.by_user, "user", "most idle GPU-hours"),
-            (found.by_job, "job", "most GPU-hours"),
+            (result.by_user, "user", "most idle GPU-hours"),
+            (result.by_job, "job", "most GPU-hours"),
         ):
             if frame is not None:
                 about = f"Sampled use of GPUs by {by} ({SHOWN_GROUPS} with the {order} at most)"

@@ -19,10 +19,10 @@ from traceana.questions.utilization.requested_used import (
 from traceana.questions.utilization.tables import RequestedUsed
 from traceana.store import Trace, distinct_traces
 from traceana.tables.display import key_heading
-from traceana.tables.formatting import count, in_sentence, listed, share, share_range
+from traceana.tables.formatting import count, fraction_range, in_sentence, listed, share
 
 _SHOWN = (
-    "resource", "n", "p25", "median", "p75", "ci_low", "ci_high", "unused_hours", "share_unused",
+    "resource", "n", "p25", "median", "p75", "ci_low", "ci_high", "unused_hours", "fraction_unused",
 )  # fmt: skip
 _LIMITS = ("ci_low", "ci_high")
 
@@ -104,7 +104,7 @@ def _findings(rows: pl.DataFrame, title: str) -> tuple[str, list[str]]:
     for row, name in zip(known, names, strict=True):
         interval = ""
         if row["ci_low"] is not None:
-            interval = f"95 % CI {share_range(row['ci_low'], row['ci_high'])}; "
+            interval = f"95 % CI {fraction_range(row['ci_low'], row['ci_high'])}; "
         median = f"{share(row['median'])} of the {name}"
         medians.append(f"{median} ({interval.rstrip('; ')})" if interval else median)
         unit = row["resource"].partition(" (")[2].rstrip(")")

@@ -26,7 +26,7 @@ class Utilization(ResultTable):
     used_of_requested = fraction("Used of requested", "sum of use over sum of requests")
     ci_low, ci_high = ci("of used_of_requested", display="percent")
     p25, median, p75 = quantiles("quantile of use over request", 25, 50, 75, display="percent")
-    share_over = fraction("Used more", "fraction of rows that used more than they requested")
+    fraction_over = fraction("Used more", "fraction of rows that used more than they requested")
 
 
 class RequestedUsed(ResultTable):
@@ -42,7 +42,7 @@ class RequestedUsed(ResultTable):
     unused_hours = number(
         "Unused", "requested minus used, at least 0, summed", display="hours", unit="h"
     )
-    share_unused = fraction("Fraction unused", "unused_hours over requested_hours")
+    fraction_unused = fraction("Fraction unused", "unused_hours over requested_hours")
 
 
 class IdleGpuHours(ResultTable):
@@ -55,14 +55,14 @@ class IdleGpuHours(ResultTable):
     idle_gpu_hours = number(
         "Idle", "GPUs minus used GPUs, at least 0, times runtime", display="hours", unit="h"
     )
-    share_idle = fraction("Fraction idle", "idle_gpu_hours over gpu_hours")
-    ci_low, ci_high = ci("of share_idle", display="percent")
+    fraction_idle = fraction("Fraction idle", "idle_gpu_hours over gpu_hours")
+    ci_low, ci_high = ci("of fraction_idle", display="percent")
     n_unused = count("Unused", "rows whose use is below the limit")
     unused_gpu_hours = number(
         "GPU-hours unused", "GPU-hours of these rows", display="hours", unit="h"
     )
-    share_unused = fraction("Fraction unused", "unused_gpu_hours over gpu_hours")
-    unused_ci_low, unused_ci_high = ci("of share_unused", display="percent")
+    fraction_unused = fraction("Fraction unused", "unused_gpu_hours over gpu_hours")
+    unused_ci_low, unused_ci_high = ci("of fraction_unused", display="percent")
     note = text("Note", "that the rows are likely not independent", optional=True)
 
 
@@ -75,7 +75,7 @@ class GpuSharing(ResultTable):
     n_missing = count("Without", "rows without a GPU, a start or an end")
     busy_hours = hours("Busy", "time with at least one instance")
     shared_hours = hours("Shared", "time with several instances")
-    share_of_time = fraction("Fraction shared", "shared_hours over busy_hours")
+    fraction_of_time = fraction("Fraction shared", "shared_hours over busy_hours")
     instances_max = count("Most at once", "largest number of instances on one GPU")
 
 
@@ -123,7 +123,7 @@ class SampledUsage(ResultTable):
     idle_gpu_hours = number(
         "Idle", "of them, those of samples below the idle limit", display="hours", unit="h"
     )
-    share_idle = fraction("Fraction idle", "idle_gpu_hours over gpu_hours with a utilization")
+    fraction_idle = fraction("Fraction idle", "idle_gpu_hours over gpu_hours with a utilization")
     utilization_mean = fraction("Utilization (mean)", "weighted by time")
     memory_gib_max = number("Memory (most)", "largest GPU memory of a sample", unit="GiB")
     power_w_mean = number("Power (mean)", "weighted by time", unit="W")

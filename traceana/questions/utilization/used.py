@@ -102,7 +102,7 @@ def utilization(
         x = nw.lit(1.0) if requested is None else nw.col(requested)
         known = ~y.is_null() & (x > 0)
         y, x = nw.when(known).then(y), nw.when(known).then(x)
-        found = reduce_frame(
+        table = reduce_frame(
             rows,
             keys,
             n=y.count(),
@@ -113,10 +113,10 @@ def utilization(
         )
         if requested is not None:
             limits = _limits(rows, keys, x, y, cluster=cluster, confidence=confidence)
-            found = found.hstack(limits)
+            table = table.hstack(limits)
         n = pl.when(pl.col("n") > 0).then("n")
-        ratios = ("used_of_requested", "ci_low", "ci_high", "p25", "median", "p75", "share_over")
-        found = found.with_columns(
+        ratios = ("used_of_requested", "ci_low", "ci_high", "p25", "median", "p75", "fraction_over")
+        table = table.with_columns(
             resource=pl.lit(requested or used),
             n_missing=pl.col("rows") - pl.col("n"),
             requested_mean=pl.col("requested_sum") / n,
@@ -127,10 +127,10 @@ def utilization(
         )
         if requested is None:
             none = pl.lit(None, pl.Float64)
-            found = found.with_columns(none.alias(name) for name in ("requested_mean", *ratios))
+            table = table.with_columns(none.alias(name) for name in ("requested_mean", *ratios))
         # a request near the smallest number has no ratio
         finite = (pl.when(pl.col(name).is_finite()).then(name) for name in ratios)
-        parts.append(declared(found.with_columns(finite), Utilization, by=keys))
+        parts.append(declared(table.with_columns(finite), Utilization, by=keys))
     every = pl.concat(parts)
     return every.sort(keys, nulls_last=True, maintain_order=True) if keys else every
 
@@ -189,7 +189,7 @@ def idle_gpu_hours(
     asked, use, hours = nw.col(gpus), nw.col(used), nw.col(runtime) / 3600
     known = ~(asked * use * hours).is_null() & (asked > 0)
     unused = known & (use < unused_below)
-    found = reduce_frame(
+    table = reduce_frame(
         rows,
         keys,
         rows=nw.len(),
@@ -205,25 +205,26 @@ def idle_gpu_hours(
     none = nw.when(known).then(nw.when(unused).then(asked * hours).otherwise(0.0))
     for share, prefix in ((idle, ""), (none, "unused_")):
         limits = _limits(rows, keys, x, share, cluster=cluster, confidence=confidence)
-        found = found.hstack(limits.select(pl.all().name.prefix(prefix)))
+        table = table.hstack(limits.select(pl.all().name.prefix(prefix)))
     # engines sum nothing to 0 or to null
     sums = ("gpu_hours", "used_gpu_hours", "idle_gpu_hours", "unused_gpu_hours")
     total = pl.when(pl.col("gpu_hours") > 0).then("gpu_hours")
-    found = found.with_columns(
+    table = table.with_columns(
         pl.when(pl.col("n") > 0).then(pl.col(*sums).fill_null(0.0)).name.keep(),
         n_missing=pl.col("rows") - pl.col("n"),
     )
-    found = found.with_columns(
-        share_idle=pl.col("idle_gpu_hours") / total, share_unused=pl.col("unused_gpu_hours") / total
+    table = table.with_columns(
+        fraction_idle=pl.col("idle_gpu_hours") / total,
+        fraction_unused=pl.col("unused_gpu_hours") / total,
     )
-    return declared(found, IdleGpuHours, by=keys)
+    return declared(table, IdleGpuHours, by=keys)
 
 
 def _relative(x: nw.Expr, y: nw.Expr) -> dict[str, nw.Expr]:
     quantiles = {"p25": 0.25, "median": 0.5, "p75": 0.75}
     return {
         **{name: (y / x).quantile(q, interpolation="linear") for name, q in quantiles.items()},
-        "share_over": (y > x).cast(nw.Float64).mean(),
+        "fraction_over": (y > x).cast(nw.Float64).mean(),
     }
 
 
@@ -252,8 +253,8 @@ def _limits(
         "ratio_xy": (a * b).sum(), "ratio_yy": (b * b).sum(),
         "ratio_n": nw.when(a > 0).then(a).count(),
     }  # fmt: skip
-    found = reduce_frame(units, keys, **moments).select(list(moments))
-    low, high = ratio_interval(found.to_numpy().T, confidence=confidence)
+    table = reduce_frame(units, keys, **moments).select(list(moments))
+    low, high = ratio_interval(table.to_numpy().T, confidence=confidence)
     limits = pl.DataFrame({"ci_low": low, "ci_high": high}).fill_nan(None)
     return limits.with_columns(pl.col("ci_low").clip(0))
 
@@ -293,12 +294,12 @@ def allocation_rate(demand: IntoFrame, machines: IntoFrame, /, by: Names = ()) -
     capacity = reduce_frame(rows, keys, capacity_gpus=nw.col("gpus").sum())
     capacity = capacity.filter(pl.col("capacity_gpus") > 0)
     bins = open_frame(demand, keys=keys, measures=("bin_start_s", "gpus_mean"))
-    known = collect(bins).drop_nulls("gpus_mean")
+    table = collect(bins).drop_nulls("gpus_mean")
     if keys:
-        known = known.with_columns(pl.col(key).cast(capacity.schema[key]) for key in keys)
-        found = known.join(capacity, on=keys, how="inner", maintain_order="left")
+        table = table.with_columns(pl.col(key).cast(capacity.schema[key]) for key in keys)
+        found = table.join(capacity, on=keys, how="inner", maintain_order="left")
     else:
-        found = known.join(capacity, how="cross")
+        found = table.join(capacity, how="cross")
     found = found.with_columns(allocation_rate=pl.col("gpus_mean") / pl.col("capacity_gpus"))
     return declared(found, Allocation, by=keys)
 
@@ -330,7 +331,7 @@ def summarize_allocation(allocation: pl.DataFrame, /, by: Names = ()) -> pl.Data
     keys = as_names(by)
     rows = open_frame(allocation, keys=keys, measures=("capacity_gpus", "allocation_rate"))
     rate = nw.col("allocation_rate")
-    found = reduce_frame(
+    table = reduce_frame(
         rows,
         keys,
         capacity_gpus=nw.col("capacity_gpus").max(),
@@ -343,7 +344,7 @@ def summarize_allocation(allocation: pl.DataFrame, /, by: Names = ()) -> pl.Data
         },
         max=rate.max(),
     )
-    return declared(found, AllocationSummary, by=keys)
+    return declared(table, AllocationSummary, by=keys)
 
 
 @returns(GpuSharing)
@@ -392,14 +393,14 @@ def gpu_sharing(
     several = tuple(dict.fromkeys((*keys, *place)))
     rows = open_frame(frame, keys=several, measures={"start": start, "end": end})
     every = collect(rows.select(*several, nw.col(start).alias(".start"), nw.col(end).alias(".end")))
-    known = every.drop_nulls([*place, ".start", ".end"])
-    if (known[".end"] < known[".start"]).any():
+    table = every.drop_nulls([*place, ".start", ".end"])
+    if (table[".end"] < table[".start"]).any():
         raise DataError(f"an instance ends before it starts: {end} is below {start}")
-    numbered = known.select(several).unique().sort(several).with_row_index(".gpu")
-    known = known.join(numbered, on=list(several), nulls_equal=True)
-    known = known.select(*keys, ".gpu", ".start", ".end")
+    numbered = table.select(several).unique().sort(several).with_row_index(".gpu")
+    table = table.join(numbered, on=list(several), nulls_equal=True)
+    table = table.select(*keys, ".gpu", ".start", ".end")
     steps = pl.concat(
-        known.select(
+        table.select(
             *keys, ".gpu", pl.col(time).alias(".time"), pl.lit(step, pl.Int8).alias(".step")
         )
         for time, step in ((".end", -1), (".start", 1))
@@ -431,7 +432,7 @@ def gpu_sharing(
     zero = ("devices", "devices_shared", "n", "busy_hours", "shared_hours")
     found = found.with_columns(pl.col(zero).fill_null(0)).with_columns(
         n_missing=(pl.col("rows") - pl.col("n")).cast(pl.Int64),
-        share_of_time=pl.when(pl.col("busy_hours") > 0).then(
+        fraction_of_time=pl.when(pl.col("busy_hours") > 0).then(
             pl.col("shared_hours") / pl.col("busy_hours")
         ),
     )

@@ -84,7 +84,7 @@ def resource_usage(
     ...      "gpu_utilization": [0.02, 0.9], "status": ["completed", "failed"]}
     ... )
     >>> found = traceana.resource_usage(jobs, by="user")
-    >>> found.select("user", "gpu_hours", "idle_gpu_hours", "share_wasted").rows()
+    >>> found.select("user", "gpu_hours", "idle_gpu_hours", "fraction_wasted").rows()
     [('ann', 40.0, 39.2, 0.0), ('eva', 1.0, 0.1, 1.0)]
     """
     keys = as_names(by)
@@ -99,8 +99,8 @@ def resource_usage(
     missing = {name: nw.lit(None, nw.Float64) for name in _NUMBERS if name not in numbers}
     opened = opened.with_columns(**missing) if missing else opened
     aggregates = _aggregates(nw.col("status").cast(nw.String))
-    found = reduce_frame(opened, keys, **aggregates, **count_reckoned())
-    return declared(_finish(found, numbers, keys), ResourceUsage, by=keys)
+    table = reduce_frame(opened, keys, **aggregates, **count_reckoned())
+    return declared(_finish(table, numbers, keys), ResourceUsage, by=keys)
 
 
 def _aggregates(status: nw.Expr) -> dict[str, nw.Expr]:
@@ -126,14 +126,14 @@ def _aggregates(status: nw.Expr) -> dict[str, nw.Expr]:
             f"{name} asked": nw.when(known).then(requested_hours),
         }
     sums["energy"] = column["energy_j"]
-    found: dict[str, Any] = {"jobs": nw.len()}
+    values: dict[str, Any] = {"jobs": nw.len()}
     for name, expression in sums.items():
-        found |= {name: expression.sum(), f"n {name}": expression.count()}
+        values |= {name: expression.sum(), f"n {name}": expression.count()}
     wait = nw.when(column["start_s"] >= column["submit_s"]).then(
         column["start_s"] - column["submit_s"]
     )
     expansion = nw.when(runtime > 0).then((wait + runtime) / runtime)
-    return found | {
+    return values | {
         "median_wait_s": wait.quantile(0.5, interpolation="linear"),
         "p90_wait_s": wait.quantile(0.9, interpolation="linear"),
         "median_expansion": expansion.quantile(0.5, interpolation="linear"),
@@ -147,17 +147,17 @@ def _aggregates(status: nw.Expr) -> dict[str, nw.Expr]:
     }
 
 
-def _finish(found: pl.DataFrame, numbers: list[str], keys: tuple[str, ...]) -> pl.DataFrame:
+def _finish(table: pl.DataFrame, numbers: list[str], keys: tuple[str, ...]) -> pl.DataFrame:
     """Return the sums as the columns of the result; a sum of nothing is null."""
-    named = [name.removeprefix("n ") for name in found.columns if name.startswith("n ")]
-    summed = [name for name in named if name in found.columns]
-    found = found.with_columns(
+    named = [name.removeprefix("n ") for name in table.columns if name.startswith("n ")]
+    summed = [name for name in named if name in table.columns]
+    table = table.with_columns(
         pl.when(pl.col(f"n {name}") > 0)
         .then(pl.col(name).cast(pl.Float64).round_sig_figs(12))
         .alias(name)
         for name in summed
     )
-    unit = "gpu" if "gpus" in numbers and (found["gpu_hours"].sum() or 0) > 0 else "cpu"
+    unit = "gpu" if "gpus" in numbers and (table["gpu_hours"].sum() or 0) > 0 else "cpu"
     hours, wasted = pl.col(f"{unit}_hours"), pl.col(f"{unit} wasted")
     used = {
         name: (pl.col(f"{part} used") / pl.col(f"{part} asked"))
@@ -165,15 +165,15 @@ def _finish(found: pl.DataFrame, numbers: list[str], keys: tuple[str, ...]) -> p
             ("cpu_used", "cpu"), ("memory_used", "memory"), ("gpu_utilization", "busy"),
         )
     }  # fmt: skip
-    done = found.with_columns(
+    done = table.with_columns(
         jobs=pl.col("jobs").cast(pl.Int64),
-        share=pl.when(hours.sum() > 0).then(hours / hours.sum()),
+        fraction_of_all=pl.when(hours.sum() > 0).then(hours / hours.sum()),
         failure_rate=pl.when(pl.col("n ended") > 0).then(pl.col("n failed") / pl.col("n ended")),
         own_failure_rate=pl.when(pl.col("n ended") > 0).then(pl.col("n own") / pl.col("n ended")),
         wasted_hours=pl.when(hours.is_not_null()).then(wasted.fill_null(0.0)),
         ended=pl.col("n ended").cast(pl.Int64),
         own_failures=pl.col("n own").cast(pl.Int64),
-        share_wasted=pl.when(hours > 0).then(wasted.fill_null(0.0) / hours),
+        fraction_wasted=pl.when(hours > 0).then(wasted.fill_null(0.0) / hours),
         measured_gpu_hours=pl.col("busy asked"),
         idle_gpu_hours=(pl.col("busy asked") - pl.col("busy used")).clip(0).round_sig_figs(12),
         energy_kwh=pl.col("energy") / _J_PER_KWH,
@@ -248,9 +248,9 @@ def describe_consumers(trace: Trace, /) -> Consumers:
     whole = resource_usage(jobs.to_native(), window=window).row(0, named=True)
     without = None
     if "user" in groups:
-        known = groups["user"].drop_nulls("user").sort("jobs", descending=True)
-        if known.height > 1:
-            others = jobs.filter(nw.col("user") != known["user"][0])
+        table = groups["user"].drop_nulls("user").sort("jobs", descending=True)
+        if table.height > 1:
+            others = jobs.filter(nw.col("user") != table["user"][0])
             without = resource_usage(others.to_native(), window=window).row(0, named=True)
     if "gpu_utilization" in names and "gpus" in names:
         idle = nw.col("gpus") * nw.col("runtime_s") * (1 - nw.col("gpu_utilization"))

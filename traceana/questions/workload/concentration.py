@@ -17,9 +17,9 @@ from traceana.tables.declare import declared, returns
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-_TOP: Final = {"share_of_top_1_percent": 0.01, "share_of_top_10_percent": 0.1}
+_TOP: Final = {"fraction_of_top_1_percent": 0.01, "fraction_of_top_10_percent": 0.1}
 _MOST_POINTS: Final = 1_000_000
-_SPREAD: Final = (*_TOP, "share_of_lower_half", "gini")
+_SPREAD: Final = (*_TOP, "fraction_of_lower_half", "gini")
 
 
 @returns(Concentration)
@@ -64,7 +64,7 @@ def concentration(
     >>> import polars as pl, traceana
     >>> jobs = pl.DataFrame({"gpus": [1, 1, 1, 8], "runtime_s": [60, 60, 600, 36000]})
     >>> found = traceana.concentration(jobs)
-    >>> found.select("gpu_hours", pl.col("share_of_lower_half", "gini").round(2)).rows()
+    >>> found.select("gpu_hours", pl.col("fraction_of_lower_half", "gini").round(2)).rows()
     [(80.2, 0.0, 0.75)]
     """
     keys = as_names(by)
@@ -84,16 +84,16 @@ def concentration(
         "n": n,
         "gpu_hours": pl.when(n > 0).then(total),
         **{name: sum_of(top * n - (n - upto)) for name, top in _TOP.items()},
-        "share_of_lower_half": sum_of(n / 2 - (upto - jobs_each)),
+        "fraction_of_lower_half": sum_of(n / 2 - (upto - jobs_each)),
         # the sum of the ranks of equal values
         "gini": (jobs_each * (2 * upto - jobs_each + 1) * x).sum() / (n * total) - (n + 1) / n,
     }
     some = pl.col("gpu_hours") > 0
-    found = reduce_frame(rows, keys, **statistics).with_columns(
+    table = reduce_frame(rows, keys, **statistics).with_columns(
         pl.when(some).then(pl.col(*_SPREAD)).name.keep(),
         note=pl.when(some.fill_null(value=False).not_()).then(pl.lit("no GPU-hours")),
     )
-    return declared(found, Concentration, by=keys)
+    return declared(table, Concentration, by=keys)
 
 
 @returns(LorenzCurve)
@@ -119,7 +119,7 @@ def lorenz_curve(
     Returns
     -------
     DataFrame
-        Sorted by `by` and share_of_jobs, nulls last; linear between jobs. A group without
+        Sorted by `by` and fraction_of_jobs, nulls last; linear between jobs. A group without
         GPU-hours has no row. The columns are `by` and
         {columns}
 
@@ -128,23 +128,23 @@ def lorenz_curve(
     >>> import polars as pl, traceana
     >>> jobs = pl.DataFrame({"gpus": [1, 1, 1, 8], "runtime_s": [60, 60, 600, 36000]})
     >>> found = traceana.lorenz_curve(jobs, points=5)
-    >>> found.select("share_of_jobs", pl.col("share_of_gpu_hours").round(2)).rows()
+    >>> found.select("fraction_of_jobs", pl.col("fraction_of_gpu_hours").round(2)).rows()
     [(0.0, 0.0), (0.25, 0.0), (0.5, 0.0), (0.75, 0.0), (1.0, 1.0)]
     """
     check_count("points", points, least=2, most=_MOST_POINTS)
     keys = as_names(by)
-    refuse_clash(keys, ("share_of_jobs", "share_of_gpu_hours", "gpu_hours"))
-    known = _gpu_hours(jobs, keys, runtime, gpus, window).drop_nulls("gpu_hours")
-    known = known.with_columns(gpu_hours=pl.col("gpu_hours") * pl.col(".n"))
+    refuse_clash(keys, ("fraction_of_jobs", "fraction_of_gpu_hours", "gpu_hours"))
+    table = _gpu_hours(jobs, keys, runtime, gpus, window).drop_nulls("gpu_hours")
+    table = table.with_columns(gpu_hours=pl.col("gpu_hours") * pl.col(".n"))
     held = pl.col("gpu_hours", ".upto")
-    groups = known.group_by(keys).agg(held) if keys else known.select(held.implode())
+    groups = table.group_by(keys).agg(held) if keys else table.select(held.implode())
     groups = groups.filter(pl.col("gpu_hours").list.sum() > 0)
     shares = np.linspace(0, 1, points)
     curves = []
     for hours, upto in groups.select(held).iter_rows():
         summed, below = np.cumsum([0.0, *hours]), [0, *upto]
         curves.append(np.interp(shares * upto[-1], below, summed / summed[-1]))
-    both = ("share_of_jobs", "share_of_gpu_hours")
+    both = ("fraction_of_jobs", "fraction_of_gpu_hours")
     lists = pl.List(pl.Float64)
     curve = (
         groups.select(
@@ -224,7 +224,7 @@ def gpu_hours_by(
     refuse_clash(keys, GpuHours.columns())
     hours = nw.col(gpus) * nw.col(HELD) / 3600
     users = {} if user is None else {"users": nw.col(user).n_unique()}
-    found = reduce_frame(
+    table = reduce_frame(
         open_overlap(
             jobs,
             tuple(dict.fromkeys((*keys, status, *([user] if user else [])))),
@@ -244,10 +244,10 @@ def gpu_hours_by(
     )
     total = pl.col("gpu_hours")
     # the last digits of a sum depend on how the engine splits the rows
-    stable = found.with_columns(pl.col("gpu_hours", "failed", "cancelled").round_sig_figs(12))
+    stable = table.with_columns(pl.col("gpu_hours", "failed", "cancelled").round_sig_figs(12))
     shares = stable.with_columns(
         pl.col("jobs", "n_missing", *users).cast(pl.Int64),
-        share=pl.when(total.sum() > 0).then(total / total.sum()),
+        fraction_of_all=pl.when(total.sum() > 0).then(total / total.sum()),
         failed=pl.when(total > 0).then(pl.col("failed") / total),
         cancelled=pl.when(total > 0).then(pl.col("cancelled") / total),
         note=note_reckoned(),

@@ -123,9 +123,9 @@ def gpu_demand(
         """Return the GPUs at the beginning of each bin, and the changes within it."""
         # what is added up and taken away again leaves a rounding error, at times below 0; how many
         # jobs it was of is an integer, and exactly 0 when no job is left
-        there = pl.when(before(jobs) > 0).then(before(change)).otherwise(0)
+        present = pl.when(before(jobs) > 0).then(before(change)).otherwise(0)
         # the order of the sums differs between engines, by less than a billionth of a GPU
-        return (there + pl.col(seconds) / bin_s).clip(0).round(9)
+        return (present + pl.col(seconds) / bin_s).clip(0).round(9)
 
     left_out = pl.col("bin").is_null()
     why = f"no job has {start}, {second} and {gpus}"
@@ -293,11 +293,11 @@ def size_distribution(
     >>> import polars as pl, traceana
     >>> jobs = pl.DataFrame({"gpus": [1, 2, 2, 8], "runtime_s": [60, 60, 600, 3600]})
     >>> found = traceana.size_distribution(jobs)
-    >>> found.select("gpus", "jobs", "share_of_jobs", pl.col("share_of_gpu_hours").round(2)).rows()
-    [(1.0, 1, 0.25, 0.0), (2.0, 2, 0.5, 0.04), (8.0, 1, 0.25, 0.95)]
+    >>> found.select("gpus", "fraction_of_jobs", pl.col("fraction_of_gpu_hours").round(2)).rows()
+    [(1.0, 0.25, 0.0), (2.0, 0.5, 0.04), (8.0, 0.25, 0.95)]
     """
     keys = as_names(by)
-    refuse_clash(keys, ("gpus", "share_of_jobs", "share_of_gpu_hours"))
+    refuse_clash(keys, ("gpus", "fraction_of_jobs", "fraction_of_gpu_hours"))
     time = nw.col(runtime)
     gpu_hours = nw.col(gpus) * nw.col(HELD) / 3600
     sizes = reduce_frame(
@@ -314,7 +314,7 @@ def size_distribution(
         part, whole = pl.col(column), pl.col(column).sum().over(pl.lit(0), *keys)
         return pl.when(whole > 0).then(part / whole)
 
-    found = sizes.with_columns(gpu_hours=pl.when(known).then("gpu_hours")).with_columns(
-        share_of_jobs=fraction("jobs"), share_of_gpu_hours=fraction("gpu_hours")
+    table = sizes.with_columns(gpu_hours=pl.when(known).then("gpu_hours")).with_columns(
+        fraction_of_jobs=fraction("jobs"), fraction_of_gpu_hours=fraction("gpu_hours")
     )
-    return declared(found, SizeDistribution, by=keys)
+    return declared(table, SizeDistribution, by=keys)

@@ -61,10 +61,10 @@ def _failed(trace: Trace) -> str:
     if not trace.has("jobs", ("status",)):
         return ""
     if trace.has("jobs", ("runtime_s",)):
-        found = trace.once(overall_failure)
-        if found.is_censored and found.incidence is not None:
-            by = duration(found.incidence["horizon_s"])
-            return f"{percent(found.incidence['fraction'])} within {by}"
+        result = trace.once(overall_failure)
+        if result.is_censored and result.incidence is not None:
+            by = duration(result.incidence["horizon_s"])
+            return f"{percent(result.incidence['fraction'])} within {by}"
     status = pl.col("status").cast(pl.String)
     failed, ended = (
         trace.scan("jobs")

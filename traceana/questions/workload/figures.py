@@ -143,14 +143,15 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     lines = split_lines(curve, "n", "gap_s")
     ax = start_axes(ax)
     for (name, own), color in zip(lines, cycle(palette()), strict=False):
-        longer = own.filter(pl.col("share_longer") > 0)
+        longer = own.filter(pl.col("fraction_longer") > 0)
         ax.plot(
-            longer["gap_s"], longer["share_longer"], color=color, linewidth=1.4, linestyle="-",
+            longer["gap_s"], longer["fraction_longer"], color=color, linewidth=1.4, linestyle="-",
             drawstyle="steps-post", label=name or "arrivals", gid=_gid("gaps", name),
         )  # fmt: skip
         ax.plot(
-            own["gap_s"], own["share_longer_poisson"], color=color, linestyle="--", linewidth=0.8,
-            label=None if name else "Poisson process of the same rate", gid=_gid("poisson", name),
+            own["gap_s"], own["fraction_longer_poisson"], color=color, linestyle="--",
+            linewidth=0.8, label=None if name else "Poisson process of the same rate",
+            gid=_gid("poisson", name),
         )  # fmt: skip
     use_log_axis(ax, "x", curve["gap_s"], durations=True)
     use_log_axis(ax, "y", [1 / max(curve["n"]), 1.0])
@@ -172,7 +173,7 @@ def describe_interarrivals(curve: pl.DataFrame) -> str:
     if len(lines) > 1:
         return f"n = {n} interarrival times; the longest is {longest} s."
     above = curve.filter(pl.col("gap_s") > 0)["gap_s"]
-    at_once = curve.filter(gap_s=0)["share_longer"].to_list()
+    at_once = curve.filter(gap_s=0)["fraction_longer"].to_list()
     least = f"{100 * (1 - at_once[0]):.1f} % are 0 s" if at_once else f"from {min(above):,.3g} s"
     return f"n = {n} interarrival times: {least}, the longest is {longest} s."
 
@@ -217,16 +218,16 @@ def plot_gpu_demand(
     >>> plot_gpu_demand(traceana.gpu_demand(jobs)).get_ylabel()
     'Requested GPUs'
     """
-    known = demand.filter(pl.col("gpus_mean").is_not_null()).sort("bin_start_s")
-    if known.is_empty() or not known["bin_start_s"].is_unique().all():
+    table = demand.filter(pl.col("gpus_mean").is_not_null()).sort("bin_start_s")
+    if table.is_empty() or not table["bin_start_s"].is_unique().all():
         raise DataError("plot_gpu_demand draws one group, each bin once")
     ax = start_axes(ax, height_in=1.8)
     ax.plot(
-        _times(known["bin_start_s"], timezone), known["gpus_mean"], drawstyle="steps-post",
+        _times(table["bin_start_s"], timezone), table["gpus_mean"], drawstyle="steps-post",
         color=color_of(0), linewidth=0.6, linestyle="-", gid="gpus",
     )  # fmt: skip
-    _draw_window(ax, known["bin_start_s"], window, timezone)
-    if capacity is not None and capacity <= _FAR * max(known["gpus_mean"]):
+    _draw_window(ax, table["bin_start_s"], window, timezone)
+    if capacity is not None and capacity <= _FAR * max(table["gpus_mean"]):
         ax.axhline(capacity, color=shade(ax, 0.8), linewidth=0.8, linestyle="--", gid="capacity",
                    label=f"capacity: {capacity:,.0f} GPUs")  # fmt: skip
     elif capacity is not None:
@@ -304,13 +305,13 @@ def plot_concentration(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     >>> plot_concentration(traceana.lorenz_curve(jobs)).get_title(loc="left")
     'Concentration of GPU-hours'
     """
-    lines = split_lines(curve, "share_of_jobs")
+    lines = split_lines(curve, "fraction_of_jobs")
     ax = start_axes(ax, height_in=2.6 + 0.3 * (len(lines) - 1))  # names below
     least = min(0.1, 1 / (lines[0][1].height - 1))
     even = np.geomspace(least, 1, 120)
     ax.plot(even, even, color=shade(ax, 0.75), linestyle=":", linewidth=0.8, gid="equal")
     for name, own in lines:
-        jobs, hours = own["share_of_jobs"].to_numpy(), own["share_of_gpu_hours"].to_numpy()
+        jobs, hours = own["fraction_of_jobs"].to_numpy(), own["fraction_of_gpu_hours"].to_numpy()
         below = float(np.interp(1 - _TOP, jobs, hours))
         top = f"top 1 %: {100 * (1 - below):.1f} %"
         (line,) = ax.plot(
@@ -333,8 +334,8 @@ def plot_concentration(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
 
 def describe_concentration(curve: pl.DataFrame) -> str:
     """Return one sentence on what the figure of this curve shows."""
-    keys = curve.columns[: curve.columns.index("share_of_jobs")]
-    lower = curve.filter(pl.col("share_of_jobs") <= 0.5)
+    keys = curve.columns[: curve.columns.index("fraction_of_jobs")]
+    lower = curve.filter(pl.col("fraction_of_jobs") <= 0.5)
     halves = lower.group_by(keys, maintain_order=True).last() if keys else lower.tail(1)
-    shares = listed(f"{100 * half:.2f} %" for half in halves["share_of_gpu_hours"])
+    shares = listed(f"{100 * half:.2f} %" for half in halves["fraction_of_gpu_hours"])
     return f"The smaller half of the GPU jobs uses {shares} of the GPU-hours."

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 _MOST_POINTS: Final = 1_000_000
-_CURVE: Final = ("n", "gap_s", "share_longer", "share_longer_poisson")
+_CURVE: Final = ("n", "gap_s", "fraction_longer", "fraction_longer_poisson")
 
 
 @returns(Interarrivals)
@@ -102,7 +102,7 @@ def interarrivals(
         "median_s": _quantile(gap, total, 0.5),
         "p99_s": _quantile(gap, total, 0.99),
         "max_s": gap.max(),
-        "share_zero": _mean((gap == 0).cast(pl.Float64), times),
+        "fraction_zero": _mean((gap == 0).cast(pl.Float64), times),
         "cv": pl.when(total > 1, mean > 0).then(
             (((gap - mean) ** 2 * times).sum() / (total - 1)).sqrt() / mean
         ),
@@ -122,12 +122,12 @@ def interarrivals(
         .when(cv.is_null())
         .then(pl.lit("all at one time"))
     )
-    found = gaps.with_columns(
+    table = gaps.with_columns(
         burstiness=(cv - 1) / (cv + 1),
         dispersion=pl.when(windows > 1, arrivals > 0).then(variance / (arrivals / windows)),
         note=note,
     )
-    return declared(found, Interarrivals, by=keys)
+    return declared(table, Interarrivals, by=keys)
 
 
 @returns(InterarrivalCurve)
@@ -157,7 +157,7 @@ def interarrival_curve(
     --------
     >>> import polars as pl, traceana
     >>> jobs = pl.DataFrame({"submit_s": [0, 10, 30, 100, 400]})
-    >>> traceana.interarrival_curve(jobs, points=3).select("gap_s", "share_longer").rows()
+    >>> traceana.interarrival_curve(jobs, points=3).select("gap_s", "fraction_longer").rows()
     [(10.0, 0.75), (54.77225575051662, 0.5), (300.0, 0.0)]
     """
     check_count("points", points, least=2, most=_MOST_POINTS)
@@ -180,8 +180,8 @@ def interarrival_curve(
         curve = pl.DataFrame(
             {
                 "gap_s": at,
-                "share_longer": 1 - shorter / upto[-1],
-                "share_longer_poisson": np.exp(-at / mean),
+                "fraction_longer": 1 - shorter / upto[-1],
+                "fraction_longer_poisson": np.exp(-at / mean),
             }
         )
         named = dict(zip(keys, group, strict=False))
@@ -300,7 +300,8 @@ def arrival_rhythm(
     --------
     >>> import polars as pl, traceana
     >>> jobs = pl.DataFrame({"submit_s": [0, 60, 3600, 90000]})
-    >>> traceana.arrival_rhythm(jobs, per="hour").head(3).select("hour", "jobs", "share").rows()
+    >>> rhythm = traceana.arrival_rhythm(jobs, per="hour").head(3)
+    >>> rhythm.select("hour", "jobs", "fraction_of_all").rows()
     [(0, 2, 0.5), (1, 2, 0.5), (2, 0, 0.0)]
     """
     if not isinstance(per, str) or per not in _SLOTS:
@@ -309,7 +310,7 @@ def arrival_rhythm(
         raise DataError(f"utc_offset_h must lie from -24 to 24 hours; it is {utc_offset_h!r}")
     slot_s, cycle_s, first_slot, ahead_s = _SLOTS[per]
     keys = as_names(by)
-    refuse_clash(keys, (per, "share", "observed_h", "jobs_per_h", "in_group", "one"))
+    refuse_clash(keys, (per, "fraction_of_all", "observed_h", "jobs_per_h", "in_group", "one"))
     # whole weeks change neither hour nor weekday, and keep what is floored from being negative
     shift = (ahead_s + utc_offset_h * _HOUR_S) % _WEEK_S
     local = nw.col(submit) + shift
@@ -341,16 +342,16 @@ def arrival_rhythm(
         return (past / cycle_s).floor() * slot_s + (past % cycle_s - begins).clip(0, slot_s)
 
     observed_h = (seconds_before("last") - seconds_before("first")) / _HOUR_S
-    found = (
+    table = (
         spans.join(slots, how="cross")
         .join(counts.select(*keys, per, "jobs"), on=[*keys, per], how="left", nulls_equal=True)
         .with_columns(pl.col("jobs").fill_null(0), observed_h=observed_h)
         .with_columns(
-            share=pl.col("jobs") / pl.col("in_group"),
+            fraction_of_all=pl.col("jobs") / pl.col("in_group"),
             jobs_per_h=pl.when(pl.col("observed_h") > 0).then(
                 pl.col("jobs") / pl.col("observed_h")
             ),
         )
         .sort(*keys, per, nulls_last=True)
     )
-    return declared(found, ArrivalRhythm, by=keys)
+    return declared(table, ArrivalRhythm, by=keys)

@@ -124,8 +124,8 @@ _SUMMARY: Final = (
     *("runtime_s_median", "runtime_s_p95", "gpus_median", "gpus_max"),
 )
 _SIZES: Final = (
-    *("n", "n_missing", "gini", "share_of_top_1_percent", "share_of_top_10_percent"),
-    "share_of_lower_half",
+    *("n", "n_missing", "gini", "fraction_of_top_1_percent", "fraction_of_top_10_percent"),
+    "fraction_of_lower_half",
 )
 _GAPS: Final = ("n", "median_s", "max_s", "cv", "burstiness", "memory", "dispersion")
 _QUEUEING: Final = (
@@ -133,7 +133,7 @@ _QUEUEING: Final = (
         "jobs",
         "n",
         "n_no_start",
-        "share_zero",
+        "fraction_zero",
         "mean_s",
         "median_s",
         "p90_s",
@@ -260,14 +260,15 @@ def _overview(found: Found, titles: dict[Trace, str]) -> Table:
                 0, named=True
             )
             | {
-                "share_of_top_1_percent": sizes and sizes.total["share_of_top_1_percent"].item(),
+                "fraction_of_top_1_percent": sizes
+                and sizes.total["fraction_of_top_1_percent"].item(),
                 "cv": gaps and _shown(gaps)["cv"].item(),
                 "delay_s_median": None if one.queueing is None else one.queueing["median_s"].item(),
             }
         )
     frame = pl.DataFrame(rows, infer_schema_length=None)
     if not frame["gpu_hours"].sum():
-        frame = frame.drop("gpu_hours", "gpus_median", "share_of_top_1_percent")
+        frame = frame.drop("gpu_hours", "gpus_median", "fraction_of_top_1_percent")
     return result_table(frame, WorkloadOverview, caption="Workload of each trace")
 
 
@@ -276,25 +277,25 @@ def _shown(gaps: Split) -> pl.DataFrame:
     return gaps.total if gaps.since is None else gaps.since
 
 
-def _notes(trace: Trace, titles: dict[Trace, str], found: Workload) -> list[Block]:
+def _notes(trace: Trace, titles: dict[Trace, str], workload: Workload) -> list[Block]:
     manifest, title = trace.manifest, titles[trace]
     table, of_tasks = manifest.tables["jobs"], from_tasks(trace)
     notes = [*table.notes, *([_FROM_TASKS + sample_note(trace)] if of_tasks else [])]
-    if found.observation:
-        notes.append(found.observation.describe(table.unit_noun))
-    if found.survivors:
-        notes.append(_survivors(trace, found))
+    if workload.observation:
+        notes.append(workload.observation.describe(table.unit_noun))
+    if workload.survivors:
+        notes.append(_survivors(trace, workload))
     notes += [manifest.clock_note] if manifest.clock_note else []
     blocks: list[Block] = [Heading(title), *([Text(" ".join(notes))] if any(notes) else [])]
-    if found.by is None or found.by_group is None:
+    if workload.by is None or workload.by_group is None:
         return blocks
-    of_gpus = bool(found.by_group["gpu_hours"].sum())
+    of_gpus = bool(workload.by_group["gpu_hours"].sum())
     shown = [name for name in _SUMMARY
-             if name in found.by_group.columns and (of_gpus or "gpu" not in name)]  # fmt: skip
-    what = f"Workload by {in_sentence(key_heading(found.by))}"
-    total = found.summary.select(pl.lit("all").alias(found.by), *shown)
-    groups = found.by_group.select(pl.col(found.by).cast(pl.String), *shown)
-    null = {found.by: "not stated"}
+             if name in workload.by_group.columns and (of_gpus or "gpu" not in name)]  # fmt: skip
+    what = f"Workload by {in_sentence(key_heading(workload.by))}"
+    total = workload.summary.select(pl.lit("all").alias(workload.by), *shown)
+    groups = workload.by_group.select(pl.col(workload.by).cast(pl.String), *shown)
+    null = {workload.by: "not stated"}
     caption = f"{what}. {title}"
     return [*blocks, result_table(groups, WorkloadSummary, caption=caption, null=null, total=total)]
 
@@ -309,14 +310,14 @@ def _repeats(traces: Sequence[Trace]) -> list[Text]:
     return [Text(" ".join(parts))] if parts else []
 
 
-def _survivors(trace: Trace, found: Workload) -> str:
-    manifest, jobs = trace.manifest, found.summary
+def _survivors(trace: Trace, workload: Workload) -> str:
+    manifest, jobs = trace.manifest, workload.summary
     noun = manifest.tables["jobs"].unit_noun
     begin = jobs["first_submit_s"].item() if manifest.absolute_times else 0
     return (
-        f"{found.survivors:,} of {jobs['jobs'].item():,} {noun} were submitted before the first "
-        f"recorded end (day {days(found.first_end_s - begin)}). They are listed because they still "
-        "existed then (survivorship bias). Figures of submissions exclude them."
+        f"{workload.survivors:,} of {jobs['jobs'].item():,} {noun} were submitted before the first "
+        f"recorded end (day {days(workload.first_end_s - begin)}). They are listed because they "
+        "still existed then (survivorship bias). Figures of submissions exclude them."
     )
 
 
@@ -403,13 +404,13 @@ def _wait_finding(title: str, fit: pl.DataFrame | None) -> str:
     """State the features on which waits depend, where intervals have their level."""
     if fit is None:
         return ""
-    known = fit.drop_nulls("hazard_ratio")
-    if not known.height or known["note"].count():
+    table = fit.drop_nulls("hazard_ratio")
+    if not table.height or table["note"].count():
         return ""
-    clear = known.filter(pl.col("pvalue_adjusted") < _ALPHA)
-    n = known.row(0, named=True)["n"]  # of the first feature, a number: all jobs
+    clear = table.filter(pl.col("pvalue_adjusted") < _ALPHA)
+    n = table.row(0, named=True)["n"]  # of the first feature, a number: all jobs
     if clear.is_empty():
-        names = listed([in_sentence(one) for one in known["feature"].unique(maintain_order=True)])
+        names = listed([in_sentence(one) for one in table["feature"].unique(maintain_order=True)])
         return f"{title}: waits of GPU jobs depend significantly on none of {names} (n = {n:,})."
     parts = [
         f"{_term(row)} {three_digits(row['hazard_ratio'])} (95 % CI "
@@ -458,12 +459,12 @@ def _top_finding(found: Found, titles: dict[Trace, str]) -> str:
         if total["n"].item() < _FEWEST_JOBS:
             continue
         top = f"n = {total['n'].item():,})"
-        for other in () if since is None else since["share_of_top_1_percent"].drop_nulls():
+        for other in () if since is None else since["fraction_of_top_1_percent"].drop_nulls():
             top += (
                 f". Without the {one.survivors:,} that started before the first recorded end, they "
                 f"use {share(other)}"
             )
-        part = share(total["share_of_top_1_percent"].item())
+        part = share(total["fraction_of_top_1_percent"].item())
         parts.append(f"{part} in {titles[trace]} ({top}")
         short.append(f"{part} ({trace.label})")
     if not parts:

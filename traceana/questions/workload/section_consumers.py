@@ -82,20 +82,20 @@ def build(traces: Sequence[Trace]) -> Content:
     )
 
 
-def _table(found: Consumers, name: str, title: str) -> Table:
-    rows = found.groups[name]
+def _table(consumers: Consumers, name: str, title: str) -> Table:
+    rows = consumers.groups[name]
     shown = [
         column
         for column in rows.columns
         if column in (name, "jobs") or rows[column].count()
         if column not in ("measured_gpu_hours", "ended", "own_failures")
-        if not column.startswith("gpu_hours") or found.unit == "GPU"
+        if not column.startswith("gpu_hours") or consumers.unit == "GPU"
     ]
     most_idle = f"of the {rows.height} jobs with the most idle hours"
     what = most_idle if name == "job_id" else f"by {in_sentence(key_heading(name))}"
     first, headings = rows.head(_ROWS), None
-    if name in found.trends:
-        trend = found.trends[name]
+    if name in consumers.trends:
+        trend = consumers.trends[name]
         first = first.join(trend, on=name, how="left", nulls_equal=True, maintain_order="left")
         headings = {"trend": "GPUs over the period"}
         shown.append("trend")
@@ -110,37 +110,37 @@ def _table(found: Consumers, name: str, title: str) -> Table:
     return replace(table, data=csv_text(rows, ResourceUsage))
 
 
-def _findings(found: Consumers, title: str, trace: Trace) -> list[Finding]:
-    whole = found.whole
-    findings = [*_idle(found, title), *_wasted(found, title)]
+def _findings(consumers: Consumers, title: str, trace: Trace) -> list[Finding]:
+    whole = consumers.whole
+    findings = [*_idle(consumers, title), *_wasted(consumers, title)]
     parts = (
-        _plain(found, title),
-        _failing_type(found, title, trace),
-        _top(found, title),
-        _slow_queue(found, title),
-        _waits(found, title),
+        _plain(consumers, title),
+        _failing_type(consumers, title, trace),
+        _top(consumers, title),
+        _slow_queue(consumers, title),
+        _waits(consumers, title),
     )
-    findings += [one for one in parts if one is not None]
+    findings += [part for part in parts if part is not None]
     if (use := _overall_use(whole)) and not findings:
         findings.append(Finding(f"{title}: {use}.", n=whole["jobs"], heading=f"{title}: {use}"))
     return findings
 
 
-def _idle(found: Consumers, title: str) -> list[Finding]:
+def _idle(consumers: Consumers, title: str) -> list[Finding]:
     """Name the users whose GPUs are idle, the largest number of idle hours first."""
-    users, total = found.groups.get("user"), found.whole["measured_gpu_hours"]
+    users, total = consumers.groups.get("user"), consumers.whole["measured_gpu_hours"]
     if not total:
         return []
-    use = found.whole["gpu_utilization"]
+    use = consumers.whole["gpu_utilization"]
     text = (
         f"{title}: GPUs were used {percent(use)} of {count(total)} GPU-hours with recorded "
-        f"utilization; {count(found.whole['idle_gpu_hours'])} GPU-hours were idle"
+        f"utilization; {count(consumers.whole['idle_gpu_hours'])} GPU-hours were idle"
     )
     overall = Finding(
         f"{text}.",
         effect=use,
-        n=found.whole["jobs"],
-        cost_gpu_h=found.whole["idle_gpu_hours"],
+        n=consumers.whole["jobs"],
+        cost_gpu_h=consumers.whole["idle_gpu_hours"],
         heading=f"{title}: {percent(use)} of the recorded GPU time is used",
     )
     if users is None:
@@ -171,12 +171,12 @@ def _idle(found: Consumers, title: str) -> list[Finding]:
     ]
 
 
-def _wasted(found: Consumers, title: str) -> list[Finding]:
+def _wasted(consumers: Consumers, title: str) -> list[Finding]:
     """State the hours in jobs that failed or were cancelled, by end reason."""
-    rows = found.groups.get("end_reason", found.groups.get("status"))
+    rows = consumers.groups.get("end_reason", consumers.groups.get("status"))
     if rows is None:
         return []
-    name, unit = rows.columns[0], found.unit
+    name, unit = rows.columns[0], consumers.unit
     total = float(rows[f"{unit.lower()}_hours"].sum() or 0)
     lost = rows.drop_nulls(name).filter(
         pl.col("wasted_hours") >= _NOTICED * total, pl.col("wasted_hours") > 0
@@ -205,25 +205,25 @@ def _wasted(found: Consumers, title: str) -> list[Finding]:
     return findings
 
 
-def _plain(found: Consumers, title: str) -> Finding | None:
+def _plain(consumers: Consumers, title: str) -> Finding | None:
     """State what failed, the longest wait, the largest job and the waste of a small log."""
-    if found.each is None:
+    if consumers.each is None:
         return None
-    whole, unit = found.whole, found.unit
+    whole, unit = consumers.whole, consumers.unit
     rate, ended = whole["failure_rate"], whole["ended"]
     facts = (
         [] if rate is None else [f"{round(rate * ended):,} of {plural(ended, 'ended job')} failed"]
     )
-    waited = found.each.drop_nulls("median_wait_s").sort("median_wait_s", descending=True)
+    waited = consumers.each.drop_nulls("median_wait_s").sort("median_wait_s", descending=True)
     facts += [
         f"the longest wait was {duration(row['median_wait_s'])} (job {row['job_id']})"
         for row in waited.head(1).rows(named=True)
     ]
     hours = f"{unit.lower()}_hours"
-    for row in found.each.filter(pl.col(hours) > 0).head(1).rows(named=True):
-        of = f"{share(row['share'])} of all {count(whole[hours])} {unit}-hours"
+    for row in consumers.each.filter(pl.col(hours) > 0).head(1).rows(named=True):
+        of = f"{share(row['fraction_of_all'])} of all {count(whole[hours])} {unit}-hours"
         facts.append(f"the largest job used {of} (job {row['job_id']})")
-        facts.append(f"jobs that failed or were cancelled used {share(whole['share_wasted'])}")
+        facts.append(f"jobs that failed or were cancelled used {share(whole['fraction_wasted'])}")
     if not facts:
         return None
     return Finding(
@@ -235,35 +235,37 @@ def _plain(found: Consumers, title: str) -> Finding | None:
     )
 
 
-def _top(found: Consumers, title: str) -> Finding | None:
+def _top(consumers: Consumers, title: str) -> Finding | None:
     """State the user with the most hours; of a dominant one, numbers with and without it."""
-    users, unit = found.groups.get("user"), found.unit
+    users, unit = consumers.groups.get("user"), consumers.unit
     if users is None or users.drop_nulls("user").height < 2:
         return None
     by_jobs = users.drop_nulls("user").sort("jobs", descending=True).row(0, named=True)
     first = users.drop_nulls("user").row(0, named=True)
-    jobs = found.whole["jobs"]
-    if by_jobs["jobs"] < _DOMINANT * jobs or found.without is None:
-        if not first["share"]:
+    jobs = consumers.whole["jobs"]
+    if by_jobs["jobs"] < _DOMINANT * jobs or consumers.without is None:
+        if not first["fraction_of_all"]:
             return None
-        text = (
-            f"{title}: user {first['user']} used the most {unit}-hours, {share(first['share'])} of "
-            f"all{_most(users)}."
-        )
-        heading = f"{title}: user {first['user']} used {share(first['share'])} of the {unit}-hours"
-        return Finding(text, effect=first["share"], n=first["jobs"], heading=heading)
+        user, of_all = first["user"], share(first["fraction_of_all"])
+        text = f"{title}: user {user} used the most {unit}-hours, {of_all} of all{_most(users)}."
+        heading = f"{title}: user {user} used {of_all} of the {unit}-hours"
+        return Finding(text, effect=first["fraction_of_all"], n=first["jobs"], heading=heading)
     name = by_jobs["user"]
     pairs = [
-        f"{what} {show(found.without[column])} instead of {show(found.whole[column])}"
+        f"{what} {show(consumers.without[column])} instead of {show(consumers.whole[column])}"
         for column, what, show in (
             ("failure_rate", "failure rate", percent),
             ("median_wait_s", "median wait", duration),
             ("median_expansion", "median expansion factor", three_digits),
-            ("share_wasted", f"{unit}-hours wasted", percent),
+            ("fraction_wasted", f"{unit}-hours wasted", percent),
         )
-        if found.without[column] is not None and found.whole[column] is not None
+        if consumers.without[column] is not None and consumers.whole[column] is not None
     ]
-    used = f" and used {share(by_jobs['share'])} of the {unit}-hours" if by_jobs["share"] else ""
+    used = (
+        f" and used {share(by_jobs['fraction_of_all'])} of the {unit}-hours"
+        if by_jobs["fraction_of_all"]
+        else ""
+    )
     text = (
         f"{title}: user {name} submitted {share(by_jobs['jobs'] / jobs)} of {jobs:,} jobs{used}. "
         f"Without {name}: {listed(pairs)}."
@@ -275,27 +277,27 @@ def _top(found: Consumers, title: str) -> Finding | None:
 
 def _most(users: pl.DataFrame) -> str:
     """Return what the 5 % of the users with the most hours used."""
-    known = users.drop_nulls("user")
-    first = -(-known.height // 20)
+    table = users.drop_nulls("user")
+    first = -(-table.height // 20)
     if first < 2:
-        return f" (n = {plural(known.height, 'user')})"
-    of_first = share(float(known["share"].head(first).sum()))
-    return f", and the {first} of {known.height:,} users with the most {of_first}"
+        return f" (n = {plural(table.height, 'user')})"
+    of_first = share(float(table["fraction_of_all"].head(first).sum()))
+    return f", and the {first} of {table.height:,} users with the most {of_first}"
 
 
-def _waits(found: Consumers, title: str) -> Finding | None:
+def _waits(consumers: Consumers, title: str) -> Finding | None:
     """State the overall wait, and which queue, user and size waits longest."""
-    whole = found.whole
+    whole = consumers.whole
     if whole["median_wait_s"] is None:
         return None
     parts = []
     for name in ("queue", "user", "gpus_requested"):
-        rows = found.groups.get(name)
+        rows = consumers.groups.get(name)
         if rows is None:
             continue
-        known = rows.drop_nulls([name, "median_wait_s"]).filter(pl.col("jobs") >= FEWEST_WAITS)
-        if known.height > 1:
-            row = known.sort("median_wait_s", descending=True).row(0, named=True)
+        table = rows.drop_nulls([name, "median_wait_s"]).filter(pl.col("jobs") >= FEWEST_WAITS)
+        if table.height > 1:
+            row = table.sort("median_wait_s", descending=True).row(0, named=True)
             parts.append(
                 f"{_named(name, row[name])} with {duration(row['median_wait_s'])} "
                 f"(n = {row['jobs']:,})"
@@ -317,20 +319,20 @@ def _named(column: str, group: float | str) -> str:
     return f"jobs of {group:g} GPUs" if isinstance(group, float) else f"{column} {group}"
 
 
-def _failing_type(found: Consumers, title: str, trace: Trace) -> Finding | None:
+def _failing_type(consumers: Consumers, title: str, trace: Trace) -> Finding | None:
     """State the GPU type whose jobs fail more often, without limits; an alert if that is certain.
 
     The odds among equal jobs are those of the model of failure.
     """
-    types = found.groups.get("gpu_type")
+    types = consumers.groups.get("gpu_type")
     if types is None:
         return None
-    known = types.drop_nulls(["gpu_type", "own_failure_rate"]).filter(
+    table = types.drop_nulls(["gpu_type", "own_failure_rate"]).filter(
         pl.col("ended") >= FEWEST_WAITS
     )
-    if known.height < 2:
+    if table.height < 2:
         return None
-    most = known.sort("ended", descending=True).head(_NAMED)
+    most = table.sort("ended", descending=True).head(_NAMED)
     low, *_, high = most.sort("own_failure_rate").rows(named=True)
     excess = high["own_failure_rate"] - low["own_failure_rate"]
     if excess < (_HIGHER - 1) * low["own_failure_rate"] or not excess:
@@ -376,23 +378,23 @@ def _odds_of_types(trace: Trace, high: str, low: str) -> str | None:
     return f"{way} with equal requested resources: odds ratio {three_digits(ratio)}"
 
 
-def _slow_queue(found: Consumers, title: str) -> Finding | None:
+def _slow_queue(consumers: Consumers, title: str) -> Finding | None:
     """State the queue, account or GPU type whose jobs wait far longer than the others."""
-    whole = found.whole["median_wait_s"]
-    name = next((one for one in ("queue", "account", "gpu_type") if one in found.groups), None)
+    whole = consumers.whole["median_wait_s"]
+    name = next((one for one in ("queue", "account", "gpu_type") if one in consumers.groups), None)
     if name is None or whole is None:
         return None
-    known = (
-        found.groups[name]
+    table = (
+        consumers.groups[name]
         .drop_nulls([name, "median_wait_s"])
         .filter(
-            pl.col("jobs") >= max(FEWEST_WAITS, _NOTICED * found.whole["jobs"]),
+            pl.col("jobs") >= max(FEWEST_WAITS, _NOTICED * consumers.whole["jobs"]),
             pl.col("median_wait_s") >= max(_SLOW_S, _TIMES * whole),
         )
     )
-    if known.is_empty():
+    if table.is_empty():
         return None
-    row = known.sort("median_wait_s", descending=True).row(0, named=True)
+    row = table.sort("median_wait_s", descending=True).row(0, named=True)
     text = f"median wait {duration(row['median_wait_s'])}, of all jobs {duration(whole)}"
     of = f"{in_sentence(key_heading(name))} {row[name]}"
     return Finding(

@@ -118,7 +118,7 @@ def workload_summary(
     )
     # engines sum nothing to 0
     known = pl.col("jobs_without_gpu_hours") < pl.col("jobs")
-    found = summary.with_columns(
+    table = summary.with_columns(
         gpu_hours=pl.when(known).then("gpu_hours"),
         gpus_mean=pl.when(known & (pl.col("window_s") > 0)).then(
             3600 * pl.col("gpu_hours") / pl.col("window_s")
@@ -132,8 +132,8 @@ def workload_summary(
             jobs, by=keys, status=None, runtime=runtime, entry=entry, observed=observed,
             quantiles=tuple(quantiles.values()),
         )  # fmt: skip
-        found = _by_survival(found, survival, keys, quantiles)
-    return declared(found, WorkloadSummary, by=keys)
+        table = _by_survival(table, survival, keys, quantiles)
+    return declared(table, WorkloadSummary, by=keys)
 
 
 def _by_survival(
@@ -200,7 +200,7 @@ def queueing_delay(
     >>> import polars as pl, traceana
     >>> jobs = pl.DataFrame({"submit_s": [0, 10, 20], "start_s": [5, 10, 120]})
     >>> found = traceana.queueing_delay(jobs)
-    >>> found.select("n", "mean_s", "median_s", pl.col("share_zero").round(2)).rows()
+    >>> found.select("n", "mean_s", "median_s", pl.col("fraction_zero").round(2)).rows()
     [(3, 35.0, 5.0, 0.33)]
     """
     keys = as_names(by)
@@ -219,15 +219,15 @@ def queueing_delay(
         mean_s=delay.mean(),
         **{name: delay.quantile(q, interpolation="linear") for name, q in quantiles.items()},
         max_s=delay.max(),
-        share_zero=nw.when(~delay.is_null()).then((delay == 0).cast(nw.Float64)).mean(),
+        fraction_zero=nw.when(~delay.is_null()).then((delay == 0).cast(nw.Float64)).mean(),
         min_s=delay.min(),
     )
     if (delays["min_s"] < 0).any():
         raise DataError(f"a job starts before it was submitted: {start} is below {submit}")
     why = pl.lit(f"no job has both {submit} and {start}")
     delays = _with_pending(delays, jobs, keys, (submit, start), window)
-    found = delays.with_columns(note=pl.when(pl.col("n") == 0).then(why))
-    return declared(found, QueueingDelay, by=keys)
+    table = delays.with_columns(note=pl.when(pl.col("n") == 0).then(why))
+    return declared(table, QueueingDelay, by=keys)
 
 
 def _with_pending(
@@ -262,9 +262,9 @@ def _with_pending(
         wait=(pl.when(pending).then(last).otherwise(pl.col(start)) - pl.col(submit)).clip(0),
         seen=~pending,
     )
-    found = kaplan_meier(
+    table = kaplan_meier(
         seen, by=keys, status=None, runtime="wait", observed="seen", quantiles=(0.99,)
     ).quantiles.select(*keys, p99_pending_s="time_s")
     if not keys:
-        return delays.hstack(found)
-    return delays.join(found, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        return delays.hstack(table)
+    return delays.join(table, on=keys, how="left", nulls_equal=True, maintain_order="left")

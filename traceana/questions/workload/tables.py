@@ -62,7 +62,7 @@ class WorkloadOverview(ResultTable):
     gpu_hours = hours("GPU-hours")
     runtime_s_median = seconds("Median runtime")
     gpus_median = number("Median GPUs", display="plain")
-    share_of_top_1_percent = fraction("Top 1 % of GPU jobs", "fraction of the GPU-hours")
+    fraction_of_top_1_percent = fraction("Top 1 % of GPU jobs", "fraction of the GPU-hours")
     cv = number("CV of interarrival times", "without survivors; Poisson process: 1")
     delay_s_median = seconds("Median queueing delay")
 
@@ -72,11 +72,11 @@ class SizeDistribution(ResultTable):
 
     gpus = number("GPUs", "number of GPUs; null: not known", display="plain")
     jobs = count("Jobs")
-    share_of_jobs = fraction("Fraction of jobs", "within the group")
+    fraction_of_jobs = fraction("Fraction of jobs", "within the group")
     gpu_hours = number(
         "GPU-hours", "null where no job has both GPUs and runtime", display="hours", unit="h"
     )
-    share_of_gpu_hours = fraction("Fraction of GPU-hours", "within the group")
+    fraction_of_gpu_hours = fraction("Fraction of GPU-hours", "within the group")
     jobs_without_gpu_hours = count("GPU-hours missing", "jobs whose GPUs or runtime are missing")
     runtime_s_median = seconds("Median runtime")
 
@@ -105,7 +105,7 @@ class ArrivalRhythm(ResultTable):
     hour = count("Hour", "0 to 23; with per='hour'", unit="", optional=True)
     weekday = count("Weekday", "1 (Monday) to 7; with per='weekday'", unit="", optional=True)
     jobs = count("Jobs", "submissions in the slot")
-    share = fraction("Fraction", "of the submissions of the group")
+    fraction_of_all = fraction("Fraction", "of the submissions of the group")
     observed_h = number(
         "Observed (h)", "time for which the slot was observed", display="hours", unit="h"
     )
@@ -139,7 +139,7 @@ class QueueingDelay(ResultTable):
         "99 % with pending", "Kaplan-Meier quantile; pending jobs censored; null: not reached"
     )
     max_s = seconds("Maximum")
-    share_zero = fraction("No delay", "fraction of delays of 0")
+    fraction_zero = fraction("No delay", "fraction of delays of 0")
     note = text("Note", "why values are null")
 
 
@@ -162,9 +162,9 @@ class Concentration(ResultTable):
     n_missing = count("Others", "jobs that requested no GPU, or whose GPUs or runtime are missing")
     n = count("GPU jobs", "jobs that requested GPUs and have a runtime")
     gpu_hours = hours("GPU-hours")
-    share_of_top_1_percent = fraction("Top 1 % of GPU jobs", "fraction of the GPU-hours")
-    share_of_top_10_percent = fraction("Top 10 %", "fraction of the GPU-hours")
-    share_of_lower_half = fraction("Lower half", "fraction of the GPU-hours")
+    fraction_of_top_1_percent = fraction("Top 1 % of GPU jobs", "fraction of the GPU-hours")
+    fraction_of_top_10_percent = fraction("Top 10 %", "fraction of the GPU-hours")
+    fraction_of_lower_half = fraction("Lower half", "fraction of the GPU-hours")
     gini = ratio("Gini", "Gini coefficient of the GPU-hours")
     note = text("Note", "why values are null")
 
@@ -172,8 +172,8 @@ class Concentration(ResultTable):
 class LorenzCurve(ResultTable):
     """Lorenz curve of GPU-hours over jobs."""
 
-    share_of_jobs = fraction("Fraction of jobs", "smallest first")
-    share_of_gpu_hours = fraction("Fraction of GPU-hours")
+    fraction_of_jobs = fraction("Fraction of jobs", "smallest first")
+    fraction_of_gpu_hours = fraction("Fraction of GPU-hours")
 
 
 class Interarrivals(ResultTable):
@@ -186,7 +186,7 @@ class Interarrivals(ResultTable):
     median_s = seconds("Median")
     p99_s = seconds("99 %", "quantile")
     max_s = seconds("Maximum")
-    share_zero = fraction("Zero", "fraction of interarrival times of 0")
+    fraction_zero = fraction("Zero", "fraction of interarrival times of 0")
     cv = number("CV", "coefficient of variation (ddof 1); Poisson process: 1")
     burstiness = ratio("Burstiness", "(cv - 1) / (cv + 1); Poisson process: 0")
     memory = ratio("Memory", "correlation of successive times; Poisson: 0")
@@ -200,8 +200,8 @@ class InterarrivalCurve(ResultTable):
 
     n = count("n", "times between submissions")
     gap_s = seconds("Interarrival time")
-    share_longer = fraction("Longer", "fraction of times that are longer")
-    share_longer_poisson = fraction("Longer (Poisson)", "of a Poisson process of the same rate")
+    fraction_longer = fraction("Longer", "fraction of times that are longer")
+    fraction_longer_poisson = fraction("Longer (Poisson)", "of a Poisson process of the same rate")
 
 
 class ResourceUsage(ResultTable):
@@ -211,13 +211,17 @@ class ResourceUsage(ResultTable):
     gpu_hours = hours("GPU-hours", "GPUs times hours in the window")
     cpu_hours = hours("CPU-hours", "CPUs times hours in the window")
     node_hours = hours("Node-hours", "nodes times hours in the window")
-    share = fraction("Of all", "fraction of all GPU-hours; of CPU-hours where no job has GPUs")
+    fraction_of_all = fraction(
+        "Of all", "fraction of all GPU-hours; of CPU-hours where no job has GPUs"
+    )
     median_wait_s = seconds("Median wait", "median time from submission to start")
     failure_rate = fraction("Failure rate", "failed among completed and failed jobs")
     own_failure_rate = fraction(
         "Without limits", "failed, but not by a time or memory limit, among completed and failed"
     )
-    share_wasted = fraction("Wasted", "fraction of the group's hours in failed and cancelled jobs")
+    fraction_wasted = fraction(
+        "Wasted", "fraction of the group's hours in failed and cancelled jobs"
+    )
     gpu_utilization = fraction("GPU utilization", "weighted by GPU-hours, of jobs that record it")
     idle_gpu_hours = number(
         "Idle GPU-hours", "GPU-hours times 1 - utilization", display="hours", unit="h"
@@ -247,7 +251,7 @@ class GpuHours(ResultTable):
     jobs = count("Jobs")
     n_missing = count("GPU-hours missing", "jobs whose GPUs or runtime are missing")
     gpu_hours = hours("GPU-hours")
-    share = fraction("Of all", "fraction of the GPU-hours of all groups")
+    fraction_of_all = fraction("Of all", "fraction of the GPU-hours of all groups")
     failed = fraction("Failed", "fraction of the group's GPU-hours in failed jobs")
     cancelled = fraction("Cancelled", "fraction of the group's GPU-hours in cancelled jobs")
     users = count("Users", "distinct users of the group; only with `user`", optional=True)

@@ -80,13 +80,13 @@ def adjusted_waits(trace: Trace, /) -> pl.DataFrame | None:
 def _with_features(trace: Trace, by: str | None) -> tuple[pl.DataFrame, list[str]]:
     """Return GPU jobs with wait_s, status (started or waiting), submit_s and the features."""
     window = trace.once(window_of)
-    there = [
+    names = [
         name for name in ("end_s", "status", "user", by) if name and trace.has("jobs", (name,))
     ]
-    rows = collect(trace.scan("jobs").select(*WAITS_NEED, *there))
+    rows = collect(trace.scan("jobs").select(*WAITS_NEED, *names))
     rows = rows.with_columns(
-        pl.lit(None, pl.Float64).alias("end_s") if "end_s" not in there else pl.col("end_s"),
-        pl.col("status").cast(pl.String) if "status" in there else pl.lit("").alias("status"),
+        pl.lit(None, pl.Float64).alias("end_s") if "end_s" not in names else pl.col("end_s"),
+        pl.col("status").cast(pl.String) if "status" in names else pl.lit("").alias("status"),
     ).filter(pl.col("submit_s") >= (window[0] if window else -np.inf))  # a survivor waited longer
     waits = pl.col("start_s").is_null()
     last = pl.coalesce("end_s", pl.lit(window and window[1], pl.Float64))
@@ -117,7 +117,7 @@ def _with_features(trace: Trace, by: str | None) -> tuple[pl.DataFrame, list[str
             named["Day"] = pl.when(weekend).then(pl.lit("weekend")).otherwise(pl.lit("weekday"))
     if by is not None:
         named[key_heading(by)] = pl.col(by).cast(pl.String)
-    user = ["user"] if "user" in there else []
+    user = ["user"] if "user" in names else []
     status = pl.when(waits).then(pl.lit("waiting")).otherwise(pl.lit("started"))
     return rows.select("wait_s", "submit_s", *user, status=status, **named), [*named]
 

@@ -165,7 +165,7 @@ def episode_rows(
                 row |= {
                     "time": float(spent.sum()),
                     "ratio_to_oracle": float(spent.sum() / best[ticks].sum()),
-                    "share_within": float(good.mean()),
+                    "fraction_within": float(good.mean()),
                     "recovery_steps": start,
                     "recovery_s": None if start is None else float(clock[start] - clock[0]),
                 }
@@ -174,7 +174,7 @@ def episode_rows(
                     without = float(step_s[ticks, run].sum())
                     row |= {
                         "cost": float(spent.sum()) - without,
-                        "cost_share": float(spent.sum()) / without - 1,
+                        "cost_fraction": float(spent.sum()) / without - 1,
                         "cost_after": float((step_s[later, 0] - step_s[later, run]).sum()),
                     }
             rows.append(row)

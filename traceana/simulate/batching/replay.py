@@ -194,7 +194,7 @@ def _job_row(
         "speedup": usual / spent,
         "of_possible": (usual - spent) / (usual - best) if best < usual else None,
         "adjustments": int(course.adjustments[0]),
-        "idle_share": max(0.0, float(1 - course.worker_s[0].sum() / (workers * spent))),
+        "idle_fraction": max(0.0, float(1 - course.worker_s[0].sum() / (workers * spent))),
         "note": note,
     }
 
@@ -213,7 +213,7 @@ def _worker_rows(
             "worker_id": worker,
             "mean_batch": float(batches[:, k].mean()),
             **dict(zip(_QUANTILES, quantiles[:, k].tolist(), strict=True)),
-            "busy_share": float(busy[k]),
+            "busy_fraction": float(busy[k]),
         }
         for k, worker in enumerate(job.worker_id)
     ]

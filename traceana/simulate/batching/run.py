@@ -38,7 +38,7 @@ class Course:
     """
 
     step_s: Reals
-    idle_share: Reals
+    idle_fraction: Reals
     samples: Integers
     changed: Integers
     batches: Batches

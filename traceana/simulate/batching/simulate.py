@@ -134,7 +134,7 @@ def _result(
             {
                 "step": np.arange(steps),
                 "step_s": course.step_s,
-                "idle_share": course.idle_share,
+                "idle_fraction": course.idle_fraction,
                 "samples": course.samples,
             }
         ),
@@ -144,7 +144,7 @@ def _result(
                 "batch_first": course.batches[0],
                 "batch_last": course.batches[-1],
                 "mean_iteration_s": course.worker_s / steps,
-                "busy_share": course.worker_s / time_s,
+                "busy_fraction": course.worker_s / time_s,
             }
         ),
         time_s=time_s,
@@ -152,7 +152,7 @@ def _result(
         uniform_time_s=uniform_time_s,
         speedup=(uniform_time_s / (size * steps)) / (time_s / samples),
         adjustments=int(course.adjustments),
-        idle_share=max(0.0, float(1 - course.worker_s.sum() / (workers * time_s))),
+        idle_fraction=max(0.0, float(1 - course.worker_s.sum() / (workers * time_s))),
         note=f"a batch size is negative in {negative} settings; no job could run it"
         if negative
         else note,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 _KEYS: Final = ("level", "n_workers", "mean_over_min", "overhead_s", "noise_cv", "controller")
-_READ: Final = (*_KEYS, "speedup", "step_s", "idle_share", "adjustments", "note")
+_READ: Final = (*_KEYS, "speedup", "step_s", "idle_fraction", "adjustments", "note")
 
 
 @returns(BatchingSummary)
@@ -48,7 +48,7 @@ def summarize_batching(sweep: IntoFrame, /, *, confidence: float = 0.95) -> pl.D
     rows = read_result(sweep, BatchingSweep, _READ, "summarize_batching")
     grouped = rows.group_by(_KEYS, maintain_order=True).agg(
         *over_seeds(["speedup"]),
-        pl.col("step_s", "idle_share", "adjustments").mean(),
+        pl.col("step_s", "idle_fraction", "adjustments").mean(),
         pl.col("note").drop_nulls().first(),
         n=pl.len().cast(pl.Int64),
     )

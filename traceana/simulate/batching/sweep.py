@@ -245,7 +245,7 @@ def _rows(
             "samples": int(samples[run]),
             "step_s": float(time_s[run] / len(clock)),
             "speedup": float(speedup[run]),
-            "idle_share": max(0.0, float(idle[run])),
+            "idle_fraction": max(0.0, float(idle[run])),
             "adjustments": int(course.adjustments[run]),
             "time_to_samples_s": float(clock[reached[run], run]) if there[run] else None,
             "note": note if negative[run] else notes[run],

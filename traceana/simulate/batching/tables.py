@@ -26,7 +26,7 @@ class Steps(ResultTable):
 
     step = count("Step", "step", unit="")
     step_s = number("Step (s)", "iteration time of the slowest worker", unit="s")
-    idle_share = fraction("Idle", "1 - mean iteration time / `step_s`")
+    idle_fraction = fraction("Idle", "1 - mean iteration time / `step_s`")
     samples = count("Samples", "samples trained in this step", unit="samples")
 
 
@@ -37,7 +37,7 @@ class Workers(ResultTable):
     batch_first = count("First batch size", "at step 0", unit="samples")
     batch_last = count("Last batch size", "at the last step", unit="samples")
     mean_iteration_s = number("Iteration (s)", "mean iteration time", unit="s")
-    busy_share = fraction("Busy", "fraction of the job's time at work")
+    busy_fraction = fraction("Busy", "fraction of the job's time at work")
 
 
 class AsynchronousWorkers(ResultTable):
@@ -68,7 +68,7 @@ class BatchingResult(Result):
         Time per sample with equal batches over time per sample with this controller.
     adjustments
         Steps at which batch sizes changed.
-    idle_share
+    idle_fraction
         Fraction of the workers' time spent waiting: 1 - sum of times / (K * time_s).
     note
         What to know of the result, such as a negative batch size or a dead-band that kept the
@@ -98,7 +98,7 @@ class BatchingResult(Result):
     uniform_time_s: float
     speedup: float
     adjustments: int
-    idle_share: float
+    idle_fraction: float
     note: str | None
 
     def _drawn(self) -> pl.DataFrame:
@@ -138,7 +138,7 @@ class BatchingResult(Result):
         lines = [
             f"{self.controller}: {self.samples:,} samples in {self.time_s:,.1f} s",
             f"speedup over uniform batches: {self.speedup:.3f}",
-            f"{self.adjustments} adjustments; workers wait {self.idle_share:.1%} of their time",
+            f"{self.adjustments} adjustments; workers wait {self.idle_fraction:.1%} of their time",
         ]
         return "\n".join(lines if self.note is None else [*lines, self.note])
 
@@ -157,7 +157,7 @@ class ReplayJobs(ResultTable):
         "Of possible", "saving relative to the oracle's; null if the oracle saves nothing"
     )
     adjustments = count("Adjustments", "steps at which batch sizes changed")
-    idle_share = fraction("Idle", "fraction of the workers' time spent waiting")
+    idle_fraction = fraction("Idle", "fraction of the workers' time spent waiting")
     note = text("Note", "why values are missing, or a dead-band kept all batch sizes")
 
 
@@ -180,7 +180,7 @@ class ReplayWorkers(ResultTable):
     q05, q25, median, q75, q95 = quantiles(
         "quantile of the iteration time, in the unit of the samples", 5, 25, 50, 75, 95
     )
-    busy_share = fraction("Busy", "fraction of the job's time at work")
+    busy_fraction = fraction("Busy", "fraction of the job's time at work")
 
 
 class ReplayEpisodes(ResultTable):
@@ -194,10 +194,10 @@ class ReplayEpisodes(ResultTable):
     n_steps = count("Steps", "steps in the episode")
     time = number("Time", "time of these steps, in the unit of the samples")
     cost = number("Cost", "`time` minus that with the worker at its usual time")
-    cost_share = fraction("Relative cost", "`cost` over the time without it")
+    cost_fraction = fraction("Relative cost", "`cost` over the time without it")
     cost_after = number("Cost after", "additional time of all later steps")
     ratio_to_oracle = number("Ratio to oracle", "`time` over the oracle's", display="ratio")
-    share_within = fraction(
+    fraction_within = fraction(
         "Near the oracle", "fraction of steps that take at most 1 + `within` times the oracle's"
     )
     recovery_steps = count(
@@ -288,7 +288,7 @@ class BatchingSweep(BatchingSetting):
     samples = count("Samples", "samples trained", unit="samples")
     step_s = number("Step (s)", "mean time of a step", unit="s")
     speedup = number("Speedup", "over uniform batches under the same noise", display="ratio")
-    idle_share = fraction("Idle", "fraction of the workers' time spent waiting")
+    idle_fraction = fraction("Idle", "fraction of the workers' time spent waiting")
     adjustments = count("Adjustments", "steps at which batch sizes changed")
     time_to_samples_s = number(
         "Time to samples (s)", "time at which global_batch * steps samples are trained", unit="s"
@@ -305,7 +305,7 @@ class BatchingSummary(BatchingSetting):
     speedup_ci_low = number("Speedup, CI", "Student's t; null for one seed", display="ratio")
     speedup_ci_high = number("Speedup, CI", "Student's t; null for one seed", display="ratio")
     step_s = number("Step (s)", "mean time of a step", unit="s")
-    idle_share = fraction("Idle", "mean fraction of the workers' time waiting")
+    idle_fraction = fraction("Idle", "mean fraction of the workers' time waiting")
     adjustments = number("Adjustments", "mean number of adjustments")
     note = text("Note", "of the first run that has one")
 

@@ -122,11 +122,11 @@ def simulate_deadlines(
         table = table.join(of_plans, on=["cluster", "job_id"], how="left", maintain_order="left")
     if table.drop_nulls("job_id").select("cluster", "job_id").is_duplicated().any():
         raise DataError("a job occurs twice: (cluster, job_id) must be unique")
-    known = table.drop_nulls().filter(pl.col("runtime_s") > 0, pl.col("gpus") > 0)
-    if known.is_empty():
+    frame = table.drop_nulls().filter(pl.col("runtime_s") > 0, pl.col("gpus") > 0)
+    if frame.is_empty():
         raise DataError("no job has a submission, runtime, GPUs and deadline, the two above 0")
     rows = []
-    for (cluster,), of_cluster in known.sort("submit_s", maintain_order=True).group_by(
+    for (cluster,), of_cluster in frame.sort("submit_s", maintain_order=True).group_by(
         "cluster", maintain_order=True
     ):
         size = _capacity(of_cluster, load) if capacity is None else float(capacity)
@@ -143,7 +143,7 @@ def simulate_deadlines(
     low, high = wilson_interval(found["n_missed"], found["n"])
     return declared(
         found.with_columns(
-            share_missed=pl.when(pl.col("n") > 0).then(pl.col("n_missed") / pl.col("n")),
+            fraction_missed=pl.when(pl.col("n") > 0).then(pl.col("n_missed") / pl.col("n")),
             ci_low=pl.Series(low).fill_nan(None),
             ci_high=pl.Series(high).fill_nan(None),
         ),
@@ -251,5 +251,5 @@ def _together(rows: pl.DataFrame) -> pl.DataFrame:
         utilization=(pl.col("utilization") * pl.col("capacity")).sum() / pl.col("capacity").sum(),
     ).with_columns(
         pl.lit(None, pl.Float64).alias(name)
-        for name in ("median_wait_s", "p95_wait_s", "share_missed", "ci_low", "ci_high")
+        for name in ("median_wait_s", "p95_wait_s", "fraction_missed", "ci_low", "ci_high")
     ).select(rows.columns)  # fmt: skip

@@ -293,19 +293,22 @@ def _mixed(marks: Sequence[NDArray[np.bool_]], of_group: Durations, others: Dura
     ]
 
 
-def _of(found: Operations, kind: str, stage: int) -> list[int]:
-    return [int(node) for node in np.flatnonzero((found.kind == kind) & (found.stage == stage))]
+def _of(operations: Operations, kind: str, stage: int) -> list[int]:
+    return [
+        int(node)
+        for node in np.flatnonzero((operations.kind == kind) & (operations.stage == stage))
+    ]
 
 
-def _name(found: Operations, node: int) -> tuple[str, int, int]:
-    return str(found.kind[node]), int(found.stage[node]), int(found.sequence[node])
+def _name(operations: Operations, node: int) -> tuple[str, int, int]:
+    return str(operations.kind[node]), int(operations.stage[node]), int(operations.sequence[node])
 
 
 def _one_forward_one_backward(
-    n: int, stage: int, found: Operations
+    n: int, stage: int, operations: Operations
 ) -> list[tuple[str, int, float]]:
     """Return kind, sequence number and place in the order of a stage's operations."""
-    last = found.stages - 1
+    last = operations.stages - 1
     early = min(last - stage, n)
     order = [("forward", place) for place in range(early)]
     for place in range(n - early):

@@ -149,7 +149,7 @@ def _single(values: list[Floats]) -> list[Floats]:
         return values
     single = [one.astype(np.float32) for one in values]
     exact = all(np.array_equal(*both) for both in zip(single, values, strict=True))
-    return single if exact else [one.astype(np.float64, copy=False) for one in values]
+    return single if exact else [value.astype(np.float64, copy=False) for value in values]
 
 
 def _only_job(rows: pl.LazyFrame, names: list[str]) -> str:
@@ -261,7 +261,7 @@ def _workers(
 
 
 def _refuse_unequal(
-    found: Operations,
+    operations: Operations,
     cell: Integers,
     shape: tuple[int, int, int],
     where: Callable[[int], str],
@@ -271,23 +271,23 @@ def _refuse_unequal(
     if not seen.all():
         node, step, rank = np.unravel_index(int(np.argmin(seen)), shape)
         raise DataError(
-            f"operations: {found.name(int(node), int(step), int(rank))} is missing; step "
-            f"{found.steps[0]} of data-parallel rank {found.dp_ranks[0]} has it, and all steps and "
-            "ranks need the same operations"
+            f"operations: {operations.name(int(node), int(step), int(rank))} is missing; step "
+            f"{operations.steps[0]} of data-parallel rank {operations.dp_ranks[0]} has it, and all "
+            "steps and ranks need the same operations"
         )
     if len(cell) > seen.size:
         kept = np.unique(cell, return_index=True)[1]
         row = np.setdiff1d(np.arange(len(cell)), kept)[0]
         raise DataError(f"operations: {where(int(row))} occurs twice")
-    kinds = set(found.kind)
-    for stage in range(found.stages):
-        if missing := set(COMPUTE) - set(found.kind[found.stage == stage]):
+    kinds = set(operations.kind)
+    for stage in range(operations.stages):
+        if missing := set(COMPUTE) - set(operations.kind[operations.stage == stage]):
             raise DataError(
-                f"operations: step {found.steps[0]}, worker {found.workers[stage, 0]}: no "
-                f"{min(missing)}; every stage needs forward and backward computation"
+                f"operations: step {operations.steps[0]}, worker {operations.workers[stage, 0]}: "
+                f"no {min(missing)}; every stage needs forward and backward computation"
             )
     if "optimizer" not in kinds:
         raise DataError(
-            f"operations: step {found.steps[0]}, worker {found.workers[0, 0]}: no optimizer; "
-            "a step ends with it"
+            f"operations: step {operations.steps[0]}, worker {operations.workers[0, 0]}: no "
+            "optimizer; a step ends with it"
         )

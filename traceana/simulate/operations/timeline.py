@@ -87,7 +87,7 @@ def timeline_of(
     graph, durations = policy.plan(model)
     if graph is not model.graph:
         raise DataError(f"a timeline of {policy} is not possible: it has other operations")
-    picked = [one if np.size(one) == 1 else one[chosen] for one in durations]
+    picked = [duration if np.size(duration) == 1 else duration[chosen] for duration in durations]
     shape = (len(found.kind), len(chosen), len(found.dp_ranks))
     begin, end = replay_timeline(graph, picked, shape)
     measured_end = found.end[:, chosen].astype(float)

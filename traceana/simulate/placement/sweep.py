@@ -48,7 +48,7 @@ def sweep_placement(
 def summarize_placement(runs: pl.DataFrame, /) -> pl.DataFrame:
     """Return means and standard deviations over seeds, in the order of the runs."""
     by = ("policy", "ties", "arrived")
-    found = runs.group_by(by, maintain_order=True).agg(
+    table = runs.group_by(by, maintain_order=True).agg(
         pl.len().cast(pl.Int64).alias("n"), *over_seeds(("allocated", "fragment"))
     )
-    return declared(found.drop("allocated_n", "fragment_n"), PlacementSummary)
+    return declared(table.drop("allocated_n", "fragment_n"), PlacementSummary)

@@ -135,8 +135,8 @@ def sample_training_path(
         batch_size=batch_size,
     )
     if runs.is_empty():
-        there = table.select("dataset", "network", "batch_size").unique().sort(pl.all())
-        listed = "; ".join(", ".join(map(str, row)) for row in there.head(5).iter_rows())
+        rows = table.select("dataset", "network", "batch_size").unique().sort(pl.all())
+        listed = "; ".join(", ".join(map(str, row)) for row in rows.head(5).iter_rows())
         raise DataError(
             f"no run of {dataset}, {network}, {batch_size} has target {target!r}; among the "
             f"configurations are {listed or 'none'}"

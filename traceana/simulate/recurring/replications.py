@@ -102,5 +102,5 @@ def replication(
     cost_j = sum(run.cost_j for run in runs)
     expected_j = None if oracle["cost_j"] is None else recurrences * oracle["cost_j"]
     row["regret_j"] = None if expected_j is None else cost_j - expected_j
-    row["regret_share"] = None if not expected_j else cost_j / expected_j - 1
+    row["regret_fraction"] = None if not expected_j else cost_j / expected_j - 1
     return row

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from traceana.simulate.recurring.job import JobTrace
 
 _MOST_SEEDS: Final = 100_000
-_SUMMARIZED: Final = ("energy_saved", "time_saved", "cost_saved", "regret_share")
+_SUMMARIZED: Final = ("energy_saved", "time_saved", "cost_saved", "regret_fraction")
 _READ: Final = ("gpu", "dataset", "runs", "points_missing", "note", *_SUMMARIZED)
 
 

@@ -97,7 +97,7 @@ class Totals(ResultTable):
     cost_j = number("Cost (J)", display="count", unit="J")
     cost_saved = fraction("Cost saved")
     regret_j = number("Regret (J)", "cost minus that of the oracle", display="count", unit="J")
-    regret_share = fraction("Regret", "regret over the cost of the oracle")
+    regret_fraction = fraction("Regret", "regret over the cost of the oracle")
 
 
 class Gaps(ResultTable):
@@ -136,8 +136,8 @@ class SweepSummary(ResultTable):
     time_saved_ci_low, time_saved_ci_high = interval("Time, 95 %", display="percent")
     cost_saved = fraction("Cost saved", "mean over the seeds")
     cost_saved_ci_low, cost_saved_ci_high = interval("Cost, 95 %", display="percent")
-    regret_share = fraction("Regret", "mean over the seeds")
-    regret_share_ci_low, regret_share_ci_high = interval("Regret, 95 %", display="percent")
+    regret_fraction = fraction("Regret", "mean over the seeds")
+    regret_fraction_ci_low, regret_fraction_ci_high = interval("Regret, 95 %", display="percent")
     note = text("Note", "why values are null")
 
 
@@ -270,7 +270,7 @@ class RecurringResult(Result):
         if row["regret_j"] is not None:
             lines.append(
                 f"regret:  {row['regret_j']:,.0f} J over the oracle, "
-                f"{100 * row['regret_share']:.1f} % of its cost"
+                f"{100 * row['regret_fraction']:.1f} % of its cost"
             )
         lines += [
             f"note:    no {name}: {note}"
@@ -324,30 +324,30 @@ class RecurringGroupsResult(Result):
 
         Savings compare the groups whose default is known.
         """
-        known = pl.col("default_energy_j").is_not_null()
+        present = pl.col("default_energy_j").is_not_null()
         sums = [
             pl.len().cast(pl.Int64).alias("groups"),
             pl.col("runs").is_null().sum().cast(pl.Int64).alias("failed"),
             pl.col("recurrences", "runs", "runs_missed", "energy_j").sum(),
             (pl.col("runs_concurrent").sum() / pl.col("runs").sum()).alias("concurrent"),
             *(
-                (1 - pl.col(taken).filter(known).sum() / pl.col(f"default_{taken}").sum())
+                (1 - pl.col(taken).filter(present).sum() / pl.col(f"default_{taken}").sum())
                 .fill_nan(None)
                 .alias(saved)
                 for taken, saved in (("energy_j", "energy_saved"), ("time_s", "time_saved"))
             ),
         ]
-        found = self.groups.group_by("dataset").agg(sums).sort("dataset")
-        if found.height > 1:
+        table = self.groups.group_by("dataset").agg(sums).sort("dataset")
+        if table.height > 1:
             everything = self.groups.select(sums)
-            found = pl.concat(
+            table = pl.concat(
                 [
-                    found,
-                    everything.with_columns(dataset=pl.lit(None, pl.String)).select(found.columns),
+                    table,
+                    everything.with_columns(dataset=pl.lit(None, pl.String)).select(table.columns),
                 ]
             )
         return declared(
-            found.with_columns(pl.col("concurrent", "energy_saved", "time_saved").fill_nan(None)),
+            table.with_columns(pl.col("concurrent", "energy_saved", "time_saved").fill_nan(None)),
             GroupsByDataset,
         )
 
@@ -365,11 +365,11 @@ class RecurringGroupsResult(Result):
                 f"{played['runs_concurrent'].sum():,} began while others of their group ran"
             ),
         ]
-        known = played.drop_nulls("energy_saved")
+        table = played.drop_nulls("energy_saved")
         for name, unit in (("energy", "j"), ("time", "s")):
-            default = sum(known[f"default_{name}_{unit}"])
+            default = sum(table[f"default_{name}_{unit}"])
             if default:
-                share = 100 * (1 - sum(known[f"{name}_{unit}"]) / default)
+                share = 100 * (1 - sum(table[f"{name}_{unit}"]) / default)
                 lines.append(f"{name + ':':7} {share:.1f} % saved relative to the default")
         notes = self.groups["note"].value_counts(sort=True).drop_nulls().rows()
         lines += [f"note:   {number:,} groups: {note!s}" for note, number in notes]

@@ -52,10 +52,10 @@ def find_capacity(
     """
     change = 0.0
     if isinstance(gpus, str):
-        found = _CHANGE.fullmatch(gpus.strip())
-        if found is None or float(found[1]) <= -100:
+        match = _CHANGE.fullmatch(gpus.strip())
+        if match is None or float(match[1]) <= -100:
             raise DataError(f"gpus must be a number or a change such as '+10%'; it is {gpus!r}")
-        change, gpus = float(found[1]) / 100, None
+        change, gpus = float(match[1]) / 100, None
     of_machines = _of_machines(machines) if machines is not None else {}
     result = {}
     for (group,), of_group in jobs.group_by("group", maintain_order=True):
@@ -87,8 +87,8 @@ def _of_machines(machines: IntoFrame) -> dict[str, GroupCapacity]:
         table = table.with_columns(clusters["cluster"].fill_null(ALL))
     except DataError:
         table = table.with_columns(cluster=pl.lit(ALL))
-    known = table.filter(pl.col("gpus") > 0)
-    sums = known.group_by("cluster").agg(pl.col("gpus").sum(), most=pl.col("gpus").max())
+    rows = table.filter(pl.col("gpus") > 0)
+    sums = rows.group_by("cluster").agg(pl.col("gpus").sum(), most=pl.col("gpus").max())
     return {
         group: GroupCapacity(total, int(most), OWN[0])
         for group, total, most in sums.select("cluster", "gpus", "most").iter_rows()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from platformdirs import user_cache_path
@@ -25,10 +27,13 @@ def compiled(function: Function, /) -> Function:
         return function
     settings = cast("Any", numba.config)
     named = settings.CACHE_DIR
-    settings.CACHE_DIR = named or str(user_cache_path("traceana") / "compiled")
+    folder = Path(named or user_cache_path("traceana") / "compiled")
     try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):  # else numba would take the folder of the source
+            settings.CACHE_DIR = str(folder)
         machine_code = numba.njit(cache=True)(function)
-    except RuntimeError:  # no folder can be written
+    except (OSError, RuntimeError):  # the folder cannot be written
         machine_code = numba.njit(function)
     finally:
         settings.CACHE_DIR = named

@@ -79,15 +79,15 @@ def run_schedule(
     clock = state.clock = make_clock(state)
     slot, wake = getattr(policy, "slot_s", 0.0), getattr(policy, "wake", None)
     finish, is_met = getattr(policy, "finish", None), getattr(policy, "is_met", None)
-    found = Schedule([math.nan] * n, [math.nan] * n, [False] * n)
+    schedule = Schedule([math.nan] * n, [math.nan] * n, [False] * n)
     arrivals = Arrivals(jobs, gpus)
     now = arrivals.next()
     while now < math.inf:
         ended = clock.advance(now)
         state.now = now
         for job, at in ended:
-            found.end_s[job] = at
-            found.met[job] = at <= jobs.deadline_s[job] if is_met is None else is_met(job, at)
+            schedule.end_s[job] = at
+            schedule.met[job] = at <= jobs.deadline_s[job] if is_met is None else is_met(job, at)
             state.free += state.running.pop(job)
         if ended and finish is not None:
             finish(state, [job for job, _ in ended])
@@ -96,11 +96,11 @@ def run_schedule(
             accepted = list(policy.admit(state, new))
             state.waiting.update(dict.fromkeys(accepted))
             if len(accepted) < len(new):
-                found.declined += sorted(set(new) - set(accepted))
+                schedule.declined += sorted(set(new) - set(accepted))
         changes = policy.allocate(state, policy.order(state))
-        _apply(state, changes, found.start_s)
+        _apply(state, changes, schedule.start_s)
         clock.apply(changes, policy.place(state, changes))
-        found.record(state)
+        schedule.record(state)
         woken = math.inf if wake is None else wake(state)
         if woken <= now:
             raise DataError(f"the policy's wake must be after {now:g} s; it is {woken:g}")
@@ -111,7 +111,7 @@ def run_schedule(
             if events > 1:  # the last of all is not postponed
                 following = now + slot
         now = following
-    return found
+    return schedule
 
 
 def _apply(state: ScheduleState, changes: Mapping[int, int], start: list[float]) -> None:

@@ -77,12 +77,12 @@ def read_profiles(profiles: IntoFrame | Path | str, /) -> Profiles:
         raise DataError("profiles: (model, batch_size, gpus) must be unique, and one occurs twice")
     if rows.is_empty():
         raise DataError("profiles: no row has a model, a batch size, GPUs and a rate above 0")
-    found = rows.sort("gpus").group_by("model", "batch_size", maintain_order=True)
+    table = rows.sort("gpus").group_by("model", "batch_size", maintain_order=True)
     return {
         (str(model), int(str(batch))): Profile(
             tuple(of_pair["gpus"]), tuple(of_pair["iterations_per_s"])
         )
-        for (model, batch), of_pair in found
+        for (model, batch), of_pair in table
     }
 
 

@@ -175,13 +175,13 @@ def simulate_schedule(
     if not (is_number(scale_load) and 0 < scale_load < 1e6):
         raise DataError(f"scale_load must be above 0; it is {scale_load!r}")
     table = read_schedule_jobs(jobs, plans=plans, group=group)
-    known = table.filter("known")
-    found = find_capacity(known, gpus=gpus, machines=machines, capacity=capacity)
+    frame = table.filter("known")
+    found = find_capacity(frame, gpus=gpus, machines=machines, capacity=capacity)
     elastic = bool(getattr(make(), "elastic", False))
-    rates = _profiles(known, profiles) if elastic else {}
+    rates = _profiles(frame, profiles) if elastic else {}
     parts, rows, steps = [], [], []
     excluded = dict(table.filter(~pl.col("known")).group_by("group").len().iter_rows())
-    for (each,), of_group in known.group_by("group", maintain_order=True):
+    for (each,), of_group in frame.group_by("group", maintain_order=True):
         scaled = _scaled(of_group.sort("submit_s", maintain_order=True), scale_load)
         where = found[str(each)]
         unit = 1 if (scaled["gpus"] % 1 == 0).all() else _MILLI
@@ -228,7 +228,7 @@ def read_schedule_jobs(
     if plans is not None:
         table = _with_plans(table, plans, group)
     numbers = [pl.col(name) for name in _NEEDED]
-    known = pl.all_horizontal(one.is_not_null() & (one >= 0) for one in numbers)
+    known = pl.all_horizontal(number.is_not_null() & (number >= 0) for number in numbers)
     return table.with_columns(known=known & (pl.col("gpus") > 0))
 
 

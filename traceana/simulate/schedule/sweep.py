@@ -57,21 +57,21 @@ def sweep_schedules(
         for each in groups["group"]
         for name, policy in policies.items()
     ]
-    found: dict[tuple[str, str], pl.DataFrame] = {}
+    frame: dict[tuple[str, str], pl.DataFrame] = {}
     processes = min(processes, len(tasks))
     if table.height * len(policies) * (1 + replications) < _SMALL or processes == 1:
         for task in tasks:
-            found[task[0], task[2]] = _run(*task)
-            progress(len(found) / len(tasks))
+            frame[task[0], task[2]] = _run(*task)
+            progress(len(frame) / len(tasks))
     else:
         with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
             futures = {pool.submit(_run, *task): (task[0], task[2]) for task in tasks}
             for future in as_completed(futures):
-                found[futures[future]] = future.result()
-                progress(len(found) / len(tasks))
+                frame[futures[future]] = future.result()
+                progress(len(frame) / len(tasks))
     order = sorted(groups["group"])
     return declared(
-        pl.concat(found[name, each] for name in policies for each in order), ScheduleGroups
+        pl.concat(frame[name, each] for name in policies for each in order), ScheduleGroups
     )
 
 

@@ -21,7 +21,7 @@ def ks_distance(fit: Fit, sample: Sample, /) -> float:
     Above the bound, before and at every uncensored value.
     """
     y, ends, cuts, late = sample.steps
-    longer = fit.family.survival(y, fit.theta)[0] - fit.log_share_above(sample.bound)
+    longer = fit.family.survival(y, fit.theta)[0] - fit.log_fraction_above(sample.bound)
     observed = product_limit(ends, cuts, late)
     before = np.concatenate([[1.0], observed[:-1]])
     fitted, is_end = np.exp(longer), ends > 0

@@ -44,7 +44,7 @@ class Fit:
     covariance: Floats | None
     note: str | None
 
-    def log_share_above(self, bound: float | None) -> float:
+    def log_fraction_above(self, bound: float | None) -> float:
         """Return the log of the fraction of the fitted distribution above a bound."""
         if bound is None:
             return 0.0
@@ -145,7 +145,7 @@ def _climb(family: Family, sample: Sample, start: Floats) -> Fit:
     away = float(sample.y @ sample.ends) + sample.center * sample.n_ends
     fit = Fit(family, theta, value - away if note is None else float("nan"), None, note)
     if sample.bound is not None and (
-        runs_away or fit.log_share_above(sample.bound) < np.log(_LEAST_SHARE)
+        runs_away or fit.log_fraction_above(sample.bound) < np.log(_LEAST_SHARE)
     ):
         note = "no maximum inside: the likelihood increases as the whole fit moves below the bound"
         return Fit(family, theta, value - away, None, note)
