@@ -194,7 +194,7 @@ def test_correlations_are_compared_under_every_imputation(
     store = pai_store(tmp_path, real_data / "alibaba-pai-2020")
     # r of (10, 20, 30, 40) with (100, 200, 400, 500) is 70 / sqrt(500 * 10)
     r, p = f"{70 / (500 * 10) ** 0.5:.2f}", "1.01e-02"
-    values = {"outcome": "success", "x": "gpu_percent", "r": r, "p": p}
+    values = {"outcome": "success", "x": "gpus", "r": r, "p": p}
     claim = replace(CLAIMS["pai-success-gpu"], values=values, every_file=False, paper=ONE_PAPER)
     planted(monkeypatch, claim)
     (row,) = check_claims(store, paper=ONE_PAPER).table.iter_rows(named=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PAI, OPENB, ITP = "alibaba-pai-2020", "alibaba-openb-2023", "microsoft-itp-2021"
 FEATURES = {
-    "GPU %": "gpus", "CPU %": "cpus", "memory (GiB)": "memory_gib",
+    "GPUs": "gpus", "CPUs": "cpus", "memory (GiB)": "memory_gib",
     "task size (instances)": "n_instances",
 }  # fmt: skip
 
@@ -86,11 +86,11 @@ def test_every_published_view_of_pai_is_drawn_alone(store: Store, tmp_path: Path
     out = tmp_path / "out"
     write_figures("runtime-against", store=store.path, out=out, trace=PAI, formats="svg")
     names = {path.stem for path in out.glob("*.svg")}
-    features = ("gpu_percent", "cpu_percent", "memory_gib", "n_instances")
+    features = ("gpus", "cpus", "memory_gib", "n_instances")
     expected = {f"against-{o}-{x}" for o in ("success", "failure") for x in features}
     for view in (
-        "success-cpu_percent-20000s", "success-memory_gib-100000s",
-        "failure-cpu_percent-50000s", "failure-memory_gib-20000s",
+        "success-cpus-20000s", "success-memory_gib-100000s",
+        "failure-cpus-50000s", "failure-memory_gib-20000s",
     ):  # fmt: skip
         uncut = view.rpartition("-")[0]
         expected |= {f"against-{view}", f"against-{uncut}-log"}
@@ -146,7 +146,7 @@ def test_failure_correlates_and_is_counted_by_request(page: Element, tasks: pd.D
         assert number(row["r"]) == pytest.approx(expected, abs=0.00501)
     by_cpu = tables(part, "Failure rate by requested CPU", "PAI")
     for row in by_cpu:
-        own = failed[tasks["cpus"] * 100 == number(next(iter(row.values())))]
+        own = failed[tasks["cpus"] == number(next(iter(row.values())))]
         assert (number(row["Completed or failed"]), number(row["Failures"])) == (
             len(own),
             own.sum(),
@@ -315,7 +315,7 @@ def test_negligible_correlations_of_unequal_sign_do_not_contradict(r: float, sta
             "ci_high": [r + 0.01, -0.04],
         }
     ).with_columns(
-        outcome=pl.lit("success"), x=pl.lit("gpu_percent"), feature=pl.lit("GPU %"),
+        outcome=pl.lit("success"), x=pl.lit("gpus"), feature=pl.lit("GPUs"),
         level=pl.lit("row"), n=40_000, pvalue_adjusted=1e-4, r_without=0.0,
         n_carrying=pl.lit(None, pl.Int64),
     )  # fmt: skip

@@ -244,14 +244,13 @@ def test_the_published_pods(real_store: Store) -> None:
     frame["outcome"] = np.where(frame["status"] == "completed", "success", "failure")
     failure = real_store.manifest("alibaba-openb-2023").failure_statuses
     table = runtime_correlations(jobs, failure=failure).table
-    names = {"gpu_percent": "gpus", "cpu_percent": "cpus", "memory_gib": "memory_gib"}
-    assert set(table["x"]) == set(names)
+    assert set(table["x"]) == {"gpus", "cpus", "memory_gib"}
     for line in table.iter_rows(named=True):
         rows = frame[frame["outcome"] == line["outcome"]]
         assert line["n"] == len(rows)
-        points = rows[[names[line["x"]], "runtime_s"]]
+        points = rows[[line["x"], "runtime_s"]]
         if line["level"] == "group_mean":
-            points = points.groupby(names[line["x"]], as_index=False)["runtime_s"].mean()
+            points = points.groupby(line["x"], as_index=False)["runtime_s"].mean()
             assert line["n_groups"] == len(points)
         if len(points) < 4:
             assert line["r"] is None
@@ -276,7 +275,7 @@ def test_statuses_and_features_are_checked() -> None:
         runtime_correlations(jobs, success=("completed", "failed"))
     with pytest.raises(DataError, match=r"column runtime_s is missing; .*; pass runtime='took'"):
         runtime_correlations(jobs.rename({"runtime_s": "took"}))
-    assert "gpu_percent and runtime_s, pearson, row: +0.7" in str(runtime_correlations(jobs))
+    assert "gpus and runtime_s, pearson, row: +0.7" in str(runtime_correlations(jobs))
 
 
 def test_columns_and_statuses_of_any_name() -> None:

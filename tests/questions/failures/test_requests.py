@@ -24,11 +24,10 @@ def test_many_whole_numbers_are_between_powers_of_two(value: float, label: str) 
     assert bin_values(values)[0] == label
 
 
-def test_percent_are_binned_by_whole_gpus() -> None:
-    values = pl.Series("gpu_percent", [100.0, 200.0, 25.0, 30.0, 800.0, *range(801, 815)])
-    binned = bin_values(values, unit=100.0)
-    assert binned[:5].to_list() == [
-        "over 50 to 100", "over 100 to 200", "over 12.5 to 25", "over 25 to 50", "over 400 to 800",
+def test_parts_of_gpus_are_binned_by_whole_gpus() -> None:
+    values = pl.Series("gpus", [1.0, 2.0, 0.25, 0.3, 8.0, *range(9, 23)])
+    assert bin_values(values)[:5].to_list() == [
+        "over 0.5 to 1", "over 1 to 2", "over 0.125 to 0.25", "over 0.25 to 0.5", "over 4 to 8",
     ]  # fmt: skip
 
 

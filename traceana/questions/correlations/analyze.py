@@ -9,7 +9,6 @@ import polars as pl
 from traceana.cohorts.cohort import Cohort, form_cohort
 from traceana.cohorts.horizon import outcome_cohort
 from traceana.questions.correlations.correlate import (
-    PERCENT,
     failure_correlations,
     runtime_correlations,
 )
@@ -89,10 +88,9 @@ def published_means(trace: Trace, /) -> dict[tuple[str, str], pl.DataFrame]:
     means = {}
     for outcome in ("success", "failure"):
         for name in features_of(cohort):
-            x = PERCENT.get(name, name)
-            own = _own_rows(cohort, outcome, name).drop_nulls([x, "runtime_s"])
+            own = _own_rows(cohort, outcome).drop_nulls([name, "runtime_s"])
             if own.height:
-                means[outcome, x] = mean_by_value(own, x, "runtime_s")
+                means[outcome, name] = mean_by_value(own, name, "runtime_s")
     return means
 
 
@@ -104,10 +102,9 @@ def cut_points(trace: Trace, /) -> dict[tuple[str, str], CutPoints]:
         outcome, name = key.split()
         if name not in features_of(cohort):
             continue
-        x = PERCENT.get(name, name)
-        own = _own_rows(cohort, outcome, name).filter(pl.col("runtime_s") < below_s)
+        own = _own_rows(cohort, outcome).filter(pl.col("runtime_s") < below_s)
         if own.height:
-            points[outcome, x] = CutPoints(below_s, mean_by_value(own, x, "runtime_s"))
+            points[outcome, name] = CutPoints(below_s, mean_by_value(own, name, "runtime_s"))
     return points
 
 
@@ -167,10 +164,8 @@ def _cutoffs(cohort: Cohort) -> dict[str, float]:
     return tables["tasks" if cohort.from_tasks else "jobs"].runtime_cutoffs_s
 
 
-def _own_rows(cohort: Cohort, outcome: str, name: str) -> pl.DataFrame:
-    """Return the rows of an outcome, with a feature under the name that it is correlated by."""
+def _own_rows(cohort: Cohort, outcome: str) -> pl.DataFrame:
+    """Return the rows of an outcome."""
     failure = cohort.trace.manifest.failure_statuses
     statuses = ("completed",) if outcome == "success" else failure
-    value = pl.col(name) * (100 if name in PERCENT else 1)
-    own = cohort.rows.filter(pl.col("status").is_in(statuses))
-    return own.with_columns(value.alias(PERCENT.get(name, name)))
+    return cohort.rows.filter(pl.col("status").is_in(statuses))

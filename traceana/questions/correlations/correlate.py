@@ -157,8 +157,6 @@ def _known(what: str, names: tuple[str, ...], known: Sequence[str]) -> tuple[str
 
 FEATURES: Final = ("gpus", "cpus", "memory_gib", "n_instances")
 """Columns that are correlated with the runtime by default, if they are present."""
-PERCENT: Final = {"gpus": "gpu_percent", "cpus": "cpu_percent"}
-"""Features that are correlated in percent, 100 being one GPU or core, and their name in a result"""
 
 
 @notes_unit
@@ -203,10 +201,9 @@ def runtime_correlations(
     Returns
     -------
     CorrelationResult
-        Of :func:`correlate` by `by` and outcome ("failure" or "success"). gpus and cpus are
-        `gpu_percent` and `cpu_percent`, as published: 100 is one GPU or core. Rows without a
-        runtime or the feature count in n_missing, those with another status in n_excluded; rows
-        with 0 are included.
+        Of :func:`correlate` by `by` and outcome ("failure" or "success"). Rows without a runtime or
+        the feature count in n_missing, those with another status in n_excluded; rows with 0 are
+        included.
 
     Raises
     ------
@@ -221,11 +218,12 @@ def runtime_correlations(
     ... )
     >>> result = traceana.runtime_correlations(tasks, features="gpus", method="pearson")
     >>> result.table.head(1).select("x", "n", pl.col("r").round(2)).rows()
-    [('gpu_percent', 4, 0.97)]
+    [('gpus', 4, 0.97)]
     """
     keys, clusters = as_names(by), as_names(() if cluster is None else cluster)
     there = column_names(frame)
-    names = [name for name in FEATURES if name in there] if features is None else as_names(features)
+    default = [name for name in FEATURES if name in there and name not in keys]
+    names = default if features is None else as_names(features)
     if not names:
         raise DataError(
             f"no feature to correlate: none of {', '.join(FEATURES)} in {', '.join(there)}; pass "
@@ -239,22 +237,17 @@ def runtime_correlations(
     value = nw.col(status).cast(nw.String)
     lazy = lazy.with_columns(value.alias(status))
     excluded = _count_excluded(lazy, keys, status, wins, fails)
-    called = {name: PERCENT.get(name, name) for name in names}
-    measures = [
-        (nw.col(name) * 100 if name in PERCENT else nw.col(name)).alias(called[name])
-        for name in names
-    ]
     rows: Any = lazy.filter(nw.col(status).is_in([*wins, *fails])).select(
         *keys,
         *clusters,
         runtime,
-        *measures,
+        *names,
         # a Boolean takes less memory than text, which replaces it at the end
         nw.col(status).is_in(list(wins)).alias("outcome"),
     )
     found = correlate(
         rows.to_native(),
-        list(called.values()),
+        names,
         runtime,
         method=method,
         level=level,
@@ -345,7 +338,8 @@ def failure_correlations(
     0.839
     """
     there = column_names(frame)
-    names = [name for name in FEATURES if name in there] if features is None else as_names(features)
+    default = [name for name in FEATURES if name in there]
+    names = default if features is None else as_names(features)
     if not names:
         raise DataError(
             f"no feature to correlate: none of {', '.join(FEATURES)} in {', '.join(there)}; pass "

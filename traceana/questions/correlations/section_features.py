@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from traceana.cohorts.cohort import Cohort
 
 FEATURE_NAMES: Final = {
-    "gpu_percent": ("GPU %", "GPUs requested (%, 100 is one GPU)", "requested GPU (%)"),
-    "cpu_percent": ("CPU %", "CPUs requested (%, 100 is one core)", "requested CPU (%)"),
+    "gpus": ("GPUs", "GPUs requested", "requested GPUs"),
+    "cpus": ("CPUs", "CPUs requested", "requested CPUs"),
     "memory_gib": ("memory (GiB)", "Memory requested (GiB)", "memory (GiB)"),
     "n_instances": ("task size (instances)", "Task size (instances)", "task size"),
     "nodes": ("nodes", "Nodes requested", "requested nodes"),

@@ -61,7 +61,6 @@ from traceana.tables.formatting import duration, in_sentence, ratio, ratio_range
 if TYPE_CHECKING:
     from traceana.store import Trace
 
-_CALLED: Final = {"gpus": "gpu_percent", "cpus": "cpu_percent"}
 _REQUESTS_SHOWN: Final = (
     *("n", "failures", "rate", "ci_low", "ci_high", "success_rate", "n_clusters"),
     *("success_mean_s", "failure_mean_s", "note"),
@@ -136,7 +135,7 @@ def correlate_failure(cohort: Cohort, /) -> tuple[str, list[Block]]:
         *compare_methods(
             cohort,
             _named(overall).with_columns(level=pl.lit("row")),
-            [] if within is None else [within.table.with_columns(pl.col("x").replace(_CALLED))],
+            [] if within is None else [within.table],
             about=f"failure and the resources that {cohort.noun} request",
         ),
     ]
@@ -173,11 +172,11 @@ def draw_pearson(cohort: Cohort, /) -> list[Drawing]:
 
 
 def _pearson(table: pl.DataFrame) -> pl.DataFrame:
-    return table.with_columns(pl.col("x").replace(_CALLED)).filter(method="pearson")
+    return table.filter(method="pearson")
 
 
 def _named(result: CorrelationResult) -> pl.DataFrame:
-    return name_rows(result.table.with_columns(pl.col("x").replace(_CALLED)))
+    return name_rows(result.table)
 
 
 def _correlations(cohort: Cohort, result: CorrelationResult, by: tuple[str, ...]) -> Block:
