@@ -222,8 +222,7 @@ def runtime_correlations(
     """
     keys, clusters = as_names(by), as_names(() if cluster is None else cluster)
     there = column_names(frame)
-    default = [name for name in FEATURES if name in there and name not in keys]
-    names = default if features is None else as_names(features)
+    names = [name for name in FEATURES if name in there] if features is None else as_names(features)
     if not names:
         raise DataError(
             f"no feature to correlate: none of {', '.join(FEATURES)} in {', '.join(there)}; pass "
@@ -338,8 +337,7 @@ def failure_correlations(
     0.839
     """
     there = column_names(frame)
-    default = [name for name in FEATURES if name in there]
-    names = default if features is None else as_names(features)
+    names = [name for name in FEATURES if name in there] if features is None else as_names(features)
     if not names:
         raise DataError(
             f"no feature to correlate: none of {', '.join(FEATURES)} in {', '.join(there)}; pass "
