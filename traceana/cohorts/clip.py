@@ -41,7 +41,11 @@ def clip_jobs(jobs: pl.LazyFrame, window: Window, /) -> pl.LazyFrame:
     return jobs.with_columns(
         pl.when(open_).then(status.cast(kind)).otherwise("status").alias("status"),
         pl.when(~waits).then("start_s").alias("start_s"),
-        pl.when(waits).then(None).when("cut").then(last - begun).otherwise("runtime_s")
+        pl.when(waits)
+        .then(None)
+        .when("cut")
+        .then(last - begun)
+        .otherwise("runtime_s")
         .alias("runtime_s"),
         *(pl.when(~open_).then(name).alias(name) for name in _OF_THE_END),
-    ).drop("waits", "cut")  # fmt: skip
+    ).drop("waits", "cut")

@@ -45,25 +45,31 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
     frame = open_overlap(trace.frame("jobs"), kept, sized, window=trace.once(window_of))
     rows = collect(frame.select(BEGIN, UNTIL, *kept, *sized).filter(~nw.col(BEGIN).is_null()))
     used = [
-        of for of in sized
-        if (using := rows.filter(pl.col(of) > 0))[name].null_count()
-        <= _MOST_WITHOUT * using.height
-    ]  # fmt: skip
+        of
+        for of in sized
+        if (using := rows.filter(pl.col(of) > 0))[name].null_count() <= _MOST_WITHOUT * using.height
+    ]
     hosts = pl.col(name).cast(pl.String).str.split(",")
     kind = pl.col("gpu_type") if "gpu_type" in kept else pl.lit(None, pl.String)
     rows = (
         rows.filter(pl.col(name).is_not_null())
-        .select(BEGIN, UNTIL, gpu_type=kind.cast(pl.String), machine_id=hosts,
-                **{of: pl.col(of).fill_null(0) / hosts.list.len() for of in used})
+        .select(
+            BEGIN,
+            UNTIL,
+            gpu_type=kind.cast(pl.String),
+            machine_id=hosts,
+            **{of: pl.col(of).fill_null(0) / hosts.list.len() for of in used},
+        )
         .explode("machine_id")
         .with_columns(node=pl.col("machine_id").rank("dense"))
-    )  # fmt: skip
+    )
     # what ends at a time makes room for what begins then
     changes = pl.concat(
-        rows.select("node", pl.lit(sign).alias("sign"), *(pl.col(of) * sign for of in used),
-                    time=time)
+        rows.select(
+            "node", pl.lit(sign).alias("sign"), *(pl.col(of) * sign for of in used), time=time
+        )
         for time, sign in ((BEGIN, 1), (UNTIL, -1))
-    ).sort("node", "time", "sign")  # fmt: skip
+    ).sort("node", "time", "sign")
     in_use = changes.select("node", *(pl.col(of).cum_sum().over("node") for of in used))
     most = in_use.group_by("node").agg(pl.col(of).max().round(3) for of in used)
     named = rows.group_by("node").agg(

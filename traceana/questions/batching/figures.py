@@ -34,9 +34,14 @@ class Look:
 
 
 _LOOKS: Final = {
-    "proportional": (0, "o"), "omnilearn": (1, "X"), "oracle": (2, "*"), "measured": (3, "v"),
-    "static": (4, "^"), "damped": (5, "D"), "smoothed": (6, "h"),
-}  # fmt: skip
+    "proportional": (0, "o"),
+    "omnilearn": (1, "X"),
+    "oracle": (2, "*"),
+    "measured": (3, "v"),
+    "static": (4, "^"),
+    "damped": (5, "D"),
+    "smoothed": (6, "h"),
+}
 """Place among the colors of the style, and marker."""
 
 
@@ -91,21 +96,35 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
         present = own["speedup_ci_low"].is_not_null()
         ax.hlines(
             [row for row, is_known in zip(rows, present, strict=True) if is_known],
-            own.filter(present)["speedup_ci_low"], own.filter(present)["speedup_ci_high"],
-            color=look.color, linewidth=1,
-        )  # fmt: skip
+            own.filter(present)["speedup_ci_low"],
+            own.filter(present)["speedup_ci_high"],
+            color=look.color,
+            linewidth=1,
+        )
         ax.scatter(
-            own["speedup"], rows, s=17, color=look.color, marker=look.marker, zorder=4,
-            label=name, gid=str(name), linewidths=0, alpha=0.85,
-        )  # fmt: skip
+            own["speedup"],
+            rows,
+            s=17,
+            color=look.color,
+            marker=look.marker,
+            zorder=4,
+            label=name,
+            gid=str(name),
+            linewidths=0,
+            alpha=0.85,
+        )
     ax.set_yticks(range(len(levels)), levels)
     ax.set_ylim(len(levels) - 0.5, -0.5)
     ax.set_xlabel("Speedup over uniform batches")
     ax.set_ylabel("Cores of the workers")
     ax.legend(
-        loc="lower right", bbox_to_anchor=(1, 1), ncols=4, borderaxespad=0.2,
-        columnspacing=0.9, handletextpad=0.2,
-    )  # fmt: skip
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
+        ncols=4,
+        borderaxespad=0.2,
+        columnspacing=0.9,
+        handletextpad=0.2,
+    )
     return ax
 
 
@@ -177,8 +196,14 @@ def plot_batching_clusters(comparison: pl.DataFrame, /, *, ax: Axes | None = Non
     ax.set_ylim(place - 1, -0.8)
     ax.grid(visible=False, axis="y")
     ax.set_xlabel("Time relative to equal workers")
-    ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.2,
-              handlelength=1.0, columnspacing=0.9)  # fmt: skip
+    ax.legend(
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
+        ncols=2,
+        borderaxespad=0.2,
+        handlelength=1.0,
+        columnspacing=0.9,
+    )
     return ax
 
 
@@ -189,18 +214,31 @@ def _draw_system(ax: Axes, row: dict[str, Any], height: float, *, first: bool) -
         if factor is None:
             factor, way = value, "the time"
         text = f"{row['system']}: {factor:g} times {way}"
-        ax.scatter([value], [height], marker="D", s=11, color=color_of(1), zorder=4,
-                   gid=f"published-{height:g}",
-                   label=None if ax.get_legend_handles_labels()[1].count("published")
-                   else "published")  # fmt: skip
+        ax.scatter(
+            [value],
+            [height],
+            marker="D",
+            s=11,
+            color=color_of(1),
+            zorder=4,
+            gid=f"published-{height:g}",
+            label=None if ax.get_legend_handles_labels()[1].count("published") else "published",
+        )
     else:
         system = row["workers"], row["system"]
         colors = (shade(ax, 0.3), shade(ax, 0.6), color_of(4), color_of(0))
         name, color = _SYSTEMS[system], colors[list(_SYSTEMS).index(system)]
         ax.barh([height], [value], 0.9, color=color, label=name if first else None)
-    ax.annotate(text, (value, height), (4, 0), textcoords="offset points", va="center",
-                fontsize=small_size() - 1, in_layout=False,
-                bbox={"facecolor": shade(ax, 0), "edgecolor": "none", "pad": 0.4})  # fmt: skip
+    ax.annotate(
+        text,
+        (value, height),
+        (4, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=small_size() - 1,
+        in_layout=False,
+        bbox={"facecolor": shade(ax, 0), "edgecolor": "none", "pad": 0.4},
+    )
 
 
 def describe_batching_clusters(comparison: pl.DataFrame) -> str:
@@ -252,9 +290,12 @@ def plot_batching_trajectory(
     for worker in natural_order(batches["worker_id"].unique()):
         own = batches.filter(pl.col("worker_id") == worker).sort("step")
         (line,) = ax.plot(
-            [*own["step"], end], [*own["batch"], own["batch"][-1]], drawstyle="steps-post",
-            gid=f"worker-{worker}", linewidth=1.2,
-        )  # fmt: skip
+            [*own["step"], end],
+            [*own["batch"], own["batch"][-1]],
+            drawstyle="steps-post",
+            gid=f"worker-{worker}",
+            linewidth=1.2,
+        )
         lines.append((worker, line))
     ax.set_xlim(0, max(end, 1))
     ax.set_ylim(bottom=min(0, *batches["batch"]))
@@ -334,9 +375,14 @@ def plot_batching_replay(
     for (name,), own in steps.group_by("controller", maintain_order=True):
         look, rows = look_of(str(name), ax), own.sort("time_s")
         ax.plot(
-            rows["time_s"], rows["step_time"], color=look.color, drawstyle="steps-post",
-            label=name, gid=str(name), linewidth=0.7,
-        )  # fmt: skip
+            rows["time_s"],
+            rows["step_time"],
+            color=look.color,
+            drawstyle="steps-post",
+            label=name,
+            gid=str(name),
+            linewidth=0.7,
+        )
     ax.set_ylim(bottom=0)
     ax.margins(x=0)
     ax.set_title(name_group(jobs[:1]), pad=16)
@@ -403,9 +449,17 @@ def plot_batching_iterations(
         ax.hlines(rows, own["q05"], own["q95"], color=look.color, linewidth=0.8)
         ax.hlines(rows, own["q25"], own["q75"], color=look.color, linewidth=2.6)
         ax.scatter(
-            own["median"], rows, s=13, color=look.color, marker=look.marker, zorder=4,
-            label=name, gid=name, edgecolors=shade(ax, 0), linewidths=0.4,
-        )  # fmt: skip
+            own["median"],
+            rows,
+            s=13,
+            color=look.color,
+            marker=look.marker,
+            zorder=4,
+            label=name,
+            gid=name,
+            edgecolors=shade(ax, 0),
+            linewidths=0.4,
+        )
     ax.set_yticks(range(len(order)), [name_tick(one) for one in order])
     ax.set_ylim(len(order) - 0.5, -0.5)
     ax.set_title(name_group(jobs[:1]), pad=16)

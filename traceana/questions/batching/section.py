@@ -177,8 +177,11 @@ def _recorded(trace: Trace) -> Content:
 
 def _jobs(jobs: pl.DataFrame, name: str) -> Table:
     names = jobs["controller"].unique(maintain_order=True).to_list()
-    like = {f"{value}_{each}": value for value in ("speedup", "idle_fraction", "of_possible")
-            for each in names}  # fmt: skip
+    like = {
+        f"{value}_{each}": value
+        for value in ("speedup", "idle_fraction", "of_possible")
+        for each in names
+    }
     index = ["job_id", "n_workers", "n_steps", "n_excluded"]
     speedups = {f"speedup_{each}": _NAMES[each] for each in names[1:]}
     others = {
@@ -209,8 +212,9 @@ def _episodes(result: BatchingReplay, name: str, time: str) -> Block:
     }
     onset = {} if time == "time_s" else {"onset_s": f"Onset ({time})"}
     return result_table(
-        rows.pivot("controller", index=["job_id", "worker_id", "onset_s", "n_steps"],
-                   values=values),
+        rows.pivot(
+            "controller", index=["job_id", "worker_id", "onset_s", "n_steps"], values=values
+        ),
         with_columns(ReplayEpisodes, {f"{v}_{each}": v for v in values for each in names}),
         columns=["job_id", "worker_id", "onset_s", "n_steps", *costs, *others],
         headings=costs | others | onset,
@@ -219,7 +223,7 @@ def _episodes(result: BatchingReplay, name: str, time: str) -> Block:
         "compared with the worker at its usual time. Recovery: steps until the first of three in a "
         f"row that the proportional controller has within {100 * result.within:g} % of the "
         f"oracle's. Near the oracle: fraction of the steps of the episode that are. {name}",
-    )  # fmt: skip
+    )
 
 
 def _draw_best(trace: Trace) -> list[Drawing]:

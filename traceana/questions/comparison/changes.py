@@ -126,9 +126,10 @@ def _measure(trace: Trace, window: Window | None) -> dict[str, _Number]:
         "median_runtime_s": _quantile(ran, "ran", 0.5),
         "median_gpus": _quantile(asked, "gpus", 0.5),
         "failure_rate": _rate(table),
-        "gpu_hours_failed": _Number(wasted / total if total and table.height else None,
-                                    n=hours["gpu"].count()),
-    }  # fmt: skip
+        "gpu_hours_failed": _Number(
+            wasted / total if total and table.height else None, n=hours["gpu"].count()
+        ),
+    }
 
 
 def _per_day(hours: pl.Series, days: float) -> _Number:
@@ -173,12 +174,19 @@ def describe_changes(changes: pl.DataFrame, /) -> dict[str, dict[str, Any]]:
 
 
 _BINARY: Final[dict[type, Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-}  # fmt: skip
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
 _COMPARED: Final[dict[type, Any]] = {
-    ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Lt: operator.lt, ast.LtE: operator.le,
-    ast.Eq: operator.eq, ast.NotEq: operator.ne,
-}  # fmt: skip
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
 _LONGEST: Final = 500
 _FORM: Final = "write a comparison such as 'median_wait_s > 1.2 * before'"
 
@@ -227,8 +235,10 @@ def _comparison(node: ast.Compare, values: dict[str, dict[str, Any]], condition:
     measures = sorted(names - {"before", "after"})
     for name in measures:
         if name not in MEASURES:
-            raise DataError(f"condition {condition!r}: {name} is no measure; measures are "
-                            f"{', '.join(MEASURES)}, before and after")  # fmt: skip
+            raise DataError(
+                f"condition {condition!r}: {name} is no measure; measures are "
+                f"{', '.join(MEASURES)}, before and after"
+            )
     if not measures:
         raise DataError(f"condition {condition!r} names no measure; {_FORM}")
     if len(measures) > 1 and names & {"before", "after"}:

@@ -145,10 +145,12 @@ def _size(cohort: Cohort, kind: str | None) -> Row:
         return _row(note="no GPUs are recorded")
     stated = table.select(
         pl.lit("all").alias("all"),
-        pl.when(pl.col("gpus") > 1).then(pl.lit("failed")).otherwise(pl.lit("completed"))
+        pl.when(pl.col("gpus") > 1)
+        .then(pl.lit("failed"))
+        .otherwise(pl.lit("completed"))
         .alias("status"),
         *([cohort.cluster] if cohort.cluster else []),
-    )  # fmt: skip
+    )
     return _rate(stated, cohort, kind)
 
 

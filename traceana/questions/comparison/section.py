@@ -39,17 +39,24 @@ def build(traces: Sequence[Trace]) -> Content:
     alike = answered.filter((pl.col("question") != "Runtime") | ~pl.col("trace").is_in(cut))
     alike = alike.filter(pl.col("estimate").count().over("question") > 1)
     return Content(
-        tuple(_finding(alike.filter(question=finding)) for finding in _FINDINGS
-              if finding in alike["question"].to_list()),
-        tuple(Points(name, tuple(lines)) for name, lines in (
-            ("Limits of the estimates", reasons(table, answered=True)),
-            ("Not compared", reasons(table, answered=False)),
-        ) if lines),
+        tuple(
+            _finding(alike.filter(question=finding))
+            for finding in _FINDINGS
+            if finding in alike["question"].to_list()
+        ),
+        tuple(
+            Points(name, tuple(lines))
+            for name, lines in (
+                ("Limits of the estimates", reasons(table, answered=True)),
+                ("Not compared", reasons(table, answered=False)),
+            )
+            if lines
+        ),
         lead=(_side_by_side(answered),),
         limitations="Clusters, years and definitions differ between traces, so a difference has no "
         "single cause and is not tested. Where a trace records no users, blocks of days are the "
         "independent unit; with fewer than ten of them intervals are too narrow.",
-    )  # fmt: skip
+    )
 
 
 def _side_by_side(answered: pl.DataFrame) -> Table:

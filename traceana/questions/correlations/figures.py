@@ -72,17 +72,33 @@ def plot_correlations(
             certain = row["ci_low"] is not None and row["ci_high"] is not None
             if certain:
                 ax.hlines(
-                    place, row["ci_low"], row["ci_high"], color=color, linewidth=1.2,
+                    place,
+                    row["ci_low"],
+                    row["ci_high"],
+                    color=color,
+                    linewidth=1.2,
                     gid=f"interval-{place:g}",
-                )  # fmt: skip
+                )
             ax.scatter(
-                row["r"], place, s=11, facecolors=color if certain else shade(ax, 0),
-                edgecolors=color, linewidths=0.8, zorder=4, clip_on=False, gid=f"dot-{place:g}",
-            )  # fmt: skip
+                row["r"],
+                place,
+                s=11,
+                facecolors=color if certain else shade(ax, 0),
+                edgecolors=color,
+                linewidths=0.8,
+                zorder=4,
+                clip_on=False,
+                gid=f"dot-{place:g}",
+            )
             ax.annotate(
-                f"n = {row['n']:,}", (1.02, place), xycoords=("axes fraction", "data"),
-                va="center", fontsize=small_size() - 1, annotation_clip=False, color=color,
-            )  # fmt: skip
+                f"n = {row['n']:,}",
+                (1.02, place),
+                xycoords=("axes fraction", "data"),
+                va="center",
+                fontsize=small_size() - 1,
+                annotation_clip=False,
+                color=color,
+            )
     ax.set_yticks(
         range(len(rows)),
         [name_tick(feature if group is None else group) for feature, group in rows],
@@ -100,9 +116,13 @@ def plot_correlations(
             for series in range(len(outcomes))
         ]
         ax.legend(
-            marks_of, outcomes, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(outcomes),
+            marks_of,
+            outcomes,
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            ncols=len(outcomes),
             borderaxespad=0.1,
-        )  # fmt: skip
+        )
     return ax
 
 

@@ -68,15 +68,28 @@ def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = Non
             low, high = (rows[f"tightness_{end}"] for end in ends)
             ax.hlines(at, low, high, color=color, linewidth=width, linestyle="-")
         ax.scatter(
-            rows["tightness_median"], at, s=11, facecolors=shade(ax, 0), edgecolors=color,
-            linewidths=0.9, zorder=4, label=kind, gid=f"{kind}-medians",
-        )  # fmt: skip
+            rows["tightness_median"],
+            at,
+            s=11,
+            facecolors=shade(ax, 0),
+            edgecolors=color,
+            linewidths=0.9,
+            zorder=4,
+            label=kind,
+            gid=f"{kind}-medians",
+        )
         for row, share in zip(at, rows["fraction_met"], strict=True):
             ax.annotate(
-                f"{100 * share:.0f} %", (1, row), (2, 0), xycoords=("axes fraction", "data"),
-                textcoords="offset points", va="center", fontsize=small_size() - 1.5,
-                color=color, annotation_clip=False,
-            )  # fmt: skip
+                f"{100 * share:.0f} %",
+                (1, row),
+                (2, 0),
+                xycoords=("axes fraction", "data"),
+                textcoords="offset points",
+                va="center",
+                fontsize=small_size() - 1.5,
+                color=color,
+                annotation_clip=False,
+            )
     ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.set_yticks(range(len(clusters)), [name_tick(one) for one in clusters])
     ax.set_ylim(len(clusters) - 0.4, -0.6)
@@ -142,10 +155,13 @@ def plot_throughput(
     for (model, batch), cell in table.group_by("model", "batch_size", maintain_order=True):
         nth = place[model] = place.get(model, -1) + 1
         (line,) = ax.plot(
-            cell["gpus"], cell[measure], color=color_of(models.index(model)),
-            linestyle=_STYLES[nth % len(_STYLES)], marker=_MARKERS[nth % len(_MARKERS)],
+            cell["gpus"],
+            cell[measure],
+            color=color_of(models.index(model)),
+            linestyle=_STYLES[nth % len(_STYLES)],
+            marker=_MARKERS[nth % len(_MARKERS)],
             markersize=2.5,
-        )  # fmt: skip
+        )
         lines.append((f"{model} {batch}", line))
     counts = table["gpus"].unique().sort().to_list()
     ax.set_xticks(counts, [f"{gpus:g}" for gpus in counts])
@@ -211,9 +227,16 @@ def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) ->
         ax.hlines(at, 100 * rows["ci_low"], 100 * rows["ci_high"], color=color, linewidth=1)
         marker = _MARKERS[nth % len(_MARKERS)]
         ax.scatter(
-            100 * rows["fraction_missed"], at, s=14, color=color, marker=marker, linewidths=0,
-            zorder=4, label=policy, gid=policy,
-        )  # fmt: skip
+            100 * rows["fraction_missed"],
+            at,
+            s=14,
+            color=color,
+            marker=marker,
+            linewidths=0,
+            zorder=4,
+            label=policy,
+            gid=policy,
+        )
     ax.set_yticks(range(len(clusters)), [name_tick(one) for one in clusters])
     ax.set_ylim(len(clusters) - 0.4, -0.6)
     ax.set_xlim(0, 103 * max([*table["ci_high"].drop_nulls(), *table["fraction_missed"]]) or None)

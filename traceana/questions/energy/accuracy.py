@@ -29,9 +29,16 @@ if TYPE_CHECKING:
     from traceana.schema import TrainingDefaults
 
 _NEEDED: Final = (
-    "batch_size", "power_limit_w", "tta_s", "eta_j", "runs", "epochs_min", "epochs_max",
-    "epoch_s", "mean_power_w",
-)  # fmt: skip
+    "batch_size",
+    "power_limit_w",
+    "tta_s",
+    "eta_j",
+    "runs",
+    "epochs_min",
+    "epochs_max",
+    "epoch_s",
+    "mean_power_w",
+)
 _ENDS: Final = {"low": "min", "high": "max"}
 
 

@@ -84,16 +84,23 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
             if ratio.get(dataset) is not None
         ]
         ax.barh(
-            [row for row, _ in known], [value for _, value in known], _BAR,
-            color=color_of(color), label=name,
-        )  # fmt: skip
+            [row for row, _ in known],
+            [value for _, value in known],
+            _BAR,
+            color=color_of(color),
+            label=name,
+        )
         for row, dataset in zip(rows, datasets, strict=True):
             value = ratio.get(dataset)
             ax.annotate(
-                "unknown" if value is None else f"{100 * value:.1f} %", (value or 0, row),
-                (2, 0), textcoords="offset points", va="center", fontsize=small_size() - 1,
+                "unknown" if value is None else f"{100 * value:.1f} %",
+                (value or 0, row),
+                (2, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=small_size() - 1,
                 bbox={"facecolor": shade(ax, 0), "edgecolor": "none", "pad": 0.4},
-            )  # fmt: skip
+            )
     ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.set_xlim(0, 1.14)
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1])
@@ -104,9 +111,13 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
     ax.set_title(name_group([gpu]), pad=16)
     ax.set_xlabel(f"{objective.capitalize()} to the target, relative to the default")
     ax.legend(
-        loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.1,
-        handlelength=1.0, columnspacing=0.9,
-    )  # fmt: skip
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=3,
+        borderaxespad=0.1,
+        handlelength=1.0,
+        columnspacing=0.9,
+    )
     return ax
 
 
@@ -167,9 +178,14 @@ def plot_batch_sweep(
         mean, low, high = (rows[f"{measure}{end}_{unit}"] / scale for end in ("", "_low", "_high"))
         at = [sizes.index(size) for size in rows["batch_size"]]
         (line,) = ax.plot(
-            at, mean, color=color_of(color), linestyle="-", marker=marker, markersize=3.2,
+            at,
+            mean,
+            color=color_of(color),
+            linestyle="-",
+            marker=marker,
+            markersize=3.2,
             label=name,
-        )  # fmt: skip
+        )
         ax.vlines(at, low, high, color=line.get_color(), linestyle="-", linewidth=2.2, gid=limit)
     ax.set_xticks(range(len(sizes)), [str(size) for size in sizes])
     ax.tick_params(axis="x", rotation=90 if len(sizes) > _UPRIGHT else 0)
@@ -248,17 +264,32 @@ def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     out_of_frame = f", {beyond:,} out of the frame" if beyond else ""
     ax = start_axes(ax, height_in=_HEIGHT_IN)
     ax.scatter(
-        others["h"], others["mj"], s=9, color=shade(ax, 0.45), linewidths=0, gid="dominated",
+        others["h"],
+        others["mj"],
+        s=9,
+        color=shade(ax, 0.45),
+        linewidths=0,
+        gid="dominated",
         label=f"dominated ({others.height:,}{out_of_frame})",
-    )  # fmt: skip
+    )
     ax.plot(
-        front["h"], front["mj"], drawstyle="steps-post", color=color_of(0), linewidth=0.9,
-        linestyle="-", gid="bound",
-    )  # fmt: skip
+        front["h"],
+        front["mj"],
+        drawstyle="steps-post",
+        color=color_of(0),
+        linewidth=0.9,
+        linestyle="-",
+        gid="bound",
+    )
     ax.scatter(
-        front["h"], front["mj"], s=18, color=color_of(0), zorder=4, gid="front",
+        front["h"],
+        front["mj"],
+        s=18,
+        color=color_of(0),
+        zorder=4,
+        gid="front",
         label=f"on the front ({front.height:,})",
-    )  # fmt: skip
+    )
     # where nothing can be: left of the front and below it
     ax.set_xlim(left - 0.45 * (right - left), right)
     ax.set_ylim(bottom, top)
@@ -291,11 +322,21 @@ def _name_points(ax: Axes, front: pl.DataFrame) -> None:
         return
     for row, height in zip(upwards.iter_rows(named=True), spread(wanted, gap=gap), strict=True):
         ax.annotate(
-            f"{row['batch_size']}, {row['power_limit_w']:g} W", (row["h"], row["mj"]),
-            (0.02, height), textcoords="axes fraction", va="center", fontsize=small_size() - 0.5,
-            arrowprops={"arrowstyle": "-", "color": color_of(0), "linewidth": 0.4,
-                        "relpos": (1, 0.5), "shrinkA": 1, "shrinkB": 1},
-        )  # fmt: skip
+            f"{row['batch_size']}, {row['power_limit_w']:g} W",
+            (row["h"], row["mj"]),
+            (0.02, height),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=small_size() - 0.5,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": color_of(0),
+                "linewidth": 0.4,
+                "relpos": (1, 0.5),
+                "shrinkA": 1,
+                "shrinkB": 1,
+            },
+        )
 
 
 _MAPPED: Final = {
@@ -371,18 +412,37 @@ def plot_energy_map(
     # pale to dark, and without the palest yellow
     shades = ListedColormap(colormaps["viridis_r"](np.linspace(0.08, 1, 256)))
     drawn = ax.pcolormesh(
-        np.arange(len(sizes) + 1) - 0.5, np.arange(len(limits) + 1) - 0.5, cells,
-        norm=LogNorm(low, high * (1 + 1e-9)), cmap=shades, gid="cells",
-    )  # fmt: skip
+        np.arange(len(sizes) + 1) - 0.5,
+        np.arange(len(limits) + 1) - 0.5,
+        cells,
+        norm=LogNorm(low, high * (1 + 1e-9)),
+        cmap=shades,
+        gid="cells",
+    )
     row, place = np.unravel_index(np.nanargmin(cells), cells.shape)
-    ax.scatter([place], [row], marker="*", s=60, color=color_of(1), edgecolors=shade(ax, 0),
-               linewidths=0.5, zorder=4, gid="least")  # fmt: skip
+    ax.scatter(
+        [place],
+        [row],
+        marker="*",
+        s=60,
+        color=color_of(1),
+        edgecolors=shade(ax, 0),
+        linewidths=0.5,
+        zorder=4,
+        gid="least",
+    )
     if max(cells.shape) <= _WRITTEN:
         for (at, across), value in np.ndenumerate(cells):
             if not np.isnan(value) and (at, across) != (row, place):
-                ax.text(across, at, f"{value:.3g}", ha="center", va="center",
-                        fontsize=small_size() - 1.5,
-                        color=_ink(ax, np.ravel(drawn.to_rgba(np.array([value])))))  # fmt: skip
+                ax.text(
+                    across,
+                    at,
+                    f"{value:.3g}",
+                    ha="center",
+                    va="center",
+                    fontsize=small_size() - 1.5,
+                    color=_ink(ax, np.ravel(drawn.to_rgba(np.array([value])))),
+                )
     bar = ax.get_figure(root=True)
     if bar is not None:
         colorbar = bar.colorbar(drawn, ax=ax, label=label)
@@ -457,9 +517,17 @@ def plot_power_sweep(
         elif size == largest:
             color, width, name = color_of(4), 1.4, f"batch size {size} (largest)"
         ax.plot(
-            rows["power_limit_w"], rows[column] / scale, color=color, linewidth=width, marker="o",
-            markersize=2.2, linestyle="-", label=name, zorder=3 if name else 2, gid=f"batch-{size}",
-        )  # fmt: skip
+            rows["power_limit_w"],
+            rows[column] / scale,
+            color=color,
+            linewidth=width,
+            marker="o",
+            markersize=2.2,
+            linestyle="-",
+            label=name,
+            zorder=3 if name else 2,
+            gid=f"batch-{size}",
+        )
     ax.set_yscale("log")
     _tick(ax.yaxis, max(energy[column]) / min(energy[column]))
     ax.set_xlabel("Power limit (W)")
@@ -527,13 +595,23 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
         )
         bounded = rows.drop_nulls(f"{measure}_ci_low")
         ax.hlines(
-            bounded["row"], bounded[f"{measure}_ci_low"], bounded[f"{measure}_ci_high"],
-            color=color, linewidth=1.1, linestyle="-", gid=gpu,
-        )  # fmt: skip
+            bounded["row"],
+            bounded[f"{measure}_ci_low"],
+            bounded[f"{measure}_ci_high"],
+            color=color,
+            linewidth=1.1,
+            linestyle="-",
+            gid=gpu,
+        )
         ax.plot(
-            rows[measure], rows["row"], marker=_MARKERS[place], markersize=3.4,
-            color=color, linestyle="none", label=gpu,
-        )  # fmt: skip
+            rows[measure],
+            rows["row"],
+            marker=_MARKERS[place],
+            markersize=3.4,
+            color=color,
+            linestyle="none",
+            label=gpu,
+        )
     ax.axvline(0, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))
     ax.set_yticks(range(len(datasets)), [name_tick(dataset) for dataset in datasets])

@@ -147,9 +147,12 @@ def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[st
         whole = form_cohort(cohort.trace, end_imputation="running").rows
         split, runtime = keys, "duration_s"
     runtimes = kaplan_meier(
-        whole.filter(pl.col("status").is_not_null()), by=split, status=None, runtime=runtime,
+        whole.filter(pl.col("status").is_not_null()),
+        by=split,
+        status=None,
+        runtime=runtime,
         **seen,
-    )  # fmt: skip
+    )
     comparisons, odds = {}, None
     there = stated["status"].cast(pl.String)
     for status in (one for one in COMPARED if by and one in there and not cohort.horizon_s):
@@ -165,11 +168,15 @@ def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[st
         except DataError as error:
             notes.append(f"No odds ratios: {error}.")
     return Outcomes(
-        by, strata, runtimes,
+        by,
+        strata,
+        runtimes,
         rates.sort(keys, nulls_last=True, maintain_order=True) if keys else rates,
-        comparisons, odds, _standardized(cohort, stated, by),
+        comparisons,
+        odds,
+        _standardized(cohort, stated, by),
         *_by_horizon(cohort, whole, by, notes),
-    )  # fmt: skip
+    )
 
 
 def _by_horizon(
@@ -179,9 +186,11 @@ def _by_horizon(
     if cohort.horizon_s is None:
         return None, None
     seen: dict[str, Any] = {
-        "runtime": "duration_s", "entry": "entry_s", "observed": "observed",
+        "runtime": "duration_s",
+        "entry": "entry_s",
+        "observed": "observed",
         "cluster": cohort.cluster,
-    }  # fmt: skip
+    }
     events = form_cohort(cohort.trace, end_imputation="running").events
     keys = () if by is None else (by,)
     outcomes = outcome_by_horizon(
@@ -372,9 +381,14 @@ def incidence_at_equal_size(
         return None
     keys = (by, "size_class")
     found = cumulative_incidence(
-        kept, by=keys, events=cohort.events, runtime="duration_s", entry="entry_s",
-        observed="observed", cluster=cohort.cluster,
-    )  # fmt: skip
+        kept,
+        by=keys,
+        events=cohort.events,
+        runtime="duration_s",
+        entry="entry_s",
+        observed="observed",
+        cluster=cohort.cluster,
+    )
     at = {row[:2]: row[3:] for row in found.incidence_at(time_s).filter(event="failed").rows()}
     total = [0.0, 0.0, 0.0]
     for size, n in kept["size_class"].value_counts().iter_rows():

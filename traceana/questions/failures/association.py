@@ -518,9 +518,11 @@ def standardized_failure_rates(
     if unit:
         lazy = lazy.filter(~nw.col(unit[0]).is_null())
     counts = reduce_frame(
-        with_failure(lazy, status, succeeded, failed), columns,
-        n=nw.len(), failures=nw.col("failure").sum().cast(nw.Int64),
-    )  # fmt: skip
+        with_failure(lazy, status, succeeded, failed),
+        columns,
+        n=nw.len(),
+        failures=nw.col("failure").sum().cast(nw.Int64),
+    )
     group, labels = group_codes(counts, keys)
     n, k = (counts[name].cast(pl.Float64).to_numpy() for name in ("n", "failures"))
     stratum = (counts.select(pl.struct(within).rank("dense") - 1).to_series()).to_numpy()

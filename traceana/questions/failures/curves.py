@@ -133,8 +133,9 @@ def cumulative_incidence(
     estimated = estimate_incidence(
         *(frame, keys, names),
         columns=Columns(status, runtime, start, entry, observed),
-        cluster=cluster, running_until_s=running_until_s,
-    )  # fmt: skip
+        cluster=cluster,
+        running_until_s=running_until_s,
+    )
     return _incidence(estimated, keys, names, cluster, confidence)
 
 
@@ -144,8 +145,11 @@ def incidence_and_survival(
     """Return :func:`cumulative_incidence` and :func:`kaplan_meier` of rows counted once."""
     estimated = estimate_incidence(
         *(frame, keys, names),
-        columns=columns, cluster=cluster, running_until_s=None, horizon_s=None,
-    )  # fmt: skip
+        columns=columns,
+        cluster=cluster,
+        running_until_s=None,
+        horizon_s=None,
+    )
     shared = (estimated, keys, names, cluster, 0.95)
     return _incidence(*shared), _survival(*shared, quantiles=QUANTILES, horizon_s=None)
 
@@ -268,8 +272,10 @@ def kaplan_meier(
     estimated = estimate_incidence(
         *(frame, keys, names),
         columns=Columns(status, runtime, start, entry, observed),
-        cluster=cluster, running_until_s=running_until_s, horizon_s=horizon_s,
-    )  # fmt: skip
+        cluster=cluster,
+        running_until_s=running_until_s,
+        horizon_s=horizon_s,
+    )
     return _survival(
         *(estimated, keys, names, cluster, confidence), quantiles=quantiles, horizon_s=horizon_s
     )
@@ -289,8 +295,9 @@ def _survival(
     horizon_s = default_horizon(times, keys, horizon_s)
     low, high = log_log_interval(
         *(times["survival"], times["survival_variance"]),
-        df=times["df"] if cluster else np.inf, confidence=confidence,
-    )  # fmt: skip
+        df=times["df"] if cluster else np.inf,
+        confidence=confidence,
+    )
     curves = times.with_columns(
         n_events=pl.sum_horizontal(names),
         ci_low=pl.Series(low).fill_nan(None),
@@ -456,9 +463,13 @@ def _note_unknown(event: str, events: Keys) -> pl.Expr:
     return pl.when((excess > _FEWER_KNOWN) & (excess > 3 * error)).then(
         pl.format(
             "biased: {} of {} rows of status {} have no runtime, {} of {} of the other events",
-            missing, rows, pl.lit(event), unknown - missing, others,
+            missing,
+            rows,
+            pl.lit(event),
+            unknown - missing,
+            others,
         )
-    )  # fmt: skip
+    )
 
 
 def _note_few_clusters(groups: pl.DataFrame, times: pl.DataFrame, keys: Keys) -> pl.DataFrame:

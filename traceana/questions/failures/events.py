@@ -123,8 +123,9 @@ def estimate_incidence(
     if cluster is not None:
         of_curves, curves = _allow_for_clusters(
             *(curves, slices, parts.filter(known), keys, events),
-            cluster=cluster, horizon_s=default_horizon(times, keys, horizon_s),
-        )  # fmt: skip
+            cluster=cluster,
+            horizon_s=default_horizon(times, keys, horizon_s),
+        )
         steps = [index for index, (begin, stop) in enumerate(slices) for _ in range(begin, stop)]
         times = times.hstack(of_curves[steps])
     estimated = {
@@ -232,9 +233,12 @@ def count_events(
         status = nw.lit(events[0] if events else "")
     else:
         lazy = open_statuses(
-            frame, (*keys, *of, *seen), status=columns.status, named={"events": events},
+            frame,
+            (*keys, *of, *seen),
+            status=columns.status,
+            named={"events": events},
             measures=measures,
-        )  # fmt: skip
+        )
         status = nw.col(columns.status)
     time = nw.col(columns.runtime)
     if running_until_s is not None:

@@ -67,9 +67,13 @@ def draw_rows(
     rows = range(len(groups.names))
     known = [row for row in rows if low[row] is not None and high[row] is not None]
     ax.hlines(
-        known, [low[row] for row in known], [high[row] for row in known],
-        color=color_of(0), linewidth=1.4, gid="intervals",
-    )  # fmt: skip
+        known,
+        [low[row] for row in known],
+        [high[row] for row in known],
+        color=color_of(0),
+        linewidth=1.4,
+        gid="intervals",
+    )
     ax.scatter(
         mean, rows, s=16, color=color_of(0), zorder=4, clip_on=False, label="mean", gid="means"
     )
@@ -85,9 +89,13 @@ def name_rows(ax: Axes, groups: Groups, /) -> None:
     ax.grid(visible=False, axis="y")
     for row, count in zip(rows, groups.counts, strict=True):
         ax.annotate(
-            f"n = {count:,}", (1.04, row), xycoords=("axes fraction", "data"), va="center",
-            fontsize=small_size(), annotation_clip=False,
-        )  # fmt: skip
+            f"n = {count:,}",
+            (1.04, row),
+            xycoords=("axes fraction", "data"),
+            va="center",
+            fontsize=small_size(),
+            annotation_clip=False,
+        )
 
 
 def name_panel(ax: Axes, heading: str, /) -> None:
@@ -188,9 +196,17 @@ def plot_runtime_by(
     ax.collections[-1].set_label(name.lower())
     if shown == "mean_s":
         ax.scatter(
-            result["median_s"], range(result.height), marker="D", s=14, facecolors="none",
-            edgecolors=color_of(1), linewidths=0.9, zorder=5, label="median", gid="medians",
-        )  # fmt: skip
+            result["median_s"],
+            range(result.height),
+            marker="D",
+            s=14,
+            facecolors="none",
+            edgecolors=color_of(1),
+            linewidths=0.9,
+            zorder=5,
+            label="median",
+            gid="medians",
+        )
     points = [*result[shown].drop_nulls(), *result["median_s"].drop_nulls()]
     if log_x is None:
         log_x = bool(points) and 0 < _LOG_FROM * min(points) < max(points)
@@ -256,9 +272,16 @@ def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     ax.hlines(rows, at["p05"], at["p95"], color=color_of(0), linewidth=1, gid="middle-90")
     ax.hlines(rows, at["p25"], at["p75"], color=color_of(0), linewidth=5, gid="middle-50")
     ax.scatter(
-        at["median"], rows, marker="D", s=16, facecolors=shade(ax, 0), edgecolors=color_of(1),
-        linewidths=1, zorder=5, gid="medians",
-    )  # fmt: skip
+        at["median"],
+        rows,
+        marker="D",
+        s=16,
+        facecolors=shade(ax, 0),
+        edgecolors=color_of(1),
+        linewidths=1,
+        zorder=5,
+        gid="medians",
+    )
     ax.scatter(at["p99"], rows, marker="|", s=36, color=color_of(0), linewidths=1.2, gid="p99")
     ax.axvline(1, color=shade(ax, 0.8), linewidth=0.8, linestyle="--", zorder=1, gid="mean")
     ax.set_xscale("log")
@@ -329,23 +352,35 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
             apart = (term["note"] or "").startswith("not comparable")
             ax.annotate(
                 "not comparable" if apart else "no finite odds ratio",
-                (0.98, place), xycoords=("axes fraction", "data"),
-                ha="right", va="center", fontsize=small_size(), fontstyle="italic",
+                (0.98, place),
+                xycoords=("axes fraction", "data"),
+                ha="right",
+                va="center",
+                fontsize=small_size(),
+                fontstyle="italic",
                 bbox={"facecolor": shade(ax, 0), "edgecolor": "none", "pad": 0.4},
                 gid=f"none-{place}",
-            )  # fmt: skip
+            )
         else:
             ax.hlines(
-                place, term["ci_low"], term["ci_high"], color=color_of(0), linewidth=1.4,
+                place,
+                term["ci_low"],
+                term["ci_high"],
+                color=color_of(0),
+                linewidth=1.4,
                 gid=f"interval-{place}",
-            )  # fmt: skip
+            )
             ax.scatter(
                 term["odds_ratio"], place, s=16, color=color_of(0), zorder=4, gid=f"dot-{place}"
             )
         ax.annotate(
-            f"n = {term['n']:,}", (1.02, place), xycoords=("axes fraction", "data"),
-            va="center", fontsize=small_size(), annotation_clip=False,
-        )  # fmt: skip
+            f"n = {term['n']:,}",
+            (1.02, place),
+            xycoords=("axes fraction", "data"),
+            va="center",
+            fontsize=small_size(),
+            annotation_clip=False,
+        )
     ax.set_yticks(range(len(rows)), [name_tick(name) for name, _ in rows])
     for label, (_, term) in zip(ax.get_yticklabels(), rows, strict=True):
         label.set_fontweight("bold" if term is None or term["level"] is None else "normal")

@@ -196,10 +196,15 @@ def plot_cumulative_incidence(
             gid=_id("line", name),
         )
         ax.fill_between(
-            line["time_s"], line["ci_low"].cast(pl.Float64), line["ci_high"].cast(pl.Float64),
-            step="post", color=drawn.get_color(), alpha=0.18, linewidth=0,
+            line["time_s"],
+            line["ci_low"].cast(pl.Float64),
+            line["ci_high"].cast(pl.Float64),
+            step="post",
+            color=drawn.get_color(),
+            alpha=0.18,
+            linewidth=0,
             gid=_id("band", name),
-        )  # fmt: skip
+        )
         lines.append((name, drawn))
     ax.set_ylim(0, top)
     ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
@@ -287,9 +292,17 @@ def _write_at_risk(
         if all(place - other >= width for other in apart.values()):
             apart[time] = place
     ax.annotate(
-        "At risk", (0, 0), (-14, first), xycoords="axes fraction", textcoords="offset points",
-        ha="right", va="center", fontsize=size, fontstyle="italic", annotation_clip=False,
-    )  # fmt: skip
+        "At risk",
+        (0, 0),
+        (-14, first),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        ha="right",
+        va="center",
+        fontsize=size,
+        fontstyle="italic",
+        annotation_clip=False,
+    )
     for row, (group, color) in enumerate(
         zip(some.iter_rows(named=True), names, strict=True), start=1
     ):
@@ -297,16 +310,30 @@ def _write_at_risk(
         height = first + row * gap
         name = name_group((group[key] for key in keys), characters=24) if keys else "all"
         ax.annotate(
-            name, (0, 0), (-14, height), xycoords="axes fraction", textcoords="offset points",
-            ha="right", va="center", fontsize=size, color=colors.to_hex(color),
-            fontweight="bold", annotation_clip=False,
-        )  # fmt: skip
+            name,
+            (0, 0),
+            (-14, height),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            ha="right",
+            va="center",
+            fontsize=size,
+            color=colors.to_hex(color),
+            fontweight="bold",
+            annotation_clip=False,
+        )
         for time, rows in own.select("time_s", "n_at_risk").rows():
             if time not in apart:
                 continue
             ax.annotate(
-                f"{rows:,}", (time, 0), (0, height),
-                xycoords=("data", "axes fraction"), textcoords="offset points", ha="center",
-                va="center", fontsize=size, annotation_clip=False,
+                f"{rows:,}",
+                (time, 0),
+                (0, height),
+                xycoords=("data", "axes fraction"),
+                textcoords="offset points",
+                ha="center",
+                va="center",
+                fontsize=size,
+                annotation_clip=False,
                 gid=_id("risk", name, f"{time:g}"),
-            )  # fmt: skip
+            )

@@ -123,9 +123,11 @@ def hazard_by_runtime(
             np.zeros(own.height) if entry is None else own[entry].fill_null(0).to_numpy(),
             own[status],
             None if cluster is None else own[cluster].rank("dense").to_numpy() - 1,
-            events=names, edges=np.array([*edges, np.inf]), confidence=confidence,
+            events=names,
+            edges=np.array([*edges, np.inf]),
+            confidence=confidence,
         )
-    ]  # fmt: skip
+    ]
     types = {key: rows.schema[key] for key in keys}
     table = pl.DataFrame(found, schema={**types, **schema_of(HazardByRuntime)})
     place = pl.col("event").cast(pl.Enum(names))

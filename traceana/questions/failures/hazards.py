@@ -124,9 +124,12 @@ def cause_specific_hazards(
         if observed is not None:
             failed &= pl.col(observed)
         found += _of_cause(
-            rows.with_columns(failure=failed.cast(pl.Int64)), names, cause,
-            columns=(runtime, entry, units), confidence=confidence,
-        )  # fmt: skip
+            rows.with_columns(failure=failed.cast(pl.Int64)),
+            names,
+            cause,
+            columns=(runtime, entry, units),
+            confidence=confidence,
+        )
     table = pl.DataFrame(found, schema=schema_of(HazardRatios)).fill_nan(None)
     tested = table["pvalue"].cast(pl.Float64).fill_null(np.nan).to_numpy()
     adjusted = pl.Series(adjust_pvalues(tested, method="holm")).fill_nan(None)
@@ -340,9 +343,16 @@ def outcome_by_horizon(
     if horizon_s is not None and not (is_number(horizon_s) and 0 < horizon_s < np.inf):
         raise DataError(f"horizon_s must be a positive number of seconds; it is {horizon_s!r}")
     found = cumulative_incidence(
-        frame, by=keys, events=events, status=status, runtime=runtime, entry=entry,
-        observed=observed, cluster=cluster, confidence=confidence,
-    )  # fmt: skip
+        frame,
+        by=keys,
+        events=events,
+        status=status,
+        runtime=runtime,
+        entry=entry,
+        observed=observed,
+        cluster=cluster,
+        confidence=confidence,
+    )
     curves, groups = found.curves, found.groups
     if horizon_s is None:
         horizon_s = _longest(curves, groups, keys)
@@ -351,12 +361,18 @@ def outcome_by_horizon(
         curves.filter(pl.col("time_s") <= horizon_s).group_by(columns, maintain_order=True).last()
     )
     table = groups.select(
-        *columns, "n", "n_events", n_not_ended="n_censored",
+        *columns,
+        "n",
+        "n_events",
+        n_not_ended="n_censored",
         rate_of_ended=(pl.col("n_events") / (pl.col("n") - pl.col("n_censored"))).fill_nan(None),
     ).join(
         last.select(*columns, fraction="incidence", ci_low="ci_low", ci_high="ci_high"),
-        on=columns, how="left", nulls_equal=True, maintain_order="left",
-    )  # fmt: skip
+        on=columns,
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
     running = pl.col("n_not_ended") / pl.col("n")
     percent = (100 * running).fill_nan(0.0).round(0).cast(pl.Int64)
     table = table.with_columns(
@@ -365,10 +381,11 @@ def outcome_by_horizon(
         note=pl.when(running.fill_nan(0.0) > _BIAS).then(
             pl.format(
                 "{} % of the rows have not ended: the rate among ended rows is too high for "
-                "outcomes of short rows, and too low for those of long ones", percent,
+                "outcomes of short rows, and too low for those of long ones",
+                percent,
             )
         ),
-    )  # fmt: skip
+    )
     return declared(table, OutcomesByHorizon, by=keys)
 
 

@@ -131,13 +131,16 @@ def runtime_means(
         clusters = errors[".near"]["n_clusters"]
         trimmed, logs = (
             clustered_mean_interval(
-                table[mean], errors[name]["variance"] / scale**2, errors[name]["effective"],
+                table[mean],
+                errors[name]["variance"] / scale**2,
+                errors[name]["effective"],
                 confidence=confidence,
             )
             for mean, name, scale in (
-                ("trimmed_mean_s", ".near", 1 - 2 * trim), (".log", ".log", 1)
+                ("trimmed_mean_s", ".near", 1 - 2 * trim),
+                (".log", ".log", 1),
             )
-        )  # fmt: skip
+        )
         table = table.with_columns(n_clusters=clusters)
         why = note_few(clusters, errors[".near"]["effective"])
     with np.errstate(over="ignore"):

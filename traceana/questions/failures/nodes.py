@@ -103,8 +103,11 @@ def node_failures(
     rows = collect(opened).filter(
         pl.col(status).is_in([*success, *failure]), pl.col(node).is_not_null()
     )
-    named_so = {name: own for name, own in ((status, "status"), (end_reason, "end_reason"))
-                if name in there and name != own}  # fmt: skip
+    named_so = {
+        name: own
+        for name, own in ((status, "status"), (end_reason, "end_reason"))
+        if name in there and name != own
+    }
     classes = with_end_class(rows.rename(named_so))[END_CLASS]
     hosts = pl.col(node).cast(pl.String).str.split(",")
     hours = pl.col("gpus") * pl.col("runtime_s") / 3600
@@ -130,8 +133,9 @@ def node_failures(
         on_node = on_node.join(its, on="job", how="anti")
     whole = pl.concat([*parts, found])
     whole = whole.unique("node", keep="first", maintain_order=True)
-    return declared(whole.sort("pvalue_adjusted", "pvalue", "node", nulls_last=True), NodeFailures,
-                    by=("node",))  # fmt: skip
+    return declared(
+        whole.sort("pvalue_adjusted", "pvalue", "node", nulls_last=True), NodeFailures, by=("node",)
+    )
 
 
 def _with_strata(rows: pl.DataFrame, by: list[str]) -> pl.DataFrame:
@@ -162,9 +166,12 @@ def _compare(on_node: pl.DataFrame, confidence: float) -> pl.DataFrame:
     comparable = cells.filter(others > 0).with_columns(
         expected=n * (failed - pl.col("failures")) / others,
         mean=n * failed / total,
-        variance=n * others * failed * (total - failed)
+        variance=n
+        * others
+        * failed
+        * (total - failed)
         / (total**2 * pl.max_horizontal(total - 1, 1)),
-    )  # fmt: skip
+    )
     summed = ("n", "failures", "expected", "mean", "variance", "hours", "known")
     table = comparable.group_by("node").agg(pl.col(*summed).sum()).sort("node")
     limits = pl.DataFrame(_test(table, confidence), schema_overrides={"pvalue": pl.Float64})

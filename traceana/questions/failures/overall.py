@@ -90,9 +90,14 @@ def _incidence(trace: Trace) -> dict[str, Any] | None:
         horizon_s = HORIZON_S
     try:
         found = outcome_by_horizon(
-            cohort.rows, events=events, horizon_s=horizon_s,
-            runtime="duration_s", entry="entry_s", observed="observed", cluster=cohort.cluster,
-        )  # fmt: skip
+            cohort.rows,
+            events=events,
+            horizon_s=horizon_s,
+            runtime="duration_s",
+            entry="entry_s",
+            observed="observed",
+            cluster=cohort.cluster,
+        )
     except DataError:
         return None
     return found.filter(event="failed").row(0, named=True)

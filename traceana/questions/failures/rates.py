@@ -99,8 +99,12 @@ def outcome_rates(
     """
     return _rates(
         *(OutcomeRates, frame, by),
-        success=success, failure=failure, status=status, cluster=cluster, confidence=confidence,
-    )  # fmt: skip
+        success=success,
+        failure=failure,
+        status=status,
+        cluster=cluster,
+        confidence=confidence,
+    )
 
 
 @notes_unit
@@ -145,8 +149,12 @@ def failure_rates(
     """
     return _rates(
         *(FailureRates, frame, by),
-        success=success, failure=failure, status=status, cluster=cluster, confidence=confidence,
-    )  # fmt: skip
+        success=success,
+        failure=failure,
+        status=status,
+        cluster=cluster,
+        confidence=confidence,
+    )
 
 
 def _rates(

@@ -51,9 +51,13 @@ def _build(cohort: Cohort) -> Content:
     if not events:
         return Content((), (Text(f"No {cohort.noun} with a runtime have ended."),))
     hazards = hazard_by_runtime(
-        cohort.rows, events=events, runtime="duration_s", entry="entry_s", observed="observed",
+        cohort.rows,
+        events=events,
+        runtime="duration_s",
+        entry="entry_s",
+        observed="observed",
         cluster=cohort.cluster,
-    )  # fmt: skip
+    )
     caption = f"Hazard by runtime of {cohort.noun}. {cohort.title}"
     lead = result_table(
         hazards.filter(event=events[0]),

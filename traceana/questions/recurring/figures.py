@@ -68,11 +68,17 @@ def plot_recurring_choices(
     for reached, marker, size in ((True, "o", 12), (False, "x", 22)):
         runs = history.filter(reached=reached)
         dots = ax.scatter(
-            runs["recurrence"], [row[each] for each in runs["batch_size"]], s=size,
-            c=runs["power_limit_w"], marker=marker, linewidths=0 if reached else 1.1,
-            vmin=min(history["power_limit_w"]), vmax=max(history["power_limit_w"]),
-            cmap=shades, gid="reached" if reached else "missed",
-        )  # fmt: skip
+            runs["recurrence"],
+            [row[each] for each in runs["batch_size"]],
+            s=size,
+            c=runs["power_limit_w"],
+            marker=marker,
+            linewidths=0 if reached else 1.1,
+            vmin=min(history["power_limit_w"]),
+            vmax=max(history["power_limit_w"]),
+            cmap=shades,
+            gid="reached" if reached else "missed",
+        )
     figure = ax.get_figure(root=True)
     if figure is not None:
         figure.colorbar(dots, ax=ax, label="Power limit (W)")
@@ -132,9 +138,14 @@ def plot_regret(recurrences: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes
         name = str(policy)
         place, line = _LOOKS.get(name, (5, "-"))
         ax.plot(
-            rows["recurrence"], rows["cumulative_regret_j"] / 1e6, label=name, gid=name,
-            color=color_of(place), linestyle=line, linewidth=1.2,
-        )  # fmt: skip
+            rows["recurrence"],
+            rows["cumulative_regret_j"] / 1e6,
+            label=name,
+            gid=name,
+            color=color_of(place),
+            linestyle=line,
+            linewidth=1.2,
+        )
     ax.set_xlim(left=0)
     ax.set_xlabel("Recurrence")
     ax.set_ylabel("Cumulative regret (MJ)")
@@ -194,14 +205,26 @@ def plot_search_path(
         raise DataError("plot_search_path has nothing to draw: no run is on the map")
     ax = plot_energy_map(energy, ax=ax, measure="cost")
     line = withStroke(linewidth=2.2, foreground=shade(ax, 0))
-    ax.plot(*zip(*known, strict=True), color=color_of(1), linewidth=1.0, linestyle="-",
-            path_effects=[line], gid="path")  # fmt: skip
+    ax.plot(
+        *zip(*known, strict=True),
+        color=color_of(1),
+        linewidth=1.0,
+        linestyle="-",
+        path_effects=[line],
+        gid="path",
+    )
     places = list(dict.fromkeys(known))
     across, up = zip(*places, strict=True)
     ax.scatter(
-        across, up, s=[8 + 40 * known.count(place) / len(known) for place in places],
-        color=color_of(1), edgecolors=shade(ax, 0), linewidths=0.5, zorder=5, gid="runs",
-    )  # fmt: skip
+        across,
+        up,
+        s=[8 + 40 * known.count(place) / len(known) for place in places],
+        color=color_of(1),
+        edgecolors=shade(ax, 0),
+        linewidths=0.5,
+        zorder=5,
+        gid="runs",
+    )
     return ax
 
 
@@ -291,13 +314,24 @@ def plot_policy_variants(variants: pl.DataFrame, /, *, ax: Axes | None = None) -
     ax = start_axes(ax, height_in=0.8 + 0.26 * table.height)
     rows = range(table.height)
     ax.hlines(
-        rows, table["energy_low"], table["energy_high"], color=color_of(0), linewidth=1.2,
-        linestyle="-", gid="seeds",
-    )  # fmt: skip
+        rows,
+        table["energy_low"],
+        table["energy_high"],
+        color=color_of(0),
+        linewidth=1.2,
+        linestyle="-",
+        gid="seeds",
+    )
     ax.plot(table["energy"], rows, marker="o", markersize=4, linestyle="none", color=color_of(0))
     for row, energy in enumerate(table["energy"]):
-        ax.annotate(f"{energy:.3f}", (energy, row), (0, 3), textcoords="offset points",
-                    ha="center", fontsize="small")  # fmt: skip
+        ax.annotate(
+            f"{energy:.3f}",
+            (energy, row),
+            (0, 3),
+            textcoords="offset points",
+            ha="center",
+            fontsize="small",
+        )
     ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.set_yticks(rows, table["variant"].to_list())
     ax.set_ylim(table.height - 0.5, -0.7)

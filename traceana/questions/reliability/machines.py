@@ -303,9 +303,14 @@ def machine_reliability(
     generator, keys = as_generator(rng), as_names(by)
     refuse_clash(keys, {**MachineReliability.columns(), "outage": None})
     log = read_log(
-        faults, by=keys, machine=machine, start=start, end=end,
-        total_machines=total_machines, window=window,
-    )  # fmt: skip
+        faults,
+        by=keys,
+        machine=machine,
+        start=start,
+        end=end,
+        total_machines=total_machines,
+        window=window,
+    )
     down = steps_of(log.outages(), log.window_s) if log.has_ends else None
     return ReliabilityResult(
         total_machines=log.total_machines,

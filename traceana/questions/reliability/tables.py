@@ -47,15 +47,19 @@ class MachineReliability(ResultTable):
     rate = number("Faults per 1,000 node-days", "faults over machines times days", unit=_RATE)
     ci_low, ci_high = interval(description="of rate, scaled by the dispersion of the faults")
     mtbf_s = number(
-        "MTBF", "machine time over faults: mean time between failures of a machine",
-        display="duration", unit="s",
-    )  # fmt: skip
+        "MTBF",
+        "machine time over faults: mean time between failures of a machine",
+        display="duration",
+        unit="s",
+    )
     n_open = count("Not repaired", "faults whose repair had not ended with the window")
     n_missing = count("Without end", "faults without a recorded end, before another of the machine")
     mttr_s = number(
-        "MTTR", "mean time to repair by Kaplan-Meier, up to the longest observed downtime",
-        display="duration", unit="s",
-    )  # fmt: skip
+        "MTTR",
+        "mean time to repair by Kaplan-Meier, up to the longest observed downtime",
+        display="duration",
+        unit="s",
+    )
     median_s = number(
         "Median repair", "median time to repair by Kaplan-Meier", display="duration", unit="s"
     )
@@ -140,14 +144,18 @@ class JobFailureIntervals(ResultTable):
 
     machines = count("Machines", "machines of the job")
     mean_s = number(
-        "Mean time to failure", "1 / (r N): independent faults at rate r per machine",
-        display="duration", unit="s",
-    )  # fmt: skip
+        "Mean time to failure",
+        "1 / (r N): independent faults at rate r per machine",
+        display="duration",
+        unit="s",
+    )
     ci_low_s, ci_high_s = interval(description="of mean_s", display="duration")
     observed_s = number(
-        "From the log", "window over expected failures of a job on random machines that are up",
-        display="duration", unit="s",
-    )  # fmt: skip
+        "From the log",
+        "window over expected failures of a job on random machines that are up",
+        display="duration",
+        unit="s",
+    )
     observed_ci_low_s, observed_ci_high_s = interval(
         description="of observed_s, over blocks of time", display="duration"
     )

@@ -90,9 +90,13 @@ def analyze_runtime_distributions(trace: Trace, /) -> RuntimeDistributions:
     pvalue = None
     if fits.best is not None:
         best = fit_distributions(
-            runtimes, families=[fits.best], truncated_below=truncated, rng=SEED,
-            resamples=None if unit is None else REFITS, **seen,
-        )  # fmt: skip
+            runtimes,
+            families=[fits.best],
+            truncated_below=truncated,
+            rng=SEED,
+            resamples=None if unit is None else REFITS,
+            **seen,
+        )
         pvalue = best.table["ks_pvalue"].item()
     n = len(runtimes)
     largest = sorted({k for k in (int(n**0.5), n // 50, n // 20, n // 10) if 1 <= k < n})
@@ -121,9 +125,14 @@ def _median(rows: pl.DataFrame, cohort: Cohort) -> Median:
         return rows["duration_s"].quantile(0.5, "linear"), None, None
     unit = None if _codes(rows, cohort.cluster) is None else cohort.cluster
     found = kaplan_meier(
-        rows, status=None, runtime="duration_s", entry="entry_s", observed="observed",
-        quantiles=(0.5,), cluster=unit,
-    )  # fmt: skip
+        rows,
+        status=None,
+        runtime="duration_s",
+        entry="entry_s",
+        observed="observed",
+        quantiles=(0.5,),
+        cluster=unit,
+    )
     low, middle, high = found.quantiles.select("ci_low", "time_s", "ci_high").row(0)
     if cut <= MOST_NOT_ENDED * rows.height and not cohort.sampled:
         return middle, None, None
@@ -155,9 +164,13 @@ def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | No
     ):
         seen: dict[str, Any] = {"entry": own["entry_s"], "observed": own["observed"]}
         survival = kaplan_meier(
-            own, status=None, runtime="duration_s", entry="entry_s", observed="observed",
+            own,
+            status=None,
+            runtime="duration_s",
+            entry="entry_s",
+            observed="observed",
             horizon_s=found[0]["horizon_s"] if found else None,
-        )  # fmt: skip
+        )
         fits = fit_distributions(
             own["duration_s"], truncated_below=truncated, criterion="bic", resamples=0, **seen
         )
@@ -185,10 +198,14 @@ def _best_families(
     found = []
     for (group,), own in rows.sort(by).group_by(by, maintain_order=True):
         fits = fit_distributions(
-            own["duration_s"], truncated_below=bound, criterion="bic", resamples=0,
-            entry=own["entry_s"], observed=own["observed"],
+            own["duration_s"],
+            truncated_below=bound,
+            criterion="bic",
+            resamples=0,
+            entry=own["entry_s"],
+            observed=own["observed"],
             cluster=_codes(own, unit),
-        )  # fmt: skip
+        )
         first, second = fits.table.row(0, named=True), fits.table.row(1, named=True)
         against = fits.comparisons.filter(family=second["family"])
         found.append(

@@ -137,9 +137,14 @@ def _draw_shares(
 ) -> None:
     share = 1 - rows["fraction_below"] if tail else rows["fraction_below"]
     ax.fill_betweenx(
-        share, rows["ci_low"], rows["ci_high"], color=shade(ax, 0.5), alpha=0.45, linewidth=0,
+        share,
+        rows["ci_low"],
+        rows["ci_high"],
+        color=shade(ax, 0.5),
+        alpha=0.45,
+        linewidth=0,
         gid="band",
-    )  # fmt: skip
+    )
     ax.plot(rows["value"], share, color=shade(ax), linestyle="-", gid="values", label="values")
     for name in families:
         ax.plot(rows[name], share, gid=f"family-{name}", label=name, linewidth=1.1)
@@ -160,9 +165,14 @@ def _draw_quantiles(
     for name in families:
         (line,) = ax.plot(rows[name], rows["value"], gid=f"family-{name}", label=name, zorder=3)
         ax.fill_between(
-            rows[name], rows["ci_low"], rows["ci_high"], color=line.get_color(), alpha=0.2,
-            linewidth=0, gid=f"band-{name}",
-        )  # fmt: skip
+            rows[name],
+            rows["ci_low"],
+            rows["ci_high"],
+            color=line.get_color(),
+            alpha=0.2,
+            linewidth=0,
+            gid=f"band-{name}",
+        )
     ax.axline((1, 1), (2, 2), color=shade(ax), linewidth=0.7, linestyle=":", gid="diagonal")
     use_log_axis(ax, "x", rows["value"], durations=unit == "s")
     use_log_axis(ax, "y", rows["value"], durations=unit == "s")
@@ -222,9 +232,14 @@ def plot_empirical_distribution(
         if "ci_low" in own.columns:
             table = own.drop_nulls(["ci_low", "ci_high"])
             ax.fill_betweenx(
-                table["fraction_below"], table["ci_low"], table["ci_high"], color=line.get_color(),
-                alpha=0.25, linewidth=0, gid=f"band-{name}" if name else "band",
-            )  # fmt: skip
+                table["fraction_below"],
+                table["ci_low"],
+                table["ci_high"],
+                color=line.get_color(),
+                alpha=0.25,
+                linewidth=0,
+                gid=f"band-{name}" if name else "band",
+            )
     if log_x:
         use_log_axis(ax, "x", result["value"], durations=durations)
     ax.set_ylim(0, 1)
@@ -289,9 +304,16 @@ def plot_runtime_against(
         raise DataError("plot_runtime_against draws the means of one group, each value once")
     ax = start_axes(ax)
     ax.scatter(
-        means["value"], means["mean"], s=9, color=color_of(0), linewidths=0, zorder=3,
-        clip_on=False, gid="means", rasterized=means.height > MOST_MARKS,
-    )  # fmt: skip
+        means["value"],
+        means["mean"],
+        s=9,
+        color=color_of(0),
+        linewidths=0,
+        zorder=3,
+        clip_on=False,
+        gid="means",
+        rasterized=means.height > MOST_MARKS,
+    )
     if log_x:
         use_log_axis(ax, "x", means["value"])
     else:
@@ -368,12 +390,26 @@ def plot_ratio_distribution(
         name = f"{stage} (n = {len(own):,})"
         if kind == "histogram":
             counts, _ = np.histogram(own, edges)
-            ax.stairs(counts / len(own), edges, color=color, linestyle=line, label=name,
-                      linewidth=1.2, gid=str(stage))  # fmt: skip
+            ax.stairs(
+                counts / len(own),
+                edges,
+                color=color,
+                linestyle=line,
+                label=name,
+                linewidth=1.2,
+                gid=str(stage),
+            )
             continue
         shown = np.unique(np.linspace(0, len(own) - 1, min(len(own), _MOST_POINTS)).astype(int))
-        ax.plot(own[shown], (shown + 1) / len(own), drawstyle="steps-post", color=color,
-                linestyle=line, label=name, gid=str(stage))  # fmt: skip
+        ax.plot(
+            own[shown],
+            (shown + 1) / len(own),
+            drawstyle="steps-post",
+            color=color,
+            linestyle=line,
+            label=name,
+            gid=str(stage),
+        )
     ax.axvline(1, color=shade(ax, 0.6), linewidth=0.8, linestyle=":", zorder=0.5)
     use_log_axis(ax, "x", values)
     ax.set_ylim(bottom=0)

@@ -126,8 +126,13 @@ def predict_runtimes(
     every = _history(frame, codes, np.ones(frame.height, dtype=bool), columns, [0.5, *levels])
     history = np.delete(every[is_later.to_numpy()], 2, axis=1)
     later = frame.filter(is_later)
-    modeled = _modeled(frame.select(sizes), every[:, :3], frame[runtime].to_numpy(),
-                       (frame[end] <= at).to_numpy(), levels)  # fmt: skip
+    modeled = _modeled(
+        frame.select(sizes),
+        every[:, :3],
+        frame[runtime].to_numpy(),
+        (frame[end] <= at).to_numpy(),
+        levels,
+    )
     actual = later[runtime].to_numpy()
     units = later[cluster].rank("dense").to_numpy() if cluster else np.arange(later.height)
     found = []

@@ -253,10 +253,15 @@ def fitted_quantiles(
     rank = np.ceil(share * n).astype(np.int64)
     below, above = _ranks(share, n, confidence)
     return _table(
-        known, fits, wanted, n, share, ordered[rank - 1],
+        known,
+        fits,
+        wanted,
+        n,
+        share,
+        ordered[rank - 1],
         np.where(below >= 1, ordered[np.maximum(below, 1) - 1], np.nan),
         np.where(above <= n, ordered[np.minimum(above, n) - 1], np.nan),
-    )  # fmt: skip
+    )
 
 
 def _table(

@@ -113,19 +113,27 @@ def _lead(found: Found) -> list[Block]:
         n = one.n_positive
         lines.append(
             one.fits.quantiles.select(
-                pl.lit(name).alias("trace"), pl.lit(n).alias("n"), "fraction_below",
+                pl.lit(name).alias("trace"),
+                pl.lit(n).alias("n"),
+                "fraction_below",
                 *(pl.col(part).cast(pl.Float64) for part in ("value", "ci_low", "ci_high")),
             )
-        )  # fmt: skip
+        )
         median = dict(zip(("median_s", "ci_low", "ci_high"), one.median, strict=True))
         rows.append({"trace": name, "n": n} | median | _best(one))
     if not lines:
         return []
     figure = drawing(
-        "empirical-distribution", pl.concat(lines), trace=None, key="runtime-distribution",
-        about="Distribution of runtimes", title="; ".join(str(row["trace"]) for row in rows),
-        x_label="Runtime", heading="Runtime", durations=True,
-    )  # fmt: skip
+        "empirical-distribution",
+        pl.concat(lines),
+        trace=None,
+        key="runtime-distribution",
+        about="Distribution of runtimes",
+        title="; ".join(str(row["trace"]) for row in rows),
+        x_label="Runtime",
+        heading="Runtime",
+        durations=True,
+    )
     table = result_table(
         pl.DataFrame(rows, infer_schema_length=None),
         RuntimeOverview,

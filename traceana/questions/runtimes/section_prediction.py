@@ -68,10 +68,13 @@ def _trace(trace: Trace) -> Content:
     if rows.height:
         parts = [
             f"{_NAMED[row['predictor']]} {share(row['skill'])}"
-            + ("" if row["ci_low"] is None
-               else f" (95 % CI {fraction_range(row['ci_low'], row['ci_high'])})")
+            + (
+                ""
+                if row["ci_low"] is None
+                else f" (95 % CI {fraction_range(row['ci_low'], row['ci_high'])})"
+            )
             for row in rows.iter_rows(named=True)
-        ]  # fmt: skip
+        ]
         median = rows.filter(predictor="quantile").row(0, named=True)
         low, high = median["ci_low"], median["ci_high"]
         error = "the error of predicted runtimes"

@@ -91,13 +91,15 @@ def _lead(known: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
         one.found.groupings.head(2).select(
             pl.concat_str(
                 pl.lit(f"{one.name}, "),
-                pl.when(grouping="none").then(pl.lit("not grouped"))
+                pl.when(grouping="none")
+                .then(pl.lit("not grouped"))
                 .otherwise(pl.format("by {}", "grouping")),
             ).alias("cohort"),
-            "n", *_DISTRIBUTION,
+            "n",
+            *_DISTRIBUTION,
         )
         for one in known
-    ]  # fmt: skip
+    ]
     if not parts:
         return []
     rows = pl.concat(parts)

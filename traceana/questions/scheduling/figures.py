@@ -51,8 +51,12 @@ def plot_deadlines_met(groups: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
         rows = table.filter(policy=policy)
         at = [names.index(name) + width * (nth + 0.5) - 0.4 for name in rows["group"]]
         bars = ax.barh(at, 100 * rows["fraction_met"], width, color=color_of(nth), label=policy)
-        ax.bar_label(bars, [f"{policy} {share(met)}" for met in rows["fraction_met"]], padding=2,
-                     fontsize=small_size() - 1)  # fmt: skip
+        ax.bar_label(
+            bars,
+            [f"{policy} {share(met)}" for met in rows["fraction_met"]],
+            padding=2,
+            fontsize=small_size() - 1,
+        )
     ax.set_yticks(range(len(names)), [name_tick(name) for name in names])
     ax.invert_yaxis()
     ax.set_xlim(0, 130)  # room for the names

@@ -173,8 +173,9 @@ def oracle_by_noise(trace: Trace, /) -> dict[str, float]:
     """
     found, rng = {}, np.random.default_rng(1)
     for (job,), rows in worker_samples(trace).group_by("job_id", maintain_order=True):
-        wide = rows.pivot("worker_id", index=clock(trace), values="batch_time",
-                          aggregate_function="first").drop_nulls()  # fmt: skip
+        wide = rows.pivot(
+            "worker_id", index=clock(trace), values="batch_time", aggregate_function="first"
+        ).drop_nulls()
         times = wide.drop(clock(trace)).to_numpy().astype(float)
         if times.shape[1] < 2 or not times.size or times.min() <= 0:
             continue

@@ -147,26 +147,50 @@ Frames: TypeAlias = dict[str, pl.DataFrame]
 """Frames of the result by name."""
 
 _EPISODES = {
-    ".job": pl.Int64, ".worker": pl.Int64, "onset_s": pl.Float64, "end_s": pl.Float64,
-    "duration_s": pl.Float64, "n_samples": pl.Int64, "severity": pl.Float64,
-    "ratio_to_peers": pl.Float64, "excess": pl.Float64, "n_reports": pl.Int64,
+    ".job": pl.Int64,
+    ".worker": pl.Int64,
+    "onset_s": pl.Float64,
+    "end_s": pl.Float64,
+    "duration_s": pl.Float64,
+    "n_samples": pl.Int64,
+    "severity": pl.Float64,
+    "ratio_to_peers": pl.Float64,
+    "excess": pl.Float64,
+    "n_reports": pl.Int64,
     "n_at_once": pl.Int64,
-}  # fmt: skip
+}
 _LEVELS = {
-    ".job": pl.Int64, ".worker": pl.Int64, "median": pl.Float64, "ratio_to_peers": pl.Float64,
-    "ci_low": pl.Float64, "ci_high": pl.Float64, "pvalue_adjusted": pl.Float64,
-    "changes": pl.Boolean, "lost_fraction": pl.Float64, "saved": pl.Float64,
-    "last_s": pl.Float64, "missing_end": pl.Float64,
-}  # fmt: skip
+    ".job": pl.Int64,
+    ".worker": pl.Int64,
+    "median": pl.Float64,
+    "ratio_to_peers": pl.Float64,
+    "ci_low": pl.Float64,
+    "ci_high": pl.Float64,
+    "pvalue_adjusted": pl.Float64,
+    "changes": pl.Boolean,
+    "lost_fraction": pl.Float64,
+    "saved": pl.Float64,
+    "last_s": pl.Float64,
+    "missing_end": pl.Float64,
+}
 _JOBS = {
-    ".job": pl.Int64, "slowdown": pl.Float64, "slowdown_median": pl.Float64,
-    "slowdown_noise": pl.Float64, "as_one": pl.Boolean, "unclear": pl.Int64,
-    "slowdown_without_episodes": pl.Float64, "slowdown_without_either": pl.Float64,
-    "max_at_once": pl.Int64, "shared_ticks": pl.Int64,
-}  # fmt: skip
+    ".job": pl.Int64,
+    "slowdown": pl.Float64,
+    "slowdown_median": pl.Float64,
+    "slowdown_noise": pl.Float64,
+    "as_one": pl.Boolean,
+    "unclear": pl.Int64,
+    "slowdown_without_episodes": pl.Float64,
+    "slowdown_without_either": pl.Float64,
+    "max_at_once": pl.Int64,
+    "shared_ticks": pl.Int64,
+}
 _RATIOS = {
-    ".job": pl.Int64, ".worker": pl.Int64, "time_s": pl.Float64, "ratio_to_peers": pl.Float64,
-}  # fmt: skip
+    ".job": pl.Int64,
+    ".worker": pl.Int64,
+    "time_s": pl.Float64,
+    "ratio_to_peers": pl.Float64,
+}
 
 
 def assemble(
@@ -306,12 +330,19 @@ def _of_block(block: Block, rules: Rules, slow_level: float, with_ratios: bool) 
         onset, end = block.time_s[stretch.job, [stretch.first, stretch.last]]
         rows.append(
             (
-                block.job[stretch.job], stretch.worker, onset, end, end - onset,
-                np.count_nonzero(~np.isnan(mine)), stretch.severity,
+                block.job[stretch.job],
+                stretch.worker,
+                onset,
+                end,
+                end - onset,
+                np.count_nonzero(~np.isnan(mine)),
+                stretch.severity,
                 np.nanmedian(with_peers) if (with_peers > 0).any() else np.nan,
-                stretch.excess, stretch.n_reports, together,
+                stretch.excess,
+                stretch.n_reports,
+                together,
             )
-        )  # fmt: skip
+        )
     n_jobs, n_workers = value.shape[:2]
     last_s, missing_end = _ends(block)
     adjusted = _adjusted(levels.pvalue)

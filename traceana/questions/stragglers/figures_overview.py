@@ -125,17 +125,25 @@ def plot_worker_times(
 def _write_legend(ax: Axes, lines: list[tuple[str, Line2D]], slow: list[str]) -> None:
     """State what the colors mean: each straggler has its own, the other workers share gray."""
     colored = [(line, name) for name, line in lines if name in slow]
-    colored = [(line, name if place and len(colored) > _SPELLED else f"straggler {name}")
-               for place, (line, name) in enumerate(colored)]  # fmt: skip
+    colored = [
+        (line, name if place and len(colored) > _SPELLED else f"straggler {name}")
+        for place, (line, name) in enumerate(colored)
+    ]
     if len(colored) > _MAX_IN_LEGEND:
         colored = [(colored[0][0], "stragglers, a color each")]
     rest = "other workers" if len(colored) <= _SPELLED else "others"
     gray = [(line, rest) for name, line in lines if name not in slow][:1]
     marks, texts = zip(*colored, *gray, strict=True)
     ax.legend(
-        marks, texts, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(texts), borderaxespad=0.1,
-        handlelength=1.2, columnspacing=0.9,
-    )  # fmt: skip
+        marks,
+        texts,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=len(texts),
+        borderaxespad=0.1,
+        handlelength=1.2,
+        columnspacing=0.9,
+    )
 
 
 def draw_worker_times(samples: pl.DataFrame, /, **options: str) -> Figure:
@@ -258,19 +266,30 @@ def plot_straggler_map(
     if own_figure:
         figure.set_dpi(_RASTER_DPI)
     colors = ax.pcolormesh(
-        edges, np.arange(len(workers) + 1) - 0.5, shown, cmap="RdBu_r",
-        norm=LogNorm(1 / limit, limit), rasterized=True, gid="ratios",
-    )  # fmt: skip
+        edges,
+        np.arange(len(workers) + 1) - 0.5,
+        shown,
+        cmap="RdBu_r",
+        norm=LogNorm(1 / limit, limit),
+        rasterized=True,
+        gid="ratios",
+    )
     ax.set_facecolor(shade(ax, 0.3))
     ax.grid(visible=False)
     for number, episode in enumerate(episodes.iter_rows(named=True)):
         row = workers.index(episode["worker_id"])
         onset, end = episode["onset_s"], episode["end_s"]
         outline = Rectangle(
-            (onset, row - 0.46), _after(edges, end) - onset, 0.92, fill=False,
-            edgecolor="black", linewidth=0.9, zorder=4, gid=f"episode-{number}",
+            (onset, row - 0.46),
+            _after(edges, end) - onset,
+            0.92,
+            fill=False,
+            edgecolor="black",
+            linewidth=0.9,
+            zorder=4,
+            gid=f"episode-{number}",
             path_effects=[withStroke(linewidth=2.1, foreground="white")],
-        )  # fmt: skip
+        )
         ax.add_patch(outline)
     _write_levels(ax, workers, levels)
     ax.set_yticks(range(len(workers)), [name_tick(worker) for worker in workers])
@@ -280,9 +299,14 @@ def plot_straggler_map(
     ax.set_ylabel("Worker")
     format_axis(ax.xaxis, bins=5)
     bar = figure.colorbar(
-        colors, ax=ax, orientation="horizontal", extend="both", aspect=45, pad=0.02,
+        colors,
+        ax=ax,
+        orientation="horizontal",
+        extend="both",
+        aspect=45,
+        pad=0.02,
         ticks=[1 / limit, limit**-0.5, 1, limit**0.5, limit],
-    )  # fmt: skip
+    )
     bar.minorticks_off()
     bar.ax.set_xticklabels([_name_ratio(tick) for tick in bar.get_ticks()])
     bar.set_label("Ratio to the peers' median (logarithmic)")
@@ -347,14 +371,24 @@ def _write_levels(ax: Axes, workers: list[str], levels: pl.DataFrame) -> None:
         ratio = level["ratio_to_peers"]
         ax.annotate(
             "\N{EN DASH}" if ratio is None else f"{ratio:.2f}",
-            (1.02, workers.index(level["worker_id"])), xycoords=("axes fraction", "data"),
-            va="center", fontsize=small_size(), annotation_clip=False,
-            fontweight="bold" if level["is_slow"] else "normal", gid=f"level-{level['worker_id']}",
-        )  # fmt: skip
+            (1.02, workers.index(level["worker_id"])),
+            xycoords=("axes fraction", "data"),
+            va="center",
+            fontsize=small_size(),
+            annotation_clip=False,
+            fontweight="bold" if level["is_slow"] else "normal",
+            gid=f"level-{level['worker_id']}",
+        )
     ax.annotate(
-        "level", (1.02, 1), (0, 3), xycoords="axes fraction", textcoords="offset points",
-        fontsize=small_size(), fontstyle="italic", annotation_clip=False,
-    )  # fmt: skip
+        "level",
+        (1.02, 1),
+        (0, 3),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        fontsize=small_size(),
+        fontstyle="italic",
+        annotation_clip=False,
+    )
 
 
 _PANEL_IN: Final = 1.15

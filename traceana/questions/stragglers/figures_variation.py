@@ -157,9 +157,13 @@ def plot_cov_ecdf(
     else:
         _draw_gray(ax, table, label="one job")
         _draw_ecdf(
-            ax, table["cov"], color=color_of(0), linewidth=1.8, linestyle="-",
+            ax,
+            table["cov"],
+            color=color_of(0),
+            linewidth=1.8,
+            linestyle="-",
             label="all time steps",
-        )  # fmt: skip
+        )
     positive = table["cov"].filter(table["cov"] > 0).to_numpy()
     low, high = np.quantile(positive, (0.05, 0.95)) if positive.size else (1.0, 1.0)
     if high > _DECADE * low:
@@ -290,13 +294,23 @@ def plot_straggler_attributes(
         gains = result.groups.filter(attribute=found["attribute"])["gain"].fill_null(0.0)
         color = color_of(1 if found["explains"] else 0)
         ax.scatter(
-            gains, [row] * len(gains), s=18, edgecolors=color, linewidths=1.0, clip_on=False,
-            facecolors=color if found["explains"] else "none", gid=f"attribute-{row}",
-        )  # fmt: skip
+            gains,
+            [row] * len(gains),
+            s=18,
+            edgecolors=color,
+            linewidths=1.0,
+            clip_on=False,
+            facecolors=color if found["explains"] else "none",
+            gid=f"attribute-{row}",
+        )
         ax.annotate(
-            _name(found), (gains.to_numpy().max(), row),
-            xytext=(6, 0), textcoords="offset points", va="center", fontsize=small_size(),
-        )  # fmt: skip
+            _name(found),
+            (gains.to_numpy().max(), row),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=small_size(),
+        )
     ax.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(0, max(0.1, 1.3 * result.groups["gain"].fill_null(0.0).to_numpy().max()))

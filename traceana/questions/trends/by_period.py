@@ -24,17 +24,30 @@ if TYPE_CHECKING:
 
 DAY_S: Final = 86_400.0
 _LENGTHS_S: Final = {
-    "hour": 3600.0, "6 hours": 21_600.0, "day": DAY_S, "week": 7 * DAY_S, "month": 30 * DAY_S,
-    "quarter": 91 * DAY_S, "year": 365 * DAY_S,
-}  # fmt: skip
+    "hour": 3600.0,
+    "6 hours": 21_600.0,
+    "day": DAY_S,
+    "week": 7 * DAY_S,
+    "month": 30 * DAY_S,
+    "quarter": 91 * DAY_S,
+    "year": 365 * DAY_S,
+}
 _EVERY: Final = {
-    "hour": "1h", "6 hours": "6h", "day": "1d", "week": "1w", "month": "1mo", "quarter": "1q",
+    "hour": "1h",
+    "6 hours": "6h",
+    "day": "1d",
+    "week": "1w",
+    "month": "1mo",
+    "quarter": "1q",
     "year": "1y",
-}  # fmt: skip
+}
 _SHOWN: Final = {
-    "hour": "%Y-%m-%d %H:%M", "6 hours": "%Y-%m-%d %H:%M", "month": "%Y-%m", "quarter": "%Y-%m",
+    "hour": "%Y-%m-%d %H:%M",
+    "6 hours": "%Y-%m-%d %H:%M",
+    "month": "%Y-%m",
+    "quarter": "%Y-%m",
     "year": "%Y",
-}  # fmt: skip
+}
 _MOST: Final = 60
 _MOST_ALLOWED: Final = 5000
 
@@ -91,9 +104,12 @@ def _on_calendar(
         ends = [datetime.fromtimestamp(time, UTC).astimezone(zone) for time in (first, last)]
         floor = pl.Series([ends[0]]).dt.convert_time_zone(timezone).dt.truncate(_EVERY[period])
         begins = pl.datetime_range(
-            floor.item(), ends[1] + timedelta(seconds=1), _EVERY[period], eager=True,
+            floor.item(),
+            ends[1] + timedelta(seconds=1),
+            _EVERY[period],
+            eager=True,
             time_zone=timezone,
-        )  # fmt: skip
+        )
     except (OverflowError, ValueError, OSError) as error:
         raise DataError(f"the times {first:g} to {last:g} s are not Unix times") from error
     seconds = begins.dt.timestamp("ms").cast(pl.Float64) / 1000
@@ -295,8 +311,9 @@ def used_by(
     changes = changes.group_by(*keys, "index").agg(pl.all().sum())
     groups = changes.select(keys).unique().sort(keys) if keys else pl.DataFrame({"": [0]})
     every = groups.join(grid, how="cross").select(*keys, *grid.columns)
-    joined = every.join(changes, on=[*keys, "index"], how="left", nulls_equal=True,
-                        maintain_order="left")  # fmt: skip
+    joined = every.join(
+        changes, on=[*keys, "index"], how="left", nulls_equal=True, maintain_order="left"
+    )
     totals = {}
     for name, weight in weights.items():
         change, left = pl.col(f"{name} change").fill_null(0), pl.col(f"{name} left").fill_null(0)

@@ -135,22 +135,34 @@ def _shares(
     if down is not None:
         lost = used_by(nw.from_native(down.lazy()), periods, (), _USED)["used"].fill_null(0)
     by_period = pl.DataFrame(
-        {"period": periods.labels, "start_s": starts, "end_s": ends, "used": used["used"],
-         "lost": pl.Series([None] * len(starts), dtype=pl.Float64) if lost is None else lost}
-    )  # fmt: skip
+        {
+            "period": periods.labels,
+            "start_s": starts,
+            "end_s": ends,
+            "used": used["used"],
+            "lost": pl.Series([None] * len(starts), dtype=pl.Float64) if lost is None else lost,
+        }
+    )
     whole = by_period.select(
-        pl.lit("all").alias("period"), pl.col("start_s").min(), pl.col("end_s").max(),
-        pl.col("used").sum(), pl.lit(None, pl.Float64) if lost is None else pl.col("lost").sum(),
-    )  # fmt: skip
+        pl.lit("all").alias("period"),
+        pl.col("start_s").min(),
+        pl.col("end_s").max(),
+        pl.col("used").sum(),
+        pl.lit(None, pl.Float64) if lost is None else pl.col("lost").sum(),
+    )
     hours = gpus * (pl.col("end_s") - pl.col("start_s")) / 3600
     table = pl.concat([whole.rename({"literal": "lost"}, strict=False), by_period])
-    return table.with_columns(
-        gpu_type=pl.lit(gpu_type), gpus=pl.lit(gpus), gpu_hours=hours,
-        allocated=pl.when(hours > 0).then(pl.col("used").fill_null(0) / hours),
-        down=pl.when(hours > 0).then(pl.col("lost") / hours),
-    ).with_columns(
-        idle=(1 - pl.col("allocated") - pl.col("down").fill_null(0)).clip(0)
-    ).select(*ClusterUtilization.columns())  # fmt: skip
+    return (
+        table.with_columns(
+            gpu_type=pl.lit(gpu_type),
+            gpus=pl.lit(gpus),
+            gpu_hours=hours,
+            allocated=pl.when(hours > 0).then(pl.col("used").fill_null(0) / hours),
+            down=pl.when(hours > 0).then(pl.col("lost") / hours),
+        )
+        .with_columns(idle=(1 - pl.col("allocated") - pl.col("down").fill_null(0)).clip(0))
+        .select(*ClusterUtilization.columns())
+    )
 
 
 def _machines(machines: IntoFrame) -> pl.DataFrame:
@@ -164,19 +176,26 @@ def _machines(machines: IntoFrame) -> pl.DataFrame:
 def _down(faults: IntoFrame, machines: pl.DataFrame, window: Window) -> pl.DataFrame:
     """Return the times in which machines were down, each once, with their GPUs."""
     rows = collect(admit_columns(faults, ("machine_id", "start_s", "end_s"))).drop_nulls()
-    rows = rows.with_columns(
-        pl.col("machine_id").cast(pl.String),
-        pl.col("start_s", "end_s").cast(pl.Float64).clip(*window),
-    ).filter(pl.col("end_s") > pl.col("start_s")).sort("machine_id", "start_s")  # fmt: skip
+    rows = (
+        rows.with_columns(
+            pl.col("machine_id").cast(pl.String),
+            pl.col("start_s", "end_s").cast(pl.Float64).clip(*window),
+        )
+        .filter(pl.col("end_s") > pl.col("start_s"))
+        .sort("machine_id", "start_s")
+    )
     latest = pl.col("end_s").cum_max().shift(1).over("machine_id")
     begins = (pl.col("start_s") > latest).fill_null(value=True)
-    merged = rows.with_columns(part=begins.cum_sum().over("machine_id")).group_by(
-        "machine_id", "part"
-    ).agg(pl.col("start_s").min(), pl.col("end_s").max())  # fmt: skip
+    merged = (
+        rows.with_columns(part=begins.cum_sum().over("machine_id"))
+        .group_by("machine_id", "part")
+        .agg(pl.col("start_s").min(), pl.col("end_s").max())
+    )
     table = merged.join(machines, on="machine_id").sort("machine_id", "part")
     begin, end = pl.col("start_s"), pl.col("end_s")
-    return table.select("gpus", "gpu_type", begin.alias(BEGIN), end.alias(UNTIL),
-                        (end - begin).alias(HELD))  # fmt: skip
+    return table.select(
+        "gpus", "gpu_type", begin.alias(BEGIN), end.alias(UNTIL), (end - begin).alias(HELD)
+    )
 
 
 ALPHA: Final = 0.01

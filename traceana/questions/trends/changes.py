@@ -155,8 +155,9 @@ def comparable_days(
             cells = _cells(rows.filter(~pl.col("is_limit")), measure)
         if measure in ("wait", "demand"):
             out = _days_of(lost, edges)
-            cells, rows = (one.filter(~pl.col("day").is_in(out)) if one.width else one
-                           for one in (cells, rows))  # fmt: skip
+            cells, rows = (
+                one.filter(~pl.col("day").is_in(out)) if one.width else one for one in (cells, rows)
+            )
         if cells.height:
             yield measure, cells, rows, edges
 
@@ -188,9 +189,14 @@ def _demand(frame: nw.LazyFrame[Any], periods: Periods) -> pl.DataFrame:
     level = size.to_numpy() / np.maximum(hours, 1e-9)
     days = pl.DataFrame({"day": np.arange(len(hours)), "level": level})[1:-1]
     return days.select(
-        "day", "level", stratum=pl.lit(0), value=pl.col("level") / pl.col("level").mean(),
-        n=pl.lit(1), gpu_hours=pl.lit(0.0), user=pl.lit(None, pl.String),
-    )  # fmt: skip
+        "day",
+        "level",
+        stratum=pl.lit(0),
+        value=pl.col("level") / pl.col("level").mean(),
+        n=pl.lit(1),
+        gpu_hours=pl.lit(0.0),
+        user=pl.lit(None, pl.String),
+    )
 
 
 def _with_parts(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
@@ -229,9 +235,16 @@ def _outcomes(
         value, time, chosen = (wait + _MINUTE_S).log(), pl.col("submit_s"), wait >= 0
         user, name = pl.lit(None, pl.String), pl.col("queue")
     return rows.filter(chosen, time.is_not_null()).select(
-        "size", owner=pl.col("user"), user=user, name=name, time=time, value=value, ran_s=runtime,
-        is_limit=limit, gpu_hours=(pl.col("gpus") * pl.col(HELD) / 3600).fill_null(0),
-    )  # fmt: skip
+        "size",
+        owner=pl.col("user"),
+        user=user,
+        name=name,
+        time=time,
+        value=value,
+        ran_s=runtime,
+        is_limit=limit,
+        gpu_hours=(pl.col("gpus") * pl.col(HELD) / 3600).fill_null(0),
+    )
 
 
 def _keyed(rows: pl.DataFrame, edges: NDArray[Any]) -> pl.DataFrame:
@@ -247,8 +260,9 @@ def _keyed(rows: pl.DataFrame, edges: NDArray[Any]) -> pl.DataFrame:
         if not few.any():
             break
         rows = rows.with_columns(name=pl.when(few).then(fewer).otherwise("name"))
-    day = np.clip(np.searchsorted(edges, rows["time"].to_numpy(), side="right") - 1, 0,
-                  len(edges) - 2)  # fmt: skip
+    day = np.clip(
+        np.searchsorted(edges, rows["time"].to_numpy(), side="right") - 1, 0, len(edges) - 2
+    )
     return rows.with_columns(
         stratum=pl.struct("user", "name", "size").hash().rank("dense").cast(pl.Int64) - 1,
         day=pl.Series(day, dtype=pl.Int64),
@@ -347,11 +361,15 @@ def _onset(
         inside = np.zeros(n, dtype=bool)
         inside[start:after] = True
         return sum(
-            float((weights[side] * (values[side] - np.average(values[side], weights=weights[side]))
-                   ** 2).sum())
+            float(
+                (
+                    weights[side]
+                    * (values[side] - np.average(values[side], weights=weights[side])) ** 2
+                ).sum()
+            )
             for side in (inside, ~inside)
             if side.any()
-        )  # fmt: skip
+        )
 
     sums = {start: rest(start) for start in kept}
     limit = sums[first] * (1 + _ONSET * (1 + r) / (1 - r) / max(n - 2, 1))
@@ -402,10 +420,12 @@ def _estimate(
         )
 
     shift = difference(np.ones(len(days)))
-    drawn = np.array([
-        difference(_resampled(is_in, generator) + _resampled(~is_in, generator))
-        for _ in range(_RESAMPLES)
-    ])  # fmt: skip
+    drawn = np.array(
+        [
+            difference(_resampled(is_in, generator) + _resampled(~is_in, generator))
+            for _ in range(_RESAMPLES)
+        ]
+    )
     low_end, high_end = np.nanquantile(drawn, [0.025, 0.975])
     level, rest = _levels(cells if rows.is_empty() else rows, inside, measure)
     ends, note = [shift, low_end, high_end], None
@@ -441,12 +461,13 @@ def _mean(cells: pl.DataFrame) -> float:
 def _levels(rows: pl.DataFrame, inside: pl.Expr, measure: str) -> tuple[float, float]:
     """Return the level within the days and outside of them, over all jobs that count."""
     level = {
-        "runtime": pl.col("ran_s").filter(~pl.col("is_limit")).median() if "ran_s" in rows.columns
+        "runtime": pl.col("ran_s").filter(~pl.col("is_limit")).median()
+        if "ran_s" in rows.columns
         else None,
         "failure rate": pl.col("value").mean(),
         "wait": pl.col("value").median().exp() - _MINUTE_S,
         "demand": pl.col("level").mean() if "level" in rows.columns else None,
-    }[measure]  # fmt: skip
+    }[measure]
     sides = (rows.filter(inside), rows.filter(~inside))
     first, second = (float(side.select(level).item() or 0.0) for side in sides)
     return first, second
@@ -461,11 +482,17 @@ def _of_medians(rows: pl.DataFrame, inside: pl.Expr) -> tuple[float, float, floa
     which a median allows for.
     """
     side, both = ["stratum", "inside"], pl.col("inside").n_unique().over("stratum") > 1
-    rows = rows.select("stratum", "day", "value", inside=inside).filter(both).select(
-        "day", "inside",
-        above=pl.col("value") - pl.col("value").mean().over("stratum"),
-        weight=pl.col("day").n_unique().over(side) / pl.len().over(side),
-    ).sort("above")  # fmt: skip
+    rows = (
+        rows.select("stratum", "day", "value", inside=inside)
+        .filter(both)
+        .select(
+            "day",
+            "inside",
+            above=pl.col("value") - pl.col("value").mean().over("stratum"),
+            weight=pl.col("day").n_unique().over(side) / pl.len().over(side),
+        )
+        .sort("above")
+    )
     if rows.is_empty():
         return None
     above, weight, within = (rows[name].to_numpy() for name in ("above", "weight", "inside"))

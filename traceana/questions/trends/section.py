@@ -76,40 +76,66 @@ def _trace(trace: Trace) -> Content:
     found, title = trace.once(trends_of), trace.label
     panels = [
         drawing(
-            "trends", found.trends, trace=trace, key=picture_key(f"trends-{name}", trace),
-            about="Trends", measure=name, timezone=found.timezone,
+            "trends",
+            found.trends,
+            trace=trace,
+            key=picture_key(f"trends-{name}", trace),
+            about="Trends",
+            measure=name,
+            timezone=found.timezone,
         )
         for name in _PANELS
         if found.trends[name].sum()
-    ][:_MOST_PANELS]  # fmt: skip
+    ][:_MOST_PANELS]
     gallery = small_multiples(
-        panels, key=picture_key("trends", trace), about="Trends by period", columns=2, share_x=True,
+        panels,
+        key=picture_key("trends", trace),
+        about="Trends by period",
+        columns=2,
+        share_x=True,
         heights_in=(1.5,) * -(-len(panels) // 2),
-    )  # fmt: skip
+    )
     columns = [
-        name for name in found.trends.columns
+        name
+        for name in found.trends.columns
         if name == "period" or (name not in ("start_s", "end_s") and found.trends[name].sum())
-    ]  # fmt: skip
+    ]
     table = result_table(
-        found.trends, Trends, caption=f"Trends by period. {title}", columns=columns,
+        found.trends,
+        Trends,
+        caption=f"Trends by period. {title}",
+        columns=columns,
         folded=found.trends.height > 12,
-    )  # fmt: skip
+    )
     blocks: list[Block] = [table]
     if found.capacity is not None:
-        of_all, by_period = (found.capacity.filter((pl.col("period") == "all") == one)
-                             for one in (True, False))  # fmt: skip
-        shown = [name for name in ("period", "gpu_type", "gpus", "gpu_hours", "allocated", "down",
-                                   "idle") if found.capacity[name].count()]  # fmt: skip
+        of_all, by_period = (
+            found.capacity.filter((pl.col("period") == "all") == one) for one in (True, False)
+        )
+        shown = [
+            name
+            for name in ("period", "gpu_type", "gpus", "gpu_hours", "allocated", "down", "idle")
+            if found.capacity[name].count()
+        ]
         caption = f"GPUs allocated, down and idle ({found.capacity_source})"
         blocks += [
-            result_table(of_all, ClusterUtilization, columns=shown[1:],
-                         caption=f"{caption}. {title}"),
-            result_table(by_period, ClusterUtilization, columns=shown, folded=True,
-                         caption=f"{caption}, by period. {title}"),
-        ]  # fmt: skip
+            result_table(
+                of_all, ClusterUtilization, columns=shown[1:], caption=f"{caption}. {title}"
+            ),
+            result_table(
+                by_period,
+                ClusterUtilization,
+                columns=shown,
+                folded=True,
+                caption=f"{caption}, by period. {title}",
+            ),
+        ]
     if found.outages.height:
-        lost = [name for name in found.outages.columns
-                if name != "gpu_hours_lost" or found.outages[name].sum()]  # fmt: skip
+        lost = [
+            name
+            for name in found.outages.columns
+            if name != "gpu_hours_lost" or found.outages[name].sum()
+        ]
         caption = f"Outages. {title}"
         blocks.append(result_table(found.outages, Outages, caption=caption, columns=lost))
     if found.changes.height:
@@ -133,9 +159,13 @@ def _trace(trace: Trace) -> Content:
     if found.capacity is not None:
         findings += (_allocated(found.capacity, found.capacity_source, title),)
         picture = drawing(
-            "cluster-utilization", found.capacity, trace=trace, timezone=found.timezone,
-            key=f"cluster-utilization-{trace.id}", about="GPUs allocated",
-        )  # fmt: skip
+            "cluster-utilization",
+            found.capacity,
+            trace=trace,
+            timezone=found.timezone,
+            key=f"cluster-utilization-{trace.id}",
+            about="GPUs allocated",
+        )
         blocks.insert(1, Gallery((picture,)))
     if found.cpus is not None:
         cpus, allocated, source = found.cpus
@@ -147,8 +177,11 @@ def _trace(trace: Trace) -> Content:
 def _allocated(capacity: pl.DataFrame, source: str, title: str) -> Finding:
     """State how much of the GPUs was allocated, down and idle, in all and by type."""
     of_all, *types = capacity.filter(pl.col("period") == "all").rows(named=True)
-    parts = [f"{share(of_all[name] or 0)} {name}" for name in ("allocated", "down", "idle")
-             if of_all[name] is not None]  # fmt: skip
+    parts = [
+        f"{share(of_all[name] or 0)} {name}"
+        for name in ("allocated", "down", "idle")
+        if of_all[name] is not None
+    ]
     used, by_type = (of_all["allocated"] or 0) * of_all["gpu_hours"], ""
     if sum((row["allocated"] or 0) * row["gpu_hours"] for row in types) >= _TYPED * used:
         by_type = ", ".join(f"{row['gpu_type']} {share(row['allocated'] or 0)}" for row in types)

@@ -42,9 +42,11 @@ class Outages(ResultTable):
     end_s = clock("End", "on the clock of the trace")
     duration_s = seconds("Duration")
     gpu_hours_lost = number(
-        "GPU-hours lost", "duration times the mean GPUs in use; null without GPUs",
-        display="hours", unit="h",
-    )  # fmt: skip
+        "GPU-hours lost",
+        "duration times the mean GPUs in use; null without GPUs",
+        display="hours",
+        unit="h",
+    )
     jobs_lost = number("Jobs lost", "duration times the mean rate of submissions")
     pvalue = number("p", "probability of such a gap by chance", display="pvalue")
 

@@ -25,12 +25,17 @@ _RUNTIME: Final = pl.col("runtime_s") / 3600
 _RESOURCES: Final = {
     "CPU time": ("core-hours", pl.col("cpu_time_s") / 3600, pl.col("cpus") * _RUNTIME),
     "Memory": (
-        "GiB-hours", pl.col("memory_gib_used") * _RUNTIME, pl.col("memory_gib") * _RUNTIME,
+        "GiB-hours",
+        pl.col("memory_gib_used") * _RUNTIME,
+        pl.col("memory_gib") * _RUNTIME,
     ),
-    "GPUs": ("GPU-hours", pl.col("gpu_utilization") * pl.col("gpus") * _RUNTIME,
-             pl.col("gpus") * _RUNTIME),
+    "GPUs": (
+        "GPU-hours",
+        pl.col("gpu_utilization") * pl.col("gpus") * _RUNTIME,
+        pl.col("gpus") * _RUNTIME,
+    ),
     "Time limit": ("hours", _RUNTIME, pl.col("time_limit_s") / 3600),
-}  # fmt: skip
+}
 """By resource, the unit of its hours, those used and those requested."""
 REQUESTED_NEEDS: Final = tuple(
     {"jobs": tuple(sorted({*used.meta.root_names(), *requested.meta.root_names(), "status"}))}
@@ -56,8 +61,10 @@ def requested_used(trace: Trace, /) -> dict[str, pl.DataFrame]:
         largest = jobs.group_by(name).len().sort("len", name, descending=[True, False])
         groups = largest[name].drop_nulls().head(MOST_GROUPS).to_list()
         if len(groups) > 1:
-            parts = [_compare(jobs.filter(pl.col(name) == group), cluster, {name: group}, drawn)
-                     for group in groups]  # fmt: skip
+            parts = [
+                _compare(jobs.filter(pl.col(name) == group), cluster, {name: group}, drawn)
+                for group in groups
+            ]
             found[name] = pl.concat(parts)
     return found
 
@@ -127,13 +134,15 @@ def _compare(
                 "resource": f"{name} ({unit})",
                 "n": table.height,
                 "n_missing": jobs.height - table.height,
-                **{f"p{q}" if q != 50 else "median": ratio.quantile(q / 100, "linear")
-                   for q in (25, 50, 75)},
+                **{
+                    f"p{q}" if q != 50 else "median": ratio.quantile(q / 100, "linear")
+                    for q in (25, 50, 75)
+                },
                 "ci_low": None if np.isnan(low) else low,
                 "ci_high": None if np.isnan(high) else high,
                 "requested_hours": total / drawn,
                 "unused_hours": unused / drawn,
                 "fraction_unused": unused / total if total else None,
             }
-        )  # fmt: skip
+        )
     return declared(pl.DataFrame(rows, infer_schema_length=None), RequestedUsed, by=tuple(group))

@@ -22,8 +22,16 @@ from traceana.tables.display import key_heading
 from traceana.tables.formatting import count, fraction_range, in_sentence, listed, share
 
 _SHOWN = (
-    "resource", "n", "p25", "median", "p75", "ci_low", "ci_high", "unused_hours", "fraction_unused",
-)  # fmt: skip
+    "resource",
+    "n",
+    "p25",
+    "median",
+    "p75",
+    "ci_low",
+    "ci_high",
+    "unused_hours",
+    "fraction_unused",
+)
 _LIMITS = ("ci_low", "ci_high")
 
 

@@ -249,10 +249,13 @@ def _limits(
         units = nw.from_native(reduce_frame(units, by_unit, **sums).lazy())
     a, b = nw.col("ratio_x"), nw.col("ratio_y")
     moments = {
-        "ratio_sx": a.sum(), "ratio_sy": b.sum(), "ratio_xx": (a * a).sum(),
-        "ratio_xy": (a * b).sum(), "ratio_yy": (b * b).sum(),
+        "ratio_sx": a.sum(),
+        "ratio_sy": b.sum(),
+        "ratio_xx": (a * a).sum(),
+        "ratio_xy": (a * b).sum(),
+        "ratio_yy": (b * b).sum(),
         "ratio_n": nw.when(a > 0).then(a).count(),
-    }  # fmt: skip
+    }
     table = reduce_frame(units, keys, **moments).select(list(moments))
     low, high = ratio_interval(table.to_numpy().T, confidence=confidence)
     limits = pl.DataFrame({"ci_low": low, "ci_high": high}).fill_nan(None)

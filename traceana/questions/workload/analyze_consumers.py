@@ -162,9 +162,11 @@ def _finish(table: pl.DataFrame, numbers: list[str], keys: tuple[str, ...]) -> p
     used = {
         name: (pl.col(f"{part} used") / pl.col(f"{part} asked"))
         for name, part in (
-            ("cpu_used", "cpu"), ("memory_used", "memory"), ("gpu_utilization", "busy"),
+            ("cpu_used", "cpu"),
+            ("memory_used", "memory"),
+            ("gpu_utilization", "busy"),
         )
-    }  # fmt: skip
+    }
     done = table.with_columns(
         jobs=pl.col("jobs").cast(pl.Int64),
         fraction_of_all=pl.when(hours.sum() > 0).then(hours / hours.sum()),

@@ -63,9 +63,12 @@ def plot_arrivals(
         mean = sum(own["jobs"]) / observed_h if observed_h else 0
         if len(lines) > 1:
             ax.plot(
-                own[slot], own["jobs_per_h"] / (mean or 1), drawstyle="steps-mid", label=name,
+                own[slot],
+                own["jobs_per_h"] / (mean or 1),
+                drawstyle="steps-mid",
+                label=name,
                 gid=f"hours-{name}",
-            )  # fmt: skip
+            )
             continue
         ax.bar(own[slot], own["jobs_per_h"].fill_null(0), 0.8, color=color_of(0))
         if observed_h:
@@ -145,14 +148,24 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     for (name, own), color in zip(lines, cycle(palette()), strict=False):
         longer = own.filter(pl.col("fraction_longer") > 0)
         ax.plot(
-            longer["gap_s"], longer["fraction_longer"], color=color, linewidth=1.4, linestyle="-",
-            drawstyle="steps-post", label=name or "arrivals", gid=_gid("gaps", name),
-        )  # fmt: skip
+            longer["gap_s"],
+            longer["fraction_longer"],
+            color=color,
+            linewidth=1.4,
+            linestyle="-",
+            drawstyle="steps-post",
+            label=name or "arrivals",
+            gid=_gid("gaps", name),
+        )
         ax.plot(
-            own["gap_s"], own["fraction_longer_poisson"], color=color, linestyle="--",
-            linewidth=0.8, label=None if name else "Poisson process of the same rate",
+            own["gap_s"],
+            own["fraction_longer_poisson"],
+            color=color,
+            linestyle="--",
+            linewidth=0.8,
+            label=None if name else "Poisson process of the same rate",
             gid=_gid("poisson", name),
-        )  # fmt: skip
+        )
     use_log_axis(ax, "x", curve["gap_s"], durations=True)
     use_log_axis(ax, "y", [1 / max(curve["n"]), 1.0])
     ax.set_xlabel("Interarrival time (logarithmic)")
@@ -223,13 +236,24 @@ def plot_gpu_demand(
         raise DataError("plot_gpu_demand draws one group, each bin once")
     ax = start_axes(ax, height_in=1.8)
     ax.plot(
-        _times(table["bin_start_s"], timezone), table["gpus_mean"], drawstyle="steps-post",
-        color=color_of(0), linewidth=0.6, linestyle="-", gid="gpus",
-    )  # fmt: skip
+        _times(table["bin_start_s"], timezone),
+        table["gpus_mean"],
+        drawstyle="steps-post",
+        color=color_of(0),
+        linewidth=0.6,
+        linestyle="-",
+        gid="gpus",
+    )
     _draw_window(ax, table["bin_start_s"], window, timezone)
     if capacity is not None and capacity <= _FAR * max(table["gpus_mean"]):
-        ax.axhline(capacity, color=shade(ax, 0.8), linewidth=0.8, linestyle="--", gid="capacity",
-                   label=f"capacity: {capacity:,.0f} GPUs")  # fmt: skip
+        ax.axhline(
+            capacity,
+            color=shade(ax, 0.8),
+            linewidth=0.8,
+            linestyle="--",
+            gid="capacity",
+            label=f"capacity: {capacity:,.0f} GPUs",
+        )
     elif capacity is not None:
         ax.plot([], [], linestyle="", label=f"capacity: {capacity:,.0f} GPUs, beyond the axis")
     if ax.get_legend_handles_labels()[1]:
@@ -315,10 +339,12 @@ def plot_concentration(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
         below = float(np.interp(1 - _TOP, jobs, hours))
         top = f"top 1 %: {100 * (1 - below):.1f} %"
         (line,) = ax.plot(
-            even, 1 - np.interp(1 - even, jobs, hours), linewidth=1.4,
+            even,
+            1 - np.interp(1 - even, jobs, hours),
+            linewidth=1.4,
             gid=f"curve-{name}" if name else "all",
             label=f"{name} ({top})" if name else f"all GPU jobs ({top})",
-        )  # fmt: skip
+        )
         ax.scatter(_TOP, 1 - below, s=14, color=line.get_color(), zorder=4)
     ax.set_xscale("log")
     ax.set_xlim(least, 1)

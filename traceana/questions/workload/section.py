@@ -62,16 +62,31 @@ Found = dict["Trace", "Workload"]
 _HOUR_S: Final = 3600
 
 
-def draw_shared(frames: Mapping[str, pl.DataFrame | None], /, figure: str, about: str,
-                key: str = "", **options: object) -> list[Drawing]:  # fmt: skip
+def draw_shared(
+    frames: Mapping[str, pl.DataFrame | None],
+    /,
+    figure: str,
+    about: str,
+    key: str = "",
+    **options: object,
+) -> list[Drawing]:
     """Draw the frames of several traces, by title, as lines on the same axes."""
     known = {title: frame for title, frame in frames.items() if frame is not None}
     if not known:
         return []
     lines = [frame.select(pl.lit(title).alias("trace"), pl.all()) for title, frame in known.items()]
     titles = "; ".join(known)
-    return [drawing(figure, pl.concat(lines), trace=None, key=key or figure,
-                    about=about, title=titles, **options)]  # fmt: skip
+    return [
+        drawing(
+            figure,
+            pl.concat(lines),
+            trace=None,
+            key=key or figure,
+            about=about,
+            title=titles,
+            **options,
+        )
+    ]
 
 
 def draw_hours(found: Found, titles: dict[Trace, str], /) -> list[Drawing]:
@@ -178,12 +193,20 @@ def build(traces: Sequence[Trace]) -> Content:
     pictures = (
         *draw_hours(found, arrivals),
         *shared(
-            "empirical-distribution", "requested", "GPUs requested per job",
-            key="gpus-requested", x_label="GPUs", heading="GPUs requested per job",
+            "empirical-distribution",
+            "requested",
+            "GPUs requested per job",
+            key="gpus-requested",
+            x_label="GPUs",
+            heading="GPUs requested per job",
         ).pictures,
         *shared(
-            "empirical-distribution", "waits", "Queueing delay: time from submission to start",
-            key="wait-distribution", x_label="Queueing delay", heading="Queueing delay",
+            "empirical-distribution",
+            "waits",
+            "Queueing delay: time from submission to start",
+            key="wait-distribution",
+            x_label="Queueing delay",
+            heading="Queueing delay",
             durations=True,
         ).pictures,
         *(
@@ -191,7 +214,7 @@ def build(traces: Sequence[Trace]) -> Content:
             for trace, one in found.items()
             for picture in draw_demand(trace, titles[trace], one)
         ),
-    )  # fmt: skip
+    )
     top, bursts = (
         _top_finding(found, titles),
         _burst_finding(
@@ -234,19 +257,28 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
             clock = clock_name(trace.manifest)
             drawings.append(
                 drawing(
-                    "arrivals", days, trace=trace, key=f"arrivals-weekday-{trace.id}", clock=clock,
+                    "arrivals",
+                    days,
+                    trace=trace,
+                    key=f"arrivals-weekday-{trace.id}",
+                    clock=clock,
                     about=f"Jobs submitted by weekday, {clock}",
                 )
-            )  # fmt: skip
+            )
         if waits is not None and by is not None:
             name = in_sentence(key_heading(by))
             drawings.append(
                 drawing(
-                    "empirical-distribution", waits, trace=trace, key=f"wait-{by}-{trace.id}",
+                    "empirical-distribution",
+                    waits,
+                    trace=trace,
+                    key=f"wait-{by}-{trace.id}",
                     about=f"Queueing delay by {name}: time from submission to start",
-                    x_label="Queueing delay", heading=f"Queueing delay by {name}", durations=True,
+                    x_label="Queueing delay",
+                    heading=f"Queueing delay by {name}",
+                    durations=True,
                 )
-            )  # fmt: skip
+            )
     return drawings
 
 
@@ -290,8 +322,11 @@ def _notes(trace: Trace, titles: dict[Trace, str], workload: Workload) -> list[B
     if workload.by is None or workload.by_group is None:
         return blocks
     of_gpus = bool(workload.by_group["gpu_hours"].sum())
-    shown = [name for name in _SUMMARY
-             if name in workload.by_group.columns and (of_gpus or "gpu" not in name)]  # fmt: skip
+    shown = [
+        name
+        for name in _SUMMARY
+        if name in workload.by_group.columns and (of_gpus or "gpu" not in name)
+    ]
     what = f"Workload by {in_sentence(key_heading(workload.by))}"
     total = workload.summary.select(pl.lit("all").alias(workload.by), *shown)
     groups = workload.by_group.select(pl.col(workload.by).cast(pl.String), *shown)

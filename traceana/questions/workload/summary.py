@@ -129,9 +129,14 @@ def workload_summary(
     )
     if entry is not None or observed is not None:
         survival = kaplan_meier(
-            jobs, by=keys, status=None, runtime=runtime, entry=entry, observed=observed,
+            jobs,
+            by=keys,
+            status=None,
+            runtime=runtime,
+            entry=entry,
+            observed=observed,
             quantiles=tuple(quantiles.values()),
-        )  # fmt: skip
+        )
         table = _by_survival(table, survival, keys, quantiles)
     return declared(table, WorkloadSummary, by=keys)
 

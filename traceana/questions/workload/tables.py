@@ -35,9 +35,12 @@ class WorkloadSummary(ResultTable):
     n_censored = count("Censored", "end not observed; with `entry` or `observed`", optional=True)
     runtime_s_mean = seconds("Mean runtime", "null where jobs are truncated or censored")
     runtime_s_restricted_mean = number(
-        "Restricted mean", "mean of min(runtime, horizon), with `entry` or `observed`",
-        display="duration", unit="s", optional=True,
-    )  # fmt: skip
+        "Restricted mean",
+        "mean of min(runtime, horizon), with `entry` or `observed`",
+        display="duration",
+        unit="s",
+        optional=True,
+    )
     horizon_s = number(
         "Horizon", "of the restricted mean", display="duration", unit="s", optional=True
     )

@@ -61,9 +61,12 @@ def adjusted_waits(trace: Trace, /) -> pl.DataFrame | None:
         rows = rows.with_columns(user=pl.coalesce("user", pl.int_range(pl.len()).cast(pl.String)))
     try:
         found = cause_specific_hazards(
-            rows, features=features, causes="started", runtime="wait_s",
+            rows,
+            features=features,
+            causes="started",
+            runtime="wait_s",
             cluster=["block", "user"] if users else "block",
-        )  # fmt: skip
+        )
     except DataError:
         return None
     trend = pl.col("feature") == _WEEKS
@@ -72,9 +75,10 @@ def adjusted_waits(trace: Trace, /) -> pl.DataFrame | None:
     return found.with_columns(
         *(pl.when(~trend).then(name) for name in ("ci_low", "ci_high", "pvalue")),
         pvalue_adjusted=pl.Series(adjust_pvalues(p, method="holm")).fill_nan(None),
-        note=pl.when(trend).then(pl.lit("for adjustment; drift has a test of its own"))
+        note=pl.when(trend)
+        .then(pl.lit("for adjustment; drift has a test of its own"))
         .otherwise("note"),
-    )  # fmt: skip
+    )
 
 
 def _with_features(trace: Trace, by: str | None) -> tuple[pl.DataFrame, list[str]]:
@@ -95,9 +99,10 @@ def _with_features(trace: Trace, by: str | None) -> tuple[pl.DataFrame, list[str
         load=pl.Series(_load(rows)),
         local=local_submissions(rows, trace.manifest),
     ).filter(
-        pl.col("gpus") > 0, ~waits | pl.col("status").is_in(["pending", "cancelled"]),
+        pl.col("gpus") > 0,
+        ~waits | pl.col("status").is_in(["pending", "cancelled"]),
         pl.col("wait_s").is_not_null(),
-    )  # fmt: skip
+    )
     time = pl.col("submit_s")
     days = float(rows.select((time.max() - time.min()) / DAY_S).item() or 0)
     named: dict[str, pl.Expr] = {

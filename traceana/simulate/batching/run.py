@@ -130,9 +130,13 @@ def run_course(
         total_s, count = total_s + times, count + 1
         now = samples_per_s[step + 1] if varies else now
         seen = replace(
-            seen, batches=batches, times_s=times, mean_times_s=total_s / count,
-            n_steps=step + 1, samples_per_s=now,
-        )  # fmt: skip
+            seen,
+            batches=batches,
+            times_s=times,
+            mean_times_s=total_s / count,
+            n_steps=step + 1,
+            samples_per_s=now,
+        )
         new = _checked(controller, controller.adjust(seen), overhead_s)
         moved = (new != batches).any(-1)
         if moved.any():
@@ -148,9 +152,15 @@ def run_course(
             worker_s += (steps - step - 1) * times
             break
     return Course(
-        step_s, idle, samples, np.array(changed), np.array(history), worker_s, adjustments,
+        step_s,
+        idle,
+        samples,
+        np.array(changed),
+        np.array(history),
+        worker_s,
+        adjustments,
         setting,
-    )  # fmt: skip
+    )
 
 
 def held_back(controller: BatchController, course: Course, /) -> list[str | None]:

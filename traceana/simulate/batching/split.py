@@ -115,13 +115,17 @@ def earliest(
             f"an oracle with a speed function needs {left * least.size:,} times for a step; a "
             f"smaller global batch has fewer than {_MOST:,}"
         )
-    finish = np.stack(
-        [
-            np.where(least + n <= max_batch, times_of(least + n), np.inf)
-            for n in range(1, left + 1)
-        ],
-        axis=-1,
-    ) if left else np.empty((*shape, 0))  # fmt: skip
+    finish = (
+        np.stack(
+            [
+                np.where(least + n <= max_batch, times_of(least + n), np.inf)
+                for n in range(1, left + 1)
+            ],
+            axis=-1,
+        )
+        if left
+        else np.empty((*shape, 0))
+    )
     finish = np.maximum.accumulate(finish, axis=-1)
     order = finish.reshape(*shape[:-1], -1).argsort(axis=-1, kind="stable")[..., :left]
     worker = order // max(left, 1)

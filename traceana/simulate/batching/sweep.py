@@ -30,8 +30,14 @@ if TYPE_CHECKING:
     from traceana.simulate.batching.split import Reals
 
 _CONTROLLERS: Final = (
-    "uniform", "static", "measured", "proportional", "damped", "omnilearn", "oracle",
-)  # fmt: skip
+    "uniform",
+    "static",
+    "measured",
+    "proportional",
+    "damped",
+    "omnilearn",
+    "oracle",
+)
 _BLOCK: Final = 4_000_000
 """Worker steps simulated at once, which take some hundred megabytes."""
 _MOST_SEEDS: Final = 100_000
@@ -125,9 +131,13 @@ def sweep_batching(
             decides = Static(table) if controller is None else controller
             course = run(decides)
             of_run = _rows(
-                course, usual, keys, cores=cores, goal=global_batch * steps,
+                course,
+                usual,
+                keys,
+                cores=cores,
+                goal=global_batch * steps,
                 notes=held_back(decides, course),
-            )  # fmt: skip
+            )
             rows += [{"noise_cv": float(noise_cv), "controller": name, **row} for row in of_run]
             if progress is not None:
                 progress((done + (number + 1) / len(names)) / len(blocks))
@@ -255,6 +265,9 @@ def _rows(
 def _sorted(rows: pl.DataFrame, levels: Sequence[str], names: Sequence[str]) -> pl.DataFrame:
     """Sort by level and controller in the order given, then by the numbers."""
     return rows.sort(
-        pl.col("level").cast(pl.Enum(levels)), "overhead_s", "noise_cv",
-        pl.col("controller").cast(pl.Enum(names)), "seed",
-    )  # fmt: skip
+        pl.col("level").cast(pl.Enum(levels)),
+        "overhead_s",
+        "noise_cv",
+        pl.col("controller").cast(pl.Enum(names)),
+        "seed",
+    )
