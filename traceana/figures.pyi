@@ -24,7 +24,7 @@ from .questions.energy.figures import plot_energy_savings as plot_energy_savings
 from .questions.energy.figures import plot_energy_front as plot_energy_front
 from .questions.energy.figures import plot_energy_map as plot_energy_map
 from .questions.energy.figures import plot_power_sweep as plot_power_sweep
-from .questions.energy.figures import plot_energy_saved as plot_energy_saved
+from .questions.recurring.figures import plot_energy_saved as plot_energy_saved
 from .questions.failures.figures import plot_outcome_rates as plot_outcome_rates
 from .questions.failures.figures import plot_runtime_by as plot_runtime_by
 from .questions.failures.figures import plot_runtime_ratio as plot_runtime_ratio

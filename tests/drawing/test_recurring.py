@@ -15,8 +15,11 @@ from traceana.figures import (
     plot_recurring_choices,
     plot_regret,
 )
-from traceana.questions.energy.figures import describe_energy_saved
-from traceana.questions.recurring.figures import describe_recurring_choices, describe_regret
+from traceana.questions.recurring.figures import (
+    describe_energy_saved,
+    describe_recurring_choices,
+    describe_regret,
+)
 from traceana.questions.runtimes.figures import describe_ratio_distribution
 
 REGRET = pl.DataFrame(

@@ -9,7 +9,9 @@ import polars as pl
 from matplotlib import colormaps
 from matplotlib.colors import ListedColormap
 from matplotlib.patheffects import withStroke
+from matplotlib.ticker import PercentFormatter
 
+from traceana.drawing.labels import name_tick
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
@@ -351,3 +353,95 @@ def describe_policy_variants(variants: pl.DataFrame) -> str:
         f"{table.height} variants: {least['variant']} {least['energy']:.3f} (least) to "
         f"{most['variant']} {most['energy']:.3f} (most)."
     )
+
+
+_MARKERS: Final = ("o", "s", "^", "D", "v", "P")
+_WIDE: Final = 0.64
+"""Fraction of a row over which its GPUs are placed."""
+
+
+@figure(
+    "energy-saved",
+    result="energy saved, such as summarize_recurring",
+    reading="Mark: energy (or time) saved relative to the default; line: 95 % interval, often "
+    "shorter than the mark. Left of 0: more is used.",
+)
+def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+    """Draw the energy or time saved, one row per data set and one mark per GPU.
+
+    Data sets in alphabetical order from the top, GPUs in each from the top.
+
+    Parameters
+    ----------
+    summary
+        What `summarize_recurring` returns, of at most six GPUs; time without the columns of energy.
+        A null has no mark; a null bound no line.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from traceana.figures import plot_energy_saved
+    >>> summary = pl.DataFrame({"gpu": "V100", "dataset": ["cifar100"], "energy_saved": 0.2,
+    ...                         "energy_saved_ci_low": 0.15, "energy_saved_ci_high": 0.25})
+    >>> plot_energy_saved(summary).get_xlabel()
+    'Energy saved'
+    """
+    measure = _saved_column(summary)
+    table = summary.drop_nulls(measure)
+    gpus = table["gpu"].unique().sort().to_list()
+    if not 0 < len(gpus) <= len(_MARKERS):
+        raise DataError(f"plot_energy_saved draws one to six GPUs, not {len(gpus)}")
+    datasets = table["dataset"].unique().sort().to_list()
+    ax = start_axes(ax, height_in=0.9 + 0.36 * len(datasets))
+    for place, gpu in enumerate(gpus):
+        color = color_of(place)
+        shift = _WIDE * ((place + 0.5) / len(gpus) - 0.5)
+        rows = table.filter(gpu=gpu).with_columns(
+            row=pl.col("dataset").replace_strict(
+                datasets, range(len(datasets)), return_dtype=pl.Float64
+            )
+            + shift
+        )
+        bounded = rows.drop_nulls(f"{measure}_ci_low")
+        ax.hlines(
+            bounded["row"],
+            bounded[f"{measure}_ci_low"],
+            bounded[f"{measure}_ci_high"],
+            color=color,
+            linewidth=1.1,
+            linestyle="-",
+            gid=gpu,
+        )
+        ax.plot(
+            rows[measure],
+            rows["row"],
+            marker=_MARKERS[place],
+            markersize=3.4,
+            color=color,
+            linestyle="none",
+            label=gpu,
+        )
+    ax.axvline(0, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
+    ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))
+    ax.set_yticks(range(len(datasets)), [name_tick(dataset) for dataset in datasets])
+    ax.set_ylim(len(datasets) - 0.5, -0.5)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel(measure.replace("_", " ").capitalize())
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2, handletextpad=0.2
+    )
+    return ax
+
+
+def describe_energy_saved(summary: pl.DataFrame) -> str:
+    """Return one sentence on what the figure of these savings shows."""
+    measure = _saved_column(summary)
+    table = summary.drop_nulls(measure)
+    return (
+        f"{table['dataset'].n_unique()} data sets on {table['gpu'].n_unique()} GPUs: "
+        f"{100 * min(table[measure]):.1f} % to {100 * max(table[measure]):.1f} %."
+    )
+
+
+def _saved_column(summary: pl.DataFrame) -> str:
+    return "energy_saved" if "energy_saved" in summary.columns else "time_saved"
