@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import traceana
+import traceana.report.papers_page as report_papers_page
 from traceana.claims.published_figures import claims_of, traces_of
 from traceana.ingesters import ingest
 from traceana.page.context import Context, DataSource
@@ -14,6 +15,10 @@ from traceana.store import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
+
+    from traceana.page.blocks import Drawing
 
 
 def test_the_figures_of_a_real_trace_have_number_claims_and_command(
@@ -27,6 +32,28 @@ def test_the_figures_of_a_real_trace_have_number_claims_and_command(
     assert "Claims: zeus-beta." in page
     assert page.count("<svg") > 10
     assert "ElasticFlow" not in page
+
+
+def test_a_figure_that_takes_minutes_to_simulate_is_named_with_its_command(
+    real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features = []
+
+    def choose(
+        _context: Context, _figure: str, _traces: object, choice: Choice, _kept: object
+    ) -> list[Drawing]:
+        features.append(choice.feature)
+        return []
+
+    monkeypatch.setattr(report_papers_page, "choose_drawings", choose)
+    ingest(real_data / "elasticflow-2023", store=tmp_path)
+    page = papers_page((), Context(open_store(tmp_path), DataSource(tmp_path, is_sample=False)))
+    assert page is not None
+    assert set(features) == {None}
+    for number in ("8a", "9", "10", "11a", "11b"):
+        part = page.partition(f"<h3>Figure {number}:")[2].partition("<h3>")[0]
+        assert "it is drawn by its command only" in part
+        assert f"traceana figures --paper itp-elasticflow --number {number}</pre>" in part
 
 
 def test_synthetic_rows_show_no_published_figure() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars as pl
@@ -61,4 +63,24 @@ def test_a_folder_that_cannot_be_written_is_done_without(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     cache = Cache("some")
     cache.save("key", 1)
-    assert cache.load("key") is None
+    with cache.alone("key"):
+        assert cache.load("key") is None
+
+
+def test_what_one_computes_the_others_wait_for(folder: Path) -> None:
+    cache, calls = Cache("some"), []
+    all_there = threading.Barrier(4)
+
+    def compute() -> object:
+        all_there.wait()
+        with cache.alone("key"):
+            if (kept := cache.load("key")) is None:
+                calls.append(1)
+                cache.save("key", "told")
+                return "told"
+        return kept
+
+    with ThreadPoolExecutor(4) as pool:
+        found = [future.result() for future in [pool.submit(compute) for _ in range(4)]]
+    assert (found, len(calls)) == (["told"] * 4, 1)
+    assert [path.name for path in folder.iterdir()] == ["key.pickle"]

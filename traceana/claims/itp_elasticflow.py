@@ -9,9 +9,9 @@ import polars as pl
 from traceana.claims.claim import Claim, Judgement, decide
 from traceana.claims.rounding import agrees, span
 from traceana.questions.deadlines.plans import rates, rules
+from traceana.questions.scheduling.what_if import deadlines_met, rates_of_all
 from traceana.questions.workload.summary import workload_summary
 from traceana.simulate.schedule.capacity import find_capacity
-from traceana.simulate.schedule.profiles import implied_rates
 from traceana.simulate.schedule.simulate import read_schedule_jobs, simulate_schedule
 
 if TYPE_CHECKING:
@@ -180,22 +180,10 @@ def elasticflow_vgg16_scaling(store: Store, claim: Claim) -> Judgement:
     )
 
 
-def _rates_of_all(trace: Trace) -> pl.DataFrame:
-    """Return the throughput that the plans of all jobs imply."""
-    return implied_rates(read_schedule_jobs(trace.jobs, plans=trace.table("training_plans")))
-
-
 def _fraction_met(trace: Trace, policy: str, cluster: int) -> float:
     """Simulate the fraction of deadlines that a policy meets on a cluster."""
-    name = f"cluster{cluster:02}"
-    found = simulate_schedule(
-        trace.jobs.filter(cluster=name),
-        policy=policy,
-        plans=trace.table("training_plans").filter(cluster=name),
-        profiles=trace.once(_rates_of_all),
-        capacity=trace.manifest.capacity,
-    ).groups
-    return float(found["fraction_met"].item()) if found.height else float("nan")
+    found = trace.once(deadlines_met, policy, f"cluster{cluster:02}")["fraction_met"]
+    return float(found.item()) if len(found) else float("nan")
 
 
 def figure_8b(store: Store, claim: Claim) -> Judgement:
@@ -203,7 +191,7 @@ def figure_8b(store: Store, claim: Claim) -> Judgement:
     policy, printed = claim.values["policy"], claim.values["printed"]
     clusters = tuple(claim.values["clusters"])
     trace = store.trace(_PLANS[0])
-    found = [trace.once(_fraction_met, policy, cluster) for cluster in clusters]
+    found = [_fraction_met(trace, policy, cluster) for cluster in clusters]
     apart = [abs(ours - theirs) for ours, theirs in zip(found, printed, strict=True)]
     mean = sum(apart) / len(apart)
     rows = {"cluster": clusters, "printed": printed, "simulated": found}
@@ -220,7 +208,7 @@ def elasticflow_edf_ahead(store: Store, _claim: Claim) -> Judgement:
     policies = ("edf", "tiresias", "gandiva", "themis")
     trace = store.trace(_PLANS[0])
     found = {
-        policy: [trace.once(_fraction_met, policy, cluster) for cluster in (9, 10)]
+        policy: [_fraction_met(trace, policy, cluster) for cluster in (9, 10)]
         for policy in policies
     }
     best = [max(found[policy][nth] for policy in policies[1:]) for nth in range(2)]
@@ -282,7 +270,7 @@ def elasticflow_testbed_ratios(store: Store, claim: Claim) -> Judgement:
     trace = store.trace(_PLANS[0])
     printed, jobs = claim.values["printed"], _testbed(store)
     how: dict[str, Any] = {
-        "profiles": trace.once(_rates_of_all),
+        "profiles": trace.once(rates_of_all),
         "gpus": claim.values["gpus"],
         "group": None,
     }

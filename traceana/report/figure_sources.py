@@ -78,6 +78,8 @@ class Direct:
     """Tables, and columns of each with values."""
     drawings: Callable[[Trace, Choice], list[Drawing]]
     """Returns the drawings of a trace, among them this figure's."""
+    on_demand: bool = False
+    """Whether it takes so long that no page has it unless its command is run."""
 
     def traces(self, context: Context, /) -> list[Trace]:
         """Return the traces in the store that qualify."""
@@ -164,7 +166,7 @@ DIRECT: Final = {
         for name in ("energy-front", "energy-map", "power-sweep", "batch-sweep")
     },
     **{
-        name: Direct(("feature",), {"training_plans": ("iterations",)}, _of_paper)
+        name: Direct(("feature",), {"training_plans": ("iterations",)}, _of_paper, on_demand=True)
         for name in ("deadlines-met", "policy-lines")
     },
 }

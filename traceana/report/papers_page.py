@@ -50,7 +50,8 @@ def papers_page(pictures: Sequence[Picture], context: Context, /) -> str | None:
         for paper in papers
     }
     titles = {paper: PAPERS[paper].title for paper in papers}
-    return environment().get_template("papers.html.jinja").render(papers=shown, titles=titles)
+    page = environment().get_template("papers.html.jinja")
+    return page.render(papers=shown, titles=titles, is_on_demand=_is_on_demand)
 
 
 def _pictures(
@@ -66,8 +67,10 @@ def _pictures(
         and choice.matches(picture.key)
         and _is_of(picture.key, traces)
     ]
-    if same or not (published_figure.number or published_figure.figure in DIRECT):
+    if same or _is_on_demand(published_figure):
         return same
+    if not (published_figure.number or published_figure.figure in DIRECT):
+        return []
     ledgers = [ledger_json(context.store.ledger(trace)) for trace in context.ledgers]
     key = key_of(paper, published_figure, ledgers, code_digest(), versions())
     found: list[_Drawn] | None = _CACHE.load(key)
@@ -80,6 +83,13 @@ def _pictures(
         found = [(of["svg"].decode().rstrip(), caption) for of, caption, *_ in drawn]
         _CACHE.save(key, found)
     return found
+
+
+def _is_on_demand(published_figure: PublishedFigure, /) -> bool:
+    """Return whether a figure takes too long for the page, which names its command instead."""
+    direct = DIRECT.get(published_figure.figure)
+    chosen = Choice(**options_of(published_figure))
+    return bool(direct and direct.on_demand and chosen.has(direct.options))
 
 
 def _is_of(key: str, traces: Sequence[str]) -> bool:

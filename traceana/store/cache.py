@@ -9,7 +9,8 @@ import pickle
 import platform
 import shutil
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -19,6 +20,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
+import filelock
 import polars as pl
 from platformdirs import user_cache_path
 
@@ -92,6 +94,21 @@ class Cache:
             finally:
                 Path(beside).unlink(missing_ok=True)
             self._tidy(path.parent)
+
+    @contextmanager
+    def alone(self, key: str, /) -> Iterator[None]:
+        """Wait while another process or thread computes the object of a key."""
+        path = self._path(key).with_suffix(".lock")
+        lock = filelock.FileLock(path)
+        with suppress(OSError):  # as in save
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+            lock.release()
 
     def _path(self, key: str) -> Path:
         cache = os.environ.get(FOLDER) or user_cache_path("traceana")

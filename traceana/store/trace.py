@@ -143,18 +143,25 @@ class Trace:
         """
         if key not in self._known:
             in_memory = self.store.master is not None or is_temporary(self.store.path)
-            on_disk = on_disk and not in_memory
-            digest = self._digest(key) if on_disk else ""
-            found = _CACHE.load(digest) if on_disk else None
-            if found is None:
-                found = function()
-                if on_disk:
-                    for trace in (self, *(part for part in key if isinstance(part, Trace))):
-                        trace.check_unchanged()
-                    _CACHE.save(digest, found)
-            self._known[key] = found
+            is_kept = on_disk and not in_memory
+            self._known[key] = self._kept(key, function) if is_kept else function()
         result: Found = self._known[key]
         return result
+
+    def _kept(self, key: Key, function: Callable[[], Found]) -> Found:
+        """Return the result in the cache folder; one process computes it, others wait."""
+        digest = self._digest(key)
+        found: Found | None = _CACHE.load(digest)
+        if found is not None:
+            return found
+        with _CACHE.alone(digest):
+            found = _CACHE.load(digest)
+            if found is None:
+                found = function()
+                for trace in (self, *(part for part in key if isinstance(part, Trace))):
+                    trace.check_unchanged()
+                _CACHE.save(digest, found)
+        return found
 
     def once(self, function: Callable[..., Found], /, *args: Hashable) -> Found:
         """Return ``function(trace, *args)``, cached under its name and arguments.

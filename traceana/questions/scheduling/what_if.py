@@ -61,15 +61,19 @@ def jobs_to_schedule(trace: Trace, /) -> tuple[pl.DataFrame, int, int]:
 
 def deadlines_by_policy(trace: Trace, /) -> pl.DataFrame:
     """Return the deadlines met by policy, of groups with few jobs."""
-    jobs, plans = trace.jobs, trace.table("training_plans")
-    groups = read_schedule_jobs(jobs).get_column("group")
-    few = groups.value_counts().filter(pl.col("count") <= MOST_PLANNED)["group"]
-    rows = jobs.filter(groups.is_in(few.implode()))
+    sizes = read_schedule_jobs(trace.jobs).get_column("group").value_counts()
+    few = sizes.filter(pl.col("count") <= MOST_PLANNED)["group"].sort()
+    rows = [trace.once(deadlines_met, name, each) for name in DEADLINE_POLICIES for each in few]
+    return pl.concat([pl.DataFrame(schema=schema_of(ScheduleGroups)), *rows])
+
+
+def deadlines_met(trace: Trace, policy: str, group: str, /) -> pl.DataFrame:
+    """Return the deadlines of a group that a policy meets, as one row of a sweep."""
+    rows = trace.jobs.filter(read_schedule_jobs(trace.jobs).get_column("group") == group)
     if rows.is_empty():
         return pl.DataFrame(schema=schema_of(ScheduleGroups))
-    policies = {name: name for name in DEADLINE_POLICIES}
-    rates = _rates(jobs, plans)
-    return sweep_schedules(rows, policies, plans=plans, profiles=rates, **_how(trace))
+    plans, profiles = trace.table("training_plans"), trace.once(rates_of_all)
+    return sweep_schedules(rows, {policy: policy}, plans=plans, profiles=profiles, **_how(trace))
 
 
 def _how(trace: Trace) -> dict[str, Any]:
@@ -77,8 +81,9 @@ def _how(trace: Trace) -> dict[str, Any]:
     return {"machines": machines, "capacity": trace.manifest.capacity}
 
 
-def _rates(jobs: pl.DataFrame, plans: pl.DataFrame) -> pl.DataFrame:
-    return implied_rates(read_schedule_jobs(jobs, plans=plans))
+def rates_of_all(trace: Trace, /) -> pl.DataFrame:
+    """Return the throughputs that the plans of all jobs imply."""
+    return implied_rates(read_schedule_jobs(trace.jobs, plans=trace.table("training_plans")))
 
 
 SEEDS: Final = (1, 2)
