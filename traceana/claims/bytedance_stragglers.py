@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.claims.claim import Claim, Judgement, decide, not_testable, untested
-from traceana.claims.rounding import agrees, round_as
 from traceana.errors import DataError
 from traceana.questions.operations.analyze import job_names, operations_of
 from traceana.questions.stragglers.analyze import straggler_attributes
@@ -94,36 +93,17 @@ def _of_store(store: Store, claim: Claim) -> pl.DataFrame:
     return store.trace(claim.tables[0][0]).once(_numbers)
 
 
-def _one(numbers: pl.DataFrame, job: str, family: str, group: str) -> float | None:
-    table = numbers.filter(job=job, family=family, group=group)
-    return table["value"][0] if table.height else None
-
-
 def quantity(store: Store, claim: Claim) -> Judgement | float | None:
-    """Return the slowdown of a job or of a group, or a fraction that a group explains."""
+    """Return the slowdown of a job or group, a step time, or a fraction that a group explains."""
     numbers, job = _of_store(store, claim), claim.values["job"]
     if numbers.filter(job=job).is_empty():
         return untested(f"{job} is not among the jobs of {claim.needs[0]}")
     name = claim.values["quantity"]
-    families = {"S": "slowdowns", "Ms": "last-stage", "Mw": "slowest-workers"}
+    families = {"S": "slowdowns", "Mw": "slowest-workers"}
+    families |= dict.fromkeys(("Ms", "tori", "tideal"), "last-stage")
     group = claim.values.get("group", "original" if name == "S" else name)
-    return _one(numbers, job, families.get(name, name), group)
-
-
-def fractions(store: Store, claim: Claim) -> Judgement:
-    """Compare the step times or fractions of both jobs with the printed ones."""
-    numbers = _of_store(store, claim)
-    rows = []
-    for job in _JOBS:
-        for name, printed in claim.values[job].items():
-            family = "slowest-workers" if name == "Mw" else "last-stage"
-            rows.append((job, name, printed, _one(numbers, job, family, name)))
-    if all(value is None for *_, value in rows):
-        return untested(f"{' and '.join(_JOBS)} are not among the jobs of {claim.needs[0]}")
-    parts = [f"{job} {name} {round_as(value, printed)}" for job, name, printed, value in rows]
-    return decide(
-        holds=all(agrees(value, printed) for *_, printed, value in rows), measured=", ".join(parts)
-    )
+    table = numbers.filter(job=job, family=families.get(name, name), group=group)
+    return table["value"][0] if table.height else None
 
 
 def family(store: Store, claim: Claim) -> Judgement:

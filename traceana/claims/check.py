@@ -39,8 +39,8 @@ def check_claims(
     Verdicts: ``reproduced`` (equal to the printed digits, or within the stated tolerance),
     ``differs`` (the note gives the reason, if known), ``observation`` (unpublished, so it
     is no reproduction), ``untested`` (a table is missing, synthetic, incomplete or altered, or
-    cannot be analyzed), ``not testable`` (no public data can decide it). An altered file neither
-    refutes a claim nor, if a number changes, confirms it. Each verdict is cached in the user's
+    cannot be analyzed), ``not testable`` (no public data can decide it). A file whose sha256 is
+    not the published one, or not known, refutes no claim. Each verdict is cached in the user's
     cache folder until the tables, the claim, the code or the version of a library change.
 
     Parameters
@@ -95,17 +95,17 @@ def check_claims(
 def _judge(claim: Claim, store: Store, entries: dict[tuple[str, str], TableEntry]) -> Judgement:
     found = _lacking(claim, store, entries) or _measured_once(claim, store)
     if found.verdict == "differs":
-        altered = dict.fromkeys(
-            file.file
-            for need in claim.tables
-            for file in entries[need].files
-            if file.as_published is False
-        )
-        if altered:
-            return untested(
-                f"{', '.join(altered)} is not the published file (its sha256 differs); measured: "
-                f"{found.measured}"
+        files = [file for need in claim.tables for file in entries[need].files]
+        altered = dict.fromkeys(file.file for file in files if file.as_published is False)
+        unknown = dict.fromkeys(file.file for file in files if file.as_published is None)
+        if altered or unknown:
+            reason = (
+                f"{', '.join(altered)} is not the published file (its sha256 differs)"
+                if altered
+                else f"whether {', '.join(unknown)} is the published file is unknown (no sha256 of "
+                "it was published)"
             )
+            return replace(found, verdict="untested", note=reason)
     return found
 
 

@@ -91,11 +91,6 @@ def devices(_store: Store, claim: Claim) -> Judgement:
     )
 
 
-def hardware(_store: Store, claim: Claim) -> Judgement:
-    """Leave what only the authors' cluster can show undecided."""
-    return not_testable(claim.published, claim.note)
-
-
 def equalises(_store: Store, claim: Claim) -> Judgement:
     """Simulate the controller on a split of cores."""
     split = SPLITS[claim.values["split"]]

@@ -62,20 +62,6 @@ def by_gpus(store: Store, claim: Claim) -> Judgement:
     )
 
 
-def bound_to_type(store: Store, claim: Claim) -> Judgement:
-    """Count the tasks with GPUs that accept some GPU types only."""
-    tasks = store.scan(_TRACE, "jobs").filter(_WITH_GPUS)
-    rows = tasks.group_by("gpu_type").agg(tasks=pl.len()).sort("gpu_type").collect()
-    bound, total = int(rows.drop_nulls("gpu_type")["tasks"].sum()), int(rows["tasks"].sum())
-    percent = 100 * bound / max(total, 1)
-    return decide(
-        holds=agrees(percent, claim.published),
-        measured=f"{percent:.0f} % ({bound:,} of {total:,})",
-        note=claim.note,
-        evidence=rows,
-    )
-
-
 def thousands(store: Store, claim: Claim) -> Judgement:
     """Compare a total of the machines with a number printed in thousands."""
     machines = store.scan(_TRACE, "machines").filter(_WITH_GPUS)

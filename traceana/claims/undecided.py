@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from traceana.claims.claim import Claim, Judgement, decide, not_testable, untested
+from traceana.claims.claim import Claim, Judgement, decide, untested
 
 if TYPE_CHECKING:
     from traceana.store import Store
@@ -17,12 +17,15 @@ def undecided(_store: Store, claim: Claim) -> Judgement:
     return untested(claim.note)
 
 
-def contradicts(_store: Store, claim: Claim) -> Judgement:
-    """Leave statements that contradict each other undecided; the note compares them."""
-    return not_testable(claim.published, claim.note)
+def not_published(_store: Store, claim: Claim) -> Judgement:
+    """Leave a claim that no public data can decide; its note gives the reason."""
+    return Judgement("not testable", None, claim.note)
 
 
 def more_gpus(store: Store, claim: Claim) -> Judgement:
     """Compare the GPUs of the machines with a lower limit."""
     gpus = store.scan(*claim.tables[0]).select(pl.col("gpus").sum()).collect().item()
-    return decide(holds=gpus > int(claim.published.replace(",", "")), measured=f"{gpus:,.0f}")
+    return decide(
+        holds=gpus > int(claim.published.removeprefix("over ").replace(",", "")),
+        measured=f"{gpus:,.0f}",
+    )

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.claims.claim import Claim, Judgement, decide, untested
-from traceana.claims.rounding import agrees, round_as, span
-from traceana.questions.energy.accuracy import energy_to_accuracy
-from traceana.questions.energy.analyze import defaults, recurring_seeds, savings, training_tables
+from traceana.claims.rounding import agrees, span
+from traceana.questions.energy.analyze import recurring_seeds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,64 +90,6 @@ def zeus_power_once(store: Store, _claim: Claim) -> Judgement:
     )
 
 
-def _normalized(store: Store) -> pl.DataFrame:
-    """Return the energy of each choice on a V100 as a fraction of the baseline's."""
-    table = store.trace(_TRACE).once(savings).filter(gpu=_GPU, objective="energy")
-    return table.drop_nulls("ratio").select(
-        "dataset", "choice", "batch_size", "power_limit_w", "ratio"
-    )
-
-
-def zeus_potential(store: Store, claim: Claim) -> Judgement:
-    """Compute the smallest and largest saving."""
-    both = _normalized(store).filter(choice="both").drop("choice")
-    if both.is_empty():
-        return untested(f"no data set of {_GPU} has a baseline to compare with")
-    ends, printed = span(100 * (1 - both["ratio"])), claim.values["ends"]
-    return decide(
-        holds=all(map(agrees, ends, printed)),
-        measured=" to ".join(f"{round_as(*each)} %" for each in zip(ends, printed, strict=True)),
-        note=f"Smallest and largest of {both.height} data sets: the configuration of least energy "
-        "against the default batch size at the largest power limit.",
-        evidence=both,
-    )
-
-
-def zeus_front(store: Store, claim: Claim) -> Judgement:
-    """Compare the Pareto front."""
-    table = (
-        energy_to_accuracy(
-            *training_tables(store.trace(_TRACE)),
-            gpu=_GPU,
-            dataset="librispeech",
-            defaults=store.trace(_TRACE).once(defaults),
-        )
-        .filter("on_front")
-        .sort("tta_s")
-    )
-    printed = [
-        any(agrees(time, t) and agrees(energy, e) for t, e in claim.values["points"])
-        for time, energy in table.select("tta_s", "eta_j").rows()
-    ]
-    points = len(claim.values["points"])
-    missing = ", ".join(
-        f"({row[0]:.1f}, {row[1]:.0f})"
-        for row, there in zip(table.select("tta_s", "eta_j").rows(), printed, strict=True)
-        if not there
-    )
-    return decide(
-        holds=sum(printed) == points == table.height,
-        measured=f"{sum(printed)} of the {points} points are among the {table.height} that no "
-        f"configuration dominates" + (f"; not printed: {missing}" if missing else ""),
-        note="The published front leaves out points that no other configuration dominates."
-        if sum(printed) == points < table.height
-        else "",
-        evidence=table.select("batch_size", "power_limit_w", "tta_s", "eta_j").with_columns(
-            published=pl.Series(printed)
-        ),
-    )
-
-
 def zeus_improvement(store: Store, claim: Claim) -> Judgement:
     """Simulate the policy with many seeds."""
     sweep = store.trace(_TRACE).once(recurring_seeds, _GPU, _SEEDS).drop_nulls("energy_saved")
@@ -172,21 +113,6 @@ def zeus_improvement(store: Store, claim: Claim) -> Judgement:
     )
 
 
-PART: Final = (
-    "the rows are a part of the table: runtime over ratio is one number for each data set, but not "
-    "the mean runtime of its rows"
-)
-
-
-def is_part(groups: pl.LazyFrame) -> bool:
-    """Return whether the ratios are of one mean for each data set, whatever that mean is."""
-    mean = (pl.col("end_s") - pl.col("start_s")) / pl.col("runtime_ratio")
-    rows = groups.filter(pl.col("runtime_ratio") > 0, pl.len().over("dataset") > 1)
-    spread = (mean.max() / mean.min() - 1).over("dataset").max()
-    found: float | None = rows.select(spread).collect().item()
-    return found is not None and found < 1e-6
-
-
 def zeus_ratio_mean(store: Store, claim: Claim) -> Judgement:
     """Compute the mean ratio of each data set."""
     means = (
@@ -197,11 +123,8 @@ def zeus_ratio_mean(store: Store, claim: Claim) -> Judgement:
         .collect()
     )
     low, high = span(means["mean"])
-    holds = all(agrees(mean, "1.000") for mean in means["mean"])
-    if not holds and is_part(store.scan(*claim.tables[0])):
-        return untested(PART)
     return decide(
-        holds=holds,
+        holds=all(agrees(mean, "1.000") for mean in means["mean"]),
         measured=f"{low:.3f} to {high:.3f} over {means.height} data sets",
         evidence=means,
     )
