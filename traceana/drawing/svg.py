@@ -6,8 +6,11 @@ import io
 import re
 import zlib
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
@@ -95,11 +98,25 @@ def render_file(figure: Figure, form: str, /, *, dpi: int = PNG_DPI) -> bytes:
     True
     """
     sheet = io.BytesIO()
-    with use_style():
-        no_date = dict.fromkeys(("Creator", "Producer", "CreationDate"))
-        metadata = no_date if form == "pdf" else {"Software": None}
-        figure.savefig(sheet, format=form, dpi=dpi, metadata=metadata)
+    with use_style(), _kept_canvas(figure):
+        if form == "pdf":
+            figure.set_dpi(dpi)
+            no_date = dict.fromkeys(("Creator", "Producer", "CreationDate"))
+            FigureCanvasPdf(figure).print_pdf(sheet, metadata=no_date)  # type: ignore[no-untyped-call]
+        else:
+            figure.savefig(sheet, format=form, dpi=dpi, metadata={"Software": None})
     return sheet.getvalue()
+
+
+@contextmanager
+def _kept_canvas(figure: Figure) -> Iterator[None]:
+    """Draw by a canvas of its own: savefig draws twice, first to lay out, which drawing does."""
+    canvas, dpi = figure.canvas, figure.get_dpi()
+    try:
+        yield
+    finally:
+        figure.set_canvas(canvas)
+        figure.set_dpi(dpi)
 
 
 def render_svg(figure: Figure, /, *, prefix: str) -> str:
@@ -128,13 +145,9 @@ def render_svg(figure: Figure, /, *, prefix: str) -> str:
     """
     sheet = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    canvas, dpi = figure.canvas, figure.get_dpi()
-    with use_style():
-        # savefig draws twice, first to lay out, which drawing does anyway
+    with use_style(), _kept_canvas(figure):
         FigureCanvasSVG(figure).print_svg(sheet, metadata=nothing)  # type: ignore[no-untyped-call]
         values = without_controls(value_marks(figure))
-    figure.set_canvas(canvas)
-    figure.set_dpi(dpi)
     text = without_controls(sheet.getvalue())
     text = text[text.index("<svg") :].rstrip()
     rule = _STYLE.search(text)
