@@ -42,9 +42,11 @@ def papers_page(pictures: Sequence[Picture], context: Context, /) -> str | None:
     papers = [paper for paper in PUBLISHED if there & set(traces_of(paper))]
     if not papers:
         return None
+    ledgers = [ledger_json(ledger) for ledger in context.ledgers.values()]
+    state = key_of(ledgers, code_digest(), versions())
     shown = {
         paper: [
-            (one, _pictures(paper, one, pictures, context), claims_of(paper, one.number))
+            (one, _pictures(paper, one, pictures, context, state), claims_of(paper, one.number))
             for one in figures_of(paper)
         ]
         for paper in papers
@@ -55,7 +57,11 @@ def papers_page(pictures: Sequence[Picture], context: Context, /) -> str | None:
 
 
 def _pictures(
-    paper: str, published_figure: PublishedFigure, pictures: Sequence[Picture], context: Context
+    paper: str,
+    published_figure: PublishedFigure,
+    pictures: Sequence[Picture],
+    context: Context,
+    state: str,
 ) -> list[_Drawn]:
     if not published_figure.figure:
         return []
@@ -71,15 +77,14 @@ def _pictures(
         return same
     if not (published_figure.number or published_figure.figure in DIRECT):
         return []
-    ledgers = [ledger_json(context.store.ledger(trace)) for trace in context.ledgers]
-    key = key_of(paper, published_figure, ledgers, code_digest(), versions())
+    key = key_of(paper, published_figure, state)
     found: list[_Drawn] | None = _CACHE.load(key)
     if found is None:
         try:
             drawings = choose_drawings(context, published_figure.figure, traces or None, choice, {})
             drawn = [draw(drawing, context, ("svg",)) for drawing in drawings]
         except DataError:
-            return []
+            drawn = []
         found = [(of["svg"].decode().rstrip(), caption) for of, caption, *_ in drawn]
         _CACHE.save(key, found)
     return found

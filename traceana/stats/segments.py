@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy.special import fdtrc
 
 from traceana.stats.arguments import as_generator, check_count
 from traceana.stats.arrays import Floats, Integers
@@ -148,7 +148,7 @@ def long_gaps(gaps: ArrayLike, /) -> list[tuple[int, float]]:
         if not mean > 0:
             continue
         ratio = spacings[outliers - 1] / mean
-        p = min(1.0, _MOST_OUTLIERS * float(stats.f.sf(ratio, 2, 2 * len(rest))))
+        p = min(1.0, _MOST_OUTLIERS * float(fdtrc(2, 2 * len(rest), ratio)))
         if p < smallest:
             smallest = p
             best = [(int(place), p) for place in order[:outliers]]

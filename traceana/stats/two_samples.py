@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from scipy.stats import kstwobign
+from scipy.special import kolmogi
 
 from traceana.stats.arrays import Floats, Integers
 from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
@@ -42,7 +42,7 @@ def ks_interval(
         )[:, order].cumsum(axis=1)[:, is_last]
         largest.append(np.abs(change - gaps).max(axis=1))
     reach = float(np.quantile(np.concatenate(largest), confidence))
-    reach = max(reach, float(kstwobign.ppf(confidence)) * (1 / n + 1 / m) ** 0.5)
+    reach = max(reach, float(kolmogi(1 - confidence)) * (1 / n + 1 / m) ** 0.5)
     distance = float(np.abs(gaps).max())
     return max(0.0, distance - reach), min(1.0, distance + reach)
 

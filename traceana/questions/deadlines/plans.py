@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from warnings import catch_warnings
 
 import polars as pl
-from scipy import stats
+import scipy  # scipy.stats is slow to import and loaded when used
 
 from traceana import simulate
 from traceana.cohorts.jobs_of_tasks import from_tasks, jobs_of_tasks
@@ -136,7 +136,7 @@ def _compare(published: pl.DataFrame, drawn: pl.DataFrame) -> Iterator[tuple[obj
     sizes = published.height, drawn.height
     for name in ("tightness", "iterations"):
         with catch_warnings(action="ignore", category=RuntimeWarning):  # not exact, for its size
-            test = stats.ks_2samp(published[name].to_numpy(), drawn[name].to_numpy())
+            test = scipy.stats.ks_2samp(published[name].to_numpy(), drawn[name].to_numpy())
         yield name, *sizes, "KS distance", test.statistic, test.pvalue
     yield _pairs(published, drawn)
     rates, drawn_rates = (rates_of(plans) for plans in (published, drawn))
@@ -156,7 +156,7 @@ def _pairs(published: pl.DataFrame, drawn: pl.DataFrame) -> tuple[object, ...]:
     n, n_drawn = (int(total) for total in seen.sum(axis=0))
     if len(seen) < 2 or not (n and n_drawn):
         return name, n, n_drawn, "Cohen's w", None, None
-    test = stats.chi2_contingency(seen, correction=False)
+    test = scipy.stats.chi2_contingency(seen, correction=False)
     return name, n, n_drawn, "Cohen's w", math.sqrt(test.statistic / seen.sum()), test.pvalue
 
 

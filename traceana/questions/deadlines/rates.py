@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from scipy import stats
+import scipy  # scipy.stats is slow to import and loaded when used
 
 from traceana.errors import DataError
 from traceana.questions.deadlines.draws import replay_published_draws
@@ -248,18 +248,18 @@ def _determined(used: pl.DataFrame, rates: pl.DataFrame) -> tuple[object, ...]:
 
 def _tightness(used: pl.DataFrame) -> Iterator[tuple[object, ...]]:
     n, tightness = used.height, used["tightness"].to_numpy()
-    fit = stats.kstest(tightness, stats.uniform(0.5, 1).cdf)
+    fit = scipy.stats.kstest(tightness, scipy.stats.uniform(0.5, 1).cdf)
     yield "tightness is uniform on [0.5, 1.5)", n, "KS distance", fit.statistic, fit.pvalue
     for name, column in (("runtime", "runtime_s"), ("GPUs", "gpus"), ("submission", "submit_s")):
         values = used[column]
         varies = min(values.n_unique(), used["tightness"].n_unique()) > 1
-        rho, p = stats.spearmanr(tightness, values.to_numpy()) if varies else (None, None)
+        rho, p = scipy.stats.spearmanr(tightness, values.to_numpy()) if varies else (None, None)
         yield f"tightness does not depend on {name}", n, "Spearman's rho", rho, p
     groups = [
         group["tightness"].to_numpy() for _, group in used.group_by("pair", maintain_order=True)
     ]
     if len(groups) > 1 and n > len(groups):
-        h, p = stats.kruskal(*groups)
+        h, p = scipy.stats.kruskal(*groups)
         value = max((h - len(groups) + 1) / (n - len(groups)), 0.0)
         yield "tightness does not depend on model and batch size", n, "epsilon squared", value, p
 
@@ -269,7 +269,7 @@ def _models(used: pl.DataFrame) -> Iterator[tuple[object, ...]]:
     longest = max((group for _, group in clusters), key=lambda group: group.height)
     counts = longest["pair"].value_counts()["count"].sort().to_numpy()
     if len(counts) > 1:
-        chi, p = stats.chisquare(counts)
+        chi, p = scipy.stats.chisquare(counts)
         w = np.sqrt(chi / longest.height)
         yield "(model, batch size) are equally likely", longest.height, "Cohen's w", w, p
     table = longest.pivot(
@@ -277,7 +277,7 @@ def _models(used: pl.DataFrame) -> Iterator[tuple[object, ...]]:
     ).fill_null(0)
     seen = table.drop("pair").to_numpy()
     if min(seen.shape) > 1:
-        test = stats.chi2_contingency(seen, correction=False)
+        test = scipy.stats.chi2_contingency(seen, correction=False)
         v = np.sqrt(test.statistic / longest.height / (min(seen.shape) - 1))
         yield "models do not depend on GPUs", longest.height, "Cramer's V", v, test.pvalue
 
