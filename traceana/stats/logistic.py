@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-import scipy  # scipy.stats is slow to import and loaded when used
+import scipy  # scipy.stats and scipy.optimize are slow to import and loaded when used
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import chdtrc, chdtri, expit, fdtrc, logit, stdtr, stdtrit
 
 from traceana.errors import DataError
@@ -234,7 +233,7 @@ def fit_firth(design: Floats, failed: Floats, /, *, confidence: float) -> Logist
             while step < _FAR and loss(beta[column] + sign * step) < drop:
                 step *= 1.5
             if step < _FAR:
-                ends[column] = brentq(
+                ends[column] = scipy.optimize.brentq(
                     lambda value, loss=loss: loss(value) - drop,
                     beta[column],
                     beta[column] + sign * step,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy  # scipy.optimize is slow to import and loaded when used
 from scipy.special import ndtri, stdtr, stdtrit
 
 from traceana.stats.arrays import Floats, Integers
@@ -217,8 +217,8 @@ def score_interval(chance: float, n: Floats, confidence: float, /) -> tuple[floa
 
     edge = 1e-12
     inside = min(max(chance, 1e-9), 1 - 1e-9)
-    low = brentq(outside, edge, inside) if chance > 0 else 0.0
-    high = brentq(outside, inside, 1 - edge) if chance < 1 else 1.0
+    low = scipy.optimize.brentq(outside, edge, inside) if chance > 0 else 0.0
+    high = scipy.optimize.brentq(outside, inside, 1 - edge) if chance < 1 else 1.0
     return float(low), float(high)
 
 

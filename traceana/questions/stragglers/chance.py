@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+import scipy  # scipy.signal is slow to import and loaded when used
 from scipy.linalg import hadamard
-from scipy.signal import lfilter
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from traceana.questions.stragglers.episodes import Rules, Stretch, find_stretches
@@ -82,7 +82,7 @@ def _largest_areas(x: Floats, time_s: Floats, own: Sequence[Stretch], rules: Rul
     rng = np.random.default_rng(1)
     fresh = rng.standard_normal((resamples, n_workers, n_times))
     fresh[..., 1:] *= math.sqrt(1 - rho**2)
-    z = lfilter([1.0], [1.0, -rho], fresh, axis=-1)
+    z = scipy.signal.lfilter([1.0], [1.0, -rho], fresh, axis=-1)
     place = np.cumsum(is_new, axis=1) - 1  # the report of each sample
     z = np.take_along_axis(z, np.broadcast_to(place, z.shape), axis=2)
     drawn = pool[np.minimum((ndtr(z) * len(pool)).astype(np.intp), len(pool) - 1)]
