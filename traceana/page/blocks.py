@@ -207,9 +207,9 @@ class Content:
 
     @property
     def heading(self) -> str:
-        """The result in a few words: that of the first finding with a heading."""
-        headings = (one.heading for one in self.every_finding if isinstance(one, Finding))
-        return next(filter(None, headings), "")
+        """The result in a few words: the first heading, of a finding that may lead if one has."""
+        titled = [one for one in self.every_finding if isinstance(one, Finding) and one.heading]
+        return next((one.heading for one in sorted(titled, key=lambda one: not one.may_lead)), "")
 
     @property
     def all_blocks(self) -> tuple[Block, ...]:

@@ -134,12 +134,12 @@ def main_results(built: list[Built], /) -> list[Ranked]:
 
 def _first(part: Built) -> list[Ranked]:
     """Return the finding that the section's heading is from, if it may lead."""
-    found = [one for one in part.content.every_finding if isinstance(one, Finding) and one.heading]
-    return [
-        Ranked(part, _short(one), 0.0, one.heading)
-        for one in found[:1]
-        if one.may_lead and not one.alert
+    found = [
+        one
+        for one in part.content.every_finding
+        if isinstance(one, Finding) and one.heading and one.may_lead
     ]
+    return [Ranked(part, _short(one), 0.0, one.heading) for one in found[:1] if not one.alert]
 
 
 def _short(text: Finding) -> str:

@@ -60,9 +60,9 @@ _FIRST_DATE_S: Final = 1e8
 
 
 def clock(value: float) -> str:
-    """Write a time: 12,345 s, or 2026-03-01 14:05 UTC if it counts from 1970."""
+    """Write a time: 3.43 h since the clock began, 2026-03-01 14:05 UTC if it counts from 1970."""
     if value < _FIRST_DATE_S:
-        return f"{seconds(value)} s"
+        return duration(value)
     return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
@@ -174,7 +174,9 @@ def listed(parts: Iterable[str]) -> str:
 
 
 def in_sentence(heading: str) -> str:
-    """Write a heading within a sentence: cluster, but QoS class."""
+    """Write a heading within a sentence: cluster, memory (GiB), but QoS class."""
+    if heading.split(" ", 1)[0][1:].islower():
+        return heading[0].lower() + heading[1:]
     return heading if any(letter.isupper() for letter in heading[1:]) else heading.lower()
 
 

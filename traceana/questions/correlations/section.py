@@ -126,7 +126,7 @@ def _cohort(cohort: Cohort) -> Content:
     )
     stated = [
         state_correlations(
-            *(cohort, f"runtime ({outcome})", ranks.filter(outcome=outcome)),
+            *(cohort, f"runtime of {_ended(cohort, outcome)}", ranks.filter(outcome=outcome)),
             None if within is None else within.filter(outcome=outcome),
         )
         for outcome in ("success", "failure")
@@ -183,8 +183,15 @@ def _heading(cohort: Cohort, ranks: pl.DataFrame) -> tuple[str, bool]:
     row = clear.sort(order, descending=True).row(0, named=True)
     longer = "longer" if row["r"] > 0 else "shorter"
     feature = in_sentence(str(row["feature"])).replace(" %", "s")
-    what = f"{cohort.noun} that request more {feature} run {longer}"
-    return f"{cohort.title}: {what} (rho {correlation(row['r'])}; {row['outcome']})", False
+    what = f"{_ended(cohort, row['outcome'])} that request more {feature} run {longer}"
+    return f"{cohort.title}: {what} (rho {correlation(row['r'])})", False
+
+
+def _ended(cohort: Cohort, outcome: str) -> str:
+    """Return the rows of an outcome by their statuses: failed or running pods."""
+    failed = cohort.trace.manifest.failure_statuses
+    statuses = ("completed",) if outcome == "success" else failed
+    return f"{' or '.join(sorted(statuses))} {cohort.noun}"
 
 
 def _below_cutoffs(cohort: Cohort, uncut: pl.DataFrame) -> list[Table]:

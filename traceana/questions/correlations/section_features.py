@@ -12,11 +12,18 @@ from traceana.questions.correlations.tables import Correlations
 from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE, conclude
 from traceana.tables.declare import with_columns
 from traceana.tables.display import key_heading
-from traceana.tables.formatting import correlation, in_sentence, listed, p_equals
+from traceana.tables.formatting import (
+    correlation,
+    correlation_range,
+    in_sentence,
+    listed,
+    p_equals,
+)
 
 if TYPE_CHECKING:
     from traceana.cohorts.cohort import Cohort
 
+_UNCLEAR: Final = {NEGLIGIBLE: "hardly changes", INCONCLUSIVE: "may rise or fall"}
 FEATURE_NAMES: Final = {
     "gpus": ("GPUs", "GPUs requested", "requested GPUs"),
     "cpus": ("CPUs", "CPUs requested", "requested CPUs"),
@@ -156,21 +163,24 @@ def state_correlations(
     stated = []
     table = ranks.drop_nulls("r")
     for row in table.iter_rows(named=True):
-        estimate = (row["r"], row["ci_low"], row["ci_high"])
-        p = row["pvalue_adjusted"]
-        size = conclude("correlation", *estimate, p)
+        size = conclude(
+            "correlation", row["r"], row["ci_low"], row["ci_high"], row["pvalue_adjusted"]
+        )
         reversed_in = "" if size in (NEGLIGIBLE, INCONCLUSIVE) else _reversed(cohort, row, within)
-        verdict = "" if p is None else f", {size}{reversed_in} ({p_equals(p)})"
-        name = f"{row['feature'][0].upper()}{row['feature'][1:]}"
-        stated.append(f"{name} {correlation(*estimate)}{verdict}")
+        name = in_sentence(row["feature"])
+        answer = "rises" if row["r"] > 0 else "falls"
+        if row["pvalue_adjusted"] is not None:
+            answer = _UNCLEAR.get(size, answer)
+        low, high = row["ci_low"], row["ci_high"]
+        interval = "" if low is None else f", 95 % CI {correlation_range(low, high)}"
+        tested = "" if row["pvalue_adjusted"] is None else f"; {p_equals(row['pvalue_adjusted'])}"
+        stated.append(
+            f"{answer} with {name} (rho {correlation(row['r'])}{interval}{tested}){reversed_in}"
+        )
     if not stated:
         return ""
     rows = " to ".join(f"{n:,}" for n in table["n"].unique().sort()[[0, -1]].unique())
-    tests = " (95 % CI; p adjusted)" if table["pvalue_adjusted"].count() else ""
-    return (
-        f"{cohort.title}: Spearman's rho{tests} of {what} of {cohort.noun} and requested resources "
-        f"(n = {rows}): {'; '.join(stated)}."
-    )
+    return f"{cohort.title}: {what} {'; '.join(stated)} (Spearman's rho, n = {rows})."
 
 
 def _reversed(cohort: Cohort, row: dict[str, Any], within: pl.DataFrame | None) -> str:

@@ -151,6 +151,7 @@ def correlate_failure(cohort: Cohort, /) -> tuple[str, list[Block]]:
             )
         )
     what = f"failure within {duration(cohort.horizon_s)}" if cohort.horizon_s else "failure"
+    what += f" of {cohort.noun}"
     return state_correlations(cohort, what, ranks, groups), blocks
 
 

@@ -19,7 +19,7 @@ from traceana.questions.failures.hazard_by_runtime import (
 )
 from traceana.questions.failures.tables import Goodput, HazardByRuntime, TimeLimitEnds
 from traceana.questions.section_per_cohort import build_per_cohort
-from traceana.tables.formatting import count, duration, hours, listed, share, three_digits
+from traceana.tables.formatting import count, duration, listed, share, three_digits
 from traceana.tables.formatting import three_digits_range as digits_range
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ _LIMITATIONS: Final = (
 _SAME: Final = ("user", "job_name")
 _FEWEST: Final = 10
 """Events in an interval that the finding needs."""
+_MOSTLY: Final = 0.5
+"""Fraction of GPU-hours without an end state from which it is the main result on them."""
 
 
 def build(traces: Sequence[Trace]) -> Content:
@@ -150,7 +152,20 @@ def _goodput(cohort: Cohort) -> tuple[str, Block | None]:
         "unfinished": "to those without an end state",
     }
     parts = [f"{share(shares[kind])} {text}" for kind, text in said.items() if shares[kind]]
-    return f"{trace.label}: of {hours(total)} GPU-hours {listed(parts)}.", block
+    text = f"{trace.label}: of {count(total)} GPU-hours {listed(parts)}."
+    open_ended = shares["unfinished"] or 0.0
+    if open_ended < _MOSTLY:
+        return text, block
+    heading = f"{share(open_ended)} of the GPU-hours are of {cohort.noun} without an end state"
+    return (
+        Finding(
+            text,
+            effect=open_ended,
+            cost_gpu_h=open_ended * total,
+            heading=f"{trace.label}: {heading}",
+        ),
+        block,
+    )
 
 
 SECTION = Section(

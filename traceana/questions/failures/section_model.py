@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _ALPHA: Final = 0.05
 _FEWEST: Final = 10
+_EXTREME: Final = 100
+"""Odds ratios beyond it, or below its inverse, are written as that."""
 """Failures and other rows of a level that a statement needs."""
 _OPENING: Final = (
     "Logistic regression of failure (status failed) among completed and failed rows; where more "
@@ -119,7 +121,8 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     text = text or "no odds ratio of a single feature differs significantly from 1."
     opposite = clear.filter(pl.col("note") == REVERSED)
     reversed_ = [
-        f"{_reversed(row)}. The sign changes once the other features are equal (Simpson's paradox)."
+        f"{_reversed(row, cohort.noun)} (odds ratio {three_digits(row['crude_odds_ratio'])}, "
+        f"adjusted {three_digits(row['odds_ratio'])}: Simpson's paradox)."
         for row in opposite.iter_rows(named=True)
     ]
     together = " ".join(
@@ -152,7 +155,7 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     said = (*reversed_, lead, together, other, f"the model is fitted to {fitted}.")
     first, *others = [f"{cohort.title}: {part}" for part in said if part]
     certainty: Certainty = "cannot tell" if clear.is_empty() else "estimated"
-    heading = _reversed(_costliest(opposite)) if opposite.height else _heading(clear)
+    heading = _reversed(_costliest(opposite), cohort.noun) if opposite.height else _heading(clear)
     return Finding(first, heading=f"{cohort.title}: {heading}", certainty=certainty), *others
 
 
@@ -160,13 +163,27 @@ def _heading(clear: pl.DataFrame) -> str:
     if clear.is_empty():
         return "no single feature predicts failure when the others are equal"
     row = _costliest(clear)
-    return f"{_name(row)}: the odds of failure are {three_digits(row['odds_ratio'])} times as high"
+    return f"{_name(row)}: the odds of failure are {_times(row['odds_ratio'])} as high"
 
 
-def _reversed(row: dict[str, Any]) -> str:
+def _times(odds_ratio: float) -> str:
+    """Write an odds ratio; of one beyond 1/100 or 100 the log states no more than that."""
+    if odds_ratio < 1 / _EXTREME:
+        return f"less than 1/{_EXTREME}"
+    if odds_ratio > _EXTREME:
+        return f"more than {_EXTREME} times"
+    return f"{three_digits(odds_ratio)} times"
+
+
+def _reversed(row: dict[str, Any], noun: str) -> str:
+    """State a feature whose association with failure has the other sign at equal features."""
+    more, fewer = ("more", "less") if row["crude_odds_ratio"] > 1 else ("less", "more")
+    feature = in_sentence(str(row["feature"]).removesuffix(" doubled"))
+    if row["level"] is None:
+        return f"{noun} with more {feature} fail {more} often, but {fewer} often at equal features"
     return (
-        f"{_name(row)}: crude odds ratio {three_digits(row['crude_odds_ratio'])}, adjusted "
-        f"{three_digits(row['odds_ratio'])}"
+        f"by {feature}, {row['level']} fails {more} often than {row['reference']}, but {fewer} "
+        "often at equal features"
     )
 
 

@@ -159,8 +159,10 @@ def _finding(job_replay: JobReplay) -> str:
 
 def _explained(fraction: float) -> str:
     """Return a fraction of the slowdown; above 1 the other operations beat the ideal durations."""
-    if fraction < 1.005:  # more is written with other digits than 100 %
-        return f"{share(min(fraction, 1))} of the slowdown"
+    if fraction < 0.995:
+        return f"{share(fraction)} of the slowdown"
+    if fraction < 1.005:
+        return "all of the slowdown"
     return (
         "all of the slowdown (the other operations are faster than the ideal ones, which are means "
         f"over all: {three_digits(100 * fraction)} %)"

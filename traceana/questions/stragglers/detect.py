@@ -30,6 +30,7 @@ from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.order import middle_of, peers_median
 from traceana.store.clock import with_seconds
 from traceana.store.frames import LARGEST, Names, as_names, open_frame, refuse_clash
+from traceana.tables.formatting import clock
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -289,8 +290,8 @@ def assemble(
             (
                 pl.col("missing_end") >= VANISHED,
                 pl.format(
-                    "ended early: no value after {} s, the last {} % of the job",
-                    pl.col("last_s").round(0).cast(pl.Int64),
+                    "ended early: no value after {}, the last {} % of the job",
+                    pl.col("last_s").map_elements(clock, pl.String),
                     (100 * pl.col("missing_end")).round(0).cast(pl.Int64),
                 ),
             ),

@@ -149,12 +149,7 @@ def _trace(trace: Trace) -> Content:
         *(_change(row, title, _strata(trace)) for row in found.changes.iter_rows(named=True)),
     )
     if not findings:
-        findings = (
-            Finding(
-                _none(found, title),
-                certainty="cannot tell",
-            ),
-        )
+        findings = (_none(found, title),)
     findings += tuple(_drifts(found.drift, title))
     if found.capacity is not None:
         findings += (_allocated(found.capacity, found.capacity_source, title),)
@@ -211,16 +206,19 @@ def _drifts(rows: pl.DataFrame, title: str) -> Iterator[Finding]:
         )
 
 
-def _none(found: Found, title: str) -> str:
+def _none(found: Found, title: str) -> Finding:
     rows = found.trends
     if rows["end_s"][-1] - rows["start_s"][0] < FEWEST_DAYS * DAY_S:
-        return f"{title}: shorter than {FEWEST_DAYS} days, so changes of level are not tested."
+        short = f"{title}: shorter than {FEWEST_DAYS} days, so changes of level are not tested"
+        return Finding(f"{short}.", certainty="cannot tell", heading=short)
     measures = found.drift["measure"].unique(maintain_order=True)
     of_levels = f" and no change of level ({', '.join(measures)})" if measures.len() else ""
-    return (
+    return Finding(
         f"{title}: no outage{of_levels} is found in "
         f"{plural(rows.height, 'period')} ({rows['period'][0]} to {rows['period'][-1]}; "
-        f"{int(rows['jobs'].sum()):,} jobs)."
+        f"{int(rows['jobs'].sum()):,} jobs).",
+        certainty="cannot tell",
+        heading=f"{title}: no outage{of_levels.partition(' (')[0]} is found",
     )
 
 

@@ -11,7 +11,7 @@ import polars as pl
 from traceana.questions.failures.overall import overall_failure
 from traceana.questions.workload.analyze import describe_workload
 from traceana.questions.workload.analyze_consumers import cpu_hours_of
-from traceana.tables.formatting import count, duration, percent
+from traceana.tables.formatting import count, duration, share
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -64,7 +64,7 @@ def _failed(trace: Trace) -> str:
         result = trace.once(overall_failure)
         if result.is_censored and result.incidence is not None:
             by = duration(result.incidence["horizon_s"])
-            return f"{percent(result.incidence['fraction'])} within {by}"
+            return f"{share(result.incidence['fraction'])} within {by}"
     status = pl.col("status").cast(pl.String)
     failed, ended = (
         trace.scan("jobs")
@@ -72,4 +72,4 @@ def _failed(trace: Trace) -> str:
         .collect()
         .row(0)
     )
-    return percent(failed / ended) if ended else ""
+    return share(failed / ended) if ended else ""

@@ -82,7 +82,11 @@
     for (const row of [...rows, ...(table.tFoot?.rows ?? [])]) {
       [...row.cells].slice(1).forEach((cell, place) => { cell.dataset.heading = names[place + 1]; });
     }
-    if (rows.length < 2) return;
+    if (rows.length < 2) {
+      const box = table.parentElement;
+      if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;  // no button in it takes the focus
+      return;
+    }
     for (const [column, heading] of [...table.tHead.rows[0].cells].entries()) {
       const button = make("button", { type: "button", className: "sort" }, ...heading.childNodes);
       heading.append(button);
