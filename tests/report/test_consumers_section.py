@@ -42,6 +42,7 @@ def test_idle_gpus_and_time_limits_are_alerts_with_their_cost(planted: list[Find
 def test_a_dominant_user_has_numbers_with_and_without(planted: list[Finding]) -> None:
     text = next(one for one in planted if "svc_sweep submitted" in one)
     assert "Without svc_sweep: failure rate " in text
+    assert text.cost_gpu_h > 0
 
 
 def test_no_number_of_a_complete_log_has_an_interval(planted: list[Finding]) -> None:

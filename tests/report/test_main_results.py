@@ -36,6 +36,13 @@ def test_what_finds_no_effect_is_no_main_result_and_no_alert() -> None:
     assert alerts(part) == []
 
 
+def test_a_result_is_the_heading_before_one_that_cannot_tell() -> None:
+    unclear = Finding("No outage is found.", heading="No outage", certainty="cannot tell")
+    clear = Finding("12 % of the GPUs were allocated.", heading="12 % allocated")
+    assert Content((unclear, clear)).heading == "12 % allocated"
+    assert Content((unclear,)).heading == "No outage"
+
+
 @given(
     st.lists(
         st.tuples(st.booleans(), st.floats(0, 1e6), st.sampled_from(["exact", "cannot tell"])),

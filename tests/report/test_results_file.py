@@ -38,3 +38,6 @@ def test_names_numbers_and_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert numbers["queueing_delay_s_median"]["estimate"] is None
     assert [one["name"] for one in found["findings"]][:1] == ["workload.1"]
     assert found["findings"][0]["text"].startswith("99 jobs, ")
+    ranked = next(one for one in found["findings"] if one.get("heading"))
+    assert ranked["certainty"] == "exact"
+    assert {"effect", "ci_low", "n", "cost_gpu_h"} <= set(ranked)

@@ -14,7 +14,7 @@ from traceana.errors import DataError, TraceanaError, did_you_mean
 from traceana.page.blocks import Picture, Table
 from traceana.page.context import Context, DataSource
 from traceana.page.date import read_date
-from traceana.page.section import PARTS, Section, sections
+from traceana.page.section import Section, sections
 from traceana.report.data_source import find_data_source, open_data_source
 from traceana.report.markdown import render_markdown
 from traceana.report.page import Built, alerts, main_results, number_blocks, render_page
@@ -46,7 +46,6 @@ def build_report(
     workers: int = 1,
     engine: str = "polars",
     master: str | None = None,
-    per_trace: bool = False,
     command: str | None = None,
     on_step: Callable[[int, int, str], None] | None = None,
     on_results: Callable[[list[str]], None] | None = None,
@@ -84,8 +83,6 @@ def build_report(
         ``traceana[spark]`` and Java 17, and ignores `workers`.
     master
         Spark master, such as ``local[2]`` or ``spark://host:7077``; None: ``local[*]``.
-    per_trace
-        Whether to make a page of each trace too, in a folder with its name.
     command
         Command that made a temporary `store`, for the page to name instead of its path.
     on_step
@@ -128,41 +125,29 @@ def build_report(
         context = replace(context, data_source=source)
     if title is None:
         title = context.traces[0].title if len(context.traces) == 1 else "traceana report"
-    pages = [(folder, context, chosen)]
-    if per_trace:
-        for trace in context.ledgers:
-            own = Context(replace(context.store, only=(trace,)), context.data_source, date)
-            shown = [one for one in chosen if one.traces(own) or one.part == PARTS[-1]]
-            pages.append((folder / trace, own, shown))
-    steps = sum(len(shown) + 1 for _, _, shown in pages)
+    steps = len(chosen) + 1
     report_step = on_step or _notebook_bar()
-    done = 0
-    report_step(done, steps, "synthetic sample" if context.data_source.is_sample else "ledgers")
-    for place, of_page, shown in pages:
-
-        def on_done(number: int, section: Section, before: int = done) -> None:
-            report_step(before + number, steps, section.title)
-
-        contents = build_sections(shown, of_page, workers=1 if spark else workers, on_done=on_done)
-        pairs = [Built(*pair) for pair in zip(shown, contents, strict=True)]
-        built = number_blocks([part for part in pairs if not part.is_empty])
-        absent = [part.section for part in pairs if part.is_empty and part.section.needs]
-        heading = title if place == folder else context.store.trace(place.name).title
-        traces = list(context.ledgers) if per_trace and place == folder else []
-        try:
-            _remove_left(place, began)
-            _write_page(
-                place, built, of_page, title=heading, forms=forms, traces=traces, absent=absent
-            )
-        except OSError as error:
-            raise cannot_write(place, "report", error) from error
-        if on_results and place == folder:
-            on_results([one.text for one in (*alerts(built), *main_results(built))])
-        failed = [part.section.id for part in built if part.content.failed]
-        if on_failure and failed and place == folder:
-            on_failure(failed)
-        done += len(shown) + 1
-        report_step(done, steps, "page")
+    report_step(0, steps, "synthetic sample" if context.data_source.is_sample else "ledgers")
+    contents = build_sections(
+        chosen,
+        context,
+        workers=1 if spark else workers,
+        on_done=lambda done, section: report_step(done, steps, section.title),
+    )
+    pairs = [Built(*pair) for pair in zip(chosen, contents, strict=True)]
+    built = number_blocks([part for part in pairs if not part.is_empty])
+    absent = [part.section for part in pairs if part.is_empty and part.section.needs]
+    try:
+        _remove_left(folder, began)
+        _write_page(folder, built, context, title=title, forms=forms, absent=absent)
+    except OSError as error:
+        raise cannot_write(folder, "report", error) from error
+    if on_results:
+        on_results([one.text for one in (*alerts(built), *main_results(built))])
+    failed = [part.section.id for part in built if part.content.failed]
+    if on_failure and failed:
+        on_failure(failed)
+    report_step(steps, steps, "page")
     return folder / ("index.html" if "html" in forms else "index.md")
 
 
@@ -276,7 +261,6 @@ def _write_page(
     *,
     title: str,
     forms: Sequence[str],
-    traces: Sequence[str],
     absent: Sequence[Section],
 ) -> None:
     """Write the page, its figures and its data, and remove those of an earlier report."""
@@ -307,7 +291,6 @@ def _write_page(
                 built,
                 context,
                 title=title,
-                traces=traces,
                 absent=absent,
                 papers="papers.html" in texts,
             )

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from traceana.page.blocks import Block, Content, Gallery, Heading, Picture, Table, Text
 from traceana.page.finding import Finding
 from traceana.page.section import PARTS, SIMULATED, Section
-from traceana.questions.workload.facts import facts_of
+from traceana.questions.workload.facts import facts_of, failed_as
 from traceana.report.section_provenance import terms_of
 from traceana.tables.formatting import plural
 from traceana.tables.formatting import text as shortened
@@ -273,14 +273,13 @@ def render_page(
     /,
     *,
     title: str,
-    traces: Sequence[str] = (),
     absent: Sequence[Section] = (),
     papers: bool = False,
 ) -> str:
     """Write the page: one self-contained HTML document.
 
-    `traces` are those with a page of their own, in a folder with their name; `absent` are sections
-    without data; `papers` is whether a page of the papers' figures is beside it.
+    `absent` are sections without data; `papers` is whether a page of the papers' figures is beside
+    it.
     """
     templates = environment()
     templates.filters["prose"] = write_prose
@@ -297,9 +296,9 @@ def render_page(
         others=[trace for trace, found in trace_facts(context) if not found],
         fact_names=list(dict.fromkeys(name for _, found in facts for name, _ in found)),
         has_failures=any(name == "Failed" for _, found in facts for name, _ in found),
+        failed_as=[(one, words) for one in context.traces if (words := failed_as(one))],
         altered=_altered(context),
         papers=papers,
-        pages={trace: f"{trace}/index.html" for trace in traces},
         command=context.data_source.reproduction,
         date=context.date,
         version=version("traceana"),

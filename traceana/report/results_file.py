@@ -6,6 +6,7 @@ import json
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
+from traceana.page.finding import Finding
 from traceana.questions.comparison.compare_traces import describe_headlines
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 """Version of the file: it changes if a name changes or goes."""
+_OF_FINDING: Final = (
+    *("heading", "alert", "effect", "ci_low", "ci_high", "n", "cost_gpu_h", "cost_jobs"),
+    "certainty",
+)
 _NUMBERS: Final = ("n", "estimate", "ci_low", "ci_high", "note")
 
 
@@ -24,7 +29,7 @@ def results_json(built: Sequence[Built], context: Context, /) -> str:
 
     ``numbers.<trace>.<name>`` has n, estimate, ci_low, ci_high and note, with the names and units
     of ``traceana compare``; null is a number that the trace does not have. A finding is named
-    ``<section>.<position>``.
+    ``<section>.<position>``, and has the numbers by which the page ranks it.
     """
     traces = {
         trace.id: {"title": trace.title, "synthetic": trace.synthetic} for trace in context.traces
@@ -39,6 +44,7 @@ def results_json(built: Sequence[Built], context: Context, /) -> str:
             "section": one.section.id,
             "question": one.section.question,
             "text": text,
+            **{name: getattr(text, name) for name in _OF_FINDING if isinstance(text, Finding)},
         }
         for one in built
         for position, text in enumerate(one.content.every_finding, start=1)
@@ -51,4 +57,4 @@ def results_json(built: Sequence[Built], context: Context, /) -> str:
         "numbers": numbers,
         "findings": findings,
     }
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(content, indent=2, ensure_ascii=False, default=float) + "\n"

@@ -9,7 +9,7 @@ import polars as pl
 
 from traceana.page.blocks import Gallery, Table, drawing, result_table
 from traceana.questions.correlations.tables import Correlations
-from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE, conclude
+from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE, THRESHOLDS, conclude
 from traceana.tables.declare import with_columns
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import (
@@ -171,6 +171,8 @@ def state_correlations(
         answer = "rises" if row["r"] > 0 else "falls"
         if row["pvalue_adjusted"] is not None:
             answer = _UNCLEAR.get(size, answer)
+        elif abs(row["r"]) < THRESHOLDS["correlation"][0]:
+            answer = _UNCLEAR[NEGLIGIBLE]
         low, high = row["ci_low"], row["ci_high"]
         interval = "" if low is None else f", 95 % CI {correlation_range(low, high)}"
         tested = "" if row["pvalue_adjusted"] is None else f"; {p_equals(row['pvalue_adjusted'])}"

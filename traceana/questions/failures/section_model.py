@@ -71,7 +71,7 @@ def _build(cohort: Cohort) -> Content:
     if model is None:
         return Content((), (*blocks, Text(note)))
     lead: list[Block] = []
-    if model.odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"]).height:
+    if model.odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"]).height > 1:
         figure = drawing(
             "failure-odds",
             model,

@@ -66,7 +66,7 @@ def build(traces: Sequence[Trace]) -> Content:
     findings = []
     for cohort in cohorts:
         blocks += [Heading(cohort.name), *_details(cohort)]
-        findings += _findings(cohort) if not cohort.cut else []
+        findings += _findings(cohort)
     return Content(
         tuple(findings),
         tuple(blocks),
@@ -180,6 +180,9 @@ def _groups(cohort: _Cohort, what: str) -> list[Block]:
 
 def _findings(cohort: _Cohort) -> list[str]:
     """Compare the CoV within the first grouping to that over all rows."""
+    if cohort.cut:
+        heading = f"{cohort.title}: mean runtimes are not estimable while {cohort.noun} still run"
+        return [Finding(f"{heading}. {cohort.cut}", heading=heading, certainty="cannot tell")]
     overall, *grouped = cohort.found.groupings.rows(named=True)
     if overall["cov"] is None or not grouped or grouped[0]["cov"] is None:
         return []

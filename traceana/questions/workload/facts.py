@@ -11,17 +11,35 @@ import polars as pl
 from traceana.questions.failures.overall import overall_failure
 from traceana.questions.workload.analyze import describe_workload
 from traceana.questions.workload.analyze_consumers import cpu_hours_of
-from traceana.tables.formatting import count, duration, share
+from traceana.tables.formatting import count, duration, listed, share
 
 if TYPE_CHECKING:
     from traceana.store import Trace
 
 _SHORTEST_S = 60.0
+_WORDS = 4
 
 
 def facts_of(trace: Trace, /) -> list[tuple[str, str]]:
     """Return (name, value) of what a trace has, for its jobs; empty without a table of jobs."""
     return trace.once(_facts) if trace.has("jobs") else []
+
+
+def failed_as(trace: Trace, /) -> str:
+    """Return the log's own words for jobs that failed, if there are several: TIMEOUT (4,326)."""
+    if not trace.has("jobs", ("status", "end_reason")):
+        return ""
+    words = (
+        trace.scan("jobs")
+        .filter(pl.col("status").cast(pl.String) == "failed", pl.col("end_reason").is_not_null())
+        .group_by(pl.col("end_reason").cast(pl.String))
+        .len()
+        .sort(["len", "end_reason"], descending=[True, False])
+        .head(_WORDS)
+        .collect()
+        .rows()
+    )
+    return listed(f"{word} ({count(n)})" for word, n in words) if len(words) > 1 else ""
 
 
 def _facts(trace: Trace) -> list[tuple[str, str]]:

@@ -248,8 +248,13 @@ def _top(consumers: Consumers, title: str) -> Finding | None:
             return None
         user, of_all = first["user"], share(first["fraction_of_all"])
         text = f"{title}: user {user} used the most {unit}-hours, {of_all} of all{_most(users)}."
-        heading = f"{title}: user {user} used {of_all} of the {unit}-hours"
-        return Finding(text, effect=first["fraction_of_all"], n=first["jobs"], heading=heading)
+        return Finding(
+            text,
+            effect=first["fraction_of_all"],
+            n=first["jobs"],
+            cost_gpu_h=_gpu_hours(first) if first["fraction_of_all"] >= _DOMINANT else 0.0,
+            heading=f"{title}: user {user} used {of_all} of the {unit}-hours",
+        )
     name = by_jobs["user"]
     pairs = [
         f"{what} {show(consumers.without[column])} instead of {show(consumers.whole[column])}"
@@ -270,9 +275,16 @@ def _top(consumers: Consumers, title: str) -> Finding | None:
         f"{title}: user {name} submitted {share(by_jobs['jobs'] / jobs)} of {jobs:,} jobs{used}. "
         f"Without {name}: {listed(pairs)}."
     )
-    part = by_jobs["jobs"] / jobs
+    part, of_hours = by_jobs["jobs"] / jobs, by_jobs["fraction_of_all"] or 0.0
     heading = f"{title}: user {name} submitted {share(part)} of the jobs"
-    return Finding(text, effect=part, n=by_jobs["jobs"], heading=heading)
+    if of_hours > part:
+        heading = f"{title}: user {name} used {share(of_hours)} of the {unit}-hours"
+    cost = _gpu_hours(by_jobs)
+    return Finding(text, effect=part, n=by_jobs["jobs"], cost_gpu_h=cost, heading=heading)
+
+
+def _gpu_hours(user: dict[str, Any]) -> float:
+    return float(user.get("gpu_hours") or 0.0)
 
 
 def _most(users: pl.DataFrame) -> str:

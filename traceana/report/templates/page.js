@@ -80,7 +80,10 @@
     rows.forEach((row, place) => { row.dataset.place = place; });
     const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim());
     for (const row of [...rows, ...(table.tFoot?.rows ?? [])]) {
-      [...row.cells].slice(1).forEach((cell, place) => { cell.dataset.heading = names[place + 1]; });
+      [...row.cells].slice(1).forEach((cell, place) => {
+        cell.dataset.heading = names[place + 1];
+        cell.toggleAttribute("data-none", cell.textContent === "–");  // on a phone it is left out
+      });
     }
     if (rows.length < 2) {
       const box = table.parentElement;
@@ -246,7 +249,7 @@
     document.documentElement.dataset.theme = dark ? "light" : "dark";
   });
   bar.append(theme);
-  const names = [...document.querySelectorAll("#facts tbody b, #facts tbody a, #others b, #others a")].map((one) => one.textContent);
+  const names = [...document.querySelectorAll("#facts tbody b, #others b")].map((one) => one.textContent);
   if (names.length > 1) {
     const pick = make("select", { id: "pick" }, ...["All traces", ...names].map((name) => make("option", {}, name)));
     const longest = names.toSorted((one, other) => other.length - one.length);
