@@ -23,7 +23,7 @@ from traceana.tables.formatting import (
 if TYPE_CHECKING:
     from traceana.cohorts.cohort import Cohort
 
-_UNCLEAR: Final = {NEGLIGIBLE: "hardly changes", INCONCLUSIVE: "may rise or fall"}
+_UNCLEAR: Final = {NEGLIGIBLE: "changes little", INCONCLUSIVE: "may rise or fall"}
 FEATURE_NAMES: Final = {
     "gpus": ("GPUs", "GPUs requested", "requested GPUs"),
     "cpus": ("CPUs", "CPUs requested", "requested CPUs"),
