@@ -19,7 +19,7 @@ from traceana.cli.options import (
     argument,
     option,
 )
-from traceana.cli.output import print_table
+from traceana.cli.output import print_cells
 from traceana.cli.streams import terminal
 
 if TYPE_CHECKING:
@@ -105,26 +105,23 @@ def _progress(
 
 
 def _show(ledger: Ledger, store: Path) -> None:
-    from rich.table import Table
-
     from traceana.store import Store
 
     out = terminal()
-    table = Table(box=None, pad_edge=False)
-    names = [f"{entry.trace}/{entry.table}" for entry in ledger.entries]
-    table.add_column("trace / table", no_wrap=True)
     counts = ["read", "kept", "rejected"]
     if any(entry.rows_replaced for entry in ledger.entries):
         counts.insert(2, "replaced")
-    for heading in counts:
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for name, entry in zip(names, ledger.entries, strict=True):
-        table.add_row(
-            name, *(f"{getattr(entry, f'rows_{count}'):,}" for count in counts), entry.state
-        )
     if ledger.entries:
-        print_table(table)
+        columns = [("trace / table", False), *((name, True) for name in counts), ("", False)]
+        rows = (
+            (
+                f"{entry.trace}/{entry.table}",
+                *(f"{getattr(entry, f'rows_{name}'):,}" for name in counts),
+                entry.state,
+            )
+            for entry in ledger.entries
+        )
+        print_cells(columns, rows)
     synthetic = sorted({entry.trace for entry in ledger.entries if entry.synthetic})
     if synthetic:
         out.print(f"SYNTHETIC, no observed row in it: {', '.join(synthetic)}", soft_wrap=True)

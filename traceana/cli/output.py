@@ -13,7 +13,7 @@ from traceana.cli.streams import printable, terminal
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import polars as pl
     from rich.table import Table
@@ -29,16 +29,21 @@ def print_json(content: object) -> None:
 
 
 def print_rows(frame: pl.DataFrame, table: type[ResultTable], **options: Any) -> None:  # noqa: ANN401
-    """Print a result table with options of `cells_of`; numbers are right-aligned, never cropped."""
-    from rich.table import Table
-
+    """Print a result table with options of `cells_of`."""
     from traceana.tables.display import cells_of
 
     cells = cells_of(frame, table, **options)
+    print_cells(zip(cells.headings, cells.numeric, strict=True), cells.rows)
+
+
+def print_cells(columns: Iterable[tuple[str, bool]], rows: Iterable[Iterable[str]]) -> None:
+    """Print rows of text under headings, never cropped; numbers (True) are right-aligned."""
+    from rich.table import Table
+
     shown = Table(box=None, pad_edge=False)
-    for heading, numeric in zip(cells.headings, cells.numeric, strict=True):
+    for heading, numeric in columns:
         shown.add_column(heading, justify="right" if numeric else "left", no_wrap=True)
-    for row in cells.rows:
+    for row in rows:
         shown.add_row(*row)
     print_table(shown)
 

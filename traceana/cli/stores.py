@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from traceana.cli.options import JsonOption, StoreOption, argument, option
-from traceana.cli.output import print_json, print_rows, print_table
+from traceana.cli.output import print_cells, print_json, print_rows
 from traceana.cli.streams import terminal
 from traceana.errors import DataError, StoreError
 
 if TYPE_CHECKING:
     import polars as pl
+
+_LICENSE = 18  # characters
 
 
 def traces(store: StoreOption = None, json: JsonOption = False) -> None:
@@ -48,35 +50,30 @@ def _find_stored(listed: pl.DataFrame, path: Path | None) -> dict[str, list[str]
 
 def _print_table(listed: pl.DataFrame, stored: dict[str, list[str]]) -> None:
     from rich.filesize import decimal
-    from rich.table import Table
 
     from traceana.catalog import get_trace
 
-    shown = Table(box=None, pad_edge=False)
-    shown.add_column("trace", no_wrap=True)
-    for heading in ("rows", "size"):
-        shown.add_column(heading, justify="right", no_wrap=True)
-    shown.add_column("license", no_wrap=True, max_width=18)
-    shown.add_column("in store", no_wrap=True, justify="right")
+    shown = []
     for trace, _, tables, rows, size, terms, _ in listed.iter_rows():
         published, present = get_trace(trace), len(stored[trace])
         more_rows = " +" if len(published.rows) < len(tables) else ""
         more_bytes = " +" if any(file.bytes is None for file in published.files) else ""
-        shown.add_row(
-            trace,
-            "unknown" if rows is None else f"{rows:,}{more_rows}",
-            "unknown" if size is None else f"{decimal(size)}{more_bytes}",
-            terms.partition(";")[0],
-            f"{present} of {len(tables)}",
+        shown.append(
+            (
+                trace,
+                "unknown" if rows is None else f"{rows:,}{more_rows}",
+                "unknown" if size is None else f"{decimal(size)}{more_bytes}",
+                terms.partition(";")[0][:_LICENSE],
+                f"{present} of {len(tables)}",
+            )
         )
-    print_table(shown)
+    numeric = {"trace": False, "rows": True, "size": True, "license": False, "in store": True}
+    print_cells(numeric.items(), shown)
     terminal().print("+: and what is not stated. All there is to know: traceana traces --json")
 
 
 def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
     """List the tables of every trace, and their rows in the store."""
-    from rich.table import Table
-
     from traceana.catalog import load_catalog
     from traceana.store import Store, open_store, store_path
 
@@ -100,22 +97,17 @@ def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
     if json:
         print_json(rows)
         return
-    shown = Table(box=None, pad_edge=False)
-    shown.add_column("trace / table", no_wrap=True)
-    for heading in ("rows", "rejected", "kB"):
-        shown.add_column(heading, justify="right", no_wrap=True)
-    shown.add_column("", no_wrap=True)
+    shown = []
     for row in rows:
-        held = row["rows"] is not None
-        shown.add_row(
-            f"{row['trace']}/{row['table']}",
-            f"{row['rows']:,}" if held else "-",
-            f"{row['rows_rejected']:,}" if held else "",
-            f"{row['bytes'] / 1000:,.0f}" if held else "",
-            "SYNTHETIC" if row["synthetic"] else "" if row["trace"] not in untried else "not tried",
-        )
+        numbers = ("-", "", "")
+        if row["rows"] is not None:
+            sizes = (row["rows"], row["rows_rejected"], row["bytes"] / 1000)
+            numbers = tuple(f"{size:,.0f}" for size in sizes)
+        state = "SYNTHETIC" if row["synthetic"] else "not tried" * (row["trace"] in untried)
+        shown.append((f"{row['trace']}/{row['table']}", *numbers, state))
+    numeric = {"trace / table": False, "rows": True, "rejected": True, "kB": True, "": False}
+    print_cells(numeric.items(), shown)
     out = terminal()
-    print_table(shown)
     if untried:
         out.print("not tried: read as the publisher describes it, not tried on its files")
     out.print(
@@ -154,25 +146,20 @@ def sample(
     It contains no real data.
     """
     import json
-    import shlex
-
-    from rich.table import Table
 
     from traceana.samples import write_sample
 
     written = write_sample(folder, traces=trace)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("trace", no_wrap=True)
-    for name in ("scale", "rows", "MB"):
-        table.add_column(name, justify="right")
+    shown = []
     for marker in sorted(written.glob("*/SYNTHETIC.json")):
         about = json.loads(marker.read_text())
         size = sum(path.stat().st_size for path in marker.parent.iterdir())
         rows = sum(about["rows"].values())
-        table.add_row(about["trace"], f"{about['scale']:g}", f"{rows:,}", f"{size / 1e6:.1f}")
+        shown.append((about["trace"], f"{about['scale']:g}", f"{rows:,}", f"{size / 1e6:.1f}"))
     console = terminal()
     console.print("SYNTHETIC, no observed row in it")
-    print_table(table)
+    numeric = {"trace": False, "scale": True, "rows": True, "MB": True}
+    print_cells(numeric.items(), shown)
     console.print(f"next: traceana ingest {shlex.quote(str(folder))}", soft_wrap=True)
 
 

@@ -18,7 +18,7 @@ from traceana.page.finding import Finding
 from traceana.page.section import PARTS, SIMULATED, Section
 from traceana.questions.workload.facts import facts_of, failed_as
 from traceana.report.section_provenance import terms_of
-from traceana.tables.formatting import plural
+from traceana.tables.formatting import in_sentence, plural
 from traceana.tables.formatting import text as shortened
 
 if TYPE_CHECKING:
@@ -285,6 +285,7 @@ def render_page(
     templates.filters["prose"] = write_prose
     templates.filters["explain"] = explainer(terms_of(context))
     templates.filters["slug"] = slug
+    templates.filters["in_sentence"] = in_sentence
     templates.filters["dict"] = dict
     templates.tests["kind"] = lambda block, name: type(block).__name__ == name
     return templates.get_template("page.html.jinja").render(

@@ -202,19 +202,16 @@ def _name(row: dict[str, Any]) -> str:
 
 def _ratio_of(row: dict[str, Any], features: list[str], noun: str) -> str:
     """Return an odds ratio in words, and which other features are equal."""
-    others = [in_sentence(name) for name in features if name != row["feature"]]
-    same = f" with the same {listed([other.removesuffix(' doubled') for other in others])}" * (
-        len(others) > 0
+    what, *others = (
+        in_sentence(name.removesuffix(" doubled"))
+        for name in sorted(features, key=lambda name: name != row["feature"])
     )
-    times = three_digits(row["odds_ratio"])
+    same = f" at the same {listed(others)}" if others else ""
+    often = f"{_times(row['odds_ratio'])} as often (odds)"
     if row["level"] is None:
-        what = in_sentence(str(row["feature"]).removesuffix(" doubled"))
-        text = f"{noun}{same} fail {times} times as often (odds) with twice the {what}"
+        text = f"{noun} fail {often} with twice the {what}{same}"
     else:
-        text = (
-            f"{row['level']} {noun} fail {times} times as often (odds) as {row['reference']} "
-            f"{noun}{same}"
-        )
+        text = f"{noun} with {what} {row['level']} fail {often} as with {row['reference']}{same}"
     return (
         f"{text} (95 % CI {three_digits_range(row['ci_low'], row['ci_high'])}; adjusted "
         f"{p_equals(row['pvalue_adjusted'])})"

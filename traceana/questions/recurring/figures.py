@@ -9,7 +9,7 @@ import polars as pl
 from matplotlib import colormaps
 from matplotlib.colors import ListedColormap
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from traceana.drawing.labels import name_tick
 from traceana.drawing.registry import figure
@@ -422,6 +422,7 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
             label=gpu,
         )
     ax.axvline(0, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
+    ax.xaxis.set_major_locator(MaxNLocator(6))  # a percentage is wide
     ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))
     ax.set_yticks(range(len(datasets)), [name_tick(dataset) for dataset in datasets])
     ax.set_ylim(len(datasets) - 0.5, -0.5)

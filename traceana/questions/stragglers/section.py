@@ -374,7 +374,8 @@ def _slowest(levels: pl.DataFrame) -> str:
     parts = []
     if slower.height:
         named = [
-            f"{row['worker_id']} of {row['job_id']} {three_digits(row['ratio_to_peers'])} times "
+            f"worker {row['worker_id']} of {row['job_id']} "
+            f"{three_digits(row['ratio_to_peers'])} times "
             f"(95 % CI {three_digits_range(row['ci_low'], row['ci_high'])}; "
             f"{share(row['saved'])} of the job's time)"
             for row in slower.head(_NAMED).rows(named=True)
