@@ -99,7 +99,7 @@ def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
         return
     shown = []
     for row in rows:
-        numbers = ("-", "", "")
+        numbers: tuple[str, ...] = ("-", "", "")
         if row["rows"] is not None:
             sizes = (row["rows"], row["rows_rejected"], row["bytes"] / 1000)
             numbers = tuple(f"{size:,.0f}" for size in sizes)
