@@ -31,35 +31,45 @@ _WORDS: Final = 1000
 _LONGEST_TEXT: Final = 1 << 16
 _SHOWN: Final = 80
 _OTHERS: Final = "(other values)"
-_NO_ROW: Final = ("unbalanced_quote", "short_row", "long_row", "blank_line")
+_NO_ROW: Final = (
+    *("unbalanced_quote", "short_row", "long_row", "blank_line", "not_json", "no_object"),
+    "JobID|not_a_job_id",
+)
 _MOST_LINES: Final = 1_000_000
 _MOST_BYTES: Final = 1 << 26
 
 
-class _UnclosedQuote:
-    """A quote that is not closed on its line, and the lines after it of which none is a row."""
+class _NoRows:
+    """Lines in succession of which none is a row, and the quote among them that is not closed."""
 
     def __init__(self, label: str) -> None:
         self._label = label
-        self._line: int | None = None
+        self._quote: int | None = None
         self._lines = self._bytes = 0
 
     def check(self, kept: int, rejected: pl.DataFrame) -> None:
-        """Raise a SourceError if they are too many: the file has a cell of many lines."""
+        """Raise a SourceError if they are too many."""
         if kept or not rejected["rule"].is_in(_NO_ROW).all():
-            self._line, self._lines, self._bytes = None, 0, 0
+            self._quote, self._lines, self._bytes = None, 0, 0
         quotes = rejected.filter(rule="unbalanced_quote")["line"]
-        if self._line is None and len(quotes):
-            self._line = quotes[-1 if kept else 0]
-        if kept or self._line is None:
+        if self._quote is None and len(quotes):
+            self._quote = quotes[-1 if kept else 0]
+        if kept or not rejected.height:
             return
         self._lines += rejected.height
         self._bytes += int(rejected["text"].str.len_bytes().sum())
-        if self._lines > _MOST_LINES or self._bytes > _MOST_BYTES:
+        if self._lines <= _MOST_LINES and self._bytes <= _MOST_BYTES:
+            return
+        if self._quote is not None:
             raise SourceError(
-                f"{self._label}: line {self._line:,} has a quote that is not closed, and none of "
+                f"{self._label}: line {self._quote:,} has a quote that is not closed, and none of "
                 f"the {self._lines:,} lines after it is a row; a cell has to end on its line"
             )
+        raise SourceError(
+            f"{self._label}: none of the {self._lines:,} lines up to line "
+            f"{rejected['line'][-1]:,} is a row ({rejected['rule'][-1]}); remove them, or name "
+            "the format (--reader NAME)"
+        )
 
 
 def _shown(source: Source, bad: pl.DataFrame) -> str:
@@ -153,7 +163,7 @@ class TableBuilder:
         kinds = compiled.kinds
         if compiled.reshape:  # it takes all of the source's columns
             kinds = dict.fromkeys(source.columns, "text")
-        unclosed = _UnclosedQuote(source.label)
+        no_rows = _NoRows(source.label)
         converted = (convert(one, compiled) for one in source.rows.blocks(kinds))
         for block, result in read_ahead(chain.from_iterable(converted)):
             good, bad = self._split(block, result, reshaped=compiled.reshape is not None)
@@ -164,7 +174,7 @@ class TableBuilder:
                 self._nulled[column, rule] += cells
                 nulled[rule] += cells
             self._values.update({one.name: good.height - one.null_count() for one in good})
-            unclosed.check(good.height, bad)
+            no_rows.check(good.height, bad)
             if bad.height:
                 self.first_rejected = self.first_rejected or _shown(source, bad)
                 self._writer.reject(

@@ -11,7 +11,14 @@ from pathlib import Path, PurePath
 
 from traceana.catalog import Content, get_trace, load_catalog
 from traceana.errors import SourceError
-from traceana.ingesters.files import SYNTHETIC_PREFIX, CsvFile, Listing, content_sha256, list_csvs
+from traceana.ingesters.files import (
+    LONGEST_HEAD,
+    SYNTHETIC_PREFIX,
+    CsvFile,
+    Listing,
+    content_sha256,
+    list_csvs,
+)
 from traceana.ingesters.readers.csv import csv_rows, read_header
 from traceana.ingesters.readers.registry import detect_reader, get_reader, readers
 from traceana.ingesters.source import Source, open_source
@@ -179,7 +186,10 @@ def _open(file: CsvFile, content: Content) -> Source:
 def _columns_beside(csv: CsvFile, listing: Listing) -> list[str]:
     """Return the names in the `.header` file beside a CSV, or nothing."""
     path = listing.headers.get((csv.folder, csv.name.removesuffix(".csv")))
-    return read_header(path.read_bytes().split(b"\n")[0].rstrip(b"\r")) if path else []
+    if path is None:
+        return []
+    with path.open("rb") as stream:
+        return read_header(stream.readline(LONGEST_HEAD).rstrip(b"\r\n"))
 
 
 def _drop_repeated(trace: str, discovery: Discovery) -> None:

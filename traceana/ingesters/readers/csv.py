@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -80,7 +81,7 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
             f"{file.where}: its first line has {len(columns):,} cells or more; at most "
             f"{MOST_COLUMNS:,} columns are read"
         )
-    repeated = sorted({name for name in columns if columns.count(name) > 1})
+    repeated = [name for name, times in Counter(columns).items() if times > 1]
     if repeated:
         raise SourceError(f"{file.where}: its header names {repeated[0]!r} more than once")
     return csv_rows(file, columns, separator=separator)

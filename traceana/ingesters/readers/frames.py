@@ -111,6 +111,7 @@ def item_blocks(
             row = parse(item)
             if isinstance(row, dict):
                 row = [*map(row.get, kinds)]
+                size += sum(map(len, filter(None, row)))  # hosts are more than their list
             if isinstance(row, str):
                 wrong.append(number)
                 rules.append(row)

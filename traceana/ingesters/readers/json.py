@@ -200,7 +200,10 @@ def array_blocks(
             row = row_of(item)
         except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
             return "malformed"
-        return row is not None and row
+        if row is None:
+            return False
+        is_text = all(cell is None or isinstance(cell, str) for cell in row.values())
+        return row if is_text else "malformed"
 
     return item_blocks(_rows(file, listed=listed), cells, kinds)
 

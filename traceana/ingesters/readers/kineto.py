@@ -42,6 +42,7 @@ _COMMUNICATION: Final = re.compile(r"nccl|rccl|hccl|oneccl|nvshmem", re.IGNORECA
 _ON_GPU: Final = {"kernel": 0, "gpu_memcpy": 2, "gpu_memset": 2, "memcpy": 2, "memset": 2}
 _COMPUTE, _COMMUNICATE = 0, 1
 _MOST_KERNELS: Final = 20_000_000
+_MOST_LAUNCHES: Final = 4_000_000
 
 
 class _Activities:
@@ -138,16 +139,22 @@ def _blocks(
 def _operations(
     file: CsvFile, named: dict[str, str | None], kinds: Mapping[str, Kind]
 ) -> FrameBlock:
-    found, others = Launches(beginning(file, _BEGINNING), named["rank"]), 0
+    found, others, used = Launches(beginning(file, _BEGINNING), named["rank"]), 0, 0
     for event in _events(file):
         is_complete = isinstance(event, dict) and event.get("ph") == "X"
         name = str(event.get("name", "")) if is_complete else ""
         communicates = _COMMUNICATION.search(name) is not None
-        others += not (is_complete and found.add(event, communicates=communicates))
+        is_used = is_complete and found.add(event, communicates=communicates)
+        others += not is_used
+        used += is_used
+        if used > _MOST_LAUNCHES:
+            raise SourceError(
+                f"{file.where}: more than {_MOST_LAUNCHES:,} kernels and their launches; profile "
+                "fewer steps"
+            )
     rows = found.operations()
     beside = {name: pl.lit(named.get(name), _TYPES[name]) for name in kinds if name not in rows}
-    used = rows.with_columns(**beside).select(*kinds)
-    return FrameBlock(used, kinds, 1, not_applicable=others)
+    return FrameBlock(rows.with_columns(**beside).select(*kinds), kinds, 1, not_applicable=others)
 
 
 def _events(file: CsvFile) -> Iterator[Any]:

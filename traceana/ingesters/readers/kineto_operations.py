@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from array import array
+from bisect import bisect_right
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -91,9 +94,11 @@ class Launches:
             for begin, end, launch, args, name in self.transfers
         ]
         rows = [*self._computed(transfers)]
+        steps = sorted((begin, end, step) for step, (begin, end) in self.steps.items())
         for begin, end, launch, kind in transfers:
-            step = self._step_at(launch)
-            if kind and step is not None:
+            at = bisect_right(steps, launch, key=itemgetter(0)) - 1
+            _, until, step = steps[at] if at >= 0 else (0.0, -math.inf, 0)
+            if kind and launch < until:
                 rows.append((step, kind, begin / 1e6, (end - begin) / 1e6))
         names = ("step", "kind", "start_s", "duration_s")
         frame = pl.DataFrame(
@@ -137,10 +142,6 @@ class Launches:
         if _DATA.search(group) or (_DEFAULT.fullmatch(group) and not pipeline):
             return next((kind for one, kind in _COLLECTIVES if one.search(what)), None)
         return None
-
-    def _step_at(self, launch: float) -> int | None:
-        found = (step for step, (begin, end) in self.steps.items() if begin <= launch < end)
-        return next(found, None)
 
     def _computed(
         self, transfers: list[tuple[float, float, float, str | None]]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.ingesters.files import open_csv
-from traceana.ingesters.readers.csv import read_header
-from traceana.ingesters.readers.reader import Reader, own_mapping
+from traceana.ingesters.readers import csv
+from traceana.ingesters.readers.frames import FrameBlock
+from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
 
 _PODS: Final = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
@@ -25,18 +29,26 @@ _OPTIONAL: Final = (
 )
 
 
-def _open(file: CsvFile, _timezone: str) -> pl.DataFrame:
-    with open_csv(file) as stream:
-        rows = pl.read_csv(stream.read(), infer_schema=False)
+def _open(file: CsvFile, timezone: str) -> Rows:
+    rows = csv.READER.rows(file, timezone)
     if rows.columns[0] == _NODES[0]:
         return rows
-    absent = (name for name in _OPTIONAL if name not in rows.columns)
-    return rows.with_columns(pl.lit(None, pl.String).alias(name) for name in absent)
+    absent = [name for name in _OPTIONAL if name not in rows.columns]
+
+    def blocks(kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
+        for part in (part for block in rows.blocks(kinds) for part in block.parts()):
+            nulls = (pl.lit(None, pl.String).alias(name) for name in absent)
+            cells = part.cells.with_columns(nulls)
+            lines = pl.int_range(part.first_line, part.first_line + part.lines, eager=True)
+            texts = part.text_of(lines)
+            yield FrameBlock(cells, kinds, part.first_line, texts, part.bad, part.header_lines)
+
+    return replace(rows, columns=(*rows.columns, *absent), blocks=blocks)
 
 
 READER: Final = Reader(
     "openb-pods",
-    lambda file: tuple(read_header(file.head)[:5]) in (_PODS, _NODES),
+    lambda file: tuple(csv.read_header(file.head)[:5]) in (_PODS, _NODES),
     _open,
     suffixes=(".csv",),
     mapping=own_mapping("openb_pods"),

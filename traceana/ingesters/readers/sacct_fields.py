@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
 
 import polars as pl
@@ -33,7 +34,8 @@ _NO_ENERGY: Final = 1e18  # Slurm's marks of no value are near 2**64
 _AMOUNT: Final = r"\d+(?:\.\d+)?[KMGTP]?"
 _COMMENTS: Final = ("Comment", "AdminComment", "SystemComment")
 NO_NODE: Final = ("None assigned", "None", "(null)", "")
-_MOST_HOSTS: Final = 1 << 16
+_MOST_HOSTS: Final = 1 << 16  # of a list; what has more stays abbreviated
+_MOST_OF_A_BLOCK: Final = 1 << 22
 Values = dict[str, pl.Expr]
 
 
@@ -295,8 +297,13 @@ def _without_a_start(records: pl.DataFrame) -> list[pl.Expr]:
 
 def _hosts(lists: pl.Series) -> pl.Series:
     """Expand lists of nodes; that of a job without one is null."""
-    texts = lists.unique().drop_nulls()
-    names = [None if text in NO_NODE else ",".join(expand_hosts(text)) for text in texts]
+    texts = lists.unique(maintain_order=True).drop_nulls()
+    names: list[str | None] = []
+    left = _MOST_OF_A_BLOCK
+    for text in texts:
+        hosts = expand_hosts(text) if left > 0 else [text]
+        left -= len(hosts)
+        names.append(None if text in NO_NODE else ",".join(hosts))
     return lists.replace_strict(texts, pl.Series(names, dtype=pl.String), return_dtype=pl.String)
 
 
@@ -307,11 +314,14 @@ def expand_hosts(text: str, /) -> list[str]:
         parts = re.split(r"\[([^\]]*)\]", part)
         found = [parts[0]]
         for ranges, after in zip(parts[1::2], parts[2::2], strict=True):
-            numbers = [number for one in ranges.split(",") for number in _range(one)]
-            found = [f"{host}{number}{after}" for host in found for number in numbers]
-            if len(found) > _MOST_HOSTS:
+            every = (number for one in ranges.split(",") for number in _range(one))
+            numbers = [*islice(every, _MOST_HOSTS + 1)]
+            if len(found) * len(numbers) > _MOST_HOSTS:
                 return [text]
+            found = [f"{host}{number}{after}" for host in found for number in numbers]
         hosts += found
+        if len(hosts) > _MOST_HOSTS:
+            return [text]
     return hosts
 
 
