@@ -33,6 +33,7 @@ from traceana.ingesters.plan import Plan, ingest_plan
 from traceana.ingesters.readers import lines
 from traceana.ingesters.readers.lines import Block
 from traceana.ingesters.readers.parquet import read_frames
+from traceana.ingesters.readers.sacct_fields import expand_hosts
 from traceana.store import open_store
 
 Write = Callable[[str, bytes | str], Path]
@@ -220,6 +221,46 @@ def test_a_quoted_cell_of_very_many_lines_is_an_error_early(
     (entry,) = ingest(folder, store=tmp_path / "store").entries
     assert entry.rejected["unbalanced_quote"] == 2
     assert sum(entry.rejected.values()) == opened.count(b"\n") + 1
+
+
+def test_lines_of_which_none_is_a_row_are_an_error_early(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "_MOST_LINES", 1000)
+    monkeypatch.setattr(ahead, "_BLOCK", 1 << 10)
+    read: list[int] = []
+    folder = write(JOB, HEAD + GOOD + b"\n" * 100_000 + GOOD)
+    with pytest.raises(IngestError, match=r"none of the [\d,]+ lines up to .*\(blank_line\)"):
+        ingest(folder, store=tmp_path / "store", progress=lambda *args: read.append(args[2]))
+    assert max(read) < 4000
+
+
+def test_a_list_of_pods_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "_BLOCK", 1 << 10)
+    rows = "".join(f"p{n},1000,1024,1,{n}\n" for n in range(200))
+    text = f"name,cpu_milli,memory_mib,num_gpu,gpu_milli\n{rows}{',' * 5000}\np,1,1\n{rows}"
+    (tmp_path / "pods.csv").write_text(text, encoding="utf-8")
+    read: list[int] = []
+    (entry,) = ingest(
+        tmp_path / "pods.csv",
+        store=tmp_path / "store",
+        progress=lambda *args: read.append(args[2]),
+    ).entries
+    assert len(read) > 4
+    assert entry.rejected == {"duplicate_key": 200, "long_row": 1, "short_row": 1}
+    store = open_store(tmp_path / "store")
+    jobs = store.scan("pods", "jobs").collect()
+    assert (jobs["gpus"] * 1000).round().to_list() == list(range(200))
+    assert jobs["qos"].null_count() == jobs.height == 200
+    rejected = store.scan_rejected("pods", "jobs").filter(rule="short_row").collect()
+    assert rejected.select("line", "row", "text").rows() == [(203, 202, "p,1,1")]
+
+
+@pytest.mark.parametrize(
+    "text", ["n[" + "1-60000," * 9 + "1]", "n[1-300][1-300]", ",".join(["n[1-60000]"] * 9)]
+)
+def test_a_list_of_too_many_nodes_stays_as_it_is(text: str) -> None:
+    assert expand_hosts(text) == [text]
 
 
 class Endless(io.RawIOBase):

@@ -109,3 +109,13 @@ def test_members_of_an_object(write: Write, tmp_path: Path, kind: str, cases: li
     for place, (case, expected) in enumerate(cases):
         row = jobs.row(by_predicate=pl.col("job_id") == f"default/p{place}", named=True)
         assert {name: row[name] for name in expected} == pytest.approx(expected), case
+
+
+@pytest.mark.parametrize("meta", [{"name": ["a"]}, {"name": {"b": "c"}}, {"name": True}])
+def test_a_member_of_another_type_is_rejected(
+    write: Write, tmp_path: Path, meta: dict[str, Any]
+) -> None:
+    pods = [{"kind": "Pod", "metadata": one, "spec": {}} for one in ({"name": "a"}, meta)]
+    path = write("pods.json", json.dumps({"kind": "PodList", "items": pods}))
+    (entry,) = ingest(path, store=tmp_path / "store").entries
+    assert entry.rejected == {"malformed": 1}

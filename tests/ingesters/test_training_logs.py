@@ -314,6 +314,15 @@ def test_unusable_profiles(text: str, said: str, write: Write, tmp_path: Path) -
         ingest(file, reader="kineto", store=tmp_path / "store")
 
 
+def test_more_kernels_than_memory_should_hold_are_an_error(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traceana.ingesters.readers.kineto._MOST_LAUNCHES", 3)
+    file = write("a.json", kineto(0, pipeline(), {"pp": [0, 1]})) / "a.json"
+    with pytest.raises(SourceError, match="more than 3 kernels and their launches"):
+        ingest(file, reader="kineto", store=tmp_path / "store")
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9), st.sampled_from("kn")), max_size=8),
     st.integers(1, 20),

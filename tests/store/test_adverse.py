@@ -61,6 +61,19 @@ def test_a_field_of_another_type_is_one_line(
         getattr(Store(store), name)("mine")
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("mostly_nulled", [1]), ("unknown_words", {"status": {"x": "y"}}), ("crc32", ["1"])],
+)
+def test_a_member_of_another_type_is_one_line(store: Path, name: str, value: object) -> None:
+    file = store / "mine" / "ledger.json"
+    content = json.loads(file.read_text())
+    content["tables"]["jobs"][name] = value
+    file.write_text(json.dumps(content))
+    with pytest.raises(StoreError, match=rf"not a ledger .*{name} is not"):
+        Store(store).ledger("mine")
+
+
 @pytest.mark.parametrize("name", ["jobs.parquet", "rejected/jobs.parquet"])
 @pytest.mark.parametrize("part", ["data", "footer", "end"])
 def test_a_damaged_table_is_refused_before_it_is_decoded(

@@ -239,10 +239,21 @@ def parse_manifest(text: str, /) -> Manifest:
 def checked(stored: Stored, /) -> Stored:
     """Return what was read from JSON, unless a value has another type than its field."""
     for one in fields(stored):
-        kinds = [kind.partition("[")[0] for kind in str(one.type).split(" | ")]
-        if not isinstance(getattr(stored, one.name), sum((_KINDS[kind] for kind in kinds), ())):
-            raise ValueError(f"{one.name} is not {one.type}")  # noqa: TRY004  a fault of the file
+        kinds = str(one.type).split(" | ")
+        if not any(_fits(getattr(stored, one.name), kind) for kind in kinds):
+            raise ValueError(f"{one.name} is not {one.type}")
     return stored
+
+
+def _fits(value: object, kind: str) -> bool:
+    """Return whether a value, with all in it, has an annotated type."""
+    outer, _, inner = kind.partition("[")
+    if not isinstance(value, _KINDS.get(outer, (object,))):
+        return False
+    within = inner.removesuffix("]").removesuffix(", ...")
+    if isinstance(value, dict):
+        return all(_fits(one, within.partition(", ")[2]) for one in value.values())
+    return not isinstance(value, tuple) or all(_fits(one, within) for one in value)
 
 
 def _tuples(content: dict[str, Any]) -> dict[str, Any]:
