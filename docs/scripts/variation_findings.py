@@ -34,7 +34,7 @@ def pooled(cov: pl.DataFrame) -> str:
                 "ci_low": row[f"{name}_ci_low"],
                 "ci_high": row[f"{name}_ci_high"],
             }
-            for name in ("q05", "q25", "median", "q75", "q95")
+            for name in ("p05", "p25", "median", "p75", "p95")
         ]
     )
     shares = ", ".join(
@@ -46,8 +46,8 @@ def pooled(cov: pl.DataFrame) -> str:
         f"{row['n']:,} samples of {row['n_jobs']} jobs; intervals with jobs as clusters.\n\n"
         f"{as_table(table)}\nOf the samples, {shares}; the largest is {row['max']:.3f}.\n\n"
         f"{row['n_right_truncated']} jobs reach the last column and are censored there. "
-        f"Quartiles of the lengths (Kaplan-Meier): {row['length_q25']:.0f}, "
-        f"{row['length_median']:.0f} and {row['length_q75']:.0f} samples.\n"
+        f"Quartiles of the lengths (Kaplan-Meier): {row['length_p25']:.0f}, "
+        f"{row['length_median']:.0f} and {row['length_p75']:.0f} samples.\n"
     )
 
 

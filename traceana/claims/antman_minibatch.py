@@ -210,7 +210,7 @@ def antman_diversity(store: Store, _claim: Claim) -> Judgement:
     """Compare the CoV between jobs and within them."""
     jobs = summarize_cov(store.scan(*_COV))
     low, high = np.quantile(jobs["median"].to_numpy(), (0.1, 0.9)).tolist()
-    within = float(np.median((jobs["q95"] / jobs["q05"]).to_numpy()))
+    within = float(np.median((jobs["p95"] / jobs["p05"]).to_numpy()))
     return decide(
         holds=high >= 2 * low and within >= 2,
         measured=f"job medians: a tenth below {low:.3f}, a tenth above {high:.3f}; within the "

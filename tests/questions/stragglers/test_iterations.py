@@ -230,7 +230,7 @@ def test_a_summary_by_hand() -> None:
     )
     summary = summarize_cov(cov)
     assert summary.columns == [
-        *("job_id", "n", "n_missing", "mean", "q05", "q25", "median", "q75", "q95", "max"),
+        *("job_id", "n", "n_missing", "mean", "p05", "p25", "median", "p75", "p95", "max"),
         *("fraction_above_0_1", "fraction_above_0_5", "fraction_above_1"),
     ]
     assert summary.row(0)[:3] == ("a", 5, 1)
@@ -248,7 +248,7 @@ def test_a_summary_by_hand() -> None:
 @settings(max_examples=60)
 def test_a_summarys_quantiles_are_numpys_and_in_order(values: list[float]) -> None:
     summary = summarize_cov(pl.DataFrame({"cov": values}), by=()).row(0, named=True)
-    found = [summary[name] for name in ("q05", "q25", "median", "q75", "q95", "max")]
+    found = [summary[name] for name in ("p05", "p25", "median", "p75", "p95", "max")]
     expected = np.quantile(values, [0.05, 0.25, 0.5, 0.75, 0.95, 1])
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-300)
     for name, limit in (
@@ -321,7 +321,7 @@ def test_the_published_cov_table(real_data: Path) -> None:
         values = jobs[row["job_id"]]
         assert (row["n"], row["n_missing"]) == (len(values), 0)
         assert row["mean"] == pytest.approx(values.mean(), rel=1e-12)
-        assert row["q95"] == pytest.approx(np.quantile(values, 0.95), rel=1e-12)
+        assert row["p95"] == pytest.approx(np.quantile(values, 0.95), rel=1e-12)
         assert row["fraction_above_0_1"] == (values > 0.1).mean()
     pooled = summarize_cov(cov, by=()).row(0, named=True)
     everything = np.concatenate(list(jobs.values()))

@@ -19,7 +19,7 @@ from traceana.stats.dependence import autocorrelation
 if TYPE_CHECKING:
     from traceana.store import Store
 
-NAMES = ("q05", "q25", "median", "q75", "q95")
+NAMES = ("p05", "p25", "median", "p75", "p95")
 BOUNDS = [f"{name}_ci_{end}" for name in NAMES for end in ("low", "high")]
 
 
@@ -49,7 +49,7 @@ def test_columns_begin_with_the_summary_and_bounds_hold_the_quantiles() -> None:
     pooled = summarize_cov_pooled(cov)
     summary = summarize_cov(cov, by=())
     assert_frame_equal(pooled.select(summary.columns), summary)
-    lengths = ("length_q25", "length_median", "length_q75")
+    lengths = ("length_p25", "length_median", "length_p75")
     assert pooled.columns[summary.width :] == [
         *(*BOUNDS, "n_jobs", "n_right_truncated", *lengths, "note")
     ]
@@ -92,7 +92,7 @@ def test_jobs_that_reach_the_tables_end_are_told_apart() -> None:
     pooled = summarize_cov_pooled(cov, cut_at=90).row(0, named=True)
     assert (pooled["n_jobs"], pooled["n_right_truncated"]) == (5, 2)
     # S falls to 4/5, 3/5, 2/5 at 2, 4, 6 and is known no further
-    assert [pooled[f"length_{q}"] for q in ("q25", "median", "q75")] == [4, 6, None]
+    assert [pooled[f"length_{q}"] for q in ("p25", "median", "p75")] == [4, 6, None]
     unknown = summarize_cov_pooled(cov).row(0, named=True)
     assert unknown["n_right_truncated"] is unknown["length_median"] is None
     assert summarize_cov_series(cov)["right_truncated"].null_count() == 5

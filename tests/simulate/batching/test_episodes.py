@@ -64,7 +64,7 @@ def test_steps_and_workers_are_those_of_the_job() -> None:
     workers = {row["worker_id"]: row for row in result.workers.iter_rows(named=True)}
     assert workers["a"]["mean_batch"] == pytest.approx(60 + 20 * 7 / TICKS)
     assert workers["a"]["median"] == pytest.approx(3)
-    assert workers["a"]["q95"] == pytest.approx(4)
+    assert workers["a"]["p95"] == pytest.approx(4)
     # b: 13 ticks of 3 s less one with 40 samples (2 s), one of 6 s, six of 4 s
     assert workers["b"]["busy_fraction"] == pytest.approx((12 * 3 + 2 + 6 + 6 * 4) / sum(steps))
     assert "j: proportional" in str(result)

@@ -446,8 +446,8 @@ def plot_batching_iterations(
         own, look = workers.filter(controller=name), look_of(name, ax)
         shift = (_BAND * (number + 0.5) / len(names)) - _BAND / 2
         rows = [order.index(worker) + shift for worker in own["worker_id"]]
-        ax.hlines(rows, own["q05"], own["q95"], color=look.color, linewidth=0.8)
-        ax.hlines(rows, own["q25"], own["q75"], color=look.color, linewidth=2.6)
+        ax.hlines(rows, own["p05"], own["p95"], color=look.color, linewidth=0.8)
+        ax.hlines(rows, own["p25"], own["p75"], color=look.color, linewidth=2.6)
         ax.scatter(
             own["median"],
             rows,

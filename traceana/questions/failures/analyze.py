@@ -158,7 +158,7 @@ def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[st
     for status in (one for one in COMPARED if by and one in there and not cohort.horizon_s):
         try:
             comparisons[status] = compare_runtimes(
-                stated.filter(status=status), keys, cluster=cluster
+                stated.filter(status=status), keys, cluster=cluster, adjust="holm"
             )
         except DataError as error:
             notes.append(f"Runtimes of {status} {cohort.noun} are not compared: {error}.")

@@ -33,7 +33,7 @@ def compare_runtimes(
     runtime: str = "runtime_s",
     cluster: str | None = None,
     method: str = "brunner-munzel",
-    adjust: str = "holm",
+    adjust: str = "fdr_bh",
     confidence: float = 0.95,
 ) -> RuntimeComparison:
     """Compare the runtimes of groups by their ranks, all together and pairwise.
@@ -62,8 +62,8 @@ def compare_runtimes(
         agrees with the interval. "mann-whitney": the tests of Kruskal and Wallis and of Mann and
         Whitney, which assume equal spreads.
     adjust
-        Adjustment of the p-values over all pairs: "holm", "bonferroni", "fdr_bh", "fdr_by" or
-        "none".
+        Adjustment of the p-values over all pairs: "fdr_bh" (Benjamini and Hochberg), "fdr_by",
+        "holm", "bonferroni" or "none".
     confidence
         Coverage of the intervals, in (0, 1).
 

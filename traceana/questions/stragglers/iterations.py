@@ -70,7 +70,7 @@ def _repeated(present: nw.LazyFrame[Any], key: Sequence[str]) -> DataError:
     )
 
 
-QUANTILES: Final = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
+QUANTILES: Final = {"p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95}
 """Quantiles of a summary by column."""
 
 _THRESHOLDS = {"fraction_above_0_1": 0.1, "fraction_above_0_5": 0.5, "fraction_above_1": 1.0}

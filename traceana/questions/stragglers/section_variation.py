@@ -40,11 +40,11 @@ _MAX_DRAWN: Final = 2
 _MAX_LINES: Final = 7
 _MAX_ROWS: Final = 10
 _LEAD: Final = (
-    *("trace", "job_id", "n", "median", "median_ci_low", "median_ci_high", "q95", "max"),
+    *("trace", "job_id", "n", "median", "median_ci_low", "median_ci_high", "p95", "max"),
     "fraction_above_0_5",
 )
 _COLUMNS: Final = (
-    *("n", "mean", "q05", "q25", "median", "q75", "q95", "max"),
+    *("n", "mean", "p05", "p25", "median", "p75", "p95", "max"),
     *(
         "fraction_above_0_1",
         "fraction_above_0_5",
@@ -54,7 +54,7 @@ _COLUMNS: Final = (
     ),
 )
 _PUBLISHED: Final = (
-    *("job_id", "n", "median", "median_ci_low", "median_ci_high", "q95", "max"),
+    *("job_id", "n", "median", "median_ci_low", "median_ci_high", "p95", "max"),
     *("fraction_above_0_5", "effective_n"),
 )
 _IS_ROW: Final = 0.99

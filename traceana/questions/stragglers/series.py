@@ -35,7 +35,7 @@ _SERIES: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
 }
 
 _FEW: Final = 50  # effective time steps
-_LENGTHS: Final = {"length_q25": 0.25, "length_median": 0.5, "length_q75": 0.75}
+_LENGTHS: Final = {"length_p25": 0.25, "length_median": 0.5, "length_p75": 0.75}
 _POOLED: Final = {
     **dict.fromkeys(_BOUNDS, pl.Float64),
     "n_jobs": pl.Int64,

@@ -247,7 +247,7 @@ class CovSummary(ResultTable):
     n = count("Time steps", "time steps with a value")
     n_missing = count("Missing", "time steps without a value")
     mean = ratio("Mean")
-    q05, q25, median, q75, q95 = quantiles("quantile", *_PERCENTS, display="ratio")
+    p05, p25, median, p75, p95 = quantiles("quantile", *_PERCENTS, display="ratio")
     max = ratio("Maximum")
     fraction_above_0_1 = fraction("Above 0.1", "fraction of values above 0.1")
     fraction_above_0_5 = fraction("Above 0.5", "fraction of values above 0.5")
@@ -257,11 +257,11 @@ class CovSummary(ResultTable):
 class CovIntervals(CovSummary):
     """Distribution with confidence intervals of its quantiles."""
 
-    q05_ci_low, q05_ci_high = interval("5 %, CI", "confidence limit", display="ratio")
-    q25_ci_low, q25_ci_high = interval("25 %, CI", "confidence limit", display="ratio")
+    p05_ci_low, p05_ci_high = interval("5 %, CI", "confidence limit", display="ratio")
+    p25_ci_low, p25_ci_high = interval("25 %, CI", "confidence limit", display="ratio")
     median_ci_low, median_ci_high = interval("Median, CI", "confidence limit", display="ratio")
-    q75_ci_low, q75_ci_high = interval("75 %, CI", "confidence limit", display="ratio")
-    q95_ci_low, q95_ci_high = interval("95 %, CI", "confidence limit", display="ratio")
+    p75_ci_low, p75_ci_high = interval("75 %, CI", "confidence limit", display="ratio")
+    p95_ci_low, p95_ci_high = interval("95 %, CI", "confidence limit", display="ratio")
 
 
 class CovSeries(CovIntervals):
@@ -278,9 +278,9 @@ class CovPooled(CovIntervals):
 
     n_jobs = count("Jobs", "jobs in the table")
     n_right_truncated = count("Truncated", "jobs that reach `cut_at`; null without `cut_at`")
-    length_q25 = number("Length, 25 %", "Kaplan-Meier quantile of a job's number of time steps")
+    length_p25 = number("Length, 25 %", "Kaplan-Meier quantile of a job's number of time steps")
     length_median = number("Length, median", "Kaplan-Meier median", display="count")
-    length_q75 = number("Length, 75 %", "Kaplan-Meier quantile")
+    length_p75 = number("Length, 75 %", "Kaplan-Meier quantile")
     note = text("Note", "why values are missing")
 
 

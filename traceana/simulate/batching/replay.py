@@ -45,7 +45,7 @@ __all__ = ["BatchingReplay", "replay_batching"]
 _LARGEST_WITHIN: Final = 1000
 _CONTROLLERS = ("uniform", Measured(), "proportional", "damped", "oracle")
 _NONE = "no time at which all of two or more workers have a sample"
-_QUANTILES = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
+_QUANTILES = {"p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95}
 
 
 def replay_batching(

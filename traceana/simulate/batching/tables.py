@@ -177,7 +177,7 @@ class ReplayWorkers(ResultTable):
     controller = text("Controller", "controller")
     worker_id = text("Worker", "worker")
     mean_batch = number("Mean batch size", "over the steps", unit="samples")
-    q05, q25, median, q75, q95 = quantiles(
+    p05, p25, median, p75, p95 = quantiles(
         "quantile of the iteration time, in the unit of the samples", 5, 25, 50, 75, 95
     )
     busy_fraction = fraction("Busy", "fraction of the job's time at work")
