@@ -117,10 +117,7 @@ _FEWEST_DEADLINES = 30  # below, no finding names a policy
 
 def build(traces: Sequence[Trace]) -> Content:
     """Show tightness and rates of each trace; rules and synthetic plans if it was generated."""
-    manifests = {trace: trace.manifest for trace in traces}
-    planned = [trace for trace in traces if manifests[trace].has("training_plans")]
-    repeated = {manifests[trace].repeats for trace in planned}
-    others = [trace for trace in traces if trace not in planned and trace.id not in repeated]
+    planned, others = _split(traces)
     parts = [(trace.label, _trace(trace)) for trace in planned]
     parts += [(_title(trace), _of_jobs(trace)) for trace in others]
     content = join_parts(_OPENING, parts)
@@ -139,6 +136,14 @@ def build(traces: Sequence[Trace]) -> Content:
             )
         )
     return replace(content, lead=tuple(lead), limitations=_LIMITATIONS)
+
+
+def _split(traces: Sequence[Trace]) -> tuple[list[Trace], list[Trace]]:
+    """Return the traces with plans, and others whose jobs these do not repeat."""
+    planned = [trace for trace in traces if trace.manifest.has("training_plans")]
+    repeated = {trace.manifest.repeats for trace in planned}
+    others = [trace for trace in traces if trace not in planned and trace.id not in repeated]
+    return planned, others
 
 
 def _title(trace: Trace) -> str:
@@ -185,23 +190,23 @@ def _draw_missed(trace: Trace) -> list[Drawing]:
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the missed deadlines of each trace, and the tightness and throughput of its plans."""
-    pictures = [one for trace in traces for one in _draw_missed(trace)]
-    for trace in traces:
-        if trace.manifest.has("training_plans"):
-            pictures.append(_draw_tightness(trace))
-            result = trace.once(rates)
-            pictures += [
-                drawing(
-                    "throughput",
-                    result,
-                    trace=trace,
-                    key=f"throughput-{measure}-{trace.id}",
-                    about=about,
-                    measure=measure,
-                )
-                for measure, about in _MEASURES.items()
-                if result[measure].count()
-            ]
+    planned, others = _split(traces)
+    pictures = [picture for trace in (*planned, *others) for picture in _draw_missed(trace)]
+    for trace in planned:
+        pictures.append(_draw_tightness(trace))
+        result = trace.once(rates)
+        pictures += [
+            drawing(
+                "throughput",
+                result,
+                trace=trace,
+                key=f"throughput-{measure}-{trace.id}",
+                about=about,
+                measure=measure,
+            )
+            for measure, about in _MEASURES.items()
+            if result[measure].count()
+        ]
     return pictures
 
 
