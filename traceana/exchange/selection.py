@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time
 from math import inf
 from os import PathLike
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 from zoneinfo import ZoneInfo
 
 from polars.exceptions import PolarsError
@@ -18,6 +18,11 @@ from traceana.errors import DataError
 from traceana.exchange.copying import copy_trace
 from traceana.ingesters.expressions import row_condition
 from traceana.store import Manifest, TableManifest, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import polars as pl
 
 Time: TypeAlias = str | float | date
 """A date or time, or seconds on the clock of a trace."""
@@ -85,35 +90,16 @@ def select_jobs(
     """
     source = open_store(store)
     manifest = source.manifest(trace)
-    first_s, last_s = (to_seconds(one, manifest) for one in (since, until))
-    every = source.scan(trace, "jobs")
-    low, high = find_window(every, manifest)
-    if window is not None:
-        low, high = (to_seconds(end, manifest) for end in window)
-    start_s = max((end for end in (low, first_s) if end is not None), default=None)
-    end_s = min((end for end in (high, last_s) if end is not None), default=None)
-    if start_s is not None and end_s is not None and start_s > end_s:
-        raise DataError(f"{trace}: no job is left ({start_s:g} s is after {end_s:g} s)")
-    if not (since is None and until is None and window is None):
-        # nothing is after the end of a window that is not limited
-        after = inf if end_s is None or (end_s == high and window is None) else end_s
-        every = clip_jobs(every, (-inf if start_s is None else start_s, after))
+    every, start_s, end_s = _within(source.scan(trace, "jobs"), manifest, since, until, window)
     names = every.collect_schema().names()
     chosen = every if where is None else every.filter(row_condition(where, names, where="where"))
     try:
         jobs = chosen.select("job_id", "inst_id").collect()
     except PolarsError as error:
         raise DataError(f"where {where!r}: {str(error).splitlines()[0]}") from error
-    limits = [
-        text
-        for text, given in (
-            (f"since {since}", since),
-            (f"until {until}", until),
-            (f"window {' to '.join(map(str, window or ()))}", window),
-            (f"where {where}", where),
-        )
-        if given is not None
-    ]
+    ends = None if window is None else " to ".join(map(str, window))
+    options = {"since": since, "until": until, "window": ends, "where": where}
+    limits = [f"{option} {value}" for option, value in options.items() if value is not None]
     if jobs.is_empty():
         raise DataError(f"{trace}: no job is left ({', '.join(limits)}); widen the limits")
 
@@ -134,6 +120,32 @@ def select_jobs(
         source, manifest, Path(out), name=name or trace, facts=stated, about=_ABOUT, write=write
     )
     return Path(out)
+
+
+def _within(
+    jobs: pl.LazyFrame,
+    manifest: Manifest,
+    since: Time | None,
+    until: Time | None,
+    window: tuple[Time, Time] | None,
+) -> tuple[pl.LazyFrame, float | None, float | None]:
+    """Return the jobs within the limits, as seen at the end, and both ends of their window."""
+    low, high = find_window(jobs, manifest)
+    if window is not None:
+        low, high = (to_seconds(end, manifest) for end in window)
+    start_s = _pick(max, low, to_seconds(since, manifest))
+    end_s = _pick(min, high, to_seconds(until, manifest))
+    if since is None and until is None and window is None:
+        return jobs, start_s, end_s
+    if start_s is not None and end_s is not None and start_s > end_s:
+        raise DataError(f"{manifest.trace}: no job is left ({start_s:g} s is after {end_s:g} s)")
+    # nothing is after the end of a window that is not limited
+    after = inf if end_s is None or (end_s == high and window is None) else end_s
+    return clip_jobs(jobs, (-inf if start_s is None else start_s, after)), start_s, end_s
+
+
+def _pick(pick: Callable[..., float | None], *ends: float | None) -> float | None:
+    return pick((end for end in ends if end is not None), default=None)
 
 
 def to_seconds(given: Time | None, manifest: Manifest) -> float | None:

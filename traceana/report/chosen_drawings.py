@@ -10,7 +10,7 @@ from traceana.page.section import Section, sections
 from traceana.report.figure_sources import DIRECT, Choice
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from traceana.page.context import Context
 
@@ -25,52 +25,51 @@ def choose_drawings(
 ) -> list[Drawing]:
     """Return the drawings of a figure that are chosen, of all traces or of some."""
     if name in DIRECT and choice.has(DIRECT[name].options):
-        found, errors = _direct_drawings(context, name, trace, choice)
-        if found:
-            return found
-        if errors:
-            raise errors[0]
-    own = [section for section in sections() if name in section.figures]
-    for section in own:
+        drawings = _direct_drawings(context, name, trace, choice)
+        if drawings:
+            return drawings
+    drawing_sections = [section for section in sections() if name in section.figures]
+    shown: list[Drawing] = []
+    further: list[Drawing] = []
+    for section in drawing_sections:
         if section.id not in kept:
             kept[section.id] = _build(section, context, trace)
-    contents = [kept[section.id] for section in own]
-    drawings = [
-        *(
-            member
-            for content, _ in contents
-            for block in content.all_blocks
-            if isinstance(block, Gallery)
-            for picture in block.pictures
-            if isinstance(picture, Drawing)
-            for member in ((picture,) if picture.figure == name else picture.members)
-        ),
-        *(drawing for _, more in contents for drawing in more),
-    ]
-    known = list({one.key: one for one in drawings if one.figure == name}.values())
-    if not known:
-        raise DataError(_tell_absent(name, own))
-    chosen = [drawing for drawing in known if choice.matches(drawing.key)]
+        content, more = kept[section.id]
+        shown += _shown(content, name)
+        further += more
+    by_key = {drawing.key: drawing for drawing in (*shown, *further) if drawing.figure == name}
+    if not by_key:
+        raise DataError(_tell_absent(name, drawing_sections))
+    chosen = [drawing for key, drawing in by_key.items() if choice.matches(key)]
     if not chosen:
-        there = ", ".join(drawing.key for drawing in known)
-        raise DataError(f"no figure has {choice}; available: {there}")
+        raise DataError(f"no figure has {choice}; available: {', '.join(by_key)}")
     return chosen
+
+
+def _shown(content: Content, name: str) -> Iterator[Drawing]:
+    """Return the drawings of a figure in galleries, alone or as a panel of another."""
+    for block in content.all_blocks:
+        for picture in block.pictures if isinstance(block, Gallery) else ():
+            if isinstance(picture, Drawing):
+                yield from (picture,) if picture.figure == name else picture.members
 
 
 def _direct_drawings(
     context: Context, name: str, trace: Sequence[str] | None, choice: Choice
-) -> tuple[list[Drawing], list[DataError]]:
-    """Return the drawings of each trace, and the errors of those that have not what is chosen."""
-    found, errors = [], []
+) -> list[Drawing]:
+    """Return the drawings of each trace that has what is chosen; an error if none has."""
+    made: list[Drawing] = []
+    errors = []
     for one in DIRECT[name].traces(context):
         if trace is None or one.id in trace:
             try:
-                drawings = DIRECT[name].drawings(one, choice)
+                made += DIRECT[name].drawings(one, choice)
             except DataError as error:
                 errors.append(error)
-            else:
-                found += [drawing for drawing in drawings if drawing.figure == name]
-    return found, errors
+    drawings = [drawing for drawing in made if drawing.figure == name]
+    if errors and not drawings:
+        raise errors[0]
+    return drawings
 
 
 def _build(
