@@ -16,7 +16,9 @@ def test_the_tables_are_the_replay(page: Element, store: Store) -> None:
     samples = store.scan("alibaba-minibatch-2020", "worker_samples").collect()
     replay = replay_batching(samples, episodes=detect_stragglers(samples).episodes)
     jobs = {row["Job"]: row for row in read_table(part, "Speedup over uniform batch sizes. Of")}
-    for job, controller, speedup in replay.jobs.select("job_id", "controller", "speedup").rows():
+    for job, controller, speedup in replay.jobs.select(
+        "job_id", "controller", "speedup_iterations"
+    ).rows():
         heading = {"proportional": "Proportional", "oracle": "Oracle"}.get(controller)
         if heading:
             assert number(jobs[job][heading]) == pytest.approx(speedup, abs=0.000501)

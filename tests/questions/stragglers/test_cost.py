@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from scipy.signal import lfilter
 
 from tests.questions.stragglers.test_detect import CALM, calm, noisy, samples_of
 from traceana import StragglerResult, detect_stragglers
@@ -171,3 +172,28 @@ def test_the_summary_is_short_and_says_what_there_is() -> None:
     quiet = str(detect_stragglers(samples_of(calm())))
     assert "episodes: none\nlevels:   no persistent straggler" in quiet
     assert "note:     1 job: no time is lost" in quiet
+
+
+def test_samples_of_equal_time_are_weighted_by_iterations() -> None:
+    times = {0: (1.0, 1.0), 10: (1.0, 4.0)}
+    rows = [("a", t, w, x) for t, pair in times.items() for w, x in enumerate(pair)]
+    samples = pl.DataFrame(
+        rows, schema=["job_id", "time_s", "worker_id", "batch_time"], orient="row"
+    )
+    jobs = detect_stragglers(samples).jobs
+    # per sample (1 + 4) / (1 + 2.5); 10 s have 10 iterations of 1 s, or 2.5 of 4 s
+    assert jobs["slowdown"].item() == pytest.approx(5 / 3.5)
+    assert jobs["slowdown_iterations"].item() == pytest.approx(20 / (10 * 1 + 2.5 * 2.5))
+
+
+def test_alike_workers_have_no_loss_by_levels_and_no_noise_where_nothing_can_be_told() -> None:
+    rng = np.random.default_rng(5)
+    fresh = rng.normal(size=(260, 8)) * 0.3 * np.sqrt(1 - 0.9**2)
+    x = np.exp(lfilter([1.0], [1.0, -0.9], fresh, axis=0)[200:])
+    step, worker = np.divmod(np.arange(x.size), 8)
+    samples = pl.DataFrame(
+        {"job_id": "a", "time_s": 10 * step, "worker_id": worker, "batch_time": x.ravel()}
+    )
+    jobs = detect_stragglers(samples).jobs
+    assert jobs["slowdown_noise"].item() is None
+    assert jobs["levels_fraction"].item() == 0

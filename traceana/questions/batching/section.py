@@ -125,10 +125,10 @@ def build(traces: Sequence[Trace]) -> Content:
 
 def _compare(traces: Sequence[Trace]) -> list[Block]:
     """Return the table of the jobs of all traces, the largest speedup first."""
-    found = {trace.label: trace.once(workers.batching_replay) for trace in traces}
+    found = {trace: trace.once(workers.batching_replay) for trace in traces}
     frames = [
-        result.jobs.drop_nulls("speedup").with_columns(trace=pl.lit(label))
-        for label, result in found.items()
+        _weighted(trace, result).drop_nulls("speedup").with_columns(trace=pl.lit(trace.label))
+        for trace, result in found.items()
         if not isinstance(result, str)
     ]
     jobs = pl.concat(frames) if frames else pl.DataFrame()
@@ -154,19 +154,26 @@ def _compare(traces: Sequence[Trace]) -> list[Block]:
     return [table]
 
 
+def _weighted(trace: Trace, result: BatchingReplay) -> pl.DataFrame:
+    """Return the jobs with their speedup weighted by iterations if samples are spans of time."""
+    if workers.clock(trace) == "step":
+        return result.jobs
+    return result.jobs.with_columns(speedup=pl.col("speedup_iterations"))
+
+
 def _recorded(trace: Trace) -> Content:
     name, result = trace.label, trace.once(workers.batching_replay)
     heading = Heading(f"Recorded workers: {name}")
     if isinstance(result, str):
         return Content((), (heading, Text(f"No job was replayed: {result}.")))
-    jobs = result.jobs.sort(*workers.JOB_ORDER, maintain_order=True)
+    jobs = _weighted(trace, result).sort(*workers.JOB_ORDER, maintain_order=True)
     blocks: tuple[Block, ...] = (
         heading,
         Text(
             "Each time at which all workers of a job have a sample is a step, and a worker's "
             "recorded time is its throughput then, without overhead. A controller sees a step only "
-            "after it. Samples are coarser than training steps, so a real controller would react "
-            "sooner."
+            "after it. Samples that are spans of time are weighted by the iterations in them, and "
+            "are coarser than training steps, so a real controller would react sooner."
         ),
         _jobs(jobs, name),
         _episodes(result, name, workers.clock(trace)),

@@ -14,7 +14,7 @@ from traceana.errors import DataError
 from traceana.questions.stragglers.attributes import (
     straggler_attributes as compute_straggler_attributes,
 )
-from traceana.questions.stragglers.detect import detect_stragglers
+from traceana.questions.stragglers.detect import CANNOT_TELL, detect_stragglers
 from traceana.questions.stragglers.iterations import iteration_cov
 from traceana.questions.stragglers.series import (
     match_cov_rows,
@@ -137,6 +137,11 @@ def stragglers(trace: Trace, /) -> StragglerResult:
     return detect_stragglers(samples, time=clock(trace))
 
 
+def synchronized(trace: Trace, /) -> pl.DataFrame:
+    """Return [job_id] of the jobs whose times include synchronization: nothing can be told."""
+    return trace.once(stragglers).jobs.filter(note=CANNOT_TELL).select("job_id")
+
+
 def attribute_columns(trace: Trace, /) -> tuple[str, ...]:
     """Return the columns of the worker samples that group workers: host, and texts kept along."""
     types = trace.scan("worker_samples").collect_schema()
@@ -152,15 +157,19 @@ def attribute_columns(trace: Trace, /) -> tuple[str, ...]:
 def straggler_attributes(trace: Trace, /) -> AttributeResult:
     """Return what explains the slowness of a trace's jobs."""
     time, names = clock(trace), attribute_columns(trace)
-    rows = trace.rows("worker_samples").drop_nulls(time).to_native()
-    return compute_straggler_attributes(rows, attributes=names, time=time)
+    rows = trace.rows("worker_samples").drop_nulls(time)
+    rows = rows.filter(~nw.col("job_id").is_in(synchronized(trace)["job_id"].to_list()))
+    return compute_straggler_attributes(rows.to_native(), attributes=names, time=time)
 
 
 def batching_replay(trace: Trace, /) -> BatchingReplay | str:
     """Return the jobs of a trace replayed under batch-size controllers, or why none can be."""
+    samples = worker_samples(trace).join(synchronized(trace), on="job_id", how="anti")
+    if samples.is_empty():
+        return CANNOT_TELL
     try:
         return simulate.replay_batching(
-            worker_samples(trace), episodes=trace.once(stragglers).episodes, time=clock(trace)
+            samples, episodes=trace.once(stragglers).episodes, time=clock(trace)
         )
     except DataError as error:
         return str(error)
@@ -170,6 +179,7 @@ def oracle_by_noise(trace: Trace, /) -> dict[str, float]:
     """Return the oracle's speedup of each job if its workers were alike, apart from their noise.
 
     Of the complete steps: each worker's times over their median, in a random order (seed 1).
+    Samples that are spans of time are weighted by iterations, as `speedup_iterations`.
     """
     found, rng = {}, np.random.default_rng(1)
     for (job,), rows in worker_samples(trace).group_by("job_id", maintain_order=True):
@@ -181,7 +191,9 @@ def oracle_by_noise(trace: Trace, /) -> dict[str, float]:
             continue
         times = rng.permuted(times / np.median(times, axis=0), axis=0)
         best = times.shape[1] / (1 / times).sum(axis=1)
-        found[str(job)] = float(times.max(axis=1).sum() / best.sum())
+        slowest = times.max(axis=1)
+        weight = 1 / slowest if clock(trace) == "time_s" else np.ones(len(best))
+        found[str(job)] = float(weight @ slowest / (weight @ best))
     return found
 
 

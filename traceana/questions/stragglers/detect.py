@@ -43,6 +43,7 @@ class Cost:
 
     slowdown: Floats
     slowdown_median: Floats
+    slowdown_iterations: Floats
     without_episodes: Floats
     without_either: Floats
     lost_fraction: Floats
@@ -50,11 +51,15 @@ class Cost:
     """Fraction of the job's time without the level of this worker alone."""
 
 
-def measure_cost(value: Floats, levels: Levels, stretches: Sequence[Stretch], /) -> Cost:
-    """Return slowdowns as measured, without the episodes, and without the levels as well."""
+def measure_cost(
+    value: Floats, levels: Levels, beyond: Floats, stretches: Sequence[Stretch], /
+) -> Cost:
+    """Return slowdowns as measured, without the episodes, and without levels beyond noise."""
     slowest, mean = _over_workers(value)
     slowdown = _ratio(slowest, mean)
     slowdown_median = _ratio(slowest, _median_over_workers(value))
+    of_slowest = np.divide(mean, slowest, out=np.full_like(mean, np.nan), where=slowest > 0)
+    slowdown_iterations = _ratio((~np.isnan(of_slowest)).astype(float), of_slowest)
     even = value.copy()
     for job in sorted({stretch.job for stretch in stretches}):
         peers = peers_median(np.ascontiguousarray(value[job].T)).T
@@ -65,11 +70,12 @@ def measure_cost(value: Floats, levels: Levels, stretches: Sequence[Stretch], /)
                 even[job, stretch.worker, ticks] = np.fmin(mine, peers[stretch.worker, ticks])
     changed = even != value  # NaN is never equal and stays NaN
     without_episodes = _ratio(*_over_workers(even)) if stretches else slowdown
-    slower = np.fmax(levels.ratio_to_peers, 1)[..., None]
+    slower = np.fmax(beyond, 1)[..., None]
     even = np.where(changed, even, even / slower)
     return Cost(
         slowdown,
         slowdown_median,
+        slowdown_iterations,
         without_episodes,
         _ratio(*_over_workers(even)),
         _lost_share(value, slowest, mean),
@@ -178,6 +184,7 @@ _JOBS = {
     ".job": pl.Int64,
     "slowdown": pl.Float64,
     "slowdown_median": pl.Float64,
+    "slowdown_iterations": pl.Float64,
     "slowdown_noise": pl.Float64,
     "as_one": pl.Boolean,
     "unclear": pl.Int64,
@@ -320,7 +327,16 @@ def _of_block(block: Block, rules: Rules, slow_level: float, with_ratios: bool) 
     levels = Levels(*_by_length(lambda part: measure_levels(part, slow_level), calm, lengths))
     noise, as_one = _by_length(measure_noise, calm, lengths)
     as_one[[stretch.job for stretch in stretches]] = False
-    cost = measure_cost(value, levels, stretches)
+    adjusted = _adjusted(levels.pvalue)
+    slower = (adjusted < ALPHA) & (levels.ratio_to_peers > 1)
+    effective = np.array([effective_times(x[:, :n]) for x, n in zip(calm, lengths, strict=True)])
+    few = effective < FEWEST_EFFECTIVE
+    unclear += few & slower.any(axis=1)
+    adjusted[few[:, None] & slower] = 1.0
+    noise[few & (lengths >= FEWEST_EFFECTIVE)] = np.nan
+    # without a p-value, of a few times, a level is taken as it is
+    beyond = np.where(np.isnan(adjusted) | (adjusted < ALPHA), levels.ratio_to_peers, 1.0)
+    cost = measure_cost(value, levels, beyond, stretches)
     most, of_stretch = at_once(value.shape, stretches)
     rows = []
     for stretch, together in zip(stretches, of_stretch, strict=True):
@@ -346,16 +362,11 @@ def _of_block(block: Block, rules: Rules, slow_level: float, with_ratios: bool) 
         )
     n_jobs, n_workers = value.shape[:2]
     last_s, missing_end = _ends(block)
-    adjusted = _adjusted(levels.pvalue)
-    slower = (adjusted < ALPHA) & (levels.ratio_to_peers > 1)
-    for job in np.flatnonzero(slower.any(axis=1)):
-        if effective_times(calm[job, :, : lengths[job]]) < FEWEST_EFFECTIVE:
-            adjusted[job] = 1.0
-            unclear[job] += 1
     of_job = {
         ".job": block.job,
         "slowdown": cost.slowdown,
         "slowdown_median": cost.slowdown_median,
+        "slowdown_iterations": cost.slowdown_iterations,
         "slowdown_noise": noise,
         "as_one": as_one,
         "unclear": unclear,

@@ -21,7 +21,7 @@ from traceana.page.blocks import (
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
-from traceana.questions.stragglers.detect import detect_stragglers
+from traceana.questions.stragglers.detect import UNCLEAR, detect_stragglers
 from traceana.questions.stragglers.iterations import iteration_cov
 from traceana.questions.stragglers.tables import Episodes, Levels, StragglerJobs, StragglerResult
 from traceana.tables.formatting import (
@@ -43,12 +43,12 @@ _COSTLY: Final = 0.01
 _MAX_FILES: Final = 12
 _MAX_ROWS: Final = 10
 _LEAD: Final = (
-    *("trace", "job_id", "n_workers", "slowdown", "slowdown_noise", "n_episodes"),
-    *("n_slow_workers", "note"),
+    *("trace", "job_id", "n_workers", "slowdown", "slowdown_iterations", "slowdown_noise"),
+    *("n_episodes", "n_slow_workers", "note"),
 )
 _JOBS: Final = (
-    *("job_id", "slowdown", "slowdown_median", "slowdown_noise", "slowdown_excess"),
-    *("n_episodes", "max_at_once", "n_slow_workers"),
+    *("job_id", "slowdown", "slowdown_median", "slowdown_iterations", "slowdown_noise"),
+    *("slowdown_excess", "n_episodes", "max_at_once", "n_slow_workers"),
     *("slowdown_without_episodes", "slowdown_without_either"),
     *("episodes_fraction", "levels_fraction", "note"),
 )
@@ -60,6 +60,7 @@ _LEVELS: Final = (
     *("job_id", "worker_id", "n_samples", "median", "ratio_to_peers", "ci_low", "ci_high"),
     *("pvalue_adjusted", "saved", "n_episodes", "lost_fraction", "note"),
 )
+_WAITS: Final = "times include synchronization; measure compute time"
 _LIMITATIONS: Final = (
     "Slowdown is what a job would lose if all waited for the slowest at every time step; traces do "
     "not state whether their jobs do. Times that include synchronization hide stragglers."
@@ -87,16 +88,21 @@ def build(traces: Sequence[Trace]) -> Content:
         ),
     )
     blocks = (block for trace in traces for block in _details(trace, results[trace]))
+    sampled = pl.col("slowdown_iterations").alias("slowdown")
+    weighted = {
+        trace: frame.with_columns(sampled) if workers.clock(trace) == "time_s" else frame
+        for trace, frame in jobs.items()
+    }
     findings = [
         (place, _finding(trace, f"{names[trace]}: {text}", frame, results[trace], first=not place))
-        for trace, frame in jobs.items()
+        for trace, frame in weighted.items()
         for place, text in enumerate(_findings(frame, results[trace].levels))
     ]
     findings.sort(key=lambda one: one[0])  # the first of each trace before the second ones
     return Content(
         tuple(text for _, text in findings),
         (Text(_definitions()), *blocks),
-        " ".join(f"{names[trace]}: {_headline(frame)}" for trace, frame in jobs.items()),
+        " ".join(f"{names[trace]}: {_headline(frame)}" for trace, frame in weighted.items()),
         lead,
         _LIMITATIONS,
     )
@@ -228,8 +234,10 @@ def _definitions() -> str:
         "within it, and larger than those of 95 % of simulated jobs with the same noise. "
         "Slowdown is the sum over time steps, also those of one worker, of the slowest "
         "worker's time divided by the sum of the mean (or median) over workers: what a job would "
-        "lose if all workers waited for the slowest one at every time step (a sample, where there "
-        "are no iterations). Traces do not state whether jobs wait. Slowdown (noise) is "
+        "lose if all workers waited for the slowest one at every time step. Where samples are "
+        "spans of time and not iterations, a slow sample has few of them: slowdown (iterations) "
+        "weights by iterations, and sentences state it. Traces do not state whether jobs wait. "
+        "Slowdown (noise) is "
         "expected from random variation alone: as many workers of "
         "one level with the same distribution around it; excess is the difference. Workers that "
         "move as one cannot be analyzed: their times include synchronization, and compute time is "
@@ -242,7 +250,8 @@ def _definitions() -> str:
 
 def _episodes(result: StragglerResult, name: str, time: str) -> Block:
     if result.episodes.is_empty():
-        return Text("No straggler episode was found.")
+        found = result.jobs["n_episodes"].count()
+        return Text("No straggler episode was found." if found else _unknown(result.jobs))
     rows = result.episodes.sort(*workers.JOB_ORDER, "onset_s", "worker_id")
     in_steps = {"onset_s": "Onset", "end_s": "End", "duration_s": "Duration"}
     headings = {} if time == "time_s" else {k: f"{v} ({time})" for k, v in in_steps.items()}
@@ -276,30 +285,19 @@ def _levels(result: StragglerResult, name: str) -> list[Block]:
     return blocks
 
 
-def _heading(trace: Trace, jobs: pl.DataFrame) -> str:
-    """State the cost of the job that waits most."""
-    table = jobs.drop_nulls("slowdown").sort("slowdown", descending=True)
-    if table.is_empty():
-        return ""
-    most = table.row(0, named=True)
-    return (
-        f"{trace.label}: waiting for its slowest worker would make {most['job_id']} take "
-        f"{share(most['slowdown'] - 1)} longer"
-    )
-
-
 def _headline(jobs: pl.DataFrame) -> str:
-    hit = jobs.filter((pl.col("n_episodes") > 0) | (pl.col("n_slow_workers") > 0)).height
-    text = f"{hit} of {plural(jobs.height, 'job')} had stragglers"
+    known = jobs.drop_nulls("n_episodes")
+    if known.is_empty():
+        return _unknown(jobs)
+    hit = known.filter((pl.col("n_episodes") > 0) | (pl.col("n_slow_workers") > 0)).height
+    text = f"{hit} of {plural(known.height, 'job')} had stragglers"
     if cost := _span(jobs["slowdown"] - 1):
         noise = _span(jobs["slowdown_noise"] - 1)
-        alone = f" ({noise} by random variation alone)" if noise else ""
         text += (
             ". If all workers waited for the slowest one at every time step, a job would take "
-            f"{cost} longer"
+            f"{cost} longer ({noise or 'an unknown part'} by random variation alone)"
         )
-        text += alone
-    return f"{text}.{_unknown(jobs)}"
+    return f"{text}. {_unknown(jobs)}".rstrip()
 
 
 def _span(values: pl.Series) -> str:
@@ -310,21 +308,29 @@ def _span(values: pl.Series) -> str:
 
 
 def _unknown(jobs: pl.DataFrame) -> str:
-    number = jobs.filter(pl.col("n_workers") > 0, pl.col("n_episodes").is_null()).height
-    if not number:
-        return ""
-    return f" {plural(number, 'job')} cannot be analyzed: their times include synchronization."
+    """Return of how many jobs nothing can be told, and why."""
+    parts = []
+    for number, why in (
+        (jobs.filter(pl.col("n_workers") > 0, pl.col("n_episodes").is_null()).height, _WAITS),
+        (jobs.filter(note=UNCLEAR).height, "slow periods are within the noise"),
+    ):
+        if number:
+            parts.append(f"{plural(number, 'job')} ({why})")
+    return f"Cannot tell for {listed(parts)}." if parts else ""
 
 
 def _findings(jobs: pl.DataFrame, levels: pl.DataFrame) -> list[str]:
-    hit = jobs.filter(pl.col("n_episodes") > 0).height
-    slow = jobs.filter(pl.col("n_slow_workers") > 0).height
-    calm = jobs.filter(n_episodes=0)["job_id"].to_list()
-    none_in = f" (none in {listed(calm)})" if 0 < len(calm) < min(jobs.height, 4) else ""
+    known = jobs.drop_nulls("n_episodes")
+    if known.is_empty():
+        return [_unknown(jobs)]
+    hit = known.filter(pl.col("n_episodes") > 0).height
+    slow = known.filter(pl.col("n_slow_workers") > 0).height
+    calm = known.filter(n_episodes=0)["job_id"].to_list()
+    none_in = f" (none in {listed(calm)})" if 0 < len(calm) < min(known.height, 4) else ""
     text = (
-        f"{hit} of {plural(jobs.height, 'job')} had straggler episodes{none_in}, and "
-        f"{slow or 'none'} had persistent stragglers.{_unknown(jobs)}"
-    )
+        f"{hit} of {plural(known.height, 'job')} had straggler episodes{none_in}, and "
+        f"{slow or 'none'} had persistent stragglers. {_unknown(jobs)}"
+    ).rstrip()
     if sentence := _slowest(levels):
         text += f" {sentence}"
     by_cost = jobs.drop_nulls("slowdown").sort("slowdown", descending=True).rows(named=True)
@@ -333,17 +339,24 @@ def _findings(jobs: pl.DataFrame, levels: pl.DataFrame) -> list[str]:
     most, least = by_cost[0], by_cost[-1]
     cost = (
         "if all workers waited for the slowest one at every time step, "
-        f"{most['job_id']} would take {share(most['slowdown'] - 1)} longer{_by_chance(most)}."
+        f"{most['job_id']} would take {_longer(most)}."
     )
     if len(by_cost) > 1:
-        cost += f" For {least['job_id']}, it is {share(least['slowdown'] - 1)}{_by_chance(least)}."
-    if None in (most["episodes_fraction"], most["levels_fraction"]):
+        cost += f" For {least['job_id']}, it is {_longer(least, '')}."
+    if not (most["episodes_fraction"] or most["levels_fraction"]):
         return [text, cost]
     causes = (
-        f"of the loss of {most['job_id']}, {share(most['episodes_fraction'])} is due to "
-        f"episodes and {share(most['levels_fraction'])} to different levels of its workers."
+        f"of the loss of {most['job_id']}, {share(most['episodes_fraction'])} is due to episodes "
+        f"and {share(most['levels_fraction'])} to workers that are slower beyond noise."
     )
     return [text, cost, causes]
+
+
+def _longer(job: dict[str, Any], word: str = " longer") -> str:
+    """Return how much longer a job takes, and how much of that is noise."""
+    noise = job["slowdown_noise"]
+    alone = "an unknown part" if noise is None else share(noise - 1)
+    return f"{share(job['slowdown'] - 1)}{word} ({alone} by random variation alone)"
 
 
 def _slower(levels: pl.DataFrame) -> pl.DataFrame:
@@ -365,7 +378,13 @@ def _finding(
                 f"{three_digits(row['ratio_to_peers'])} times as slow as its peers and takes "
                 f"{share(saved)} of the job's time"
             )
-    return Finding(text, heading=_heading(trace, jobs), alert=alert, cost_jobs=saved)
+    heading = ""
+    for most in jobs.drop_nulls("slowdown").sort("slowdown").tail(1).rows(named=True):
+        heading = (
+            f"{trace.label}: waiting for its slowest worker would make {most['job_id']} take "
+            f"{_longer(most)}"
+        )
+    return Finding(text, heading=heading, alert=alert, cost_jobs=saved)
 
 
 def _slowest(levels: pl.DataFrame) -> str:
@@ -393,12 +412,6 @@ def _slowest(levels: pl.DataFrame) -> str:
             f"{row['worker_id']} of {row['job_id']} ({row['note']})."
         )
     return " ".join(parts)
-
-
-def _by_chance(job: dict[str, Any]) -> str:
-    if job["slowdown_noise"] is None:
-        return ""
-    return f" ({share(job['slowdown_noise'] - 1)} by random variation alone)"
 
 
 SECTION = Section(

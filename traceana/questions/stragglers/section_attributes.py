@@ -59,6 +59,9 @@ _DEFINITIONS: Final = (
 def build(traces: Sequence[Trace]) -> Content:
     """The group that explains most of each job, and a figure of the job that gains most."""
     results = {trace: trace.once(workers.straggler_attributes) for trace in traces}
+    results = {trace: result for trace, result in results.items() if result.attributes.height}
+    if not results:
+        return Content()
     names = {trace: trace.label for trace in traces}
     findings = tuple(
         _finding(result.attributes.sort(*workers.JOB_ORDER), names[trace])
@@ -140,15 +143,22 @@ def _finding(jobs: pl.DataFrame, name: str) -> str:
     table = jobs.filter("explains")
     number = jobs["job_id"].n_unique()
     if table.is_empty():
+        clear = jobs.filter(pl.col("note").str.starts_with("its groups differ")).sort("pvalue")
+        for row in clear.head(1).rows(named=True):
+            heading = (
+                f"{name}: {row['attribute']} {row['group']} of {row['job_id']} is slow and "
+                f"explains {share(row['explained'])} of the slowdown"
+            )
+            return Finding(
+                f"{heading} that lasts ({share(row['explained_by_chance'])} by chance); "
+                f"{row['attribute']} groups differ (p = {row['pvalue']:.2g}; "
+                f"n = {plural(row['n_steps'], 'step')}). The rest is due to other workers.",
+                heading=heading,
+                cost_jobs=row["gain"],
+            )
         of = "the job" if number == 1 else f"any of {plural(number, 'job')}"
-        text = f"no single group of workers explains the slowness of {of}."
-        clear = jobs.filter(pl.col("note").str.starts_with("its groups differ"))
-        if clear.height:
-            row = clear.sort("pvalue").row(0, named=True)
-            who = f"{row['attribute']} {row['group']} of {row['job_id']}"
-            text += f" But {who} stands out: {row['note']}."
-        heading = f"{name}: {text.partition('.')[0]}"
-        return Finding(f"{name}: {text}", heading=heading, certainty="cannot tell")
+        heading = f"{name}: no single group of workers explains the slowness of {of}"
+        return Finding(f"{heading}.", heading=heading, certainty="cannot tell")
     parts = [
         f"In {row['job_id']}, {row['attribute']} {row['group']} explains {share(row['explained'])} "
         f"({share(row['explained_by_chance'])} by chance; n = {plural(row['n_steps'], 'step')})"

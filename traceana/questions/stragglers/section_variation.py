@@ -76,7 +76,12 @@ def build(traces: Sequence[Trace]) -> Content:
     has = {trace: trace.manifest.has for trace in traces}
     sampled = [trace for trace in traces if has[trace]("worker_samples", ("batch_time",))]
     tabled = [trace for trace in traces if has[trace]("cov_samples", ("cov",))]
-    computed = {trace: trace.once(workers.cov_by_job) for trace in sampled}
+    computed = {
+        trace: trace.once(workers.cov_by_job).join(
+            workers.synchronized(trace), on="job_id", how="anti"
+        )
+        for trace in sampled
+    }
     computed = {trace: rows for trace, rows in computed.items() if rows["median"].count()}
     findings: list[str] = []
     headlines: list[str] = []
@@ -96,7 +101,9 @@ def build(traces: Sequence[Trace]) -> Content:
         findings.append(Finding(f"{name}: {finding}", heading=_heading(name, rows)))
         headlines.append(f"{name}: {headline}")
     blocks += [
-        Text(f"{trace.label}: no time step has two workers; the CoV is undefined.")
+        Text(
+            f"{trace.label}: no time step has two workers with times of their own; there is no CoV."
+        )
         for trace in sampled
         if trace not in computed
     ]

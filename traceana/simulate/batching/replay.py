@@ -192,6 +192,8 @@ def _job_row(
         "n_excluded": job.excluded,
         "time": spent,
         "speedup": usual / spent,
+        "speedup_iterations": len(job.time_s)
+        / float((course.step_s[:, 0] / courses["uniform"].step_s[:, 0]).sum()),
         "of_possible": (usual - spent) / (usual - best) if best < usual else None,
         "adjustments": int(course.adjustments[0]),
         "idle_fraction": max(0.0, float(1 - course.worker_s[0].sum() / (workers * spent))),

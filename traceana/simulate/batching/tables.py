@@ -153,6 +153,11 @@ class ReplayJobs(ResultTable):
     n_excluded = count("Excluded", "other times")
     time = number("Time", "sum of the slowest worker's times, in the unit of the samples")
     speedup = number("Speedup", "time with uniform batches over `time`", display="ratio")
+    speedup_iterations = number(
+        "Speedup (iterations)",
+        "steps over the sum of relative step times: samples are spans of time, not iterations",
+        display="ratio",
+    )
     of_possible = fraction(
         "Of possible", "saving relative to the oracle's; null if the oracle saves nothing"
     )
