@@ -32,6 +32,7 @@ _TRACE_FACTS: Final = (
     "independent_unit",
     "failure_statuses",
     "lists_only_survivors",
+    "published_examples",
 )
 _TABLE_FACTS: Final = (
     "unit_noun",

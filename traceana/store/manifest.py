@@ -154,6 +154,8 @@ class Manifest:
         Id of the trace whose jobs it repeats; their numbers must not be added.
     lists_only_survivors
         Whether the time before the first recorded end is known from surviving rows only.
+    published_examples
+        Whether its jobs were published as examples: a selection, not a sample of all jobs.
     notes
         What a reader should know, one sentence each.
     mapping
@@ -194,6 +196,7 @@ class Manifest:
     capacity: dict[str, Capacity] = field(default_factory=dict)
     repeats: str | None = None
     lists_only_survivors: bool = False
+    published_examples: bool = False
     notes: tuple[str, ...] = ()
     mapping: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
@@ -204,6 +207,12 @@ class Manifest:
         """Column of the independent unit: as stated, else the user, else the account."""
         of_accounts = self.has("jobs", ("account",)) and not self.has("jobs", ("user",))
         return self.independent_unit or ("account" if of_accounts else "user")
+
+    @property
+    def selection(self) -> str:
+        """What a count of its jobs does not say; empty unless they are published examples."""
+        chosen = " They were published as examples: a selection, not a sample of all jobs."
+        return chosen if self.published_examples else ""
 
     def has(self, table: str, columns: tuple[str, ...] = (), /) -> bool:
         """Return whether a table has a row, and values in all these columns."""

@@ -402,16 +402,17 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
             )
             + shift
         )
-        bounded = rows.drop_nulls(f"{measure}_ci_low")
-        ax.hlines(
-            bounded["row"],
-            bounded[f"{measure}_ci_low"],
-            bounded[f"{measure}_ci_high"],
-            color=color,
-            linewidth=1.1,
-            linestyle="-",
-            gid=gpu,
-        )
+        if f"{measure}_ci_low" in rows.columns:
+            bounded = rows.drop_nulls(f"{measure}_ci_low")
+            ax.hlines(
+                bounded["row"],
+                bounded[f"{measure}_ci_low"],
+                bounded[f"{measure}_ci_high"],
+                color=color,
+                linewidth=1.1,
+                linestyle="-",
+                gid=gpu,
+            )
         ax.plot(
             rows[measure],
             rows["row"],

@@ -312,6 +312,21 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
         ratios = trace.once(ratio_stages, workloads, gpu)
         if ratios.is_empty():
             continue
+        simulated = trace.once(group_simulation, workloads, gpu) if workloads else ""
+        if not isinstance(simulated, str):
+            saved = simulated.by_dataset().drop_nulls("dataset")
+            pictures += [
+                drawing(
+                    "energy-saved",
+                    saved.select("dataset", f"{what}_saved", gpu=pl.lit(gpu)),
+                    trace=trace,
+                    key=picture_key(f"groups-{what}", trace),
+                    about=f"{what.capitalize()} saved by groups of recurring jobs with the policy "
+                    f"{simulated.policy}, exploration included",
+                )
+                for what in ("energy", "time")
+                if saved[f"{what}_saved"].count()
+            ]
         pictures.append(_draw_ratios(trace, ratios, "histogram", "Histogram of runtime ratios"))
         pictures += [
             drawing(

@@ -96,13 +96,18 @@ def build(traces: Sequence[Trace]) -> Content:
     findings = [
         (place, _finding(trace, f"{names[trace]}: {text}", frame, results[trace], first=not place))
         for trace, frame in weighted.items()
-        for place, text in enumerate(_findings(frame, results[trace].levels))
+        for place, text in enumerate(
+            _findings(frame, results[trace].levels, trace.manifest.selection)
+        )
     ]
     findings.sort(key=lambda one: one[0])  # the first of each trace before the second ones
     return Content(
         tuple(text for _, text in findings),
         (Text(_definitions()), *blocks),
-        " ".join(f"{names[trace]}: {_headline(frame)}" for trace, frame in weighted.items()),
+        " ".join(
+            f"{names[trace]}: {_headline(frame)}{trace.manifest.selection}"
+            for trace, frame in weighted.items()
+        ),
         lead,
         _LIMITATIONS,
     )
@@ -319,7 +324,7 @@ def _unknown(jobs: pl.DataFrame) -> str:
     return f"Cannot tell for {listed(parts)}." if parts else ""
 
 
-def _findings(jobs: pl.DataFrame, levels: pl.DataFrame) -> list[str]:
+def _findings(jobs: pl.DataFrame, levels: pl.DataFrame, selection: str) -> list[str]:
     known = jobs.drop_nulls("n_episodes")
     if known.is_empty():
         return [_unknown(jobs)]
@@ -329,7 +334,7 @@ def _findings(jobs: pl.DataFrame, levels: pl.DataFrame) -> list[str]:
     none_in = f" (none in {listed(calm)})" if 0 < len(calm) < min(known.height, 4) else ""
     text = (
         f"{hit} of {plural(known.height, 'job')} had straggler episodes{none_in}, and "
-        f"{slow or 'none'} had persistent stragglers. {_unknown(jobs)}"
+        f"{slow or 'none'} had persistent stragglers.{selection} {_unknown(jobs)}"
     ).rstrip()
     if sentence := _slowest(levels):
         text += f" {sentence}"
