@@ -15,7 +15,9 @@ def test_the_tables_are_the_replay(page: Element, store: Store) -> None:
     part = section(page, "batching")
     samples = store.scan("alibaba-minibatch-2020", "worker_samples").collect()
     replay = replay_batching(samples, episodes=detect_stragglers(samples).episodes)
-    jobs = {row["Job"]: row for row in read_table(part, "Speedup over uniform batch sizes. Of")}
+    jobs = {
+        row["Job"]: row for row in read_table(part, "Speedup over uniform batch sizes of recorded")
+    }
     for job, controller, speedup in replay.jobs.select(
         "job_id", "controller", "speedup_iterations"
     ).rows():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,8 +12,7 @@ from traceana.cli.simulate.choose import open_simulated, qualifying_trace
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
-    from traceana.simulate.operations.model import Model
-    from traceana.simulate.operations.policies import Policy
+    from traceana.questions.operations.analyze import JobReplay
 
 
 def operations(
@@ -46,8 +44,7 @@ def operations(
     Prints mean step times as measured, replayed and with ideal durations, the slowdown, and the
     fractions of it that the last stage (M_S) and the slowest workers (M_W) explain.
     """
-    from traceana.questions.operations.analyze import NEEDS, job_names, operations_of
-    from traceana.simulate.operations.model import prepare
+    from traceana.questions.operations.analyze import NEEDS, job_names, replay_job
     from traceana.simulate.operations.policies import as_policy
     from traceana.simulate.operations.timeline import timeline_of, write_timeline
 
@@ -62,23 +59,22 @@ def operations(
         jobs = [job]
     if timeline is not None and len(jobs) > 1:
         raise DataError(f"--timeline: pass --job, one of {', '.join(jobs)}")
-    rows = []
+    replays: list[JobReplay] = []
     for name in jobs:
         try:
-            model = prepare(operations_of(chosen, name))
-            rows.append(_replay(model, policy))
+            replays.append(replay_job(chosen, name, policy=policy))
         except DataError as error:
-            if name == jobs[-1] and not rows:
+            if name == jobs[-1] and not replays:
                 raise
             sys.stderr.write(f"traceana: note: job {name} is left out: {error}\n")
             continue
         if timeline is not None:
-            write_timeline(timeline_of(model, policy=policy), timeline)
+            write_timeline(timeline_of(replays[-1].model, policy=policy), timeline)
     about = {"trace": chosen.id, "synthetic": chosen.synthetic, "ideal": str(policy)}
     if json:
-        print_json({**about, "results": rows})
+        print_json({**about, "results": [_as_json(one) for one in replays]})
     else:
-        _print(about, rows)
+        _print(about, replays)
 
 
 def _read_group(text: str | None) -> dict[str, str] | None:
@@ -94,60 +90,49 @@ def _read_group(text: str | None) -> dict[str, str] | None:
     return group
 
 
-def _replay(model: Model, policy: Policy) -> dict[str, Any]:
-    from traceana.simulate.operations.decompose import decompose, slowest_workers
-    from traceana.simulate.operations.replay import replay_model
+def _as_json(one: JobReplay) -> dict[str, Any]:
+    from traceana.questions.operations.analyze import describe_job
+    from traceana.simulate.operations.decompose import decompose
 
-    replayed, workers = replay_model(model, policy), slowest_workers(model)
-    row: dict[str, Any] = {
-        "job": replayed.job,
-        "steps": replayed.steps.height,
-        "workers": workers.workers.height,
-        "slowdown": replayed.slowdown,
-        "t_measured": float(replayed.step_s_measured.mean()),
-        "t_ori": float(replayed.step_s_original.mean()),
-        "t_ideal": float(replayed.step_s_ideal.mean()),
-        "launch_slowdown": replayed.launch_slowdown,
-        "m_s": None if isnan(workers.m_s) else workers.m_s,
-        "m_w": None if isnan(workers.m_w) else workers.m_w,
-        "slowest_workers": workers.workers.filter("is_slowest")["worker"].to_list(),
-        "replay_error": replayed.replay_error,
+    row = describe_job(one)
+    groupings = {"kind": one.by_kind, "stage": one.by_stage}
+    groupings["dp_rank"] = decompose(one.model, ("dp_rank",))
+    return {
+        "job": row["job_id"],
+        **{name: row[name] for name in ("steps", "workers", "slowdown", "m_s", "m_w")},
+        "t_measured": row["t_measured_s"],
+        "t_ori": row["t_original_s"],
+        "t_ideal": row["t_ideal_s"],
+        "launch_slowdown": one.replay.launch_slowdown,
+        "slowest_workers": one.workers.workers.filter("is_slowest")["worker"].to_list(),
+        "replay_error": row["replay_error"],
+        **{f"slowdown_by_{by}": frame.to_dicts() for by, frame in groupings.items()},
+        "step": one.replay.steps.to_dicts(),
     }
-    for by in ("kind", "stage", "dp_rank"):
-        row[f"slowdown_by_{by}"] = decompose(model, (by,)).to_dicts()
-    row["step"] = replayed.steps.to_dicts()
-    return row
 
 
-def _print(about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+def _print(about: dict[str, Any], replays: list[JobReplay]) -> None:
     import polars as pl
 
-    from traceana.questions.operations.analyze import name_workers
+    from traceana.questions.operations.analyze import describe_job
     from traceana.questions.operations.tables import OperationJobs
     from traceana.simulate.operations.tables import SlowdownBy
     from traceana.tables.declare import schema_of
 
-    names = {"job": "job_id", "t_measured": "t_measured_s", "t_ori": "t_original_s"}
-    names |= {"t_ideal": "t_ideal_s"}
-    schema = schema_of(OperationJobs)
-    shown = [
-        {names.get(name, name): value for name, value in row.items()}
-        | {"slowest_workers": name_workers(row["slowest_workers"])}
-        for row in rows
-    ]
-    jobs = pl.DataFrame([{name: row.get(name) for name in schema} for row in shown], schema=schema)
-    slowdowns = [
-        pl.DataFrame(rows[0][f"slowdown_by_{by}"]).sort("slowdown", descending=True)
-        for by in ("kind", "stage")
-        if len(rows) == 1
-    ]
+    jobs = pl.DataFrame([describe_job(one) for one in replays], schema=schema_of(OperationJobs))
+    groupings = [replays[0].by_kind, replays[0].by_stage] if len(replays) == 1 else []
     print_result(
         f"{about['trace']}: {about['ideal']}\n",
         about,
         Shown(name="results", frame=jobs.drop("note"), table=OperationJobs),
         *(
-            Shown(name="by", frame=each, table=SlowdownBy, title="Slowdown by operations")
-            for each in slowdowns
+            Shown(
+                name="by",
+                frame=frame.sort("slowdown", descending=True),
+                table=SlowdownBy,
+                title="Slowdown by operations",
+            )
+            for frame in groupings
         ),
         as_json=False,
     )

@@ -15,7 +15,6 @@ from traceana.page.blocks import (
     Drawing,
     Gallery,
     Heading,
-    Table,
     Text,
     drawing,
     picture_key,
@@ -125,31 +124,32 @@ def build(traces: Sequence[Trace]) -> Content:
 
 def _compare(traces: Sequence[Trace]) -> list[Block]:
     """Return the table of the jobs of all traces, the largest speedup first."""
-    found = {trace: trace.once(workers.batching_replay) for trace in traces}
     frames = [
         _weighted(trace, result).drop_nulls("speedup").with_columns(trace=pl.lit(trace.label))
-        for trace, result in found.items()
-        if not isinstance(result, str)
+        for trace in traces
+        if not isinstance(result := trace.once(workers.batching_replay), str)
     ]
     jobs = pl.concat(frames) if frames else pl.DataFrame()
     if jobs.is_empty():
         return []
-    titles = jobs["trace"].unique(maintain_order=True)
-    columns = {f"speedup_{name}": _NAMES[name] for name in ("proportional", "damped", "oracle")}
-    idle = {
+    titles = "; ".join(jobs["trace"].unique(maintain_order=True))
+    names = jobs["controller"].unique(maintain_order=True).to_list()
+    values = ("speedup", "idle_fraction", "of_possible")
+    headings = {f"speedup_{each}": _NAMES[each] for each in names[1:]} | {
+        "of_possible_proportional": "Of possible",
         "idle_fraction_uniform": "Idle, uniform",
         "idle_fraction_proportional": "Idle, proportional",
     }
-    names = jobs["controller"].unique(maintain_order=True)
-    like = {f"{value}_{each}": value for value in ("speedup", "idle_fraction") for each in names}
+    index = ["trace", "job_id", "n_steps", "n_excluded"]
     table = result_table(
-        jobs.pivot(
-            "controller", index=["trace", "job_id", "n_steps"], values=["speedup", "idle_fraction"]
-        ).sort("speedup_oracle", descending=True),
-        with_columns(ReplayJobs, like),
-        columns=[*(["trace"] * (len(frames) > 1)), "job_id", "n_steps", *columns, *idle],
-        headings={"trace": "Trace"} | columns | idle,
-        caption=f"Simulated speedup of recorded jobs. {'; '.join(titles)}",
+        jobs.pivot("controller", index=index, values=values).sort(
+            "speedup_oracle", descending=True
+        ),
+        with_columns(ReplayJobs, {f"{value}_{each}": value for value in values for each in names}),
+        columns=[*index[len(frames) < 2 :], *headings],
+        headings={"trace": "Trace"} | headings,
+        caption="Speedup over uniform batch sizes of recorded jobs (simulated). Of possible: "
+        f"saving of the proportional controller relative to the oracle's. {titles}",
     )
     return [table]
 
@@ -175,35 +175,10 @@ def _recorded(trace: Trace) -> Content:
             "after it. Samples that are spans of time are weighted by the iterations in them, and "
             "are coarser than training steps, so a real controller would react sooner."
         ),
-        _jobs(jobs, name),
         _episodes(result, name, workers.clock(trace)),
     )
     alone = trace.once(workers.oracle_by_noise)
     return Content((_finding(jobs.drop_nulls("speedup"), name, alone),), blocks)
-
-
-def _jobs(jobs: pl.DataFrame, name: str) -> Table:
-    names = jobs["controller"].unique(maintain_order=True).to_list()
-    like = {
-        f"{value}_{each}": value
-        for value in ("speedup", "idle_fraction", "of_possible")
-        for each in names
-    }
-    index = ["job_id", "n_workers", "n_steps", "n_excluded"]
-    speedups = {f"speedup_{each}": _NAMES[each] for each in names[1:]}
-    others = {
-        "of_possible_proportional": "Of possible",
-        "idle_fraction_uniform": "Idle, uniform",
-        "idle_fraction_proportional": "Idle, proportional",
-    }
-    return result_table(
-        jobs.pivot("controller", index=index, values=["speedup", "idle_fraction", "of_possible"]),
-        with_columns(ReplayJobs, like),
-        columns=["job_id", "n_steps", "n_excluded", *speedups, *others],
-        headings=speedups | others,
-        caption="Speedup over uniform batch sizes. Of possible: saving of the proportional "
-        f"controller relative to the oracle's. {name}",
-    )
 
 
 def _episodes(result: BatchingReplay, name: str, time: str) -> Block:

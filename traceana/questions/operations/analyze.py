@@ -11,7 +11,7 @@ import polars as pl
 from traceana.errors import DataError
 from traceana.questions.operations.tables import OperationJobs
 from traceana.simulate.operations.decompose import decompose, slowest_workers
-from traceana.simulate.operations.model import prepare
+from traceana.simulate.operations.model import Model, prepare
 from traceana.simulate.operations.policies import Ideal, Policy
 from traceana.simulate.operations.replay import replay_model
 from traceana.simulate.operations.timeline import timeline_of
@@ -32,6 +32,7 @@ class JobReplay:
     """A replayed job with all groupings, and a timeline of its slowest step."""
 
     job: str
+    model: Model
     replay: ReplayResult
     workers: WorkerSlowdownResult
     by_kind: pl.DataFrame
@@ -62,6 +63,7 @@ def replay_job(trace: Trace, job: str, /, *, policy: Policy | None = None) -> Jo
     timeline = timeline_of(model, policy=Ideal(), steps=[step]).filter(dp_rank=rank)
     return JobReplay(
         job=job,
+        model=model,
         replay=replayed,
         workers=workers,
         by_kind=decompose(model, ("kind",)),

@@ -24,12 +24,15 @@ from traceana.questions.stragglers.chance import (
     measure_noise,
 )
 from traceana.questions.stragglers.episodes import Rules, Stretch, find_stretches
-from traceana.questions.stragglers.tables import StragglerResult
+from traceana.questions.stragglers.tables import Episodes, PeerRatios, StragglerJobs
+from traceana.questions.stragglers.tables import Levels as LevelRows
+from traceana.questions.stragglers.tables import StragglerResult as StragglerResult  # noqa: PLC0414
 from traceana.stats.arguments import is_number
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.order import middle_of, peers_median
 from traceana.store.clock import with_seconds
 from traceana.store.frames import LARGEST, Names, as_names, open_frame, refuse_clash
+from traceana.tables.declare import ResultTable, schema_of
 from traceana.tables.formatting import clock
 
 if TYPE_CHECKING:
@@ -153,51 +156,33 @@ UNCLEAR: Final = "cannot tell: noise makes slow periods as long and as severe as
 Frames: TypeAlias = dict[str, pl.DataFrame]
 """Frames of the result by name."""
 
-_EPISODES = {
-    ".job": pl.Int64,
-    ".worker": pl.Int64,
-    "onset_s": pl.Float64,
-    "end_s": pl.Float64,
-    "duration_s": pl.Float64,
-    "n_samples": pl.Int64,
-    "severity": pl.Float64,
-    "ratio_to_peers": pl.Float64,
-    "excess": pl.Float64,
-    "n_reports": pl.Int64,
-    "n_at_once": pl.Int64,
-}
-_LEVELS = {
-    ".job": pl.Int64,
-    ".worker": pl.Int64,
-    "median": pl.Float64,
-    "ratio_to_peers": pl.Float64,
-    "ci_low": pl.Float64,
-    "ci_high": pl.Float64,
-    "pvalue_adjusted": pl.Float64,
+_JOB: Final = {".job": pl.Int64}
+_WORKER: Final = {**_JOB, ".worker": pl.Int64}
+
+
+def _columns(table: type[ResultTable], *names: str) -> dict[str, Any]:
+    types = schema_of(table)
+    return {name: types[name] for name in names or list(types)[1:]}
+
+
+_EPISODES: Final = _WORKER | _columns(Episodes)
+_RATIOS: Final = _WORKER | _columns(PeerRatios)
+_LEVELS: Final = {
+    **_WORKER,
+    **_columns(LevelRows, "median", "ratio_to_peers", "ci_low", "ci_high", "pvalue_adjusted"),
     "changes": pl.Boolean,
-    "lost_fraction": pl.Float64,
-    "saved": pl.Float64,
-    "last_s": pl.Float64,
+    **_columns(LevelRows, "lost_fraction", "saved", "last_s"),
     "missing_end": pl.Float64,
 }
-_JOBS = {
-    ".job": pl.Int64,
-    "slowdown": pl.Float64,
-    "slowdown_median": pl.Float64,
-    "slowdown_iterations": pl.Float64,
-    "slowdown_noise": pl.Float64,
+_JOBS: Final = {
+    **_JOB,
+    **_columns(StragglerJobs, "slowdown", "slowdown_median", "slowdown_iterations"),
+    **_columns(StragglerJobs, "slowdown_noise"),
     "as_one": pl.Boolean,
     "unclear": pl.Int64,
-    "slowdown_without_episodes": pl.Float64,
-    "slowdown_without_either": pl.Float64,
-    "max_at_once": pl.Int64,
+    **_columns(StragglerJobs, "slowdown_without_episodes", "slowdown_without_either"),
+    **_columns(StragglerJobs, "max_at_once"),
     "shared_ticks": pl.Int64,
-}
-_RATIOS = {
-    ".job": pl.Int64,
-    ".worker": pl.Int64,
-    "time_s": pl.Float64,
-    "ratio_to_peers": pl.Float64,
 }
 
 
@@ -346,19 +331,19 @@ def _of_block(block: Block, rules: Rules, slow_level: float, with_ratios: bool) 
         with_peers = np.divide(mine, peers, out=np.full_like(mine, np.nan), where=peers > 0)
         onset, end = block.time_s[stretch.job, [stretch.first, stretch.last]]
         rows.append(
-            (
-                block.job[stretch.job],
-                stretch.worker,
-                onset,
-                end,
-                end - onset,
-                np.count_nonzero(~np.isnan(mine)),
-                stretch.severity,
-                np.nanmedian(with_peers) if (with_peers > 0).any() else np.nan,
-                stretch.excess,
-                stretch.n_reports,
-                together,
-            )
+            {
+                ".job": block.job[stretch.job],
+                ".worker": stretch.worker,
+                "onset_s": onset,
+                "end_s": end,
+                "duration_s": end - onset,
+                "n_samples": np.count_nonzero(~np.isnan(mine)),
+                "severity": stretch.severity,
+                "ratio_to_peers": np.nanmedian(with_peers) if (with_peers > 0).any() else np.nan,
+                "excess": stretch.excess,
+                "n_reports": stretch.n_reports,
+                "n_at_once": together,
+            }
         )
     n_jobs, n_workers = value.shape[:2]
     last_s, missing_end = _ends(block)
@@ -390,7 +375,7 @@ def _of_block(block: Block, rules: Rules, slow_level: float, with_ratios: bool) 
         "missing_end": missing_end.ravel(),
     }
     return {
-        "episodes": pl.DataFrame(rows, schema=_EPISODES, orient="row").fill_nan(None),
+        "episodes": pl.DataFrame(rows, schema=_EPISODES).fill_nan(None),
         "levels": pl.DataFrame(of_worker, schema_overrides=_LEVELS).fill_nan(None),
         "jobs": pl.DataFrame(of_job, schema_overrides=_JOBS).fill_nan(None),
         "ratios": _ratios(block) if with_ratios else pl.DataFrame(schema=_RATIOS),

@@ -12,7 +12,7 @@ from traceana.simulate.batching.controllers import Static
 from traceana.simulate.batching.devices import PUBLISHED
 from traceana.simulate.batching.simulate import simulate_batching
 from traceana.simulate.batching.tables import ClusterComparison
-from traceana.simulate.batching.workers import LARGEST, Workers
+from traceana.simulate.batching.workers import Workers, check_throughputs
 from traceana.stats.arguments import as_list, is_number
 from traceana.tables.declare import declared, returns, schema_of
 
@@ -66,11 +66,7 @@ def compare_clusters(
     rows: list[dict[str, Any]] = []
     for name, throughputs in chosen.items():
         own = as_list(f"cluster {name}", throughputs)
-        if not own or not all(is_number(each) and 1 / LARGEST <= each <= LARGEST for each in own):
-            raise DataError(
-                f"cluster {name}: throughputs must be finite numbers above 0, one per worker; "
-                f"found {own}"
-            )
+        check_throughputs(f"cluster {name}: throughputs", own)
         systems = _systems(own, overhead_share, steps)
         rows += [{"cluster": name, **row} for row in systems]
         if clusters is None:

@@ -242,8 +242,7 @@ class Proportional(_StartsEvenly):
             return drifting
         split = share(seen.global_batch, wanted, min_batch=seen.min_batch, max_batch=seen.max_batch)
         new = whole(split, seen.global_batch, per_sample_s=per_sample, max_batch=seen.max_batch)
-        change = np.abs(new - seen.batches) / np.maximum(new, 1)
-        return np.where((change >= self.dead_band).any(-1, keepdims=True), new, seen.batches)
+        return _outside(new, seen.batches, self.dead_band)
 
 
 @dataclass(frozen=True)
@@ -297,8 +296,7 @@ class Smoothed(_StartsEvenly):
         split = share(seen.global_batch, wanted, min_batch=seen.min_batch, max_batch=bound)
         per_sample = times / np.maximum(seen.batches, 1)
         new = whole(split, seen.global_batch, per_sample_s=per_sample, max_batch=bound[..., None])
-        change = np.abs(new - seen.batches) / np.maximum(new, 1)
-        return np.where((change >= self.dead_band).any(-1, keepdims=True), new, seen.batches)
+        return _outside(new, seen.batches, self.dead_band)
 
 
 @dataclass(frozen=True)
@@ -393,6 +391,12 @@ CONTROLLERS: Final[dict[str, Callable[[], BatchController]]] = {
     "oracle": Oracle,
 }
 """Controllers by name; `static` needs an estimate and is not among them."""
+
+
+def _outside(new: Batches, old: Batches, dead_band: float) -> Batches:
+    """Return the new batch sizes if one changes by this fraction of its new value or more."""
+    change = np.abs(new - old) / np.maximum(new, 1)
+    return np.where((change >= dead_band).any(-1, keepdims=True), new, old)
 
 
 def _check_dead_band(dead_band: float) -> None:

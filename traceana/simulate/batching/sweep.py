@@ -22,7 +22,7 @@ from traceana.simulate.batching.run import (
     run_course,
 )
 from traceana.simulate.batching.tables import BatchingSweep
-from traceana.simulate.batching.workers import LARGEST
+from traceana.simulate.batching.workers import check_throughputs
 from traceana.stats.arguments import as_list, is_number
 from traceana.tables.declare import declared, returns, schema_of
 
@@ -141,10 +141,13 @@ def sweep_batching(
             rows += [{"noise_cv": float(noise_cv), "controller": name, **row} for row in of_run]
             if progress is not None:
                 progress((done + (number + 1) / len(names)) / len(blocks))
-    return declared(
-        _sorted(pl.DataFrame(rows, schema=schema_of(BatchingSweep)), list(cores), names),
-        BatchingSweep,
+    swept = pl.DataFrame(rows, schema=schema_of(BatchingSweep)).sort(
+        pl.col("level").cast(pl.Enum(list(cores))),
+        *("overhead_s", "noise_cv"),
+        pl.col("controller").cast(pl.Enum(names)),
+        "seed",
     )
+    return declared(swept, BatchingSweep)
 
 
 def _read_levels(levels: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
@@ -152,13 +155,7 @@ def _read_levels(levels: Mapping[str, Sequence[float]]) -> dict[str, tuple[float
         raise DataError("levels must be one or more, each with the cores of its workers")
     cores = {str(name): tuple(as_list(f"level {name}", one)) for name, one in levels.items()}
     for name, of_level in cores.items():
-        if not of_level or not all(
-            is_number(each) and 1 / LARGEST <= each <= LARGEST for each in of_level
-        ):
-            raise DataError(
-                f"level {name}: cores must be finite numbers above 0, one per worker; "
-                f"found {list(of_level)}"
-            )
+        check_throughputs(f"level {name}: cores", of_level)
     return cores
 
 
@@ -260,14 +257,3 @@ def _rows(
             "time_to_samples_s": float(clock[reached[run], run]) if there[run] else None,
             "note": note if negative[run] else notes[run],
         }
-
-
-def _sorted(rows: pl.DataFrame, levels: Sequence[str], names: Sequence[str]) -> pl.DataFrame:
-    """Sort by level and controller in the order given, then by the numbers."""
-    return rows.sort(
-        pl.col("level").cast(pl.Enum(levels)),
-        "overhead_s",
-        "noise_cv",
-        pl.col("controller").cast(pl.Enum(names)),
-        "seed",
-    )

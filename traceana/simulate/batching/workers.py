@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from traceana.errors import DataError
 from traceana.simulate.frames import read_columns
+from traceana.stats.arguments import is_number
 from traceana.stats.arrays import Floats, Integers
 
 if TYPE_CHECKING:
@@ -158,6 +159,14 @@ def iteration_times(
         )
     result: Floats = overhead_s + np.divide(batches, found, out=np.zeros(found.shape), where=some)
     return result
+
+
+def check_throughputs(what: str, numbers: Sequence[float], /) -> None:
+    """Refuse throughputs that are not one finite number above 0 per worker."""
+    if not numbers or not all(is_number(x) and 1 / LARGEST <= x <= LARGEST for x in numbers):
+        raise DataError(
+            f"{what} must be finite numbers above 0, one per worker; found {list(numbers)}"
+        )
 
 
 def _first_outside(numbers: Floats, least: float) -> float:

@@ -90,6 +90,20 @@ class JustInTime:
             self._best[batch_size] = (epoch_cost_j, power_limit_w)
 
 
+class LimitBy:
+    """The power limit that a function of the batch size returns, without learning."""
+
+    def __init__(self, choose: Callable[[int], float]) -> None:
+        self._choose = choose
+
+    def predict(self, batch_size: int) -> float:
+        """Return it."""
+        return self._choose(batch_size)
+
+    def observe(self, batch_size: int, power_limit_w: float, epoch_cost_j: float) -> None:
+        """Learn nothing."""
+
+
 class RunByRun:
     """Try each limit of a batch size in a run of its own, then use the cheapest (no profiling)."""
 
@@ -97,7 +111,6 @@ class RunByRun:
         self._sizes = sizes
         self._untried = {size: list(batch.limits) for size, batch in job.batches.items()}
         self._costs: dict[int, dict[float, float]] = {size: {} for size in job.batches}
-        self.limits = _LimitsByRun(self._untried, self._costs)
 
     def predict(self) -> int:
         """Return the batch size of the other optimizer."""
@@ -110,20 +123,10 @@ class RunByRun:
             self._untried[batch_size].remove(power_limit_w)
         self._costs[batch_size].setdefault(power_limit_w, cost_j)
 
-
-class _LimitsByRun:
-    def __init__(
-        self, untried: dict[int, list[float]], costs: dict[int, dict[float, float]]
-    ) -> None:
-        self._untried, self._costs = untried, costs
-
-    def predict(self, batch_size: int) -> float:
+    def limit(self, batch_size: int) -> float:
         """Return the highest limit not tried, else the cheapest."""
         left, costs = self._untried[batch_size], self._costs[batch_size]
         return max(left) if left else min(costs, key=costs.__getitem__)
-
-    def observe(self, batch_size: int, power_limit_w: float, epoch_cost_j: float) -> None:
-        """Learn nothing: runs are observed."""
 
 
 class Fixed:
@@ -137,20 +140,6 @@ class Fixed:
         return self._batch_size
 
     def observe(self, batch_size: int, power_limit_w: float, cost_j: float, reached: bool) -> None:
-        """Learn nothing."""
-
-
-class FixedLimit:
-    """Always the same power limit."""
-
-    def __init__(self, power_limit_w: float) -> None:
-        self._power_limit_w = power_limit_w
-
-    def predict(self, batch_size: int) -> float:  # noqa: ARG002  (the same for all)
-        """Return it."""
-        return self._power_limit_w
-
-    def observe(self, batch_size: int, power_limit_w: float, epoch_cost_j: float) -> None:
         """Learn nothing."""
 
 
@@ -186,24 +175,9 @@ class GridSearch:
             cheapest = min(self._costs, key=self._costs.__getitem__, default=point)
             self._at = next(self._untried, cheapest)
 
-    @property
-    def power_limit_w(self) -> float:
-        """The power limit of the point in turn."""
+    def limit(self, batch_size: int) -> float:  # noqa: ARG002  (that of the point in turn)
+        """Return the power limit of the point in turn."""
         return self._at[1]
-
-
-class GridSearchLimit:
-    """The power limit that goes with a grid search."""
-
-    def __init__(self, search: GridSearch) -> None:
-        self._search = search
-
-    def predict(self, batch_size: int) -> float:  # noqa: ARG002  (the search knows it)
-        """Return the limit of the point in turn."""
-        return self._search.power_limit_w
-
-    def observe(self, batch_size: int, power_limit_w: float, epoch_cost_j: float) -> None:
-        """Learn nothing: the search observes whole runs only."""
 
 
 def _zeus(job: JobTrace, eta: float, rng: Rng, *, prunes: bool = True) -> Policies:  # noqa: ARG001
@@ -213,16 +187,16 @@ def _zeus(job: JobTrace, eta: float, rng: Rng, *, prunes: bool = True) -> Polici
 
 def _no_profiling(job: JobTrace, eta: float, rng: Rng) -> Policies:
     search = RunByRun(job, _zeus(job, eta, rng)[0])
-    return search, search.limits
+    return search, LimitBy(search.limit)
 
 
 def _default(job: JobTrace, eta: float, rng: Rng) -> Policies:  # noqa: ARG001
-    return Fixed(job.default_batch_size), FixedLimit(job.max_power_w)
+    return Fixed(job.default_batch_size), LimitBy(lambda _: job.max_power_w)
 
 
 def _grid(job: JobTrace, eta: float, rng: Rng) -> Policies:  # noqa: ARG001
     search = GridSearch(job)
-    return search, GridSearchLimit(search)
+    return search, LimitBy(search.limit)
 
 
 def _oracle(job: JobTrace, eta: float, rng: Rng) -> Policies:  # noqa: ARG001
@@ -231,7 +205,7 @@ def _oracle(job: JobTrace, eta: float, rng: Rng) -> Policies:  # noqa: ARG001
         raise DataError(
             f"{job.dataset} on {job.gpu} has no oracle: of every batch size a run missed the target"
         )
-    return Fixed(best[0]), FixedLimit(best[1])
+    return Fixed(best[0]), LimitBy(lambda _: best[1])
 
 
 POLICIES: Final[dict[str, PolicyMaker]] = {
