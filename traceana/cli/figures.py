@@ -72,20 +72,26 @@ def figures(
     if data_source.is_sample:
         sys.stderr.write(f"traceana: note: {data_source.notice}\n")
     with show_steps("figures") as on_step:
-        written = [
-            write_figures(
-                names,
-                store=store,
-                out=out or "figures",
-                formats=formats,
-                dpi=dpi,
-                size=size,
-                style=style,
-                on_step=on_step,
-                **(options | given),
-            )
-            for names, options in wanted
-        ]
+        written = []
+        for names, options in wanted:
+            try:
+                one = write_figures(
+                    names,
+                    store=store,
+                    out=out or "figures",
+                    formats=formats,
+                    dpi=dpi,
+                    size=size,
+                    style=style,
+                    on_step=on_step,
+                    **(options | given),
+                )
+            except DataError as error:
+                if len(wanted) == 1:
+                    raise
+                sys.stderr.write(f"traceana: note: {error}\n")  # the other figures of the paper
+            else:
+                written.append(one)
     for line in dict.fromkeys(line for one in written for line in one.absent):
         sys.stderr.write(f"traceana: note: {line}\n")
     for path in dict.fromkeys(path for one in written for path in one.paths):

@@ -138,7 +138,7 @@ def stragglers(trace: Trace, /) -> StragglerResult:
 
 
 def synchronized(trace: Trace, /) -> pl.DataFrame:
-    """Return [job_id] of the jobs whose times include synchronization: nothing can be told."""
+    """Return [job_id] of the jobs whose times include synchronization, which hide stragglers."""
     return trace.once(stragglers).jobs.filter(note=CANNOT_TELL).select("job_id")
 
 

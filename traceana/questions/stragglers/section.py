@@ -313,7 +313,7 @@ def _span(values: pl.Series) -> str:
 
 
 def _unknown(jobs: pl.DataFrame) -> str:
-    """Return of how many jobs nothing can be told, and why."""
+    """Return how many jobs are inconclusive, and why."""
     parts = []
     for number, why in (
         (jobs.filter(pl.col("n_workers") > 0, pl.col("n_episodes").is_null()).height, _WAITS),
