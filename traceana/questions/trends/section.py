@@ -140,7 +140,11 @@ def _trace(trace: Trace) -> Content:
         blocks.append(result_table(found.outages, Outages, caption=caption, columns=lost))
     if found.changes.height:
         caption = f"Changes of level of comparable jobs. {title}"
-        blocks.append(result_table(found.changes, LevelChanges, caption=caption))
+        empty = [name for name in ("user", "job_name") if not found.changes[name].count()]
+        changes = found.changes.drop(empty)
+        blocks.append(
+            result_table(changes, LevelChanges, caption=caption, null={"user": "", "job_name": ""})
+        )
     if found.drift.height:
         caption = f"Drift of comparable jobs: linear change per week. {title}"
         blocks.append(result_table(found.drift, Drift, caption=caption))
@@ -245,6 +249,9 @@ def _change(row: dict[str, Any], title: str, strata: str) -> Finding:
         low, high = row["ci_low"], row["ci_high"]
     until = "on" if row["end_s"] is None else f"for {duration(row['end_s'] - row['start_s'])}"
     what = _WORDS[row["measure"]]
+    if row["user"] is not None:
+        what = f"median runtime of {row['job_name']} jobs of {row['user']}"
+        strata = "size"
     if row["measure"] == "failure rate":
         points = "higher" if worse else "lower"
         what = f"{what} {100 * size:.2g} percentage points {points}"

@@ -55,6 +55,8 @@ class LevelChanges(ResultTable):
     """Stretches of time in which comparable jobs differ from the rest."""
 
     measure = text("Measure", "runtime, failure rate, wait or demand")
+    user = text("User", "whose jobs alone changed; null: comparable jobs of all users")
+    job_name = text("Job name", "of these jobs; numbers that differ from job to job are #")
     begin = text("Begin", "first day, or seconds on the clock of the trace")
     earliest = text("Earliest", "begin that the noise leaves possible")
     latest = text("Latest", "begin that the noise leaves possible")
