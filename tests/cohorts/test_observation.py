@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from traceana.cohorts.observation import observe
+from traceana.cohorts.observation import find_window, observe
 from traceana.store.manifest import Manifest
 
 ROWS = pl.DataFrame(
@@ -46,3 +46,17 @@ def test_nothing_is_open_without_a_window() -> None:
     rows, found = observe(ROWS.drop("end_s"), Manifest(trace="t", title="T"))
     assert rows["duration_s"].equals(ROWS["runtime_s"].alias("duration_s"))
     assert found.n_open == 0
+
+
+def test_a_derived_window_ends_where_running_rows_have_run_until() -> None:
+    # the export was made at 12, 3 s after the last end; the runtime of an ended row says nothing
+    rows = pl.DataFrame(
+        {"start_s": [0.0, 4.0, None], "submit_s": [0.0, 1.0, 11.0], "end_s": [9.0, None, None],
+         "runtime_s": [20.0, 8.0, None], "status": ["completed", "running", "pending"]}
+    )  # fmt: skip
+    derived = Manifest(
+        trace="t", title="T", window_start_s=0.0, window_end_s=11.0, window="derived"
+    )
+    assert find_window(rows, derived) == (0, 12)
+    assert find_window(rows.drop("end_s"), derived) == (0, 20)
+    assert find_window(rows.drop("end_s", "start_s"), derived) == (0, 20)

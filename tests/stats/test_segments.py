@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.signal import lfilter
 
-from traceana.stats.segments import deviating_segment
+from traceana.stats.segments import deviating_ranks, deviating_segment
 
 
 def test_a_planted_segment_is_found_and_dated() -> None:
@@ -30,3 +30,28 @@ def test_series_that_depend_on_the_day_before_have_no_change_by_chance() -> None
 
 def test_a_constant_series_has_no_segment() -> None:
     assert deviating_segment(np.ones(40), np.ones(40), resamples=49).pvalue == 1
+
+
+def test_ranks_find_a_step_that_an_outlier_hides() -> None:
+    x = np.where(np.arange(60) >= 40, 3.0, 0.0) + np.random.default_rng(4).standard_normal(60)
+    x[5] = 1e6
+    assert deviating_segment(x, np.ones(60), resamples=199).pvalue > 0.5
+    found = deviating_ranks(x, min_length=7)
+    assert abs(found.first - 40) <= 1
+    assert found.after == 60
+    assert found.pvalue < 1e-4
+    assert deviating_ranks(np.ones(40)).pvalue == 1
+    assert deviating_ranks(x[:6]).pvalue == 1
+
+
+def test_ranks_of_series_that_depend_on_the_day_before_reject_at_most_nominally() -> None:
+    rng = np.random.default_rng(4)
+    low = {
+        r: sum(
+            deviating_ranks(lfilter([1.0], [1.0, -r], rng.standard_normal(140))[50:]).pvalue < 0.05
+            for _ in range(200)
+        )
+        for r in (0.0, 0.5)
+    }
+    assert low[0.0] <= 10
+    assert low[0.5] <= 18  # two standard errors above 5 %

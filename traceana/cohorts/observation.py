@@ -81,8 +81,9 @@ class Observation:
 def find_window(rows: IntoFrame, manifest: Manifest, /) -> tuple[float | None, float | None]:
     """Return the observation window of a trace's jobs.
 
-    A stated window is that of the manifest. A derived one ends with the last end, and begins with
-    the first recorded end if the trace lists only survivors of an earlier time.
+    A stated window is that of the manifest. A derived one ends with the last end, or where a row
+    without an end has run until, and begins with the first recorded end if the trace lists only
+    survivors of an earlier time.
     """
     first, last = manifest.window_start_s, manifest.window_end_s
     frame: Any = nw.from_native(rows).lazy()
@@ -91,16 +92,19 @@ def find_window(rows: IntoFrame, manifest: Manifest, /) -> tuple[float | None, f
         return first, last
     ends = {name: nw.col(name).max() for name in ("end_s",) if name in names}
     firsts = {f"first {name}": nw.col(name).min() for name in ends}
+    lasted = nw.col("runtime_s")
+    if ends and "runtime_s" in names:  # of a running job, that until the export
+        lasted = nw.when(nw.col("end_s").is_null()).then(lasted)
     ends |= {
-        name: (nw.col(name) + nw.col("runtime_s")).max()
+        name: (nw.col(name) + lasted).max()
         for name in ("start_s", "submit_s")
         if {name, "runtime_s"} <= {*names}
     }
     found = reduce_frame(frame, (), **ends, **firsts).row(0, named=True) if ends else {}
     if manifest.lists_only_survivors and found.get("first end_s") is not None:
         first = found["first end_s"]
-    latest = next((found[name] for name in ends if found[name] is not None), None)
-    return first, max(last, latest or last)
+    run = [found[name] for name in ("end_s", "start_s") if found.get(name) is not None]
+    return first, max([last, *(run or [found.get("submit_s") or last])])
 
 
 def window_of(trace: Trace, /) -> Window | None:

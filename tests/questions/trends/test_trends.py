@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -209,3 +210,44 @@ def test_a_regression_is_also_stated_without_a_user_of_most_jobs() -> None:
     assert row["note"].startswith("without svc: ")
     assert row["earliest"] <= "2026-04-11" <= row["latest"]
     assert row["ci_low"] < 0.4 < row["ci_high"]
+
+
+def _with_name(jobs: pl.DataFrame, since_s: float | None, factor: float) -> pl.DataFrame:
+    """Add four jobs a day of one user and name whose runtimes change at a time."""
+    rng = np.random.default_rng(7)
+    start = BEGIN_S + DAY_S * np.sort(rng.uniform(0, 90, 360))
+    runtime = np.exp(rng.normal(9, 0.12, 360))
+    if since_s is not None:
+        runtime *= np.where(start >= since_s, factor, 1.0)
+    own = pl.DataFrame(
+        {"user": "ann", "job_name": [f"nightly-{one}" for one in range(360)], "gpus": 4.0,
+         "job_id": [f"n{one}" for one in range(360)], "status": "completed",
+         "submit_s": start - 60, "start_s": start, "end_s": start + runtime, "runtime_s": runtime}
+    )  # fmt: skip
+    return pl.concat([jobs, own], how="diagonal")
+
+
+def test_a_regression_of_one_name_of_a_user_is_stated_as_theirs() -> None:
+    since = BEGIN_S + 55 * DAY_S
+    jobs = _with_name(stationary(6), since, 1.15)
+    [row] = level_changes(jobs, timezone="UTC").rows(named=True)
+    assert (row["measure"], row["user"], row["job_name"]) == ("runtime", "ann", "nightly#")
+    assert abs(row["start_s"] - since) <= 3 * DAY_S
+    assert row["end_s"] is None
+    assert row["ci_low"] < 0.15 < row["ci_high"]
+    assert row["ci_low"] > 0.1
+    # jobs that began on the last days may not have ended
+    kept = jobs.filter(pl.col("user") == "ann", pl.col("start_s") < BEGIN_S + 89 * DAY_S)
+    assert row["n"] + row["n_rest"] == pytest.approx(kept.height, abs=8)
+
+
+def test_a_change_of_all_jobs_is_not_that_of_one_name() -> None:
+    since = BEGIN_S + 55 * DAY_S
+    jobs = _with_name(stationary(6, per_day=300), None, 1.0)
+    found = level_changes(slower(jobs, since, 1.2), timezone="UTC")
+    assert found.select("measure", "user").rows() == [("runtime", None)]
+
+
+def test_names_of_users_without_a_change_have_none() -> None:
+    for seed in (1, 2):
+        assert level_changes(_with_name(stationary(seed + 20), None, 1.0)).is_empty()
