@@ -31,6 +31,11 @@ COHORT_NEEDS: Final = (
 """What a trace needs for a cohort: jobs with runtimes, or tasks and their instances."""
 BLOCK: Final = "time_block"
 """Column of the block of days in which a row was submitted: the unit of rows without a user."""
+_UNUSED: Final = (
+    *("job_name", "inst_id", "array_id", "exit_code", "restarts", "priority"),
+    *("energy_j", "cpu_time_s", "memory_gib_used", "gpu_utilization"),
+)
+"""Columns of jobs that no analysis of a cohort reads."""
 GROUPINGS: Final = ("gpu_type", "qos", "queue", "cluster")
 """Columns of few values by which rows are grouped, in the order of preference."""
 
@@ -89,7 +94,8 @@ class Cohort:
         events = {"completed", "failed", "cancelled"}
         if not self.from_tasks:
             events |= {*self.trace.manifest.failure_statuses}
-        present = self.rows.filter(pl.col("runtime_s").is_not_null())["status"].cast(pl.String)
+        with_runtime = pl.col("status").cast(pl.String).filter(pl.col("runtime_s").is_not_null())
+        present = self.rows.select(with_runtime.unique()).to_series()
         return tuple(status for status in STATUSES if status in events and status in present)
 
     @property
@@ -190,9 +196,8 @@ def _tasks(trace: Trace, end_imputation: str) -> Cohort:
 
 def _jobs(trace: Trace) -> Cohort:
     manifest = trace.manifest
-    # no analysis of a cohort uses the names of each job
     there = trace.scan("jobs").collect_schema().names()
-    used = [name for name in there if name not in ("job_name", "inst_id", "array_id")]
+    used = [name for name in there if name not in _UNUSED]
     jobs = sampled_rows(trace, "jobs", *used).collect()
     rows, observation = observe(jobs, manifest)
     note = sample_note(trace)

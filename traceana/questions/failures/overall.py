@@ -69,7 +69,7 @@ def overall_failure(trace: Trace, /) -> Failure:
     cluster = form_cohort(trace).cluster
     [rate] = failure_rates(rows, (), cluster=cluster).rows(named=True)
     medians = [
-        rows.filter(status == one, pl.col("duration_s").is_not_null())["duration_s"].median()
+        rows.select(pl.col("duration_s").filter(status == one).median()).item()
         for one in ("failed", "completed")
     ]
     too_high = None

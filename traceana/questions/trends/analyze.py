@@ -100,10 +100,11 @@ def trends_of(trace: Trace, /) -> Found:
     found = trends(jobs, gpus=capacity and capacity.gpus, **options, **outcomes)
     cpus, hours = _cpus_of(trace), (window[1] - window[0]) / 3600 if window else 0.0
     used = float(found["cpu_hours"].sum() or 0)
+    lost = outages(jobs, **options)
     return Found(
         found,
-        outages(jobs, **options),
-        *changes_and_drift(jobs, **options, **outcomes),
+        lost,
+        *changes_and_drift(jobs, **options, **outcomes, lost=lost),
         timezone,
         None if capacity is None else _shares(trace, capacity, options),
         "" if capacity is None else capacity.source,

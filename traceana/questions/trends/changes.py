@@ -4,33 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
 from traceana.cohorts.definitions import OUTCOMES
-from traceana.cohorts.ends import END_CLASS, with_end_class
-from traceana.cohorts.overlap import BEGIN, HELD, Window
-from traceana.questions.trends.by_period import (
-    DAY_S,
-    ENDED,
-    Periods,
-    divide_window,
-    local_time,
-    open_jobs,
-    span,
-    used_by,
-)
+from traceana.cohorts.overlap import Window
+from traceana.questions.trends.by_period import DAY_S, local_time
 from traceana.questions.trends.capacity import outages
+from traceana.questions.trends.comparable import FEWEST_DAYS, MINUTE_S, comparable_days
 from traceana.questions.trends.tables import LevelChanges
 from traceana.stats.arguments import as_generator
 from traceana.stats.segments import Segment, deviating_ranks, deviating_segment
-from traceana.store.frames import Names, as_names, collect
+from traceana.store.frames import Names
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
@@ -38,12 +26,8 @@ ALPHA: Final = 0.01
 """Nominal error rate of each measure."""
 DOMINANT: Final = 0.4
 """Fraction of the jobs from which a change is also stated without a user."""
-_MEASURES: Final = ("runtime", "failure rate", "wait", "demand")
-_MOST_DAYS: Final = 400
-FEWEST_DAYS: Final = 12
 _MOST_CHANGES: Final = 3
 _RESAMPLES: Final = 500
-_FEWEST_JOBS: Final = 5
 _FEWEST_CHANGED: Final = 30
 _WEEK: Final = 7
 _SHORTEST: Final = {"runtime": 3, "failure rate": 3, "wait": 3, "demand": 7}
@@ -53,7 +37,6 @@ _MOST_NAMES: Final = 20
 _LEAST: Final = 0.05
 """Names of jobs that are tested one by one, those with the most GPU-hours, and least change."""
 _GROUPS: Final = 20
-_MINUTE_S: Final = 60.0
 _ONSET: Final = 6.6
 _T_95: Final = 2.09
 """Quantile of Student's t with 19 degrees of freedom: groups of days less one."""
@@ -128,162 +111,11 @@ def level_changes(
     """
     generator = as_generator(rng)
     found: list[dict[str, Any]] = []
-    for measure, cells, rows, edges in comparable_days(jobs, timezone, window, success, failure):
+    lost = outages(jobs, timezone=timezone, window=window)
+    days = comparable_days(jobs, timezone, window, (success, failure), lost)
+    for measure, cells, rows, edges in days:
         found += segments((cells, rows), edges, measure, timezone, generator)
     return declared(pl.DataFrame(found, schema=schema_of(LevelChanges)), LevelChanges)
-
-
-def comparable_days(
-    jobs: IntoFrame, timezone: str | None, window: Window | None, success: Names, failure: Names, /
-) -> Iterator[tuple[str, pl.DataFrame, pl.DataFrame, NDArray[Any]]]:
-    """Yield each measure, its [stratum, day, value, n, gpu_hours], the jobs, and the days' edges.
-
-    Nothing where the log is shorter than 12 days.
-    """
-    frame = open_jobs(jobs, window)
-    first, last = window or span(frame)
-    if last - first < FEWEST_DAYS * DAY_S:
-        return
-    every = _with_parts(frame)
-    length = "day" if (last - first) <= _MOST_DAYS * DAY_S else "week"
-    periods = divide_window((first, last), period=length, timezone=timezone)
-    edges = np.array(periods.edges_s)
-    lost = outages(jobs, timezone=timezone, window=window)
-    for measure in _MEASURES:
-        if measure == "demand":
-            rows, cells = pl.DataFrame(), _demand(frame, periods)
-        else:
-            rows = _outcomes(every, measure, as_names(success), as_names(failure))
-            if measure == "runtime" and rows.height:
-                # long jobs that began late have not ended: the last days would seem short
-                margin = min(float(rows["ran_s"].quantile(0.95) or 0), (last - first) / 4)
-                rows = rows.filter(pl.col("time") < last - margin)
-            rows = _keyed(rows if measure != "wait" else _outside(rows, lost), edges)
-            cells = _cells(rows.filter(~pl.col("is_limit")), measure)
-        if measure in ("wait", "demand"):
-            out = _days_of(lost, edges)
-            cells, rows = (
-                one.filter(~pl.col("day").is_in(out)) if one.width else one for one in (cells, rows)
-            )
-        if cells.height:
-            yield measure, cells, rows, edges
-
-
-def _outside(rows: pl.DataFrame, lost: pl.DataFrame) -> pl.DataFrame:
-    """Leave out the jobs that waited during an outage."""
-    wait = pl.col("value").exp() - _MINUTE_S
-    for start, end in lost.select("start_s", "end_s").iter_rows():
-        rows = rows.filter(~((pl.col("time") < end) & (pl.col("time") + wait > start)))
-    return rows
-
-
-def _days_of(lost: pl.DataFrame, edges: NDArray[Any]) -> list[int]:
-    """Return the days of outages, and the day after each."""
-    days: set[int] = set()
-    for start, end in lost.select("start_s", "end_s").iter_rows():
-        ends = np.searchsorted(edges, [start, end], side="right") - 1
-        days.update(range(int(ends[0]), int(ends[1]) + 2))
-    return sorted(days)
-
-
-def _demand(frame: nw.LazyFrame[Any], periods: Periods) -> pl.DataFrame:
-    """Return the mean GPUs in use of each whole day over their mean, or CPUs; as one stratum."""
-    used = used_by(frame, periods, (), {"gpus": "gpus", "cpus": "cpus"})
-    hours = np.diff(np.array(periods.edges_s)) / 3600
-    size = next((used[name] for name in ("gpus", "cpus") if used[name].sum()), None)
-    if size is None or not len(hours) > 2:
-        return pl.DataFrame()
-    level = size.to_numpy() / np.maximum(hours, 1e-9)
-    days = pl.DataFrame({"day": np.arange(len(hours)), "level": level})[1:-1]
-    return days.select(
-        "day",
-        "level",
-        stratum=pl.lit(0),
-        value=pl.col("level") / pl.col("level").mean(),
-        n=pl.lit(1),
-        gpu_hours=pl.lit(0.0),
-        user=pl.lit(None, pl.String),
-    )
-
-
-def _with_parts(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
-    """Return the rows with the parts of their stratum: user, name and size."""
-    reason = nw.col("end_reason").cast(nw.String)
-    with_class: nw.LazyFrame[Any] = nw.from_native(with_end_class(frame.to_native()))
-    own = nw.col(END_CLASS).is_in(["user limit"]).fill_null(value=False)
-    names = {name: nw.col(name).cast(nw.String) for name in ("queue", "job_name", "status")}
-    names["user"] = nw.coalesce(*(nw.col(name).cast(nw.String) for name in ("user", "account")))
-    return collect(
-        with_class.select(
-            *("submit_s", "start_s", "gpus", BEGIN, HELD, ENDED),
-            size=nw.coalesce(nw.col("gpus"), nw.col("cpus")),
-            ran_s=nw.coalesce(nw.col("runtime_s"), nw.col("end_s") - nw.col("start_s")),
-            late=reason.str.contains("(?i)^(time|deadline)").fill_null(value=False),
-            of_user=own,
-            **names,
-        )
-    ).rename({"job_name": "name"})
-
-
-def _outcomes(
-    rows: pl.DataFrame, measure: str, success: tuple[str, ...], failure: tuple[str, ...]
-) -> pl.DataFrame:
-    """Return [user, name, size, time, value, ran_s, gpu_hours, is_limit] of the jobs that count."""
-    status, runtime, late = pl.col("status"), pl.col("ran_s"), pl.col("late")
-    wait = pl.col("start_s") - pl.col("submit_s")
-    user, name, limit = pl.col("user"), pl.col("name"), pl.lit(value=False)
-    if measure == "runtime":
-        value, time, limit = runtime.log(), pl.col(BEGIN), late & status.is_in(failure)
-        chosen = (status.is_in(success) | status.is_null() | limit) & (runtime > 0)
-    elif measure == "failure rate":
-        value, time = (status.is_in(failure) & ~pl.col("of_user")).cast(pl.Float64), pl.col(ENDED)
-        chosen = status.is_in([*success, *failure]) & pl.col(BEGIN).is_not_null()
-    else:
-        value, time, chosen = (wait + _MINUTE_S).log(), pl.col("submit_s"), wait >= 0
-        user, name = pl.lit(None, pl.String), pl.col("queue")
-    return rows.filter(chosen, time.is_not_null()).select(
-        "size",
-        owner=pl.col("user"),
-        user=user,
-        name=name,
-        time=time,
-        value=value,
-        ran_s=runtime,
-        is_limit=limit,
-        gpu_hours=(pl.col("gpus") * pl.col(HELD) / 3600).fill_null(0),
-    )
-
-
-def _keyed(rows: pl.DataFrame, edges: NDArray[Any]) -> pl.DataFrame:
-    """Add stratum and day."""
-    # a name of its own for every job compares nothing: numbers are left out, then the name
-    name = pl.col("name")
-    for fewer in (
-        name.str.replace(r"[-_.]?[0-9a-f]*[0-9][0-9a-f]*$", "#"),
-        name.str.replace_all(r"\d+", "#"),
-        pl.lit(None, pl.String),
-    ):
-        few = rows.select(few=pl.len().over("user", "name", "size") < _FEWEST_JOBS)["few"]
-        if not few.any():
-            break
-        rows = rows.with_columns(name=pl.when(few).then(fewer).otherwise("name"))
-    day = np.clip(
-        np.searchsorted(edges, rows["time"].to_numpy(), side="right") - 1, 0, len(edges) - 2
-    )
-    return rows.with_columns(
-        stratum=pl.struct("user", "name", "size").hash().rank("dense").cast(pl.Int64) - 1,
-        day=pl.Series(day, dtype=pl.Int64),
-    )
-
-
-def _cells(rows: pl.DataFrame, measure: str) -> pl.DataFrame:
-    """Return one row per stratum and day: [stratum, day, value, n, gpu_hours]."""
-    value = pl.col("value").mean() if measure == "failure rate" else pl.col("value").median()
-    return (
-        rows.group_by("stratum", "day")
-        .agg(value=value, n=pl.len(), gpu_hours=pl.col("gpu_hours").sum())
-        .sort("stratum", "day")
-    )
 
 
 def segments(
@@ -538,7 +370,7 @@ def _levels(rows: pl.DataFrame, inside: pl.Expr, measure: str) -> tuple[float, f
         if "ran_s" in rows.columns
         else None,
         "failure rate": pl.col("value").mean(),
-        "wait": pl.col("value").median().exp() - _MINUTE_S,
+        "wait": pl.col("value").median().exp() - MINUTE_S,
         "demand": pl.col("level").mean() if "level" in rows.columns else None,
     }[measure]
     sides = (rows.filter(inside), rows.filter(~inside))

@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 from scipy.special import stdtr, stdtrit
 
-from traceana.questions.trends.changes import comparable_days, segments
+from traceana.questions.trends.changes import segments
+from traceana.questions.trends.comparable import comparable_days
 from traceana.questions.trends.tables import Drift, LevelChanges
 from traceana.stats.arguments import as_generator
 from traceana.stats.dependence import autocorrelation
@@ -37,6 +38,7 @@ def changes_and_drift(
     window: Window | None,
     success: Names,
     failure: Names,
+    lost: pl.DataFrame,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return :func:`level_changes`, and the linear change per week of each of their measures.
 
@@ -50,7 +52,8 @@ def changes_and_drift(
     changes: list[dict[str, Any]] = []
     found: list[dict[str, Any]] = []
     generator = as_generator(1)
-    for measure, cells, rows, edges in comparable_days(jobs, timezone, window, success, failure):
+    of_days = comparable_days(jobs, timezone, window, (success, failure), lost)
+    for measure, cells, rows, edges in of_days:
         changes += segments((cells, rows), edges, measure, timezone, generator)
         several = cells.filter(pl.len().over("stratum") > 1)
         week = (edges[several["day"].to_numpy()] - edges[0]) / (_WEEK * DAY_S)

@@ -6,13 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
+import narwhals.stable.v2.selectors as ncs
 import polars as pl
 
 from traceana.cohorts.cohort import form_cohort
 from traceana.cohorts.ends import END_CLASS, with_end_class
 from traceana.cohorts.horizon import MOST_NOT_ENDED, count_not_ended
 from traceana.cohorts.observation import window_of
-from traceana.cohorts.overlap import HELD, Window, count_reckoned, note_reckoned, open_overlap
+from traceana.cohorts.overlap import (
+    COUNTED,
+    HELD,
+    Window,
+    count_reckoned,
+    note_reckoned,
+    open_overlap,
+)
 from traceana.questions.workload.demand import gpu_demand
 from traceana.questions.workload.tables import ResourceUsage
 from traceana.store.frames import (
@@ -89,17 +97,28 @@ def resource_usage(
     """
     keys = as_names(by)
     refuse_clash(keys, ResourceUsage.columns())
+    return _usage(*_opened(jobs, keys, window), keys)
+
+
+def _opened(
+    jobs: IntoFrame, keys: tuple[str, ...], window: Window | None
+) -> tuple[nw.LazyFrame[Any], list[str]]:
+    """Return the jobs with what of each lies in the window, and the numbers that they have."""
     there = column_names(jobs)
     numbers = [name for name in _NUMBERS if name in there and name not in keys]
     roles = {"submit_s": "submit", "start_s": "start"}
-    required = {roles.get(name, name): name for name in ("runtime_s", *numbers)}
-    required["runtime"] = required.pop("runtime_s")
+    required = {roles.get(name, name): name for name in numbers} | {"runtime": "runtime_s"}
     needed = tuple(dict.fromkeys((*keys, "status", END_CLASS)))
     opened = open_overlap(with_end_class(jobs), needed, required, window=window)
+    return opened, numbers
+
+
+def _usage(frame: nw.LazyFrame[Any], numbers: list[str], keys: tuple[str, ...]) -> pl.DataFrame:
     missing = {name: nw.lit(None, nw.Float64) for name in _NUMBERS if name not in numbers}
-    opened = opened.with_columns(**missing) if missing else opened
+    frame = frame.with_columns(**missing) if missing else frame
     aggregates = _aggregates(nw.col("status").cast(nw.String))
-    table = reduce_frame(opened, keys, **aggregates, **count_reckoned())
+    table = reduce_frame(frame, keys, **aggregates, **count_reckoned())
+    table = table.with_columns(pl.col(pl.Categorical).cast(pl.String))
     return declared(_finish(table, numbers, keys), ResourceUsage, by=keys)
 
 
@@ -233,27 +252,31 @@ def describe_consumers(trace: Trace, /) -> Consumers:
     """Compute resources, wait, failure, waste and efficiency by group."""
     stated = {*trace.manifest.tables["jobs"].columns}
     names = [name for name in _USED if name in stated or name in ("job_id", "status")]
-    jobs: Any = nw.from_native(with_end_class(trace.rows("jobs").select(*names).to_native()))
-    if trace.store.master is None:  # nine results: the rows are read and classified once
-        jobs = nw.from_native(collect(jobs).lazy())
-    window = trace.once(window_of)
+    jobs, window = trace.rows("jobs").select(*names), trace.once(window_of)
     if "gpus" in names:
         jobs = jobs.with_columns(gpus_requested=nw.col("gpus"))
+    by = tuple(name for name in _GROUPS if name in (*names, END_CLASS, "gpus_requested"))
+    if "gpus" not in names:
+        by = by[:-1]
+    opened, numbers = _opened(jobs.to_native(), by, window)
+    if trace.store.master is None:  # nine results: the rows are read and classified once
+        kept = dict.fromkeys((*by, "status", END_CLASS, "runtime_s", *numbers, HELD, *COUNTED))
+        rows = opened.select(*kept).with_columns(ncs.string().cast(nw.Categorical))
+        opened = nw.from_native(collect(rows).lazy())
     groups: dict[str, pl.DataFrame] = {}
-    for name in _GROUPS:
+    for name in by:
         if name == "status" and "end_reason" in groups:
             continue  # in more detail
-        if name in (*names, END_CLASS) or (name == "gpus_requested" and "gpus" in names):
-            found = resource_usage(jobs.to_native(), by=name, window=window)
-            if found.height > 1:
-                groups[name] = found
-    whole = resource_usage(jobs.to_native(), window=window).row(0, named=True)
+        found = _usage(opened, numbers, (name,))
+        if found.height > 1:
+            groups[name] = found
+    whole = _usage(opened, numbers, ()).row(0, named=True)
     without = None
     if "user" in groups:
         table = groups["user"].drop_nulls("user").sort("jobs", descending=True)
         if table.height > 1:
-            others = jobs.filter(nw.col("user") != table["user"][0])
-            without = resource_usage(others.to_native(), window=window).row(0, named=True)
+            others = opened.filter(nw.col("user") != table["user"][0])
+            without = _usage(others, numbers, ()).row(0, named=True)
     if "gpu_utilization" in names and "gpus" in names:
         idle = nw.col("gpus") * nw.col("runtime_s") * (1 - nw.col("gpu_utilization"))
         local = trace.local(jobs.with_columns(idle=idle).drop_nulls("idle").to_native(), "jobs")
