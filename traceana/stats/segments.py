@@ -10,10 +10,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import fdtrc
+from scipy.special import fdtrc, ndtri
 
 from traceana.stats.arguments import as_generator, check_count
 from traceana.stats.arrays import Floats, Integers
+from traceana.stats.correlation import weighted_ranks
 
 _MOST_CELLS: Final = 4_000_000
 _MOST_OUTLIERS: Final = 3
@@ -120,7 +121,7 @@ def deviating_ranks(values: ArrayLike, /, *, min_length: int = 3) -> Segment:
     kept = last - first <= n - min_length
     if n < _FEWEST or not kept.any() or not np.ptp(values) > 0:
         return Segment(0, n, 1.0, 0.0)
-    x = stats.norm.ppf((stats.rankdata(values) - 0.5) / n)
+    x = ndtri((weighted_ranks(np.asarray(values, dtype=np.float64)) - 0.5) / n)
     x -= x.mean()
     first, last = first[kept], last[kept]
     largest, place = _largest(x, np.ones(n), first, last)
@@ -131,7 +132,7 @@ def deviating_ranks(values: ArrayLike, /, *, min_length: int = 3) -> Segment:
     r = float(np.clip(r + _CAUTION * np.sqrt(max(1 - r * r, 0.0) / n), 0, _LARGEST_R))
     explained = float(largest) / float(x @ x)
     f = (n - 2) * explained / max(1 - explained, 1e-12) * (1 - r) / (1 + r)
-    p = min(1.0, len(first) * float(stats.f.sf(f, 1, n - 2)))
+    p = min(1.0, len(first) * float(fdtrc(1, n - 2, f)))
     return Segment(high, n, p, r) if low == 0 else Segment(low, high, p, r)
 
 
