@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -173,3 +174,61 @@ def test_a_mapping_is_proposed_for_a_fault_log(tmp_path: Path) -> None:
     # a job log with a reason of failure stays one
     (tmp_path / "jobs.csv").write_text("job,node,start_time,fail_reason\na,n1,1577836800,oom\n")
     assert "[jobs]" in traceana.propose_mapping(tmp_path / "jobs.csv")
+
+
+_ONE_ROW_EACH = """node,start,end,reason
+n1,2026-03-01 04:00:00,2026-03-01 06:30:00,GPU
+n2,2026-03-02 04:00:00,,cable
+"""
+_SINGLE = """timestamp,hostname,error
+2026-03-01 04:00:00,n1,XID 79
+2026-03-02 04:00:00,n2,XID 48
+"""
+_STARTS_AND_ENDS = """node_id,event_time,event_type,fault_class
+a,1.5,fault_start,GPU
+b,2,fault_start,NIC
+a,3.5,fault_end,GPU
+b,9,fault_end,NIC
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        (
+            _ONE_ROW_EACH,
+            {"machine_id": "node", "start_s": "start", "end_s": "end", "description": "reason"},
+        ),
+        (_SINGLE, {"machine_id": "hostname", "start_s": "timestamp", "description": "error"}),
+        (
+            _STARTS_AND_ENDS,
+            {"machine_id": "node_id", "start_s": "start", "end_s": "end", "class": "fault_class"},
+        ),
+    ],
+)
+def test_a_log_of_machines_times_and_reasons_is_one_of_faults(
+    tmp_path: Path, text: str, columns: dict[str, str]
+) -> None:
+    (tmp_path / "log.csv").write_text(text)
+    mapping = tomllib.loads(traceana.propose_mapping(tmp_path / "log.csv"))
+    proposed = {
+        name: value["time"] if isinstance(value, dict) else value
+        for name, value in mapping["faults"].items()
+    }
+    assert proposed == columns
+    ingest(
+        tmp_path / "log.csv",
+        mapping=traceana.propose_mapping(tmp_path / "log.csv"),
+        trace="own",
+        store=tmp_path,
+    )
+    found = open_store(tmp_path).scan("own", "faults").collect()
+    assert found["machine_id"].to_list() == [*found["machine_id"].unique().sort()]
+    assert found.height == 2
+
+
+def test_a_log_with_nodes_and_what_was_requested_is_one_of_jobs(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(
+        "node,user,start,end,reason\nn1,ann,2026-03-01 04:00:00,2026-03-01 06:30:00,oom\n"
+    )
+    assert "[jobs]" in traceana.propose_mapping(tmp_path / "log.csv")

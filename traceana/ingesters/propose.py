@@ -57,6 +57,8 @@ _NO_CAPACITY: Final = (
 )
 _MOST_KEPT: Final = 40
 _PAGE: Final = 5
+_OF_FAULTS: Final = frozenset({"submit_s", "start_s", "end_s", "runtime_s", "end_reason"})
+"""Columns that a fault log may seem to have of jobs."""
 _MOST_STATUSES: Final = 12
 _MOST_REPEATED: Final = 0.05
 _SHOWN_ROWS: Final = 1000
@@ -114,6 +116,9 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
     if known:
         return f"# files of the format {source.reader} need no mapping; this one is used\n{known}"
     proposal = Proposal(_sample(source))
+    if reader is None and _is_of_events(source, proposal):
+        source = open_source(file, reader="fault_events")
+        proposal = Proposal(_sample(source))
     samples, jobs = (_match(source, names, proposal) for names in (WORKER_SAMPLES, JOBS))
     if not samples | jobs and (value := next(filter(_VALUE.fullmatch, source.columns), None)):
         raise DataError(
@@ -323,8 +328,20 @@ def _choose_table(
 def _is_fault_log(source: Source, jobs: dict[str, str]) -> bool:
     """Return whether the columns are those of failures of machines, and not of jobs."""
     names = [split_unit(name, {})[0] for name in source.columns]
-    of_jobs = any("job" in name for name in names) or {"status", "submit_s"} & jobs.keys()
-    return not of_jobs and any(re.search(FAILING, name) for name in names)
+    if any("job" in name for name in names):
+        return False
+    fails = any(re.search(FAILING, name) for name in names)
+    if {*names} & {*FAULTS["machine_id"].split()} and jobs.keys() <= _OF_FAULTS:
+        # a machine, times and a reason; nobody requested anything
+        return fails or "error" in names or "end_reason" in jobs or source.reader == "fault_events"
+    return fails and not {"status", "submit_s"} & jobs.keys()
+
+
+def _is_of_events(source: Source, proposal: Proposal) -> bool:
+    """Return whether the rows are starts and ends of faults."""
+    if not {"event_type", "event_time"} <= {*source.columns}:
+        return False
+    return {*proposal.texts("event_type").drop_nulls()} == {"fault_start", "fault_end"}
 
 
 def _can_be(target: str, name: str, column: str, proposal: Proposal) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -108,3 +109,44 @@ def test_the_checkpoint_interval_refuses_what_is_no_time() -> None:
         with pytest.raises(DataError, match="must be"):
             traceana.checkpoint_interval(mean, checkpoint_s=cost, restart_s=restart)
     assert traceana.checkpoint_interval(1, checkpoint_s=1e4)["effective_training_ratio"][2] >= 0
+
+
+def _expected_s(faults: pl.DataFrame, total: int, span_s: float, machines: int) -> float:
+    """Compute the window over the expected failures by counting what is up at each fault."""
+    outages: list[list[Any]] = []
+    for (name,), rows in faults.sort("start_s").group_by("machine_id", maintain_order=True):
+        for start, end in rows.select("start_s", "end_s").iter_rows():
+            until = math.inf if end is None else end
+            if outages and outages[-1][0] == name and start < outages[-1][2]:
+                outages[-1][2] = max(outages[-1][2], until)
+            else:
+                outages.append([name, start, until])
+    failures = 0.0
+    for time in {start for _, start, _ in outages}:
+        failing = sum(start == time for _, start, _ in outages)
+        up = total - sum(start < time < end for _, start, end in outages)
+        size = min(machines, up)
+        failures += 1 - math.comb(up - failing, size) / math.comb(up, size)
+    return span_s / failures
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_failures_of_drawn_logs_are_those_counted_by_hand(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    total, n, span = 10, 20, 60 * 86_400.0
+    start = np.round(rng.uniform(0, 58 * 86_400, n), -3)
+    start[3] = start[4]  # at once
+    faults = pl.DataFrame(
+        {
+            "machine_id": [f"m{one}" for one in rng.integers(0, total, n)],
+            "start_s": start,
+            "end_s": start + np.round(rng.exponential(86_400, n) + 1000, -3),
+        }
+    )
+    sizes = (1, 2, 5, 10)
+    found = traceana.job_failure_interval(
+        faults, machines=sizes, total_machines=total, window=(0, span)
+    ).intervals
+    assert found["mean_s"].to_list() == pytest.approx([total * span / n / one for one in sizes])
+    counted = [_expected_s(faults, total, span, one) for one in sizes]
+    assert found["observed_s"].to_list() == pytest.approx(counted)
