@@ -31,9 +31,13 @@ def clip_jobs(jobs: pl.LazyFrame, window: Window, /) -> pl.LazyFrame:
     later = pl.when(ended).then(begun >= first).otherwise(pl.lit(value=True))
     inside = pl.when(until.is_not_null()).then((until > first) | (begun >= first)).otherwise(later)
     seen = (pl.coalesce("submit_s", "start_s") < last).fill_null(value=True)
+    # cancelled while it waited
+    never = pl.col("start_s").is_null() & (pl.col("runtime_s").fill_null(0) <= 0)
+    never &= pl.col("status").cast(pl.String) == "cancelled"
+    cut = (until > last).fill_null(value=False)
+    waits = (pl.col("start_s") >= last).fill_null(value=False)
     jobs = jobs.filter(inside.fill_null(value=True) & seen).with_columns(
-        waits=(pl.col("start_s") >= last).fill_null(value=False),
-        cut=(until > last).fill_null(value=False),
+        waits=waits | (never & cut).fill_null(value=False), cut=cut
     )
     waits, open_ = pl.col("waits"), pl.col("waits") | pl.col("cut")
     status = pl.when(waits).then(pl.lit("pending")).otherwise(pl.lit("running"))

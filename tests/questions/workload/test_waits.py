@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import traceana
+from traceana.questions.trends.capacity import outages
 from traceana.questions.trends.drift import changes_and_drift, slope_over_time
 from traceana.questions.workload.seasonality import seasonality
 from traceana.questions.workload.waits import adjusted_waits
@@ -77,9 +78,9 @@ def test_a_planted_drift_is_within_its_interval() -> None:
         {"start_s": day * DAY_S, "runtime_s": runtime, "gpus": 1.0, "status": "completed",
          "user": [f"u{one % 5}" for one in range(len(day))]}
     )  # fmt: skip
-    _, found = changes_and_drift(
-        jobs, timezone=None, window=None, success=("completed",), failure=("failed",)
-    )
+    words = {"success": ("completed",), "failure": ("failed",)}
+    lost = outages(jobs)
+    _, found = changes_and_drift(jobs, timezone=None, window=None, lost=lost, **words)
     row = found.row(by_predicate=pl.col("measure") == "runtime", named=True)
     assert row["ci_low"] < np.expm1(0.1) < row["ci_high"]
     assert row["pvalue"] < 0.001

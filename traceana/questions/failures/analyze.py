@@ -375,8 +375,8 @@ def incidence_at_equal_size(
     if "gpus" not in cohort.rows.columns or by in ("gpus", "gpus_requested"):
         return None
     used = (by, "gpus", "status", "duration_s", "entry_s", "observed", cohort.cluster)
-    rows = cohort.rows.lazy().select(name for name in dict.fromkeys(used) if name)
-    rows = rows.filter(pl.col(by).is_in([*pair]), pl.col("gpus").is_not_null()).collect()
+    rows = cohort.rows.select(name for name in dict.fromkeys(used) if name)
+    rows = rows.filter(pl.col(by).is_in([*pair]), pl.col("gpus").is_not_null())
     rows = rows.with_columns(pl.col("gpus").log(2).floor().clip(-10).alias("size_class"))
     kept = rows.filter(pl.col(by).n_unique().over("size_class") == 2)
     if kept["size_class"].n_unique() < 2 or kept.height < _LEAST_COVERED * rows.height:
