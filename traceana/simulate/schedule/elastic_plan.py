@@ -62,6 +62,9 @@ class Plans(NamedTuple):
     fits: Integers
     seconds: Floats
     gain: Floats
+    spent: Floats
+    first: Floats
+    beside: Integers
 
 
 def make_steps(room: int, /) -> Steps:
@@ -84,6 +87,9 @@ def make_plans(work: Floats, room: int, levels: int, /) -> Plans:
         fits=np.zeros(room, dtype=np.int64),
         seconds=np.zeros(levels),
         gain=np.full(len(work), -NEVER),
+        spent=np.zeros(len(work)),
+        first=np.full(len(work), -NEVER),
+        beside=np.zeros(len(work), dtype=np.int64),
     )
 
 
@@ -97,9 +103,9 @@ def _aligned(start: float, at: float, slot: float) -> float:
 @compiled_part
 def _fit(sizes: Integers, top: int, free: int) -> int:
     """Return the highest level that fits free GPUs."""
-    level = 0
-    while level < top and sizes[level + 1] <= free:
-        level += 1
+    level = top
+    while level and sizes[level] > free:
+        level -= 1
     return level
 
 
@@ -141,6 +147,19 @@ def _merge(steps: Steps) -> None:
 
 
 @compiled_part
+def _hold(problem: Problem, job: int, steps: Steps, plans: Plans, row: int) -> None:
+    """Take the GPUs of a plan, whose times are those of steps, from the free ones."""
+    times, free, sizes, end = steps.times, steps.free, problem.sizes[job], plans.end[row]
+    _insert(steps, end, free[_search(times, steps.used[0], end) - 1])
+    plan_times, plan_levels, m, own = plans.times[row], plans.levels[row], plans.used[row], -1
+    for step in range(_search(times, steps.used[0], end)):
+        if own + 1 < m and plan_times[own + 1] == times[step]:
+            own += 1
+        free[step] -= sizes[plan_levels[own]]
+    _merge(steps)
+
+
+@compiled_part
 def _plan_greedily(problem: Problem, job: int, steps: Steps, plans: Plans) -> None:
     """Give a job the highest level that fits at each step until it ends.
 
@@ -165,16 +184,13 @@ def _plan_greedily(problem: Problem, job: int, steps: Steps, plans: Plans) -> No
         until = steps.times[step + 1] if step + 1 < steps.used[0] else NEVER
         if until == aligned:
             until = deadline
-        before, rate = steps.free[step], rates[level]
-        steps.free[step] -= sizes[level]
-        if (until - start) * rate >= left:
-            plans.exact[job] = math.ceil(start + left / rate)
+        if (until - start) * rates[level] >= left:
+            plans.exact[job] = math.ceil(start + left / rates[level])
             plans.end[job] = _aligned(now, plans.exact[job], slot)
-            _insert(steps, plans.end[job], before)
             break
-        left -= (until - start) * rate
+        left -= (until - start) * rates[level]
     plans.following[job] = NEVER
-    _merge(steps)
+    _hold(problem, job, steps, plans, job)
 
 
 @compiled_part
@@ -212,8 +228,7 @@ def _plan_least(problem: Problem, job: int, steps: Steps, plans: Plans, row: int
     share = _least_level(problem, job, steps, plans, row)
     if not share:
         return False
-    sizes, rates, deadline = problem.sizes[job], problem.rates[job], problem.deadline[job]
-    times, free, fits = steps.times, steps.free, plans.fits
+    times, fits, rates, deadline = steps.times, plans.fits, problem.rates[job], problem.deadline[job]
     plan_times, plan_levels, m = plans.times[row], plans.levels[row], plans.used[row]
     last = _search(times, steps.used[0], _aligned(problem.now, deadline, problem.slot))
     point, until, done = last, deadline, 0.0
@@ -230,8 +245,6 @@ def _plan_least(problem: Problem, job: int, steps: Steps, plans: Plans, row: int
         if not level:
             continue
         until = times[step + 1] if step + 1 < last else deadline
-        before = free[step]
-        free[step] -= sizes[level]
         done = (until - times[step]) * rates[level]
         if (step >= point and done >= left) or step == last - 1:
             needed = math.ceil(left / rates[level])
@@ -239,7 +252,6 @@ def _plan_least(problem: Problem, job: int, steps: Steps, plans: Plans, row: int
             plans.end[row] = times[step] + _aligned(0.0, needed, problem.slot)
             if step + 1 < last:
                 plans.following[row] = times[step + 1]
-            _insert(steps, plans.end[row], before)
             break
         left -= done
     plans.used[row] = m
@@ -259,56 +271,55 @@ def _gpu_time(plans: Plans, row: int, sizes: Integers) -> float:
 
 
 @compiled_part
-def _without(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps) -> None:
-    """Write the free GPUs without a job's plan."""
+def _without(
+    problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps, until: float
+) -> None:
+    """Write the free GPUs without a job's plan, up to a time."""
     times, free, n, sizes = steps.times, steps.free, steps.used[0], problem.sizes[job]
     plan_times, plan_levels, m = plans.times[job], plans.levels[job], plans.used[job]
     out_times, out_free, end = out.times, out.free, plans.end[job]
-    count, step, own, level = 0, 0, 0, 0
-    ended = False
+    count, step, own, held = 0, 0, 0, 0
+    change = min(plan_times[0], end)
     while True:
         following = times[step] if step < n else NEVER
-        change = NEVER
-        if not ended:
-            change = min(plan_times[own] if own < m else end, end)
         at = min(following, change)
-        if at >= NEVER:
+        if at >= until:
             break
         if following == at:
             step += 1
         if change == at:
-            ended = at == end
-            level = 0 if ended else plan_levels[own]
+            held = 0 if at == end else sizes[plan_levels[own]]
             own += 1
-        out_times[count], out_free[count] = at, free[step - 1] + sizes[level]
-        count += 1
+            change = NEVER if at == end else min(plan_times[own] if own < m else end, end)
+        now_free = free[step - 1] + held
+        if not count or now_free != out_free[count - 1]:
+            out_times[count], out_free[count] = at, now_free
+            count += 1
     out.used[0] = count
-    _merge(out)
 
 
 @compiled_part
-def _scale_up(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps) -> None:
-    """Plan a job in the last row: a level more until the first step, then its least share."""
-    _without(problem, job, steps, plans, out)
-    row, now = len(plans.used) - 1, problem.now
-    up = plans.levels[job, 0] + 1
-    rate, deadline = problem.rates[job, up], problem.deadline[job]
+def _scale_up(
+    problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps, until: float
+) -> None:
+    """Plan a job in the last row: a level more until the first step, then its least share.
+
+    Writes the free GPUs without the job up to a time, at least those up to its deadline.
+    """
+    row, now, deadline = len(plans.used) - 1, problem.now, problem.deadline[job]
     aligned = _aligned(now, deadline, problem.slot)
+    _without(problem, job, steps, plans, out, max(until, aligned))
+    up = plans.levels[job, 0] + 1
+    rate = problem.rates[job, up]
     first = out.times[1] if out.used[0] > 1 else aligned
     plans.exact[row] = math.ceil(now + plans.work[job] / rate)
     plans.end[row] = _aligned(now, plans.exact[row], problem.slot)
     plans.times[row, 0], plans.levels[row, 0], plans.used[row] = now, up, 1
     plans.following[row] = NEVER
-    if first >= plans.end[row] and deadline >= plans.exact[row]:
-        _insert(out, plans.end[row], out.free[0])
-        out.free[0] -= problem.sizes[job, up]
-    else:
-        _insert(out, first, out.free[0])
-        out.free[0] -= problem.sizes[job, up]
+    if first < plans.end[row] or deadline < plans.exact[row]:
         ran = (deadline if first == aligned else first) - now
         plans.work[row] = plans.work[job] - ran * rate
         _plan_least(problem, job, out, plans, row)
-    _merge(out)
 
 
 @compiled
@@ -323,7 +334,8 @@ def plan_jobs(problem: Problem, steps: Steps, plans: Plans, stop: bool) -> None:
         plans.used[job] = 0
         if problem.least and problem.deadline[job] > problem.now:
             plans.met[job] = _plan_least(problem, job, steps, plans, job)
-            _merge(steps)
+            if plans.met[job]:
+                _hold(problem, job, steps, plans, job)
         if not plans.met[job]:
             if stop and problem.least:
                 return
@@ -344,6 +356,17 @@ def _missing(problem: Problem, job: int, plans: Plans) -> int:
     return gpus
 
 
+@compiled_part
+def _same_until(one: Steps, other: Steps) -> float:
+    """Return the time up to which steps are the same, the first one apart."""
+    n, m, step = one.used[0], other.used[0], 1
+    while step < min(n, m) and one.times[step] == other.times[step]:
+        if one.free[step] != other.free[step]:
+            break
+        step += 1
+    return min(one.times[step] if step < n else NEVER, other.times[step] if step < m else NEVER)
+
+
 @compiled
 def spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps, order: Integers) -> None:
     """Give free GPUs away one level at a time, to the job with the largest return.
@@ -351,23 +374,31 @@ def spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps, order:
     The return is the GPU time that a level adds over its GPUs, as in the publisher's simulator;
     that of a job without GPUs is the largest. Sorts the jobs by their return, stably.
     """
-    jobs, row = len(problem.deadline), len(plans.used) - 1
-    gain = plans.gain
+    jobs, row, same = len(problem.deadline), len(plans.used) - 1, problem.now
+    gain, spent, first = plans.gain, plans.spent, plans.first
+    for job in range(jobs):
+        spent[job] = _gpu_time(plans, job, problem.sizes[job])
     spreads = steps.free[0] > 0
     while spreads:  # once more when no GPU is free: the last sort orders the placement
         for job in range(jobs):
             missing = _missing(problem, job, plans)
             if missing > problem.gpus:
                 continue
-            gain[job] = -NEVER
-            if missing <= steps.free[0]:
-                if plans.levels[job, 0] == 0:
-                    gain[job] = NEVER
-                    continue
-                _scale_up(problem, job, steps, plans, out)
-                sizes = problem.sizes[job]
-                more = _gpu_time(plans, row, sizes) - _gpu_time(plans, job, sizes)
+            level = plans.levels[job, 0]
+            if missing > steps.free[0]:
+                gain[job] = -NEVER
+            elif level == 0:
+                gain[job] = NEVER
+            elif (
+                problem.deadline[job] > same
+                or first[job] != steps.times[1]
+                or plans.beside[job] == steps.free[0] + problem.sizes[job, level]
+            ):  # else all that its return depends on is as before
+                _scale_up(problem, job, steps, plans, out, problem.now)
+                more = _gpu_time(plans, row, problem.sizes[job]) - spent[job]
                 gain[job] = more / missing
+                first[job] = out.times[1] if out.used[0] > 1 else -NEVER
+                plans.beside[job] = out.free[1]
         for nth in range(1, jobs):  # in order but for the jobs whose return has changed
             job, place = order[nth], nth
             while place and gain[order[place - 1]] < gain[job]:
@@ -382,7 +413,9 @@ def spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps, order:
         spreads = chosen >= 0
         if not spreads:
             break
-        _scale_up(problem, chosen, steps, plans, out)
+        _scale_up(problem, chosen, steps, plans, out, NEVER)
+        _hold(problem, chosen, out, plans, row)
+        same = _same_until(steps, out)
         steps.used[0], plans.used[chosen] = out.used[0], plans.used[row]
         for step in range(out.used[0]):
             steps.times[step], steps.free[step] = out.times[step], out.free[step]
@@ -390,3 +423,4 @@ def spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps, order:
             plans.times[chosen, step] = plans.times[row, step]
             plans.levels[chosen, step] = plans.levels[row, step]
         plans.end[chosen], plans.following[chosen] = plans.end[row], plans.following[row]
+        spent[chosen], first[chosen] = _gpu_time(plans, row, problem.sizes[chosen]), -NEVER
