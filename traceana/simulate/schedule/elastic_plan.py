@@ -152,9 +152,11 @@ def _hold(problem: Problem, job: int, steps: Steps, plans: Plans, row: int) -> N
     times, free, sizes, end = steps.times, steps.free, problem.sizes[job], plans.end[row]
     _insert(steps, end, free[_search(times, steps.used[0], end) - 1])
     plan_times, plan_levels, m, own = plans.times[row], plans.levels[row], plans.used[row], -1
-    for step in range(_search(times, steps.used[0], end)):
+    for step in range(steps.used[0]):
         if own + 1 < m and plan_times[own + 1] == times[step]:
-            own += 1
+            own += 1  # also where the plan ends at once: it holds its GPUs until the next step
+        elif times[step] >= end:
+            break
         free[step] -= sizes[plan_levels[own]]
     _merge(steps)
 
@@ -228,7 +230,12 @@ def _plan_least(problem: Problem, job: int, steps: Steps, plans: Plans, row: int
     share = _least_level(problem, job, steps, plans, row)
     if not share:
         return False
-    times, fits, rates, deadline = steps.times, plans.fits, problem.rates[job], problem.deadline[job]
+    times, fits, rates, deadline = (
+        steps.times,
+        plans.fits,
+        problem.rates[job],
+        problem.deadline[job],
+    )
     plan_times, plan_levels, m = plans.times[row], plans.levels[row], plans.used[row]
     last = _search(times, steps.used[0], _aligned(problem.now, deadline, problem.slot))
     point, until, done = last, deadline, 0.0
@@ -271,11 +278,10 @@ def _gpu_time(plans: Plans, row: int, sizes: Integers) -> float:
 
 
 @compiled_part
-def _without(
-    problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps, until: float
-) -> None:
-    """Write the free GPUs without a job's plan, up to a time."""
+def _without(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps) -> None:
+    """Write the free GPUs without a job's plan, up to the time of its trial plan's end."""
     times, free, n, sizes = steps.times, steps.free, steps.used[0], problem.sizes[job]
+    until = plans.end[-1]
     plan_times, plan_levels, m = plans.times[job], plans.levels[job], plans.used[job]
     out_times, out_free, end = out.times, out.free, plans.end[job]
     count, step, own, held = 0, 0, 0, 0
@@ -299,16 +305,15 @@ def _without(
 
 
 @compiled_part
-def _scale_up(
-    problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps, until: float
-) -> None:
+def _scale_up(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps) -> None:
     """Plan a job in the last row: a level more until the first step, then its least share.
 
-    Writes the free GPUs without the job up to a time, at least those up to its deadline.
+    Writes the free GPUs without the job, at least up to its deadline and the last row's end.
     """
     row, now, deadline = len(plans.used) - 1, problem.now, problem.deadline[job]
     aligned = _aligned(now, deadline, problem.slot)
-    _without(problem, job, steps, plans, out, max(until, aligned))
+    plans.end[row] = max(plans.end[row], aligned)
+    _without(problem, job, steps, plans, out)
     up = plans.levels[job, 0] + 1
     rate = problem.rates[job, up]
     first = out.times[1] if out.used[0] > 1 else aligned
@@ -367,6 +372,31 @@ def _same_until(one: Steps, other: Steps) -> float:
     return min(one.times[step] if step < n else NEVER, other.times[step] if step < m else NEVER)
 
 
+@compiled_part
+def _find_returns(problem: Problem, steps: Steps, plans: Plans, out: Steps, same: float) -> None:
+    """Find the marginal returns; up to a time only the first step has changed."""
+    row, gain, first, beside = len(plans.used) - 1, plans.gain, plans.first, plans.beside
+    for job in range(len(problem.deadline)):
+        level, missing = plans.levels[job, 0], _missing(problem, job, plans)
+        if missing > problem.gpus:
+            continue
+        if missing > steps.free[0]:
+            gain[job] = -NEVER
+        elif level == 0:
+            gain[job] = NEVER
+        elif (
+            problem.deadline[job] > same
+            or first[job] != steps.times[1]
+            or beside[job] == steps.free[0] + problem.sizes[job, level]
+        ):  # else all that its return depends on is as before
+            plans.end[row] = problem.now
+            _scale_up(problem, job, steps, plans, out)
+            more = _gpu_time(plans, row, problem.sizes[job]) - plans.spent[job]
+            gain[job] = more / missing
+            first[job] = out.times[1] if out.used[0] > 1 else -NEVER
+            beside[job] = out.free[1]
+
+
 @compiled
 def spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps, order: Integers) -> None:
     """Give free GPUs away one level at a time, to the job with the largest return.
@@ -375,30 +405,12 @@ def spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps, order:
     that of a job without GPUs is the largest. Sorts the jobs by their return, stably.
     """
     jobs, row, same = len(problem.deadline), len(plans.used) - 1, problem.now
-    gain, spent, first = plans.gain, plans.spent, plans.first
+    gain, spent = plans.gain, plans.spent
     for job in range(jobs):
         spent[job] = _gpu_time(plans, job, problem.sizes[job])
     spreads = steps.free[0] > 0
     while spreads:  # once more when no GPU is free: the last sort orders the placement
-        for job in range(jobs):
-            missing = _missing(problem, job, plans)
-            if missing > problem.gpus:
-                continue
-            level = plans.levels[job, 0]
-            if missing > steps.free[0]:
-                gain[job] = -NEVER
-            elif level == 0:
-                gain[job] = NEVER
-            elif (
-                problem.deadline[job] > same
-                or first[job] != steps.times[1]
-                or plans.beside[job] == steps.free[0] + problem.sizes[job, level]
-            ):  # else all that its return depends on is as before
-                _scale_up(problem, job, steps, plans, out, problem.now)
-                more = _gpu_time(plans, row, problem.sizes[job]) - spent[job]
-                gain[job] = more / missing
-                first[job] = out.times[1] if out.used[0] > 1 else -NEVER
-                plans.beside[job] = out.free[1]
+        _find_returns(problem, steps, plans, out, same)
         for nth in range(1, jobs):  # in order but for the jobs whose return has changed
             job, place = order[nth], nth
             while place and gain[order[place - 1]] < gain[job]:
@@ -413,7 +425,8 @@ def spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps, order:
         spreads = chosen >= 0
         if not spreads:
             break
-        _scale_up(problem, chosen, steps, plans, out, NEVER)
+        plans.end[row] = NEVER
+        _scale_up(problem, chosen, steps, plans, out)
         _hold(problem, chosen, out, plans, row)
         same = _same_until(steps, out)
         steps.used[0], plans.used[chosen] = out.used[0], plans.used[row]
@@ -423,4 +436,5 @@ def spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps, order:
             plans.times[chosen, step] = plans.times[row, step]
             plans.levels[chosen, step] = plans.levels[row, step]
         plans.end[chosen], plans.following[chosen] = plans.end[row], plans.following[row]
-        spent[chosen], first[chosen] = _gpu_time(plans, row, problem.sizes[chosen]), -NEVER
+        spent[chosen] = _gpu_time(plans, row, problem.sizes[chosen])
+        plans.first[chosen] = -NEVER
