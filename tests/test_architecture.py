@@ -103,6 +103,22 @@ def test_every_module_lives_in_a_room_of_the_design() -> None:
     assert rooms - {"__init__", "__main__"} <= set(MAY_IMPORT)
 
 
+def test_the_page_on_architecture_states_what_each_room_may_import() -> None:
+    page = (ROOT.parent / "docs" / "explanation" / "architecture.md").read_text()
+    stated: dict[str, set[str]] = {}
+    for names, imports in re.findall(r"^\| (`.*?) \| .* \| (.*) \|$", page, re.MULTILINE):
+        every, _, but = imports.partition("all above")
+        rooms = {*stated} if every != imports else set(re.findall(r"\w+", imports))
+        rooms -= {*OPEN, *re.findall(r"\w+", but.removeprefix(" but"))}
+        stated |= dict.fromkeys(re.findall(r"`(\w+)(?:\.py`|/)", names), rooms)
+    allowed = {room: rooms - OPEN - {room} for room, rooms in MAY_IMPORT.items()}
+    # what is below a room that may import all above it is the page's order, not a rule
+    whole = {"report", "opening", "cli"}
+    assert stated.keys() == MAY_IMPORT.keys()
+    for room in MAY_IMPORT:
+        assert stated[room] <= allowed[room] if room in whole else stated[room] == allowed[room]
+
+
 def test_no_import_runs_against_the_arrows() -> None:
     against = {
         (module, name)
