@@ -38,6 +38,24 @@ def test_an_object_after_a_line_of_one_character_is_read(tmp_path: Path) -> None
     assert [*found] == [("x", None), ('{"a": "1"}', {"a": "1"})]
 
 
+def test_of_very_many_lists_the_message_has_some(tmp_path: Path) -> None:
+    lists = ", ".join(f'"{n}{"x" * 50}": [{"{}, " * n}{{}}]' for n in range(100))
+    with pytest.raises(SourceError, match=r'\(100 in all\).* such as rows = "99x'):
+        reader.list_of(file_of(tmp_path, f"{{{lists}}}"))
+
+
+def test_very_many_broken_objects_in_succession_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "_MOST_BROKEN", 3)
+    broken = '{"a":\n'
+    for text in (broken * 3 + "{}\n", (broken * 3 + "{}\n") * 2):
+        items = [*reader.read_items(file_of(tmp_path, text), listed=False)]
+        assert [item for _, item in items] == [None, None, None, {}] * (len(items) // 4)
+    with pytest.raises(SourceError, match="not JSON"):
+        list(reader.read_items(file_of(tmp_path, broken * 4 + "{}\n"), listed=False))
+
+
 @pytest.mark.parametrize(("longest", "length", "fits"), [(20, 24, True), (46, 50, False)])
 def test_an_element_may_be_as_long_as_a_line_and_two_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, longest: int, length: int, *, fits: bool

@@ -13,7 +13,7 @@ import pytest
 from tests.ingesters.conftest import Write, tar_gz, worker_rows, worker_times
 from traceana.errors import DataError, SourceError
 from traceana.ingesters import IngestError, ingest, ingest_cached
-from traceana.ingesters.cached import store_frames
+from traceana.ingesters.add import store_frames
 from traceana.ingesters.files import list_csvs
 from traceana.ingesters.ingestion import read_mapping
 from traceana.store import Ledger, open_store

@@ -126,18 +126,18 @@ def test_each_faulty_row_of_every_format_is_counted(
     assert sum(entry.rejected.values()) + sum(entry.nulled.values()) == 300
 
 
-@pytest.mark.parametrize("bad", [0, 1, 5, 6])
+@pytest.mark.parametrize("bad", [0, 1, 5, 6, 12])
 def test_an_expression_that_fails_rejects_the_row_and_for_many_rows_is_an_error(
     bad: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(convert, "_MOST_FAILED", 5)
+    monkeypatch.setattr(convert, "_MOST_FAILED", 12 if bad == 12 else 5)
     mapping = parse_mapping('[jobs]\njob_id = "x"\nuser = "x"\n', where="m")
     compiled = compile_mapping(mapping.tables["jobs"], columns=("x",))
     failing = pl.col(compiled.views["x"]).cast(pl.Int64).cast(pl.String)
     compiled = replace(compiled, stated={**compiled.stated, "user": failing})
     lines = b"".join(b"a\n" if row < bad else b"%d\n" % row for row in range(12))
     found = convert.convert(Block(lines, ("x",), 1, 0), compiled)
-    if bad > 5:
+    if bad == 6:
         with pytest.raises(DataError, match=r"fails for more than 5 rows \(conversion from"):
             list(found)
         return
@@ -420,6 +420,38 @@ def test_a_text_that_a_parquet_file_has_once_is_not_read_a_million_times(tmp_pat
     sizes = [(part.height, part.estimated_size()) for part in read_frames(file, ["user"])]
     assert sum(height for height, _ in sizes) == 2_000
     assert max(size for _, size in sizes) < 1 << 27
+
+
+def test_a_footer_of_very_many_row_groups_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traceana.ingesters.readers.parquet._LARGEST_FOOTER", 1 << 10)
+    table = pa.table({"id": [f"u{n}" for n in range(25)]})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=1)
+    with pytest.raises(IngestError, match=r"footer of .* larger row groups"):
+        ingest(
+            tmp_path / "a.parquet",
+            mapping='[jobs]\njob_id = "id"\n',
+            store=tmp_path / "s",
+            trace="m",
+        )
+    pq.write_table(table, tmp_path / "a.parquet")
+    (entry,) = ingest(
+        tmp_path / "a.parquet", mapping='[jobs]\njob_id = "id"\n', store=tmp_path / "s", trace="m"
+    ).entries
+    assert entry.rows_kept == 25
+
+
+@pytest.mark.parametrize("form", ["time", "duration"])
+def test_a_duration_is_no_time_and_a_time_no_duration(tmp_path: Path, form: str) -> None:
+    kind = pa.duration("s") if form == "time" else pa.timestamp("s")
+    table = pa.table({"id": ["a"], "x": pa.array([60], kind)})
+    pq.write_table(table, tmp_path / "a.parquet")
+    column = "start_s" if form == "time" else "runtime_s"
+    mapping = f'[jobs]\njob_id = "id"\n{column} = {{ {form} = "x" }}\n'
+    other = "duration" if form == "time" else "time"
+    with pytest.raises(IngestError, match=rf"'x' holds .*; write {{ {other} = "):
+        ingest(tmp_path / "a.parquet", mapping=mapping, trace="m", store=tmp_path / "store")
 
 
 def test_times_and_numbers_beyond_what_polars_writes_are_rejected(tmp_path: Path) -> None:

@@ -51,9 +51,7 @@ class CompiledMapping:
     """Expressions that convert each row of a source; none of them can lose a row."""
 
     table: str
-    """Name of the table."""
     schema: dict[str, pl.DataType]
-    """The table's columns with the kept ones."""
     views: dict[str, str]
     """By column of the source, the internal name under which it is read."""
     numbers: dict[str, str]
@@ -166,6 +164,9 @@ class _Compiler:
             number = self._number(self._expression(text, "number", target, at), target, label, at)
             return number * SECONDS[unit or "s"]
         temporal = form != "size" and dtype is not None and dtype in _TEMPORAL
+        if temporal and (dtype == pl.Duration) != (form == "duration"):
+            other = "duration" if form == "time" else "time"
+            raise DataError(f"{at}: {label!r} holds {dtype}; write {{ {other} = ... }}")
         of = self._expression(text, "time" if temporal else "text", target, at)
         if form == "time":
             zone = spec.get("timezone", self.timezone)

@@ -145,9 +145,8 @@ def _attempt(source: pl.DataFrame, compiled: CompiledMapping, *, not_utf8: bool)
             done.append(_compute(part, compiled, not_utf8=not_utf8))
         except PolarsError as error:
             if part is source:
-                _compute(
-                    part.clear(), compiled, not_utf8=not_utf8
-                )  # an error without rows is no row error
+                # an error without rows is no row error
+                done.append(_compute(part.clear(), compiled, not_utf8=not_utf8))
             if part.height > 1:
                 waiting += [part[part.height // 2 :], part[: part.height // 2]]
                 continue

@@ -37,20 +37,8 @@ _LENGTHS: Final = frozenset(
 _TESTS: Final = frozenset({"STARTS_WITH", "ENDS_WITH", "REGEXP_LIKE", "CONTAINS"})
 _OF_NUMBERS: Final = frozenset(
     {
-        *(
-            "ABS",
-            "CEIL",
-            "CEILING",
-            "FLOOR",
-            "ROUND",
-            "TRUNCATE",
-            "TRUNC",
-            "EXP",
-            "LN",
-            "LOG",
-            "LOG2",
-        ),
-        *("LOG10", "LOG1P", "POW", "POWER", "SQRT", "CBRT", "SIGN", "MOD", "DIV"),
+        *("ABS", "CEIL", "CEILING", "FLOOR", "ROUND", "TRUNCATE", "TRUNC", "EXP", "LN", "LOG"),
+        *("LOG2", "LOG10", "LOG1P", "POW", "POWER", "SQRT", "CBRT", "SIGN", "MOD", "DIV"),
     }
 )
 _OF_EITHER: Final = frozenset({"COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST", "IF"})
@@ -63,21 +51,8 @@ _PLAIN: Final = frozenset(["Literal", "Null", "Boolean", "DataType"])
 _TOKENS: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[A-Za-z_]\w*|\s+|.", re.DOTALL)
 _WORDS: Final = frozenset(
     {
-        *(
-            "and",
-            "or",
-            "not",
-            "in",
-            "is",
-            "null",
-            "like",
-            "ilike",
-            "between",
-            "case",
-            "when",
-            "then",
-        ),
-        *("else", "end", "true", "false", "cast", "as"),
+        *("and", "or", "not", "in", "is", "null", "like", "ilike", "between", "case", "when"),
+        *("then", "else", "end", "true", "false", "cast", "as"),
     }
 )
 """Words that are always SQL's, also where a column has such a name."""

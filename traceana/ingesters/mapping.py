@@ -58,7 +58,6 @@ class TableMapping:
     """How rows of a source become rows of one table."""
 
     table: str
-    """The table."""
     columns: dict[str, dict[str, Any]]
     """By column of the table, its form (``column``, ``time``, ``duration`` or ``size``, with the
     expression) and its options."""
@@ -71,7 +70,6 @@ class Mapping:
     """A whole mapping."""
 
     text: str
-    """The TOML."""
     where: str
     """Its file's name, for messages."""
     reader: str | None

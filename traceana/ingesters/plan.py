@@ -46,11 +46,8 @@ class Plan:
     """What is to be ingested of one trace."""
 
     trace: str
-    """Id of the trace."""
     mapping: Mapping
-    """From its sources to its tables."""
     sources: list[Source]
-    """The sources."""
     kind: str
     """Where the mapping is from: catalog, mapping or api."""
     checksums: dict[str, str] = field(default_factory=dict)

@@ -196,7 +196,7 @@ def _open(
         return Context(replace(given, master=master), source, date)
     if given is None or (isinstance(given, str | PathLike) and not Path(given).is_file()):
         return open_context(find_data_source(given), date, master)
-    from traceana.ingesters.cached import (  # noqa: PLC0415  a store needs no reader
+    from traceana.ingesters.add import (  # noqa: PLC0415  a store needs no reader
         ingest_cached,
         store_frames,
     )

@@ -39,7 +39,6 @@ class FrameBlock:
     texts: pl.Series | None = None
     """The lines of the source; None where the rows are a frame's."""
     bad: pl.DataFrame = field(default_factory=BAD_LINES.to_frame)
-    """Rows that cannot be read."""
     header_lines: int = 0
     joined: int = 0
     not_utf8: bool = False

@@ -30,6 +30,9 @@ _BYTES: Final = 1 << 20
 _BETWEEN: Final = re.compile(r"[\s,]*")
 _BLANK: Final = re.compile(r"\s*")
 _TOP: Final = re.compile(r"\s*\[")
+_MOST_BROKEN: Final = 10_000  # objects in succession that cannot be read
+_MOST_SHOWN: Final = 12  # lists in a message
+_SHOWN: Final = 40  # characters of a path
 _AFTER: Final = 1 << 16  # bytes after a first line, blank where it is all of the file
 
 
@@ -90,7 +93,8 @@ def list_of(file: CsvFile, /) -> JsonList:
     named = [one for one in found if file.rows in (None, one.path)]
     if len(named) == 1:
         return named[0]
-    listed = ", ".join(f"{one.path} ({_count(one)})" for one in found)
+    listed = ", ".join(f"{one.path[:_SHOWN]} ({_count(one)})" for one in found[:_MOST_SHOWN])
+    listed += f", ... ({len(found):,} in all)" if len(found) > _MOST_SHOWN else ""
     if not found:
         raise SourceError(f"{file.where}: no list of JSON objects is in it")
     if file.rows is not None:
@@ -139,15 +143,13 @@ def read_items(
         text = decode(stream.read(_BYTES)).removeprefix("\ufeff")
         while len(text) < start and (part := stream.read(_BYTES)):
             text += decode(part)
-        at = start
-        if opening:
-            matched = opening.search(text)
-            while matched is None and len(text) < LONGEST_LINE and (part := stream.read(len(text))):
-                text += decode(part)
-                matched = opening.search(text)
-            if matched is None:
+        matched = None
+        while opening and not (matched := opening.search(text)):
+            part = stream.read(len(text)) if len(text) < LONGEST_LINE else b""
+            if not part:
                 raise SourceError(f"{file.where}: no array of JSON objects at its beginning")
-            at = matched.end()
+            text += decode(part)
+        at, broken = matched.end() if matched else start, 0
         while True:
             at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]
             if listed and text.startswith("]", at):
@@ -157,6 +159,11 @@ def read_items(
             except (ValueError, RecursionError):
                 line_end = -1 if listed else text.find("\n{", at)
                 if line_end > 0:  # the next object is one of its own
+                    broken += 1
+                    if broken > _MOST_BROKEN:  # each may be nested as deep as can be read
+                        raise SourceError(
+                            f"{file.where}: not JSON: {text[at : at + 60]!r}"
+                        ) from None
                     yield text[at:line_end].rstrip(), None
                     at = line_end
                     continue
@@ -172,7 +179,7 @@ def read_items(
                     ) from None
             else:
                 yield text[at:end], item
-                at = end
+                at, broken = end, 0
 
 
 def _rows(file: CsvFile, *, listed: bool = True) -> Iterator[tuple[str, Any]]:

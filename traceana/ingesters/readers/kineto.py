@@ -1,10 +1,14 @@
-"""Traces of the PyTorch profiler (Kineto): time of each step, and of its kernels on the GPU."""
+"""Traces of the PyTorch profiler (Kineto): time of each step, and operations of a rank."""
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from array import array
+from bisect import bisect_right
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,8 +18,6 @@ from traceana.errors import SourceError
 from traceana.ingesters.files import beginning
 from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.json import read_items
-from traceana.ingesters.readers.kineto_operations import TYPES as _OPERATIONS
-from traceana.ingesters.readers.kineto_operations import Launches
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 
 if TYPE_CHECKING:
@@ -43,6 +45,28 @@ _ON_GPU: Final = {"kernel": 0, "gpu_memcpy": 2, "gpu_memset": 2, "memcpy": 2, "m
 _COMPUTE, _COMMUNICATE = 0, 1
 _MOST_KERNELS: Final = 20_000_000
 _MOST_LAUNCHES: Final = 4_000_000
+_OPERATIONS: Final[dict[str, pl.DataType]] = {
+    **dict.fromkeys(("step", "dp_rank", "stage"), pl.Int64()),
+    "kind": pl.String(),
+    **dict.fromkeys(("start_s", "duration_s"), pl.Float64()),
+}
+"""Columns of the operations."""
+_GROUPS: Final = re.compile(rb'"pg_config"\s*:\s*(?=\[)')
+_WORLD: Final = re.compile(rb'"world_size"\s*:\s*(\d+)')
+_STAGES: Final = re.compile(r"(?<![a-z])pp(?![a-z])|pipeline")
+_DATA: Final = re.compile(r"^(?!.*tensor).*((?<![a-z])(f?s?dp|dp)(?![a-z])|data_parallel)")
+_DEFAULT: Final = re.compile(r"|default_pg|undefined")
+_COLLECTIVES: Final = (
+    (re.compile(r"reduce_?scatter"), "grads-reduce-scatter"),
+    (re.compile(r"all_?gather"), "params-all-gather"),
+    (re.compile(r"all_?reduce"), "separate-grads-all-reduce"),
+)
+_FORWARD, _BACKWARD, _OPTIMIZER, _TRANSFER = range(4)
+_COMPUTED: Final = {
+    _FORWARD: "forward-compute",
+    _BACKWARD: "backward-compute",
+    _OPTIMIZER: "optimizer",
+}
 
 
 class _Activities:
@@ -139,7 +163,7 @@ def _blocks(
 def _operations(
     file: CsvFile, named: dict[str, str | None], kinds: Mapping[str, Kind]
 ) -> FrameBlock:
-    found, others, used = Launches(beginning(file, _BEGINNING), named["rank"]), 0, 0
+    found, others, used = _Launches(beginning(file, _BEGINNING), named["rank"]), 0, 0
     for event in _events(file):
         is_complete = isinstance(event, dict) and event.get("ph") == "X"
         name = str(event.get("name", "")) if is_complete else ""
@@ -155,6 +179,171 @@ def _operations(
     rows = found.operations()
     beside = {name: pl.lit(named.get(name), _TYPES[name]) for name in kinds if name not in rows}
     return FrameBlock(rows.with_columns(**beside).select(*kinds), kinds, 1, not_applicable=others)
+
+
+class _Launches:
+    """Kernels of a rank with the times (microseconds) at which they were launched."""
+
+    def __init__(self, start: bytes, rank: str | None) -> None:
+        self.rank = None if rank is None else int(rank)
+        self.groups = _groups(start, self.rank)
+        world = _WORLD.search(start)
+        self.world = int(world[1]) if world else 1
+        self.steps: dict[int, tuple[float, float]] = {}
+        self.launched: dict[int, float] = {}
+        self.backward, self.optimizer, self.kernels = array("d"), array("d"), array("d")
+        self.transfers: list[tuple[float, float, int, dict[str, Any], str]] = []
+
+    def add(self, event: Any, *, communicates: bool) -> bool:  # noqa: ANN401  an object of JSON
+        """Take an event in if it is needed."""
+        category, name = str(event.get("cat", "")).lower(), str(event.get("name", ""))
+        args = event.get("args")
+        args = args if isinstance(args, dict) else {}
+        try:
+            begin = float(event["ts"])
+            end = begin + float(event.get("dur", 0))
+            launch = int(args.get("correlation", -1))
+        except (KeyError, TypeError, ValueError):
+            return False
+        if category == "kernel" and communicates:
+            self.transfers.append((begin, end, launch, args, name))
+        elif category == "kernel":
+            self.kernels.extend((begin, end, launch))
+        elif category in ("cuda_runtime", "cuda_driver"):
+            self.launched[launch] = begin
+        elif name.startswith("autograd::engine::evaluate_function"):
+            self.backward.extend((begin, end))
+        elif name.startswith("Optimizer.step#") and not category.startswith("gpu"):
+            self.optimizer.extend((begin, end))
+        elif (step := _STEP.fullmatch(name)) and not category.startswith("gpu"):
+            self.steps[int(step[1])] = (begin, end)
+        else:
+            return False
+        return True
+
+    def operations(self) -> pl.DataFrame:
+        """Return the operations of each step."""
+        for *_, args, _ in self.transfers:
+            ranks = str(args.get("Process Group Ranks", ""))
+            if ranks and "..." not in ranks:
+                name = str(args.get("Process Group Description", "")).lower()
+                self.groups.setdefault(name, [int(one) for one in re.findall(r"\d+", ranks)])
+        stage, dp_rank = self._place()
+        transfers = [
+            (begin, end, self.launched.get(launch, begin), self._kind(args, name))
+            for begin, end, launch, args, name in self.transfers
+        ]
+        rows = [*self._computed(transfers)]
+        steps = sorted((begin, end, step) for step, (begin, end) in self.steps.items())
+        for begin, end, launch, kind in transfers:
+            at = bisect_right(steps, launch, key=itemgetter(0)) - 1
+            _, until, step = steps[at] if at >= 0 else (0.0, -math.inf, 0)
+            if kind and launch < until:
+                rows.append((step, kind, begin / 1e6, (end - begin) / 1e6))
+        names = ("step", "kind", "start_s", "duration_s")
+        frame = pl.DataFrame(
+            rows, schema={name: _OPERATIONS[name] for name in names}, orient="row"
+        ).with_columns(dp_rank=pl.lit(dp_rank, pl.Int64), stage=pl.lit(stage, pl.Int64))
+        return frame.sort("step", "start_s").select(*_OPERATIONS)
+
+    def _place(self) -> tuple[int | None, int | None]:
+        """Return stage and data-parallel rank; null where the groups do not state them."""
+        if self.rank is None:
+            return None, None
+        pipeline, data = self._ranks(_STAGES), self._ranks(_DATA)
+        sends = any(_is_transfer(args, name) for *_, args, name in self.transfers)
+        stage = pipeline.index(self.rank) if pipeline else None if sends else 0
+        if data:
+            return stage, data.index(self.rank)
+        alone = all(_DEFAULT.fullmatch(name) for name in self.groups)
+        return stage, self.rank if alone and self.world > 1 else 0
+
+    def _ranks(self, pattern: re.Pattern[str]) -> list[int]:
+        """Return the ranks of the group of that name that this rank is in."""
+        found = (ranks for name, ranks in self.groups.items() if pattern.search(name))
+        return next((ranks for ranks in found if self.rank in ranks), [])
+
+    def _kind(self, args: dict[str, Any], name: str) -> str | None:
+        group = str(args.get("Process Group Description", "")).lower()
+        pipeline = self._ranks(_STAGES)
+        what = str(args.get("Collective name") or name).lower()
+        if _is_transfer(args, name):
+            way = "send" if what.startswith("send") else "recv"
+            peer = str(args.get("Dst Rank" if way == "send" else "Src Rank"))
+            ranks = [*map(str, pipeline)]
+            if peer not in ranks:
+                return None
+            further = ranks.index(peer) - pipeline.index(self.rank or 0)
+            forward = further > 0 if way == "send" else further < 0
+            wraps = abs(further) == len(pipeline) - 1 > 1
+            return f"{'forward' if forward != wraps else 'backward'}-{way}"
+        if "embedding" in group:
+            return "embedding-grads-all-reduce"
+        if _DATA.search(group) or (_DEFAULT.fullmatch(group) and not pipeline):
+            return next((kind for one, kind in _COLLECTIVES if one.search(what)), None)
+        return None
+
+    def _computed(
+        self, transfers: list[tuple[float, float, float, str | None]]
+    ) -> list[tuple[int, str, float, float]]:
+        """Return runs of kernels that were launched by the same pass, without one in between."""
+        kernels = np.frombuffer(self.kernels).reshape(-1, 3)
+        launch = np.array([self.launched.get(int(kernel[2]), kernel[0]) for kernel in kernels])
+        label = np.where(_within(launch, self.backward), _BACKWARD, _FORWARD)
+        label[_within(launch, self.optimizer)] = _OPTIMIZER
+        between = [at for _, _, at, kind in transfers if kind and kind[-4:] in ("send", "recv")]
+        begin = np.concatenate([kernels[:, 0], between])
+        end = np.concatenate([kernels[:, 1], between])
+        launch = np.concatenate([launch, between])
+        label = np.concatenate([label, np.full(len(between), _TRANSFER)]).astype(int)
+        order = np.argsort(launch, kind="stable")
+        begin, end, launch, label = (part[order] for part in (begin, end, launch, label))
+        rows = []
+        for step, (first, last) in self.steps.items():
+            low, high = np.searchsorted(launch, (first, last))
+            labels = label[low:high]
+            cuts = np.flatnonzero(np.diff(labels)) + 1
+            # what follows the last backward pass, such as clipping, is of no forward pass
+            backward = np.flatnonzero(labels == _BACKWARD)
+            latest = backward[-1] if backward.size else -1
+            for run in np.split(np.arange(low, high), cuts):
+                if run.size and label[run[0]] != _TRANSFER:
+                    if label[run[0]] == _FORWARD and run[0] - low > latest:
+                        continue
+                    start = float(begin[run].min())
+                    length = float(end[run].max()) - start
+                    rows.append((step, _COMPUTED[int(label[run[0]])], start / 1e6, length / 1e6))
+        return rows
+
+
+def _is_transfer(args: dict[str, Any], name: str) -> bool:
+    what = str(args.get("Collective name") or name).lower()
+    return what.startswith(("send", "recv")) or "sendrecv" in what
+
+
+def _within(moments: NDArray[np.float64], spans: array[float]) -> NDArray[np.bool_]:
+    """Return which moments are within one of the spans."""
+    times = np.sort(np.frombuffer(spans).reshape(-1, 2), axis=0)
+    begun = np.searchsorted(times[:, 0], moments, side="right")
+    ended = np.searchsorted(times[:, 1], moments, side="right")
+    found: NDArray[np.bool_] = begun > ended
+    return found
+
+
+def _groups(start: bytes, rank: int | None) -> dict[str, list[int]]:
+    """Return the ranks of the groups of a rank that the beginning of a file lists, by name."""
+    match = _GROUPS.search(start)
+    if not match:
+        return {}
+    try:
+        groups = json.JSONDecoder().raw_decode(start[match.end() :].decode(errors="replace"))[0]
+        return {
+            str(group.get("pg_desc", "")).lower(): [int(rank) for rank in group.get("ranks", [])]
+            for group in groups
+            if rank in group.get("ranks", [])
+        }
+    except (ValueError, TypeError, AttributeError):
+        return {}
 
 
 def _events(file: CsvFile) -> Iterator[Any]:

@@ -47,15 +47,12 @@ class Block:
     """Some consecutive lines of a CSV, whole, each with its line end."""
 
     data: bytes
-    """The lines' bytes."""
     columns: tuple[str, ...]
-    """Names of the file's columns."""
     first_line: int
     """Number of the first of them in the file, counted from 1 as an editor does."""
     header_lines: int
     """How many lines of the file are its header: 0 or 1."""
     separator: str = ","
-    """Separator of two cells."""
     quoting: bool = True
     """Whether cells may be quoted as in RFC 4180; else a quote is a character as any other."""
     not_applicable: int = 0

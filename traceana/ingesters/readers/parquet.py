@@ -29,6 +29,7 @@ _FAULTS: Final = (pa.ArrowException, PolarsError, PanicException, OSError, Value
 
 _ROWS_AT_ONCE: Final = 1024
 _BYTES_A_BLOCK: Final = 1 << 26
+_LARGEST_FOOTER: Final = 1 << 26  # in memory it takes eight times as much
 
 
 def open_parquet(source: CsvFile, _timezone: str = "", /) -> Rows:
@@ -37,6 +38,15 @@ def open_parquet(source: CsvFile, _timezone: str = "", /) -> Rows:
         raise SourceError(f"{source.where}: Parquet inside an archive is not read; unpack it first")
 
     try:
+        with source.paths[0].open("rb") as stream:
+            size = stream.seek(0, 2)
+            stream.seek(max(size - 8, 0))
+            footer = int.from_bytes(stream.read(4), "little")
+        if size > footer > _LARGEST_FOOTER:
+            raise SourceError(
+                f"{source.where}: its footer of {footer >> 20:,} MiB is more than the "
+                f"{_LARGEST_FOOTER >> 20} MiB that are read; write it with larger row groups"
+            )
         with ParquetFile(source.paths[0]) as file:
             for column in range(len(file.schema)):
                 _ = file.schema.column(column).path  # raises where it is no text
@@ -75,7 +85,7 @@ def _batches(
         if file.schema.column(at).physical_type == "BYTE_ARRAY"
         and (columns is None or name in columns)
     ]
-    with ParquetFile(source.paths[0], read_dictionary=text) as coded:
+    with ParquetFile(source.paths[0], read_dictionary=text, metadata=file.metadata) as coded:
         rows = partial(_rows_at_once, coded, frozenset(text))
         for size, groups in groupby(range(file.num_row_groups), rows):
             yield from file.iter_batches(size, row_groups=[*groups], columns=columns)
