@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import t
 
 import traceana
 from traceana.cohorts.cohort import BLOCK, form_cohort
@@ -14,10 +16,11 @@ from traceana.cohorts.horizon import outcome_cohort
 from traceana.questions.failures.analyze import (
     analyze_outcomes,
     fit_failure_model,
-    incidence_at_equal_size,
+    incidence_difference,
 )
 from traceana.questions.failures.overall import overall_failure
 from traceana.questions.failures.section_competing_risks import build
+from traceana.questions.failures.section_model import build as model_section
 from traceana.questions.runtimes.analyze import median_above
 from traceana.store import Trace
 
@@ -130,13 +133,85 @@ def test_failures_of_groups_are_compared_at_equal_gpus(tmp_path: Path) -> None:
     trace = trace_of(jobs, tmp_path)
     crude = fails[first].mean() - fails[~first].mean()
     assert crude > 0.1
-    found = incidence_at_equal_size(trace, "gpu_type", ("A", "B"), DAY_S)
+    found = incidence_difference(trace, "gpu_type", ("A", "B"), DAY_S, True)
     assert found is not None
     assert found[0] == pytest.approx(-0.1, abs=0.04)
     assert found[1] < -0.1 < found[2] < 0
-    assert incidence_at_equal_size(trace, "gpus", (1.0, 8.0), DAY_S) is None
+    assert incidence_difference(trace, "gpus", (1.0, 8.0), DAY_S, True) is None
     [finding] = build([trace]).findings
     assert "Simpson" in getattr(finding, "text", finding)
+
+
+def test_a_difference_of_groups_that_share_users_is_left_out_user_by_user(tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    user = rng.integers(0, 25, 2000)
+    first = rng.random(2000) < 0.5
+    # jobs of a user fail alike on both types: their difference varies less than either rate
+    fails = rng.random(2000) < rng.beta(1, 3, 25)[user]
+    start = rng.uniform(0, 60 * DAY_S, 2000)
+    jobs = pl.DataFrame(
+        {"job_id": [str(one) for one in range(2000)], "user": [f"u{one}" for one in user],
+         "gpu_type": np.where(first, "A", "B"), "submit_s": start, "start_s": start,
+         "end_s": start + 60, "runtime_s": 60.0, "status": np.where(fails, "failed", "completed")}
+    )  # fmt: skip
+    found = incidence_difference(trace_of(jobs, tmp_path), "gpu_type", ("A", "B"), DAY_S, False)
+    assert found is not None
+
+    def difference(kept: np.ndarray) -> float:
+        return float(fails[kept & first].mean() - fails[kept & ~first].mean())
+
+    without = np.array([difference(user != one) for one in range(25)])
+    error = np.sqrt(24 / 25 * ((without - difference(user >= 0)) ** 2).sum())
+    n = np.bincount(user)
+    reach = float(t(n.sum() ** 2 / (n**2).sum() - 1).ppf(0.975))
+    assert found[0] == pytest.approx(difference(user >= 0))
+    assert found[2] - found[0] == pytest.approx(reach * error)
+    assert found[0] - found[1] == pytest.approx(reach * error)
+    both = [np.sqrt(fails[part].var() / part.sum()) for part in (first, ~first)]
+    of_users = traceana.failure_rates(jobs, "gpu_type", cluster="user")
+    wide = (of_users["ci_high"] - of_users["ci_low"]).to_numpy() / 2
+    assert np.hypot(*both) < error < np.hypot(*wide) / 2
+
+
+def test_collinear_features_lead_with_what_they_do_together(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    n = 1500
+    cpus = np.exp(rng.normal(size=n))
+    memory = cpus * np.exp(0.02 * rng.normal(size=n))
+    fails = rng.random(n) < 1 / (1 + np.exp(1.5 - np.log2(cpus)))
+    start = rng.uniform(0, 60 * DAY_S, n)
+    jobs = pl.DataFrame(
+        {"job_id": [str(one) for one in range(n)], "user": [f"u{one % 90}" for one in range(n)],
+         "cpus": cpus, "memory_gib": memory, "submit_s": start, "start_s": start,
+         "end_s": start + 60, "runtime_s": 60.0, "status": np.where(fails, "failed", "completed")}
+    )  # fmt: skip
+    first, *_ = model_section([trace_of(jobs, tmp_path)]).findings
+    assert getattr(first, "may_lead", False)
+    assert "CPUs doubled, Memory (GiB) doubled are together associated with failure (p < 0.001" in (
+        str(first)
+    )
+    assert "only together" in getattr(first, "heading", "")
+
+
+def test_runtimes_that_began_before_the_window_are_not_compared(tmp_path: Path) -> None:
+    # type A: jobs of 1 h that start in the window, and long ones that run into it
+    n, late = 400, 12
+    start = np.concatenate([np.linspace(12, 28, 2 * n) * DAY_S, np.full(late, 5 * DAY_S)])
+    ran = np.concatenate([np.tile([3600.0, 3601.0], n), np.full(late, 8 * DAY_S)])
+    jobs = pl.DataFrame(
+        {"job_id": [str(one) for one in range(len(ran))], "submit_s": start, "start_s": start,
+         "gpu_type": ["A", "B"] * n + ["A"] * late, "end_s": start + ran, "runtime_s": ran,
+         "status": "completed", "gpus": 1.0}
+    )  # fmt: skip
+    trace_of(jobs, tmp_path)
+    manifest = tmp_path / "planted" / "manifest.json"
+    ends = {"window": "stated", "window_start_s": 10 * DAY_S, "window_end_s": 30 * DAY_S}
+    manifest.write_text(json.dumps(json.loads(manifest.read_text("utf-8")) | ends), "utf-8")
+    trace = traceana.open_store(tmp_path).trace("planted")
+    [found] = analyze_outcomes(trace)[0][:1]
+    groups = found.comparisons["completed"].groups
+    assert groups["n"].to_list() == [n, n]
+    assert found.runtimes.groups["n_truncated"].sum() == late
 
 
 def test_a_median_of_longer_jobs_compares_with_a_log_without_short_ones(tmp_path: Path) -> None:

@@ -65,7 +65,8 @@ def test_correlations_over_rows_and_group_means_are_numpys(
         if (row["Method"], row["Level"]) in expected:
             r = expected[row["Method"], row["Level"]]
             assert number(row["r"]) == pytest.approx(r, abs=0.00501)
-    ranks = tables(section(page, "correlations"), "Rank correlation of runtime", "PAI")
+    both = tables(section(page, "correlations"), "Pearson's r and Spearman's rho", "PAI")
+    ranks = [row for row in both if row["GPU type"] == "all"]
     known = {(row["Outcome"], row["Feature"]): row["r"] for row in rows
              if (row["Method"], row["Level"]) == ("spearman", "rows")}  # fmt: skip
     assert {(row["Outcome"], row["Feature"]): row["Spearman's rho"] for row in ranks} == known
@@ -123,27 +124,18 @@ def test_failure_correlates_and_is_counted_by_request(page: Element, tasks: pd.D
     part = section(page, "outcomes")
     tasks = tasks[tasks["status"].isin(["completed", "failed"])]
     failed = tasks["status"] == "failed"
-    overall = tables(
-        part,
-        "Correlation of failure (1; completion 0) with the resources that tasks request,",
-        "PAI",
-    )
-    within = tables(
-        part,
-        "Correlation of failure (1; completion 0) with the resources that tasks request within",
-        "PAI",
-    )
-    for row in (*overall, *within):
+    for row in tables(part, "Pearson's r and Spearman's rho of failure", "PAI"):
         x = FEATURES[row["Feature"]]
         own = tasks[tasks[x].notna()]
-        if "GPU type" in row:
+        if row["GPU type"] != "all":
             own = own[own["gpu_type"] == row["GPU type"]]
         assert number(row["Rows"]) == len(own)
-        if row["r"] == DASH:
-            continue
-        test = stats.pointbiserialr if row["Method"] == "pearson" else stats.spearmanr
-        expected = test(failed[own.index], own[x]).statistic
-        assert number(row["r"]) == pytest.approx(expected, abs=0.00501)
+        for heading, test in (
+            ("Pearson's r", stats.pointbiserialr), ("Spearman's rho", stats.spearmanr)
+        ):  # fmt: skip
+            if row[heading] != DASH:
+                expected = test(failed[own.index], own[x]).statistic
+                assert number(row[heading]) == pytest.approx(expected, abs=0.00501)
     by_cpu = tables(part, "Failure rate by requested CPU", "PAI")
     for row in by_cpu:
         own = failed[tasks["cpus"] == number(next(iter(row.values())))]

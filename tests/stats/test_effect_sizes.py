@@ -2,8 +2,7 @@
 
 import pytest
 
-from traceana.stats.effect_sizes import conclude, difference_interval
-from traceana.stats.intervals import wilson_interval
+from traceana.stats.effect_sizes import conclude
 
 
 @pytest.mark.parametrize(
@@ -59,15 +58,3 @@ def test_an_effect_has_the_size_of_its_threshold_on(
 def test_negative_effects_are_judged_by_their_magnitude() -> None:
     assert conclude("cliffs_delta", -0.5, -0.7, -0.3, 0.001) == "large"
     assert conclude("cliffs_delta", -0.05, -0.1, 0.01, 0.2) == "negligible"
-
-
-def test_the_difference_of_two_rates_is_newcombes() -> None:
-    # Newcombe, Statistics in Medicine 17, 1998, table II, (a) and (h), method 10
-    for first, second, expected in (
-        ((56, 70), (48, 80), (0.2, 0.0524, 0.3339)),
-        ((10, 10), (0, 10), (1.0, 0.6075, 1.0)),
-    ):
-        low, high = wilson_interval([first[0], second[0]], [first[1], second[1]])
-        rates = (first[0] / first[1], second[0] / second[1])
-        a, b = ((rates[i], float(low[i]), float(high[i])) for i in (0, 1))
-        assert difference_interval(a, b) == pytest.approx(expected, abs=5e-5)

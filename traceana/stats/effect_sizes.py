@@ -45,17 +45,3 @@ def conclude(
         return INCONCLUSIVE
     words = (NEGLIGIBLE, "small", "medium", "large")
     return words[sum(abs(effect) >= threshold for threshold in THRESHOLDS[name])]
-
-
-def difference_interval(
-    first: tuple[float, float, float], second: tuple[float, float, float], /
-) -> tuple[float, float, float]:
-    """Return the difference of two independent estimates with its interval.
-
-    From the interval of each (Newcombe, Statistics in Medicine 17, 1998, method 10; Zou and Donner,
-    Statistics in Medicine 27, 2008). `first` and `second` are the estimate and both ends of its
-    interval, at the confidence of the result.
-    """
-    (a, a_low, a_high), (b, b_low, b_high) = first, second
-    low = math.hypot(a - a_low, b_high - b)
-    return a - b, a - b - low, a - b + math.hypot(a_high - a, b - b_low)

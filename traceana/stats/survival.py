@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -120,31 +120,47 @@ def incidence_variances(
     (G - 1) / G sum of (e_c - e)^2 over the G clusters, or cells of clusters (Efron, 1982, section
     3). Returns (surviving, incidence, restricted); NaN for a single cell.
     """
-    by_kind, cut = np.asarray(events, dtype=float), np.asarray(censored, dtype=float)
-    at, of = np.asarray(time, dtype=np.int64), np.asarray(cell, dtype=np.int64)
-    counts = np.vstack([by_kind.T, cut, np.asarray(late, dtype=float)])
-    times = int(at.max()) + 1
-    total = np.stack([np.bincount(at, row, times) for row in counts]).astype(float)
-    whole = _shares(total[:-2], total[-2], total[-1])
+    of = np.asarray(cell, dtype=np.int64)
+    cells = int(of.max()) + 1
+    curves = leave_out_cells(events, censored, late, time, of, cells=cells)
+    whole = next(curves)
     squares, area = np.zeros(whole.shape), 0.0
     # beyond the last time the curve without a cell is not known
     end = min(horizon, float(durations[-1]))
 
     def mean(surviving: Floats) -> float:
-        return restricted_mean(durations, surviving, np.zeros(times), end)[0]
+        return restricted_mean(durations, surviving, np.zeros(len(durations)), end)[0]
 
+    for left in curves:
+        squares += (left - whole) ** 2
+        area += (mean(left[-1]) - mean(whole[-1])) ** 2
+    factor = (cells - 1) / cells if cells > 1 else np.nan
+    return factor * squares[-1], factor * squares[:-1].T, factor * area
+
+
+def leave_out_cells(
+    events: ArrayLike,
+    censored: ArrayLike,
+    late: ArrayLike,
+    time: ArrayLike,
+    cell: ArrayLike,
+    /,
+    *,
+    cells: int,
+) -> Iterator[Floats]:
+    """Yield the incidence of each event and the survival, of all rows and without each cell."""
+    by_kind, cut = np.asarray(events, dtype=float), np.asarray(censored, dtype=float)
+    at, of = np.asarray(time, dtype=np.int64), np.asarray(cell, dtype=np.int64)
+    counts = np.vstack([by_kind.T, cut, np.asarray(late, dtype=float)])
+    total = np.stack([np.bincount(at, row) for row in counts]).astype(float)
+    yield _shares(total[:-2], total[-2], total[-1])
     order = np.argsort(of, kind="stable")
-    edges = np.searchsorted(of[order], np.arange(int(of.max()) + 2))
+    edges = np.searchsorted(of[order], np.arange(cells + 1))
     for begin, stop in pairwise(edges.tolist()):
         own, rest = order[begin:stop], total.copy()
         for row, values in zip(rest, counts, strict=True):
             np.subtract.at(row, at[own], values[own])
-        left = _shares(rest[:-2], rest[-2], rest[-1])
-        squares += (left - whole) ** 2
-        area += (mean(left[-1]) - mean(whole[-1])) ** 2
-    cells = len(edges) - 1
-    factor = (cells - 1) / cells if cells > 1 else np.nan
-    return factor * squares[-1], factor * squares[:-1].T, factor * area
+        yield _shares(rest[:-2], rest[-2], rest[-1])
 
 
 def log_log_interval(

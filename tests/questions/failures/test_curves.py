@@ -272,3 +272,10 @@ def test_survival_is_drawn_from_one_to_its_last_value() -> None:
     frame = pl.DataFrame({"runtime_s": [60.0, 120.0, 240.0, 480.0], "status": "completed"})
     (line,) = [one for one in kaplan_meier(frame).plot().lines if one.get_gid() == "line-all"]
     assert list(line.get_ydata()) == [1.0, 0.75, 0.5, 0.25, 0.0, 0.0]  # type: ignore[arg-type]
+
+
+def test_rows_without_a_runtime_bias_no_curve_of_any_end() -> None:
+    # with one event there is no other whose runtimes are missing less often
+    jobs = pl.DataFrame({"runtime_s": [1.0, 2, 3] * 9 + [None] * 9, "status": ["completed"] * 36})
+    groups = kaplan_meier(jobs, status=None).groups
+    assert groups.select("n", "n_excluded", "note").row(0) == (27, 9, None)

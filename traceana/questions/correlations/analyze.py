@@ -144,6 +144,9 @@ def _correlations(
 ) -> CorrelationResult | None:
     features = features_of(cohort)
     failure = cohort.trace.manifest.failure_statuses
+    rows = rows.filter(
+        pl.col("entry_s") == 0
+    )  # of those that began earlier only long ones are seen
     outcomes = rows["status"].is_in(["completed", *failure])
     if not features or not outcomes.any():
         return None

@@ -80,6 +80,8 @@ def _cohort(cohort: Cohort) -> Content:
             "p-values use the wild cluster bootstrap for Pearson's r and the jackknife for ranks "
             "over rows; ranks over group means are not tested."
         )
+    if late := (cohort.rows["entry_s"] > 0).sum():
+        method += f" {late:,} {cohort.noun} that started before the window are excluded."
     table = name_rows(result.table).sort("outcome", descending=True, maintain_order=True)
     ranks = table.filter(method="spearman", level="row")
     within = cohort.trace.once(group_correlations)
@@ -91,14 +93,6 @@ def _cohort(cohort: Cohort) -> Content:
             within,
             key=f"correlations-{cohort.trace.id}",
             about=f"Rank correlation of runtime with the resources that {cohort.noun} request",
-        ),
-        result_table(
-            ranks,
-            Correlations,
-            columns=("outcome", "feature", "n", "r", "ci_low", "ci_high", "pvalue_adjusted"),
-            headings={"r": "Spearman's rho"},
-            caption=f"Rank correlation of runtime with the resources that {cohort.noun} request; "
-            f"{name_family(result.n_tested)}. {cohort.title}",
         ),
         *compare_methods(
             cohort,
@@ -120,7 +114,7 @@ def _cohort(cohort: Cohort) -> Content:
                 *("pvalue_adjusted", "pvalue_t", *SIGNIFICANT, "n_carrying", "r_without", "note"),
             ),
             headings={"points": "Level", **SIGNIFICANT},
-            caption=f"All correlations, of which {result.n_tested} are tested. {cohort.title}",
+            caption=f"All correlations; {name_family(result.n_tested)}. {cohort.title}",
             folded=True,
         ),
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
+from scipy.special import stdtrit
 
 from traceana.cohorts.cohort import Cohort, form_cohort
 from traceana.cohorts.definitions import OUTCOMES
@@ -23,18 +24,18 @@ from traceana.questions.failures.association import (
 )
 from traceana.questions.failures.comparison import compare_runtimes
 from traceana.questions.failures.curves import (
-    cumulative_incidence,
     incidence_and_survival,
     kaplan_meier,
 )
-from traceana.questions.failures.events import Columns
+from traceana.questions.failures.events import CELLS, Columns
 from traceana.questions.failures.hazards import cause_specific_hazards, outcome_by_horizon
 from traceana.questions.failures.model import failure_model
 from traceana.questions.failures.nodes import node_failures
 from traceana.questions.failures.rates import failure_rates
 from traceana.questions.failures.tables import FailureModel, GroupTests, RuntimeComparison
-from traceana.stats.effect_sizes import conclude, difference_interval
+from traceana.stats.effect_sizes import conclude
 from traceana.stats.multiplicity import adjust_pvalues
+from traceana.stats.survival import leave_out_cells
 from traceana.stats.variance_share import VarianceShare, variance_share
 from traceana.store.frames import collect, reduce_frame
 from traceana.tables.declare import declared, schema_of
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         CumulativeIncidence,
         SurvivalCurves,
     )
+    from traceana.stats.arrays import Floats
     from traceana.store import Trace
 
 COMPARED: Final = ("completed", "failed")
@@ -158,7 +160,10 @@ def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[st
     for status in (one for one in COMPARED if by and one in there and not cohort.horizon_s):
         try:
             comparisons[status] = compare_runtimes(
-                stated.filter(status=status), keys, cluster=cluster, adjust="holm"
+                stated.filter(pl.col("entry_s") == 0, status=status),
+                keys,
+                cluster=cluster,
+                adjust="holm",
             )
         except DataError as error:
             notes.append(f"Runtimes of {status} {cohort.noun} are not compared: {error}.")
@@ -362,49 +367,70 @@ def estimate_competing_risks(
     )
 
 
-def incidence_at_equal_size(
-    trace: Trace, by: str, pair: Sequence[object], time_s: float, /
+def incidence_difference(
+    trace: Trace, by: str, pair: tuple[object, object], time_s: float, equal_size: bool, /
 ) -> tuple[float, float, float] | None:
-    """Return the difference of the failures of two groups by a runtime, at equal GPUs.
+    """Return the difference of the failures of two groups by a runtime, with its interval.
 
-    It is that within strata of GPUs (powers of two) with rows of both groups, weighted by their
-    rows (direct standardization), with its interval; None if there are no two such strata, or
-    fewer than a fifth of the rows is in them.
+    At equal size, it is that within strata of GPUs (powers of two) with rows of both groups,
+    weighted by their rows (direct standardization); None if there are no two such strata, or fewer
+    than a fifth of the rows is in them. The interval is from the jackknife of the difference over
+    clusters (without them, over 100 sets of rows): clusters have rows in both groups.
     """
     cohort = form_cohort(trace, end_imputation="running")
-    if "gpus" not in cohort.rows.columns or by in ("gpus", "gpus_requested"):
-        return None
-    used = (by, "gpus", "status", "duration_s", "entry_s", "observed", cohort.cluster)
-    rows = cohort.rows.select(name for name in dict.fromkeys(used) if name)
-    rows = rows.filter(pl.col(by).is_in([*pair]), pl.col("gpus").is_not_null())
-    rows = rows.with_columns(pl.col("gpus").log(2).floor().clip(-10).alias("size_class"))
-    kept = rows.filter(pl.col(by).n_unique().over("size_class") == 2)
-    if kept["size_class"].n_unique() < 2 or kept.height < _LEAST_COVERED * rows.height:
-        return None
-    keys = (by, "size_class")
-    found = cumulative_incidence(
-        kept,
-        by=keys,
-        events=cohort.events,
-        runtime="duration_s",
-        entry="entry_s",
-        observed="observed",
-        cluster=cohort.cluster,
+    stratum = pl.lit(0.0)
+    if equal_size:
+        if "gpus" not in cohort.rows.columns or by in ("gpus", "gpus_requested"):
+            return None
+        stratum = pl.col("gpus").log(2).floor().clip(-10)
+    unit = pl.int_range(pl.len())
+    if cohort.cluster is not None:
+        unit = pl.col(cohort.cluster).rank("dense")
+    ended = pl.when("observed").then(pl.col("status").cast(pl.String))
+    seen = cohort.rows.lazy().filter(pl.col(by).is_in([*pair]), pl.col("duration_s").is_not_null())
+    chosen = seen.select(
+        *(by, "duration_s", "entry_s"),
+        stratum=stratum,
+        unit=unit.cast(pl.Int64),
+        failed=(ended == "failed").fill_null(value=False),
+        other=ended.is_in([*cohort.events]).fill_null(value=False) & (ended != "failed"),
     )
-    at = {row[:2]: row[3:] for row in found.incidence_at(time_s).filter(event="failed").rows()}
-    total = [0.0, 0.0, 0.0]
-    for size, n in kept["size_class"].value_counts().iter_rows():
-        # without a failure 0 to 3/n
-        first, second = (
-            (value, low or 0.0, max(value, 3 / n) if high is None else high)
-            for value, low, high in (at.get((one, size), (0.0, None, None)) for one in pair)
-        )
-        difference, low, high = difference_interval(first, second)
-        weight = n / kept.height
-        total[0] += weight * difference
-        total[1] += (weight * (difference - low)) ** 2
-        total[2] += (weight * (high - difference)) ** 2
-    return total[0], total[0] - total[1] ** 0.5, total[0] + total[2] ** 0.5
+    rows = chosen.drop_nulls("stratum").collect()
+    kept = rows.filter(pl.col(by).n_unique().over("stratum") == 2)
+    if equal_size and (
+        kept["stratum"].n_unique() < 2 or kept.height < _LEAST_COVERED * rows.height
+    ):
+        return None
+    difference = np.zeros(CELLS + 1)
+    for (_, group), part in kept.group_by("stratum", by):
+        n = kept.filter(pl.col("stratum") == part["stratum"][0]).height
+        weight = (1 if group == pair[0] else -1) * n / kept.height
+        difference += weight * _incidence_without_cells(part, time_s)
+    units = np.bincount(kept["unit"].to_numpy() % CELLS, minlength=CELLS)
+    cells, effective = np.count_nonzero(units), units.sum() ** 2 / (units**2).sum()
+    variance = (cells - 1) / cells * ((difference[1:] - difference[0]) ** 2).sum()
+    half = float(stdtrit(effective - 1, 0.975)) * variance**0.5
+    return difference[0], difference[0] - half, difference[0] + half
+
+
+def _incidence_without_cells(rows: pl.DataFrame, time_s: float) -> Floats:
+    """Return the incidence of failure by a runtime, of all rows and without each cell of units."""
+    own, entry = rows["duration_s"].to_numpy(), rows["entry_s"].to_numpy()
+    late = entry > 0
+    time = np.concatenate([own, np.minimum(entry[late], own[late] * (1 - 2**-52))])
+    times, place = np.unique(time, return_inverse=True)
+    kinds = rows.select("failed", "other").to_numpy()
+    cut, none = ~kinds.any(axis=1), np.zeros(int(late.sum()))
+    cell = rows["unit"].to_numpy() % CELLS
+    curves = leave_out_cells(
+        np.concatenate([kinds, np.zeros((len(none), 2))]),
+        np.concatenate([cut, none]),
+        np.concatenate([np.zeros(len(own)), none + 1]),
+        *(place, np.concatenate([cell, cell[late]])),
+        cells=CELLS,
+    )
+    last = int(np.searchsorted(times, time_s, side="right")) - 1
+    return np.array([curve[0, last] if last >= 0 else 0.0 for curve in curves])
 
 
 _PARTS: Final = 16

@@ -33,12 +33,14 @@ class Design:
     of the column, and a term without a column has a note instead."""
 
 
-def make_design(rows: pl.DataFrame, features: Sequence[str], /, *, hazards: bool = False) -> Design:
+def make_design(
+    rows: pl.DataFrame, features: Sequence[str], /, *, cause: str | None = None
+) -> Design:
     """Return the design matrix of a model of failure.
 
     A column that is a linear combination of those of earlier features is dropped, with a note. Of
-    hazards, a level of which every row failed has a finite ratio. Raises a DataError if no row or
-    every row failed, a value is infinite, or a feature has more than 50 levels.
+    hazards of a `cause`, a level of which every row failed has a finite ratio. Raises a DataError
+    if no row or every row failed, a value is infinite, or a feature has more than 50 levels.
     """
     numeric = {name for name in features if rows.schema[name].is_numeric()}
     texts = [name for name in features if name not in numeric]
@@ -49,9 +51,9 @@ def make_design(rows: pl.DataFrame, features: Sequence[str], /, *, hazards: bool
     for name in numeric:
         if (rows[name].cast(pl.Float64).abs() > LARGEST).any():
             raise DataError(f"column {name} holds a value beyond {LARGEST:g} (infinite)")
-    rows, decided = _drop_decided(rows, texts, hazards=hazards)
+    rows, decided = _drop_decided(rows, texts, cause)
     n, failures = rows.height, int(rows["failure"].sum() or 0)
-    if failures == 0 or (failures == n and not hazards):
+    if failures == 0 or (failures == n and cause is None):
         if decided:
             names = dict.fromkeys(term["feature"] for term in decided)
             raise DataError(
@@ -84,7 +86,7 @@ def make_design(rows: pl.DataFrame, features: Sequence[str], /, *, hazards: bool
 
 
 def _drop_decided(
-    rows: pl.DataFrame, texts: Sequence[str], *, hazards: bool
+    rows: pl.DataFrame, texts: Sequence[str], cause: str | None
 ) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
     """Drop levels of which no row or every row failed, until there is none."""
     decided: list[dict[str, Any]] = []
@@ -93,7 +95,7 @@ def _drop_decided(
         found = False
         for name in texts:
             levels = _count_failures(rows, name)
-            every = (pl.col("failures") == pl.col("n")) & (not hazards)
+            every = (pl.col("failures") == pl.col("n")) & (cause is None)
             sure = levels.filter((pl.col("failures") == 0) | every)
             if levels.height < 2 or sure.is_empty():
                 continue
@@ -106,8 +108,8 @@ def _drop_decided(
                         "level": level,
                         "n": n,
                         "failures": failures,
-                        "note": f"{which} of the {n:,} failed: no finite "
-                        f"{'hazard' if hazards else 'odds'} ratio; rows excluded",
+                        "note": f"{which} of the {n:,} {cause or 'failed'}: no finite "
+                        f"{'odds' if cause is None else 'hazard'} ratio; rows excluded",
                     }
                 )
             rows = rows.filter(~pl.col(name).is_in(sure["level"].implode()))

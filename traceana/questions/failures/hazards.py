@@ -158,7 +158,7 @@ def _of_cause(
             }
             for name in names
         ]
-    design = make_design(rows, names, hazards=True)
+    design = make_design(rows, names, cause=cause)
     time = design.rows[runtime].cast(pl.Float64).to_numpy()
     start = None if entry is None else design.rows[entry].cast(pl.Float64).to_numpy()
     of = [cluster_codes(design.rows[unit]) for unit in units]

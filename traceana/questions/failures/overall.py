@@ -23,10 +23,6 @@ _NOTICED: Final = 0.01
 """Fraction of rows without an end from which the bias is stated."""
 
 
-_NEGLIGIBLE: Final = 0.01
-"""Fraction not ended below which the rate has no stated bias."""
-
-
 @dataclass(frozen=True)
 class Failure:
     """Failure of the rows of a trace."""
@@ -53,9 +49,7 @@ class Failure:
         if self.not_ended < _NOTICED:
             return ""
         way = "biased towards the outcome of short ones"
-        if self.not_ended < _NEGLIGIBLE:
-            way = "biased by less than that"
-        elif self.too_high is not None:
+        if self.too_high is not None:
             way = "likely too high, since failures come sooner than completions"
             if not self.too_high:
                 way = "likely too low, since failures come later than completions"
@@ -64,10 +58,9 @@ class Failure:
 
 def overall_failure(trace: Trace, /) -> Failure:
     """Return the failure rate of a cohort, and the cumulative incidence by a runtime."""
-    rows = form_cohort(trace).rows
-    status, n_not_ended = pl.col("status").cast(pl.String), count_not_ended(form_cohort(trace))
-    cluster = form_cohort(trace).cluster
-    [rate] = failure_rates(rows, (), cluster=cluster).rows(named=True)
+    cohort = form_cohort(trace)
+    rows, status = cohort.rows, pl.col("status").cast(pl.String)
+    [rate] = failure_rates(rows, (), cluster=cohort.cluster).rows(named=True)
     medians = [
         rows.select(pl.col("duration_s").filter(status == one).median()).item()
         for one in ("failed", "completed")
@@ -76,8 +69,8 @@ def overall_failure(trace: Trace, /) -> Failure:
     if isinstance(medians[0], float) and isinstance(medians[1], float):
         too_high = medians[0] < medians[1]
     found = _incidence(trace)
-    censored = found is not None and is_censored(form_cohort(trace))
-    return Failure(rate, rows.height, n_not_ended, found, censored, too_high)
+    censored = found is not None and is_censored(cohort)
+    return Failure(rate, rows.height, count_not_ended(cohort), found, censored, too_high)
 
 
 def _incidence(trace: Trace) -> dict[str, Any] | None:

@@ -24,14 +24,12 @@ from traceana.page.section import Section
 from traceana.questions.correlations.analyze import RESAMPLES, failure_association
 from traceana.questions.correlations.section_features import (
     FEATURE_NAMES,
-    SIGNIFICANT,
     compare_methods,
     draw_forest,
-    name_family,
     name_rows,
     state_correlations,
 )
-from traceana.questions.correlations.tables import CorrelationResult, Correlations
+from traceana.questions.correlations.tables import CorrelationResult
 from traceana.questions.failures.analyze import (
     COMPARED,
     Outcomes,
@@ -139,9 +137,6 @@ def correlate_failure(cohort: Cohort, /) -> tuple[str, list[Block]]:
             about=f"failure and the resources that {cohort.noun} request",
         ),
     ]
-    blocks += [_correlations(cohort, overall, ())]
-    if within is not None and cohort.by is not None:
-        blocks.append(_correlations(cohort, within, (cohort.by,)))
     if cohort.cluster is not None:
         blocks.append(
             Text(
@@ -180,24 +175,6 @@ def _named(result: CorrelationResult) -> pl.DataFrame:
     return name_rows(result.table)
 
 
-def _correlations(cohort: Cohort, result: CorrelationResult, by: tuple[str, ...]) -> Block:
-    within = f" within each {in_sentence(key_heading(by[0]))}" if by else ""
-    coded = f"{cohort.counted}: 1, else 0" if cohort.horizon_s else "1; completion 0"
-    return result_table(
-        _named(result),
-        Correlations,
-        columns=(
-            *(*by, "feature", "method", "n", "r", "ci_low", "ci_high", "n_clusters"),
-            *("pvalue", "pvalue_adjusted", "pvalue_t", *SIGNIFICANT, "note"),
-        ),
-        headings=SIGNIFICANT,
-        caption=f"Correlation of failure ({coded}) with the resources that "
-        f"{cohort.noun} request{within}, and {100 * result.confidence:.0f} % confidence intervals; "
-        f"{name_family(result.n_tested)}. {cohort.title}",
-        folded=True,
-    )
-
-
 def _label(column: str) -> str:
     return FEATURE_NAMES[column][1] if column in FEATURE_NAMES else key_heading(column)
 
@@ -213,7 +190,8 @@ _OPENING: Final = (
     "delayed entry and censoring. Unrestricted means are not shown, because runtimes are "
     "heavy-tailed. Tests of failure: chi-squared with Cramér's V. Tests of runtime: rank ANOVA "
     "(Brunner, Dette and Munk; of two groups Brunner and Munzel's test) with epsilon squared, the "
-    "fraction of the variance of ranks between groups; left truncation is ignored. Conclusion: "
+    "fraction of the variance of ranks between groups, over rows that started in the observation "
+    "window. Conclusion: "
     "negligible below V = 0.1 or epsilon squared = 0.01; inconclusive if the adjusted p is 0.05 or "
     "more; else small, medium (0.3; 0.06) or large (0.5; 0.14), after Cohen. All tests of a trace "
     "are one family, adjusted by Holm's method. The groups named in a finding are those with the "
@@ -341,18 +319,22 @@ def _group(cohort: Cohort, outcomes: Outcomes) -> tuple[Block, ...]:
                 folded=True,
             )
         )
-    runtimes = result_table(
-        outcomes.runtimes.groups.drop("n_events", "last_s"),
-        SurvivalGroups,
-        headings={
-            "n": "Runtimes",
-            "n_excluded": "Without runtime",
-            "restricted_mean_s": f"{duration(outcomes.runtimes.horizon_s)} restricted mean",
-        },
-        caption=f"Runtime of {what}{_until(cohort)}. {cohort.title}",
-        null=null,
-        folded=True,
-    )
+    runtimes: list[Block] = []
+    if outcomes.horizon is None:  # until any end: with the competing risks
+        runtimes.append(
+            result_table(
+                outcomes.runtimes.groups.drop("n_events", "last_s"),
+                SurvivalGroups,
+                headings={
+                    "n": "Runtimes",
+                    "n_excluded": "Without runtime",
+                    "restricted_mean_s": f"{duration(outcomes.runtimes.horizon_s)} restricted mean",
+                },
+                caption=f"Runtime of {what} and status. {cohort.title}",
+                null=null,
+                folded=True,
+            )
+        )
     equal: list[Block] = []
     if outcomes.standardized is not None:
         held, table = outcomes.standardized
@@ -366,17 +348,13 @@ def _group(cohort: Cohort, outcomes: Outcomes) -> tuple[Block, ...]:
                 null=null,
             )
         )
-    return (*by_horizon[:1], rates, *by_horizon[1:], *equal, runtimes, *details(cohort, outcomes))
+    return (*by_horizon[:1], rates, *by_horizon[1:], *equal, *runtimes, *details(cohort, outcomes))
 
 
 def _headings(cohort: Cohort) -> dict[str, str]:
     if cohort.horizon_s is None:
         return {"n": "Completed or failed"}
     return {"n": "Watched", "completed": "Not failed by then"}
-
-
-def _until(cohort: Cohort) -> str:
-    return " and status" if cohort.horizon_s is None else " until any end"
 
 
 def _draw_runtimes(cohort: Cohort, outcomes: Outcomes) -> list[Drawing]:

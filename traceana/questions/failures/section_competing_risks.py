@@ -21,7 +21,7 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.failures.analyze import estimate_competing_risks, incidence_at_equal_size
+from traceana.questions.failures.analyze import estimate_competing_risks, incidence_difference
 from traceana.questions.failures.section_tests import incidence_of
 from traceana.questions.failures.tables_competing_risks import (
     CumulativeIncidence,
@@ -31,7 +31,6 @@ from traceana.questions.failures.tables_competing_risks import (
     SurvivalQuantiles,
 )
 from traceana.questions.section_per_cohort import build_per_cohort
-from traceana.stats.effect_sizes import difference_interval
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import duration, in_sentence, share
 
@@ -215,8 +214,9 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
     able = frame.filter(pl.col(by).is_in(completes))
     frame = able if able.height > 1 else frame
     first, second = frame.sort("n", descending=True).head(2).to_dicts()
-    values = [(row["incidence"], row["ci_low"], row["ci_high"]) for row in (first, second)]
-    difference, low, high = (100 * value for value in difference_interval(*values))
+    pair = (first[by], second[by])
+    crude = cohort.trace.once(incidence_difference, by, pair, hours * _HOUR_S, False)
+    difference, low, high = (100 * value for value in crude or ())
     verdict = "The difference is inconclusive" if low < 0 < high else "They differ"
     named = [incidence_of(row, by, "incidence") for row in (first, second)]
     ended = cohort.rows.filter(pl.col("status").cast(pl.String) == "failed")["duration_s"]
@@ -236,8 +236,7 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
         f"{cohort.title}: {share(first['incidence'])} of {first[by]} and "
         f"{share(second['incidence'])} of {second[by]} {cohort.noun} fail within {hours} h"
     )
-    pair = (first[by], second[by])
-    equal = cohort.trace.once(incidence_at_equal_size, by, pair, hours * _HOUR_S)
+    equal = cohort.trace.once(incidence_difference, by, pair, hours * _HOUR_S, True)
     if equal is not None:
         of_equal, *ends = (100 * value for value in equal)
         finding += f" With the same GPUs: {of_equal:.1f} (95 % CI {ends[0]:.1f} to {ends[1]:.1f})."

@@ -125,15 +125,16 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
         f"adjusted {three_digits(row['odds_ratio'])}: Simpson's paradox)."
         for row in opposite.iter_rows(named=True)
     ]
+    joint = model.joint.drop_nulls("pvalue")
     together = " ".join(
-        f"Collinear features {row['features']} "
+        f"collinear features {row['features']} "
         + (
             f"are together associated with failure ({p_equals(row['pvalue'])}, {row['df']} df)"
             if row["pvalue"] < _ALPHA
             else f"show no association together ({p_equals(row['pvalue'])})"
         )
         + "; the features are not distinguishable where their own intervals contain 1."
-        for row in model.joint.drop_nulls("pvalue").iter_rows(named=True)
+        for row in joint.iter_rows(named=True)
     )
     other = " ".join(
         f"{what}: {'; '.join(_name(row) for row in rows.iter_rows(named=True))}."
@@ -152,10 +153,19 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     )
     fitted += "" if fit["auc"] is None else f"; AUC on held-out {cohort.noun} {ratio(fit['auc'])}"
     lead = f"model of failure ({cohort.counted}): {text}"
-    said = (*reversed_, lead, together, other, f"the model is fitted to {fitted}.")
+    blocks = joint.filter(pl.col("pvalue") < _ALPHA)
+    only_together = clear.is_empty() and not blocks.is_empty()
+    stated = (together, lead) if only_together else (lead, together)
+    said = (*reversed_, *stated, other, f"the model is fitted to {fitted}.")
     first, *others = [f"{cohort.title}: {part}" for part in said if part]
-    certainty: Certainty = "cannot tell" if clear.is_empty() else "estimated"
-    heading = _reversed(_costliest(opposite), cohort.noun) if opposite.height else _heading(clear)
+    unclear_all = clear.is_empty() and not only_together
+    certainty: Certainty = "cannot tell" if unclear_all else "estimated"
+    if opposite.height:
+        heading = _reversed(_costliest(opposite), cohort.noun)
+    elif only_together:
+        heading = f"{blocks['features'][0]} predict failure, but only together"
+    else:
+        heading = _heading(clear)
     return Finding(first, heading=f"{cohort.title}: {heading}", certainty=certainty), *others
 
 
@@ -207,11 +217,14 @@ def _ratio_of(row: dict[str, Any], features: list[str], noun: str) -> str:
         for name in sorted(features, key=lambda name: name != row["feature"])
     )
     same = f" at the same {listed(others)}" if others else ""
-    often = f"{_times(row['odds_ratio'])} as often (odds)"
+    times = _times(row["odds_ratio"])
     if row["level"] is None:
-        text = f"{noun} fail {often} with twice the {what}{same}"
+        text = f"the odds of failure of {noun} are {times} as high with twice the {what}{same}"
     else:
-        text = f"{noun} with {what} {row['level']} fail {often} as with {row['reference']}{same}"
+        text = (
+            f"the odds of failure of {noun} with {what} {row['level']} are {times} as high as with "
+            f"{row['reference']}{same}"
+        )
     return (
         f"{text} (95 % CI {three_digits_range(row['ci_low'], row['ci_high'])}; adjusted "
         f"{p_equals(row['pvalue_adjusted'])})"

@@ -78,8 +78,6 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
         if both is not None:
             what = f"{what} in the groups with both outcomes"
             findings += _of_rates(cohort, what, group, both)
-        if found.horizon is None:
-            findings.append(f"{cohort.title}: {_excluded(cohort)}")
     if found.horizon is not None:
         named = [_median(row, by, cohort) for row in _largest(found.runtimes.groups, by)]
         what = f"median runtime of {cohort.noun} until any end (Kaplan-Meier)"
@@ -152,7 +150,8 @@ def _ratio_of_rates(rates: pl.DataFrame, by: str, cohort: Cohort) -> str:
     if high["ci_low"] <= low["ci_high"]:
         return ""
     times = three_digits(high["rate"] / low["rate"])
-    text = f" {noun.capitalize()} of {high[by]} fail {times} times as often as those of {low[by]}"
+    of = f"{in_sentence(key_heading(by))} "
+    text = f" {noun.capitalize()} of {of}{high[by]} fail {times} times as often as of {of}{low[by]}"
     return f"{text}{_opposite(cohort, by)}."
 
 
@@ -262,7 +261,7 @@ def details(cohort: Cohort, found: Outcomes, /) -> tuple[Block, ...]:
                 headings={f"{found.by}_a": "First", f"{found.by}_b": "Second"},
                 caption=f"Pairs of groups by {heading}: probability that a runtime of the first is "
                 "longer, and p of Brunner and Munzel's test, adjusted (Holm) over the pairs of a "
-                f"status. Left truncation is ignored. {cohort.title}",
+                f"status. Of rows that started in the observation window. {cohort.title}",
                 folded=True,
             )
         )
@@ -283,7 +282,7 @@ def details(cohort: Cohort, found: Outcomes, /) -> tuple[Block, ...]:
                 caption=f"Odds ratios of failure of {cohort.noun} by {heading}: crude, and pooled "
                 f"within {within} (Mantel-Haenszel){independent}. If the odds ratios of the strata "
                 "differ (small p of homogeneity), the pooled ratio is not a summary of them. "
-                f"p adjusted (Holm) over the {odds['pvalue'].count()} tests. {cohort.title}",
+                f"p adjusted (Holm) over the tests of this table. {cohort.title}",
                 folded=True,
             )
         )
