@@ -8,7 +8,7 @@ import polars as pl
 from traceana.cohorts.cohort import form_cohort
 from traceana.ingesters import add_table
 from traceana.questions.failures.analyze import analyze_outcomes, variance_between_units
-from traceana.questions.failures.section_tests import findings_of
+from traceana.questions.failures.section_tests import findings_of, state_overall
 from traceana.questions.runtimes.analyze import analyze_runtime_distributions
 from traceana.report import build_report
 from traceana.store import open_store
@@ -26,7 +26,8 @@ def findings(jobs: pl.DataFrame, folder: Path) -> list[str]:
     add_table(rows, trace=TRACE, table="jobs", store=folder / "store", title="Our jobs")
     session = open_store(folder / "store")
     groupings, tests, _ = analyze_outcomes(session.trace(TRACE))
-    return findings_of(form_cohort(session.trace(TRACE)), groupings[0], tests)
+    cohort = form_cohort(session.trace(TRACE))
+    return [state_overall(cohort), *findings_of(cohort, groupings[0], tests)]
 
 
 def jobs_of(queue: np.ndarray, failed: np.ndarray) -> pl.DataFrame:
@@ -64,7 +65,7 @@ def test_a_group_that_never_completes_is_named_and_judged_apart(tmp_path: Path) 
     )
     text = " ".join(findings(pl.DataFrame({"queue": queue, "status": status}), tmp_path))
     assert "low: 100 % (200 of 200; none is recorded as completed)" in text
-    assert "jobs not counted: 70 cancelled, 30 pending." in text
+    assert "Jobs not counted: 70 cancelled, 30 pending." in text
 
 
 def test_cancelled_jobs_neither_complete_nor_fail(tmp_path: Path) -> None:
@@ -73,7 +74,7 @@ def test_cancelled_jobs_neither_complete_nor_fail(tmp_path: Path) -> None:
     text = " ".join(findings(pl.DataFrame({"queue": queue, "status": status}), tmp_path))
     assert "a: 50 %" in text
     assert "50 of 100" in text
-    assert "jobs not counted: 100 cancelled." in text
+    assert "Jobs not counted: 100 cancelled." in text
 
 
 def test_all_tests_of_a_trace_are_one_family(tmp_path: Path) -> None:

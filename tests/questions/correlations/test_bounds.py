@@ -113,7 +113,7 @@ def test_r_of_a_line_is_at_most_1_in_clusters_too() -> None:
 
 def test_each_status_must_be_known() -> None:
     rows = pl.DataFrame({"gpus": [1, 2, 4, 8], "runtime_s": [6, 5, 9, 20], "status": "completed"})
-    with pytest.raises(DataError, match="status DONE is neither in column status nor one of"):
+    with pytest.raises(DataError, match="success names status 'DONE'; statuses are"):
         runtime_correlations(rows, success=("completed", "DONE"))
 
 

@@ -263,15 +263,15 @@ def test_the_published_pods(real_store: Store) -> None:
 
 def test_statuses_and_features_are_checked() -> None:
     jobs = pl.DataFrame({"status": ["completed"] * 6, "runtime_s": ROWS["y"], "gpus": ROWS["x"]})
-    with pytest.raises(
-        DataError, match=r"no row has status .*; found DONE; pass success= and fail"
-    ):
+    with pytest.raises(DataError, match=r"status 'DONE' is found; .*; pass success= and failure="):
         runtime_correlations(jobs.with_columns(status=pl.lit("DONE")))
+    with pytest.raises(DataError, match="no row has status completed, failed; pass success= and"):
+        runtime_correlations(jobs.with_columns(status=pl.lit("running")))
     with pytest.raises(
         DataError, match=r"no feature to correlate: none of gpus, .*; pass features="
     ):
         runtime_correlations(jobs.drop("gpus"))
-    with pytest.raises(DataError, match="success and failure share the status failed"):
+    with pytest.raises(DataError, match="status failed cannot be a success and a failure"):
         runtime_correlations(jobs, success=("completed", "failed"))
     with pytest.raises(DataError, match=r"column runtime_s is missing; .*; pass runtime='took'"):
         runtime_correlations(jobs.rename({"runtime_s": "took"}))

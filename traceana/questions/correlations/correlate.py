@@ -15,7 +15,6 @@ from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
 from traceana.questions.correlations.family import LEVELS, Family, estimate_family
 from traceana.questions.correlations.tables import CorrelationResult, Correlations
-from traceana.schema import STATUSES
 from traceana.stats.arguments import MOST_RESAMPLES, as_generator, check_confidence, check_count
 from traceana.stats.correlation import METHODS, SMALLEST_P
 from traceana.stats.multiplicity import adjust_pvalues
@@ -221,29 +220,29 @@ def runtime_correlations(
     [('gpus', 4, 0.97)]
     """
     keys, clusters = as_names(by), as_names(() if cluster is None else cluster)
-    there = column_names(frame)
-    names = [name for name in FEATURES if name in there] if features is None else as_names(features)
-    if not names:
-        raise DataError(
-            f"no feature to correlate: none of {', '.join(FEATURES)} in {', '.join(there)}; pass "
-            "features="
-        )
-    wins, fails = as_names(success), as_names(failure)
-    if shared := sorted(set(wins) & set(fails)):
-        raise DataError(f"success and failure share the status {', '.join(shared)}")
-    columns = (*keys, *clusters, status, runtime, *names)
-    lazy = admit_columns(frame, columns, roles={"status": status, "runtime": runtime})
-    value = nw.col(status).cast(nw.String)
-    lazy = lazy.with_columns(value.alias(status))
-    excluded = _count_excluded(lazy, keys, status, wins, fails)
-    rows: Any = lazy.filter(nw.col(status).is_in([*wins, *fails])).select(
-        *keys,
-        *clusters,
-        runtime,
-        *names,
-        # a Boolean takes less memory than text, which replaces it at the end
-        nw.col(status).is_in(list(wins)).alias("outcome"),
+    names = _features(frame, features)
+    admitted = admit_columns(
+        frame, (*keys, *clusters, status, runtime, *names), roles={"runtime": runtime}
     )
+    lazy, wins, fails = open_outcomes(
+        admitted.to_native(),
+        (*keys, *clusters, runtime, *names),
+        status=status,
+        success=success,
+        failure=failure,
+    )
+    used = nw.col(status).is_in([*wins, *fails])
+    counts = reduce_frame(
+        lazy, keys, rows=nw.len(), used=nw.when(used).then(nw.col(status)).count()
+    )
+    if counts["rows"].sum() and not counts["used"].sum():
+        raise DataError(
+            f"no row has status {', '.join((*wins, *fails))}; pass success= and failure="
+        )
+    excluded = counts.select(*keys, n_excluded=pl.col("rows") - pl.col("used"))
+    # a Boolean takes less memory than text, which replaces it at the end
+    outcome = nw.col(status).is_in(list(wins)).alias("outcome")
+    rows: Any = lazy.filter(used).select(*keys, *clusters, runtime, *names, outcome)
     found = correlate(
         rows.to_native(),
         names,
@@ -257,8 +256,8 @@ def runtime_correlations(
         resamples=resamples,
         rng=rng,
     )
-    outcome = pl.when("outcome").then(pl.lit("success")).otherwise(pl.lit("failure"))
-    table = found.table.with_columns(outcome=outcome)
+    named = pl.when("outcome").then(pl.lit("success")).otherwise(pl.lit("failure"))
+    table = found.table.with_columns(outcome=named)
     if keys:
         table = table.join(excluded, on=keys, how="left", nulls_equal=True, maintain_order="left")
     else:
@@ -266,33 +265,16 @@ def runtime_correlations(
     return replace(found, table=table)
 
 
-def _count_excluded(
-    lazy: nw.LazyFrame[Any],
-    keys: Sequence[str],
-    status: str,
-    success: Sequence[str],
-    failure: Sequence[str],
-) -> pl.DataFrame:
-    """Return [*keys, n_excluded]: the rows whose status is neither a success nor a failure."""
-    named = [*success, *failure]
-    if not set(named) <= set(STATUSES):
-        present = reduce_frame(lazy, (status,), n=nw.len())[status].to_list()
-        if absent := sorted(set(named).difference(STATUSES, present)):
-            raise DataError(
-                f"status {', '.join(absent)} is neither in column {status} nor one of "
-                f"{', '.join(STATUSES)}"
-            )
-    used = nw.col(status).is_in(named)
-    counts = reduce_frame(
-        lazy, keys, n_rows=nw.len(), n_used=nw.when(used).then(nw.col(status)).count()
-    )
-    if counts["n_rows"].sum() and not counts["n_used"].sum():
-        table = reduce_frame(lazy, (status,), n=nw.len()).sort("n", descending=True)[status]
+def _features(frame: IntoFrame, features: Names | None) -> tuple[str, ...]:
+    if features is not None and (names := as_names(features)):
+        return names
+    there = column_names(frame)
+    if not (names := tuple(name for name in FEATURES if name in there)) or features is not None:
         raise DataError(
-            f"no row has status {', '.join(named)}; found "
-            f"{', '.join(str(one) for one in table.head(10))}; pass success= and failure="
+            f"no feature to correlate: none of {', '.join(FEATURES)} in {', '.join(there)}; pass "
+            "features="
         )
-    return counts.select(*keys, n_excluded=pl.col("n_rows") - pl.col("n_used"))
+    return names
 
 
 @notes_unit
@@ -336,13 +318,7 @@ def failure_correlations(
     >>> traceana.failure_correlations(tasks, method="pearson").table["r"].round(3).item()
     0.839
     """
-    there = column_names(frame)
-    names = [name for name in FEATURES if name in there] if features is None else as_names(features)
-    if not names:
-        raise DataError(
-            f"no feature to correlate: none of {', '.join(FEATURES)} in {', '.join(there)}; pass "
-            "features="
-        )
+    names = _features(frame, features)
     columns = (*as_names(by), *as_names(() if cluster is None else cluster))
     lazy, succeeded, failed = open_outcomes(
         frame, (*columns, *names), status=status, success=success, failure=failure

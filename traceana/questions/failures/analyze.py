@@ -40,7 +40,7 @@ from traceana.stats.variance_share import VarianceShare, variance_share
 from traceana.store.frames import collect, reduce_frame
 from traceana.tables.declare import declared, schema_of
 from traceana.tables.display import key_heading
-from traceana.tables.formatting import in_sentence, sparkline
+from traceana.tables.formatting import in_sentence, listed, sparkline
 
 if TYPE_CHECKING:
     from traceana.questions.failures.tables_competing_risks import (
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 
 COMPARED: Final = ("completed", "failed")
 """Statuses whose runtimes are compared between groups."""
-BOTH: Final = "groups with both outcomes"
-"""Groups in which some rows failed and others did not."""
 MODEL_ROWS: Final = 50_000
 """A model is fitted to at most this number of rows."""
 MODEL_SEED: Final = 1
@@ -249,25 +247,26 @@ def _tests(
 ) -> Iterator[dict[str, Any]]:
     """Yield the tests by one column: of failure, and of the runtime of each status.
 
-    Failure is tested once more between the groups in which some rows failed and some did not,
-    if there are others.
+    Failure is compared between the groups in which some rows did not fail, if there are two: a
+    class of jobs that never complete, such as services, differs by definition.
     """
     group = in_sentence(key_heading(by))
     frame = outcomes.rates.filter(pl.col(by).is_not_null() & (pl.col("n") > 0))
-    mixed = frame.filter(pl.col("failures").is_between(1, pl.col("n") - 1))[by].to_list()
-    failure = f"failure of {cohort.noun} by {group}"
-    questions = {failure: frame[by].to_list()} if cohort.fails else {}
-    if 1 < len(mixed) < frame.height:
-        questions[f"{failure}, {BOTH}"] = mixed
-    for question, groups in questions.items():
-        rows = cohort.rows.filter(pl.col(by).is_in(groups))
+    able = frame.filter(pl.col("failures") < pl.col("n"))
+    question = f"failure of {cohort.noun} by {group}"
+    if cohort.fails:
+        if 1 < able.height < frame.height:
+            never = frame.join(able, on=by, how="anti")[by].cast(pl.String).to_list()
+            notes.append(f"Not in the test of {question}, as every row failed: {listed(never)}.")
+            frame = able
+        rows = cohort.rows.filter(pl.col(by).is_in(frame[by].implode()))
         try:
             table = outcome_association(rows, by, cluster=cohort.cluster)
         except DataError as error:
             notes.append(f"No test of {question}: {error}.")
-            continue
-        row = table.row(0, named=True)
-        yield _test(row, question, "cramers_v", row["method"])
+        else:
+            row = table.row(0, named=True)
+            yield _test(row, question, "cramers_v", row["method"])
     for status, compared in outcomes.comparisons.items():
         row = compared.test.row(0, named=True)
         method = "Brunner-Munzel" if row["n_groups"] == 2 else "rank ANOVA"

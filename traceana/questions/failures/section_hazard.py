@@ -61,14 +61,12 @@ def _build(cohort: Cohort) -> Content:
         cluster=cohort.cluster,
     )
     caption = f"Hazard by runtime of {cohort.noun}. {cohort.title}"
-    lead = result_table(
-        hazards.filter(event=events[0]),
-        HazardByRuntime,
-        columns=("event", "from_s", "to_s", "n_events", "hazard_per_h", "ci_low", "ci_high"),
-        caption=caption,
-    )
-    table = result_table(hazards, HazardByRuntime, caption=caption)
-    blocks: list[Block] = [Text(cohort.about), table]
+    lead = result_table(hazards.filter(event=events[0]), HazardByRuntime, caption=caption)
+    blocks: list[Block] = [Text(cohort.about)]
+    if len(events) > 1:
+        others = hazards.filter(pl.col("event") != events[0])
+        what = f"Hazards of the other ends of {cohort.noun}. {cohort.title}"
+        blocks.append(result_table(others, HazardByRuntime, caption=what))
     findings = [_early(hazards, cohort)]
     if not cohort.from_tasks:
         for finding, block in (_limits(cohort), _goodput(cohort)):
@@ -85,21 +83,27 @@ def _early(hazards: pl.DataFrame, cohort: Cohort) -> str:
     if table.height < 2:
         return ""
     first, last = table.row(0, named=True), table.row(-1, named=True)
-    ratio = first["hazard_per_h"] / last["hazard_per_h"]
     apart = first["ci_low"] > last["ci_high"] or last["ci_low"] > first["ci_high"]
     compared = "not distinguishable from that"
     if apart:
-        change = "times that" if ratio > 1 else "times lower than that"
-        compared = f"{three_digits(max(ratio, 1 / ratio))} {change}"
-    when = f"{duration(first['from_s'])} to {duration(first['to_s'])}"
+        ratio = first["hazard_per_h"] / last["hazard_per_h"]
+        compared = f"{three_digits(ratio)} times that"
+    when, later = (
+        f"from {duration(row['from_s'])} on"
+        if row["to_s"] is None
+        else f"from {duration(row['from_s'])} to {duration(row['to_s'])}"
+        for row in (first, last)
+    )
+    first_n, last_n = (
+        f"(95 % CI {digits_range(row['ci_low'], row['ci_high'])}; n = {count(row['n_events'])})"
+        for row in (first, last)
+    )
     return Finding(
         f"{cohort.title}: {cohort.noun} fail at {three_digits(first['hazard_per_h'])} per hour "
-        f"(95 % CI {digits_range(first['ci_low'], first['ci_high'])}; "
-        f"n = {count(first['n_events'])}) between {duration(first['from_s'])} and "
-        f"{duration(first['to_s'])} of runtime, {compared} after {duration(last['from_s'])} "
-        f"({three_digits(last['hazard_per_h'])} per hour).",
-        heading=f"{cohort.title}: the failure rate from {when} of runtime is {compared} "
-        f"after {duration(last['from_s'])}",
+        f"{first_n} {when} of runtime. This is {compared} {later}, "
+        f"{three_digits(last['hazard_per_h'])} per hour {last_n}.",
+        heading=f"{cohort.title}: the failure rate {when} of runtime is {compared} {later}",
+        is_null=not apart,
     )
 
 

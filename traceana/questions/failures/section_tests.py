@@ -8,7 +8,7 @@ import polars as pl
 
 from traceana.page.blocks import Block, Table, result_table
 from traceana.page.finding import Finding
-from traceana.questions.failures.analyze import BOTH, Outcomes, fit_failure_model
+from traceana.questions.failures.analyze import Outcomes, fit_failure_model
 from traceana.questions.failures.model import REVERSED
 from traceana.questions.failures.overall import overall_failure
 from traceana.questions.failures.tables import FailureOdds, GroupTests, RuntimePairs
@@ -74,10 +74,6 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
             ratio_of_rates, what = "", f"fraction of {cohort.noun} that {cohort.counted}"
             findings.append(f"{cohort.title}: {what}. {'. '.join(named)}.")
         findings += _of_rates(cohort, what, group, test, differs=bool(ratio_of_rates))
-        both = rows.get(f"failure of {cohort.noun} by {group}, {BOTH}")
-        if both is not None:
-            what = f"{what} in the groups with both outcomes"
-            findings += _of_rates(cohort, what, group, both)
     if found.horizon is not None:
         named = [_median(row, by, cohort) for row in _largest(found.runtimes.groups, by)]
         what = f"median runtime of {cohort.noun} until any end (Kaplan-Meier)"
