@@ -44,6 +44,6 @@ def test_the_page_states_what_was_planted(tmp_path: Path) -> None:
     assert f"Of {hours:,.1f} GPU-hours {useful} went to completed jobs" in page
     assert "arlier runs of the same user and name reduce the error of predicted runtimes by" in page
     early = fails.sum() / (np.minimum(runtime, 60).sum() / 3600)
-    [row] = [line for line in page.splitlines() if line.startswith("| failed | 0 s | 1 min |")]
-    _, _, _, _, running, events, _, per_hour, *_ = (cell.strip() for cell in row.split("|"))
-    assert (running, events, per_hour) == (f"{n:,}", f"{fails.sum()}", f"{early:.3g}")
+    [row] = [line for line in page.splitlines() if line.startswith("| 0 s | 1 min |")]
+    _, _, _, events, _, per_hour, *_ = (cell.strip() for cell in row.split("|"))
+    assert (events, per_hour) == (f"{fails.sum()}", f"{early:.3g}")

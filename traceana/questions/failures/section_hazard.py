@@ -60,8 +60,12 @@ def _build(cohort: Cohort) -> Content:
         observed="observed",
         cluster=cohort.cluster,
     )
-    caption = f"Hazard by runtime of {cohort.noun}. {cohort.title}"
-    lead = result_table(hazards.filter(event=events[0]), HazardByRuntime, caption=caption)
+    lead = result_table(
+        hazards.filter(event=events[0]),
+        HazardByRuntime,
+        columns=("from_s", "to_s", "n_events", "run_hours", "hazard_per_h", "ci_low", "ci_high"),
+        caption=f"Hazard of {cohort.noun} to end as {events[0]}, by runtime. {cohort.title}",
+    )
     blocks: list[Block] = [Text(cohort.about)]
     if len(events) > 1:
         others = hazards.filter(pl.col("event") != events[0])
