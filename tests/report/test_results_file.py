@@ -9,6 +9,12 @@ import polars as pl
 import pytest
 
 import traceana
+from traceana.page.blocks import Content
+from traceana.page.context import Context, DataSource
+from traceana.page.finding import Finding
+from traceana.page.section import Section
+from traceana.report.page import Built
+from traceana.report.results_file import results_json
 
 
 def test_names_numbers_and_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,6 +44,16 @@ def test_names_numbers_and_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert numbers["queueing_delay_s_median"]["estimate"] is None
     assert [one["name"] for one in found["findings"]][:1] == ["workload.1"]
     assert found["findings"][0]["text"].startswith("99 jobs, ")
-    ranked = next(one for one in found["findings"] if one.get("heading"))
+
+
+def test_a_finding_has_the_numbers_by_which_it_is_ranked(tmp_path: Path) -> None:
+    jobs = pl.DataFrame({"job_id": ["a"], "runtime_s": [60.0]})
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    section = Section("own", "Own", 1, lambda _: Content())
+    finding = Finding("User a used 40 %.", effect=0.4, n=9, cost_gpu_h=7.0, heading="User a: 40 %")
+    built = [Built(section, Content((finding, "A sentence alone.")))]
+    context = Context(traceana.open_store(tmp_path), DataSource(tmp_path, is_sample=False))
+    ranked, alone = json.loads(results_json(built, context))["findings"]
+    assert ranked | {"heading": "User a: 40 %", "effect": 0.4, "n": 9, "cost_gpu_h": 7} == ranked
     assert ranked["certainty"] == "exact"
-    assert {"effect", "ci_low", "n", "cost_gpu_h"} <= set(ranked)
+    assert "effect" not in alone

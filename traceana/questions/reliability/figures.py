@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from matplotlib.ticker import MaxNLocator
 
+from traceana.drawing.labels import format_axis
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
@@ -53,7 +54,10 @@ def plot_faults_over_time(result: ReliabilityResult, /, *, ax: Axes | None = Non
     mean = result.overall["rate"].item()
     ax.axhline(mean, color=shade(ax), linewidth=0.8, linestyle="--", gid="mean")
     ax.margins(x=0)
-    ax.set_ylim(bottom=0)
+    # wide intervals are cut, so that the rates are seen
+    top = [4 * (periods["rate"].max() or 0.0), 1.05 * (periods["ci_high"].max() or 0.0)]
+    ax.set_ylim(0, min(filter(None, top), default=1.0))
+    format_axis(ax.yaxis)
     ax.set_xlabel("Day of the window")
     ax.set_ylabel("Faults per 1,000 node-days")
     ax.set_title("Faults over time")

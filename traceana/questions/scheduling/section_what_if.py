@@ -45,6 +45,8 @@ _OPENING: Final = (
     "not delay the first. The number of GPUs is that of the machines, else as the trace states, "
     "else the largest number that jobs requested at one time."
 )
+_EXPLAINED: Final = 0.05
+"""Simulated over recorded mean wait, below which the GPUs explain little of it."""
 _DEADLINES: Final = (
     f"Policies with deadlines are simulated for groups of at most {MOST_PLANNED} jobs; `traceana "
     "simulate schedule` runs all. Throughputs are those that the training plans imply."
@@ -128,6 +130,8 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
     change = f"change the mean wait from {before} to {after}"
     change = change if before != after else "would not shorten the mean wait"
     heading = f"{trace.label}: 10 % more GPUs {change}"
+    if of["fifo"] < _EXPLAINED * of.get("recorded", 0.0):
+        heading = f"{trace.label}: the number of GPUs explains little of the waits"
     return Finding(text, heading=heading, certainty="estimated")
 
 

@@ -127,6 +127,7 @@ def _findings(rows: pl.DataFrame, title: str) -> tuple[str, list[str]]:
     least = min(known, key=lambda row: float(row["median"]))
     name = in_sentence(least["resource"].partition(" (")[0])
     heading = f"{title}: the median job used {share(least['median'])} of the {name} it requested"
+    each[0] = Finding(each[0], heading=heading)
     return Finding(text, heading=heading), each
 
 
