@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from matplotlib import colormaps
 from matplotlib.colors import ListedColormap, LogNorm, to_rgb
-from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, PercentFormatter
+from matplotlib.ticker import LogLocator, NullLocator, PercentFormatter
 
 from traceana.drawing.labels import name_group, name_tick, small_size, spread
 from traceana.drawing.registry import figure
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _CHOICES: Final = {
-    "batch_size": ("batch size only", 5),
+    "batch_size": ("batch size only", 2),
     "power_limit": ("power limit only", 4),
     "both": ("both", 0),
 }
@@ -104,7 +104,6 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
     ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.set_xlim(0, 1.14)
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1])
-    ax.xaxis.set_major_locator(MaxNLocator(6))  # a percentage is wide
     ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))
     ax.set_yticks(range(len(datasets)), [name_tick(one) for one in datasets])
     ax.set_ylim(len(datasets) - 0.5, -0.5)
@@ -112,8 +111,8 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
     ax.set_title(name_group([gpu]), pad=16)
     ax.set_xlabel(f"{objective.capitalize()} to the target, relative to the default")
     ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
         ncols=3,
         borderaxespad=0.1,
         handlelength=1.0,

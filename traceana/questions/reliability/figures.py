@@ -55,8 +55,8 @@ def plot_faults_over_time(result: ReliabilityResult, /, *, ax: Axes | None = Non
     ax.axhline(mean, color=shade(ax), linewidth=0.8, linestyle="--", gid="mean")
     ax.margins(x=0)
     # wide intervals are cut, so that the rates are seen
-    top = [4 * (periods["rate"].max() or 0.0), 1.05 * (periods["ci_high"].max() or 0.0)]
-    ax.set_ylim(0, min(filter(None, top), default=1.0))
+    highest = max(periods["rate"].drop_nulls().to_list(), default=0.0)
+    ax.set_ylim(0, min(ax.get_ylim()[1], 4 * highest or 1.0))
     format_axis(ax.yaxis)
     ax.set_xlabel("Day of the window")
     ax.set_ylabel("Faults per 1,000 node-days")
