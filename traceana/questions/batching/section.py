@@ -73,6 +73,7 @@ def build(traces: Sequence[Trace]) -> Content:
         if traces and all(trace.synthetic for trace in traces)
         else ""
     )
+    sweep = simulate.sweep_batching(overheads_s=[0.0, _OVERHEAD_S], noise_cvs=[0.0, _CV])
     blocks: list[Block] = [
         Text(
             "A synchronous step takes as long as its slowest worker. With equal batch sizes fast "
@@ -87,7 +88,7 @@ def build(traces: Sequence[Trace]) -> Content:
         ),
         *(block for part in recorded for block in part.blocks),
         Heading("Simulated workers"),
-        *_levels(workers.batching_sweep(), synthetic),
+        *_levels(simulate.summarize_batching(sweep), synthetic),
         Heading("Published speedups"),
         Text(
             "Without overhead the maximum speedup over uniform batch sizes is mean(x) / min(x). "
@@ -101,7 +102,7 @@ def build(traces: Sequence[Trace]) -> Content:
             (
                 drawing(
                     "batching-clusters",
-                    workers.batching_clusters(),
+                    simulate.compare_clusters(),
                     trace=None,
                     key="batching-clusters",
                     about="Uniform, static and dynamic batching by cluster, without overhead",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import polars as pl
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from traceana.simulate.recurring.tables import RecurringResult
     from traceana.store import Trace
+
+T = TypeVar("T")
 
 
 def training_defaults(
@@ -101,6 +104,11 @@ def training_tables(trace: Trace, /) -> tuple[pl.DataFrame, pl.DataFrame]:
     return runs, power
 
 
+def _of(trace: Trace, function: Callable[..., T], /, **options: Any) -> T:  # noqa: ANN401
+    """Return what a function of both tables returns for a trace and its defaults."""
+    return function(*training_tables(trace), defaults=trace.once(defaults), **options)
+
+
 def shown_gpu(trace: Trace, /) -> str:
     """Return the GPU with the most known data sets profiled and, among these, the most profiles."""
     power = trace.scan("power_profiles")
@@ -117,54 +125,43 @@ def shown_gpu(trace: Trace, /) -> str:
 
 def savings(trace: Trace, /) -> pl.DataFrame:
     """Return the savings of each choice, on every GPU and data set."""
-    tables = training_tables(trace)
-    return energy_savings(*tables, defaults=trace.once(defaults))
+    return _of(trace, energy_savings)
 
 
 def coverage(trace: Trace, /) -> pl.DataFrame:
     """Return the batch sizes of every GPU and data set, and why some are not feasible."""
-    tables = training_tables(trace)
-    return energy_coverage(*tables, defaults=trace.once(defaults))
+    return _of(trace, energy_coverage)
 
 
 def configurations(trace: Trace, gpu: str, /) -> dict[str, pl.DataFrame]:
     """Return the feasible configurations of each data set on a GPU, if there are any."""
-    runs, power = training_tables(trace)
-    result = trace.once(defaults)
+    profiled = training_tables(trace)[1].filter(gpu=gpu)["dataset"].unique().sort()
     found = {
-        dataset: energy_to_accuracy(runs, power, gpu=gpu, dataset=dataset, defaults=result)
-        for dataset in power.filter(gpu=gpu)["dataset"].unique().sort()
-        if dataset in result
+        dataset: _of(trace, energy_to_accuracy, gpu=gpu, dataset=dataset)
+        for dataset in profiled
+        if dataset in trace.once(defaults)
     }
     return {dataset: energy for dataset, energy in found.items() if energy.height}
 
 
 def weights_of_energy(trace: Trace, gpu: str, dataset: str, /) -> pl.DataFrame:
     """Return the configuration of least cost by the weight of energy."""
-    result = trace.once(defaults)
-    tables = training_tables(trace)
-    return eta_sweep(*tables, gpu=gpu, dataset=dataset, defaults=result)
+    return _of(trace, eta_sweep, gpu=gpu, dataset=dataset)
 
 
 def recurring_sweep(trace: Trace, /) -> pl.DataFrame:
     """Return the sweep of recurring jobs over every GPU, data set and ten seeds."""
-    tables = training_tables(trace)
-    return simulate.sweep_recurring(*tables, seeds=SEEDS, defaults=trace.once(defaults))
+    return _of(trace, simulate.sweep_recurring, seeds=SEEDS)
 
 
 def recurring_seeds(trace: Trace, gpu: str, seeds: int, /) -> pl.DataFrame:
     """Return the sweep of the recurring jobs of one GPU over this number of seeds."""
-    result = trace.once(defaults)
-    tables = training_tables(trace)
-    return simulate.sweep_recurring(*tables, gpus=gpu, seeds=range(seeds), defaults=result)
+    return _of(trace, simulate.sweep_recurring, gpus=gpu, seeds=range(seeds))
 
 
 def recurring_policies(trace: Trace, gpu: str, dataset: str, /) -> list[RecurringResult]:
     """Return one recurring job under each policy."""
-    runs, power = training_tables(trace)
     return [
-        simulate.simulate_recurring(
-            runs, power, gpu=gpu, dataset=dataset, policy=policy, defaults=trace.once(defaults)
-        )
+        _of(trace, simulate.simulate_recurring, gpu=gpu, dataset=dataset, policy=policy)
         for policy in POLICIES
     ]

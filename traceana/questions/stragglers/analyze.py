@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
@@ -195,16 +194,3 @@ def oracle_by_noise(trace: Trace, /) -> dict[str, float]:
         weight = 1 / slowest if clock(trace) == "time_s" else np.ones(len(best))
         found[str(job)] = float(weight @ slowest / (weight @ best))
     return found
-
-
-@cache
-def batching_sweep() -> pl.DataFrame:
-    """Return the summary of a sweep over heterogeneity, with and without overhead and noise."""
-    sweep = simulate.sweep_batching(overheads_s=[0.0, 0.1], noise_cvs=[0.0, 0.1])
-    return simulate.summarize_batching(sweep)
-
-
-@cache
-def batching_clusters() -> pl.DataFrame:
-    """Return the published clusters under uniform, static and dynamic batch sizes."""
-    return simulate.compare_clusters()

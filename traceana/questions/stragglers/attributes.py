@@ -18,7 +18,7 @@ from traceana.stats.arguments import MOST_RESAMPLES, as_generator, check_count, 
 from traceana.stats.order import median_present
 from traceana.store.clock import with_seconds
 from traceana.store.frames import Names, as_names, check_range, collect, open_frame, refuse_clash
-from traceana.tables.declare import ResultTable, declared
+from traceana.tables.declare import ResultTable, declared, schema_of
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -141,8 +141,7 @@ def straggler_attributes(
 def _frame(
     rows: list[dict[str, Any]], table: type[ResultTable], keys: tuple[str, ...], like: pl.Schema
 ) -> pl.DataFrame:
-    types = {name: column.dtype for name, column in table.columns().items()}
-    frame = pl.DataFrame(rows, schema={**{key: like[key] for key in keys}, **types})
+    frame = pl.DataFrame(rows, schema={key: like[key] for key in keys} | schema_of(table))
     frame = frame.with_columns(pl.selectors.float().fill_nan(None))
     return declared(frame.sort(keys, nulls_last=True, maintain_order=True), table, by=keys)
 
@@ -168,12 +167,16 @@ def _of_job(
     step, at = (rows[name].rank("dense").to_numpy().astype(np.int64) - 1 for name in (time, worker))
     times = np.full((step.max() + 1, at.max() + 1), np.nan)
     times[step, at] = rows[value].to_numpy()
-    total, middle = float(np.nanmax(times, axis=1).mean()), _medians(times)
+    total, middle = float(np.nanmax(times, axis=1).mean()), median_present(times)
     lost = total - float(middle.mean())
     steady = _systematic(times)
-    steady_lost = float(np.nanmax(steady, axis=1).mean() - _medians(steady).mean())
-    steady_middle = _medians(steady)
+    steady_lost = float(np.nanmax(steady, axis=1).mean() - median_present(steady).mean())
+    steady_middle = median_present(steady)
     level = _level(steady[steady_middle > 0] / steady_middle[steady_middle > 0, None])
+
+    def part_of(gain: float) -> float | None:
+        return gain / steady_lost if steady_lost > 0 else None
+
     part = {"systematic": None if steady is times or not lost > 0 else min(steady_lost / lost, 1)}
     found, groups = [], []
     for name in (WORKER, *names):
@@ -189,16 +192,12 @@ def _of_job(
         each = [
             {"attribute": name}
             | _of_group(times, codes, code, label)
-            | _explained(steady, of_blocks, code, steady_lost)
+            | {"explained": part_of(_gain(steady, of_blocks, code))}
             for code, label in enumerate(labels)
         ]
         groups += each
         best = max(each, key=lambda row: row["gain"] or 0, default=None)
-        by_chance = (
-            _by_chance(times, of_blocks, each.index(best), rng) / steady_lost
-            if best and steady_lost > 0
-            else None
-        )
+        by_chance = best and part_of(_by_chance(times, of_blocks, each.index(best), rng))
         of_worker = np.max(codes, axis=0)
         between, pvalue = _between(level, of_worker, resamples, rng)
         row: dict[str, Any] = {
@@ -236,7 +235,7 @@ def _systematic(times: Floats) -> Floats:
         return times
     found = []
     for block in _blocks(times):
-        middle = _medians(block)
+        middle = median_present(block)
         ratio = np.divide(
             block, middle[:, None], out=np.full_like(block, np.nan), where=middle[:, None] > 0
         )
@@ -244,10 +243,6 @@ def _systematic(times: Floats) -> Floats:
     steady: Floats = np.stack(found)
     shared: Floats = steady[np.count_nonzero(~np.isnan(steady), axis=1) > 1]
     return shared
-
-
-def _explained(steady: Floats, codes: Codes, code: int, lost: float) -> dict[str, Any]:
-    return {"explained": _gain(steady, codes, code) / lost if lost > 0 else None}
 
 
 def _of_group(times: Floats, codes: Codes, code: int, label: str) -> dict[str, Any]:
@@ -272,17 +267,9 @@ def _gain(times: Floats, codes: Codes, code: int) -> float:
     if not known.any():
         return 0.0
     own, here, others = own[known], here[known], others[known]
-    as_fast = np.minimum(here, _medians(others)[:, None])
+    as_fast = np.minimum(here, median_present(others)[:, None])
     without = np.nanmax(np.where(own, as_fast, here), axis=1)
     return float((np.nanmax(here, axis=1) - without).sum()) / len(times)
-
-
-def _medians(times: Floats) -> Floats:
-    """Return the median of each row without its NaN, as `numpy.nanmedian` does slowly."""
-    known, ordered = np.count_nonzero(~np.isnan(times), axis=1), np.sort(times, axis=1)
-    row = np.arange(len(times))
-    medians: Floats = (ordered[row, (known - 1) // 2] + ordered[row, known // 2]) / 2
-    return medians
 
 
 def _by_chance(times: Floats, codes: Codes, code: int, rng: np.random.Generator) -> float:

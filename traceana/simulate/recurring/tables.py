@@ -40,18 +40,6 @@ class Runs(ResultTable):
     profiled = flag("Profiled", "the first epoch covered all power limits")
 
 
-class RunsByConfiguration(ResultTable):
-    """Runs by batch size and power limit."""
-
-    batch_size = count("Batch size", unit="samples")
-    power_limit_w = number("Power limit (W)", display="plain", unit="W")
-    runs = count("Runs")
-    missed = count("Missed", "runs that missed the target")
-    energy_j = number("Mean energy (J)", display="count", unit="J")
-    time_s = seconds("Mean time")
-    last = count("Last recurrence")
-
-
 class Recurrences(ResultTable):
     """Recurrences of a job: the sums of their runs."""
 
