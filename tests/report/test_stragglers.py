@@ -126,7 +126,7 @@ def test_thresholds_and_the_finding_are_those_that_hold(
     assert cost in finding
     assert f"{share(worst['levels_fraction'])} to workers that are slower" in finding
     assert "if all workers waited for the slowest one at every time step" in finding
-    assert f"({share(worst['slowdown_noise'] - 1)} by random variation alone)" in finding
+    assert f"{share(worst['slowdown_noise'] - 1)} by random variation alone)" in finding
 
 
 def test_a_job_without_stragglers_and_one_of_a_single_worker(tmp_path: Path) -> None:

@@ -361,7 +361,8 @@ def _longer(job: dict[str, Any], word: str = " longer") -> str:
     """Return how much longer a job takes, and how much of that is noise."""
     noise = job["slowdown_noise"]
     alone = "an unknown part" if noise is None else share(noise - 1)
-    return f"{share(job['slowdown'] - 1)}{word} ({alone} by random variation alone)"
+    weighted = "weighted by iterations; " * (job["slowdown"] == job["slowdown_iterations"])
+    return f"{share(job['slowdown'] - 1)}{word} ({weighted}{alone} by random variation alone)"
 
 
 def _slower(levels: pl.DataFrame) -> pl.DataFrame:
