@@ -163,7 +163,7 @@ def energy_savings(
     limit (at b0) or both are free. Ties go to the smaller batch size, then the lower limit.
 
     The best of many noisy configurations is partly best by chance, so that `ratio` is biased
-    downward. `ratio_held_out` hardly is: a batch size is chosen without one run of each, and its
+    downward. `ratio_held_out` is less so: a batch size is chosen without one run of each, and its
     ratio is of the runs held out; a power limit is chosen by its cost as predicted from the others
     (a parabola of the logarithms, from five limits on, where it is within a tenth), and its ratio
     is of the measured cost. Bias in simulations with noise of 1, 3 and 5 %: 0.5, 1.4 and 0.8 %.
