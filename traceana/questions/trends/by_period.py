@@ -23,31 +23,17 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 DAY_S: Final = 86_400.0
-_LENGTHS_S: Final = {
-    "hour": 3600.0,
-    "6 hours": 21_600.0,
-    "day": DAY_S,
-    "week": 7 * DAY_S,
-    "month": 30 * DAY_S,
-    "quarter": 91 * DAY_S,
-    "year": 365 * DAY_S,
+_DATE: Final = "%Y-%m-%d"
+_PERIODS: Final = {
+    "hour": (3600.0, "1h", f"{_DATE} %H:%M"),
+    "6 hours": (21_600.0, "6h", f"{_DATE} %H:%M"),
+    "day": (DAY_S, "1d", _DATE),
+    "week": (7 * DAY_S, "1w", _DATE),
+    "month": (30 * DAY_S, "1mo", "%Y-%m"),
+    "quarter": (91 * DAY_S, "1q", "%Y-%m"),
+    "year": (365 * DAY_S, "1y", "%Y"),
 }
-_EVERY: Final = {
-    "hour": "1h",
-    "6 hours": "6h",
-    "day": "1d",
-    "week": "1w",
-    "month": "1mo",
-    "quarter": "1q",
-    "year": "1y",
-}
-_SHOWN: Final = {
-    "hour": "%Y-%m-%d %H:%M",
-    "6 hours": "%Y-%m-%d %H:%M",
-    "month": "%Y-%m",
-    "quarter": "%Y-%m",
-    "year": "%Y",
-}
+"""By name, the length in s (of a month, quarter and year about), Polars' name, and the label."""
 _MOST: Final = 60
 _MOST_ALLOWED: Final = 5000
 
@@ -66,9 +52,9 @@ def divide_window(
     """Divide a window into whole periods, the first and last clipped to it."""
     first, last = window
     if period is None:
-        period = next((p for p, s in _LENGTHS_S.items() if last - first <= _MOST * s), "year")
-    check_choice("period", period, _LENGTHS_S)
-    length = _LENGTHS_S[period]
+        period = next((p for p, s in _PERIODS.items() if last - first <= _MOST * s[0]), "year")
+    check_choice("period", period, _PERIODS)
+    length = _PERIODS[period][0]
     if (last - first) / length > _MOST_ALLOWED:
         raise DataError(f"period {period!r} is too short: more than {_MOST_ALLOWED:,} periods")
     begins, labels = (
@@ -99,21 +85,21 @@ def _on_own_clock(
 def _on_calendar(
     first: float, last: float, period: str, timezone: str
 ) -> tuple[list[float], list[str]]:
-    zone = ZoneInfo(timezone)
+    zone, (_, every, label) = ZoneInfo(timezone), _PERIODS[period]
     try:
         ends = [datetime.fromtimestamp(time, UTC).astimezone(zone) for time in (first, last)]
-        floor = pl.Series([ends[0]]).dt.convert_time_zone(timezone).dt.truncate(_EVERY[period])
+        floor = pl.Series([ends[0]]).dt.convert_time_zone(timezone).dt.truncate(every)
         begins = pl.datetime_range(
             floor.item(),
             ends[1] + timedelta(seconds=1),
-            _EVERY[period],
+            every,
             eager=True,
             time_zone=timezone,
         )
     except (OverflowError, ValueError, OSError) as error:
         raise DataError(f"the times {first:g} to {last:g} s are not Unix times") from error
     seconds = begins.dt.timestamp("ms").cast(pl.Float64) / 1000
-    return seconds.to_list(), begins.dt.strftime(_SHOWN.get(period, "%Y-%m-%d")).to_list()
+    return seconds.to_list(), begins.dt.strftime(label).to_list()
 
 
 _USED: Final = {"gpu_hours": "gpus", "cpu_hours": "cpus", "node_hours": "nodes"}

@@ -130,17 +130,16 @@ def _shares(
     gpu_type: str,
 ) -> pl.DataFrame:
     used = used_by(frame, periods, (), _USED)
-    starts, ends = periods.edges_s[:-1], periods.edges_s[1:]
-    lost: pl.Series | None = None
+    lost = pl.Series([None] * used.height, dtype=pl.Float64)
     if down is not None:
         lost = used_by(nw.from_native(down.lazy()), periods, (), _USED)["used"].fill_null(0)
     by_period = pl.DataFrame(
         {
             "period": periods.labels,
-            "start_s": starts,
-            "end_s": ends,
+            "start_s": periods.edges_s[:-1],
+            "end_s": periods.edges_s[1:],
             "used": used["used"],
-            "lost": pl.Series([None] * len(starts), dtype=pl.Float64) if lost is None else lost,
+            "lost": lost,
         }
     )
     whole = by_period.select(
@@ -148,10 +147,10 @@ def _shares(
         pl.col("start_s").min(),
         pl.col("end_s").max(),
         pl.col("used").sum(),
-        pl.lit(None, pl.Float64) if lost is None else pl.col("lost").sum(),
+        pl.when(down is not None).then(pl.col("lost").sum()),
     )
     hours = gpus * (pl.col("end_s") - pl.col("start_s")) / 3600
-    table = pl.concat([whole.rename({"literal": "lost"}, strict=False), by_period])
+    table = pl.concat([whole, by_period])
     return (
         table.with_columns(
             gpu_type=pl.lit(gpu_type),

@@ -35,7 +35,6 @@ from traceana.tables.formatting import (
 if TYPE_CHECKING:
     Row = dict[str, Any]
 
-_LEAD: Final = ("user", "account", "queue", "gpu_type", "end_reason")
 _ROWS: Final = 20
 _IDLE: Final = 0.25
 """GPU utilization below which a user is named."""
