@@ -27,6 +27,7 @@ from traceana.questions.stragglers.tables import CovMatch, CovPooled, CovSeries
 from traceana.tables.formatting import (
     count,
     fine_fraction,
+    listed,
     plural,
     share,
     three_digits,
@@ -113,8 +114,9 @@ def build(traces: Sequence[Trace]) -> Content:
         findings += [f"{trace.label}: {one}" for part in parts for one in part.findings]
         blocks += [block for part in parts for block in part.blocks]
     drawn = {*computed, *(one for one in tabled if one not in sampled)}
-    ecdfs = (_draw_cov(trace) for trace in traces if trace in drawn)
-    pictures = tuple(ecdfs)[:_MAX_DRAWN]
+    ecdfs = [_draw_cov(trace) for trace in traces if trace in drawn]
+    curves = [one for trace in traces if trace in drawn for one in _draw_curves(trace)]
+    pictures = (*ecdfs[:_MAX_DRAWN], *curves[: 2 * _MAX_DRAWN])
     lead = (*([Gallery(pictures)] if pictures else []), *_compare(computed))
     return Content(tuple(findings), tuple(blocks), " ".join(headlines), lead, _LIMITATIONS)
 
@@ -176,7 +178,15 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
             samples = workers.worker_samples(trace)
             pictures += draw_distributions(trace, samples)[:1]
         if trace.manifest.has("cov_samples", ("cov",)):
-            pictures += _draw_published(trace)
+            pictures.append(
+                drawing(
+                    "cov-ecdf",
+                    workers.cov_samples(trace),
+                    trace=trace,
+                    key=picture_key("published-ecdf", trace),
+                    about="Distribution of the published CoV",
+                )
+            )
     return pictures
 
 
@@ -207,30 +217,26 @@ def draw_distributions(trace: Trace, samples: pl.DataFrame, /) -> list[Drawing]:
     ]
 
 
-def _draw_published(trace: Trace) -> list[Drawing]:
-    cov = workers.cov_samples(trace)
-    examples = trace.manifest.tables["cov_samples"].example_jobs
-    shown = cov.filter(pl.col("job_id").is_in(examples))
-    pictures = [
-        drawing(
-            "cov-ecdf",
-            cov,
-            trace=trace,
-            key=picture_key("published-ecdf", trace),
-            about="Distribution of the published CoV",
+def _draw_curves(trace: Trace) -> list[Drawing]:
+    """Draw the CoV of the first jobs against time, and that of the publisher's example jobs."""
+    curves: list[tuple[pl.DataFrame, str, str, int | None]] = []
+    if trace.manifest.has("worker_samples", ("batch_time",)):
+        own = _cov(trace)
+        few = own["job_id"].unique(maintain_order=True).head(_MAX_LINES)
+        shown = own.filter(pl.col("job_id").is_in(few.implode()))
+        curves.append((shown, "cov", f"CoV across the workers of {listed(few)}", 0))
+    if trace.manifest.has("cov_samples", ("cov",)):
+        cov = workers.cov_samples(trace)
+        shown = cov.filter(
+            pl.col("job_id").is_in(trace.manifest.tables["cov_samples"].example_jobs)
         )
+        about = "Published CoV of the jobs in the publisher's figure"
+        curves.append((shown, "published", about, None))
+    return [
+        drawing("cov", shown, trace=trace, key=picture_key(key, trace), about=about, ddof=ddof)
+        for shown, key, about, ddof in curves
+        if shown.height
     ]
-    if not shown.is_empty():
-        pictures.append(
-            drawing(
-                "cov",
-                shown,
-                trace=trace,
-                key=picture_key("published", trace),
-                about="Published CoV of the jobs in the publisher's figure",
-            )
-        )
-    return pictures
 
 
 def _published(trace: Trace) -> Content:
