@@ -65,6 +65,8 @@ class Workload:
     concentration: Split | None
     interarrivals: Split | None
     queueing: pl.DataFrame | None
+    queueing_by: dict[str, pl.DataFrame]
+    """Queueing delays by group, and by the GPUs requested."""
     """Results of the functions of these names."""
     of_starts: bool
     """Whether arrivals are starts, since no submission is recorded."""
@@ -126,6 +128,7 @@ def describe_workload(trace: Trace, /) -> Workload:
         queueing = queueing_delay(jobs, window=window)
         waits = empirical_distribution(_delays(jobs), "value")
     waited = queueing is not None and bool(queueing["n"].item())
+    grouped = [by, "gpus_requested" if "gpus" in there else None] if waited else []
     machines = manifest.has("machines", ("gpus",))
     return Workload(
         by=by,
@@ -138,6 +141,9 @@ def describe_workload(trace: Trace, /) -> Workload:
         if arrived
         else None,
         queueing=queueing if waited else None,
+        queueing_by={
+            name: queueing_delay(_by_size(jobs), name, window=window) for name in grouped if name
+        },
         of_starts=arrived == "start_s",
         requested=_requested(jobs) if "gpus" in there else None,
         hours=_rhythm(since, manifest, "hour", arrived) if arrived else None,
@@ -231,20 +237,35 @@ def _in_bins(jobs: IntoFrame, window: Window | None) -> pl.DataFrame | None:
     return demand if demand["gpus_mean"].sum() else None
 
 
-def weekdays_and_waits(
-    trace: Trace, /
-) -> tuple[pl.DataFrame | None, pl.DataFrame | None, str | None]:
-    """Return the submissions by weekday where that is known, and delays by a column, its name."""
+def weekdays_and_waits(trace: Trace, /) -> tuple[pl.DataFrame | None, dict[str, pl.DataFrame]]:
+    """Return the submissions by weekday where that is known, and delays by column of the groups."""
     manifest, found = trace.manifest, trace.once(describe_workload)
     jobs = trace.frame("jobs")
     since, _, _ = _without_survivors(jobs, manifest)
     timed = manifest.has("jobs", ("submit_s",)) and clock_name(manifest)
     days = _rhythm(since, manifest, "weekday", "submit_s") if timed else None
-    if found.queueing is None or found.by is None:
-        return days, None, None
     rows = trace.once(jobs_of_tasks).lazy() if from_tasks(trace) else jobs
-    delays = _delays(rows, found.by)
-    return days, empirical_distribution(delays, "value", by=found.by), found.by
+    delays = {
+        name: empirical_distribution(_delays(_by_size(rows), name), "value", by=name)
+        for name in found.queueing_by
+    }
+    return days, delays
+
+
+def _by_size(jobs: IntoFrame) -> IntoFrame:
+    """Add gpus_requested: none, a fraction of one, one or several; null where it is not known."""
+    if "gpus" not in column_names(jobs):
+        return jobs
+    gpus, size = nw.col("gpus"), nw.lit(None, nw.String)
+    for holds, name in (
+        (gpus == 0, "none"),
+        ((gpus > 0) & (gpus < 1), "fraction of one"),
+        (gpus == 1, "one"),
+        (gpus > 1, "several"),
+    ):
+        size = nw.when(holds).then(nw.lit(name)).otherwise(size)
+    sized: IntoFrame = nw.from_native(jobs).with_columns(gpus_requested=size).to_native()
+    return sized
 
 
 def _requested(jobs: IntoFrame) -> pl.DataFrame | None:

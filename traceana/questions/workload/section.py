@@ -252,7 +252,7 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the submissions by weekday, and the queueing delays by group."""
     drawings = []
     for trace in traces:
-        days, waits, by = weekdays_and_waits(trace)
+        days, waits = weekdays_and_waits(trace)
         if days is not None:
             clock = clock_name(trace.manifest)
             drawings.append(
@@ -265,12 +265,12 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
                     about=f"Jobs submitted by weekday, {clock}",
                 )
             )
-        if waits is not None and by is not None:
+        for by, delays in waits.items():
             name = in_sentence(key_heading(by))
             drawings.append(
                 drawing(
                     "empirical-distribution",
-                    waits,
+                    delays,
                     trace=trace,
                     key=f"wait-{by}-{trace.id}",
                     about=f"Queueing delay by {name}: time from submission to start",
@@ -385,6 +385,17 @@ def _queueing(found: Found, titles: dict[Trace, str]) -> list[Block]:
         ]
         caption = "Queueing delay: time from submission to start, of the jobs that started"
         blocks.append(result_table(pl.concat(rows), QueueingDelay, caption=caption))
+        blocks += [
+            result_table(
+                delays.select(by, *_QUEUEING),
+                QueueingDelay,
+                caption=f"Queueing delay by {in_sentence(key_heading(by))}. {titles[trace]}",
+                headings={by: key_heading(by)},
+                null={by: "not stated"},
+            )
+            for trace, one in found.items()
+            for by, delays in one.queueing_by.items()
+        ]
     if unknown:
         blocks.append(
             Text(f"Without start times the queueing delay is not known: {'; '.join(unknown)}.")
