@@ -9,7 +9,7 @@ import polars as pl
 from traceana.cohorts.capacity import check_capacity, sum_gpus
 from traceana.cohorts.tables import MissingTimes
 from traceana.cohorts.task_runtimes import END_IMPUTATIONS, impute_ends
-from traceana.cohorts.tasks import instance_times, sample_jobs
+from traceana.cohorts.tasks import instance_times, sample_jobs, task_owners
 from traceana.store.frames import reduce_frame
 from traceana.tables.declare import declared
 
@@ -36,6 +36,16 @@ def capacity(trace: Trace, /) -> tuple[pl.DataFrame, float | None]:
     errors = [error for error in sample.relative_errors(requested).values() if error is not None]
     summed = ("gpu_hours", "gpu_hours_gang", "fraction_of_capacity")
     return check.with_columns(pl.col(summed) / sample.fraction), max(errors, default=None)
+
+
+def task_gpu_hours(trace: Trace, /) -> pl.DataFrame:
+    """Return [job_id, status, gpus, runtime_s, user]: of each task the time of its instances."""
+    times = impute_ends(trace.once(instance_times), "drop").select(
+        "job_id", pl.col("status").cast(pl.String), "gpus", runtime_s=pl.col("instance_s")
+    )
+    owners = trace.once(task_owners, "user")
+    users = [owners["user"].cast(pl.String)] if "user" in owners.columns else []
+    return times.collect(engine="streaming").hstack(users)
 
 
 def means_by_outcome(trace: Trace, by: str | None, /) -> pl.DataFrame:
