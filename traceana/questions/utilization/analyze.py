@@ -50,6 +50,8 @@ class UtilizationTables:
     several, with their GPU-hours."""
     curves: dict[str, pl.DataFrame] = field(default_factory=dict)
     """Distribution functions of requested and used, by resource."""
+    unused: pl.DataFrame | None = None
+    """Distribution functions of requests above the use, as fractions of the machine."""
     network: pl.DataFrame | None = None
     """Distribution functions of network input and output."""
     allocation: pl.DataFrame | None = None
@@ -71,6 +73,7 @@ def analyze_utilization(trace: Trace, /) -> UtilizationTables:
     shared = None
     if rows["gpu_device"].count() and rows["machine_id"].count():
         shared = gpu_sharing(rows, by=typed)
+    unused = _unused(rows, trace)
     rows = rows.drop("machine_id", "gpu_device", "start_s", "end_s")  # the others need less memory
     by = [name for name in ("gpu_type", "user", _ROLE) if rows[name].count()]
     unit = "user" if rows["user"].count() else "job"
@@ -99,6 +102,7 @@ def analyze_utilization(trace: Trace, /) -> UtilizationTables:
         shared=shared,
         by_size=by_size,
         curves=curves,
+        unused=unused,
         network=_network(trace),
         allocation=allocation,
         allocation_summary=summary,
@@ -193,6 +197,26 @@ def _curve(rows: pl.DataFrame, request: str, use: str) -> pl.DataFrame:
         empirical_distribution(both, column).select(pl.lit(kind).alias("kind"), pl.all())
         for kind, column in (("requested", request), ("used", use))
     )
+
+
+def _unused(rows: pl.DataFrame, trace: Trace) -> pl.DataFrame | None:
+    """Return requested minus used over the machine's capacity, of instances that use less."""
+    requests = {a: b for a, b in RESOURCES.items() if b and trace.has("machines", (b,))}
+    if not requests:
+        return None
+    capacity = trace.scan("machines").select(
+        pl.col("machine_id").cast(pl.Categorical()),
+        *(pl.col(name).alias(f"of_{name}") for name in requests.values()),
+    )
+    both = rows.lazy().join(capacity, on="machine_id").collect()
+    curves = []
+    for use, request in requests.items():
+        unused = (pl.col(request) - pl.col(use)) / pl.col(f"of_{request}")
+        values = both.select(value=unused).filter(pl.col("value").is_finite(), pl.col("value") > 0)
+        curve = empirical_distribution(values, "value")
+        curves.append(curve.select(pl.lit(request).alias("resource"), pl.all()))
+    found = pl.concat(curves)
+    return found if found.height else None
 
 
 def _network(trace: Trace) -> pl.DataFrame | None:

@@ -92,7 +92,7 @@ def _trace(trace: Trace) -> Content:
     pictures = (
         *_allocation(found, trace, title, above),
         *_requested_used(found, trace, title).pictures,
-        *_network(found, trace, title),
+        *_of_instances(found, trace, title),
     )
     lead = (Gallery(pictures), _used(found.used[first], first, title))
     return Content(_findings(found, title), tuple(blocks), "", lead, _LIMITATIONS)
@@ -175,20 +175,39 @@ def _requested_used(tables: UtilizationTables, trace: Trace, title: str) -> Gall
     )
 
 
-def _network(tables: UtilizationTables, trace: Trace, title: str) -> list[Drawing]:
-    if tables.network is None:
-        return []
+def _of_instances(tables: UtilizationTables, trace: Trace, title: str) -> list[Drawing]:
+    names = {name: _RESOURCES[name][1] for name in _RESOURCES}
+    unused = tables.unused
+    if unused is not None:
+        unused = unused.with_columns(pl.col("resource").replace(names))
     return [
         drawing(
             "empirical-distribution",
-            tables.network,
+            curve,
             trace=trace,
             title=title,
-            key=f"network-{trace.id}",
-            about="Network input and output of instances",
-            x_label="Bytes, mean of an instance",
-            heading="Network input and output",
+            key=f"{key}-{trace.id}",
+            about=about,
+            x_label=label,
+            heading=heading,
         )
+        for curve, key, about, label, heading in (
+            (
+                unused,
+                "unused",
+                "Requested minus used resources of the instances that use less than they request",
+                "Fraction of the machine",
+                "Requested and not used",
+            ),
+            (
+                tables.network,
+                "network",
+                "Network input and output of instances",
+                "Bytes, mean of an instance",
+                "Network input and output",
+            ),
+        )
+        if curve is not None
     ]
 
 
