@@ -62,11 +62,16 @@ def median_request(store: Store, claim: Claim) -> float | None:
 
 
 def requested_above_use(store: Store, claim: Claim) -> float | None:
-    """Return the percentage of the instances whose request is above their mean use."""
+    """Return the percentage of the tasks that request more than their instances use.
+
+    As in the publisher's notebook, sums over the instances with a use; neither counts as none.
+    """
     tasks, usage = (store.scan(*table) for table in claim.tables)
-    requested, used = pl.col(claim.values["requested"]), pl.col(claim.values["used"])
-    both = usage.join(tasks, on=_TASK).select(100 * (requested > used).mean())
-    percent: float | None = both.collect(engine="streaming").item()
+    requested, used = (pl.col(claim.values[name]).sum() for name in ("requested", "used"))
+    each = usage.join(tasks, on=_TASK).group_by(_TASK).agg(requested=requested, used=used)
+    known = each.filter((pl.col("requested") > 0) | (pl.col("used") > 0))
+    above = known.select(100 * (pl.col("requested") > pl.col("used")).mean())
+    percent: float | None = above.collect(engine="streaming").item()
     return percent
 
 

@@ -249,7 +249,19 @@ def weekdays_and_waits(trace: Trace, /) -> tuple[pl.DataFrame | None, dict[str, 
         name: empirical_distribution(_delays(_by_size(rows), name), "value", by=name)
         for name in found.queueing_by
     }
+    if delays and "runtime_s" in column_names(rows):
+        delays["fraction"] = _wait_fractions(rows)
     return days, delays
+
+
+def _wait_fractions(jobs: IntoFrame) -> pl.DataFrame:
+    """Return the distribution of wait / (wait + runtime), of the halves of the runtimes."""
+    times = nw.from_native(jobs).lazy().select("submit_s", "start_s", "runtime_s")
+    wait, runtime = pl.col("start_s") - pl.col("submit_s"), pl.col("runtime_s")
+    known = collect(times).filter(wait.is_not_null(), runtime > 0)
+    short = pl.when(runtime <= runtime.median()).then(pl.lit("short")).otherwise(pl.lit("long"))
+    rows = known.select(value=wait / (wait + runtime), length=short)
+    return empirical_distribution(rows, "value", by="length")
 
 
 def _by_size(jobs: IntoFrame) -> IntoFrame:

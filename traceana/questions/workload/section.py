@@ -266,17 +266,20 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
                 )
             )
         for by, delays in waits.items():
-            name = in_sentence(key_heading(by))
+            of = by == "fraction"
+            heading = f"Queueing delay by {in_sentence(key_heading(by))}"
+            heading = "Queueing delay of short and long jobs" if of else heading
+            note = "delay / (delay + runtime), by half of the runtimes"
             drawings.append(
                 drawing(
                     "empirical-distribution",
                     delays,
                     trace=trace,
                     key=f"wait-{by}-{trace.id}",
-                    about=f"Queueing delay by {name}: time from submission to start",
-                    x_label="Queueing delay",
-                    heading=f"Queueing delay by {name}",
-                    durations=True,
+                    about=f"{heading}: {note if of else 'time from submission to start'}",
+                    x_label="Fraction of delay and runtime" if of else "Queueing delay",
+                    heading=heading,
+                    durations=not of,
                 )
             )
     return drawings
