@@ -5,8 +5,10 @@ from __future__ import annotations
 import lzma
 import re
 import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import polars as pl
 import pytest
@@ -380,3 +382,26 @@ def test_claims_name_their_paper_and_tables() -> None:
             assert {claim.section for claim in paper.claims} == {"README"}
     needed = {trace for claim in CLAIMS.values() for trace, _ in claim.tables}
     assert needed >= {name for name, trace in load_catalog().items() if trace.tried}
+
+
+def test_statements_on_instances_against_a_count_by_hand(sample: Store, tmp_path: Path) -> None:
+    store = as_if_real(sample, tmp_path / "store")
+    table = check_claims(store, paper="mlaas").table
+    found = dict(table.select("id", "measured").rows())
+    tables = ("tasks", "instances", "instance_usage", "job_tags")
+    tasks, instances, usage, tags = (store.scan("alibaba-pai-2020", t).collect() for t in tables)
+    user_of = {row["inst_id"]: row["user"] for row in tags.iter_rows(named=True) if row["user"]}
+    owned = Counter(user_of[name] for name in instances["inst_id"] if name in user_of)
+    top = sorted(owned.values(), reverse=True)[: -(-len(owned) // 20)]
+    assert found["mlaas-users"] == f"{100 * sum(top) / owned.total():.0f}"
+    task_of = {(row["job_id"], row["task_name"]): row for row in tasks.iter_rows(named=True)}
+    keys = [key for key in instances.select("job_id", "task_name").rows() if key in task_of]
+    gpus = [task_of[key]["gpus"] for key in keys if task_of[key]["gpus"] is not None]
+    assert found["mlaas-gpu-requested"] == f"{median(gpus):.1f}"
+    above = Counter[tuple[str, str]]()
+    for row in usage.iter_rows(named=True):
+        task = task_of.get((row["job_id"], row["task_name"]))
+        if task is not None:
+            above[row["job_id"], row["task_name"]] += (task["cpus"] or 0) - (row["cpus_used"] or 0)
+    percent = 100 * sum(each > 0 for each in above.values()) / len(above)
+    assert found["mlaas-plan-cpu"] == f"{percent:.2f}"
