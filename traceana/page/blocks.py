@@ -121,6 +121,8 @@ class Drawing:
     """What the trace is called; None: its title."""
     options: dict[str, Any] = field(default_factory=dict)
     """Passed on to the figure."""
+    subject: str = ""
+    """What a picture alone is of, such as a data set and a GPU: its title."""
 
     @property
     def members(self) -> tuple[Drawing, ...]:
@@ -137,10 +139,12 @@ def drawing(
     key: str,
     about: str,
     title: str | None = None,
+    subject: str = "",
     **options: object,
 ) -> Drawing:
     """Return a drawing; what it does not take itself are options of the figure."""
-    return Drawing(figure, result, trace.id if trace else None, key, about, title, options)
+    shown = trace.id if trace else None
+    return Drawing(figure, result, shown, key, about, title, options, subject)
 
 
 def small_multiples(

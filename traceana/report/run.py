@@ -283,6 +283,8 @@ def draw(
 
     with use_width(width_in), use_paper_colors() if paper else nullcontext():
         drawn = draw_figure(drawing.figure, drawing.result, **drawing.options)
+        if drawing.subject and not paper:
+            drawn.suptitle(drawing.subject, x=0.02, ha="left", size=8, weight="bold")
     title = drawing.title or context.label(drawing.trace)
     more = ""
     if len(context.traces) == 1:  # its name is that of the page; what follows it is not

@@ -103,7 +103,7 @@ def _cohort(cohort: Cohort) -> Content:
     )
     blocks: tuple[Block, ...] = (
         Text(method),
-        _views(cohort),
+        _views(cohort, result.table),
         *_below_cutoffs(cohort, result.table),
         result_table(
             table,
@@ -217,8 +217,21 @@ def _below_cutoffs(cohort: Cohort, uncut: pl.DataFrame) -> list[Table]:
     ]
 
 
-def _views(cohort: Cohort) -> Gallery:
-    """Draw group means as published, if a cut-off is: uncut and cut, on both scales where cut."""
+def _views(cohort: Cohort, uncut: pl.DataFrame) -> Gallery:
+    """Draw group means as published, if a cut-off is: uncut and cut, on both scales where cut.
+
+    Each panel states Pearson's r of its points and the p of the published test, as its source does.
+    """
+    tables = [uncut.with_columns(below_s=pl.lit(None, pl.Float64))]
+    if (few_rows := cohort.trace.once(cut_correlations)) is not None:
+        tables.append(few_rows.cast({"below_s": pl.Float64}))
+    means_alone = pl.concat(tables, how="diagonal").filter(method="pearson", level="group_mean")
+    tests = {
+        (outcome, x, below_s): f"\nr = {r:z.2f} (p = {p:.2e})"
+        for outcome, x, below_s, r, p in means_alone.drop_nulls(["r", "pvalue_t"])
+        .select("outcome", "x", "below_s", "r", "pvalue_t")
+        .iter_rows()
+    }
     every = cohort.trace.once(published_means)
     cut = cohort.trace.once(cut_points)
     panels = []
@@ -243,7 +256,8 @@ def _views(cohort: Cohort) -> Gallery:
                     x_label=name,
                     log_x=log_x,
                     log_y=not cohort.from_tasks,
-                    heading=f"{outcome.capitalize()}{closer.replace('below', '<')}",
+                    heading=f"{outcome.capitalize()}{closer.replace('below', '<')}"
+                    f"{tests.get((outcome, x, limit_s), '')}",
                 )
             )
     return small_multiples(

@@ -264,13 +264,14 @@ def draw_configurations(
     """
     dataset = _shown_dataset(energy)
     rows, job = energy[dataset], f"{trace.id}-{gpu}-{dataset}"
-    where = f"of {dataset} on {gpu}"
+    where, subject = f"of {dataset} on {gpu}", f"{dataset} on {gpu.upper()}"
     pictures = [
         drawing(
             "energy-front",
             rows,
             trace=trace,
             key=f"front-{job}",
+            subject=subject,
             about=f"Energy versus time to the target {where}",
         ),
         *(
@@ -279,6 +280,7 @@ def draw_configurations(
                 rows,
                 trace=trace,
                 key=f"map-{measure}-{job}",
+                subject=subject,
                 about=f"{measure.capitalize()} to the target {where} by batch size and power limit",
                 measure=measure,
             )
@@ -289,6 +291,7 @@ def draw_configurations(
             rows,
             trace=trace,
             key=f"power-{job}",
+            subject=subject,
             about=f"Energy to the target {where} by power limit",
         ),
     ]
@@ -300,6 +303,7 @@ def draw_configurations(
             sweep,
             trace=trace,
             key=f"sweep-{measure}-{trace.id}-{name}",
+            subject=f"{name} on {gpu.upper()}",
             about=f"{what} to the target of {name} on {gpu} by batch size",
             measure=measure,
         )

@@ -165,6 +165,7 @@ def draw_one_job(trace: Trace, gpu: str, dataset: str, /) -> list[Drawing]:
                 regret,
                 trace=trace,
                 key=f"regret-{trace.id}-{gpu}-{dataset}",
+                subject=f"{dataset} on {gpu.upper()}",
                 about=f"Regret of {dataset} on {gpu} by policy",
             )
         )
@@ -173,6 +174,7 @@ def draw_one_job(trace: Trace, gpu: str, dataset: str, /) -> list[Drawing]:
         results[0],
         trace=trace,
         key=f"choices-{trace.id}-{gpu}-{dataset}",
+        subject=f"{dataset} on {gpu.upper()}",
         about=f"Batch sizes of {dataset} on {gpu} chosen by the policy {results[0].policy}",
     )
     where = f"of {dataset} on {gpu}"
@@ -184,6 +186,7 @@ def draw_one_job(trace: Trace, gpu: str, dataset: str, /) -> list[Drawing]:
         energy,
         trace=trace,
         key=f"path-{trace.id}-{gpu}-{dataset}",
+        subject=f"{dataset} on {gpu.upper()}",
         about=f"Runs {where} by the policy {results[0].policy} on the map of costs",
         history=results[0].history,
     )
@@ -192,6 +195,7 @@ def draw_one_job(trace: Trace, gpu: str, dataset: str, /) -> list[Drawing]:
         energy,
         trace=trace,
         key=f"optima-{trace.id}-{gpu}-{dataset}",
+        subject=f"{dataset} on {gpu.upper()}",
         about=f"Energy versus time to the target {where}, and the optimum of each weight of energy",
         optima=trace.once(weights_of_energy, gpu, dataset),
     )
