@@ -13,15 +13,7 @@ from traceana.cohorts.task_runtimes import END_IMPUTATIONS
 from traceana.cohorts.tasks import sample_jobs
 from traceana.page.blocks import Block, Content, Heading, Points, Table, Text, result_table
 from traceana.page.section import Section
-from traceana.questions.runtimes.task_tables import (
-    capacity,
-    means_by_outcome,
-    missing_times,
-    task_gpu_hours,
-)
-from traceana.questions.workload.concentration import gpu_hours_by
-from traceana.questions.workload.tables import GpuHours
-from traceana.tables.display import key_heading
+from traceana.questions.runtimes.task_tables import capacity, means_by_outcome, missing_times
 from traceana.tables.formatting import duration, hours, plain, share, three_digits
 
 if TYPE_CHECKING:
@@ -40,8 +32,6 @@ _COLUMNS: Final = (
     *("end_imputation", "tasks_with_runtime", "mean_s", "median_s", "instances_used"),
     *("gpu_hours", "capacity_gpu_hours", "fraction_of_capacity"),
 )
-_GPU_HOURS: Final = ("jobs", "n_missing", "gpu_hours", "fraction_of_all")
-_MOST_GROUPS: Final = 20
 _OPENING: Final = (
     "The runtime of a task is the last end of its instances minus their first start; instances "
     "without a start are excluded. GPU-hours are the GPUs that each instance requests times its "
@@ -82,7 +72,6 @@ def _details(trace: Trace, title: str, error: float | None) -> list[Block]:
     return [
         Heading(f"{title}: {manifest.unit_noun}"),
         *_sample_text(trace, error),
-        *_gpu_hours(trace, title),
         _means_table(trace.once(means_by_outcome, by), title),
         result_table(
             trace.once(missing_times),
@@ -91,33 +80,6 @@ def _details(trace: Trace, title: str, error: float | None) -> list[Block]:
             null={"status": "missing"},
         ),
     ]
-
-
-def _gpu_hours(trace: Trace, title: str) -> list[Table]:
-    """Return the GPU-hours by status and by user, and the number of tasks per job."""
-    rows = trace.once(task_gpu_hours)
-    note = "instances without a start or an end are excluded"
-    tables = [
-        result_table(
-            gpu_hours_by(rows, by).head(_MOST_GROUPS),
-            GpuHours,
-            columns=(by, *_GPU_HOURS, *(("failed", "cancelled") if by == "user" else ())),
-            headings={"jobs": "Tasks", by: key_heading(by)},
-            caption=f"GPU-hours of tasks by {by}, most first; {note}. {title}",
-            null={by: "not stated"},
-        )
-        for by in ("status", "user")
-        if by in rows.columns
-    ]
-    each = rows.group_by("job_id").len("tasks")["tasks"].value_counts().sort("tasks")
-    jobs = each.select(
-        pl.col("tasks").cast(pl.Int64),
-        jobs=pl.col("count").cast(pl.Int64),
-        fraction_of_all=pl.col("count") / pl.col("count").sum(),
-    ).head(_MOST_GROUPS)
-    headings = {"tasks": "Tasks per job", "fraction_of_all": "Of all jobs"}
-    caption = f"Jobs by their number of tasks. {title}"
-    return [*tables, result_table(jobs, GpuHours, caption=caption, headings=headings)]
 
 
 def _sample_text(trace: Trace, error: float | None) -> tuple[Text, ...]:

@@ -23,6 +23,7 @@ from traceana.page.blocks import (
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.failures.tables import HazardRatios
+from traceana.questions.runtimes.task_tables import task_gpu_hours
 from traceana.questions.workload.analyze import (
     Split,
     Workload,
@@ -31,8 +32,10 @@ from traceana.questions.workload.analyze import (
     weekdays_and_waits,
 )
 from traceana.questions.workload.analyze_consumers import cpu_hours_of
+from traceana.questions.workload.concentration import gpu_hours_by
 from traceana.questions.workload.tables import (
     Concentration,
+    GpuHours,
     Interarrivals,
     QueueingDelay,
     Seasonality,
@@ -143,6 +146,8 @@ _SIZES: Final = (
     "fraction_of_lower_half",
 )
 _GAPS: Final = ("n", "median_s", "max_s", "cv", "burstiness", "memory", "dispersion")
+_GPU_HOURS: Final = ("jobs", "n_missing", "gpu_hours", "fraction_of_all")
+_MOST_GROUPS: Final = 20
 _QUEUEING: Final = (
     *(
         "jobs",
@@ -239,6 +244,12 @@ def build(traces: Sequence[Trace]) -> Content:
             *_split_table(sizes, Concentration, _SIZES, "Concentration of GPU-hours over jobs"),
             *_split_table(gaps, Interarrivals, _GAPS, "Burstiness of submissions"),
             *_seasonality(found, titles),
+            *(
+                table
+                for trace in found
+                if from_tasks(trace)
+                for table in _gpu_hours(trace, task_title(trace))
+            ),
             *_queueing(found, titles),
             *_adjusted_waits(found, titles),
         ),
@@ -404,6 +415,33 @@ def _queueing(found: Found, titles: dict[Trace, str]) -> list[Block]:
             Text(f"Without start times the queueing delay is not known: {'; '.join(unknown)}.")
         )
     return blocks
+
+
+def _gpu_hours(trace: Trace, title: str) -> list[Table]:
+    """Return the GPU-hours by status and by user, and the number of tasks per job."""
+    rows = trace.once(task_gpu_hours)
+    note = "instances without a start or an end are excluded"
+    tables = [
+        result_table(
+            gpu_hours_by(rows, by).head(_MOST_GROUPS),
+            GpuHours,
+            columns=(by, *_GPU_HOURS, *(("failed", "cancelled") if by == "user" else ())),
+            headings={"jobs": "Tasks", by: key_heading(by)},
+            caption=f"GPU-hours of tasks by {by}, most first; {note}. {title}",
+            null={by: "not stated"},
+        )
+        for by in ("status", "user")
+        if by in rows.columns
+    ]
+    each = rows.group_by("job_id").len("tasks")["tasks"].value_counts().sort("tasks")
+    jobs = each.select(
+        pl.col("tasks").cast(pl.Int64),
+        jobs=pl.col("count").cast(pl.Int64),
+        fraction_of_all=pl.col("count") / pl.col("count").sum(),
+    ).head(_MOST_GROUPS)
+    headings = {"tasks": "Tasks per job", "fraction_of_all": "Of all jobs"}
+    caption = f"Jobs by their number of tasks. {title}"
+    return [*tables, result_table(jobs, GpuHours, caption=caption, headings=headings)]
 
 
 def _seasonality(found: Found, titles: dict[Trace, str]) -> list[Block]:
