@@ -71,7 +71,7 @@ def draw_shared(
     figure: str,
     about: str,
     key: str = "",
-    **options: Any,
+    **options: Any,  # noqa: ANN401  whatever the figure takes
 ) -> list[Drawing]:
     """Draw the frames of several traces, by title, as lines on the same axes."""
     known = {title: frame for title, frame in frames.items() if frame is not None}
