@@ -27,6 +27,11 @@ def count(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def hours_text(value: float) -> str:
+    """Write hours: 1,234 from ten on, else 3.2 or 0.056."""
+    return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.2g}"
+
+
 def seconds(value: float) -> str:
     """Write seconds: 12,345 from a hundred on, else 12.3."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.1f}"

@@ -56,6 +56,7 @@ _OPENING: Final = (
 )
 _SMALL: Final = THRESHOLDS["correlation"][0]
 _CLEAR: Final = 10
+_MOST_STATUSES: Final = 2  # named in a sentence
 """n r^2 from which an untested correlation is stated: r is 3.2 standard errors."""
 _LIMITATIONS: Final = (
     "A correlation is no cause: users who request more may run other programs. Rows without a "
@@ -172,7 +173,7 @@ def _heading(cohort: Cohort, ranks: pl.DataFrame) -> tuple[str, bool]:
     if rows.is_empty():
         return "", True
     if clear.is_empty():
-        return f"{cohort.title}: no requested resource goes with the runtime", True
+        return f"{cohort.title}: no clear correlation of runtime with a requested resource", True
     order = [pl.col("outcome") == "success", pl.col("r").abs()]
     row = clear.sort(order, descending=True).row(0, named=True)
     longer = "longer" if row["r"] > 0 else "shorter"
@@ -185,6 +186,8 @@ def _ended(cohort: Cohort, outcome: str) -> str:
     """Return the rows of an outcome by their statuses: failed or running pods."""
     failed = cohort.trace.manifest.failure_statuses
     statuses = ("completed",) if outcome == "success" else failed
+    if len(statuses) > _MOST_STATUSES:
+        return f"{cohort.noun} without completion"
     return f"{' or '.join(sorted(statuses))} {cohort.noun}"
 
 

@@ -19,7 +19,7 @@ from traceana.questions.failures.hazard_by_runtime import (
 )
 from traceana.questions.failures.tables import Goodput, HazardByRuntime, TimeLimitEnds
 from traceana.questions.section_per_cohort import build_per_cohort
-from traceana.tables.formatting import count, duration, listed, share, three_digits
+from traceana.tables.formatting import count, duration, hours_text, listed, share, three_digits
 from traceana.tables.formatting import three_digits_range as digits_range
 
 if TYPE_CHECKING:
@@ -156,14 +156,17 @@ def _goodput(cohort: Cohort) -> tuple[str, Block | None]:
     said = {
         "useful": f"went to completed {cohort.noun}",
         "repeated": "to runs that were repeated",
-        "lost": "to other unsuccessful ones",
+        "lost": f"to {'other ' if shares['repeated'] else ''}unsuccessful ones",
         "unfinished": "to those without an end state",
     }
-    parts = [f"{share(shares[kind])} {text}" for kind, text in said.items() if shares[kind]]
-    text = f"{trace.label}: of {count(total)} GPU-hours {listed(parts)}."
+    parts = {kind: f"{share(shares[kind])} {text}" for kind, text in said.items() if shares[kind]}
+    of = f"{trace.label}: of {hours_text(total)} GPU-hours"
     open_ended = shares["unfinished"] or 0.0
     if open_ended < _MOSTLY:
-        return text, block
+        return f"{of} {listed(list(parts.values()))}.", block
+    rest = [text for kind, text in parts.items() if kind != "unfinished"]
+    text = f"{of}, {share(open_ended)} are of {cohort.noun} without an end state."
+    text += f" {listed(rest)}." if rest else ""
     heading = f"{share(open_ended)} of the GPU-hours are of {cohort.noun} without an end state"
     return (
         Finding(

@@ -118,14 +118,17 @@ def state_overall(cohort: Cohort, /) -> str:
         f"{excluded[0].upper()}{excluded[1:]}"
     )
     if not result.is_censored or result.incidence is None:
-        heading = f"{cohort.title}: {share(row['rate'])} of the {cohort.noun} failed"
-        return Finding(f"{cohort.title}: {rate}", heading=heading)
+        failed = share(row["rate"]) if row["failures"] else "none"
+        heading = f"{cohort.title}: {failed} of the {cohort.noun} failed"
+        return Finding(f"{cohort.title}: {rate}", heading=heading, is_null=not row["failures"])
     by = result.incidence
     within = f"failed within {duration(by['horizon_s'])}"
+    failed = share(by["fraction"]) if by["fraction"] else "none"
     return Finding(
-        f"{cohort.title}: {share(by['fraction'])} of the {cohort.noun} {within} (cumulative "
+        f"{cohort.title}: {failed} of the {cohort.noun} {within} (cumulative "
         f"incidence; {interval(by, fraction_range)}n = {by['n']:,}). {rate}",
-        heading=f"{cohort.title}: {share(by['fraction'])} of the {cohort.noun} {within} of runtime",
+        heading=f"{cohort.title}: {failed} of the {cohort.noun} {within} of runtime",
+        is_null=not by["fraction"],
     )
 
 

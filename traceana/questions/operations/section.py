@@ -72,7 +72,7 @@ def _trace(trace: Trace) -> Content:
         )
     findings = tuple(
         Finding(
-            f"{title}: {_finding(one)}{trace.manifest.selection}",
+            f"{title}: {_finding(one)}{trace.manifest.selection if one is found[0] else ''}",
             effect=one.replay.slowdown,
             n=one.replay.steps.height,
             cost_gpu_h=_lost_worker_h(one),

@@ -181,7 +181,8 @@ def _median_finding(found: Found) -> str:
         longer = [(cohort, *median_above(cohort, bound)) for cohort, _ in found.values()]
         known = [(cohort, value, n) for cohort, value, n in longer if value is not None]
         texts = [f"{duration(value)} in {cohort.title} (n = {n:,})" for cohort, value, n in known]
-        first += f" Of runtimes of {duration(bound)} and more: {'; '.join(texts)}."
+        above = f"Medians of the runtimes of {duration(bound)} and more: {'; '.join(texts)}."
+        first = f"{above} {first.replace('Median runtimes', 'Of all runtimes', 1)}"
         short = [f"{duration(value)} ({cohort.trace.label})" for cohort, value, _ in known]
         heading = f"The median of runtimes of {duration(bound)} and more is {listed(short)}"
     return Finding(first, heading=heading)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -159,26 +159,36 @@ def _finding(jobs: pl.DataFrame, name: str) -> str:
         of = "the job" if number == 1 else f"any of {plural(number, 'job')}"
         heading = f"{name}: no single group of workers explains the slowness of {of}"
         return Finding(f"{heading}.", heading=heading, certainty="cannot tell")
+    row, *others = table.head(3).rows(named=True)
     parts = [
-        f"In {row['job_id']}, {row['attribute']} {row['group']} explains {share(row['explained'])} "
-        f"({share(row['explained_by_chance'])} by chance; n = {plural(row['n_steps'], 'step')})"
-        for row in table.head(3).iter_rows(named=True)
+        f"In {other['job_id']}, {other['attribute']} {other['group']} explains "
+        f"{share(other['explained'])} ({_by_chance(other)})."
+        for other in others
     ]
-    row = table.row(0, named=True)
     alert = ""
     if row["gain"] >= _COSTLY and row["attribute"] != "worker":
         alert = (
             f"{name}: {row['attribute']} {row['group']} takes {share(row['gain'])} of the time of "
             f"{row['job_id']}"
         )
+    heading = (
+        f"{name}: {row['attribute']} {row['group']} explains {share(row['explained'])} "
+        f"of the slowdown of {row['job_id']}"
+    )
+    if number > 1:
+        of = f"{table.height} of {plural(number, 'job')}"
+        parts.append(f"One group of workers explains the slowdown of {of}.")
     return Finding(
-        f"{name}: one group of workers explains the slowdown of {table.height} of "
-        f"{plural(number, 'job')}. {'. '.join(parts)}.",
-        heading=f"{name}: {row['attribute']} {row['group']} explains {share(row['explained'])} "
-        f"of the slowdown of {row['job_id']}",
+        " ".join((f"{heading} ({_by_chance(row)}).", *parts)),
+        heading=heading,
         alert=alert,
         cost_jobs=row["gain"],
     )
+
+
+def _by_chance(row: dict[str, Any]) -> str:
+    by_chance = share(row["explained_by_chance"])
+    return f"{by_chance} by chance; n = {plural(row['n_steps'], 'step')}"
 
 
 SECTION = Section(

@@ -31,9 +31,9 @@ from traceana.questions.trends.tables import (
 from traceana.stats.time_blocks import DAY_S
 from traceana.store import Trace, distinct_traces
 from traceana.tables.formatting import (
-    count,
     duration,
     fraction_range,
+    hours_text,
     listed,
     plural,
     share,
@@ -177,7 +177,7 @@ def _allocated(capacity: pl.DataFrame, source: str, title: str) -> Finding:
     """State how much of the GPUs was allocated, down and idle, in all and by type."""
     of_all, *types = capacity.filter(pl.col("period") == "all").rows(named=True)
     parts = [
-        f"{share(of_all[name] or 0)} {name}"
+        f"{share(of_all[name] or 0)} were {name}"
         for name in ("allocated", "down", "idle")
         if of_all[name] is not None
     ]
@@ -185,7 +185,7 @@ def _allocated(capacity: pl.DataFrame, source: str, title: str) -> Finding:
     if sum((row["allocated"] or 0) * row["gpu_hours"] for row in types) >= _TYPED * used:
         by_type = ", ".join(f"{row['gpu_type']} {share(row['allocated'] or 0)}" for row in types)
     return Finding(
-        f"{title}: of {count(of_all['gpu_hours'])} GPU-hours of {of_all['gpus']:,.5g} GPUs "
+        f"{title}: of {hours_text(of_all['gpu_hours'])} GPU-hours of {of_all['gpus']:,.5g} GPUs "
         f"({source}), {listed(parts)}{f' (allocated by type: {by_type})' * bool(by_type)}.",
         effect=of_all["allocated"],
         heading=f"{title}: {share(of_all['allocated'] or 0)} of the GPUs were allocated",

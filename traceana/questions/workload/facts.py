@@ -11,7 +11,7 @@ import polars as pl
 from traceana.questions.failures.overall import overall_failure
 from traceana.questions.workload.analyze import describe_workload
 from traceana.questions.workload.analyze_consumers import cpu_hours_of
-from traceana.tables.formatting import count, duration, listed, share
+from traceana.tables.formatting import count, duration, hours_text, listed, share
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -50,9 +50,9 @@ def _facts(trace: Trace) -> list[tuple[str, str]]:
         users = trace.scan("jobs").select(pl.col("user").drop_nulls().n_unique()).collect().item()
         facts.append(("Users", count(users)))
     if row["gpu_hours"]:
-        facts.append(("GPU-hours", count(round(row["gpu_hours"]))))
+        facts.append(("GPU-hours", hours_text(row["gpu_hours"])))
     elif hours := cpu_hours_of(trace):
-        facts.append(("CPU-hours", count(round(hours))))
+        facts.append(("CPU-hours", hours_text(hours)))
     facts.append(("Failed", _failed(trace)))
     if found.queueing is not None and found.queueing.height:
         wait = found.queueing["median_s"][0]

@@ -47,6 +47,7 @@ from traceana.store import Trace, distinct_traces
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import (
     days,
+    hours_text,
     in_sentence,
     listed,
     p_equals,
@@ -521,12 +522,12 @@ def _size_finding(found: Found, titles: dict[Trace, str]) -> str:
     for trace, one in found.items():
         row = one.summary.row(0, named=True)
         hours = row["gpu_hours"]
-        size = "GPU-hours not recorded" if hours is None else f"{hours:,.0f} GPU-hours"
+        size = "GPU-hours not recorded" if hours is None else f"{hours_text(hours)} GPU-hours"
         if not hours and (of_cpus := trace.once(cpu_hours_of)):
-            size = f"{of_cpus:,.0f} CPU-hours"
+            size = f"{hours_text(of_cpus)} CPU-hours"
         elif row["gpus_median"] is not None:
             size += f", median {_gpus(row['gpus_median'])}"
-        parts.append(f"{titles[trace]}: {row['jobs']:,} jobs, {size}")
+        parts.append(f"{titles[trace]}: {plural(row['jobs'], 'job')}, {size}")
     return f"{'; '.join(parts)}."
 
 

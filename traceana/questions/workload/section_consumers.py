@@ -22,8 +22,8 @@ from traceana.questions.workload.tables import ResourceUsage
 from traceana.store import Trace, distinct_traces
 from traceana.tables.display import csv_text, key_heading
 from traceana.tables.formatting import (
-    count,
     duration,
+    hours_text,
     in_sentence,
     listed,
     percent,
@@ -132,8 +132,8 @@ def _idle(consumers: Consumers, title: str) -> list[Finding]:
         return []
     use = consumers.whole["gpu_utilization"]
     text = (
-        f"{title}: GPUs were used {percent(use)} of {count(total)} GPU-hours with recorded "
-        f"utilization; {count(consumers.whole['idle_gpu_hours'])} GPU-hours were idle"
+        f"{title}: GPUs were used {percent(use)} of {hours_text(total)} GPU-hours with recorded "
+        f"utilization; {hours_text(consumers.whole['idle_gpu_hours'])} GPU-hours were idle"
     )
     overall = Finding(
         f"{text}.",
@@ -152,7 +152,7 @@ def _idle(consumers: Consumers, title: str) -> list[Finding]:
         *(
             Finding(
                 f"{title}: idle GPUs: user {row['user']} used {percent(row['gpu_utilization'])} of "
-                f"{count(row['measured_gpu_hours'])} GPU-hours, "
+                f"{hours_text(row['measured_gpu_hours'])} GPU-hours, "
                 f"{share(row['measured_gpu_hours'] / total)} of all with recorded utilization.",
                 effect=row["gpu_utilization"],
                 n=row["jobs"],
@@ -160,9 +160,9 @@ def _idle(consumers: Consumers, title: str) -> list[Finding]:
                 cost_jobs=row["jobs"],
                 alert=f"{title}: idle GPUs: user {row['user']} at "
                 f"{percent(row['gpu_utilization'])} GPU utilization with "
-                f"{count(row['measured_gpu_hours'])} GPU-hours",
+                f"{hours_text(row['measured_gpu_hours'])} GPU-hours",
                 heading=f"{title}: user {row['user']} leaves "
-                f"{count(row['idle_gpu_hours'])} GPU-hours idle",
+                f"{hours_text(row['idle_gpu_hours'])} GPU-hours idle",
             )
             for row in named
         ),
@@ -184,12 +184,12 @@ def _wasted(consumers: Consumers, title: str) -> list[Finding]:
     findings = []
     for row in ordered:
         part = row["wasted_hours"] / total
-        of = f"{share(part)} of all {count(total)} {unit}-hours"
+        of = f"{share(part)} of all {hours_text(total)} {unit}-hours"
         cost = row["wasted_hours"] if unit == "GPU" else 0.0
         findings.append(
             Finding(
                 f"{title}: {plural(row['jobs'], 'job')} that ended as {row[name]} used {of}: "
-                f"{count(row['wasted_hours'])} {unit}-hours.",
+                f"{hours_text(row['wasted_hours'])} {unit}-hours.",
                 effect=part,
                 n=row["jobs"],
                 cost_gpu_h=cost,
@@ -220,7 +220,7 @@ def _plain(consumers: Consumers, title: str) -> Finding | None:
     ]
     hours = f"{unit.lower()}_hours"
     for row in consumers.each.filter(pl.col(hours) > 0).head(1).rows(named=True):
-        of = f"{share(row['fraction_of_all'])} of all {count(whole[hours])} {unit}-hours"
+        of = f"{share(row['fraction_of_all'])} of all {hours_text(whole[hours])} {unit}-hours"
         facts.append(f"the largest job used {of} (job {row['job_id']})")
         facts.append(f"jobs that failed or were cancelled used {share(whole['fraction_wasted'])}")
     if not facts:
