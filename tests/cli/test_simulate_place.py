@@ -86,3 +86,31 @@ def test_a_trace_without_machines_states_what_it_lacks(tmp_path: Path) -> None:
     add_table(jobs, trace="mine", table="jobs", store=tmp_path)
     with pytest.raises(DataError, match=r"^mine has no values in machines \(gpus\)$"):
         run("mine", "--policy", "fgd", "--store", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("pods", "nodes", "types"),
+    [
+        ("name,num_gpu,gpu_milli\na,1,500\nb,2,1000\n", "sn,gpu\nn,4\n", [None, None]),
+        (
+            "gpu_spec,gpu_milli,num_gpu,name\nT4|A10,500,1,a\nA10,1000,2,b\n",
+            "model,gpu,cpu_milli,sn\nA10,4,8000,n\n",
+            ["T4|A10", "A10"],
+        ),
+    ],
+)
+def test_lists_have_few_columns_in_any_order(
+    tmp_path: Path, pods: str, nodes: str, types: list[str | None]
+) -> None:
+    (tmp_path / "few").mkdir()
+    (tmp_path / "few" / "pods.csv").write_text(pods)
+    (tmp_path / "few" / "nodes.csv").write_text(nodes)
+    ingest(tmp_path / "few", store=tmp_path / "store")
+    jobs = open_store(tmp_path / "store").scan("few", "jobs").sort("job_id").collect()
+    assert jobs.select("gpus", "gpu_type").rows() == [(0.5, types[0]), (2.0, types[1])]
+    found = json.loads(run("few", "--policy", "fgd", "--json", "--store", str(tmp_path / "store")))
+    assert (found["jobs"], found["machines"], found["gpus"]) == (2, 1, 4)
+    # both jobs, 2.5 of 4 GPUs, fit in either order
+    at_the_end = [row["allocated"] for row in found["results"] if row["arrived"] == 130]
+    assert at_the_end
+    assert min(at_the_end) >= 62.5

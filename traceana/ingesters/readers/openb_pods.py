@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
 
-_PODS: Final = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
-_NODES: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
-_OPTIONAL: Final = (
+_PODS: Final = (
+    "name",
+    "cpu_milli",
+    "memory_mib",
+    "num_gpu",
+    "gpu_milli",
     "gpu_spec",
     "qos",
     "pod_phase",
@@ -27,13 +30,20 @@ _OPTIONAL: Final = (
     "deletion_time",
     "scheduled_time",
 )
+_NODES: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
+
+
+def _reads(file: CsvFile) -> bool:
+    """Return whether the columns, in any order, are those of pods or of nodes."""
+    there = set(csv.read_header(file.head))
+    pods = there >= {"name", "num_gpu", "gpu_milli"}
+    return pods or there >= set(_NODES) or {"sn", "gpu"} <= there <= set(_NODES)
 
 
 def _open(file: CsvFile, timezone: str) -> Rows:
     rows = csv.READER.rows(file, timezone)
-    if rows.columns[0] == _NODES[0]:
-        return rows
-    absent = [name for name in _OPTIONAL if name not in rows.columns]
+    expected = _NODES if "sn" in rows.columns else _PODS
+    absent = [name for name in expected if name not in rows.columns]
 
     def blocks(kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
         for part in (part for block in rows.blocks(kinds) for part in block.parts()):
@@ -48,7 +58,7 @@ def _open(file: CsvFile, timezone: str) -> Rows:
 
 READER: Final = Reader(
     "openb-pods",
-    lambda file: tuple(csv.read_header(file.head)[:5]) in (_PODS, _NODES),
+    _reads,
     _open,
     suffixes=(".csv",),
     mapping=own_mapping("openb_pods"),
