@@ -110,19 +110,23 @@ def _ranked_without_each(x: Floats, y: Floats, cells: Integers) -> list[float]:
     """Return Spearman's r without the rows of each cell: the others are ranked again."""
     in_order = np.argsort(x, kind="stable")
     x, y, cells = x[in_order], y[in_order], cells[in_order]
-    _, starts, group, size = np.unique(
-        x, return_index=True, return_inverse=True, return_counts=True
-    )
+    group = np.append(0, np.cumsum(x[1:] != x[:-1]))
+    size = np.bincount(group)
     _, rank, often = np.unique(y, return_inverse=True, return_counts=True)
+    # rows of equal x and y are added at once: ranks are multiples of 1/2, sums are exact
+    pairs, times = np.unique(group * len(often) + rank, return_counts=True)
+    pair_rank = pairs % len(often)
+    starts = np.searchsorted(pairs, np.arange(len(size)) * len(often))
+    # NumPy sorts integers of at most 16 bits without comparing them
+    cells = cells.astype(np.min_scalar_type(cells.max()))
     order = np.argsort(cells, kind="stable")
     found = []
     for part in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
         left = size - np.bincount(group[part], minlength=len(size))
         y_left = often - np.bincount(rank[part], minlength=len(often))
         y_rank = _centered_ranks(y_left)
-        ranks = y_rank[rank]
-        sums = np.add.reduceat(ranks, starts)
-        sums -= np.bincount(group[part], ranks[part], len(size))
+        sums = np.add.reduceat(times * y_rank[pair_rank], starts)
+        sums -= np.bincount(group[part], y_rank[rank[part]], len(size))
         r = _ratio(_centered_ranks(left), left, sums, float(y_left @ y_rank**2))
         found.append(r if len(x) - len(part) >= _MIN_POINTS else float("nan"))
     return found
