@@ -25,3 +25,19 @@ def test_the_logs_own_words_for_failed_jobs_are_named(tmp_path: Path) -> None:
     trace = traceana.open_store(tmp_path).trace("own")
     assert failed_as(trace) == "TIMEOUT (3) and FAILED (2)"
     assert ("Failed", "50 %") in facts_of(trace)
+
+
+def test_a_log_in_which_no_job_ended_is_described_as_such(tmp_path: Path) -> None:
+    def facts(*statuses: str) -> dict[str, str]:
+        name = "-".join(statuses)
+        jobs = pl.DataFrame(
+            {"job_id": [str(place) for place in range(len(statuses))], "status": statuses}
+        ).with_columns(runtime_s=60.0)
+        traceana.add_table(jobs, trace=name, table="jobs", store=tmp_path)
+        return dict(facts_of(traceana.open_store(tmp_path).trace(name)))
+
+    assert facts("running", "running")["Status"] == "all running"
+    mixed = facts("running", "pending", "running")
+    assert mixed["Status"] == "2 running and 1 pending; none ended"
+    assert "Median runtime" not in mixed
+    assert "Status" not in facts("running", "completed")

@@ -76,7 +76,7 @@ def _trace(trace: Trace) -> Content:
             effect=one.replay.slowdown,
             n=one.replay.steps.height,
             cost_gpu_h=_lost_worker_h(one),
-            heading=f"{title}: slow operations make {one.job} take "
+            heading=f"{title}: slow operations make job {one.job} take "
             f"{three_digits(one.replay.slowdown)} times as long",
         )
         for one in found
@@ -124,8 +124,8 @@ def _finding(job_replay: JobReplay) -> str:
     replayed = job_replay.replay
     original, ideal = replayed.step_s_original.mean(), replayed.step_s_ideal.mean()
     text = (
-        f"a step of {job_replay.job} takes {three_digits(replayed.slowdown)} times as long as with "
-        f"ideal durations ({three_digits(original)} and {three_digits(ideal)} s; n = "
+        f"a step of job {job_replay.job} takes {three_digits(replayed.slowdown)} times as long as "
+        f"with ideal durations ({three_digits(original)} and {three_digits(ideal)} s; n = "
         f"{plural(replayed.steps.height, 'step')}, "
         f"{plural(job_replay.workers.workers.height, 'worker')})"
     )

@@ -53,12 +53,13 @@ def _facts(trace: Trace) -> list[tuple[str, str]]:
         facts.append(("GPU-hours", hours_text(row["gpu_hours"])))
     elif hours := cpu_hours_of(trace):
         facts.append(("CPU-hours", hours_text(hours)))
-    facts.append(("Failed", _failed(trace)))
+    facts += [("Status", none_ended := _none_ended(trace)), ("Failed", _failed(trace))]
     if found.queueing is not None and found.queueing.height:
         wait = found.queueing["median_s"][0]
         facts.append(("Median wait", "" if wait is None else duration(wait)))
     median = row["runtime_s_median"]
-    facts.append(("Median runtime", "" if median is None else duration(median)))
+    name = "Median runtime so far" if none_ended else "Median runtime"
+    facts.append((name, "" if median is None else duration(median)))
     return [(name, value) for name, value in facts if value]
 
 
@@ -71,7 +72,20 @@ def _period(trace: Trace) -> str:
         return duration(last - first)
     zone = ZoneInfo(trace.manifest.timezone) if trace.manifest.timezone else UTC
     start, end = (datetime.fromtimestamp(at, zone).strftime("%Y-%m-%d") for at in (first, last))
-    return f"{start} to {end}"
+    return start if start == end else f"{start} to {end}"
+
+
+def _none_ended(trace: Trace) -> str:
+    """Return the statuses of the jobs if all run or are pending: all running; else empty."""
+    if not trace.has("jobs", ("status",)):
+        return ""
+    status = trace.scan("jobs").select(pl.col("status").cast(pl.String)).collect()["status"]
+    found = status.value_counts(sort=True).rows()
+    if {word for word, _ in found} - {"running", "pending"}:
+        return ""
+    if len(found) == 1:
+        return f"all {found[0][0]}"
+    return f"{listed(f'{count(n)} {word}' for word, n in found)}; none ended"
 
 
 def _failed(trace: Trace) -> str:

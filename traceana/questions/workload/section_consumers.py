@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from traceana.cohorts.ends import END_CLASS
 from traceana.page.blocks import Block, Content, Heading, Table, Text, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 _ROWS: Final = 20
+_NO_END: Final = "completed, not ended or unknown"
 _IDLE: Final = 0.25
 """GPU utilization below which a user is named."""
 _NOTICED: Final = 0.01
@@ -104,7 +106,7 @@ def _table(consumers: Consumers, name: str, title: str) -> Table:
         caption=f"Resources, wait, failure, waste and efficiency {what}. {title}",
         columns=[column for column in shown if column != "note"],
         headings=headings,
-        null={name: "not stated"},
+        null={name: _NO_END if name == END_CLASS else "not stated"},
     )
     return replace(table, data=csv_text(rows, ResourceUsage))
 
@@ -327,7 +329,9 @@ def _waits(consumers: Consumers, title: str) -> Finding | None:
 
 
 def _named(column: str, group: float | str) -> str:
-    return f"jobs of {group:g} GPUs" if isinstance(group, float) else f"{column} {group}"
+    if isinstance(group, float):
+        return f"jobs of {group:g} GPU{'' if group == 1 else 's'}"
+    return f"{column} {group}"
 
 
 def _failing_type(consumers: Consumers, title: str, trace: Trace) -> Finding | None:
