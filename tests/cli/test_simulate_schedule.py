@@ -69,3 +69,11 @@ def test_jobs_that_cannot_run_are_counted(tmp_path: Path) -> None:
     (row,) = run(tmp_path, jobs, "--policy", "easy", "--gpus", "4")
     assert (row["jobs"], row["n_excluded"], row["n_too_large"], row["n_ended"]) == (3, 1, 1, 2)
     assert row["wait_s_mean"] == 0
+
+
+def test_the_text_states_how_many_jobs_are_excluded(tmp_path: Path) -> None:
+    jobs = log(gpus=[1, 0, 1]).with_columns(runtime_s=pl.Series([60.0, 60.0, None]))
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    asked = ["simulate", "schedule", "mine", "--policy", "fifo,easy", "--store", str(tmp_path)]
+    head = CliRunner().invoke(app, asked).stdout.splitlines()[0]
+    assert head == "mine: 3 jobs; 2 without submission, runtime or GPUs are excluded"

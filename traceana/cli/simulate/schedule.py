@@ -110,13 +110,16 @@ def schedule(
             progress=progress,
         )
     calibration = calibrate(results) if scale_load == 1 else ""
+    scheduled = results.filter(policy=next(iter(policies)))["jobs"].sum()
+    excluded = jobs.height - scheduled
+    note = f"; {excluded:,} without submission, runtime or GPUs are excluded" if excluded else ""
     recorded = recorded_waits(jobs, group=group or "cluster")
     if recorded is not None:
         results = pl.concat([recorded, results])
     write_frame(results, out, ScheduleGroups)
     interval = ("wait_s_ci_low", "wait_s_ci_high") if replications else ()
     print_result(
-        f"{chosen.id}: {jobs.height:,} jobs\n",
+        f"{chosen.id}: {jobs.height:,} jobs{note}\n",
         {"trace": chosen.id, "synthetic": chosen.synthetic, "calibration": calibration},
         Shown(
             name="results",
