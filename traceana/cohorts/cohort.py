@@ -32,8 +32,16 @@ COHORT_NEEDS: Final = (
 BLOCK: Final = "time_block"
 """Column of the block of days in which a row was submitted: the unit of rows without a user."""
 _UNUSED: Final = (
-    *("job_name", "inst_id", "array_id", "exit_code", "restarts", "priority"),
-    *("energy_j", "cpu_time_s", "memory_gib_used", "gpu_utilization"),
+    "job_name",
+    "inst_id",
+    "array_id",
+    "exit_code",
+    "restarts",
+    "priority",
+    "energy_j",
+    "cpu_time_s",
+    "memory_gib_used",
+    "gpu_utilization",
 )
 """Columns of jobs that no analysis of a cohort reads."""
 GROUPINGS: Final = ("gpu_type", "qos", "queue", "cluster")

@@ -20,8 +20,14 @@ if TYPE_CHECKING:
 
 
 _RUNTIMES: Final = (
-    *("job_id", "status", "runtime_s", "n_instances"),
-    *("gpus", "cpus", "memory_gib", "gpu_type"),
+    "job_id",
+    "status",
+    "runtime_s",
+    "n_instances",
+    "gpus",
+    "cpus",
+    "memory_gib",
+    "gpu_type",
 )
 OWNERS: Final = ("user", "group", "account", "job_name")
 """Columns of a job by which its tasks are grouped, if they have values."""

@@ -32,7 +32,12 @@ _LONGEST_TEXT: Final = 1 << 16
 _SHOWN: Final = 80
 _OTHERS: Final = "(other values)"
 _NO_ROW: Final = (
-    *("unbalanced_quote", "short_row", "long_row", "blank_line", "not_json", "no_object"),
+    "unbalanced_quote",
+    "short_row",
+    "long_row",
+    "blank_line",
+    "not_json",
+    "no_object",
     "JobID|not_a_job_id",
 )
 _MOST_LINES: Final = 1_000_000

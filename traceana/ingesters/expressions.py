@@ -24,21 +24,60 @@ Kind = Literal["text", "number", "time"]
 
 _TEXT: Final = frozenset(
     {
-        *("UPPER", "LOWER", "TRIM", "LTRIM", "RTRIM", "LEFT", "RIGHT", "SUBSTR", "SUBSTRING"),
-        *("REPLACE", "REVERSE", "CONCAT", "CONCAT_WS", "SPLIT_PART", "INITCAP", "LPAD", "RPAD"),
+        "UPPER",
+        "LOWER",
+        "TRIM",
+        "LTRIM",
+        "RTRIM",
+        "LEFT",
+        "RIGHT",
+        "SUBSTR",
+        "SUBSTRING",
+        "REPLACE",
+        "REVERSE",
+        "CONCAT",
+        "CONCAT_WS",
+        "SPLIT_PART",
+        "INITCAP",
+        "LPAD",
+        "RPAD",
     }
 )
 _LENGTHS: Final = frozenset(
     {
-        *("LENGTH", "LEN", "CHAR_LENGTH", "CHARACTER_LENGTH", "OCTET_LENGTH", "BIT_LENGTH"),
-        *("STRPOS", "POSITION"),
+        "LENGTH",
+        "LEN",
+        "CHAR_LENGTH",
+        "CHARACTER_LENGTH",
+        "OCTET_LENGTH",
+        "BIT_LENGTH",
+        "STRPOS",
+        "POSITION",
     }
 )
 _TESTS: Final = frozenset({"STARTS_WITH", "ENDS_WITH", "REGEXP_LIKE", "CONTAINS"})
 _OF_NUMBERS: Final = frozenset(
     {
-        *("ABS", "CEIL", "CEILING", "FLOOR", "ROUND", "TRUNCATE", "TRUNC", "EXP", "LN", "LOG"),
-        *("LOG2", "LOG10", "LOG1P", "POW", "POWER", "SQRT", "CBRT", "SIGN", "MOD", "DIV"),
+        "ABS",
+        "CEIL",
+        "CEILING",
+        "FLOOR",
+        "ROUND",
+        "TRUNCATE",
+        "TRUNC",
+        "EXP",
+        "LN",
+        "LOG",
+        "LOG2",
+        "LOG10",
+        "LOG1P",
+        "POW",
+        "POWER",
+        "SQRT",
+        "CBRT",
+        "SIGN",
+        "MOD",
+        "DIV",
     }
 )
 _OF_EITHER: Final = frozenset({"COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST", "IF"})
@@ -51,8 +90,24 @@ _PLAIN: Final = frozenset(["Literal", "Null", "Boolean", "DataType"])
 _TOKENS: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[A-Za-z_]\w*|\s+|.", re.DOTALL)
 _WORDS: Final = frozenset(
     {
-        *("and", "or", "not", "in", "is", "null", "like", "ilike", "between", "case", "when"),
-        *("then", "else", "end", "true", "false", "cast", "as"),
+        "and",
+        "or",
+        "not",
+        "in",
+        "is",
+        "null",
+        "like",
+        "ilike",
+        "between",
+        "case",
+        "when",
+        "then",
+        "else",
+        "end",
+        "true",
+        "false",
+        "cast",
+        "as",
     }
 )
 """Words that are always SQL's, also where a column has such a name."""

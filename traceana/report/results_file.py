@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 """Version of the file: it changes if a name changes or goes."""
 _OF_FINDING: Final = (
-    *("heading", "alert", "effect", "ci_low", "ci_high", "n", "cost_gpu_h", "cost_jobs"),
+    "heading",
+    "alert",
+    "effect",
+    "ci_low",
+    "ci_high",
+    "n",
+    "cost_gpu_h",
+    "cost_jobs",
     "certainty",
 )
 _NUMBERS: Final = ("n", "estimate", "ci_low", "ci_high", "note")

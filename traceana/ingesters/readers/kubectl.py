@@ -62,8 +62,12 @@ _TYPES: Final = (
     "accelerator",
 )
 _QUEUES: Final = (
-    *("kueue.x-k8s.io/queue-name", "volcano.sh/queue-name", "scheduling.volcano.sh/queue-name"),
-    *("runai/queue", "queue", "queue-name"),
+    "kueue.x-k8s.io/queue-name",
+    "volcano.sh/queue-name",
+    "scheduling.volcano.sh/queue-name",
+    "runai/queue",
+    "queue",
+    "queue-name",
 )
 _USERS: Final = ("user", "username", "owner", "submitter", "hub.jupyter.org/username")
 _APPS: Final = ("app.kubernetes.io/name", "app")

@@ -22,12 +22,24 @@ REQUEUED: Final = "\0requeued"
 """Column with the number of earlier records of a job that was requeued."""
 TIMES: Final = ("Submit", "Start", "End")
 USAGE: Final = (
-    *("MaxRSS", "TotalCPU", "ConsumedEnergyRaw", "ConsumedEnergy"),
-    *("TRESUsageInTot", "TRESUsageInAve", "NTasks"),
+    "MaxRSS",
+    "TotalCPU",
+    "ConsumedEnergyRaw",
+    "ConsumedEnergy",
+    "TRESUsageInTot",
+    "TRESUsageInAve",
+    "NTasks",
 )
 _NULLS: Final = (
-    *("Unknown", "None", "NONE", "None assigned", "N/A", "INVALID", "(null)"),
-    *("UNLIMITED", "Partition_Limit"),
+    "Unknown",
+    "None",
+    "NONE",
+    "None assigned",
+    "N/A",
+    "INVALID",
+    "(null)",
+    "UNLIMITED",
+    "Partition_Limit",
 )
 _NO_ENERGY: Final = 1e18  # Slurm's marks of no value are near 2**64
 
@@ -167,8 +179,16 @@ _FIELDS: Final[dict[str, tuple[str, Callable[[pl.Expr], Values]]]] = {
     },
 }
 _OF_JOBS: Final = {
-    *("JobName", "User", "Account", "Partition", "QOS", "Cluster", "ExitCode", "Priority"),
-    *("Restarts", "NodeList"),
+    "JobName",
+    "User",
+    "Account",
+    "Partition",
+    "QOS",
+    "Cluster",
+    "ExitCode",
+    "Priority",
+    "Restarts",
+    "NodeList",
 }
 FIELDS: Final = ("JobID", *TIMES, *_FIELDS, *sorted(_OF_JOBS))
 """Fields that are used; a column is null where a file lacks one."""

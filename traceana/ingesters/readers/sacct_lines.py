@@ -22,8 +22,17 @@ if TYPE_CHECKING:
 _UNIT_SEPARATOR: Final = b"\x1f"  # replaces a separator of several bytes
 _END: Final = "\0end"  # the column after the last separator, which --parsable prints
 _FREE_TEXT: Final = (
-    *("JobName", "Comment", "AdminComment", "SystemComment", "WorkDir", "SubmitLine"),
-    *("StdIn", "StdOut", "StdErr", "Reason", "Extra"),
+    "JobName",
+    "Comment",
+    "AdminComment",
+    "SystemComment",
+    "WorkDir",
+    "SubmitLine",
+    "StdIn",
+    "StdOut",
+    "StdErr",
+    "Reason",
+    "Extra",
 )
 _NONE: Final = r"Unknown|None|N/A|INVALID|UNLIMITED|Partition_Limit"
 _DURATION: Final = rf"(?:\d+-)?(?:\d+:)?\d+:\d\d(?:\.\d+)?|{_NONE}"

@@ -24,10 +24,34 @@ if TYPE_CHECKING:
     from traceana.ingesters.files import CsvFile
 
 COLUMNS: Final = (
-    *("job_id", "array_id", "JobName", "Cluster", "User", "Account", "Partition", "QOS"),
-    *("submit", "start", "end", "runtime_s", "time_limit_s", "nodes", "cpus", "memory_gib"),
-    *("gpus", "gpu_type", "Priority", "restarts", "state", "reason", "ExitCode", "cpu_time_s"),
-    *("memory_gib_used", "energy_j", "gpu_utilization", "NodeList"),
+    "job_id",
+    "array_id",
+    "JobName",
+    "Cluster",
+    "User",
+    "Account",
+    "Partition",
+    "QOS",
+    "submit",
+    "start",
+    "end",
+    "runtime_s",
+    "time_limit_s",
+    "nodes",
+    "cpus",
+    "memory_gib",
+    "gpus",
+    "gpu_type",
+    "Priority",
+    "restarts",
+    "state",
+    "reason",
+    "ExitCode",
+    "cpu_time_s",
+    "memory_gib_used",
+    "energy_j",
+    "gpu_utilization",
+    "NodeList",
 )
 _BEGINNING: Final = 1 << 20
 _MIB: Final = 1 / 1024

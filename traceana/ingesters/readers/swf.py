@@ -20,9 +20,24 @@ if TYPE_CHECKING:
     from traceana.ingesters.readers.frames import FrameBlock
 
 _FIELDS: Final = (
-    *("job", "submit", "wait", "runtime", "allocated", "cpu_time", "memory_used_kb"),
-    *("requested_processors", "requested_time", "requested_memory_kb", "status", "user"),
-    *("group_id", "executable", "queue", "partition", "preceding_job", "think_time"),
+    "job",
+    "submit",
+    "wait",
+    "runtime",
+    "allocated",
+    "cpu_time",
+    "memory_used_kb",
+    "requested_processors",
+    "requested_time",
+    "requested_memory_kb",
+    "status",
+    "user",
+    "group_id",
+    "executable",
+    "queue",
+    "partition",
+    "preceding_job",
+    "think_time",
 )
 _COLUMNS: Final = (*_FIELDS, "unix_start")
 _PARTS: Final = ("2", "3", "4")  # states of parts of a job that was checkpointed or swapped out

@@ -56,8 +56,14 @@ _WORKERS: Final = (
 """What a launcher puts before each line of a worker."""
 _LINE_END: Final = re.compile(r"[\r\n]")  # a progress bar ends in \r
 _MARKS: Final = (
-    *("iteration", "iter time", "time (ms)", "global_step", "step=", "train_batch_size"),
-    *("times across ranks", "CurrSamplesPerSec="),
+    "iteration",
+    "iter time",
+    "time (ms)",
+    "global_step",
+    "step=",
+    "train_batch_size",
+    "times across ranks",
+    "CurrSamplesPerSec=",
 )
 
 

@@ -57,8 +57,17 @@ _NAMES: Final = {
     "oracle": "Oracle",
 }
 _GAINS: Final = (
-    *("id", "published", "devices", "ratio", "ratio_overhead_10", "ratio_overhead_20"),
-    *("flops_ratio", "largest_gain", "overhead_at_flops", "is_plausible", "reached_by"),
+    "id",
+    "published",
+    "devices",
+    "ratio",
+    "ratio_overhead_10",
+    "ratio_overhead_20",
+    "flops_ratio",
+    "largest_gain",
+    "overhead_at_flops",
+    "is_plausible",
+    "reached_by",
 )
 
 

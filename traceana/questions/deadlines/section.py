@@ -79,12 +79,27 @@ _POLICIES: Final = (
     "by deadline minus runtime. At most the first {most:,} jobs are scheduled."
 )
 _MISSED: Final = (
-    *("policy", "n", "n_excluded", "n_missed", "fraction_missed", "ci_low", "ci_high"),
-    *("mean_wait_s", "utilization"),
+    "policy",
+    "n",
+    "n_excluded",
+    "n_missed",
+    "fraction_missed",
+    "ci_low",
+    "ci_high",
+    "mean_wait_s",
+    "utilization",
 )
 _MET: Final = (
-    *("cluster", "n", "n_met", "fraction_met", "ci_low", "ci_high", "fraction_met_fastest"),
-    *("tightness_min", "tightness_median", "tightness_max"),
+    "cluster",
+    "n",
+    "n_met",
+    "fraction_met",
+    "ci_low",
+    "ci_high",
+    "fraction_met_fastest",
+    "tightness_min",
+    "tightness_median",
+    "tightness_max",
 )
 _LEAD: Final = (
     "trace",
@@ -107,8 +122,15 @@ _LIMITATIONS: Final = (
     "the largest job. Intervals treat deadlines as independent; those of policies are too narrow."
 )
 _RATES: Final = (
-    *("model", "batch_size", "gpus", "n", "iterations_per_s", "lowest", "highest"),
-    *("samples_per_s", "scaling_efficiency"),
+    "model",
+    "batch_size",
+    "gpus",
+    "n",
+    "iterations_per_s",
+    "lowest",
+    "highest",
+    "samples_per_s",
+    "scaling_efficiency",
 )
 
 

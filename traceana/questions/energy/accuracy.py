@@ -185,10 +185,16 @@ def configurations(
     if not energy.select((held.is_finite() & (held > 0)).all()).row(0) == (True, True):
         raise DataError(f"energy of {dataset} on {gpu} is not a finite positive number: {_UNITS}")
     return energy.select(
-        *("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j"),
+        "batch_size",
+        "power_limit_w",
+        "tta_s",
+        "eta_j",
+        "cost_j",
         _on_front(energy),
         *_SPREAD,
-        *("epoch_s", "mean_power_w", "epochs_of_runs"),
+        "epoch_s",
+        "mean_power_w",
+        "epochs_of_runs",
     )
 
 

@@ -60,8 +60,15 @@ _CAPTIONS: Final = {
     "largest power of the GPU)",
 }
 _LEAD: Final = (
-    *("dataset", "default", "best", "batch_size", "power_limit", "both", "held_out"),
-    *("ci_low", "ci_high"),
+    "dataset",
+    "default",
+    "best",
+    "batch_size",
+    "power_limit",
+    "both",
+    "held_out",
+    "ci_low",
+    "ci_high",
 )
 _REASONS: Final = {
     "missed": "a run never reached the target",
@@ -321,7 +328,11 @@ SECTION = Section(
     build,
     needs=ENERGY_NEEDS,
     figures=(
-        *("energy-saved", "energy-savings", "energy-front", "energy-map", "power-sweep"),
+        "energy-saved",
+        "energy-savings",
+        "energy-front",
+        "energy-map",
+        "power-sweep",
         "batch-sweep",
     ),
     more=draw_more,

@@ -60,8 +60,16 @@ if TYPE_CHECKING:
     from traceana.store import Trace
 
 _REQUESTS_SHOWN: Final = (
-    *("n", "failures", "rate", "ci_low", "ci_high", "success_rate", "n_clusters"),
-    *("success_mean_s", "failure_mean_s", "note"),
+    "n",
+    "failures",
+    "rate",
+    "ci_low",
+    "ci_high",
+    "success_rate",
+    "n_clusters",
+    "success_mean_s",
+    "failure_mean_s",
+    "note",
 )
 
 
@@ -202,8 +210,19 @@ _LIMITATIONS: Final = (
     "restricted means are too narrow where there is a note."
 )
 _SHOWN: Final = (
-    *("n", "failed", "rate", "ci_low", "ci_high", "completed", "cancelled", "running"),
-    *("pending", "unknown", "n_missing", "n_clusters", "note"),
+    "n",
+    "failed",
+    "rate",
+    "ci_low",
+    "ci_high",
+    "completed",
+    "cancelled",
+    "running",
+    "pending",
+    "unknown",
+    "n_missing",
+    "n_clusters",
+    "note",
 )
 
 

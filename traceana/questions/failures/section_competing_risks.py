@@ -163,7 +163,9 @@ def _incidence(incidence: CumulativeIncidence, caption: str, cohort: Cohort) -> 
         IncidenceAtTimes,
         columns=[
             *(*keys, *columns, "incidence", "ci_low", "ci_high", "last_s"),
-            *("n_censored", "n_truncated", "n_excluded"),
+            "n_censored",
+            "n_truncated",
+            "n_excluded",
         ],
         headings={"incidence": "At the last time"},
         caption=f"{caption}. {cohort.title}",

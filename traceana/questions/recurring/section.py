@@ -70,8 +70,14 @@ _GROUPS: Final = (
     "{workloads}, on {gpu}. At most {most:,} jobs, of the groups that start first, are simulated."
 )
 _LEAD: Final = (
-    *("dataset", "energy_saved", "energy_saved_ci_low", "energy_saved_ci_high"),
-    *("time_saved", "time_saved_ci_low", "time_saved_ci_high", "regret_fraction"),
+    "dataset",
+    "energy_saved",
+    "energy_saved_ci_low",
+    "energy_saved_ci_high",
+    "time_saved",
+    "time_saved_ci_low",
+    "time_saved_ci_high",
+    "regret_fraction",
 )
 _SHOWN: Final = tuple(
     name
@@ -368,9 +374,14 @@ SECTION = Section(
     build,
     needs=(*ENERGY_NEEDS, *GROUP_NEEDS),
     figures=(
-        *("energy-saved", "regret", "recurring-choices", "search-path", "energy-optima"),
+        "energy-saved",
+        "regret",
+        "recurring-choices",
+        "search-path",
+        "energy-optima",
         "policy-variants",
-        *("ratio-distribution", "distribution-fit"),
+        "ratio-distribution",
+        "distribution-fit",
     ),
     more=draw_more,
     part="Energy",

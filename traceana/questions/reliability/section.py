@@ -56,8 +56,15 @@ _FIGURES: Final = {
     "machines-down": "Machines down",
 }
 _SHOWN: Final = (
-    *("n", "machines_failed", "rate", "ci_low", "ci_high"),
-    *("mttr_s", "median_s", "downtime_s", "availability"),
+    "n",
+    "machines_failed",
+    "rate",
+    "ci_low",
+    "ci_high",
+    "mttr_s",
+    "median_s",
+    "downtime_s",
+    "availability",
 )
 _VAGUE: Final = 100
 """Ratio of the ends of an interval from which a rate is no main result."""

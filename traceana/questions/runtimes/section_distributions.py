@@ -260,7 +260,10 @@ def _families(fits: DistributionFits, distributions: RuntimeDistributions, title
         FamilyRanking,
         columns=[
             *("family", "parameters", "delta", "aic", "ks_statistic", "ks_pvalue", *bounded),
-            *("mean_ratio", "ci_low", "ci_high", "pvalue_adjusted"),
+            "mean_ratio",
+            "ci_low",
+            "ci_high",
+            "pvalue_adjusted",
         ],
         headings={"delta": "Delta BIC"},
         caption=f"Families fitted to runtimes (s), the best first. {title}",

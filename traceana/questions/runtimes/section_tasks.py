@@ -29,8 +29,14 @@ _IMPUTATIONS: Final = {
     "trace_end": "a missing end is the end of the trace.",
 }
 _COLUMNS: Final = (
-    *("end_imputation", "tasks_with_runtime", "mean_s", "median_s", "instances_used"),
-    *("gpu_hours", "capacity_gpu_hours", "fraction_of_capacity"),
+    "end_imputation",
+    "tasks_with_runtime",
+    "mean_s",
+    "median_s",
+    "instances_used",
+    "gpu_hours",
+    "capacity_gpu_hours",
+    "fraction_of_capacity",
 )
 _OPENING: Final = (
     "The runtime of a task is the last end of its instances minus their first start; instances "

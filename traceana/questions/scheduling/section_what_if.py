@@ -57,8 +57,16 @@ _LIMITATIONS: Final = (
     "cluster."
 )
 _WAITS: Final = (
-    *("policy", "group", "gpus", "capacity", "jobs", "wait_s_mean", "wait_s_median"),
-    *("wait_s_p95", "slowdown_mean", "utilization"),
+    "policy",
+    "group",
+    "gpus",
+    "capacity",
+    "jobs",
+    "wait_s_mean",
+    "wait_s_median",
+    "wait_s_p95",
+    "slowdown_mean",
+    "utilization",
 )
 _MET: Final = ("policy", "group", "gpus", "jobs", "n_declined", "fraction_met", "wait_s_mean")
 

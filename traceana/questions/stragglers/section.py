@@ -43,22 +43,58 @@ _COSTLY: Final = 0.01
 _MAX_FILES: Final = 12
 _MAX_ROWS: Final = 10
 _LEAD: Final = (
-    *("trace", "job_id", "n_workers", "slowdown", "slowdown_iterations", "slowdown_noise"),
-    *("n_episodes", "n_slow_workers", "note"),
+    "trace",
+    "job_id",
+    "n_workers",
+    "slowdown",
+    "slowdown_iterations",
+    "slowdown_noise",
+    "n_episodes",
+    "n_slow_workers",
+    "note",
 )
 _JOBS: Final = (
-    *("job_id", "slowdown", "slowdown_median", "slowdown_iterations", "slowdown_noise"),
-    *("slowdown_excess", "n_episodes", "max_at_once", "n_slow_workers"),
-    *("slowdown_without_episodes", "slowdown_without_either"),
-    *("episodes_fraction", "levels_fraction", "note"),
+    "job_id",
+    "slowdown",
+    "slowdown_median",
+    "slowdown_iterations",
+    "slowdown_noise",
+    "slowdown_excess",
+    "n_episodes",
+    "max_at_once",
+    "n_slow_workers",
+    "slowdown_without_episodes",
+    "slowdown_without_either",
+    "episodes_fraction",
+    "levels_fraction",
+    "note",
 )
 _EPISODES: Final = (
-    *("job_id", "worker_id", "onset_s", "end_s", "duration_s", "n_samples", "n_reports"),
-    *("severity", "excess", "ratio_to_peers", "n_at_once"),
+    "job_id",
+    "worker_id",
+    "onset_s",
+    "end_s",
+    "duration_s",
+    "n_samples",
+    "n_reports",
+    "severity",
+    "excess",
+    "ratio_to_peers",
+    "n_at_once",
 )
 _LEVELS: Final = (
-    *("job_id", "worker_id", "n_samples", "median", "ratio_to_peers", "ci_low", "ci_high"),
-    *("pvalue_adjusted", "saved", "n_episodes", "lost_fraction", "note"),
+    "job_id",
+    "worker_id",
+    "n_samples",
+    "median",
+    "ratio_to_peers",
+    "ci_low",
+    "ci_high",
+    "pvalue_adjusted",
+    "saved",
+    "n_episodes",
+    "lost_fraction",
+    "note",
 )
 _WAITS: Final = "times include synchronization; measure compute time"
 _LIMITATIONS: Final = (

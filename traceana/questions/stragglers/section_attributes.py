@@ -35,8 +35,15 @@ _COSTLY: Final = 0.01
 _MAX_FILES: Final = 12
 _MAX_ROWS: Final = 10
 _LEAD: Final = (
-    *("trace", "job_id", "attribute", "group", "n_workers", "gain", "explained"),
-    *("explained_by_chance", "explains"),
+    "trace",
+    "job_id",
+    "attribute",
+    "group",
+    "n_workers",
+    "gain",
+    "explained",
+    "explained_by_chance",
+    "explains",
 )
 _LIMITATIONS: Final = (
     "Gains hold if every step waits for its slowest worker. Which attribute is tested depends on "

@@ -41,22 +41,41 @@ _MAX_DRAWN: Final = 2
 _MAX_LINES: Final = 7
 _MAX_ROWS: Final = 10
 _LEAD: Final = (
-    *("trace", "job_id", "n", "median", "median_ci_low", "median_ci_high", "p95", "max"),
+    "trace",
+    "job_id",
+    "n",
+    "median",
+    "median_ci_low",
+    "median_ci_high",
+    "p95",
+    "max",
     "fraction_above_0_5",
 )
 _COLUMNS: Final = (
-    *("n", "mean", "p05", "p25", "median", "p75", "p95", "max"),
-    *(
-        "fraction_above_0_1",
-        "fraction_above_0_5",
-        "fraction_above_1",
-        "median_ci_low",
-        "median_ci_high",
-    ),
+    "n",
+    "mean",
+    "p05",
+    "p25",
+    "median",
+    "p75",
+    "p95",
+    "max",
+    "fraction_above_0_1",
+    "fraction_above_0_5",
+    "fraction_above_1",
+    "median_ci_low",
+    "median_ci_high",
 )
 _PUBLISHED: Final = (
-    *("job_id", "n", "median", "median_ci_low", "median_ci_high", "p95", "max"),
-    *("fraction_above_0_5", "effective_n"),
+    "job_id",
+    "n",
+    "median",
+    "median_ci_low",
+    "median_ci_high",
+    "p95",
+    "max",
+    "fraction_above_0_5",
+    "effective_n",
 )
 _IS_ROW: Final = 0.99
 """Fraction of differences within rounding from which a job is a row of the table."""
@@ -322,8 +341,14 @@ def _match_jobs(trace: Trace) -> Content:
             matches.drop_nulls("overlap"),
             CovMatch,
             columns=[
-                *("job_id", "ddof", "cov_job_id", "first_sample", "overlap"),
-                *("max_abs_difference", "median_abs_difference", "fraction_within_rounding"),
+                "job_id",
+                "ddof",
+                "cov_job_id",
+                "first_sample",
+                "overlap",
+                "max_abs_difference",
+                "median_abs_difference",
+                "fraction_within_rounding",
             ],
             caption="Best match of each job in the published CoV table. " + trace.label,
         ),

@@ -51,8 +51,14 @@ _LIMITATIONS: Final = (
     "(of demand: a week) are not tested. Waits and demand leave out outages."
 )
 _PANELS: Final = (
-    *("jobs", "users", "gpu_hours", "cpu_hours", "utilization", "wait_s_median"),
-    *("runtime_s_median", "failure_rate"),
+    "jobs",
+    "users",
+    "gpu_hours",
+    "cpu_hours",
+    "utilization",
+    "wait_s_median",
+    "runtime_s_median",
+    "failure_rate",
 )
 _MOST_PANELS: Final = 8
 _NOTICED: Final = 0.05

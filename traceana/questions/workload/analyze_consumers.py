@@ -40,8 +40,16 @@ if TYPE_CHECKING:
     from traceana.store import Trace
 
 _NUMBERS: Final[tuple[str, ...]] = (
-    *("submit_s", "start_s", "gpus", "cpus", "nodes", "cpu_time_s", "memory_gib"),
-    *("memory_gib_used", "gpu_utilization", "energy_j"),
+    "submit_s",
+    "start_s",
+    "gpus",
+    "cpus",
+    "nodes",
+    "cpu_time_s",
+    "memory_gib",
+    "memory_gib_used",
+    "gpu_utilization",
+    "energy_j",
 )
 _WASTED: Final = ("failed", "cancelled")
 _J_PER_KWH: Final = 3.6e6
@@ -222,9 +230,26 @@ _MOST_JOBS: Final = 20
 _SMALL: Final = 1000
 """Jobs of a log of which single jobs are stated."""
 _USED: Final = (
-    *("job_id", "user", "account", "queue", "cluster", "gpu_type", "end_reason", "status"),
-    *("submit_s", "start_s", "end_s", "runtime_s", "gpus", "cpus", "nodes", "cpu_time_s"),
-    *("memory_gib", "memory_gib_used", "gpu_utilization", "energy_j"),
+    "job_id",
+    "user",
+    "account",
+    "queue",
+    "cluster",
+    "gpu_type",
+    "end_reason",
+    "status",
+    "submit_s",
+    "start_s",
+    "end_s",
+    "runtime_s",
+    "gpus",
+    "cpus",
+    "nodes",
+    "cpu_time_s",
+    "memory_gib",
+    "memory_gib_used",
+    "gpu_utilization",
+    "energy_j",
 )
 
 

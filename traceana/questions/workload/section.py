@@ -139,28 +139,37 @@ def draw_demand(trace: Trace, title: str, found: Workload, /) -> list[Drawing]:
 
 
 _SUMMARY: Final = (
-    *("jobs", "gpu_hours", "jobs_without_gpu_hours", "n_truncated", "n_censored"),
-    *("runtime_s_median", "runtime_s_p95", "gpus_median", "gpus_max"),
+    "jobs",
+    "gpu_hours",
+    "jobs_without_gpu_hours",
+    "n_truncated",
+    "n_censored",
+    "runtime_s_median",
+    "runtime_s_p95",
+    "gpus_median",
+    "gpus_max",
 )
 _SIZES: Final = (
-    *("n", "n_missing", "gini", "fraction_of_top_1_percent", "fraction_of_top_10_percent"),
+    "n",
+    "n_missing",
+    "gini",
+    "fraction_of_top_1_percent",
+    "fraction_of_top_10_percent",
     "fraction_of_lower_half",
 )
 _GAPS: Final = ("n", "median_s", "max_s", "cv", "burstiness", "memory", "dispersion")
 _GPU_HOURS: Final = ("jobs", "n_missing", "gpu_hours", "fraction_of_all")
 _MOST_GROUPS: Final = 20
 _QUEUEING: Final = (
-    *(
-        "jobs",
-        "n",
-        "n_no_start",
-        "fraction_zero",
-        "mean_s",
-        "median_s",
-        "p90_s",
-        "p99_s",
-        "p99_pending_s",
-    ),
+    "jobs",
+    "n",
+    "n_no_start",
+    "fraction_zero",
+    "mean_s",
+    "median_s",
+    "p90_s",
+    "p99_s",
+    "p99_pending_s",
     "max_s",
 )
 _FROM_TASKS: Final = (

@@ -143,7 +143,8 @@ def sweep_batching(
                 progress((done + (number + 1) / len(names)) / len(blocks))
     swept = pl.DataFrame(rows, schema=schema_of(BatchingSweep)).sort(
         pl.col("level").cast(pl.Enum(list(cores))),
-        *("overhead_s", "noise_cv"),
+        "overhead_s",
+        "noise_cv",
         pl.col("controller").cast(pl.Enum(names)),
         "seed",
     )

@@ -185,7 +185,9 @@ def _gaps(runs: pl.DataFrame, profiles: pl.DataFrame) -> pl.DataFrame:
         trained.join(profiled, on=kind, how="full", coalesce=True)
         .with_columns(counts.fill_null(0))
         .select(
-            *("batch_size", "runs", "power_limits"),
+            "batch_size",
+            "runs",
+            "power_limits",
             points_missing=grid - trained_points,
             note=note,
         )
