@@ -153,7 +153,7 @@ def test_the_wait_of_pai_is_until_the_first_task_starts(page: Element, store: St
     first = store.scan(PAI, "tasks").group_by("job_id").agg(pl.col("start_s").min())
     waits = store.scan(PAI, "jobs").select("job_id", "submit_s").join(first, on="job_id")
     wait = waits.select(pl.col("start_s") - pl.col("submit_s")).collect().to_series().drop_nulls()
-    rows = read_table(section(page, "workload"), "Queueing delay")
+    rows = read_table(section(page, "workload"), "Queueing delay: time")
     (pai,) = (row for row in rows if row["Trace"].startswith("PAI"))
     assert number(pai["Delays"]) == wait.len()
     assert number(pai["Maximum"]) == pytest.approx(wait.max(), rel=6e-3)
