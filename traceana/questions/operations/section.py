@@ -158,15 +158,11 @@ def _finding(job_replay: JobReplay) -> str:
 
 
 def _explained(fraction: float) -> str:
-    """Return a fraction of the slowdown; above 1 the other operations beat the ideal durations."""
-    if fraction < 0.995:
-        return f"{share(fraction)} of the slowdown"
-    if fraction < 1.005:
-        return "all of the slowdown"
-    return (
-        "all of the slowdown (the other operations are faster than the ideal ones, which are means "
-        f"over all: {three_digits(100 * fraction)} %)"
-    )
+    """Return a fraction of the slowdown, at most all of it.
+
+    It is above 1 where the other operations are faster than the ideal ones, which are means.
+    """
+    return f"{'all' if fraction >= 0.995 else share(fraction)} of the slowdown"
 
 
 SECTION: Final = Section(
