@@ -54,7 +54,7 @@ def test_hours_of_several_traces_are_multiples_of_their_means() -> None:
     assert legend(ax) == ["a", "b"]
     assert ax.get_xlabel() == "Hour of the day (UTC+8)"
     assert ax.get_ylabel() == "Jobs per hour / mean"
-    assert describe_arrivals(both).endswith("hour has 14.4 and 14.4 times the mean rate.")
+    assert describe_arrivals(both).endswith("largest of 24 rates is 14.4 and 14.4 times the mean.")
 
 
 def test_weekdays_are_named() -> None:
@@ -132,8 +132,8 @@ def test_demand_that_is_not_known_is_refused() -> None:
 
 def test_descriptions_count_what_is_drawn() -> None:
     assert describe_arrivals(arrival_rhythm(JOBS, per="hour")) == (
-        "5 jobs over 2.0 days; 0 to 1.50 jobs per hour; the busiest hour has 14.4 times the mean "
-        "rate."
+        "5 jobs over 2.0 days; 0 to 1.50 jobs per hour; the largest of 24 rates is "
+        "14.4 times the mean."
     )
     one = arrival_rhythm(JOBS.head(1), per="hour")
     assert describe_arrivals(one) == "1 jobs over 0.0 days."

@@ -58,7 +58,8 @@ def test_the_published_pods(real_store: Store, real_data: Path) -> None:
     }.items():
         assert row[name] == pytest.approx(np.quantile(delays, q), rel=1e-12)
     # 897 pending pods waited until they were deleted
-    assert row["p99_pending_s"] == 3069 > row["p99_s"]
+    assert (row["p90_pending_s"], row["p99_pending_s"]) == (278, 3069)
+    assert (row["p90_s"], row["p99_s"]) < (278, 3069)
     assert row["fraction_zero"] == delays.count(0) / len(delays)
 
 

@@ -11,6 +11,7 @@ import pytest
 import traceana
 from traceana.questions.trends.capacity import outages
 from traceana.questions.trends.drift import changes_and_drift, slope_over_time
+from traceana.questions.workload import section
 from traceana.questions.workload.seasonality import seasonality
 from traceana.questions.workload.waits import adjusted_waits
 
@@ -88,3 +89,26 @@ def test_a_planted_drift_is_within_its_interval() -> None:
     assert few[0] == pytest.approx(7)
     assert np.isnan(few[1])
     assert few[-1]
+
+
+def test_a_log_of_weeks_states_on_what_waits_depend(tmp_path: Path) -> None:
+    # exponential waits, those of class slow twice as long: a hazard ratio of 0.5
+    rng = np.random.default_rng(5)
+    submit = np.sort(rng.uniform(0, 40 * DAY_S, 3000))
+    gpus, qos = 2.0 ** rng.integers(0, 4, 3000), rng.choice(["fast", "slow"], 3000)
+    start = submit + rng.exponential(np.where(qos == "slow", 600, 300))
+    jobs = pl.DataFrame({"submit_s": submit, "start_s": start, "gpus": gpus, "qos": qos})
+    jobs = jobs.with_columns(
+        end_s=pl.col("start_s") + 60,
+        runtime_s=60.0,
+        status=pl.lit("completed"),
+        job_id=pl.int_range(pl.len()).cast(pl.String),
+    )
+    traceana.add_table(jobs, trace="own", table="jobs", store=tmp_path)
+    trace = traceana.open_store(tmp_path).trace("own")
+    fit = adjusted_waits(trace)
+    assert fit is not None
+    row = fit.row(by_predicate=pl.col("level") == "slow", named=True)
+    assert row["ci_low"] < 0.5 < row["ci_high"]
+    [told] = [one for one in section.build([trace]).findings if "hazard ratio of the start" in one]
+    assert "QoS class slow versus fast 0." in told

@@ -241,16 +241,23 @@ def _below_cutoffs(cohort: Cohort, uncut: pl.DataFrame) -> list[Table]:
 def _views(cohort: Cohort, uncut: pl.DataFrame) -> Gallery:
     """Draw group means as published, if a cut-off is: uncut and cut, on both scales where cut.
 
-    Each panel states Pearson's r of its points and the p of the published test, as its source does.
+    Each panel states Pearson's r of its points and the p of the published test, as its source does,
+    and r over rows.
     """
     tables = [uncut.with_columns(below_s=pl.lit(None, pl.Float64))]
     if (few_rows := cohort.trace.once(cut_correlations)) is not None:
         tables.append(few_rows.cast({"below_s": pl.Float64}))
-    means_alone = pl.concat(tables, how="diagonal").filter(method="pearson", level="group_mean")
+    pearson = pl.concat(tables, how="diagonal").filter(method="pearson")
+    case = ("outcome", "x", "below_s")
+    over_rows = {
+        tuple(key): f"\nover rows r = {r:z.2f}"
+        for *key, r in pearson.filter(level="row").drop_nulls("r").select(*case, "r").iter_rows()
+    }
     tests = {
-        (outcome, x, below_s): f"\nr = {r:z.2f} (p = {p:.2e})"
-        for outcome, x, below_s, r, p in means_alone.drop_nulls(["r", "pvalue_t"])
-        .select("outcome", "x", "below_s", "r", "pvalue_t")
+        tuple(key): f"\nr = {r:z.2f} (p = {p:.2e}){over_rows.get(tuple(key), '')}"
+        for *key, r, p in pearson.filter(level="group_mean")
+        .drop_nulls(["r", "pvalue_t"])
+        .select(*case, "r", "pvalue_t")
         .iter_rows()
     }
     every = cohort.trace.once(published_means)

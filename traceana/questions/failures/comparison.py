@@ -43,7 +43,9 @@ def compare_runtimes(
     (Kelley, PNAS 21, 1935). Pairs are compared by Brunner and Munzel's test of the probability that
     a runtime of the first group is longer (ties counted half), with Cliff's delta. Two groups have
     this test alone. Spreads may differ. Small groups are compared by permutations. In large samples
-    any p-value is small: read the effect sizes first.
+    any p-value is small: read the effect sizes first. Runtimes are taken as complete: left
+    truncation and censoring by an observation window are ignored. Exclude rows that started before
+    it, or compare the curves of :func:`kaplan_meier`.
 
     Parameters
     ----------

@@ -42,6 +42,8 @@ def compare_distributions(
 ) -> pl.DataFrame:
     """Compare the distributions of a value between groups, pairwise.
 
+    Values are taken as complete, without left truncation or censoring.
+
     Parameters
     ----------
     frame

@@ -165,12 +165,12 @@ def _seasonality(jobs: IntoFrame, manifest: Manifest) -> pl.DataFrame | None:
 
 
 def grouping_column(trace: Trace, table: str, /) -> str | None:
-    """Return the first of the manifest's groups, or cluster, that has several values.
+    """Return the first of the manifest's groups, or of the usual ones, with several values.
 
     None if there is no such column, or each has more than 50 values.
     """
     known = trace.manifest.tables[table]
-    names = [name for name in (*known.groups, "cluster") if name in known.columns]
+    names = [name for name in (*known.groups, *GROUPINGS) if name in known.columns]
     if not names:
         return None
     rows = trace.rows(table)

@@ -116,7 +116,7 @@ def describe_arrivals(rhythm: pl.DataFrame) -> str:
     if slot == "weekday":
         return f"{text}; busiest {listed(_WEEKDAYS[own[slot][-1] - 1] for own in rates)}."
     times = (own["jobs_per_h"][-1] * sum(own["observed_h"]) / sum(own["jobs"]) for own in rates)
-    return f"{text}; the busiest hour has {listed(map(three_digits, times))} times the mean rate."
+    return f"{text}; the largest of 24 rates is {listed(map(three_digits, times))} times the mean."
 
 
 @figure(

@@ -501,7 +501,7 @@ def _wait_finding(title: str, fit: pl.DataFrame | None) -> str:
     """State the features on which waits depend, where intervals have their level."""
     if fit is None:
         return ""
-    table = fit.drop_nulls("hazard_ratio")
+    table = fit.drop_nulls(["hazard_ratio", "pvalue"])  # weeks have no test
     if not table.height or table["note"].count():
         return ""
     clear = table.filter(pl.col("pvalue_adjusted") < _ALPHA)

@@ -13,6 +13,7 @@ from traceana.page.blocks import Block, Content, Heading, Table, Text, result_ta
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.failures.analyze import fit_failure_model
+from traceana.questions.workload.analyze import describe_workload
 from traceana.questions.workload.analyze_consumers import (
     CONSUMER_NEEDS,
     FEWEST_WAITS,
@@ -119,7 +120,7 @@ def _findings(consumers: Consumers, title: str, trace: Trace) -> list[Finding]:
         _failing_type(consumers, title, trace),
         _top(consumers, title),
         _slow_queue(consumers, title),
-        _waits(consumers, title),
+        _waits(consumers, title, trace),
     )
     findings += [part for part in parts if part is not None]
     if (use := _overall_use(whole)) and not findings:
@@ -298,7 +299,7 @@ def _most(users: pl.DataFrame) -> str:
     return f", and the {first} of {table.height:,} users with the most {of_first}"
 
 
-def _waits(consumers: Consumers, title: str) -> Finding | None:
+def _waits(consumers: Consumers, title: str, trace: Trace) -> Finding | None:
     """State the overall wait, and which queue, user and size waits longest."""
     whole = consumers.whole
     if whole["median_wait_s"] is None:
@@ -319,9 +320,19 @@ def _waits(consumers: Consumers, title: str) -> Finding | None:
     stretched = ""
     if whole["median_expansion"] is not None:
         stretched = f"; expansion factor {three_digits(whole['median_expansion'])} (median)"
+    started, pending = "", ""
+    delays = trace.once(describe_workload).queueing
+    if delays is not None and not delays["p99_pending_s"].equals(delays["p99_s"]):
+        row, started = delays.row(0, named=True), " that started"
+        known = row["p90_pending_s"]
+        pending = (
+            f" {row['n_no_start']:,} of {row['jobs']:,} jobs never started; with the pending ones "
+            "as censored, the 90th percentile is "
+            f"{'not reached' if known is None else duration(known)} (Kaplan-Meier)."
+        )
     return Finding(
-        f"{title}: the median job waited {duration(whole['median_wait_s'])}, the 90th percentile "
-        f"is {duration(whole['p90_wait_s'])}{stretched}.{longest}",
+        f"{title}: the median job{started} waited {duration(whole['median_wait_s'])}, the 90th "
+        f"percentile is {duration(whole['p90_wait_s'])}{stretched}.{pending}{longest}",
         effect=whole["median_wait_s"],
         n=whole["jobs"],
         heading=f"{title}: the median job waited {duration(whole['median_wait_s'])}",

@@ -177,9 +177,9 @@ def queueing_delay(
 ) -> pl.DataFrame:
     """Compute the time from submission to start of the jobs that started.
 
-    A job that never started is in no quantile but `p99_pending_s`, the Kaplan-Meier estimate in
-    which pending jobs (column status) are censored at end_s, else at the window's end. A job that
-    was cancelled before it started has no delay.
+    A job that never started is in no quantile but `p90_pending_s` and `p99_pending_s`, the
+    Kaplan-Meier estimates in which pending jobs (column status) are censored at end_s, else at the
+    window's end. A job that was cancelled before it started has no delay.
 
     Parameters
     ----------
@@ -242,10 +242,10 @@ def _with_pending(
     times: tuple[str, str],
     window: Window | None,
 ) -> pl.DataFrame:
-    """Add the 99 % quantile of the delays with pending jobs as censored ones."""
+    """Add the 90 and 99 % quantiles of the delays with pending jobs as censored ones."""
     submit, start = times
     there = column_names(jobs)
-    plain = delays.with_columns(p99_pending_s="p99_s")
+    plain = delays.with_columns(p90_pending_s="p90_s", p99_pending_s="p99_s")
     if "status" not in there:
         return plain
     end = "end_s" if "end_s" in there and "end_s" not in (*keys, submit, start) else None
@@ -267,9 +267,18 @@ def _with_pending(
         wait=(pl.when(pending).then(last).otherwise(pl.col(start)) - pl.col(submit)).clip(0),
         seen=~pending,
     )
-    table = kaplan_meier(
-        seen, by=keys, status=None, runtime="wait", observed="seen", quantiles=(0.99,)
-    ).quantiles.select(*keys, p99_pending_s="time_s")
+    curves = kaplan_meier(
+        seen, by=keys, status=None, runtime="wait", observed="seen", quantiles=(0.9, 0.99)
+    )
+    at = pl.col("quantile")
+    table = (
+        curves.quantiles.group_by(keys or pl.lit(0), maintain_order=True)
+        .agg(
+            p90_pending_s=pl.col("time_s").filter(at == 0.9).first(),
+            p99_pending_s=pl.col("time_s").filter(at == 0.99).first(),
+        )
+        .select(*keys, "p90_pending_s", "p99_pending_s")
+    )
     if not keys:
         return delays.hstack(table)
     return delays.join(table, on=keys, how="left", nulls_equal=True, maintain_order="left")

@@ -138,6 +138,9 @@ class QueueingDelay(ResultTable):
     p90_s = seconds("90 %", "quantile")
     p95_s = seconds("95 %", "quantile")
     p99_s = seconds("99 %", "quantile")
+    p90_pending_s = seconds(
+        "90 % with pending", "Kaplan-Meier quantile; pending jobs censored; null: not reached"
+    )
     p99_pending_s = seconds(
         "99 % with pending", "Kaplan-Meier quantile; pending jobs censored; null: not reached"
     )
