@@ -73,7 +73,7 @@ def test_claims_are_in_the_first_half_and_data_can_be_downloaded(measured: dict[
 
 def test_every_download_is_beside_the_page(report: Path) -> None:
     links = re.findall(r'href="((?:data|figures)/[^"]+)"', report.read_text(encoding="utf-8"))
-    assert {name.rpartition(".")[2] for name in links} == {"csv", "svg", "pdf"}
+    assert {name.rpartition(".")[2] for name in links} == {"csv", "svg"}
     assert not [name for name in links if not (report.parent / name).is_file()]
     there = {
         f"{folder}/{path.name}"

@@ -83,8 +83,7 @@ class Picture:
     """A figure as an `<svg>` element, and its caption.
 
     `key` names it, `figure` is its id in the registry, `described` states its numbers, `reading`
-    how to read it, `pdf` is the same picture, `data` the result as CSV. The page assigns `number`
-    and `id`.
+    how to read it, `data` is the result as CSV. The page assigns `number` and `id`.
     """
 
     svg: str
@@ -93,7 +92,6 @@ class Picture:
     figure: str = ""
     described: str = ""
     reading: str = ""
-    pdf: bytes = b""
     data: str = ""
     number: str = ""
     id: str = ""

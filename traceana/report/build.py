@@ -269,8 +269,6 @@ def _write_page(
     files = {FIGURES_FOLDER: dict[str, bytes](), DATA_FOLDER: dict[str, bytes]()}
     for picture in pictures:
         files[FIGURES_FOLDER][f"{picture.key}.svg"] = f"{picture.svg}\n".encode()
-        if picture.pdf:
-            files[FIGURES_FOLDER][f"{picture.key}.pdf"] = picture.pdf
     shown: list[Picture | Table] = [*pictures, *tables]
     for block in shown:
         if block.data:
@@ -299,7 +297,7 @@ def _write_page(
         place = folder / name
         place.mkdir(parents=True, exist_ok=True)
         for path in place.iterdir():
-            if path.suffix in (".svg", ".pdf", ".csv") and path.name not in contents:
+            if path.suffix in (".svg", ".csv") and path.name not in contents:
                 path.unlink()
         for file, content in contents.items():
             write_bytes_whole(place / file, content)

@@ -223,7 +223,7 @@ def _picture(drawing: Drawing, context: Context) -> Picture:
     from traceana.figures import get_figure, use_style  # noqa: PLC0415
 
     with use_style(alone=True):
-        files, caption, described = draw(drawing, context, ("svg", "pdf"))
+        files, caption, described = draw(drawing, context, ("svg",))
     kind = drawing.members[0].figure
     return Picture(
         files["svg"].decode().rstrip(),
@@ -232,7 +232,6 @@ def _picture(drawing: Drawing, context: Context) -> Picture:
         kind,
         described,
         get_figure(kind).reading,
-        files["pdf"],
         _data(drawing),
     )
 
