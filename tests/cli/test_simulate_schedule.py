@@ -77,3 +77,49 @@ def test_the_text_states_how_many_jobs_are_excluded(tmp_path: Path) -> None:
     asked = ["simulate", "schedule", "mine", "--policy", "fifo,easy", "--store", str(tmp_path)]
     head = CliRunner().invoke(app, asked).stdout.splitlines()[0]
     assert head == "mine: 3 jobs; 2 without submission, runtime or GPUs are excluded"
+
+
+def test_recorded_waits_are_in_the_order_of_the_groups(tmp_path: Path) -> None:
+    jobs = log(submit_s=[0, 0, 0], start_s=[0, 0, 0]).with_columns(
+        end_s=pl.lit(60.0), user=pl.Series(["c", "a", "b"])
+    )
+    rows = run(tmp_path, jobs, "--policy", "fifo", "--group", "user")
+    assert [(row["policy"], row["group"]) for row in rows] == [
+        (policy, user) for policy in ("recorded", "fifo") for user in "abc"
+    ]
+    asked = ["simulate", "schedule", "mine", "--group", "user", "--store", str(tmp_path)]
+    head = CliRunner().invoke(app, asked).stdout.splitlines()[0]
+    assert head == "mine: 3 jobs; a cluster of its own for each user"
+
+
+def test_groups_may_be_numbers(tmp_path: Path) -> None:
+    rows = run(tmp_path, log(gpus=[1, 8, 1]), "--policy", "fifo", "--group", "gpus")
+    assert [(row["group"], row["jobs"]) for row in rows] == [("1.0", 2), ("8.0", 1)]
+
+
+def test_running_jobs_hold_their_gpus_as_on_the_page(tmp_path: Path) -> None:
+    jobs = log(submit_s=[0, 10], start_s=[0, 100], runtime_s=[0, 900], gpus=[1, 1]).with_columns(
+        runtime_s=pl.Series([None, 900.0]),
+        end_s=pl.Series([None, 1000.0]),
+        status=pl.Series(["running", "completed"]),
+    )
+    rows = run(tmp_path, jobs, "--policy", "fifo", "--gpus", "1")
+    # the second job starts on the only GPU when the first one is seen for the last time
+    assert [row["wait_s_mean"] for row in rows] == [45.0, 495.0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (("--replications", "-1"), "--replications must be a whole number from 0 to 1,000,000"),
+        (("--gpus", "1e12"), "gpus must be above 0 and below 1,000,000,000; of group all"),
+        (("--gpus", "x"), r"gpus must be a number or a change such as '\+10%'; it is 'x'"),
+        (("--scale-load", "inf"), "scale_load must be above 0 and below 1,000,000; it is inf"),
+        (("--profiles", "none"), "none: there is no CSV file; --profiles names a folder"),
+        (("--group", "none"), "jobs have no such column; use job_id, submit_s, runtime_s, gpus$"),
+        (("--policy", "fifo,,"), "no policy is called ''; there are fifo"),
+    ],
+)
+def test_errors(tmp_path: Path, asked: tuple[str, ...], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        run(tmp_path, log(gpus=[1.0]), *asked)

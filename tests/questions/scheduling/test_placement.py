@@ -66,6 +66,14 @@ def test_section_of_a_users_trace(tmp_path: Path) -> None:
     assert "(means of 2 seeds; n = 40 jobs, 10 GPUs)" in content.findings[0]
 
 
+def test_section_states_how_many_jobs_fit_on_no_machine(tmp_path: Path) -> None:
+    jobs = JOBS.with_columns(cpus=pl.when(gpus=2).then(65.0).otherwise("cpus"))
+    for table, frame in (("jobs", jobs), ("machines", MACHINES)):
+        traceana.add_table(frame, trace="mine", table=table, store=tmp_path)
+    content = SECTION.build(SECTION.traces(open_context(tmp_path)))
+    assert "10 jobs (25 %) fit on no machine, even if all are empty." in content.findings[0]
+
+
 def test_no_section_where_no_machine_has_a_gpu(tmp_path: Path) -> None:
     machines = MACHINES.with_columns(gpus=pl.lit(0))
     for table, frame in (("jobs", JOBS), ("machines", machines)):

@@ -25,7 +25,7 @@ def test_running_jobs_hold_their_gpus_until_the_end_of_the_window(tmp_path: Path
     traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path)
     traceana.add_table(machines, trace="mine", table="machines", store=tmp_path)
     trace = traceana.open_store(tmp_path).trace("mine")
-    known, running, lacking = jobs_to_schedule(trace)
+    known, running, lacking = jobs_to_schedule(trace, 100)
     assert known["runtime_s"].to_list() == [1000.0, None, 980.0, None]
     assert (running, lacking) == (1, 2)
     # on one GPU the third job starts when the first one is seen for the last time
@@ -35,3 +35,22 @@ def test_running_jobs_hold_their_gpus_until_the_end_of_the_window(tmp_path: Path
     text = getattr(finding, "text", finding)
     assert "Running jobs (n = 1) hold" in text
     assert "without a runtime (n = 2) are left out" in text
+
+
+def test_the_heading_starts_from_the_policy_that_the_log_resembles(tmp_path: Path) -> None:
+    # the third job waits behind the second, though it would end before the second can start
+    jobs = pl.DataFrame(
+        {"job_id": ["a", "b", "c"], "submit_s": [0.0, 0.0, 0.0], "start_s": [0.0, 100.0, 200.0],
+         "end_s": [100.0, 200.0, 300.0], "runtime_s": [100.0] * 3, "gpus": [8.0, 10.0, 2.0]}
+    )  # fmt: skip
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    [finding] = build([traceana.open_store(tmp_path).trace("mine")]).findings
+    assert finding == (
+        "mine: jobs would wait 1.67 min on average under fifo and 33.3 s under easy "
+        "(backfilling), and with 10 % more GPUs 1.67 min and 33.3 s (simulated; n = 3). They waited 1.67 min, which is "
+        "closer to fifo."
+    )
+    assert getattr(finding, "heading", "") == (
+        "mine: backfilling (easy) would change the mean wait from 1.67 min to 33.3 s, 10 % more "
+        "GPUs to 1.67 min"
+    )

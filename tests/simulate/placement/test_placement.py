@@ -217,6 +217,14 @@ def test_errors_name_the_fault(change: dict[str, object], message: str) -> None:
         simulate_placement(jobs, machines, **arguments)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("answer", ["x", [1.0], [[1.0, 2.0]], [1.0, None], [float("nan")] * 2])
+def test_scores_that_are_no_number_per_machine_are_refused(answer: object) -> None:
+    policy = type("Wrong", (), {"score": lambda _, request, nodes: answer})()  # noqa: ARG005
+    jobs, machines = pl.DataFrame({"gpus": [1.0]}), pl.DataFrame({"gpus": [2, 2]})
+    with pytest.raises(DataError, match="score must return one number for each machine"):
+        simulate_placement(jobs, machines, policy=policy)
+
+
 def pod_list(path: Path) -> pl.DataFrame:
     pods = pl.read_csv(path)
     of = pl.col("gpu_spec") if "gpu_spec" in pods.columns else pl.lit(None)

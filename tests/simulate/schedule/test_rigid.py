@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import polars as pl
@@ -11,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traceana import simulate_schedule
+from traceana.errors import DataError
 from traceana.simulate.schedule.policies import POLICIES
+from traceana.simulate.schedule.policy import ScheduleState, SchedulingPolicy
 
 
 def _jobs(*rows: tuple[float, float, float], **more: list[object]) -> pl.DataFrame:
@@ -144,3 +147,27 @@ def test_hostile_jobs(policy: str) -> None:
     assert simulate_schedule(jobs[:0], policy=policy).jobs.is_empty()
     first = simulate_schedule(jobs, policy=policy, gpus=8).jobs
     assert simulate_schedule(jobs, policy=policy, gpus=8).jobs.equals(first)
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "message"),
+    [
+        ("allocate", {7: 1}, "gave GPUs to job 7, which neither waits nor runs"),
+        ("allocate", {1: 1}, "gave GPUs to job 1, which neither waits nor runs"),
+        ("allocate", None, "allocate must return a mapping of GPUs by job; it returned None"),
+        ("admit", [1], "admit must return jobs that have just arrived"),
+    ],
+)
+def test_wrong_answers_of_a_policy_are_refused(method: str, answer: object, message: str) -> None:
+    policy = type("Wrong", (SchedulingPolicy,), {method: lambda *_: answer})
+    with pytest.raises(DataError, match=message):
+        simulate_schedule(_jobs((0, 10, 1), (5, 10, 1)), policy=policy, gpus=1)
+
+
+def test_no_gpus_for_a_waiting_job_leave_it_waiting() -> None:
+    class Late(SchedulingPolicy):
+        def allocate(self, state: ScheduleState, order: Iterable[int]) -> dict[int, int]:
+            return {job: int(state.now >= 5) for job in order}
+
+    found = simulate_schedule(_jobs((0, 10, 1), (5, 10, 1)), policy=Late, gpus=2)
+    assert found.jobs["start_s"].to_list() == [5.0, 5.0]

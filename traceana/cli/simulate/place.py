@@ -42,6 +42,7 @@ def place(
 
     from traceana.simulate.placement.sweep import summarize_placement, sweep_placement
     from traceana.simulate.placement.tables import PlacementRuns, PlacementSummary
+    from traceana.simulate.placement.workload import Workload
     from traceana.stats.arguments import MOST_RESAMPLES, check_choice, check_count
 
     check_count("--seeds", seeds, most=MOST_RESAMPLES)
@@ -57,7 +58,9 @@ def place(
     write_frame(runs, out, PlacementRuns)
     with_gpus = machines.filter(machines["gpus"] > 0)
     without = jobs["gpus"].null_count()
-    left_out = f"; {without:,} jobs without a number of GPUs are excluded" if without else ""
+    unplaceable = Workload(jobs, machines).count_unplaceable()
+    note = f"; {unplaceable:,} jobs fit on no machine, even if all are empty" if unplaceable else ""
+    note += f"; {without:,} jobs without a number of GPUs are excluded" if without else ""
     about = {
         "trace": chosen.id,
         "synthetic": chosen.synthetic,
@@ -65,11 +68,12 @@ def place(
         "machines": with_gpus.height,
         "gpus": with_gpus["gpus"].sum(),
         "jobs_without_gpu_number": without,
+        "jobs_that_fit_on_no_machine": unplaceable,
     }
     summary = summarize_placement(runs).filter(pl.col("arrived").is_in(_SHOWN))
     print_result(
         f"{chosen.id}: {about['jobs']:,} jobs on {with_gpus.height:,} machines with "
-        f"{about['gpus']:,.0f} GPUs{left_out}\n",
+        f"{about['gpus']:,.0f} GPUs{note}\n",
         about,
         Shown(name="results", frame=runs, table=PlacementSummary, rows=summary),
         as_json=json,

@@ -5,17 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption, argument, option
 from traceana.cli.output import Shown, print_result, show_fraction, write_frame
 from traceana.cli.simulate.choose import load_objects, open_simulated, qualifying_trace
 from traceana.errors import DataError
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from traceana.store.trace import Trace
 
 _NEEDED: Final = ({"jobs": ("submit_s", "runtime_s", "gpus")},)
 _SHOWN: Final = (
@@ -84,16 +79,26 @@ def schedule(
     """
     import polars as pl
 
+    from traceana.questions.scheduling.what_if import jobs_to_schedule
     from traceana.simulate.schedule.calibration import calibrate
+    from traceana.simulate.schedule.profiles import read_profiles
     from traceana.simulate.schedule.sweep import recorded_waits, sweep_schedules
     from traceana.simulate.schedule.tables import ScheduleGroups
     from traceana.stats.arguments import MOST_RESAMPLES, check_count
 
-    if replications:
-        check_count("--replications", replications, most=MOST_RESAMPLES)
+    check_count("--replications", replications, least=0, most=MOST_RESAMPLES)
     policies = load_objects(policy, "--policy")
     chosen = qualifying_trace(open_simulated(store), trace, _NEEDED)
-    jobs, plans, machines = _tables(chosen, group)
+    jobs, running, _ = chosen.once(jobs_to_schedule, None)
+    if group is not None and group not in jobs.columns:
+        valued = [name for name in jobs.columns if jobs[name].count()]
+        raise DataError(f"--group {group}: jobs have no such column; use {', '.join(valued)}")
+    plans, machines = (
+        chosen.table(table) if chosen.has(table, (column,)) else None
+        for table, column in (("training_plans", "iterations"), ("machines", "gpus"))
+    )
+    if profiles is not None:
+        read_profiles(profiles)  # also where no policy uses them
     with show_fraction("schedules") as progress:
         results = sweep_schedules(
             jobs,
@@ -113,6 +118,8 @@ def schedule(
     scheduled = results.filter(policy=next(iter(policies)))["jobs"].sum()
     excluded = jobs.height - scheduled
     note = f"; {excluded:,} without submission, runtime or GPUs are excluded" if excluded else ""
+    note += f"; {running:,} that run hold their GPUs until the end" if running else ""
+    note += f"; a cluster of its own for each {group}" if group not in {None, "cluster"} else ""
     recorded = recorded_waits(jobs, group=group or "cluster")
     if recorded is not None:
         results = pl.concat([recorded, results])
@@ -140,15 +147,3 @@ def _gpus(text: str | None) -> float | str | None:
         return float(text)
     except ValueError:
         return text
-
-
-def _tables(
-    trace: Trace, group: str | None
-) -> tuple[pl.DataFrame, pl.DataFrame | None, pl.DataFrame | None]:
-
-    jobs = trace.jobs
-    if group is not None and group not in jobs.columns:
-        raise DataError(f"--group {group}: jobs have no such column; use {', '.join(jobs.columns)}")
-    plans = trace.table("training_plans") if trace.has("training_plans", ("iterations",)) else None
-    machines = trace.table("machines") if trace.has("machines", ("gpus",)) else None
-    return jobs, plans, machines

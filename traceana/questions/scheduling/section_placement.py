@@ -15,12 +15,13 @@ from traceana.page.section import Section
 from traceana.questions.scheduling.what_if import (
     NEEDED_TO_PLACE,
     SEEDS,
+    count_unplaceable,
     placement_runs,
     reversed_pairs,
 )
 from traceana.simulate.placement.sweep import summarize_placement
 from traceana.simulate.placement.tables import PlacementSummary
-from traceana.tables.formatting import listed
+from traceana.tables.formatting import listed, share
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -50,6 +51,7 @@ class _Placed:
     runs: pl.DataFrame
     summary: pl.DataFrame
     jobs: int
+    unplaceable: int
     gpus: float
 
 
@@ -97,7 +99,8 @@ def _placed(trace: Trace) -> _Placed | None:
         return None
     counts = trace.scan("jobs").select(pl.col("gpus").count()).collect().item()
     gpus = trace.scan("machines").select(pl.col("gpus").sum()).collect().item()
-    return _Placed(trace, trace.label, runs, summarize_placement(runs), counts, float(gpus))
+    unplaceable, summary = trace.once(count_unplaceable), summarize_placement(runs)
+    return _Placed(trace, trace.label, runs, summary, counts, unplaceable, float(gpus))
 
 
 def _findings(placed: _Placed) -> list[str]:
@@ -110,6 +113,11 @@ def _findings(placed: _Placed) -> list[str]:
         f"{second['allocated']:.1f} % and {worst['policy']} {worst['allocated']:.1f} % "
         f"(means of {len(SEEDS)} seeds; n = {placed.jobs:,} jobs, {placed.gpus:,.0f} GPUs)."
     )
+    if placed.unplaceable:
+        fraction = share(placed.unplaceable / placed.jobs)
+        first += (
+            f" {placed.unplaceable:,} jobs ({fraction}) fit on no machine, even if all are empty."
+        )
     first = Finding(
         first,
         heading=f"{placed.title}: policy {best['policy']} allocates {best['allocated']:.1f} % of "

@@ -27,6 +27,7 @@ from traceana.questions.scheduling.what_if import (
     MOST_PLANNED,
     NEEDED,
     PLANNED,
+    WAITS,
     deadlines_by_policy,
     jobs_to_schedule,
     waits_by_policy,
@@ -56,6 +57,7 @@ _LIMITATIONS: Final = (
     "log. Jobs that the log does not have do not compete. Users would submit other jobs on another "
     "cluster."
 )
+_MORE: Final = f", GPUs {MORE}"
 _WAITS: Final = (
     "policy",
     "group",
@@ -121,26 +123,42 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
     jobs = waits.filter(policy="fifo")["jobs"].sum()
     if of["fifo"] == 0 and (untold := _untold(trace, waits, of)) is not None:
         return untold
+    shown = {policy: duration(wait) for policy, wait in of.items()}
     text = (
-        f"{trace.label}: jobs would wait {duration(of['fifo'])} on average under fifo, "
-        f"{duration(of['easy'])} under easy, and {duration(of[f'easy, GPUs {MORE}'])} under easy "
-        f"with 10 % more GPUs (simulated; n = {jobs:,})"
+        f"jobs would wait {shown['fifo']} on average under fifo and {shown['easy']} under easy "
+        f"(backfilling), and with 10 % more GPUs {shown[f'fifo{_MORE}']} and {shown[f'easy{_MORE}']} "
+        f"(simulated; n = {jobs:,})."
     )
-    text += f"; they waited {duration(of['recorded'])}." if "recorded" in of else "."
-    _, running, lacking = trace.once(jobs_to_schedule)
+    closest = "easy"
+    if "recorded" in of:
+        closest = min(WAITS, key=lambda policy: abs(of[policy] - of["recorded"]))
+        text += f" They waited {shown['recorded']}, which is closer to {closest}."
+    _, running, lacking = trace.once(jobs_to_schedule, MOST_JOBS)
     if running:
         text += f" Running jobs (n = {running:,}) hold their GPUs until the end of the window."
     if lacking:
         text += (
             f" GPU jobs without a runtime (n = {lacking:,}) are left out, so waits are too short."
         )
-    before, after = duration(of["easy"]), duration(of[f"easy, GPUs {MORE}"])
-    change = f"change the mean wait from {before} to {after}"
-    change = change if before != after else "would not shorten the mean wait"
-    heading = f"{trace.label}: 10 % more GPUs {change}"
+    heading = _heading(closest, shown)
     if of["fifo"] < _EXPLAINED * of.get("recorded", 0.0):
-        heading = f"{trace.label}: the number of GPUs explains little of the waits"
-    return Finding(text, heading=heading, certainty="estimated")
+        heading = "the number of GPUs explains little of the waits"
+    return Finding(
+        f"{trace.label}: {text}", heading=f"{trace.label}: {heading}", certainty="estimated"
+    )
+
+
+def _heading(closest: str, shown: dict[str, str]) -> str:
+    """Return what easy, or more GPUs, would change for a log that is closest to a policy."""
+    today, more, easy = shown[closest], shown[closest + _MORE], shown["easy"]
+    if easy != today:
+        return (
+            f"backfilling (easy) would change the mean wait from {today} to {easy}, "
+            f"10 % more GPUs to {more}"
+        )
+    if more != today:
+        return f"10 % more GPUs would change the mean wait under {closest} from {today} to {more}"
+    return "10 % more GPUs would not shorten the mean wait"
 
 
 def _untold(trace: Trace, waits: pl.DataFrame, of: dict[str, float]) -> Finding | None:

@@ -10,6 +10,7 @@ import polars as pl
 from traceana.cohorts.observation import window_of
 from traceana.simulate.placement.policies import POLICIES
 from traceana.simulate.placement.sweep import sweep_placement
+from traceana.simulate.placement.workload import Workload
 from traceana.simulate.schedule.profiles import implied_rates
 from traceana.simulate.schedule.simulate import read_schedule_jobs
 from traceana.simulate.schedule.sweep import recorded_waits, sweep_schedules
@@ -27,27 +28,29 @@ MOST_JOBS: Final = 20_000
 MOST_PLANNED: Final = 500
 """Most jobs of a group whose deadlines are simulated on the page."""
 MORE: Final = "+10%"
+WAITS: Final = ("fifo", "easy")
+"""Policies whose waits are on the page."""
 DEADLINE_POLICIES: Final = ("edf", "tiresias", "gandiva", "themis", "elasticflow")
 
 
 def waits_by_policy(trace: Trace, /) -> pl.DataFrame:
-    """Return waits under FIFO and EASY, and under EASY with more GPUs, and the recorded ones."""
-    jobs = trace.once(jobs_to_schedule)[0]
+    """Return waits under FIFO and EASY, also with more GPUs, and the recorded ones."""
+    jobs = trace.once(jobs_to_schedule, MOST_JOBS)[0]
     how = _how(trace)
     runs = [
-        sweep_schedules(jobs, {"fifo": "fifo", "easy": "easy"}, **how),
-        sweep_schedules(jobs, {f"easy, GPUs {MORE}": "easy"}, gpus=MORE, **how),
+        sweep_schedules(jobs, {name: name for name in WAITS}, **how),
+        sweep_schedules(jobs, {f"{name}, GPUs {MORE}": name for name in WAITS}, gpus=MORE, **how),
     ]
     recorded = recorded_waits(jobs)
     return pl.concat([*([recorded] if recorded is not None else []), *runs])
 
 
-def jobs_to_schedule(trace: Trace, /) -> tuple[pl.DataFrame, int, int]:
+def jobs_to_schedule(trace: Trace, most: int | None, /) -> tuple[pl.DataFrame, int, int]:
     """Return the first jobs; how many still run, and how many with GPUs have no known runtime.
 
     Those that still run hold their GPUs until the end of the window.
     """
-    jobs = trace.scan("jobs").sort("submit_s", maintain_order=True).head(MOST_JOBS).collect()
+    jobs = trace.scan("jobs").sort("submit_s", maintain_order=True).slice(0, most).collect()
     lacks = pl.col("runtime_s").is_null() & (pl.col("gpus") > 0)
     window = trace.once(window_of)
     runs = 0
@@ -104,6 +107,11 @@ def placement_runs(trace: Trace, /) -> pl.DataFrame:
     others = {name: name for name in POLICIES if name != "random"}
     at_random = sweep_placement(jobs, machines, policies=others, seeds=SEEDS[:1], ties=("random",))
     return pl.concat([by_name, at_random])
+
+
+def count_unplaceable(trace: Trace, /) -> int:
+    """Return how many jobs of a trace fit on none of its machines, even if all are empty."""
+    return Workload(trace.table("jobs"), trace.table("machines")).count_unplaceable()
 
 
 def reversed_pairs(summary: pl.DataFrame, /, *, arrived: int = 100) -> list[tuple[str, str]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from traceana.errors import DataError
 from traceana.simulate.placement.cluster import whole_gpus
 from traceana.simulate.placement.policies import GpuPolicy, Random
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from traceana.simulate.placement.cluster import PlacementNodes
     from traceana.simulate.placement.policies import PlacementPolicy
     from traceana.simulate.placement.request import Floats, Ints, PlacementRequest
+
+_SCORES: Final = "the policy's score must return one number for each machine"
 
 
 class Cluster:
@@ -42,6 +45,8 @@ class Cluster:
         node = int(scores.argmax())
         if scores[node] == -np.inf:
             return False
+        if scores[node] != scores[node]:
+            raise DataError(f"{_SCORES}; it returned NaN")
         if self._random_ties:
             node = self._best(scores, random=True)
         self._take(node, request, memory_mib)
@@ -71,7 +76,10 @@ class Cluster:
         scores[index] = -np.inf
         fits = index[self.nodes.fits(request, index)]
         if fits.size:
-            scores[fits] = self._policy.score(request, self.nodes.rows(fits))
+            found = self._policy.score(request, self.nodes.rows(fits))
+            if np.shape(found) != fits.shape:
+                raise DataError(f"{_SCORES}, here {fits.size}; it returned {found!r}")
+            scores[fits] = found
         self._scores[request] = scores, len(self._changed)
         return scores
 

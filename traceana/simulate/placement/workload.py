@@ -74,6 +74,20 @@ class Workload:
         )
         return nodes, _whole(table["memory_gib"].fill_null(_NO_LIMIT) * _MIB)
 
+    def count_unplaceable(self) -> int:
+        """Return how many jobs fit on no machine, even where all of them are empty."""
+        nodes, memory = self.nodes(np.random.default_rng(1))
+        columns = [nodes.gpus, nodes.cpu_milli, memory, nodes.gpu_type]
+        machines = np.unique(np.column_stack(columns), axis=0)[::-1]  # those with most GPUs first
+        sizes = [(request.gpus, request.cpu_milli) for request in self.requests]
+        jobs = np.column_stack([sizes, self.memory_mib])
+        accepting = {r.gpu_types: self.typical.accepts(r) for r in self.requests}
+        accepts = np.array([accepting[request.gpu_types] for request in self.requests])
+        left = np.arange(len(jobs))
+        for *size, gpu_type in machines.tolist():
+            left = left[~(accepts[left, gpu_type] & (jobs[left] <= size).all(axis=1))]
+        return len(left)
+
     def arrivals(self, fill: float, rng: np.random.Generator) -> Ints:
         """Return indices of jobs: each once in random order, then drawn with replacement.
 

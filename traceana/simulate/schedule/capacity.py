@@ -76,7 +76,9 @@ def _stated(gpus: float | Mapping[str, float] | None, group: str) -> GroupCapaci
     if given is None:
         return None
     if not (is_number(given) and 0 < given < _LARGEST):
-        raise DataError(f"gpus must be above 0; of group {group} it is {given!r}")
+        raise DataError(
+            f"gpus must be above 0 and below {_LARGEST:,.0f}; of group {group} it is {given!r}"
+        )
     return GroupCapacity(float(given), _DEFAULT_NODE, "gpus")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,6 @@ from traceana.simulate.schedule.clocks import ContinuousClock
 from traceana.simulate.schedule.policy import ScheduledJobs, ScheduleState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from traceana.simulate.schedule.policy import SchedulingPolicy
 
 
@@ -94,6 +93,8 @@ def run_schedule(
         if arrivals.next() <= now:
             new = arrivals.take(now)
             accepted = list(policy.admit(state, new))
+            if not set(accepted) <= set(new):
+                raise DataError("the policy's admit must return jobs that have just arrived")
             state.waiting.update(dict.fromkeys(accepted))
             if len(accepted) < len(new):
                 schedule.declined += sorted(set(new) - set(accepted))
@@ -115,18 +116,24 @@ def run_schedule(
 
 
 def _apply(state: ScheduleState, changes: Mapping[int, int], start: list[float]) -> None:
+    if not isinstance(changes, Mapping):
+        raise DataError(
+            f"the policy's allocate must return a mapping of GPUs by job; it returned {changes!r}"
+        )
+    running, waiting = state.running, state.waiting
     for job, count in changes.items():
-        if job in state.running:
-            state.free += state.running.pop(job)
-            if not count:
-                state.waiting[job] = None
-        else:
-            state.waiting.pop(job, None)
-        if count:
-            state.running[job] = count
-            state.free -= count
-            if math.isnan(start[job]):
-                start[job] = state.started[job] = state.now
+        if job in running:
+            state.free += running.pop(job)
+        elif job not in waiting:
+            raise DataError(f"the policy gave GPUs to job {job}, which neither waits nor runs")
+        if not count:
+            waiting.setdefault(job)
+            continue
+        waiting.pop(job, None)
+        running[job] = count
+        state.free -= count
+        if math.isnan(start[job]):
+            start[job] = state.started[job] = state.now
     if state.free < 0:
         raise DataError(
             f"the policy gave away {-state.free:g} GPUs more than the {state.gpus:g} of the cluster"

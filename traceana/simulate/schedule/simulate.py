@@ -173,7 +173,7 @@ def simulate_schedule(
     """
     name, make = find_policy(policy)
     if not (is_number(scale_load) and 0 < scale_load < 1e6):
-        raise DataError(f"scale_load must be above 0; it is {scale_load!r}")
+        raise DataError(f"scale_load must be above 0 and below 1,000,000; it is {scale_load!r}")
     table = read_schedule_jobs(jobs, plans=plans, group=group)
     frame = table.filter("known")
     found = find_capacity(frame, gpus=gpus, machines=machines, capacity=capacity)
@@ -221,10 +221,10 @@ def read_schedule_jobs(
     kinds: dict[str, type[pl.DataType]] = {"job_id": pl.String, **_NEEDED}
     kinds |= {name: kind for name, kind in _OPTIONAL.items() if name in there}
     if group is not None and group in there:
-        kinds[group] = pl.String
+        kinds.setdefault(group, pl.String)
     table = read_columns(jobs, kinds, "jobs")
-    label = pl.lit(ALL) if group is None or group not in there else pl.col(group).fill_null(ALL)
-    table = table.with_columns(label.alias("group")).with_row_index("row")
+    label = pl.col(group).cast(pl.String) if group in kinds else pl.lit(None, pl.String)
+    table = table.with_columns(label.fill_null(ALL).alias("group")).with_row_index("row")
     if plans is not None:
         table = _with_plans(table, plans, group)
     numbers = [pl.col(name) for name in _NEEDED]

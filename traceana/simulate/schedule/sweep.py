@@ -127,12 +127,16 @@ def recorded_waits(jobs: IntoFrame, /, *, group: str | None = "cluster") -> pl.D
     if "start_s" not in table.columns or not table["start_s"].count():
         return None
     wait = pl.col("start_s") - pl.col("submit_s")
-    rows = table.group_by("group", maintain_order=True).agg(
-        pl.lit("recorded").alias("policy"),
-        pl.len().cast(pl.Int64).alias("jobs"),
-        wait.mean().alias("wait_s_mean"),
-        wait.median().alias("wait_s_median"),
-        wait.quantile(0.95).alias("wait_s_p95"),
+    rows = (
+        table.sort("group")
+        .group_by("group", maintain_order=True)
+        .agg(
+            pl.lit("recorded").alias("policy"),
+            pl.len().cast(pl.Int64).alias("jobs"),
+            wait.mean().alias("wait_s_mean"),
+            wait.median().alias("wait_s_median"),
+            wait.quantile(0.95).alias("wait_s_p95"),
+        )
     )
     missing = [name for name in ScheduleGroups.columns() if name not in rows.columns]
     return declared(rows.with_columns(pl.lit(None).alias(name) for name in missing), ScheduleGroups)

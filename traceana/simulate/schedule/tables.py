@@ -55,7 +55,7 @@ class ScheduleGroups(ResultTable):
     )
     completion_s_mean = seconds("Mean completion time", "from submission to end")
     slowdown_mean = number(
-        "Mean slowdown", "completion time over runtime, the runtime at least 10 s", display="ratio"
+        "Mean slowdown", "completion time over runtime, the runtime at least 10 s"
     )
     fairness = number(
         "Fairness",
