@@ -47,8 +47,8 @@ def test_the_heading_starts_from_the_policy_that_the_log_resembles(tmp_path: Pat
     [finding] = build([traceana.open_store(tmp_path).trace("mine")]).findings
     assert finding == (
         "mine: jobs would wait 1.67 min on average under fifo and 33.3 s under easy "
-        "(backfilling), and with 10 % more GPUs 1.67 min and 33.3 s (simulated; n = 3). They waited 1.67 min, which is "
-        "closer to fifo."
+        "(backfilling), and with 10 % more GPUs 1.67 min and 33.3 s (simulated; n = 3). They "
+        "waited 1.67 min, which is closer to fifo."
     )
     assert getattr(finding, "heading", "") == (
         "mine: backfilling (easy) would change the mean wait from 1.67 min to 33.3 s, 10 % more "

@@ -124,10 +124,10 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
     if of["fifo"] == 0 and (untold := _untold(trace, waits, of)) is not None:
         return untold
     shown = {policy: duration(wait) for policy, wait in of.items()}
+    fifo, easy = (shown[policy + _MORE] for policy in WAITS)
     text = (
         f"jobs would wait {shown['fifo']} on average under fifo and {shown['easy']} under easy "
-        f"(backfilling), and with 10 % more GPUs {shown[f'fifo{_MORE}']} and {shown[f'easy{_MORE}']} "
-        f"(simulated; n = {jobs:,})."
+        f"(backfilling), and with 10 % more GPUs {fifo} and {easy} (simulated; n = {jobs:,})."
     )
     closest = "easy"
     if "recorded" in of:
