@@ -97,23 +97,32 @@ class _Compiler:
     uses: dict[str, set[str]] = field(default_factory=dict)
 
     def column(self, target: str, dtype: pl.DataType) -> pl.Expr:
+        """Return a column that can be computed; one over no columns of the source is a literal."""
+        value = self._value(target, dtype)
+        self.dtype_of(value, target)
+        if value.meta.root_names():
+            return value
+        constant = pl.select(value).to_series()
+        return pl.lit(constant.item(), constant.dtype)
+
+    def _value(self, target: str, dtype: pl.DataType) -> pl.Expr:
         spec = self.mapping.columns[target]
-        at = f"{self.where}: [{self.mapping.table}] {target}"
         form = next(form for form in ("time", "duration", "size", "column") if form in spec)
         text = spec[form]
         label = bare_column(text, self.columns) or target
+        if form == "size":
+            return self._size(target, label)
         if form != "column":
-            return self._parsed(form, spec, target, label, at)
+            return self._time(form, target, label)
         for end, holds in (("min", pl.Expr.ge), ("max", pl.Expr.le)):
             if f"{end}imum" in spec:
                 limit = pl.lit(float(spec[f"{end}imum"]))
                 self.limits[f"{target}|{end}"] = holds(pl.col(target), limit)
         if "values" in spec or target == "status":
-            return self._mapped(spec, target, label, dtype, at)
-        want: Kind = "text" if dtype == pl.String else "number"
-        value = self._expression(text, want, target, at)
-        if want == "number":
-            value = self._number(value, target, label, at)
+            return self._mapped(target, label, dtype)
+        value = self._expression(text, "text" if dtype == pl.String else "number", target)
+        if dtype != pl.String:
+            value = self._number(value, target, label)
         if dtype == pl.Int64:
             rule = f"{label}|not_a_whole_number"
             self.whole[rule] = value
@@ -128,13 +137,16 @@ class _Compiler:
             name = waiting.pop()
             names.add(name)
             if name in self.derived:
-                of = self.derived[name]
-                waiting |= {*of.value.meta.root_names(), *of.of.meta.root_names()} - names
+                column = self.derived[name]
+                waiting |= {*column.value.meta.root_names(), *column.of.meta.root_names()} - names
         return frozenset(names)
 
-    def _expression(self, text: str, want: Kind, target: str, at: str) -> pl.Expr:
+    def _at(self, target: str) -> str:
+        return f"{self.where}: [{self.mapping.table}] {target}"
+
+    def _expression(self, text: str, want: Kind, target: str) -> pl.Expr:
         """Return an expression; a row for which a cast in it fails breaks a rule."""
-        value = compile_expression(text, want, self.columns, where=at)
+        value = compile_expression(text, want, self.columns, where=self._at(target))
         rule = f"{target}|not_computable"
         for place, (cast_value, of) in enumerate(self.columns.casts):
             name = f"\0{target}\0{place}"
@@ -143,11 +155,13 @@ class _Compiler:
         self.columns.casts.clear()
         return value
 
-    def _number(self, value: pl.Expr, target: str, label: str, at: str) -> pl.Expr:
+    def _number(self, value: pl.Expr, target: str, label: str) -> pl.Expr:
         """Return an expression as a number; text that gives none breaks a rule."""
-        kind = self.dtype_of(value, at)
+        kind = self.dtype_of(value, target)
         if kind in _TEMPORAL:
-            raise DataError(f"{at}: {label!r} holds {kind}; write {{ time = ... }} for a time")
+            raise DataError(
+                f"{self._at(target)}: {label!r} holds {kind}; write {{ time = ... }} for a time"
+            )
         if kind != pl.String:
             return value
         return self._derive(target, value.cast(pl.Float64, strict=False), value, label, "number")
@@ -157,35 +171,42 @@ class _Compiler:
         self.derived[name] = Derived(value, of, label, f"{label}|not_a_{what}")
         return pl.col(name)
 
-    def _parsed(self, form: str, spec: dict[str, Any], target: str, label: str, at: str) -> pl.Expr:
+    def _size(self, target: str, label: str) -> pl.Expr:
+        spec = self.mapping.columns[target]
+        of = self._expression(spec["size"], "text", target)
+        size = read_size(of, unit=spec.get("unit", "B"), base=spec.get("base", 1024))
+        return self._derive(
+            target, size / BYTES["GiB"] if "_gib" in target else size, of, label, "size"
+        )
+
+    def _time(self, form: str, target: str, label: str) -> pl.Expr:
+        """Return a time or duration in seconds."""
+        spec = self.mapping.columns[target]
         text, unit = spec[form], spec.get("unit")
-        dtype = self.dtypes.get(text)
-        if form != "size" and (unit is not None or (dtype is not None and dtype.is_numeric())):
-            number = self._number(self._expression(text, "number", target, at), target, label, at)
+        dtype = self.dtypes.get(text, pl.String())
+        if unit is not None or dtype.is_numeric():
+            number = self._number(self._expression(text, "number", target), target, label)
             return number * SECONDS[unit or "s"]
-        temporal = form != "size" and dtype is not None and dtype in _TEMPORAL
-        if temporal and (dtype == pl.Duration) != (form == "duration"):
+        is_temporal = dtype in _TEMPORAL
+        if is_temporal and (dtype == pl.Duration) != (form == "duration"):
             other = "duration" if form == "time" else "time"
-            raise DataError(f"{at}: {label!r} holds {dtype}; write {{ {other} = ... }}")
-        of = self._expression(text, "time" if temporal else "text", target, at)
-        if form == "time":
-            zone = spec.get("timezone", self.timezone)
-            if temporal:
-                value = read_datetime(of, cast("pl.DataType", dtype), timezone=zone)
-            else:
-                value = read_time(of, layout=spec.get("format"), timezone=zone)
-        elif form == "duration":
-            value = of.dt.total_microseconds() / 1e6 if temporal else read_duration(of)
+            raise DataError(
+                f"{self._at(target)}: {label!r} holds {dtype}; write {{ {other} = ... }}"
+            )
+        of = self._expression(text, "time" if is_temporal else "text", target)
+        zone = spec.get("timezone", self.timezone)
+        if form == "duration":
+            value = of.dt.total_microseconds() / 1e6 if is_temporal else read_duration(of)
+        elif is_temporal:
+            value = read_datetime(of, dtype, timezone=zone)
         else:
-            size = read_size(of, unit=spec.get("unit", "B"), base=spec.get("base", 1024))
-            value = size / BYTES["GiB"] if target.endswith("_gib") or "_gib_" in target else size
+            value = read_time(of, layout=spec.get("format"), timezone=zone)
         return self._derive(target, value, of, label, form)
 
-    def _mapped(
-        self, spec: dict[str, Any], target: str, label: str, dtype: pl.DataType, at: str
-    ) -> pl.Expr:
-        of = self._expression(spec["column"], "text", target, at)
-        values: dict[str, Any] = spec.get("values") or {statu: statu for statu in STATUSES}
+    def _mapped(self, target: str, label: str, dtype: pl.DataType) -> pl.Expr:
+        spec = self.mapping.columns[target]
+        of = self._expression(spec["column"], "text", target)
+        values: dict[str, Any] = spec.get("values") or dict(zip(STATUSES, STATUSES, strict=True))
         given = of if "values" in spec else of.str.to_lowercase()
         exact = {key: value for key, value in values.items() if not key.endswith("*")}
         default = pl.lit(None, dtype=dtype)
@@ -203,7 +224,7 @@ class _Compiler:
         self.derived[name] = Derived(mapped, of, label, rule)
         return pl.col(name)
 
-    def dtype_of(self, value: pl.Expr, at: str) -> pl.DataType:
+    def dtype_of(self, value: pl.Expr, target: str) -> pl.DataType:
         """Return the type of an expression, tried on no rows."""
         dtypes: dict[str, pl.DataType] = {
             view_name(name, kind): self.dtypes.get(name, pl.String())
@@ -213,7 +234,8 @@ class _Compiler:
             for kind in kinds
         }
         dtypes |= {
-            name: pl.Float64() if one.rule else pl.String() for name, one in self.derived.items()
+            name: pl.Float64() if column.rule else pl.String()
+            for name, column in self.derived.items()
         }
         roots = set(value.meta.root_names())
         frame = pl.DataFrame(schema={name: dtypes[name] for name in dtypes if name in roots})
@@ -222,8 +244,9 @@ class _Compiler:
         except PolarsError as error:
             reason = str(error).splitlines()[0]
             raise DataError(
-                f"{at}: cannot be computed ({reason}); [{self.mapping.table}.source] states the "
-                "type of a column: { type = 'number' } or { type = 'text' }"
+                f"{self._at(target)}: cannot be computed ({reason}); "
+                f"[{self.mapping.table}.source] states the type of a column: "
+                "{ type = 'number' } or { type = 'text' }"
             ) from error
 
 
@@ -246,55 +269,44 @@ def compile_mapping(
     *,
     columns: tuple[str, ...],
     timezone: str = "UTC",
-    dtypes: Mapping[str, pl.DataType] | None = None,
-    literals: Mapping[str, str] | None = None,
-    keep: Mapping[str, pl.DataType] | None = None,
-    renamed: Mapping[str, str] | None = None,
-    row_ids: str | None = None,
+    dtypes: Mapping[str, pl.DataType] = {},
+    literals: Mapping[str, str] = {},
+    keep: Mapping[str, pl.DataType] = {},
+    renamed: Mapping[str, str] = {},
+    row_ids: str = "",
     where: str = "mapping",
-    reshape: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
 ) -> CompiledMapping:
     """Compile a table's mapping."""
-    declared = {name: cast("Kind", one.type) for name, one in mapping.source.items() if one.type}
-    known = Columns(columns, declared, literals or {})
-    compiler = _Compiler(mapping, timezone, known, dtypes or {}, where)
+    declared = {
+        name: cast("Kind", column.type) for name, column in mapping.source.items() if column.type
+    }
+    source = Columns(columns, declared, literals)
+    compiler = _Compiler(mapping, timezone, source, dtypes, where)
     table = get_table(mapping.table).columns()
-    row_id = "job_id" if mapping.table == "jobs" and "job_id" not in mapping.columns else None
+    stated: dict[str, pl.Expr] = {}
+    has_row_ids = mapping.table == "jobs" and "job_id" not in mapping.columns
+    if has_row_ids:
+        stated["job_id"] = pl.concat_str(pl.lit(row_ids), pl.col(ROW))
+    given = stated.keys() | mapping.columns.keys()
     for name, column in table.items():
-        if not column.nullable and name not in mapping.columns and name != row_id:
+        if not column.nullable and name not in given:
             raise DataError(f"{where}: [{mapping.table}] states no {name}, which every row needs")
-    kept = dict(keep or {})
-    stated = {}
     for name, column in table.items():
         if name in mapping.columns:
-            value = compiler.column(name, column.dtype)
-            compiler.dtype_of(value, f"{where}: [{mapping.table}] {name}")
-            stated[name] = value if value.meta.root_names() else _constant(value)
-    if row_id:
-        stated[row_id] = pl.concat_str(pl.lit(row_ids or ""), pl.col(ROW))
-    for name, dtype in kept.items():
-        published = (renamed or {}).get(name, name)
+            stated[name] = compiler.column(name, column.dtype)
+    for name, dtype in keep.items():
+        published = renamed.get(name, name)
         if published in columns:
             kind: Kind = "text" if dtype == pl.String else "number"
-            stated[name] = pl.col(known.use(published, kind, where))
-    for name, follows in _FOLLOWING_TIMES:
-        if name in table and name not in stated and not follows.keys() - stated.keys():
-            stated[name] = pl.sum_horizontal(
-                *(sign * stated[other] for other, sign in follows.items()), ignore_nulls=False
-            )
-            if name == "start_s" and "submit_s" in stated:  # not before it by a rounding error
-                submit = stated["submit_s"]
-                close = (submit - stated[name]).is_between(0, _ROUNDING_S)
-                stated[name] = pl.when(close).then(submit).otherwise(stated[name])
-    views, numbers, reread = _views(mapping, known)
-    nulls = {views[name]: one.null for name, one in mapping.source.items() if name in views}
-    schema = {name: column.dtype for name, column in table.items()} | kept
+            stated[name] = pl.col(source.use(published, kind, where))
+    _add_following_times(stated, table)
+    views, numbers, nulls, reread = _views(mapping, source)
     return CompiledMapping(
         mapping.table,
-        schema,
+        {name: column.dtype for name, column in table.items()} | {**keep},
         views,
         numbers,
-        {view: words for view, words in nulls.items() if words},
+        nulls,
         reread,
         compiler.derived,
         stated,
@@ -302,34 +314,49 @@ def compile_mapping(
         _rules(mapping.table, stated.keys()) | compiler.limits,
         {name: compiler.rests_on(name, value) for name, value in stated.items()},
         decisive_columns(mapping.table) & mapping.columns.keys(),
-        row_id is not None,
-        reshape,
+        has_row_ids,
     )
+
+
+def _add_following_times(stated: dict[str, pl.Expr], names: Collection[str]) -> None:
+    """Add those of start, end and runtime that follow from the others."""
+    for name, follows in _FOLLOWING_TIMES:
+        if name in names and name not in stated and follows.keys() <= stated.keys():
+            stated[name] = pl.sum_horizontal(
+                *(sign * stated[other] for other, sign in follows.items()), ignore_nulls=False
+            )
+            if name == "start_s" and "submit_s" in stated:  # not before it by a rounding error
+                submit = stated["submit_s"]
+                close = (submit - stated[name]).is_between(0, _ROUNDING_S)
+                stated[name] = pl.when(close).then(submit).otherwise(stated[name])
 
 
 def _views(
     mapping: TableMapping, columns: Columns
-) -> tuple[dict[str, str], dict[str, str], dict[str, Derived]]:
-    """Return how the columns that are used are read: views, numbers and numbers from text."""
+) -> tuple[dict[str, str], dict[str, str], dict[str, tuple[str, ...]], dict[str, Derived]]:
+    """Return how used columns are read: views, numbers, markers of nulls, numbers from text."""
     views: dict[str, str] = {}
     numbers: dict[str, str] = {}
+    nulls: dict[str, tuple[str, ...]] = {}
     reread: dict[str, Derived] = {}
     for name, kinds in columns.used.items():
         null = mapping.source[name].null if name in mapping.source else ()
         if "number" in kinds and not all(map(_is_number, null)):
             kinds.add("text")
-        main: Kind = next(one for one in ("text", "time", "number") if one in kinds)
-        views[name] = view_name(name, main)
-        number = view_name(name, "number")
+        main: Kind = next(kind for kind in ("text", "time", "number") if kind in kinds)
+        view, number = view_name(name, main), view_name(name, "number")
+        views[name] = view
+        if null:
+            nulls[view] = null
         if main == "number":
             numbers[number] = name
         elif "number" in kinds:
-            text = pl.col(views[name])
+            text = pl.col(view)
             for marker in filter(_is_number, null):  # in any notation
-                differs = read_number(pl.col(views[name])) != float(marker)
+                differs = read_number(pl.col(view)) != float(marker)
                 text = pl.when(differs.fill_null(value=True)).then(text)
             reread[number] = Derived(read_number(text), text, name, f"{name}|not_a_number")
-    return views, numbers, reread
+    return views, numbers, nulls, reread
 
 
 def _rules(table: str, stated: Collection[str]) -> dict[str, pl.Expr]:
@@ -352,9 +379,3 @@ def read_number(text: pl.Expr, /) -> pl.Expr:
     """Read a finite number from text; what is none is null."""
     number = text.cast(pl.Float64, strict=False)
     return pl.when(number.is_finite()).then(number)
-
-
-def _constant(value: pl.Expr) -> pl.Expr:
-    """Compute an expression over no columns once."""
-    found = pl.select(value).to_series()
-    return pl.lit(found.item(), found.dtype)

@@ -14,7 +14,7 @@ from traceana.ingesters.compiled import LARGEST_WHOLE, ROW, CompiledMapping, rea
 from traceana.ingesters.readers.lines import BAD_LINES, LINE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from traceana.ingesters.readers.reader import AnyBlock
 
@@ -118,13 +118,11 @@ def _rows_without_fault(cells: pl.DataFrame, compiled: CompiledMapping) -> pl.Da
     """Return a block's rows, or None if there is a fault or an unknown value in any."""
     right = [pl.col(name).is_finite() for name in compiled.numbers]
     derived = compiled.reread | compiled.derived
-    right += [~_unread(name, one.of) for name, one in derived.items()]
+    right += [~_unread(name, column.of) for name, column in derived.items()]
     right += [_is_whole(value) for value in compiled.whole.values()]
     query = (
         cells.lazy()
-        .with_columns(_nulls(compiled))
-        .with_columns(one.value.alias(name) for name, one in compiled.reread.items())
-        .with_columns(one.value.alias(name) for name, one in compiled.derived.items())
+        .pipe(_derive, compiled)
         .with_columns(pl.all_horizontal(True, *right).alias(_RIGHT))
         .select(_RIGHT, LINE, *(value.alias(name) for name, value in _stated(compiled).items()))
         .with_columns(pl.all_horizontal(_RIGHT, *compiled.rules.values()).alias(_RIGHT))
@@ -163,79 +161,88 @@ def _attempt(source: pl.DataFrame, compiled: CompiledMapping, *, not_utf8: bool)
 
 def _compute(source: pl.DataFrame, compiled: CompiledMapping, *, not_utf8: bool) -> pl.DataFrame:
     """Compute columns and rules; a fault breaks a rule where the cell is decisive, else is null."""
-    numbers = {view: read_number(pl.col(view)) for view in compiled.numbers}
-    derived = compiled.reread | compiled.derived
-    faults = {name: _unread(name, one.of) for name, one in derived.items() if one.rule}
-    faults |= {rule: ~_is_whole(value) for rule, value in compiled.whole.items()}
-    broken_text = _broken_text(source, compiled) if not_utf8 else {}
-    rows = (
-        source.lazy()
-        .with_columns(
-            *(_wrong(name, value).alias(_FAULT + name) for name, value in numbers.items()),
-            *(value.alias(name) for name, value in numbers.items()),
-        )
-        .with_columns(_nulls(compiled))
-        .with_columns(one.value.alias(name) for name, one in compiled.reread.items())
-        .with_columns(one.value.alias(name) for name, one in compiled.derived.items())
-        .with_columns(
-            broken.alias(_FAULT + name) for name, broken in (faults | broken_text).items()
-        )
-        .collect(engine="in-memory")
-    )
-    rules = {view: f"{name}|not_a_number" for view, name in compiled.numbers.items()}
-    rules |= {name: one.rule for name, one in derived.items() if one.rule}
-    rules |= {view: f"{_published(view) or 'index'}|not_utf8" for view in broken_text}
-    rules |= {rule: rule for rule in compiled.whole}
-    rules = {name: rule for name, rule in rules.items() if rows[_FAULT + name].any()}
-    rejecting: dict[str, str] = {}
+    rows, faults = _with_faults(source, compiled, not_utf8=not_utf8)
+    rejecting: set[str] = set()
     nulled: dict[str, pl.Expr] = {}
-    for target, rests_on in compiled.rests_on.items():
-        broken = {name: rule for name, rule in rules.items() if name in rests_on}
+    for target, cells in compiled.rests_on.items():
+        broken = [name for name in faults if name in cells]
         if target in compiled.decisive:
-            rejecting |= broken
+            rejecting |= {*broken}
         elif broken:
-            nulled[target] = _first({rule: pl.col(_FAULT + name) for name, rule in broken.items()})
-    in_order = {rule: pl.col(_FAULT + name) for name, rule in rules.items() if name in rejecting}
-    filled: list[pl.Expr] = []
-    names: list[str] = []
+            nulled[target] = _first((pl.col(_FAULT + name), faults[name]) for name in broken)
     right = pl.col(_RULE).is_null()
-    for name, one in compiled.derived.items():
-        if not one.rule:  # an unmapped status; values of several words are grouped by the first
-            first = one.of.str.extract("^([^ ]*)").str.head(_LONGEST_VALUE)
-            several = pl.when(one.of.str.contains(" ", literal=True)).then(pl.lit(" ..."))
-            word = pl.when(right & _unread(name, one.of)).then(first + several.fill_null(""))
-            status = pl.when(one.of.is_not_null()).then(pl.col(name).fill_null(UNKNOWN))
-            names.append(_VALUE + one.label)
-            filled += [word.alias(names[-1]), status.alias(name)]
     stated = []
     for name, dtype in compiled.schema.items():
         given = right & pl.col(_NULLED + name).is_null() if name in nulled else right
         value = compiled.stated.get(name, pl.lit(None))
         stated.append(pl.when(given).then(value).cast(dtype).alias(name))
-    marks = [_NULLED + name for name in nulled]
+    marks = {_NULLED + name: rule for name, rule in nulled.items()}
+    words, statuses = _unmapped_words(compiled)
+    decisive = ((pl.col(_FAULT + name), faults[name]) for name in faults if name in rejecting)
+    rules = ((~rule, name.replace("|check__", "|")) for name, rule in compiled.rules.items())
     return (
         rows.lazy()
-        .with_columns(
-            _first(in_order).alias(_RULE),
-            *(rule.alias(_NULLED + name) for name, rule in nulled.items()),
-        )
-        .with_columns(filled)
-        .select(_RULE, LINE, *names, *marks, *stated)
-        .with_columns(
-            pl.coalesce(
-                _RULE,
-                _first(
-                    {name.replace("|check__", "|"): ~rule for name, rule in compiled.rules.items()}
-                ),
-            ).alias(_RULE)
-        )
+        .with_columns(_first(decisive).alias(_RULE), **marks)
+        .with_columns(**words, **statuses)
+        .select(_RULE, LINE, *words, *marks, *stated)
+        .with_columns(pl.coalesce(_RULE, _first(rules)).alias(_RULE))
         .collect(engine="in-memory")
     )
 
 
-def _first(broken: Mapping[str, pl.Expr]) -> pl.Expr:
+def _with_faults(
+    source: pl.DataFrame, compiled: CompiledMapping, *, not_utf8: bool
+) -> tuple[pl.DataFrame, dict[str, str]]:
+    """Return the derived columns with marks of cells that are not read; and each mark's rule."""
+    rules = {view: f"{name}|not_a_number" for view, name in compiled.numbers.items()}
+    faults: dict[str, pl.Expr] = {}
+    for name, derived in (compiled.reread | compiled.derived).items():
+        if derived.rule:
+            rules[name] = derived.rule
+            faults[name] = _unread(name, derived.of)
+    if not_utf8:
+        broken_text = _broken_text(source, compiled)
+        rules |= {view: f"{_published(view) or 'index'}|not_utf8" for view in broken_text}
+        faults |= broken_text
+    rules |= {rule: rule for rule in compiled.whole}
+    faults |= {rule: ~_is_whole(value) for rule, value in compiled.whole.items()}
+    numbers = {view: read_number(pl.col(view)) for view in compiled.numbers}
+    rows = (
+        source.lazy()
+        .with_columns(_wrong(name, value).alias(_FAULT + name) for name, value in numbers.items())
+        .with_columns(**numbers)
+        .pipe(_derive, compiled)
+        .with_columns(broken.alias(_FAULT + name) for name, broken in faults.items())
+        .collect(engine="in-memory")
+    )
+    return rows, {name: rule for name, rule in rules.items() if rows[_FAULT + name].any()}
+
+
+def _derive(rows: pl.LazyFrame, compiled: CompiledMapping) -> pl.LazyFrame:
+    """Replace markers of missing values, and add the derived columns."""
+    rows = rows.with_columns(_nulls(compiled))
+    for columns in (compiled.reread, compiled.derived):
+        rows = rows.with_columns(**{name: column.value for name, column in columns.items()})
+    return rows
+
+
+def _unmapped_words(compiled: CompiledMapping) -> tuple[dict[str, pl.Expr], dict[str, pl.Expr]]:
+    """Return values that are mapped to no status, several words by the first; and the statuses."""
+    words: dict[str, pl.Expr] = {}
+    statuses: dict[str, pl.Expr] = {}
+    for name, column in compiled.derived.items():
+        if not column.rule:
+            first = column.of.str.extract("^([^ ]*)").str.head(_LONGEST_VALUE)
+            several = pl.when(column.of.str.contains(" ", literal=True)).then(pl.lit(" ..."))
+            unmapped = pl.col(_RULE).is_null() & _unread(name, column.of)
+            words[_VALUE + column.label] = pl.when(unmapped).then(first + several.fill_null(""))
+            statuses[name] = pl.when(column.of.is_not_null()).then(pl.col(name).fill_null(UNKNOWN))
+    return words, statuses
+
+
+def _first(broken: Iterable[tuple[pl.Expr, str]]) -> pl.Expr:
     """Return the first rule that a row breaks."""
-    rules = (pl.when(is_broken).then(pl.lit(rule)) for rule, is_broken in broken.items())
+    rules = (pl.when(is_broken).then(pl.lit(rule)) for is_broken, rule in broken)
     return pl.coalesce(*rules, pl.lit(None, pl.String))
 
 

@@ -70,7 +70,7 @@ class Source:
         self,
         mapping: MappingFile,
         table: str,
-        keep: Mapping[str, pl.DataType] | None = None,
+        keep: Mapping[str, pl.DataType] = {},
         row_ids: str = "",
     ) -> CompiledMapping:
         """Compile a table's mapping for the columns of this source."""

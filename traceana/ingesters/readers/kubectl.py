@@ -79,6 +79,8 @@ _SUFFIX: Final = re.compile(
 )
 """What Kubernetes appends to names: a CronJob's time, a ReplicaSet's hash, an index, characters."""
 _TIMESTAMP: Final = re.compile(r"-\d{8,}$")  # a CronJob appends the time to its jobs' names
+_ENDS: Final = {"Complete": "Succeeded", "Failed": "Failed"}
+"""States of jobs by the condition that they reached."""
 
 
 def read_quantity(text: str | None, /) -> float | None:
@@ -94,7 +96,7 @@ def _resources(pod: dict[str, Any]) -> dict[str, float]:
     """
     total: dict[str, float] = {}
     first = pod.get("initContainers") or []
-    sidecars = [one for one in first if one.get("restartPolicy") == "Always"]
+    sidecars = [container for container in first if container.get("restartPolicy") == "Always"]
     for container in [*(pod.get("containers") or ()), *sidecars]:
         for name, amount in _requests(container):
             total[name] = total.get(name, 0.0) + amount
@@ -105,8 +107,8 @@ def _resources(pod: dict[str, Any]) -> dict[str, float]:
 
 
 def _requests(container: dict[str, Any]) -> Iterable[tuple[str, float]]:
-    stated = container.get("resources") or {}
-    requests = (stated.get("limits") or {}) | (stated.get("requests") or {})
+    resources = _object(container, "resources")
+    requests = _object(resources, "limits") | _object(resources, "requests")
     for name, text in requests.items():
         amount = read_quantity(text)
         if amount is None:
@@ -121,10 +123,9 @@ def _gpus(resources: dict[str, float], pod: dict[str, Any]) -> tuple[float, str 
         if amount and (match := _MIG.fullmatch(name)):
             shares += amount * int(match[2]) / (4 if match[1] in _OF_FOUR else 7)
             profiles.add(match[1])
-    selected = pod.get("nodeSelector") or {}
-    kind = _first(selected, _TYPES)
     gpus = whole + shares
-    return gpus, "+".join(sorted(profiles)) or (kind if gpus else None)
+    selected = _first(_object(pod, "nodeSelector"), _TYPES) if gpus else None
+    return gpus, "+".join(sorted(profiles)) or selected
 
 
 def _row_of(kind: str, item: dict[str, Any]) -> dict[str, Any] | None:
@@ -136,21 +137,20 @@ def _row_of(kind: str, item: dict[str, Any]) -> dict[str, Any] | None:
 
 def _job(item: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a job: its pods run at once as often as its parallelism."""
-    meta, job, status = (item.get(name) or {} for name in ("metadata", "spec", "status"))
-    conditions = [one for one in status.get("conditions") or () if one.get("status") == "True"]
-    ended = {condition.get("type"): condition for condition in conditions}
-    end = ended.get("Complete") or ended.get("Failed") or {}
-    state = "Succeeded" if "Complete" in ended else "Failed" if "Failed" in ended else "Running"
+    meta, status = _object(item, "metadata"), _object(item, "status")
+    conditions = status.get("conditions") or ()
+    reached = {state.get("type"): state for state in conditions if state.get("status") == "True"}
+    ended = next((name for name in _ENDS if name in reached), "")
+    end = reached.get(ended, {})
     begin, name = status.get("startTime"), meta.get("name")
-    finished = (status.get("completionTime") or end.get("lastTransitionTime")) if end else None
-    template = ((job.get("template") or {}).get("spec")) or {}
-    row = _pod({"metadata": meta, "spec": template})
-    pods = float(job.get("parallelism", 1))
+    finished = status.get("completionTime") or end.get("lastTransitionTime")
+    row = _names(meta) | _requested(_object(item, "spec", "template", "spec"))
+    pods = float(_object(item, "spec").get("parallelism", 1))
     scaled = ("cpus", "memory_bytes", "gpus")
     return row | {
-        "job": _first(meta.get("labels") or {}, _APPS) or (name and _SUFFIX.sub("", name)),
-        "group": _TIMESTAMP.sub("", row["id"]) if name else None,
-        "state": state if begin or end else "Pending",
+        "job": _first(_object(meta, "labels"), _APPS) or (name and _SUFFIX.sub("", name)),
+        "group": row["id"] and _TIMESTAMP.sub("", row["id"]),
+        "state": _ENDS.get(ended, "Running" if begin else "Pending"),
         "reason": end.get("reason"),
         "started": begin,
         "finished": finished,
@@ -162,51 +162,85 @@ def _job(item: dict[str, Any]) -> dict[str, Any]:
 
 def _pod(item: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a pod."""
-    meta, pod, status = (item.get(name) or {} for name in ("metadata", "spec", "status"))
+    meta, pod, status = (_object(item, name) for name in ("metadata", "spec", "status"))
+    containers = status.get("containerStatuses") or ()
+    return {
+        **_names(meta),
+        **_requested(pod),
+        **_course(status),
+        "qos": status.get("qosClass"),
+        "restarts": str(sum(int(container.get("restartCount") or 0) for container in containers)),
+    }
+
+
+def _names(meta: dict[str, Any]) -> dict[str, Any]:
+    """Return the names and labels of an object, and when it was created."""
     name, space = meta.get("name"), meta.get("namespace", "default")
-    marks = {**(meta.get("annotations") or {}), **(meta.get("labels") or {})}
+    labels = _object(meta, "annotations") | _object(meta, "labels")
     owners = meta.get("ownerReferences") or [{}]
-    owner = owners[0].get("name") or _first(marks, _JOBS) or name
-    phase = status.get("phase")
-    containers = status.get("containerStatuses") or []
-    states = [one.get("state") or {} for one in containers]
-    past = [one.get("lastState") or {} for one in containers]
-    ended = [state["terminated"] for state in states if "terminated" in state]
-    failed = [end for end in ended if str(end.get("exitCode", 0)) != "0"]
-    begun = [end for state in (*states, *past) for end in state.values() if end.get("startedAt")]
-    conditions = [one.get("lastTransitionTime") for one in status.get("conditions") or ()]
-    over = phase in ("Succeeded", "Failed")
-    finished = [end["finishedAt"] for end in ended if end.get("finishedAt")] or conditions
-    begin = min((one["startedAt"] for one in begun), default=status.get("startTime"))
-    end = max(filter(None, finished), default=None) if over else None
-    cause = (failed or ended or [{}])[0]
-    reason = status.get("reason") or cause.get("reason")
-    resources = _resources(pod)
-    gpus, kind = _gpus(resources, pod)
+    owner = owners[0].get("name") or _first(labels, _JOBS) or name
     return {
         "id": f"{space}/{name}" if name else None,
         "name": name,
         "namespace": space,
-        "user": _first(marks, _USERS),
-        "job": _first(marks, _APPS) or (owner and _SUFFIX.sub("", owner)),
+        "user": _first(labels, _USERS),
+        "job": _first(labels, _APPS) or (owner and _SUFFIX.sub("", owner)),
         "group": _TIMESTAMP.sub("", f"{space}/{owner}") if owner else None,
-        "state": reason if over and str(reason).startswith("Preempt") else phase,
-        "reason": reason if over else None,
-        "exit_code": cause.get("exitCode"),
-        "node": pod.get("nodeName"),
-        "qos": status.get("qosClass"),
-        "priority": pod.get("priority"),
-        "queue": _first(marks, _QUEUES),
+        "queue": _first(labels, _QUEUES),
         "created": meta.get("creationTimestamp"),
-        "started": begin,
-        "finished": end,
-        "restarts": str(sum(int(container.get("restartCount") or 0) for container in containers)),
-        "runtime_s": _seconds(begin, end),
+    }
+
+
+def _requested(pod: dict[str, Any]) -> dict[str, Any]:
+    """Return the resources that a pod requests, its priority and its node."""
+    resources = _resources(pod)
+    gpus, gpu_type = _gpus(resources, pod)
+    return {
+        "node": pod.get("nodeName"),
+        "priority": pod.get("priority"),
         "cpus": _text(resources.get("cpu")),
         "memory_bytes": _text(resources.get("memory")),
         "gpus": str(gpus),
-        "gpu_type": kind,
+        "gpu_type": gpu_type,
     }
+
+
+def _course(status: dict[str, Any]) -> dict[str, Any]:
+    """Return when and how a pod ran and ended, by the states of its containers."""
+    phase, containers = status.get("phase"), status.get("containerStatuses") or ()
+    over = phase in ("Succeeded", "Failed")
+    states, past = ([_object(c, name) for c in containers] for name in ("state", "lastState"))
+    ended = [state["terminated"] for state in states if "terminated" in state]
+    # the first that failed, else the first
+    cause: dict[str, Any] = max(
+        ended, key=lambda end: str(end.get("exitCode", 0)) != "0", default={}
+    )
+    reason = (status.get("reason") or cause.get("reason")) if over else None
+    begun = [run for state in (*states, *past) for run in state.values()]
+    begin = min(_stated(begun, "startedAt"), default=status.get("startTime"))
+    finished = _stated(ended, "finishedAt")
+    finished = finished or _stated(status.get("conditions"), "lastTransitionTime")
+    end = max(finished, default=None) if over else None
+    return {
+        "state": reason if str(reason).startswith("Preempt") else phase,
+        "reason": reason,
+        "exit_code": cause.get("exitCode"),
+        "started": begin,
+        "finished": end,
+        "runtime_s": _seconds(begin, end),
+    }
+
+
+def _object(item: dict[str, Any], *path: str) -> dict[str, Any]:
+    """Return an object within others, empty where there is none."""
+    for name in path:
+        item = item.get(name) or {}
+    return item
+
+
+def _stated(states: Iterable[dict[str, Any]] | None, name: str) -> list[str]:
+    """Return a member of some objects where it has a value."""
+    return [state[name] for state in states or () if state.get(name)]
 
 
 def _first(marks: dict[str, str], names: Iterable[str]) -> str | None:
