@@ -80,3 +80,23 @@ def test_a_file_of_other_columns_asks_for_a_mapping(tmp_path: Path) -> None:
     path.write_text("a,b\n1,2\n")
     with pytest.raises(SourceError, match=r"give a mapping: traceana map .*x\.csv --out M\.toml"):
         ingest(path, trace="mine", store=tmp_path / "s")
+
+
+def test_each_cast_of_an_expression_may_fail(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a,b\n1,2\nz,2\n1,q\n3,4\n")
+    total = '"CAST(a AS DOUBLE) + CAST(b AS DOUBLE)"'
+    (nulled,), (rejected,) = (
+        getattr(
+            ingest(
+                path,
+                mapping=f'[trace]\ntitle = "t"\n[jobs]\n{column} = {total}\n',
+                trace=column,
+                store=tmp_path / "store",
+            ),
+            kind,
+        ).rows()
+        for column, kind in (("runtime_s", "nulled"), ("submit_s", "rejections"))
+    )
+    assert nulled[2:] == ("runtime_s|not_computable", 2)
+    assert rejected[2:] == ("submit_s|not_computable", 2)

@@ -16,10 +16,18 @@ _ID: Final = re.compile(r"\d+(?:_(?:\d+|\[.*\]))?(?:\+\d+)?(?:\.\w+)?")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|Unknown|None")
 _DURATION: Final = re.compile(r"(?:\d+-)?\d+:\d\d:\d\d(?:\.\d+)?|\d\d:\d\d(?:\.\d+)?|UNLIMITED")
 _LIMIT: Final = re.compile(r"(?:\d+-)?\d+:\d\d:00|UNLIMITED|Partition_Limit")
-_EXIT: Final = re.compile(r"\d+:\d+")
 _TRES: Final = re.compile(r"(?:\S+=\S+,)*cpu=\d\S*")
-_SIZE: Final = re.compile(r"\d+(?:\.\d+)?[KMGT][cn]?|0")
-_HOSTS: Final = re.compile(r"None assigned|[A-Za-z][\w.-]*(?:\d|\[[\d,-]+\])[\w.,\[\]-]*")
+_FURTHER: Final = (
+    ("ExitCode", re.compile(r"\d+:\d+"), ""),
+    ("ReqMem", re.compile(r"\d+(?:\.\d+)?[KMGT][cn]?|0"), "[cnKMGT]$"),
+    (
+        "NodeList",
+        re.compile(r"None assigned|[A-Za-z][\w.-]*(?:\d|\[[\d,-]+\])[\w.,\[\]-]*"),
+        r"\[|^None assigned$",
+    ),
+)
+"""Fields, the form of their cells, and a sign that one of them needs."""
+_TIMES: Final = {3: ("Submit", "Start", "End"), 4: ("Submit", "Eligible", "Start", "End")}
 _LINES: Final = 1000
 _LONGEST: Final = 4096  # characters of a line: searching takes the square of them
 _FIT: Final = 0.98
@@ -35,50 +43,49 @@ def guess_columns(lines: list[str], /) -> tuple[str, ...] | None:
 
     JobID, State and the times of submission, start and end have to be among them.
     """
-    rows = [line.split("|") for line in lines[:_LINES]]
-    width = len(rows[0]) if rows else 0
-    rows = [row for row in rows if len(row) == width]
-    jobs = [row for row in rows if "." not in row[0]] or rows
-    columns = list(zip(*jobs, strict=True))
-
-    def like(form: re.Pattern[str]) -> list[int]:
-        return [n for n, cells in enumerate(columns) if _fits(cells, form) and n not in found]
-
-    found: dict[int, str] = {}
+    columns = _columns_of_jobs(lines)
+    names: dict[int, str] = {}
     for name, form in (("JobID", _ID), ("State", re.compile(_STATES))):
-        places = like(form)
+        places = _find(columns, names, form)
         if not places:
             return None
-        found[places[0]] = name
-    times = like(_TIME)
-    names = {3: ("Submit", "Start", "End"), 4: ("Submit", "Eligible", "Start", "End")}
-    if len(times) not in names or not _in_order([columns[n] for n in times]):
+        names[places[0]] = name
+    times = _find(columns, names, _TIME)
+    if len(times) not in _TIMES or not _in_order([columns[n] for n in times]):
         return None
-    found |= dict(zip(times, names[len(times)], strict=True))
-    start, end = columns[times[-2]], columns[times[-1]]
-    durations = [n for n in like(_DURATION) if any(":" in cell for cell in columns[n])]
-    for n in durations:
-        if _is_elapsed(columns[n], start, end) and "Elapsed" not in found.values():
-            found[n] = "Elapsed"
-        elif _fits(columns[n], _LIMIT) and "Timelimit" not in found.values():
-            found[n] = "Timelimit"
-    for n in like(_EXIT)[:1]:
-        found[n] = "ExitCode"
-    tres = like(_TRES)
-    found |= dict(
-        zip(tres, ("AllocTRES",) if len(tres) == 1 else ("ReqTRES", "AllocTRES"), strict=False)
-    )
-    for n in like(_SIZE)[:1]:
-        if any(cell[-1:] in ("c", "n", "K", "M", "G", "T") for cell in columns[n]):
-            found[n] = "ReqMem"
-    hosts = [
+    names |= dict(zip(times, _TIMES[len(times)], strict=True))
+    for n in _find(columns, names, _DURATION, ":"):
+        fits = {
+            "Elapsed": _is_elapsed(columns[n], columns[times[-2]], columns[times[-1]]),
+            "Timelimit": _fits(columns[n], _LIMIT),
+        }
+        untaken = [name for name in fits if fits[name] and name not in names.values()]
+        if untaken:
+            names[n] = untaken[0]
+    tres = _find(columns, names, _TRES)
+    names |= dict(zip(tres, ("ReqTRES", "AllocTRES")[len(tres) == 1 :], strict=False))
+    for name, form, sign in _FURTHER:
+        names |= dict.fromkeys(_find(columns, names, form, sign)[:1], name)
+    return tuple(names.get(n, f"column {n + 1}") for n in range(len(columns)))
+
+
+def _columns_of_jobs(lines: list[str]) -> list[tuple[str, ...]]:
+    """Return the cells by column, of jobs where there are any among steps of jobs."""
+    rows = [line.split("|") for line in lines[:_LINES]]
+    rows = [row for row in rows if len(row) == len(rows[0])]
+    jobs = [row for row in rows if "." not in row[0]]
+    return list(zip(*(jobs or rows), strict=True))
+
+
+def _find(
+    columns: list[tuple[str, ...]], names: dict[int, str], form: re.Pattern[str], sign: str = ""
+) -> list[int]:
+    """Return the columns without a name whose cells have a form, with a sign in one of them."""
+    return [
         n
-        for n in like(_HOSTS)
-        if any("[" in cell or cell == "None assigned" for cell in columns[n])
+        for n, cells in enumerate(columns)
+        if n not in names and _fits(cells, form) and any(re.search(sign, cell) for cell in cells)
     ]
-    for n in hosts[:1]:
-        found[n] = "NodeList"
-    return tuple(found.get(n, f"column {n + 1}") for n in range(width))
 
 
 def _fits(cells: tuple[str, ...], form: re.Pattern[str]) -> bool:
