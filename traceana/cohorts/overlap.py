@@ -28,12 +28,8 @@ COUNTED: Final = {
     "rows from window": "without a start or submission {} from the window's beginning",
 }
 """Columns of 1 for rows whose time is not recorded in full, and the words of their counts."""
-_TIMES: Final = {
-    "submit": "submit_s",
-    "start": "start_s",
-    "end": "end_s",
-    "runtime": "runtime_s",
-}
+_CLOCKS: Final = {"submit": "submit_s", "start": "start_s", "end": "end_s"}
+_TIMES: Final = {**_CLOCKS, "runtime": "runtime_s"}
 _STATUS: Final = "status"
 _ENDED: Final = ("completed", "failed", "cancelled")
 
@@ -65,24 +61,20 @@ def open_overlap(
     the runtime.
     """
     _check_window(window)
-    there = column_names(jobs)
-    taken = {*keys, *required.values()}
+    free = {*column_names(jobs)} - {*keys, *required.values()}
     optional = {
         role: name
         for role, name in _TIMES.items()
-        if role not in required and role not in unused and name in there and name not in taken
+        if name in free and role not in {*required, *unused}
     }
     columns = {**required, **optional}
-    has_status = _STATUS in there and _STATUS not in required.values()
-    kept = (*keys, _STATUS) if has_status and _STATUS not in keys else keys
+    kept = (*keys, _STATUS) if _STATUS in free else keys
     frame = open_frame(jobs, keys=kept, measures=columns)
     none = nw.lit(None, nw.Float64)
     submitted, begun, ended, lasted = (
         nw.col(columns[role]) if role in columns else none for role in _TIMES
     )
-    status = nw.col(_STATUS).cast(nw.String) if has_status else nw.lit(None, nw.String)
-    times = _Times(submitted, begun, ended, lasted, status)
-    if not {"submit", "start", "end"} & {*columns}:
+    if columns.keys().isdisjoint(_CLOCKS):
         return frame.with_columns(
             none.alias(BEGIN),
             none.alias(UNTIL),
@@ -90,28 +82,29 @@ def open_overlap(
             none.alias(LENGTH),
             *(nw.lit(0).alias(name) for name in COUNTED),
         )
-    counts = {f"n {role}": nw.col(name).count() for role, name in columns.items()}
-    latest = {
-        f"last {role}": (nw.col(columns[role]) + lasted).max()
-        for role in ("start", "submit")
-        if role in columns and "runtime" in columns
-    }
-    ends = {
-        f"{end} {role}": getattr(nw.col(columns[role]), end)()
-        for role in ("submit", "start", "end")
-        if role in columns
-        for end in ("min", "max")
-    }
-    found = reduce_frame(frame, (), **counts, **latest, **ends).row(0, named=True)
-    started = bool(found.get("n start"))
-    if window is None:
-        known = {name: value for name, value in found.items() if value is not None}
-        low = [value for name, value in known.items() if name.startswith("min")]
-        late = ("max", "last start" if started else "last")
-        high = [value for name, value in known.items() if name.startswith(late)]
-        window = (min(low), max(high)) if low else None
+    has_status = _STATUS in kept
+    status = nw.col(_STATUS).cast(nw.String) if has_status else nw.lit(None, nw.String)
+    times = _Times(submitted, begun, ended, lasted, status)
+    extent, started = _extent(frame, columns)
     can_run = has_status or "end" in columns
-    return _with_overlap(frame, times, window, started=started, can_run=can_run)
+    return _with_overlap(frame, times, window or extent, started=started, can_run=can_run)
+
+
+def _extent(frame: nw.LazyFrame[Any], columns: Mapping[str, str]) -> tuple[Window | None, bool]:
+    """Return the first and the last second of the rows, and whether any has a start."""
+    ends: dict[str, nw.Expr] = {}
+    for role in _CLOCKS:
+        if role in columns:
+            time = nw.col(columns[role])
+            ends |= {f"first {role}": time.min(), f"last {role}": time.max()}
+            if role != "end" and "runtime" in columns:
+                ends[f"{role} and runtime"] = (time + nw.col(columns["runtime"])).max()
+    row = reduce_frame(frame, (), **ends).row(0, named=True)
+    seconds = {name: value for name, value in row.items() if value is not None}
+    started = "first start" in seconds
+    if started:
+        seconds.pop("submit and runtime", None)
+    return (min(seconds.values()), max(seconds.values())) if seconds else None, started
 
 
 def _with_overlap(
