@@ -26,7 +26,7 @@ from traceana.ingesters.propose_columns import (
     propose_reason,
     split_gpus,
 )
-from traceana.ingesters.readers.json import JsonList, lists_of, longest
+from traceana.ingesters.readers.json import lists_of, longest
 from traceana.ingesters.readers.jsonl import NESTED
 from traceana.ingesters.readers.registry import get_reader, open_reader
 from traceana.ingesters.source import Source, open_source
@@ -99,26 +99,11 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
     runtime_s = "runtime"
     gpus = "gpus"
     """
-    file = _single(Path(path))
-    lists = _json_lists(file, reader)
-    if len(lists) > 1:
-        file = replace(file, rows=longest(lists).path)
-    source = open_source(file, reader=reader)
-    pages = _pages(source)
-    if pages:
-        file = replace(file, rows=f"{file.rows or ''}{NESTED}{pages}")
-        source = open_source(file, reader=reader)
-    if source.reader == "operations" and reader is None:  # the table, not its sums
-        source = open_source(file, reader="parquet")
-    if not all(name.isprintable() for name in source.columns):
-        raise SourceError(f"{path}: its first line is not text; expected the names of columns")
+    source, rows = _open_rows(Path(path), reader)
     known = get_reader(source.reader).mapping
     if known:
         return f"# files of the format {source.reader} need no mapping; this one is used\n{known}"
     proposal = Proposal(_sample(source))
-    if reader is None and _is_of_events(source, proposal):
-        source = open_source(file, reader="fault_events")
-        proposal = Proposal(_sample(source))
     samples, jobs = (_match(source, names, proposal) for names in (WORKER_SAMPLES, JOBS))
     if not samples | jobs and (value := next(filter(_VALUE.fullmatch, source.columns), None)):
         raise DataError(
@@ -126,18 +111,20 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
             "put a line of names before it"
         )
     table, matched = _choose_table(source, samples, jobs, proposal)
-    head = _head(file, source, lists)
     for target, column in matched.items():
         propose_column(target, column, proposal)
-    if table == "jobs" and "status" in matched and "end_reason" not in matched:
-        propose_reason(matched["status"], proposal)
     _complete(table, matched, source, proposal)
     keep, unused = _keep_others(source, table, {*matched.values()}, proposal)
-    naive = [c for t, c in matched.items() if t in CLOCKS and _lacks_zone(c, source, proposal)]
-    if naive:
-        head.append(f"# unsure: {naive[0]} states no time zone; write the log's, if it is not UTC")
-        head.append('timezone = "UTC"')
-    head += _NO_CAPACITY if table == "faults" else ()
+    label = "".join(c if c.isprintable() else repr(c)[1:-1] for c in source.label)
+    head = [
+        f'# proposed from {label}; check what is marked "unsure"',
+        "[trace]",
+        f"title = {json.dumps(source.literals['file_name'])}",
+        f'reader = "{source.reader}"',
+        *rows,
+        *_zone(matched, source, proposal),
+        *(_NO_CAPACITY if table == "faults" else ()),
+    ]
     if keep:
         head.append(_keep_line(keep))
     tail = [f"# not kept: {', '.join(map(json.dumps, unused))}"] if unused else []
@@ -150,25 +137,44 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
     return text
 
 
-def _head(file: CsvFile, source: Source, lists: list[JsonList]) -> list[str]:
-    """Return the first lines of a mapping."""
-    label = "".join(c if c.isprintable() else repr(c)[1:-1] for c in source.label)
-    head = [f'# proposed from {label}; check what is marked "unsure"', "[trace]"]
-    head += [f"title = {json.dumps(source.literals['file_name'])}", f'reader = "{source.reader}"']
-    if file.rows is not None and NESTED in file.rows:
-        head.append("# unsure: the elements of a list in each page are the rows")
-    elif file.rows is not None:
-        paths = ", ".join(one.path for one in lists if one.path != file.rows)
-        head.append(f"# unsure: the longest list of objects is taken; others: {paths}")
+def _open_rows(path: Path, reader: str | None) -> tuple[Source, list[str]]:
+    """Open a file, and return the lines of a mapping that name the list with its rows."""
+    file, lines = _single(path), list[str]()
+    lists = lists_of(file) if open_reader(file, reader).name == "json" else []
+    if len(lists) > 1:
+        file = replace(file, rows=longest(lists).path)
+        paths = ", ".join(other.path for other in lists if other.path != file.rows)
+        lines = [f"# unsure: the longest list of objects is taken; others: {paths}"]
+    source = open_source(file, reader=reader)
+    pages = _pages(source)
+    if pages:
+        file = replace(file, rows=f"{file.rows or ''}{NESTED}{pages}")
+        source = open_source(file, reader=reader)
+        lines = ["# unsure: the elements of a list in each page are the rows"]
     if file.rows is not None:
-        head.append(f"rows = {json.dumps(file.rows)}")
-    return head
+        lines.append(f"rows = {json.dumps(file.rows)}")
+    if not all(name.isprintable() for name in source.columns):
+        raise SourceError(f"{path}: its first line is not text; expected the names of columns")
+    if reader is None and source.reader == "operations":  # the table, not its sums
+        source = open_source(file, reader="parquet")
+    elif reader is None and _is_of_events(source):
+        source = open_source(file, reader="fault_events")
+    return source, lines
+
+
+def _zone(matched: dict[str, str], source: Source, proposal: Proposal) -> list[str]:
+    """Return the lines of a time zone, where a column of times states none."""
+    for target, column in matched.items():
+        if target in CLOCKS and _lacks_zone(column, source, proposal):
+            doubt = f"{column} states no time zone; write the log's, if it is not UTC"
+            return [f"# unsure: {doubt}", 'timezone = "UTC"']
+    return []
 
 
 def _keep_line(keep: dict[str, str]) -> str:
     if all(name == published for name, published in keep.items()):
         return f"keep = {json.dumps([*keep])}"
-    pairs = (f"{json.dumps(name)} = {json.dumps(one)}" for name, one in keep.items())
+    pairs = (f"{json.dumps(name)} = {json.dumps(column)}" for name, column in keep.items())
     return f"keep = {{ {', '.join(pairs)} }}"
 
 
@@ -176,23 +182,24 @@ def _keep_others(
     source: Source, table: str, used: set[str], proposal: Proposal
 ) -> tuple[dict[str, str], list[str]]:
     """Return the columns to carry along by their names in the table, and those that are not."""
-    own = {*get_table(table).column_names()}
+    taken = {*get_table(table).column_names()}
+    other_meaning = {*WORKER_SAMPLES, "gpus"} if table == "worker_samples" else set()
+    has_host = not {"node", "host"}.isdisjoint(source.columns)
     keep: dict[str, str] = {}
     unused: list[str] = []
     stated = "\n".join(line for line in proposal.lines if not line.startswith("#"))
-    for name in source.columns:
-        if name in used or f'"{name}"' in stated:
+    for column in source.columns:
+        if column in used or f'"{column}"' in stated:
             continue
-        if table == "worker_samples" and (name in WORKER_SAMPLES or name == "gpus"):
-            unused.append(name)  # of another meaning there
+        is_empty = proposal.cells[column].null_count() == proposal.cells.height
+        if is_empty or column in other_meaning or len(keep) == _MOST_KEPT:
+            unused.append(column)
             continue
-        if len(keep) == _MOST_KEPT or proposal.cells[name].null_count() == proposal.cells.height:
-            unused.append(name)
-            continue
-        plain = name if name not in own else f"source_{name}"
-        if split_unit(name, {})[0] in HOSTS and proposal.numbers(name) is None:
-            plain = plain if {"node", "host"} & {*source.columns} else "node"
-        keep[plain if plain not in keep else f"{plain}_{len(keep)}"] = name
+        name = f"source_{column}" if column in taken else column
+        is_host = split_unit(column, {})[0] in HOSTS and proposal.numbers(column) is None
+        if is_host and not has_host:
+            name = "node"
+        keep[f"{name}_{len(keep)}" if name in keep else name] = column
     return keep, unused
 
 
@@ -230,12 +237,6 @@ def preview_mapping(path: str | PathLike[str], text: str, /) -> dict[str, Previe
             )
             for entry in ledger.entries
         }
-
-
-def _json_lists(file: CsvFile, reader: str | None) -> list[JsonList]:
-    """Return the lists of objects in a JSON file; none in a file of another format."""
-    chosen = open_reader(file, reader)
-    return lists_of(file) if chosen.name == "json" else []
 
 
 def _pages(source: Source) -> str | None:
@@ -337,11 +338,11 @@ def _is_fault_log(source: Source, jobs: dict[str, str]) -> bool:
     return fails and not {"status", "submit_s"} & jobs.keys()
 
 
-def _is_of_events(source: Source, proposal: Proposal) -> bool:
+def _is_of_events(source: Source) -> bool:
     """Return whether the rows are starts and ends of faults."""
     if not {"event_type", "event_time"} <= {*source.columns}:
         return False
-    return {*proposal.texts("event_type").drop_nulls()} == {"fault_start", "fault_end"}
+    return {*_sample(source)["event_type"].drop_nulls()} == {"fault_start", "fault_end"}
 
 
 def _can_be(target: str, name: str, column: str, proposal: Proposal) -> bool:
@@ -391,6 +392,7 @@ def _complete(table: str, matched: dict[str, str], source: Source, proposal: Pro
         _complete_operations(matched, proposal)
     else:
         if table == "jobs":
+            propose_reason(matched, proposal)
             split_gpus(matched, proposal)
             _complete_jobs(matched, source, proposal)
         _compare_times(proposal)
@@ -423,51 +425,54 @@ def _complete_operations(matched: dict[str, str], proposal: Proposal) -> None:
 
 
 def _complete_jobs(matched: dict[str, str], source: Source, proposal: Proposal) -> None:
-    cells = proposal.cells
     code = matched.get("exit_code")
     if code and "status" not in matched and proposal.numbers(code) is not None:
         values = '{ 0 = "completed", "*" = "failed" }'
         doubt = "no column names the status; an exit code of 0 is taken as completed"
         proposal.add("status", f"{{ column = {json.dumps(code)}, values = {values} }}", doubt)
-    if "job_id" not in matched:
-        distinct = [
-            name
-            for name in source.columns
-            if cells[name].dtype == pl.String
-            and name not in matched.values()
-            and cells[name].null_count() == 0
-            and cells[name].n_unique() == cells.height > 1
-        ]
-        if not distinct and not matched:
-            raise DataError(
-                f"{source.label}: no column has a name that is known, or another value in each "
-                "row, as a job's id has; write the mapping (see: Map your own file)"
-            )
-        if not distinct:
-            proposal.lines.insert(0, "# unsure: no column identifies a job; the row number does")
-            return
+    if "job_id" in matched or _find_distinct(matched, source, proposal):
+        _note_repeated(matched, source, proposal)
+
+
+def _find_distinct(matched: dict[str, str], source: Source, proposal: Proposal) -> bool:
+    """Take a column with another value in each row as the job's id; False where there is none."""
+    cells = proposal.cells
+    distinct = [
+        name
+        for name in source.columns
+        if name not in matched.values()
+        and cells[name].dtype == pl.String
+        and cells[name].null_count() == 0
+        and cells[name].n_unique() == cells.height > 1
+    ]
+    if distinct:
         matched["job_id"] = distinct[0]
         proposal.lines[:0] = [
             f"# unsure: {distinct[0]} is taken for its values differ",
             f"job_id = {json.dumps(distinct[0])}",
         ]
+        return True
+    if not matched:
+        raise DataError(
+            f"{source.label}: no column has a name that is known, or another value in each "
+            "row, as a job's id has; write the mapping (see: Map your own file)"
+        )
+    proposal.lines.insert(0, "# unsure: no column identifies a job; the row number does")
+    return False
+
+
+def _note_repeated(matched: dict[str, str], source: Source, proposal: Proposal) -> None:
+    """Note rows that repeat a job's id; where they are few, row numbers identify the rows."""
     column = matched["job_id"]
     rows, repeated = _count_repeated(source, column)
-    if repeated > _MOST_REPEATED * rows:
-        proposal.lines.insert(
-            0,
-            f"# unsure: {repeated:,} of {rows:,} rows repeat a job_id, and are rejected: does "
-            "each row describe a whole job?",
-        )
-    elif repeated:
-        line = f"job_id = {json.dumps(column)}"
-        proposal.lines = [one for one in proposal.lines if one != line]
-        proposal.lines.insert(
-            0,
-            f"# unsure: {repeated:,} of {rows:,} rows repeat {column}, so row numbers identify "
-            "the rows",
-        )
+    if not repeated:
+        return
+    doubt = "a job_id, and are rejected: does each row describe a whole job?"
+    if repeated <= _MOST_REPEATED * rows:
+        doubt = f"{column}, so row numbers identify the rows"
+        proposal.lines.remove(f"job_id = {json.dumps(column)}")
         del matched["job_id"]
+    proposal.lines.insert(0, f"# unsure: {repeated:,} of {rows:,} rows repeat {doubt}")
 
 
 def _count_repeated(source: Source, column: str) -> tuple[int, int]:

@@ -157,7 +157,7 @@ def _propose_status(column: str, proposal: Proposal) -> None:
         return
     lines, strange = [], []
     for word in words[column]:
-        status = next((s for s, form in STATUSES.items() if re.search(form, word.lower())), None)
+        status = _status_of(word)
         strange += [] if status else [word]
         lines.append(f"{json.dumps(word)} = {json.dumps(status or 'unknown')}")
     doubts = [f"the meaning of {', '.join(map(repr, strange))}"] if strange else []
@@ -166,63 +166,69 @@ def _propose_status(column: str, proposal: Proposal) -> None:
     )
 
 
-def propose_reason(column: str, proposal: Proposal) -> None:
+def _status_of(word: str) -> str | None:
+    return next((s for s, form in STATUSES.items() if re.search(form, word.lower())), None)
+
+
+def propose_reason(matched: dict[str, str], proposal: Proposal) -> None:
     """Keep the words of a status as end reasons where several of them are one status."""
+    column = matched.get("status")
+    if column is None or "end_reason" in matched:
+        return
     words = proposal.texts(column).drop_nulls().unique()
-    found = [
-        next((s for s, form in STATUSES.items() if re.search(form, word.lower())), None)
-        for word in words
-    ]
-    if words.len() <= _MOST_STATUSES and len({*found}) < words.len():
+    statuses = {_status_of(word) for word in words}
+    if len(statuses) < words.len() <= _MOST_STATUSES:
         proposal.add("end_reason", json.dumps(column))
 
 
 def _propose_time(target: str, column: str, proposal: Proposal) -> None:
-    name, cells = json.dumps(column), proposal.cells
-    dtype, numbers = cells[column].dtype, None
+    dtype, numbers = proposal.cells[column].dtype, proposal.numbers(column)
     if dtype.is_temporal():
-        proposal.seconds[target] = cells.select(
-            read_datetime(pl.col(column), dtype, timezone="UTC")
-        ).to_series()
-        proposal.add(target, f"{{ time = {name} }}")
-        return
-    numbers = proposal.numbers(column)
-    if numbers is not None:
-        typical = median(numbers)
-        unit = next(
-            (
-                u
-                for u in ("s", "ms", "us", "ns")
-                if YEAR_2000 < typical * SECONDS[u] < 4 * YEAR_2000
-            ),
-            None,
-        )
-        stated = split_unit(column, TIME_UNITS)[1]
-        doubts = [] if unit or stated else [f"{column} is taken as seconds on the log's own clock"]
-        span = float((numbers - numbers.min()).max() or 0.0)  # type: ignore[arg-type]
-        years = span * SECONDS[unit or "s"] / _YEAR_S
-        if unit and not stated and years > _MOST_YEARS:
-            doubts = [f"as {unit} the values of {column} span {years:,.0f} years"]
-        unit = unit or stated or "s"
-        proposal.seconds[target] = numbers * SECONDS[unit]
-        proposal.add(target, f'{{ time = {name}, unit = "{unit}" }}', *doubts)
-        return
-    text = pl.col(column)
-    fits = [
-        layout
-        for layout in (None, *_FORMATS)
-        if fraction_read(
-            _read(cells, read_time(text, layout=layout, timezone="UTC")), cells[column]
-        )
-        >= MOST
+        value = read_datetime(pl.col(column), dtype, timezone="UTC")
+        proposal.seconds[target] = proposal.cells.select(value).to_series()
+        proposal.add(target, f"{{ time = {json.dumps(column)} }}")
+    elif numbers is not None:
+        _propose_clock(target, column, numbers, proposal)
+    else:
+        _propose_layout(target, column, proposal)
+
+
+def _propose_clock(target: str, column: str, numbers: pl.Series, proposal: Proposal) -> None:
+    """Propose the unit of times that are numbers; since 1970 where that makes them recent."""
+    typical = median(numbers)
+    recent = [
+        unit
+        for unit in ("s", "ms", "us", "ns")
+        if YEAR_2000 < typical * SECONDS[unit] < 4 * YEAR_2000
     ]
+    stated = split_unit(column, TIME_UNITS)[1]
+    unit = next(iter(recent), stated) or "s"
+    span = float((numbers - numbers.min()).max() or 0.0)  # type: ignore[arg-type]
+    years = span * SECONDS[unit] / _YEAR_S
+    doubts = []
+    if recent and not stated and years > _MOST_YEARS:
+        doubts = [f"as {unit} the values of {column} span {years:,.0f} years"]
+    elif not (recent or stated):
+        doubts = [f"{column} is taken as seconds on the log's own clock"]
+    proposal.seconds[target] = numbers * SECONDS[unit]
+    proposal.add(target, f'{{ time = {json.dumps(column)}, unit = "{unit}" }}', *doubts)
+
+
+def _propose_layout(target: str, column: str, proposal: Proposal) -> None:
+    """Propose the format of times that are text."""
+    name, cells, text = json.dumps(column), proposal.cells, pl.col(column)
+    times = {
+        layout: _read(cells, read_time(text, layout=layout, timezone="UTC"))
+        for layout in (None, *_FORMATS)
+    }
+    fits = [layout for layout in times if fraction_read(times[layout], cells[column]) >= MOST]
     if not fits:
         proposal.lines.append(
             f"# unsure: the format of {name} for {target}: {cells[column].drop_nulls().first()!r}"
         )
         return
     layout = fits[0]
-    proposal.seconds[target] = _read(cells, read_time(text, layout=layout, timezone="UTC"))
+    proposal.seconds[target] = times[layout]
     option = "" if layout is None else f", format = {json.dumps(layout)}"
     doubts = [f"{fits[1]} fits as well"] if layout and len(fits) > 1 else []
     proposal.add(target, f"{{ time = {name}{option} }}", *doubts)
