@@ -54,11 +54,9 @@ def discover(
     """Find the traces under some files and folders."""
     catalog = load_catalog()
     wanted = [get_trace(trace)] if trace in catalog else [] if reader else list(catalog.values())
-    contents = [(known.id, content) for known in wanted for content in known.contents]
+    contents = [(entry.id, content) for entry in wanted for content in entry.contents]
+    suffixes = _suffixes(contents, reader)
     discovery = Discovery()
-    mapped = [get_reader(reader)] if reader else [one for one in readers().values() if one.mapping]
-    suffixes = (".csv", *(suffix for one in mapped for suffix in one.suffixes))
-    suffixes += tuple(PurePath(csv).suffix or csv for _, c in contents for csv in c.csvs)
     for path in paths:
         listing = list_csvs(path, leave_out=leave_out, read_through=read_through, suffixes=suffixes)
         listing.csvs = [replace(csv, columns=columns) for csv in listing.csvs]
@@ -66,22 +64,21 @@ def discover(
     for name in discovery.sources:
         _drop_repeated(name, discovery)
     if not (discovery.sources or discovery.formats or discovery.failures):
-        if trace and (trace in catalog or difflib.get_close_matches(trace, catalog, n=1)):
-            get_trace(trace)  # raises where no trace is called so
-        if trace and trace not in catalog and discovery.not_recognised:
-            file = next((path for path in paths if path.is_file()), "FILE")
-            raise SourceError(
-                f"{', '.join(map(str, paths))}: give a mapping: traceana map {file} --out M.toml, "
-                f"then add --mapping M.toml (no public trace is called {trace!r})"
-            )
-        raise SourceError(_nothing_found(paths, discovery.not_recognised, contents))
+        raise _nothing_found(paths, trace, discovery.not_recognised, contents)
     return discovery
+
+
+def _suffixes(contents: list[tuple[str, Content]], reader: str | None) -> tuple[str, ...]:
+    """Return how the names of files end that may be read."""
+    formats = [get_reader(reader)] if reader else [one for one in readers().values() if one.mapping]
+    published = (PurePath(csv).suffix or csv for _, content in contents for csv in content.csvs)
+    return (".csv", *(suffix for one in formats for suffix in one.suffixes), *published)
 
 
 def known_names(trace: str | None = None) -> str:
     """Name one CSV of each kind, for messages."""
-    known = [get_trace(trace)] if trace else load_catalog().values()
-    return ", ".join(sorted({content.csvs[0] for one in known for content in one.contents}))
+    entries = [get_trace(trace)] if trace else load_catalog().values()
+    return ", ".join(sorted({content.csvs[0] for entry in entries for content in entry.contents}))
 
 
 def name_of(path: Path) -> str:
@@ -98,38 +95,56 @@ def _match(
     own: str,
     reader: str | None,
 ) -> None:
+    stated = get_reader(reader) if reader else None
     for csv in listing.csvs:
         named = [(t, c) for t, c in contents if re.fullmatch(c.pattern, csv.name)]
-        found = get_reader(reader) if reader else None if named else detect_reader(csv, mapped=True)
-        if found:
-            discovery.formats[own, found.name].append(csv)
-            continue
-        if not named:
+        format_ = stated or (None if named else detect_reader(csv, mapped=True))
+        if format_:
+            discovery.formats[own, format_.name].append(csv)
+        elif not named:
             discovery.not_recognised.append(csv.label + _hint(csv, contents))
-            continue
-        try:
-            trace, sources = _fit(csv, named, listing)
-        except SourceError as error:
-            neighbours = {t for t, _ in named} & {
-                trace
-                for trace, sources in discovery.sources.items()
-                if any(source.file and source.file.folder == csv.folder for source in sources)
-            }
-            traces = neighbours or {t for t, _ in named}
-            discovery.failures.append((min(traces) if len(traces) == 1 else None, str(error)))
         else:
-            discovery.sources[trace] += sources
+            try:
+                trace, sources = _fit(csv, named, listing)
+            except SourceError as error:
+                discovery.failures.append((_trace_beside(csv, named, discovery), str(error)))
+            else:
+                discovery.sources[trace] += sources
     discovery.not_recognised += listing.others
-    for name, reason in listing.broken:
-        packed = {t for t, c in contents if any(_packs(name, csv) for csv in c.csvs)}
-        packed |= {t for t, _ in contents for f in get_trace(t).files if _packs(name, f.name)}
-        discovery.failures.append((min(packed) if len(packed) == 1 else None, str(reason)))
+    discovery.failures += [
+        (_trace_packed(archive, contents), str(reason)) for archive, reason in listing.broken
+    ]
 
 
-def _packs(archive: str, name: str) -> bool:
-    """Return whether two names differ in their wrapping only."""
-    wrapping = r"\.(csv|tar|tgz|gz|xz)\b.*"
-    return re.sub(wrapping, "", archive) == re.sub(wrapping, "", name)
+def _trace_packed(archive: str, contents: list[tuple[str, Content]]) -> str | None:
+    """Return the trace of an archive that cannot be unpacked, by its name."""
+    wrapping = re.compile(r"\.(csv|tar|tgz|gz|xz)\b.*")
+    traces = {
+        trace
+        for trace, content in contents
+        for name in (*content.csvs, *(file.name for file in get_trace(trace).files))
+        if wrapping.sub("", name) == wrapping.sub("", archive)
+    }
+    return _only(traces)
+
+
+def _trace_beside(
+    csv: CsvFile, named: list[tuple[str, Content]], discovery: Discovery
+) -> str | None:
+    """Return the trace of a CSV that does not fit, by its name and the files in its folder."""
+    traces = {trace for trace, _ in named}
+    beside = {
+        trace
+        for trace in traces & discovery.sources.keys()
+        if any(
+            source.file and source.file.folder == csv.folder for source in discovery.sources[trace]
+        )
+    }
+    return _only(beside or traces)
+
+
+def _only(traces: set[str]) -> str | None:
+    return min(traces) if len(traces) == 1 else None
 
 
 def _hint(csv: CsvFile, contents: list[tuple[str, Content]]) -> str:
@@ -147,33 +162,51 @@ def _fit(
         raise SourceError(f"{csv.where}: the file is empty; fetch it again")
     fits: list[tuple[int, str, Source]] = []
     for trace, content in named:
-        if content.by_folder:
-            folder = PurePath(csv.member or csv.paths[0].resolve()).parent.name
-            csv = replace(csv, within=f"{folder}/")
         if content.reader != "csv":
             ways = [other for name, other in named if name == trace and other.reader != "csv"]
             return trace, [_open(csv, way) for way in ways]
-        columns = read_header(csv.head) if content.header else _columns_beside(csv, listing)
-        columns = columns or list(content.columns)
+        columns = _header(csv, content, listing) or list(content.columns)
         if set(content.columns) <= set(columns) and len(columns) == len(set(columns)):
-            unused = tuple(name for name in columns if name not in content.columns)
-            rows = csv_rows(csv, columns, header=content.header)
-            source = Source(
-                csv, rows, content.tables, content.not_applicable, unused_columns=unused
-            )
-            fits.append((len(content.columns), trace, source))
+            fits.append((len(content.columns), trace, _source(csv, content, columns)))
     if not fits:
-        expected = " or ".join(_shorten(content.columns) for _, content in named)
-        found = read_header(csv.head) if named[0][1].header else _columns_beside(csv, listing)
-        lacking = min((set(content.columns) - set(found) for _, content in named), key=len)
-        raise SourceError(
-            f"{csv.where}: its columns are not the published ones: it "
-            f"{f'lacks {_shorten(tuple(sorted(lacking)))}' if lacking else 'has a name twice'}; "
-            f"expected {expected}, "
-            f"found {_shorten(tuple(found))}; fetch the file again"
-        )
+        raise SourceError(_misfit(csv, named, listing))
     _, trace, source = max(fits, key=lambda fit: fit[0])
     return trace, [source]
+
+
+def _header(csv: CsvFile, content: Content, listing: Listing) -> list[str]:
+    """Return the names of a CSV's columns: its own, or those in the `.header` file beside it."""
+    if content.header:
+        return read_header(csv.head)
+    path = listing.headers.get((csv.folder, csv.name.removesuffix(".csv")))
+    if path is None:
+        return []
+    with path.open("rb") as stream:
+        return read_header(stream.readline(LONGEST_HEAD).rstrip(b"\r\n"))
+
+
+def _source(csv: CsvFile, content: Content, columns: list[str]) -> Source:
+    if content.by_folder:
+        folder = PurePath(csv.member or csv.paths[0].resolve()).parent.name
+        csv = replace(csv, within=f"{folder}/")
+    return Source(
+        csv,
+        csv_rows(csv, columns, header=content.header),
+        content.tables,
+        content.not_applicable,
+        unused_columns=tuple(name for name in columns if name not in content.columns),
+    )
+
+
+def _misfit(csv: CsvFile, named: list[tuple[str, Content]], listing: Listing) -> str:
+    expected = " or ".join(_shorten(content.columns) for _, content in named)
+    names = _header(csv, named[0][1], listing)
+    lacking = min((set(content.columns) - set(names) for _, content in named), key=len)
+    fault = f"lacks {_shorten(tuple(sorted(lacking)))}" if lacking else "has a name twice"
+    return (
+        f"{csv.where}: its columns are not the published ones: it {fault}; expected {expected}, "
+        f"found {_shorten(tuple(names))}; fetch the file again"
+    )
 
 
 def _open(file: CsvFile, content: Content) -> Source:
@@ -181,15 +214,6 @@ def _open(file: CsvFile, content: Content) -> Source:
     if missing := [name for name in content.columns if name not in source.columns]:
         raise SourceError(f"{file.where}: it lacks {_shorten(tuple(missing))}; fetch it again")
     return replace(source, tables=content.tables, not_applicable=content.not_applicable)
-
-
-def _columns_beside(csv: CsvFile, listing: Listing) -> list[str]:
-    """Return the names in the `.header` file beside a CSV, or nothing."""
-    path = listing.headers.get((csv.folder, csv.name.removesuffix(".csv")))
-    if path is None:
-        return []
-    with path.open("rb") as stream:
-        return read_header(stream.readline(LONGEST_HEAD).rstrip(b"\r\n"))
 
 
 def _drop_repeated(trace: str, discovery: Discovery) -> None:
@@ -216,13 +240,22 @@ def _drop_repeated(trace: str, discovery: Discovery) -> None:
 
 
 def _nothing_found(
-    paths: list[Path], others: list[str], contents: list[tuple[str, Content]]
-) -> str:
-    where = ", ".join(map(str, paths))
+    paths: list[Path], trace: str | None, others: list[str], contents: list[tuple[str, Content]]
+) -> SourceError:
+    """Return the error where no file can be read; that of :func:`get_trace` for a wrong id."""
+    where, catalog = ", ".join(map(str, paths)), load_catalog()
+    if trace and difflib.get_close_matches(trace, catalog, n=1):
+        get_trace(trace)
+    file = next((path for path in paths if path.is_file()), "FILE")
+    if trace and trace not in catalog and others:
+        return SourceError(
+            f"{where}: give a mapping: traceana map {file} --out M.toml, "
+            f"then add --mapping M.toml (no public trace is called {trace!r})"
+        )
     found = f"found {_shorten(tuple(others))}" if others else "it holds no files"
     names = _shorten(tuple(sorted({content.csvs[0] for _, content in contents})))
-    file = paths[0] if len(paths) == 1 and paths[0].is_file() else "FILE"
-    return (
+    file = file if len(paths) == 1 else "FILE"
+    return SourceError(
         f"{where}: not recognized: {found}; expected a log of Slurm, Kubernetes or SWF, a file "
         f"with a mapping (`traceana map {file} --out M.toml` proposes one for --mapping M.toml), "
         f"or the files of a public trace as published: {names}"
