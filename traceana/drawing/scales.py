@@ -16,9 +16,10 @@ from matplotlib.ticker import (
 from traceana.tables.formatting import duration, duration_ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 _ZERO_WIDTH = 0.5
 """Decades that a 0 is away from the least value above it."""
@@ -40,12 +41,15 @@ def use_log_axis(
     if not positive:
         return
     low, high = min(positive), max(positive)
-    axis = ax.xaxis if side == "x" else ax.yaxis
-    scale = ax.set_xscale if side == "x" else ax.set_yscale
+    axis, scale, limit, most = (
+        (ax.xaxis, ax.set_xscale, ax.set_xlim, 5)
+        if side == "x"
+        else (ax.yaxis, ax.set_yscale, ax.set_ylim, 8)
+    )
     subs = (1.0, 2.0, 5.0) if high < _SHORT * low else (1.0,)
-    most = 5 if side == "x" else 8
     limits = (low / 1.5, high * 1.5)
-    if len(positive) < len(known):
+    has_zero = len(positive) < len(known)
+    if has_zero:
         # linear below the least value: a 0 is half a decade away from it
         scale("symlog", linthresh=low, linscale=_ZERO_WIDTH)
         above = LogLocator(subs=subs, numticks=most).tick_values(low, high)
@@ -57,15 +61,19 @@ def use_log_axis(
         if high < _NARROW * low:
             ticks = MaxNLocator(most - 1, steps=[1, 2, 5]).tick_values(low, high)
             axis.set_major_locator(FixedLocator([tick for tick in ticks if tick > 0]))
-    (ax.set_xlim if side == "x" else ax.set_ylim)(*limits)
+    limit(*limits)
     # between whole decades, unless there are more than a few of them, minor ticks show the scale
-    few = len(subs) == 1 and high < _FEW * low and len(positive) == len(known)
+    few = len(subs) == 1 and high < _FEW * low and not has_zero
     axis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12) if few else NullLocator())
     axis.set_minor_formatter(NullFormatter())
     axis.set_major_formatter(FuncFormatter(lambda at, _: duration(at) if durations else _plain(at)))
-    if durations and len(ticks := duration_ticks(low / 1.2, high * 1.2, most)) > 1:
-        zero = [0.0] if len(positive) < len(known) else []
-        axis.set_major_locator(FixedLocator([*zero, *ticks]))
+    if durations:
+        _mark_durations(axis, duration_ticks(low / 1.2, high * 1.2, most), has_zero=has_zero)
+
+
+def _mark_durations(axis: Axis, ticks: Sequence[float], *, has_zero: bool) -> None:
+    if len(ticks) > 1:
+        axis.set_major_locator(FixedLocator([0.0, *ticks] if has_zero else ticks))
         axis.set_minor_locator(NullLocator())
 
 

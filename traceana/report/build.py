@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -73,7 +74,7 @@ def build_report(
     title
         Title of the report; None: that of the trace if there is one alone.
     formats
-        ``html`` for ``index.html``, ``md`` for ``index.md``. Figures (SVG, PDF) are in
+        ``html`` for ``index.html``, ``md`` for ``index.md``. Figures (SVG) are in
         ``figures/``, the data of figures and tables (CSV) in ``data/``.
     workers
         Processes that build sections. With more than one, a script needs the guard ``if __name__ ==
@@ -115,10 +116,8 @@ def build_report(
     spark = _choose_master(engine, master)
     folder = Path(out)
     date = read_date()  # before anything is drawn: matplotlib reads it too
-    try:
+    with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(folder, "report", error) from error
     context = _open(store, date, spark)
     if command is not None:
         source = DataSource(store_path(), is_sample=False, command=command)
@@ -137,11 +136,9 @@ def build_report(
     pairs = [Built(*pair) for pair in zip(chosen, contents, strict=True)]
     built = number_blocks([part for part in pairs if not part.is_empty])
     absent = [part.section for part in pairs if part.is_empty and part.section.needs]
-    try:
+    with _writing(folder):
         _remove_left(folder, began)
         _write_page(folder, built, context, title=title, forms=forms, absent=absent)
-    except OSError as error:
-        raise cannot_write(folder, "report", error) from error
     if on_results:
         on_results([one.text for one in (*alerts(built), *main_results(built))])
     failed = [part.section.id for part in built if part.content.failed]
@@ -149,6 +146,14 @@ def build_report(
         on_failure(failed)
     report_step(steps, steps, "page")
     return folder / ("index.html" if "html" in forms else "index.md")
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(folder, "report", error) from error
 
 
 def summarize(
@@ -294,15 +299,18 @@ def _write_page(
             )
         )
     for name, contents in files.items():
-        place = folder / name
-        place.mkdir(parents=True, exist_ok=True)
-        for path in place.iterdir():
-            if path.suffix in (".svg", ".csv") and path.name not in contents:
-                path.unlink()
-        for file, content in contents.items():
-            write_bytes_whole(place / file, content)
+        _replace_files(folder / name, contents)
     for name, text in texts.items():
         write_whole(folder / name, text)
+
+
+def _replace_files(folder: Path, contents: dict[str, bytes]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.iterdir():
+        if path.suffix in (".svg", ".csv") and path.name not in contents:
+            path.unlink()
+    for name, content in contents.items():
+        write_bytes_whole(folder / name, content)
 
 
 def _remove_left(folder: Path, began: float) -> None:

@@ -42,19 +42,24 @@ def render_markdown(built: list[Built], context: Context, /, *, title: str, figu
         for part in sections:
             if [part.section.title] != [name] * len(sections):
                 parts.append(f"### {_prose(part.section.title)}")
-            if part.section.question:
-                parts.append(f"*{_prose(part.section.question)}*")
-            if part.content.heading:
-                parts.append(f"**{_prose(part.content.heading)}**")
-            if part.content.findings:
-                parts.append("\n".join(f"- {_prose(text)}" for text in part.content.findings))
-            for block in part.content.lead:
-                parts += _write(block, figures)
-            if part.content.limitations:
-                parts.append(f"**Limitations.** {_prose(part.content.limitations)}")
-            for block in part.content.blocks:
-                parts += _write(block, figures)
+            parts += _section(part, figures)
     return "\n\n".join(parts) + "\n"
+
+
+def _section(part: Built, figures: str) -> Iterator[str]:
+    content = part.content
+    if part.section.question:
+        yield f"*{_prose(part.section.question)}*"
+    if content.heading:
+        yield f"**{_prose(content.heading)}**"
+    if content.findings:
+        yield "\n".join(f"- {_prose(text)}" for text in content.findings)
+    for block in content.lead:
+        yield from _write(block, figures)
+    if content.limitations:
+        yield f"**Limitations.** {_prose(content.limitations)}"
+    for block in content.blocks:
+        yield from _write(block, figures)
 
 
 def _write(block: Block, figures: str) -> Iterator[str]:

@@ -80,14 +80,9 @@ def group_mean_pvalues(
     y = _near_one(y[np.argsort(group.astype(np.uint16), kind="stable")] - y.mean())  # radix sort
     starts = np.cumsum(size) - size
     observed = np.add.reduceat(y, starts) / size
-    exact = True
-    if len(size) <= EXACT and size.min() == size.max():
-        resamples = iter([observed[np.array(list(permutations(range(len(size)))))]])
-    elif len(y) <= EXACT:
-        every = y[np.array(list(permutations(range(len(y)))))]
-        resamples = iter([np.add.reduceat(every, starts, axis=1) / size])
-    else:
-        exact, resamples = False, _drawn(y, starts, size, rng)
+    every = _enumerated(y, starts, size, observed)
+    exact = every is not None
+    resamples = _drawn(y, starts, size, rng) if every is None else iter([every])
     found: dict[tuple[str, str], float] = {}
     known = {key: float(_statistic(*key, values, size, observed[None])[0]) for key in asked}
     if len(y) > _WHOLE and not exact:
@@ -102,6 +97,16 @@ def group_mean_pvalues(
         for key, one in known.items():
             tails[key] += _tails(_statistic(*key, values, size, means), one)
     return found | {key: _twice(both, tried) for key, both in tails.items()}
+
+
+def _enumerated(y: Floats, starts: Integers, size: Integers, observed: Floats) -> Floats | None:
+    """Return the group means under every permutation; None if there are too many."""
+    if len(size) <= EXACT and size.min() == size.max():
+        return np.asarray(observed[np.array(list(permutations(range(len(size)))))])
+    if len(y) <= EXACT:
+        every = y[np.array(list(permutations(range(len(y)))))]
+        return np.asarray(np.add.reduceat(every, starts, axis=1) / size)
+    return None
 
 
 def _asymptotic(

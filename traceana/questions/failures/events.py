@@ -128,6 +128,14 @@ def estimate_incidence(
         )
         steps = [index for index, (begin, stop) in enumerate(slices) for _ in range(begin, stop)]
         times = times.hstack(of_curves[steps])
+    times = times.with_columns(**_estimates(curves, events)).with_columns(
+        pl.col("n_at_risk").cast(pl.Int64)
+    )
+    return times, groups.sort(keys, nulls_last=True) if keys else groups
+
+
+def _estimates(curves: Sequence[Incidence], events: Sequence[str]) -> dict[str, pl.Series]:
+    """Return the estimates of all curves, one after the other, as columns."""
     estimated = {
         "n_at_risk": [curve.at_risk for curve in curves],
         "survival": [curve.surviving for curve in curves],
@@ -137,12 +145,10 @@ def estimate_incidence(
     for place, event in enumerate(events):
         estimated[f"{event} incidence"] = [curve.incidence[:, place] for curve in curves]
         estimated[f"{event} variance"] = [curve.incidence_variance[:, place] for curve in curves]
-    estimates = {
+    return {
         name: pl.Series(np.concatenate([np.empty(0), *pieces]))
         for name, pieces in estimated.items()
     }
-    times = times.with_columns(**estimates).with_columns(pl.col("n_at_risk").cast(pl.Int64))
-    return times, groups.sort(keys, nulls_last=True) if keys else groups
 
 
 def default_horizon(

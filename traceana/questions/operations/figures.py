@@ -115,6 +115,31 @@ def describe_worker_slowdown(result: WorkerSlowdownResult) -> str:
     )
 
 
+def _draw_bars(
+    ax: Axes,
+    operations: pl.DataFrame,
+    family: str,
+    places: dict[tuple[str, Any], float],
+    *,
+    dense: bool,
+) -> None:
+    """Draw the operations of a family as bars at the places of their stages."""
+    color, is_transfer = color_of(_COLORS[family]), family == "transfer"
+    away, thick = (0.33, 0.22) if is_transfer else (-0.1, 0.5)
+    label = family
+    for (scenario, stage), part in operations.group_by("scenario", "stage", maintain_order=True):
+        ax.broken_barh(
+            part.select("begin_s", pl.col("end_s") - pl.col("begin_s")).rows(),
+            (places[str(scenario), stage] + away - thick / 2, thick),
+            facecolors=color,
+            edgecolors=color if is_transfer else shade(ax, 0),
+            linewidth=0.4 if is_transfer else 0.2,
+            rasterized=dense,
+            label=label,
+        )
+        label = ""
+
+
 @figure(
     "step-timeline",
     result="operation_timeline of one step",
@@ -165,24 +190,8 @@ def plot_step_timeline(
     named = rows.with_columns(
         family=pl.col("kind").replace_strict(family, default=_OTHERS, return_dtype=pl.String)
     )
-    for name, number in _COLORS.items():
-        is_transfer = name == "transfer"
-        label = name
-        for (scenario, stage), part in named.filter(family=name).group_by(
-            "scenario", "stage", maintain_order=True
-        ):
-            y = places[str(scenario), stage] + (0.33 if is_transfer else -0.1)
-            thick = 0.22 if is_transfer else 0.5
-            ax.broken_barh(
-                part.select("begin_s", pl.col("end_s") - pl.col("begin_s")).rows(),
-                (y - thick / 2, thick),
-                facecolors=color_of(number),
-                edgecolors=color_of(number) if is_transfer else shade(ax, 0),
-                linewidth=0.4 if is_transfer else 0.2,
-                rasterized=rows.height > MOST_MARKS,
-                label=label,
-            )
-            label = ""
+    for name in _COLORS:
+        _draw_bars(ax, named.filter(family=name), name, places, dense=rows.height > MOST_MARKS)
     ends = rows.group_by("scenario").agg(pl.col("end_s").max())
     for scenario, end in ends.sort("scenario").rows():
         low, high = (places[scenario, stage] for stage in (stages[0], stages[-1]))

@@ -100,11 +100,7 @@ def analyze_runtime_distributions(trace: Trace, /) -> RuntimeDistributions:
         pvalue = best.table["ks_pvalue"].item()
     n = len(runtimes)
     largest = sorted({k for k in (int(n**0.5), n // 50, n // 20, n // 10) if 1 <= k < n})
-    groups = None
-    if cohort.by is not None:
-        grouped = rows.filter(pl.col(cohort.by).is_not_null())
-        if grouped[cohort.by].n_unique() > 1:
-            groups = _best_families(grouped, cohort.by, bound, cohort.cluster)
+    groups = None if cohort.by is None else _best_families(rows, cohort.by, bound, cohort.cluster)
     tail = tail_index(runtimes, k=largest or None, **seen)
     return RuntimeDistributions(*counts, fits, pvalue, tail, _sensitivity(rows, truncated), groups)
 
@@ -194,9 +190,13 @@ def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | No
 
 def _best_families(
     rows: pl.DataFrame, by: str, bound: float | None, unit: str | None
-) -> pl.DataFrame:
+) -> pl.DataFrame | None:
+    """Return the best and the second family of each group; None if there are not several."""
+    grouped = rows.filter(pl.col(by).is_not_null()).sort(by)
+    if grouped[by].n_unique() < 2:
+        return None
     found = []
-    for (group,), own in rows.sort(by).group_by(by, maintain_order=True):
+    for (group,), own in grouped.group_by(by, maintain_order=True):
         fits = fit_distributions(
             own["duration_s"],
             truncated_below=bound,

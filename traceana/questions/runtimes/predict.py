@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from traceana.stats.arrays import Floats
 
-_PREDICTORS = ("all", "last", "mean", "quantile", "model")
 _SIZES = ("gpus", "cpus", "time_limit_s")
 _FEWEST_FITTED, _MOST_FITTED = 50, 20_000
 
@@ -135,38 +134,54 @@ def predict_runtimes(
     )
     actual = later[runtime].to_numpy()
     units = later[cluster].rank("dense").to_numpy() if cluster else np.arange(later.height)
-    found = []
+    scores = []
     for place, level in enumerate(levels):
         base = np.full(len(actual), float(np.quantile(earlier, level)))
-        losses = _pinball(actual, base, level)
-        for predictor in _PREDICTORS[: None if modeled is not None else -1]:
-            own = {
-                "all": np.full(len(actual), np.nan),
-                "last": history[:, 0],
-                "mean": history[:, 1],
-                "quantile": history[:, 2 + place],
-                "model": base if modeled is None else modeled[is_later.to_numpy(), place],
-            }[predictor]
-            predicted = np.where(np.isnan(own), base, own)
-            loss = _pinball(actual, predicted, level)
-            low, high = _ratio_interval(losses, loss, units, confidence)
-            skill = 1 - float(loss.sum() / losses.sum()) if losses.any() else None
-            found.append(
-                {
-                    "predictor": predictor,
-                    "quantile": float(level),
-                    "n": len(actual),
-                    "n_excluded": rows.height - frame.height,
-                    "with_history": float((~np.isnan(history[:, 0])).mean()),
-                    "pinball_s": float(loss.mean()),
-                    "coverage": float((actual <= predicted).mean()),
-                    "skill": skill,
-                    "ci_low": 1 - high if predictor != "all" and skill is not None else None,
-                    "ci_high": 1 - low if predictor != "all" and skill is not None else None,
-                }
-            )
-    table = pl.DataFrame(found, schema=schema_of(RuntimePredictions)).fill_nan(None)
+        predictions = {
+            "all": base,
+            "last": history[:, 0],
+            "mean": history[:, 1],
+            "quantile": history[:, 2 + place],
+        }
+        if modeled is not None:
+            predictions["model"] = modeled[is_later.to_numpy(), place]
+        for predictor, known in predictions.items():
+            predicted = base if known is base else np.where(np.isnan(known), base, known)
+            score = _score(actual, predicted, base, level, units=units, confidence=confidence)
+            scores.append({"predictor": predictor, "quantile": float(level), **score})
+    shared = {
+        "n": len(actual),
+        "n_excluded": rows.height - frame.height,
+        "with_history": float((~np.isnan(history[:, 0])).mean()),
+    }
+    table = pl.DataFrame(
+        [score | shared for score in scores], schema=schema_of(RuntimePredictions)
+    ).fill_nan(None)
     return declared(table, RuntimePredictions)
+
+
+def _score(
+    actual: Floats,
+    predicted: Floats,
+    base: Floats,
+    level: float,
+    /,
+    *,
+    units: NDArray[np.int64],
+    confidence: float,
+) -> dict[str, float | None]:
+    """Return loss, coverage, and the skill over `base` with its interval."""
+    loss, loss_of_base = _pinball(actual, predicted, level), _pinball(actual, base, level)
+    score: dict[str, float | None] = {
+        "pinball_s": float(loss.mean()),
+        "coverage": float((actual <= predicted).mean()),
+    }
+    if loss_of_base.any():
+        score["skill"] = 1 - float(loss.sum() / loss_of_base.sum())
+        if predicted is not base:
+            low, high = _ratio_interval(loss_of_base, loss, units, confidence)
+            score |= {"ci_low": 1 - high, "ci_high": 1 - low}
+    return score
 
 
 def _history(

@@ -16,7 +16,7 @@ from traceana.questions.runtimes.tables import DistributionFits, FittedQuantiles
 from traceana.stats.arguments import as_list, check_confidence, check_count, is_number
 from traceana.stats.distributions import FAMILIES, hill, make_sample
 from traceana.stats.survival import incidence, log_log_interval
-from traceana.store.frames import LARGEST, as_names
+from traceana.store.frames import LARGEST, Names, as_names
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
@@ -236,14 +236,7 @@ def fitted_quantiles(
         raise DataError(
             "the fits are to other entries or censored values; pass entry= and observed="
         )
-    have = [name for name in known if fits.params(name)]
-    wanted = have if families is None else as_names(families)
-    for name in wanted:
-        if name not in have:
-            raise DataError(
-                f"family {name!r} has no parameters in the fits; families with parameters: "
-                f"{', '.join(have) or 'none'}"
-            )
+    wanted = _with_parameters(fits, families)
     share = _shares(n, points)
     if cut.any() or entered is not None:
         value, low, high = _of_survival(x, cut, entered, share, confidence)
@@ -262,6 +255,18 @@ def fitted_quantiles(
         np.where(below >= 1, ordered[np.maximum(below, 1) - 1], np.nan),
         np.where(above <= n, ordered[np.minimum(above, n) - 1], np.nan),
     )
+
+
+def _with_parameters(fits: DistributionFits, families: Names | None) -> Sequence[str]:
+    have = [name for name in fits.table["family"] if fits.params(name)]
+    wanted = have if families is None else as_names(families)
+    for name in wanted:
+        if name not in have:
+            raise DataError(
+                f"family {name!r} has no parameters in the fits; families with parameters: "
+                f"{', '.join(have) or 'none'}"
+            )
+    return wanted
 
 
 def _table(

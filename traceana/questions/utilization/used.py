@@ -88,10 +88,10 @@ def utilization(
     keys = as_names(by)
     refuse_clash(keys, Utilization.columns())
     check_confidence(confidence)
+    there = {None, *column_names(frame)}
     pairs = resources
     if pairs is None:
-        there = set(column_names(frame))
-        pairs = {a: b for a, b in RESOURCES.items() if a in there and (b is None or b in there)}
+        pairs = {used: of for used, of in RESOURCES.items() if {used, of} <= there}
     if not isinstance(pairs, Mapping) or not pairs:
         raise DataError(f"no resource to compare: pass resources=, such as {RESOURCES}")
     parts = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -63,18 +63,8 @@ class Workload:
     by_group: pl.DataFrame | None
     """Summary of all jobs, and by group."""
     concentration: Split | None
-    interarrivals: Split | None
-    queueing: pl.DataFrame | None
-    queueing_by: dict[str, pl.DataFrame]
-    """Queueing delays by group, and by the GPUs requested."""
-    """Results of the functions of these names."""
-    of_starts: bool
-    """Whether arrivals are starts, since no submission is recorded."""
     requested: pl.DataFrame | None
     """Distribution function of the GPUs requested."""
-    hours: pl.DataFrame | None
-    curve: pl.DataFrame | None
-    """Arrivals by hour, and the interarrival curve, without survivors."""
     demand: pl.DataFrame | None
     starts_assumed: bool
     """GPU demand by hour, and whether jobs are assumed to start when submitted."""
@@ -84,9 +74,17 @@ class Workload:
     """Lorenz curve."""
     observation: Observation | None
     """What the trace's window cuts off; None without runtimes."""
-    waits: pl.DataFrame | None
-    """Distribution function of the queueing delay."""
-    seasonality: pl.DataFrame | None
+    queueing: pl.DataFrame | None = None
+    queueing_by: dict[str, pl.DataFrame] = field(default_factory=dict)
+    waits: pl.DataFrame | None = None
+    """Queueing delays: of all jobs, by group and by the GPUs requested, and their distribution."""
+    of_starts: bool = False
+    """Whether arrivals are starts, since no submission is recorded."""
+    interarrivals: Split | None = None
+    hours: pl.DataFrame | None = None
+    curve: pl.DataFrame | None = None
+    """Arrivals by hour, and the interarrival curve, without survivors."""
+    seasonality: pl.DataFrame | None = None
     """Tests of daily and weekly seasonality of submissions, without survivors."""
 
 
@@ -94,74 +92,93 @@ def describe_workload(trace: Trace, /) -> Workload:
     """Compute the results on the jobs of a trace."""
     manifest = trace.manifest
     # a trace may have many jobs: each result reads the columns it needs
-    jobs = every = trace.frame("jobs")
-    by = grouping_column(trace, "jobs")
-    there = set(manifest.tables["jobs"].columns)
-    derived = from_tasks(trace)
-    if derived:
+    every = jobs = trace.frame("jobs")
+    observation: Observation | None
+    rows: IntoFrame
+    columns: dict[str, str]
+    if from_tasks(trace):
         rows_of_tasks = trace.once(jobs_of_tasks)
         jobs = rows_of_tasks.lazy()
         there = {column.name for column in rows_of_tasks if column.count()}
         groups = (*manifest.tables["tasks"].groups, *GROUPINGS)
         by = next((name for name in groups if name in there), None)
+        observation, rows, columns = None, jobs, {}
+    else:
+        there = set(manifest.tables["jobs"].columns)
+        by = grouping_column(trace, "jobs")
+        observation, rows, columns = _observed(trace)
     # jobs of tasks may be a sample; times between submissions need every job
     since, survivors, first_end_s = _without_survivors(every, manifest)
-    sized = {"gpus", "runtime_s"} <= there
-    arrived = next((name for name in ("submit_s", "start_s") if name in there), None)
+    has_gpus = "gpus" in there
+    sized = has_gpus and "runtime_s" in there
+    window = trace.once(window_of)
 
     def split(function: Callable[..., pl.DataFrame], of: IntoFrame) -> Split:
-        both = survivors and of is every
-        return Split(function(of), function(since) if both else None)
-
-    observation, rows, columns = (None, jobs, {}) if derived else _observed(trace)
-    window = trace.once(window_of)
-    demand = _in_bins(jobs, window) if "gpus" in there else None
+        return Split(function(of), function(since) if survivors and of is every else None)
 
     def summarize(by: Names = ()) -> pl.DataFrame:
         options: dict[str, Any] = {"window": window, **columns}
         return workload_summary(rows, by=by, **options)
 
-    curve = interarrival_curve(since, submit=arrived) if arrived else pl.DataFrame()
-    lorenz = lorenz_curve(jobs, points=1001, window=window) if sized else pl.DataFrame()
-    queueing = waits = None
-    if {"submit_s", "start_s"} <= there:
-        queueing = queueing_delay(jobs, window=window)
-        waits = empirical_distribution(_delays(jobs), "value")
-    waited = queueing is not None and bool(queueing["n"].item())
-    grouped = [by, "gpus_requested" if "gpus" in there else None] if waited else []
-    machines = manifest.has("machines", ("gpus",))
-    return Workload(
+    results = Workload(
         by=by,
         survivors=survivors,
         first_end_s=first_end_s,
         summary=summarize(),
         by_group=summarize(by=by) if by else None,
         concentration=split(partial(compute_concentration, window=window), jobs) if sized else None,
-        interarrivals=split(partial(compute_interarrivals, submit=arrived), every)
-        if arrived
-        else None,
-        queueing=queueing if waited else None,
-        queueing_by={
-            name: queueing_delay(_by_size(jobs), name, window=window) for name in grouped if name
-        },
-        of_starts=arrived == "start_s",
-        requested=_requested(jobs) if "gpus" in there else None,
-        hours=_rhythm(since, manifest, "hour", arrived) if arrived else None,
-        curve=curve if curve.height else None,
-        demand=demand,
+        requested=_requested(jobs) if has_gpus else None,
+        demand=_in_bins(jobs, window) if has_gpus else None,
         starts_assumed="start_s" not in there,
-        capacity=sum_gpus(trace.frame("machines")) if machines else None,
-        lorenz=lorenz if lorenz.height else None,
+        capacity=_capacity(trace),
+        lorenz=_unless_empty(lorenz_curve(jobs, points=1001, window=window)) if sized else None,
         observation=observation,
-        waits=waits if waited else None,
-        seasonality=_seasonality(since, manifest) if arrived == "submit_s" else None,
     )
+    if {"submit_s", "start_s"} <= there:
+        results = replace(results, **_waits(jobs, window, [by, "gpus_requested"][: 1 + has_gpus]))
+    for arrived in ("submit_s", "start_s"):
+        if arrived in there:
+            between = split(partial(compute_interarrivals, submit=arrived), every)
+            return replace(results, interarrivals=between, **_arrivals(since, manifest, arrived))
+    return results
+
+
+def _arrivals(since: IntoFrame, manifest: Manifest, arrived: str) -> dict[str, Any]:
+    """Return the results on the times of submission, or of starts, without survivors."""
+    return {
+        "of_starts": arrived == "start_s",
+        "hours": _rhythm(since, manifest, "hour", arrived),
+        "curve": _unless_empty(interarrival_curve(since, submit=arrived)),
+        "seasonality": _seasonality(since, manifest) if arrived == "submit_s" else None,
+    }
+
+
+def _capacity(trace: Trace) -> float | None:
+    known = trace.manifest.has("machines", ("gpus",))
+    return sum_gpus(trace.frame("machines")) if known else None
+
+
+def _unless_empty(frame: pl.DataFrame) -> pl.DataFrame | None:
+    return frame if frame.height else None
+
+
+def _waits(jobs: IntoFrame, window: Window | None, by: list[str | None]) -> dict[str, Any]:
+    """Return the results on queueing delays; none of a trace in which no delay is known."""
+    queueing = queueing_delay(jobs, window=window)
+    if not queueing["n"].item():
+        return {}
+    sized = _by_size(jobs)
+    return {
+        "queueing": queueing,
+        "queueing_by": {name: queueing_delay(sized, name, window=window) for name in by if name},
+        "waits": empirical_distribution(_delays(jobs), "value"),
+    }
 
 
 def _seasonality(jobs: IntoFrame, manifest: Manifest) -> pl.DataFrame | None:
     times = collect(nw.from_native(_local(jobs, manifest, "submit_s")).lazy().select("submit_s"))
-    found = seasonality(times["submit_s"].cast(pl.Float64).fill_null(float("nan")).to_numpy())
-    return found if found.height else None
+    submitted = times["submit_s"].cast(pl.Float64).fill_null(float("nan"))
+    return _unless_empty(seasonality(submitted.to_numpy()))
 
 
 def grouping_column(trace: Trace, table: str, /) -> str | None:

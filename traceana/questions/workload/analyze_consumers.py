@@ -35,6 +35,8 @@ from traceana.tables.declare import declared, returns
 from traceana.tables.formatting import sparkline
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.store import Trace
@@ -275,53 +277,69 @@ class Consumers:
 
 def describe_consumers(trace: Trace, /) -> Consumers:
     """Compute resources, wait, failure, waste and efficiency by group."""
-    stated = {*trace.manifest.tables["jobs"].columns}
-    names = [name for name in _USED if name in stated or name in ("job_id", "status")]
-    jobs, window = trace.rows("jobs").select(*names), trace.once(window_of)
-    if "gpus" in names:
-        jobs = jobs.with_columns(gpus_requested=nw.col("gpus"))
-    by = tuple(name for name in _GROUPS if name in (*names, END_CLASS, "gpus_requested"))
-    if "gpus" not in names:
-        by = by[:-1]
+    jobs, window = _jobs(trace), trace.once(window_of)
+    names = column_names(jobs.to_native())
+    left_out = "status" if "end_reason" in names else ""  # the reasons are in more detail
+    by = tuple(name for name in _GROUPS if name in {*names, END_CLASS} - {left_out})
     opened, numbers = _opened(jobs.to_native(), by, window)
     if trace.store.master is None:  # nine results: the rows are read and classified once
-        kept = dict.fromkeys((*by, "status", END_CLASS, "runtime_s", *numbers, HELD, *COUNTED))
-        rows = opened.select(*kept).with_columns(ncs.string().cast(nw.Categorical))
+        kept = {*by, "status", END_CLASS, "runtime_s", *numbers, HELD, *COUNTED}
+        rows = opened.select(*sorted(kept)).with_columns(ncs.string().cast(nw.Categorical))
         opened = nw.from_native(collect(rows).lazy())
-    groups: dict[str, pl.DataFrame] = {}
-    for name in by:
-        if name == "status" and "end_reason" in groups:
-            continue  # in more detail
-        found = _usage(opened, numbers, (name,))
-        if found.height > 1:
-            groups[name] = found
+    groups = _usage_by_each(opened, numbers, by)
     whole = _usage(opened, numbers, ()).row(0, named=True)
     without = None
-    if "user" in groups:
-        table = groups["user"].drop_nulls("user").sort("jobs", descending=True)
-        if table.height > 1:
-            others = opened.filter(nw.col("user") != table["user"][0])
-            without = _usage(others, numbers, ()).row(0, named=True)
-    if "gpu_utilization" in names and "gpus" in names:
-        idle = nw.col("gpus") * nw.col("runtime_s") * (1 - nw.col("gpu_utilization"))
-        local = trace.local(jobs.with_columns(idle=idle).drop_nulls("idle").to_native(), "jobs")
-        most = local.top_k(_MOST_JOBS, by="idle").drop("idle").collect()
-        if most.height > 1:
-            groups["job_id"] = resource_usage(most, by="job_id", window=window).sort(
-                "idle_gpu_hours", descending=True, nulls_last=True
-            )
+    if "user" in groups and (largest := _largest(groups["user"])):
+        others = opened.filter(nw.col("user") != largest)
+        without = _usage(others, numbers, ()).row(0, named=True)
+    if {"gpu_utilization", "gpus"} <= set(names):
+        groups |= _most_idle(trace, jobs, window)
     cohort = form_cohort(trace)
     if count_not_ended(cohort) > MOST_NOT_ENDED * cohort.rows.height:
         # jobs of groups that run longer have ended less often, and rather if they failed
-        rates = ("failure_rate", "own_failure_rate")
-        unknown = [pl.lit(None, pl.Float64).alias(name) for name in rates]
-        groups = {name: one.with_columns(unknown) for name, one in groups.items()}
+        unknown = pl.lit(None, pl.Float64)
+        rates = {"failure_rate": unknown, "own_failure_rate": unknown}
+        groups = {name: usage.with_columns(**rates) for name, usage in groups.items()}
     unit = "GPU" if whole["gpu_hours"] else "CPU"
     each = None
     if whole["jobs"] <= _SMALL:
         each = resource_usage(jobs.to_native(), by="job_id", window=window)
     trends = _trends(jobs.to_native(), groups, window) if window and whole["gpu_hours"] else {}
     return Consumers(whole, without, groups, trends, unit, each, _arrays(trace))
+
+
+def _usage_by_each(
+    jobs: nw.LazyFrame[Any], numbers: list[str], by: Sequence[str]
+) -> dict[str, pl.DataFrame]:
+    """Return the usage by each column that has several values."""
+    usages = ((name, _usage(jobs, numbers, (name,))) for name in by)
+    return {name: usage for name, usage in usages if usage.height > 1}
+
+
+def _jobs(trace: Trace) -> nw.LazyFrame[Any]:
+    """Return the jobs with the columns used, and their GPUs as a group."""
+    stated = {*trace.manifest.tables["jobs"].columns, "job_id", "status"}
+    jobs = trace.rows("jobs").select(*(name for name in _USED if name in stated))
+    return jobs.with_columns(gpus_requested=nw.col("gpus")) if "gpus" in stated else jobs
+
+
+def _largest(users: pl.DataFrame) -> str | None:
+    """Return the user with the most jobs; None if there is no other."""
+    ranked = users.drop_nulls("user").sort("jobs", descending=True)["user"]
+    return ranked[0] if len(ranked) > 1 else None
+
+
+def _most_idle(
+    trace: Trace, jobs: nw.LazyFrame[Any], window: Window | None
+) -> dict[str, pl.DataFrame]:
+    """Return the jobs with the most idle GPU-hours, as a group."""
+    idle = nw.col("gpus") * nw.col("runtime_s") * (1 - nw.col("gpu_utilization"))
+    local = trace.local(jobs.with_columns(idle=idle).drop_nulls("idle").to_native(), "jobs")
+    most = local.top_k(_MOST_JOBS, by="idle").drop("idle").collect()
+    if most.height <= 1:
+        return {}
+    usage = resource_usage(most, by="job_id", window=window)
+    return {"job_id": usage.sort("idle_gpu_hours", descending=True, nulls_last=True)}
 
 
 def _trends(

@@ -107,14 +107,8 @@ def replay_batching(
     >>> replay.jobs.select("controller", pl.col("speedup").round(2)).rows()
     [('uniform', 1.0), ('proportional', 1.28)]
     """
-    if not (is_number(within) and 0 <= within <= _LARGEST_WITHIN):
-        raise DataError(f"within must be from 0 to {_LARGEST_WITHIN:,}; it is {within!r}")
-    if not is_number(batch, whole=True) or batch < 1:
-        raise DataError(f"batch must be a whole number, 1 or more; it is {batch!r}")
-    chosen = [find_controller(controller) for controller in as_list("controllers", controllers)]
+    chosen = _check(controllers, batch, within)
     names = [controller.name for controller in chosen]
-    if not names or len(set(names)) < len(names):
-        raise DataError(f"controllers must have different names; found {names}")
     found = None if episodes is None else read_episodes(episodes, by)
     jobs: list[dict[str, Any]] = []
     steps: list[pl.DataFrame] = []
@@ -156,6 +150,20 @@ def replay_batching(
         pl.DataFrame(rows, schema=schema_of(ReplayEpisodes)),
         within,
     )
+
+
+def _check(
+    controllers: Sequence[str | BatchController], batch: int, within: float
+) -> list[BatchController]:
+    if not (is_number(within) and 0 <= within <= _LARGEST_WITHIN):
+        raise DataError(f"within must be from 0 to {_LARGEST_WITHIN:,}; it is {within!r}")
+    if not is_number(batch, whole=True) or batch < 1:
+        raise DataError(f"batch must be a whole number, 1 or more; it is {batch!r}")
+    chosen = [find_controller(controller) for controller in as_list("controllers", controllers)]
+    names = [controller.name for controller in chosen]
+    if not names or len(set(names)) < len(names):
+        raise DataError(f"controllers must have different names; found {names}")
+    return chosen
 
 
 def _run(runs: Reals, chosen: Sequence[BatchController], batch: int) -> dict[str, Course]:
