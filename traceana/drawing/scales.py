@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from matplotlib.ticker import (
     FixedLocator,
     FuncFormatter,
+    Locator,
     LogLocator,
     MaxNLocator,
     NullFormatter,
@@ -57,10 +58,7 @@ def use_log_axis(
         limits = (-0.6 * low, high * 1.5)
     else:
         scale("log")
-        axis.set_major_locator(LogLocator(subs=subs, numticks=most))
-        if high < _NARROW * low:
-            ticks = MaxNLocator(most - 1, steps=[1, 2, 5]).tick_values(low, high)
-            axis.set_major_locator(FixedLocator([tick for tick in ticks if tick > 0]))
+        axis.set_major_locator(_decades(low, high, subs, most))
     limit(*limits)
     # between whole decades, unless there are more than a few of them, minor ticks show the scale
     few = len(subs) == 1 and high < _FEW * low and not has_zero
@@ -69,6 +67,13 @@ def use_log_axis(
     axis.set_major_formatter(FuncFormatter(lambda at, _: duration(at) if durations else _plain(at)))
     if durations:
         _mark_durations(axis, duration_ticks(low / 1.2, high * 1.2, most), has_zero=has_zero)
+
+
+def _decades(low: float, high: float, subs: tuple[float, ...], most: int) -> Locator:
+    if high >= _NARROW * low:
+        return LogLocator(subs=subs, numticks=most)
+    ticks = MaxNLocator(most - 1, steps=[1, 2, 5]).tick_values(low, high)
+    return FixedLocator([tick for tick in ticks if tick > 0])
 
 
 def _mark_durations(axis: Axis, ticks: Sequence[float], *, has_zero: bool) -> None:

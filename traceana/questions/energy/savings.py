@@ -269,35 +269,40 @@ def _interval(
     if among.is_empty() or baseline.is_empty():
         return {"note": note}
     best, default = (int(_best(part, column)["batch_size"]) for part in (among, baseline))
-    notes = [note] if note else []
-    values: dict[str, object] = {}
     runs = {size: len(folds[size].epochs) for size in among["batch_size"].unique().sort()}
-    if min(runs[best], runs[default]) == 1:
+    fewest = min(runs[best], runs[default])
+    values: dict[str, object] = {}
+    why: str | None = None
+    if fewest == 1:
         alone = ", ".join(str(size) for size in sorted({best, default}) if runs[size] == 1)
-        notes.append(f"no interval: trained once at batch size {alone}")
+        why = f"no interval: trained once at batch size {alone}"
     else:
         ratio, always = _held_out_ratio(among, baseline, column, folds)
         values["ratio_held_out"] = ratio
-        if choice == "baseline":
-            pass
-        elif best == default and always:
-            notes.append("no interval: the epochs of one batch size cancel")
-        elif min(runs[best], runs[default]) < _MIN_RUNS:
-            notes.append(f"no interval: under {_MIN_RUNS} runs of a batch size")
-        else:
+        if best == default and always and choice != "baseline":
+            why = "no interval: the epochs of one batch size cancel"
+        elif choice != "baseline":
             # a default that is chosen only here and there is compared with the next best
             other = best if best != default else _runner_up(among, column, default)
-            low, high = _welch_interval(ratio, folds[other].epochs, folds[default].epochs)
-            if low == high:
-                notes.append("no interval: the epochs do not vary")
-            else:
-                values |= {"ci_low": low, "ci_high": high}
-                if min(runs[best], runs[default]) < _FEW_RUNS:
-                    few = min(runs[best], runs[default])
-                    notes.append(f"{few} runs of a batch size: the interval is approximate")
-    if once := [str(size) for size, n in runs.items() if n == 1 and size not in {best, default}]:
-        notes.append(f"batch size {', '.join(once)} trained once: not held out")
-    return values | {"note": "; ".join(notes) or None}
+            ends, why = _interval_of_runs(ratio, folds[other], folds[default], fewest)
+            values |= ends
+    once = [str(size) for size, n in runs.items() if n == 1 and size not in {best, default}]
+    left_out = f"batch size {', '.join(once)} trained once: not held out" if once else None
+    return values | {"note": "; ".join(filter(None, (note, why, left_out))) or None}
+
+
+def _interval_of_runs(
+    ratio: float, chosen: Fold, default: Fold, fewest: int
+) -> tuple[dict[str, float], str | None]:
+    """Return the ends of the interval, and a note on it or on why there is none."""
+    if fewest < _MIN_RUNS:
+        return {}, f"no interval: under {_MIN_RUNS} runs of a batch size"
+    low, high = _welch_interval(ratio, chosen.epochs, default.epochs)
+    if low == high:
+        return {}, "no interval: the epochs do not vary"
+    few = fewest < _FEW_RUNS
+    note = f"{fewest} runs of a batch size: the interval is approximate" if few else None
+    return {"ci_low": low, "ci_high": high}, note
 
 
 def _partition_runs(energy: pl.DataFrame, random: np.random.Generator) -> Folds:

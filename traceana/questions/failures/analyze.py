@@ -329,12 +329,10 @@ def fit_failure_model(
 
 def _with_features(rows: pl.DataFrame, columns: list[str]) -> tuple[pl.DataFrame, list[str]]:
     """Add these columns as text and the logarithms of requested resources, by their headings."""
+    left_out = {"gpus"} if "gpus_requested" in columns else set()
+    there = {*rows.columns} - left_out
     doubled = [
-        name
-        for name in _DOUBLED
-        if name in rows.columns
-        and rows[name].drop_nulls().n_unique() > 1
-        and not (name == "gpus" and "gpus_requested" in columns)
+        name for name in _DOUBLED if name in there and rows[name].drop_nulls().n_unique() > 1
     ]
     numbers = {f"{key_heading(name)} doubled": _log2(pl.col(name)) for name in doubled}
     gpus = next((name for name in ("gpus", "gpus_requested") if name in rows.columns), None)

@@ -269,27 +269,31 @@ def count_events(
     ).with_columns(late=pl.lit(0, pl.Int64))
     if columns.entry is None:
         return counts
-    begun, end = nw.col(columns.entry), nw.col("time_s")
-    excess = collect(timed.select((begun - end).max())).item()
-    if excess is not None and excess > 0:
-        raise DataError(
-            f"column {columns.entry} exceeds {columns.runtime} by {excess:g} s in a row; entry is "
-            "the runtime from which a row was observed, at most its runtime"
-        )
-    just_before = end * (1 - 2**-52)
-    # a comparison, since engines differ in the minimum of two columns
-    entries = reduce_frame(
-        timed.filter((begun > 0) & ~end.is_null()).with_columns(
-            nw.when(begun < end).then(begun).otherwise(just_before).alias("time_s")
-        ),
-        cells,
-        late=nw.len(),
-    )
+    entries = _count_entries(timed, cells, columns.entry, columns.runtime)
     if entries.is_empty():
         return counts
     both = pl.concat([counts, entries], how="diagonal_relaxed")
     summed = both.group_by(cells).agg(pl.col("n", *events, "late").sum())
     return summed.sort(cells, nulls_last=True)
+
+
+def _count_entries(
+    timed: nw.LazyFrame[Any], cells: tuple[str, ...], entry: str, runtime: str
+) -> pl.DataFrame:
+    """Return [*cells, late]: the rows that are observed from a time after 0."""
+    begun, end = nw.col(entry), nw.col("time_s")
+    excess = collect(timed.select((begun - end).max())).item()
+    if excess is not None and excess > 0:
+        raise DataError(
+            f"column {entry} exceeds {runtime} by {excess:g} s in a row; entry is "
+            "the runtime from which a row was observed, at most its runtime"
+        )
+    just_before = end * (1 - 2**-52)
+    # a comparison, since engines differ in the minimum of two columns
+    late = timed.filter((begun > 0) & ~end.is_null()).with_columns(
+        nw.when(begun < end).then(begun).otherwise(just_before).alias("time_s")
+    )
+    return reduce_frame(late, cells, late=nw.len())
 
 
 def _check_flags(lazy: nw.LazyFrame[Any], column: str) -> None:

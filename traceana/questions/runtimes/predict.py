@@ -105,13 +105,9 @@ def predict_runtimes(
     [('all', 885.0, 0.0), ('last', 0.0, 1.0), ('mean', 0.0, 1.0), ('quantile', 0.0, 1.0)]
     """
     check_confidence(confidence)
-    levels = as_list("quantiles", quantiles)
-    for name, value in (*(("quantiles", one) for one in levels), ("split", split)):
-        if not (is_number(value) and 0 < value < 1):
-            raise DataError(f"{name} must lie between 0 and 1; found {value!r}")
+    levels = _check_levels(quantiles, split)
     names = as_names(same)
-    extra = (cluster,) if cluster is not None else ()
-    keys = tuple(dict.fromkeys((*names, *extra)))
+    keys = tuple(dict.fromkeys(name for name in (*names, cluster) if name is not None))
     sizes = [name for name in _SIZES if name in column_names(jobs) and name not in keys]
     rows = collect(open_frame(jobs, keys=keys, measures=(submit, end, runtime, *sizes)))
     frame = rows.drop_nulls([submit, end, runtime]).sort(submit, end, maintain_order=True)
@@ -121,8 +117,7 @@ def predict_runtimes(
     if not len(earlier) or not is_later.any():
         raise DataError("no job ended before the split, or none was submitted after it")
     codes = frame.select(pl.struct(names).rank("dense")).to_series() if names else None
-    columns = (submit, end, runtime)
-    every = _history(frame, codes, np.ones(frame.height, dtype=bool), columns, [0.5, *levels])
+    every = _history(frame, codes, (submit, end, runtime), [0.5, *levels])
     history = np.delete(every[is_later.to_numpy()], 2, axis=1)
     later = frame.filter(is_later)
     modeled = _modeled(
@@ -160,6 +155,14 @@ def predict_runtimes(
     return declared(table, RuntimePredictions)
 
 
+def _check_levels(quantiles: Sequence[float], split: float) -> list[float]:
+    levels = as_list("quantiles", quantiles)
+    for name, value in (*(("quantiles", level) for level in levels), ("split", split)):
+        if not (is_number(value) and 0 < value < 1):
+            raise DataError(f"{name} must lie between 0 and 1; found {value!r}")
+    return levels
+
+
 def _score(
     actual: Floats,
     predicted: Floats,
@@ -187,11 +190,10 @@ def _score(
 def _history(
     table: pl.DataFrame,
     codes: pl.Series | None,
-    is_later: NDArray[np.bool_],
     times: tuple[str, str, str],
     levels: Sequence[float],
 ) -> Floats:
-    """Return last, mean and quantiles of the runs that had ended at each later submission.
+    """Return last, mean and quantiles of the runs that had ended at each submission.
 
     NaN where none had.
     """
@@ -201,21 +203,21 @@ def _history(
     sorted_runs: dict[int, list[float]] = defaultdict(list)
     last: dict[int, float] = {}
     sums: dict[int, float] = defaultdict(float)
-    found = np.full((int(is_later.sum()), 2 + len(levels)), np.nan)
+    history = np.full((table.height, 2 + len(levels)), np.nan)
     done = 0
-    for place, row in enumerate(np.flatnonzero(is_later)):
+    for row in range(table.height):
         while done < len(by_end) and ended[by_end[done]] <= submitted[row]:
-            one = by_end[done]
-            group = int(groups[one])
-            insort(sorted_runs[group], ran[one])
-            sums[group] += ran[one]
-            last[group] = ran[one]
+            run = by_end[done]
+            group = int(groups[run])
+            insort(sorted_runs[group], ran[run])
+            sums[group] += ran[run]
+            last[group] = ran[run]
             done += 1
         group = int(groups[row])
         if runs := sorted_runs.get(group):
-            found[place, 0], found[place, 1] = last[group], sums[group] / len(runs)
-            found[place, 2:] = [_quantile(runs, level) for level in levels]
-    return found
+            history[row, 0], history[row, 1] = last[group], sums[group] / len(runs)
+            history[row, 2:] = [_quantile(runs, level) for level in levels]
+    return history
 
 
 def _modeled(

@@ -125,12 +125,11 @@ def utilization(
                 pl.col("used_sum") / pl.col("requested_sum")
             ),
         )
-        if requested is None:
-            none = pl.lit(None, pl.Float64)
-            table = table.with_columns(none.alias(name) for name in ("requested_mean", *ratios))
         # a request near the smallest number has no ratio
         finite = (pl.when(pl.col(name).is_finite()).then(name) for name in ratios)
-        parts.append(declared(table.with_columns(finite), Utilization, by=keys))
+        none = dict.fromkeys(("requested_mean", *ratios), pl.lit(None, pl.Float64))
+        table = table.with_columns(**none) if requested is None else table.with_columns(finite)
+        parts.append(declared(table, Utilization, by=keys))
     every = pl.concat(parts)
     return every.sort(keys, nulls_last=True, maintain_order=True) if keys else every
 

@@ -87,6 +87,14 @@ class _Builder:
     def chunk(self, node: int) -> int:
         return max(int(self.operations.chunk[node]), 0)
 
+    def leads_on(self, compute: int, kind: str, stage: int) -> bool:
+        """Return whether a transfer of this kind at a compute has a partner in another stage."""
+        stages = self.operations.stages
+        chunk = int(self.operations.global_chunk[compute])
+        if chunk < 0:
+            chunk = self.chunk(compute) * stages + stage
+        return 0 <= chunk + _NEXT[kind] < self.chunks * stages
+
     def chain(self, nodes: Iterable[int]) -> None:
         for before, after in pairwise(nodes):
             self.waits_for[after].append(before)
@@ -126,20 +134,13 @@ def _match(builder: _Builder, kind: str, stage: int) -> list[int]:
     else:
         earliest = builder.end[computes].min() - _TOLERANCE_S
         launched = [node for node in transfers if builder.end[node] >= earliest]
-    chunks = builder.chunks * operations.stages
-
-    def leads_on(compute: int) -> bool:
-        chunk = int(operations.global_chunk[compute])
-        if chunk < 0:
-            chunk = builder.chunk(compute) * operations.stages + stage
-        return 0 <= chunk + _NEXT[kind] < chunks
-
+    leads_on = [builder.leads_on(compute, kind, stage) for compute in computes]
     missing = len(computes) - len(launched)
     places = list(range(len(computes)))
     if missing == 1 and stage in (0, operations.stages - 1):
         places = places[1:] if way == "recv" else places[:-1]
     elif missing:  # transfers that lead nowhere may not be recorded
-        places = [place for place in places if leads_on(computes[place])]
+        places = [place for place in places if leads_on[place]]
     if len(places) != len(launched):
         raise DataError(
             f"operations: step {operations.steps[0]}, worker {operations.workers[stage, 0]}: "
@@ -154,7 +155,7 @@ def _match(builder: _Builder, kind: str, stage: int) -> list[int]:
             builder.waits_for[compute].append(node)
             if place:
                 builder.waits_for[node].append(computes[place - 1])
-        if leads_on(compute):
+        if leads_on[place]:
             with_partner.append(node)
     alone = set(transfers) - set(with_partner)
     builder.groups += [(node,) for node in sorted(alone)]
@@ -257,20 +258,7 @@ def _order(builder: _Builder) -> Graph:
     event_of = np.empty(n, dtype=np.int64)
     for event, group in enumerate(groups):
         event_of[list(group)] = event
-    followers: list[list[int]] = [[] for _ in groups]
-    open_ends = np.zeros(len(groups), dtype=np.int64)
-    for node, before in builder.waits_for.items():
-        for other in before:
-            followers[event_of[other]].append(int(event_of[node]))
-            open_ends[event_of[node]] += 1
-    ready = [event for event in range(len(groups)) if not open_ends[event]]
-    order: list[int] = []
-    for event in ready:  # grows while it is walked through
-        order.append(event)
-        for follower in followers[event]:
-            open_ends[follower] -= 1
-            if not open_ends[follower]:
-                ready.append(follower)
+    order = _sort_events(builder, event_of, len(groups))
     if len(order) < len(groups):
         _tell_circle(builder, groups, event_of, set(range(len(groups))) - set(order))
     events: list[Event] = []
@@ -292,6 +280,23 @@ def _order(builder: _Builder) -> Graph:
         )
         used |= needed
     return Graph(tuple(reversed(events)), last)
+
+
+def _sort_events(builder: _Builder, event_of: NDArray[Any], n: int) -> list[int]:
+    """Return the events, each after those that it waits for; without those in a circle."""
+    followers: list[list[int]] = [[] for _ in range(n)]
+    open_ends = np.zeros(n, dtype=np.int64)
+    for node, before in builder.waits_for.items():
+        for other in before:
+            followers[event_of[other]].append(int(event_of[node]))
+            open_ends[event_of[node]] += 1
+    order = [event for event in range(n) if not open_ends[event]]
+    for event in order:  # grows while it is walked through
+        for follower in followers[event]:
+            open_ends[follower] -= 1
+            if not open_ends[follower]:
+                order.append(follower)
+    return order
 
 
 def _tell_circle(

@@ -164,16 +164,21 @@ def _only_job(rows: pl.LazyFrame, names: list[str]) -> str:
     return str(jobs[0] or "") if len(jobs) else ""
 
 
-def _compact(rows: pl.LazyFrame, names: list[str]) -> pl.DataFrame:
-    """Return the needed columns in types that take little memory."""
-    schema = rows.collect_schema()
-    whole = [name for name in (*_WHOLE, *_CHUNKS) if name in names]
-    floats = [name for name in whole if schema[name].is_float()]
+def _without_fractions(rows: pl.LazyFrame, floats: list[str]) -> pl.LazyFrame:
+    """Return the rows with NaN as null in these columns, which must hold whole numbers."""
     rows = rows.with_columns(pl.col(floats).fill_nan(None))
     broken = collect(rows.select((pl.col(floats) % 1 != 0).any())).row(0) if floats else ()
     if any(broken):
         name = floats[broken.index(True)]
         raise DataError(f"operations: column {name} holds fractions; whole numbers are needed")
+    return rows
+
+
+def _compact(rows: pl.LazyFrame, names: list[str]) -> pl.DataFrame:
+    """Return the needed columns in types that take little memory."""
+    schema = rows.collect_schema()
+    whole = [name for name in (*_WHOLE, *_CHUNKS) if name in names]
+    rows = _without_fractions(rows, [name for name in whole if schema[name].is_float()])
     times = ("start_s", "duration_s")
     if odd := [name for name in times if not schema[name].is_numeric()]:
         raise DataError(f"operations: column {odd[0]} holds {schema[odd[0]]}; numbers are needed")
@@ -190,6 +195,17 @@ def _compact(rows: pl.LazyFrame, names: list[str]) -> pl.DataFrame:
             kind=words.cast(_ENUM, strict=False).to_physical().cast(pl.UInt8),
         )
     )
+    _check_complete(table)
+    if table["kind"].null_count():
+        known = words.is_in(KINDS).fill_null(value=False)
+        unknown = collect(rows.filter(~known).select(words).head(1)).item()
+        raise DataError(
+            f"operations: kind {unknown!r} is unknown; the kinds are {', '.join(KINDS)}"
+        )
+    return table
+
+
+def _check_complete(table: pl.DataFrame) -> None:
     if table.is_empty():
         raise DataError("operations: the frame has no rows")
     for name in _WHOLE:
@@ -198,13 +214,6 @@ def _compact(rows: pl.LazyFrame, names: list[str]) -> pl.DataFrame:
                 f"operations: column {name} has {nulls:,} null(s); a replay needs it of all "
                 f"{table.height:,} operations"
             )
-    if table["kind"].null_count():
-        known = words.is_in(KINDS).fill_null(value=False)
-        unknown = collect(rows.filter(~known).select(words).head(1)).item()
-        raise DataError(
-            f"operations: kind {unknown!r} is unknown; the kinds are {', '.join(KINDS)}"
-        )
-    return table
 
 
 def _coded(column: pl.Series) -> tuple[Integers, Integers]:

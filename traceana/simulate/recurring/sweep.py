@@ -84,19 +84,10 @@ def sweep_recurring(
     seeds = list(islice(seeds, _MOST_SEEDS + 1))
     check_knobs(eta=eta, beta=beta, seeds=seeds, recurrences=recurrences)
     _, maker = policy_maker(policy)
-    gpus, datasets = ([it] if isinstance(it, str) else it for it in (gpus, datasets))
     if not 0 < len(seeds) <= _MOST_SEEDS:
         raise DataError(f"seeds must be 1 to {_MOST_SEEDS:,}")
     tables = read_tables(training_runs, power_profiles, defaults=defaults)
-    power = tables.power_profiles
-    for what, names in (("gpu", gpus), ("dataset", datasets)):
-        for name in names or ():
-            check_one_of(what, name, power[what])
-    jobs = [
-        (gpu, dataset)
-        for gpu, dataset in power.select("gpu", "dataset").unique().sort("gpu", "dataset").rows()
-        if (gpus is None or gpu in gpus) and (datasets is None or dataset in datasets)
-    ]
+    jobs = _profiled(tables.power_profiles, gpu=gpus, dataset=datasets)
     rows: list[dict[str, object]] = []
     for done, (gpu, dataset) in enumerate(jobs, 1):
         key: dict[str, object] = {"gpu": gpu, "dataset": dataset}
@@ -112,6 +103,18 @@ def sweep_recurring(
         if progress is not None:
             progress(done / len(jobs))
     return declared(pl.DataFrame(rows, schema=schema_of(Sweep)), Sweep)
+
+
+def _profiled(power: pl.DataFrame, **wanted: str | Sequence[str] | None) -> list[tuple[str, str]]:
+    """Return the GPU and the data set of each profiled job, of all or of those wanted."""
+    jobs = power.select("gpu", "dataset").unique().sort("gpu", "dataset")
+    for column, given in wanted.items():
+        if given is not None:
+            names = [given] if isinstance(given, str) else list(given)
+            for name in names:
+                check_one_of(column, name, power[column])
+            jobs = jobs.filter(pl.col(column).is_in(names))
+    return jobs.rows()
 
 
 def _replications(
