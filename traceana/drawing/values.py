@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 _MOST: Final = 150
 """Most values of an artist; a cloud of more marks has none."""
@@ -71,16 +72,9 @@ def _marks(ax: Axes) -> Iterator[_Mark]:
             yield from _of_intervals(ax, container)
     crowded = len(ax.lines) > _MOST_LINES
     for line in ax.lines:
-        points = np.asarray(line.get_xydata(), dtype=float)
-        own = all(line.get_transform().contains_branch_seperately(ax.transData))
-        if line in taken or not own or not line.get_visible():
-            continue
-        marked = line.get_marker() not in ("None", "", None)
-        if marked and len(points) <= _MOST:
-            yield from ((_name(line), *point, "") for point in points.tolist())
-        elif not marked and len(points) > _RULE and (_name(line) or not crowded):
-            places = np.linspace(0, len(points) - 1, min(_OF_CURVE, len(points))).round()
-            yield from ((_name(line), *point, "") for point in points[places.astype(int)].tolist())
+        in_data = all(line.get_transform().contains_branch_seperately(ax.transData))
+        if line not in taken and in_data and line.get_visible():
+            yield from _of_line(line, crowded=crowded)
     for collection in ax.collections:
         if isinstance(collection, PathCollection):
             points = np.ma.getdata(collection.get_offsets())
@@ -88,6 +82,17 @@ def _marks(ax: Axes) -> Iterator[_Mark]:
                 yield from ((_name(collection), *point, "") for point in points.tolist())
         elif isinstance(collection, QuadMesh):
             yield from _of_cells(collection)
+
+
+def _of_line(line: Line2D, *, crowded: bool) -> Iterator[_Mark]:
+    """Return all points of a line with markers, and some of a curve."""
+    points = np.asarray(line.get_xydata(), dtype=float)
+    marked = line.get_marker() not in ("None", "", None)
+    if marked and len(points) <= _MOST:
+        yield from ((_name(line), *point, "") for point in points.tolist())
+    elif not marked and len(points) > _RULE and (_name(line) or not crowded):
+        places = np.linspace(0, len(points) - 1, min(_OF_CURVE, len(points))).round()
+        yield from ((_name(line), *point, "") for point in points[places.astype(int)].tolist())
 
 
 def _of_bars(bars: BarContainer) -> Iterator[_Mark]:

@@ -100,10 +100,8 @@ def hazard_by_runtime(
     check_confidence(confidence)
     keys, names = as_names(by), check_events(events)
     refuse_clash(keys, HazardByRuntime.columns())
-    edges = [float(one) if is_number(one) else np.nan for one in as_list("edges_s", edges_s)]
-    if not edges or edges[0] != 0 or not all(np.diff(edges) > 0):
-        raise DataError(f"edges_s must ascend from 0; they are {edges_s!r}")
-    extra = [one for one in (cluster, observed) if one is not None]
+    edges = _check_edges(edges_s)
+    extra = [column for column in (cluster, observed) if column is not None]
     measures = [runtime, *([entry] if entry else [])]
     opened = open_frame(frame, keys=tuple({*keys, status, *extra}), measures=measures)
     rows = collect(opened.filter(~nw.col(runtime).is_null()))
@@ -115,24 +113,31 @@ def hazard_by_runtime(
     if entry and (rows[entry] > rows[runtime]).any():
         raise DataError(f"a row enters after its end: {entry} is above {runtime}")
     parts = rows.partition_by(keys, as_dict=True, maintain_order=True) if keys else {(): rows}
-    found = [
+    hazards = [
         {**dict(zip(keys, group, strict=True)), **row}
-        for group, own in parts.items()
+        for group, part in parts.items()
         for row in _hazards(
-            own[runtime].to_numpy(),
-            np.zeros(own.height) if entry is None else own[entry].fill_null(0).to_numpy(),
-            own[status],
-            None if cluster is None else own[cluster].rank("dense").to_numpy() - 1,
+            part[runtime].to_numpy(),
+            np.zeros(part.height) if entry is None else part[entry].fill_null(0).to_numpy(),
+            part[status],
+            None if cluster is None else part[cluster].rank("dense").to_numpy() - 1,
             events=names,
             edges=np.array([*edges, np.inf]),
             confidence=confidence,
         )
     ]
     types = {key: rows.schema[key] for key in keys}
-    table = pl.DataFrame(found, schema={**types, **schema_of(HazardByRuntime)})
+    table = pl.DataFrame(hazards, schema={**types, **schema_of(HazardByRuntime)})
     place = pl.col("event").cast(pl.Enum(names))
     table = table.sort(*keys, place, "from_s", nulls_last=True)
     return declared(table, HazardByRuntime, by=keys)
+
+
+def _check_edges(edges_s: Sequence[float]) -> list[float]:
+    edges = [float(edge) if is_number(edge) else np.nan for edge in as_list("edges_s", edges_s)]
+    if not edges or edges[0] != 0 or not all(np.diff(edges) > 0):
+        raise DataError(f"edges_s must ascend from 0; they are {edges_s!r}")
+    return edges
 
 
 def _hazards(

@@ -257,15 +257,14 @@ def fit_distributions(
     with np.errstate(all="ignore"):
         fits, sample, note = _fit_all(x, cut, entered, bound, families)
         clusters = None if of is None or sample is None else _Clusters(x, cut, entered, of, sample)
+        no_p = "no p: pass resamples"
         pvalues: dict[str, tuple[float | None, int]] = {}
-        if sample is not None and resamples and clusters is not None:
+        if resamples and clusters is not None:
+            no_p = "no p for censored or truncated values in clusters"
             pvalues = clusters.pvalues(fits, resamples, rng)
-        elif sample is not None and resamples:
+        elif resamples and sample is not None:
             least, step = truncated_below == "min", resolution(x)
             pvalues = _simulate(fits, sample, resamples, rng, bound_is_least=least, step=step)
-        no_p = "no p: pass resamples"
-        if clusters is not None and resamples:
-            no_p = "no p for censored or truncated values in clusters"
         rows = [
             fit_row(name, fits.get(name), sample, pvalues.get(name), note, why_no_p=no_p)
             for name in families
