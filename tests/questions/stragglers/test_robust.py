@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-CANNOT_TELL = "cannot tell: times include synchronization; measure compute time"
+CANNOT_TELL = "cannot tell: times may include synchronization; measure compute time"
 
 
 def jobs_of(value: NDArray[Any]) -> pl.DataFrame:
@@ -160,7 +160,7 @@ def test_the_interval_of_a_level_covers_it(coefficient: float) -> None:
     assert 0.93 <= covered.mean() <= 0.98
 
 
-@pytest.mark.parametrize("jitter", [0.0, 0.002])
+@pytest.mark.parametrize("jitter", [0.0, 0.002, 0.01, 0.03])
 def test_times_that_include_a_barrier_are_not_judged(jitter: float) -> None:
     rng = np.random.default_rng(11_235)
     compute = noisy(rng, (10, 8, 200), 0.08)

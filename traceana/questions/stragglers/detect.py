@@ -142,7 +142,7 @@ def _saved(value: Floats, slowest: Floats, ratio: Floats) -> Floats:
     return np.where(np.isnan(ratio), np.nan, saved)
 
 
-CANNOT_TELL: Final = "cannot tell: times include synchronization; measure compute time"
+CANNOT_TELL: Final = "cannot tell: times may include synchronization; measure compute time"
 """Note of a job whose workers move as one."""
 
 VANISHED: Final = 0.05

@@ -96,7 +96,7 @@ _LEVELS: Final = (
     "lost_fraction",
     "note",
 )
-_WAITS: Final = "times include synchronization; measure compute time"
+_WAITS: Final = "times may include synchronization; measure compute time"
 _LIMITATIONS: Final = (
     "Slowdown is what a job would lose if all waited for the slowest at every time step; traces do "
     "not state whether their jobs do. Times that include synchronization hide stragglers."
@@ -281,8 +281,9 @@ def _definitions() -> str:
         "Slowdown (noise) is "
         "expected from random variation alone: as many workers of "
         "one level with the same distribution around it; excess is the difference. Workers that "
-        "move as one cannot be analyzed: their times include synchronization, and compute time is "
-        "needed. The job is also evaluated without its episodes (their samples at the peers' "
+        "move as one (own variation below 70 % of the common) cannot be analyzed: their times may "
+        "include synchronization, and compute time is needed. With a jitter of 5 % or more a barrier "
+        "is not always recognized. The job is also evaluated without its episodes (their samples at the peers' "
         "median), and then with every slower worker at its peers' level. The fractions of "
         "(slowdown - 1) that disappear are attributed to episodes and to levels, in this order; "
         "the rest is random variation."
