@@ -248,8 +248,8 @@ FEWEST: Final = 10
 """Minimum times of a third; a shorter job is taken as a whole."""
 
 SYNCHRONIZED: Final = 0.7
-"""Ratio of the workers' own to their common variation below which they move as one: a barrier of 3 %
-jitter where compute times vary by 8 %."""
+"""Ratio of the workers' own to their common variation below which they move as one, as behind a
+barrier of 3 % jitter where compute times vary by 8 %."""
 
 SAME_LEVEL: Final = 1.05
 """Ratio of the slowest to the fastest level below which workers have one level."""

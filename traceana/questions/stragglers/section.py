@@ -282,11 +282,11 @@ def _definitions() -> str:
         "expected from random variation alone: as many workers of "
         "one level with the same distribution around it; excess is the difference. Workers that "
         "move as one (own variation below 70 % of the common) cannot be analyzed: their times may "
-        "include synchronization, and compute time is needed. With a jitter of 5 % or more a barrier "
-        "is not always recognized. The job is also evaluated without its episodes (their samples at the peers' "
-        "median), and then with every slower worker at its peers' level. The fractions of "
-        "(slowdown - 1) that disappear are attributed to episodes and to levels, in this order; "
-        "the rest is random variation."
+        "include synchronization, and compute time is needed. With a jitter of 5 % or more a "
+        "barrier is not always recognized. The job is also evaluated without its episodes (their "
+        "samples at the peers' median), and then with every slower worker at its peers' level. The "
+        "fractions of (slowdown - 1) that disappear are attributed to episodes and to levels, in "
+        "this order; the rest is random variation."
     )
 
 
