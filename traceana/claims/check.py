@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _SCHEMA: Final = schema_of(ClaimVerdicts)
 _CACHE: Final = Cache("claims")
 _BY_DIGITS: Final = "The printed digits are compared"
+_JUDGED: Final = ("reproduced", "differs", "observation")
 _WHOLE: Final = 0.9
 """Fraction of the published rows below which a table is incomplete; READMEs round and misprint."""
 
@@ -40,8 +41,9 @@ def check_claims(
     ``differs`` (the note gives the reason, if known), ``observation`` (unpublished, so it
     is no reproduction), ``untested`` (a table is missing, synthetic, incomplete or altered, or
     cannot be analyzed), ``not testable`` (no public data can decide it). A file whose sha256 is
-    not the published one, or not known, refutes no claim. Each verdict is cached in the user's
-    cache folder until the tables, the claim, the code or the version of a library change.
+    not the published one decides no claim; one whose sha256 was not published refutes none. Each
+    verdict is cached in the user's cache folder until the tables, the claim, the code or the
+    version of a library change.
 
     Parameters
     ----------
@@ -94,18 +96,20 @@ def check_claims(
 
 def _judge(claim: Claim, store: Store, entries: dict[tuple[str, str], TableEntry]) -> Judgement:
     found = _lacking(claim, store, entries) or _measured_once(claim, store)
-    if found.verdict == "differs":
-        files = [file for need in claim.tables for file in entries[need].files]
-        altered = dict.fromkeys(file.file for file in files if file.as_published is False)
-        unknown = dict.fromkeys(file.file for file in files if file.as_published is None)
-        if altered or unknown:
-            reason = (
-                f"{', '.join(altered)} is not the published file (its sha256 differs)"
-                if altered
-                else f"whether {', '.join(unknown)} is the published file is unknown (no sha256 of "
-                "it was published)"
-            )
-            return replace(found, verdict="untested", note=reason)
+    if found.verdict not in _JUDGED:
+        return found
+    files = [file for need in claim.tables for file in entries[need].files]
+    altered = dict.fromkeys(file.file for file in files if file.as_published is False)
+    unknown = dict.fromkeys(file.file for file in files if file.as_published is None)
+    if altered:
+        reason = f"{', '.join(altered)} is not the published file (its sha256 differs)"
+        return replace(found, verdict="untested", note=reason)
+    if unknown and found.verdict == "differs":
+        reason = (
+            f"whether {', '.join(unknown)} is the published file is unknown (no sha256 of it was "
+            "published)"
+        )
+        return replace(found, verdict="untested", note=reason)
     return found
 
 

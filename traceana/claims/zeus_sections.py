@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from traceana import simulate
-from traceana.claims.claim import Claim, Judgement, decide, untested
+from traceana.claims.claim import Claim, Judgement, decide, not_testable, untested
 from traceana.claims.rounding import agrees, round_as, span
 from traceana.questions.energy.analyze import (
     configurations,
@@ -29,6 +29,7 @@ _GPU: Final = "v100"
 _SEEDS: Final = 79
 _POLICY_SEEDS: Final = 5
 _SPEECH: Final = "librispeech"
+_PROFILED_S: Final = 5.0
 
 
 def _ratios(store: Store, choice: str) -> pl.DataFrame:
@@ -391,4 +392,54 @@ def ratio_rows(store: Store, claim: Claim) -> Judgement:
         holds=n == equal,
         measured=f"{equal:,} of {n:,} rows",
         evidence=rows.filter(~close).head(5).collect(),
+    )
+
+
+def _groups(trace: Trace) -> pl.DataFrame:
+    """Simulate all groups of recurring jobs; return the totals by data set."""
+    jobs = trace.frame("recurring_jobs")
+    tables, known = training_tables(trace), trace.once(defaults)
+    result = simulate.simulate_recurring_groups(*tables, jobs, gpu=_GPU, defaults=known)
+    return result.by_dataset()
+
+
+def groups_saved(store: Store, claim: Claim) -> Judgement:
+    """Compare the least or largest saving of the groups over the data sets."""
+    measure = claim.values["measure"]
+    table = store.trace(_TRACE).once(_groups).drop_nulls(["dataset", measure]).sort("dataset")
+    if table.is_empty():
+        return untested(f"no group can be simulated on {_GPU}")
+    low, high = span(100 * table[measure])
+    saved = low if claim.values["end"] == "low" else high
+    parts = [f"{name} {100 * part:.1f} %" for name, part in table.select("dataset", measure).rows()]
+    return decide(
+        holds=abs(saved - claim.values["percent"]) <= 1,
+        measured=f"saved: {', '.join(parts)}",
+        note="Simulated, with the published seeds: all runs against the expected default.",
+        evidence=table,
+    )
+
+
+def profiling(store: Store, claim: Claim) -> Judgement:
+    """Estimate the cost of profiling each power limit for five seconds, by batch size."""
+    trace, name = store.trace(_TRACE), claim.values["measure"]
+    table = trace.once(configurations, _GPU).get(claim.values["dataset"], pl.DataFrame())
+    if table.is_empty():
+        return untested(f"no configuration of {claim.values['dataset']} on {_GPU}")
+    best = table.sort("cost_j").group_by("batch_size").agg(pl.first("tta_s", "eta_j"))
+    done = _PROFILED_S / pl.col("tta_s")  # fraction of the training
+    energy = done * pl.col("eta_j")
+    cost = (
+        table.join(best, on="batch_size", suffix="_best")
+        .group_by("batch_size")
+        .agg(
+            time=(_PROFILED_S - done * pl.col("tta_s_best")).sum() / pl.first("tta_s_best"),
+            energy=(energy - done * pl.col("eta_j_best")).sum() / pl.first("eta_j_best"),
+        )
+    )
+    low, high = span(100 * cost[name])
+    return not_testable(
+        f"{low:.3f} to {high:.3f} % of the {name} over {cost.height} batch sizes",
+        claim.note,
+        evidence=cost.sort("batch_size"),
     )
