@@ -184,7 +184,7 @@ def test_survivors_of_an_earlier_time_are_told_and_left_out_of_arrivals(store: S
     gaps = table.headings.index("Interarrival times")
     assert number(table.rows[-1][gaps]) == jobs.height - survivors - 1
     assert number(table.rows[0][gaps]) == jobs.height - 1
-    assert f"Without the {survivors} that started before the first" in content.findings[1]
+    assert f"without the {survivors} that started before the first" in content.findings[1]
 
 
 def test_a_trace_that_no_catalog_has_is_drawn_under_its_title(store: Store, tmp_path: Path) -> None:

@@ -226,7 +226,10 @@ _MAX_ROWS: Final = 2
 
 
 def arrange(content: Content, /) -> Content:
-    """Return the content with a lead, and with no more findings than are displayed at first."""
+    """Return the content with a lead, and with no more findings than are displayed at first.
+
+    Findings without an effect that the data decide come last.
+    """
     blocks = list(content.blocks)
     lead = content.lead
     if not lead:
@@ -242,9 +245,12 @@ def arrange(content: Content, /) -> Content:
             blocks.remove(table)
     lead, rest = _split_tall(lead)
     blocks[:0] = rest
-    if more := content.findings[MAX_FINDINGS:]:
-        blocks.insert(0, Points("Further findings", more))
-    first, further = content.findings[:MAX_FINDINGS], content.findings[MAX_FINDINGS:]
+    findings = sorted(
+        content.findings, key=lambda one: isinstance(one, Finding) and not one.may_lead
+    )
+    first, further = tuple(findings[:MAX_FINDINGS]), tuple(findings[MAX_FINDINGS:])
+    if further:
+        blocks.insert(0, Points("Further findings", further))
     return replace(content, findings=first, further=further, blocks=tuple(blocks), lead=lead)
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _MAX_RESULTS: Final = 6
 _MAX_ALERTS: Final = 8
 _WEIGHTS: Final = {"exact": 1.0, "estimated": 0.8}
+_LEAST_COST: Final = 0.05
+"""Of the largest cost of the page: what costs less is no main result."""
 _MOST_HEIGHT: Final = 1.05
 """Of a figure in a small form, in widths."""
 _MAX_ROWS: Final = 8
@@ -115,9 +117,11 @@ class Ranked:
 def main_results(built: list[Built], /) -> list[Ranked]:
     """Return the main results: by cost and certainty, then the first of each part.
 
-    No alert is repeated; simulations and what costs nothing come last.
+    No alert is repeated; simulations and what costs nothing come last. A part of which a result
+    has a cost waits until the others have one.
     """
     scored = _ranked(built, lambda finding: "" if finding.alert else _short(finding))
+    scored = [one for one in scored if one.score >= _LEAST_COST]
     best = {id(one.part): one for one in reversed(scored)}  # one of each section
     chosen = sorted(best.values(), key=lambda one: -one.score)[:_MAX_RESULTS]
     first = [
@@ -125,7 +129,8 @@ def main_results(built: list[Built], /) -> list[Ranked]:
         for name, sections in group_parts(built)
         if name not in (PARTS[0], PARTS[-1], SIMULATED)
         for place, one in enumerate(
-            one for part in sections if id(part) not in best for one in _first(part)
+            (one for part in sections if id(part) not in best for one in _first(part)),
+            sum(id(part) in best for part in sections),
         )
     ]
     chosen += [one for _, one in sorted(first, key=itemgetter(0))][: _MAX_RESULTS - len(chosen)]
@@ -133,13 +138,14 @@ def main_results(built: list[Built], /) -> list[Ranked]:
 
 
 def _first(part: Built) -> list[Ranked]:
-    """Return the finding that the section's heading is from, if it may lead."""
+    """Return the first finding of a section that has a heading and no cost, if it may lead."""
     found = [
         one
         for one in part.content.every_finding
         if isinstance(one, Finding) and one.heading and one.may_lead
+        if not (one.alert or one.cost_gpu_h or one.cost_jobs)
     ]
-    return [Ranked(part, _short(one), 0.0, one.heading) for one in found[:1] if not one.alert]
+    return [Ranked(part, _short(one), 0.0, one.heading) for one in found[:1]]
 
 
 def _short(text: Finding) -> str:

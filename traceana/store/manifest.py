@@ -211,7 +211,7 @@ class Manifest:
     @property
     def selection(self) -> str:
         """What a count of its jobs does not say; empty unless they are published examples."""
-        chosen = " They were published as examples: a selection, not a sample of all jobs."
+        chosen = " The jobs were published as examples: a selection, not a sample of all jobs."
         return chosen if self.published_examples else ""
 
     def has(self, table: str, columns: tuple[str, ...] = (), /) -> bool:

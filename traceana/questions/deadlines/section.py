@@ -293,9 +293,9 @@ def _trace(trace: Trace) -> Content:
         *_throughput(trace),
         *(_synthetic(trace) if generated else ()),
     ]
-    findings = _findings(trace, total.row(0, named=True), generated=generated)
+    first, *rule = _findings(trace, total.row(0, named=True), generated=generated)
     missed, scheduled = _missed(trace)
-    return Content((*findings, *missed), (*blocks, *scheduled))
+    return Content((first, *missed, *rule), (*blocks, *scheduled))
 
 
 def _rules(trace: Trace) -> tuple[Block, ...]:
@@ -365,9 +365,9 @@ def _findings(trace: Trace, met: dict[str, float], /, *, generated: bool) -> lis
         return [fractions]
     determined, uniform, *_ = trace.once(rules).rows(named=True)
     rule = (
-        f"{title}: iterations are rate times runtime for {share(determined['value'])} of "
-        f"{count(determined['n'])} plans; the tightness differs from uniform on 0.5 to 1.5 by a KS "
-        f"distance of {uniform['value']:.2g}."
+        f"{title}: the iterations are the rate times the runtime in {share(determined['value'])} "
+        f"of {count(determined['n'])} plans. The tightness (time until the deadline over runtime) "
+        f"differs from uniform on 0.5 to 1.5 by a KS distance of {uniform['value']:.2g}."
     )
     return [fractions, rule]
 

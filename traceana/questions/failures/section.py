@@ -256,6 +256,12 @@ def _build(cohort: Cohort) -> Content:
     else:
         text = f"None of the {cohort.noun} has status failed, so there are no failure rates."
         blocks.insert(1, Text(text))
+    watched = ""
+    if cohort.horizon_s:
+        watched = (
+            f"; n: {cohort.noun} that could be watched for {duration(cohort.horizon_s)} (the text "
+            "also counts the others)"
+        )
     runtimes = [runtime for found in groupings for runtime in _draw_runtimes(cohort, found)]
     figures = [
         small_multiples(
@@ -266,7 +272,7 @@ def _build(cohort: Cohort) -> Content:
             share_x=True,
         )
         for panels, name, what, more in (
-            (rates, "failure-rates", "Failure rate", " and requested resources"),
+            (rates, "failure-rates", "Failure rate", f" and requested resources{watched}"),
             (runtimes, "runtimes", "Median runtime", " and status"),
         )
     ]

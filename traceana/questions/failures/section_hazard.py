@@ -172,7 +172,6 @@ def _goodput(cohort: Cohort) -> tuple[str, Block | None]:
         Finding(
             text,
             effect=open_ended,
-            cost_gpu_h=open_ended * total,
             heading=f"{trace.label}: {heading}",
         ),
         block,

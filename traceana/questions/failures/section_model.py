@@ -16,6 +16,7 @@ from traceana.questions.failures.analyze import MODEL_ROWS, MODEL_SEED, fit_fail
 from traceana.questions.failures.model import COLLINEAR, REVERSED
 from traceana.questions.failures.tables import FailureModel, ModelFit, OddsRatios
 from traceana.questions.section_per_cohort import build_per_cohort
+from traceana.tables.display import key_heading
 from traceana.tables.formatting import (
     in_sentence,
     listed,
@@ -192,9 +193,18 @@ def _reversed(row: dict[str, Any], noun: str) -> str:
     if row["level"] is None:
         return f"{noun} with more {feature} fail {more} often, but {fewer} often at equal features"
     return (
-        f"by {feature}, {row['level']} fails {more} often than {row['reference']}, but {fewer} "
-        "often at equal features"
+        f"{_such(row, 'level', noun)} fail {more} often than {_such(row, 'reference')}, but "
+        f"{fewer} often at equal features"
     )
+
+
+def _such(row: dict[str, Any], which: str, noun: str = "those") -> str:
+    """Name the rows of a level of a feature: pods with QoS class BE, jobs that request 1 GPU."""
+    feature, value = in_sentence(str(row["feature"])), row[which]
+    if row["feature"] != key_heading("gpus_requested"):
+        return f"{noun} with {feature} {value}"
+    value = "a fraction of one" if value == "fraction of one" else value
+    return f"{noun} that request {value} GPU{'' if value in ('1', 'a fraction of one') else 's'}"
 
 
 def _costliest(terms: pl.DataFrame) -> dict[str, Any]:
@@ -222,8 +232,8 @@ def _ratio_of(row: dict[str, Any], features: list[str], noun: str) -> str:
         text = f"the odds of failure of {noun} are {times} as high with twice the {what}{same}"
     else:
         text = (
-            f"the odds of failure of {noun} with {what} {row['level']} are {times} as high as with "
-            f"{row['reference']}{same}"
+            f"the odds of failure of {_such(row, 'level', noun)} are {times} as high as of "
+            f"{_such(row, 'reference')}{same}"
         )
     return (
         f"{text} (95 % CI {three_digits_range(row['ci_low'], row['ci_high'])}; adjusted "

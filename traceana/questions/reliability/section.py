@@ -174,7 +174,7 @@ def _offenders(result: ReliabilityResult, title: str) -> str:
             f"{three_digits(row['expected'])} expected"
         )
     else:
-        text = f"{title}: no machine fails more often than chance explains (adjusted p above 0.05)"
+        text = f"{title}: no machine has more faults than chance explains (adjusted p above 0.05)"
     clustered = [
         f"{three_digits(row['dispersion'])} times over {row['across']} ({p_equals(row['pvalue'])})"
         for row in result.dispersion.drop_nulls("dispersion").iter_rows(named=True)

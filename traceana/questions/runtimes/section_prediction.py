@@ -77,19 +77,19 @@ def _trace(trace: Trace) -> Content:
         ]
         median = rows.filter(predictor="quantile").row(0, named=True)
         low, high = median["ci_low"], median["ci_high"]
-        error = "the error of predicted runtimes"
         is_null = low is None or low <= 0 <= high
         if is_null:
-            change = f"do not change {error} significantly"
+            change = "predicts no better than that of all jobs"
         else:
-            verb = "reduce" if low > 0 else "increase"
-            change = f"{verb} {error} by {share(abs(median['skill']))}"
+            verb = "reduces" if low > 0 else "increases"
+            change = f"{verb} the error of predictions by {share(abs(median['skill']))}"
         findings.append(
             Finding(
                 f"{trace.label}: reduction of the pinball loss of predicted runtimes, compared "
                 f"with the median of all earlier jobs: by {listed(parts)} (n = "
                 f"{count(rows['n'][0])} later jobs).",
-                heading=f"{trace.label}: earlier runs of the same user and name {change}",
+                heading=f"{trace.label}: the median of earlier runs of the same user and name "
+                f"{change}",
                 is_null=is_null,
             )
         )

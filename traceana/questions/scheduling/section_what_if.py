@@ -104,7 +104,7 @@ def _trace(trace: Trace) -> Content:
         met = trace.once(deadlines_by_policy)
         if met["fraction_met"].count():
             key = picture_key("deadlines-met", trace)
-            about = "Deadlines met by policy and group"
+            about = "Deadlines met by policy and cluster"
             lead.append(
                 Gallery((drawing("deadlines-met", met, trace=trace, key=key, about=about),))
             )
@@ -126,7 +126,7 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
     shown = {policy: duration(wait) for policy, wait in of.items()}
     fifo, easy = (shown[policy + _MORE] for policy in WAITS)
     text = (
-        f"jobs would wait {shown['fifo']} on average under fifo and {shown['easy']} under easy "
+        f"GPU jobs would wait {shown['fifo']} on average under fifo and {shown['easy']} under easy "
         f"(backfilling), and with 10 % more GPUs {fifo} and {easy} (simulated; n = {jobs:,})."
     )
     closest = "easy"
@@ -173,8 +173,8 @@ def _untold(trace: Trace, waits: pl.DataFrame, of: dict[str, float]) -> Finding 
         return Finding(text, heading=heading, certainty="cannot tell")
     if of.get("recorded") and (idle := unused(waits)):
         text = (
-            f"{trace.label}: jobs waited {duration(of['recorded'])} on average, but {idle}. The "
-            "log cannot tell whether more GPUs or another policy would shorten their waits."
+            f"{trace.label}: GPU jobs waited {duration(of['recorded'])} on average, but {idle}. "
+            "The log cannot tell whether more GPUs or another policy would shorten their waits."
         )
         heading = f"{trace.label}: its jobs do not fill the GPUs, so waits have other causes"
         return Finding(text, heading=heading, certainty="cannot tell")

@@ -130,7 +130,7 @@ def build(traces: Sequence[Trace]) -> Content:
         for trace, frame in jobs.items()
     }
     findings = [
-        (place, _finding(trace, f"{names[trace]}: {text}", frame, results[trace], first=not place))
+        (place, _finding(trace, f"{names[trace]}: {text}", frame, results[trace], place))
         for trace, frame in weighted.items()
         for place, text in enumerate(
             _findings(frame, results[trace].levels, trace.manifest.selection)
@@ -407,10 +407,15 @@ def _slower(levels: pl.DataFrame) -> pl.DataFrame:
 
 
 def _finding(
-    trace: Trace, text: str, jobs: pl.DataFrame, result: StragglerResult, *, first: bool
+    trace: Trace, text: str, jobs: pl.DataFrame, result: StragglerResult, place: int
 ) -> Finding:
-    """Return a finding; the first has the costliest worker as its alert."""
-    if not first:
+    """Return a finding; the first has the costliest worker as its alert, the second a heading."""
+    if place == 1:
+        row = jobs.drop_nulls("slowdown").sort("slowdown").row(-1, named=True)
+        heading = f"waiting for its slowest worker would make {row['job_id']} take {_longer(row)}"
+        slow = row["n_episodes"] or row["n_slow_workers"]
+        return Finding(text, heading=f"{trace.label}: {heading}", is_null=not slow)
+    if place:
         return Finding(text)
     alert, saved = "", 0.0
     for row in _slower(result.levels).head(1).rows(named=True):
@@ -421,13 +426,7 @@ def _finding(
                 f"{three_digits(row['ratio_to_peers'])} times as slow as its peers and takes "
                 f"{share(saved)} of the job's time"
             )
-    heading = ""
-    for most in jobs.drop_nulls("slowdown").sort("slowdown").tail(1).rows(named=True):
-        heading = (
-            f"{trace.label}: waiting for its slowest worker would make {most['job_id']} take "
-            f"{_longer(most)}"
-        )
-    return Finding(text, heading=heading, alert=alert, cost_jobs=saved)
+    return Finding(text, alert=alert, cost_jobs=saved)
 
 
 def _slowest(levels: pl.DataFrame) -> str:

@@ -303,11 +303,11 @@ def _ddof_bound(largest: float | None, n_workers: int | None) -> str:
     if largest is None or n_workers is None:
         return ""
     bound = math.sqrt(n_workers - 1)
-    known = (
-        f" With {n_workers} workers a CoV with ddof 0 is at most {bound:g}; the maximum is "
-        f"{three_digits(largest)}"
+    which = "all values may have ddof 0" if largest <= bound else "some values have another ddof"
+    return (
+        f" With ddof 0 a CoV of {n_workers} workers is at most {bound:g}. The largest is "
+        f"{three_digits(largest)}, so {which}."
     )
-    return f"{known}, so {'not all values' if largest > bound else 'all values may'} have ddof 0."
 
 
 def _lengths(overall: dict[str, Any]) -> str:

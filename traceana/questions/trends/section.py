@@ -304,7 +304,8 @@ def _counts(row: dict[str, Any], strata: str) -> str:
     if row["measure"] == "demand":
         return f"{both} days"
     of = "queue and size" if row["measure"] == "wait" else strata
-    return f"{both} jobs in {row['strata']:,} strata of {of}"
+    strata = f"{row['strata']:,} strata" if row["strata"] > 1 else "one stratum"
+    return f"{both} jobs in {strata} of {of}"
 
 
 SECTION = Section(

@@ -124,10 +124,11 @@ def _findings(rows: pl.DataFrame, title: str) -> tuple[str, list[str]]:
     n = " to ".join(f"{one:,}" for one in sorted({min(counts), max(counts)}))
     used = listed(medians)
     text = f"{title}: the median job used {used} that it requested (n = {n})."
-    least = min(known, key=lambda row: float(row["median"]))
-    name = in_sentence(least["resource"].partition(" (")[0])
-    heading = f"{title}: the median job used {share(least['median'])} of the {name} it requested"
-    each[0] = Finding(each[0], heading=heading)
+    held = [place for place, name in enumerate(names) if name != "time limit"] or [0]
+    least = min(held, key=lambda place: float(known[place]["median"]))
+    median = share(known[least]["median"])
+    heading = f"{title}: the median job used {median} of the {names[least]} it requested"
+    each.insert(0, Finding(each.pop(least), heading=heading))
     return Finding(text, heading=heading), each
 
 

@@ -555,19 +555,19 @@ def _top_finding(found: Found, titles: dict[Trace, str]) -> str:
         total, since = one.concentration.total, one.concentration.since
         if total["n"].item() < _FEWEST_JOBS:
             continue
-        top = f"n = {total['n'].item():,})"
+        top = f"n = {total['n'].item():,}"
         for other in () if since is None else since["fraction_of_top_1_percent"].drop_nulls():
             top += (
-                f". Without the {one.survivors:,} that started before the first recorded end, they "
-                f"use {share(other)}"
+                f"; {share(other)} without the {one.survivors:,} that started before the first "
+                "recorded end"
             )
         part = share(total["fraction_of_top_1_percent"].item())
-        parts.append(f"{part} in {titles[trace]} ({top}")
+        parts.append(f"{part} in {titles[trace]} ({top})")
         short.append(f"{part} ({trace.label})")
     if not parts:
         return ""
     return Finding(
-        f"Of the GPU-hours, the largest 1 % of GPU jobs use {'. They use '.join(parts)}.",
+        f"Of the GPU-hours, the largest 1 % of the GPU jobs use {listed(parts)}.",
         heading=f"The largest 1 % of GPU jobs use {listed(short)} of the GPU-hours",
     )
 

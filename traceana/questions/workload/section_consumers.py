@@ -47,6 +47,8 @@ _DOMINANT: Final = 0.4
 """Fraction of the jobs from which numbers are stated with and without a user."""
 _COSTLY: Final = 0.1
 """Fraction of all hours from which a loss is an alert."""
+_NEGLIGIBLE: Final = 0.05
+"""Fraction of all hours below which a loss is no main result."""
 _NAMED: Final = 3
 _SLOW_S: Final = 3600
 _TIMES: Final = 5
@@ -65,7 +67,8 @@ def build(traces: Sequence[Trace]) -> Content:
     for trace in distinct_traces(traces):
         found, title = trace.once(describe_consumers), trace.label
         findings += _findings(found, title, trace)
-        tables = [_table(found, name, title) for name in found.groups]
+        of_status = () if "end_reason" in found.groups else (END_CLASS,)  # it repeats the status
+        tables = [_table(found, name, title) for name in found.groups if name not in of_status]
         if tables and not lead:
             lead = [tables.pop(0)]
         blocks += [Heading(title)] if len(traces) > 1 else []
@@ -202,6 +205,7 @@ def _wasted(consumers: Consumers, title: str) -> list[Finding]:
                 else "",
                 heading=f"{title}: jobs that ended as {row[name]} used {share(part)} of the "
                 f"{unit}-hours",
+                is_null=part < _NEGLIGIBLE,
             )
         )
     return findings
@@ -368,7 +372,7 @@ def _failing_type(consumers: Consumers, title: str, trace: Trace) -> Finding | N
     if low["own_failure_rate"]:
         times = f" {three_digits(high['own_failure_rate'] / low['own_failure_rate'])} times"
     text = (
-        f"{high['gpu_type']} jobs fail{times} as often as {low['gpu_type']} jobs "
+        f"jobs on {high['gpu_type']} fail{times} as often as on {low['gpu_type']} "
         f"({share(high['own_failure_rate'])} and {share(low['own_failure_rate'])}; time and memory "
         "limits are not counted)"
     )
