@@ -46,7 +46,7 @@ def test_the_heading_starts_from_the_policy_that_the_log_resembles(tmp_path: Pat
     traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path)
     [finding] = build([traceana.open_store(tmp_path).trace("mine")]).findings
     assert finding == (
-        "mine: jobs would wait 1.67 min on average under fifo and 33.3 s under easy "
+        "mine: GPU jobs would wait 1.67 min on average under fifo and 33.3 s under easy "
         "(backfilling), and with 10 % more GPUs 1.67 min and 33.3 s (simulated; n = 3). They "
         "waited 1.67 min, which is closer to fifo."
     )
