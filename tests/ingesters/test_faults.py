@@ -184,6 +184,10 @@ _SINGLE = """timestamp,hostname,error
 2026-03-01 04:00:00,n1,XID 79
 2026-03-02 04:00:00,n2,XID 48
 """
+_CLASSES = """machine,start,end,class
+m1,2026-03-01 04:00:00,2026-03-01 05:00:00,gpu
+m2,2026-03-02 04:00:00,,net
+"""
 _STARTS_AND_ENDS = """node_id,event_time,event_type,fault_class
 a,1.5,fault_start,GPU
 b,2,fault_start,NIC
@@ -198,6 +202,10 @@ b,9,fault_end,NIC
         (
             _ONE_ROW_EACH,
             {"machine_id": "node", "start_s": "start", "end_s": "end", "description": "reason"},
+        ),
+        (
+            _CLASSES,
+            {"machine_id": "machine", "start_s": "start", "end_s": "end", "class": "class"},
         ),
         (_SINGLE, {"machine_id": "hostname", "start_s": "timestamp", "description": "error"}),
         (

@@ -65,5 +65,5 @@ def test_the_costliest_are_first_and_none_is_null(cases: list[tuple[Any, ...]]) 
     }
     found = [costs[one.text] for one in main_results(part)]  # a null one has no cost here
     large = [one for one in costs.values() if one and one >= 0.05 * max(costs.values())]
-    free = [one for one in costs.values() if not one]  # these follow in their order
-    assert found == [*sorted(large, reverse=True), *free][:6]
+    free = [one for one in costs.values() if not one][:1]
+    assert found == (sorted(large, reverse=True)[:6] or free)

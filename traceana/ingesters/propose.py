@@ -333,8 +333,10 @@ def _is_fault_log(source: Source, jobs: dict[str, str]) -> bool:
         return False
     fails = any(re.search(FAILING, name) for name in names)
     if {*names} & {*FAULTS["machine_id"].split()} and jobs.keys() <= _OF_FAULTS:
-        # a machine, times and a reason; nobody requested anything
-        return fails or "error" in names or "end_reason" in jobs or source.reader == "fault_events"
+        # a machine, times and a class or reason; nobody requested anything
+        classes = {"error", *FAULTS["class"].split()} - {"type"}
+        stated = "end_reason" in jobs or not classes.isdisjoint(names)
+        return fails or stated or source.reader == "fault_events"
     return fails and not {"status", "submit_s"} & jobs.keys()
 
 

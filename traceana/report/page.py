@@ -7,7 +7,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 import jinja2
@@ -115,26 +114,18 @@ class Ranked:
 
 
 def main_results(built: list[Built], /) -> list[Ranked]:
-    """Return the main results: by cost and certainty, then the first of each part.
+    """Return the main results: by cost and certainty, then the first of each other part.
 
-    No alert is repeated; simulations and what costs nothing come last. A part of which a result
-    has a cost waits until the others have one.
+    No alert is repeated; a simulation is none.
     """
     scored = _ranked(built, lambda finding: "" if finding.alert else _short(finding))
     scored = [one for one in scored if one.score >= _LEAST_COST]
     best = {id(one.part): one for one in reversed(scored)}  # one of each section
     chosen = sorted(best.values(), key=lambda one: -one.score)[:_MAX_RESULTS]
-    first = [
-        (place, one)
-        for name, sections in group_parts(built)
-        if name not in (PARTS[0], PARTS[-1], SIMULATED)
-        for place, one in enumerate(
-            (one for part in sections if id(part) not in best for one in _first(part)),
-            sum(id(part) in best for part in sections),
-        )
-    ]
-    chosen += [one for _, one in sorted(first, key=itemgetter(0))][: _MAX_RESULTS - len(chosen)]
-    return chosen
+    for name, sections in group_parts(built):
+        if name not in (PARTS[0], PARTS[-1], SIMULATED) and not best.keys() & {*map(id, sections)}:
+            chosen += [one for part in sections for one in _first(part)][:1]
+    return chosen[:_MAX_RESULTS]
 
 
 def _first(part: Built) -> list[Ranked]:

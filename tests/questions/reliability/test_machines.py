@@ -131,6 +131,12 @@ def test_an_end_is_unknown_where_the_machine_failed_again() -> None:
     assert row["downtime_s"] == (1 + 5 + 1) * DAY
     assert "ends are missing" in row["note"]
     assert row["availability"] == pytest.approx(1 - 7 / 20)
+    short = analyze(log, total_machines=2, window=(0, 4 * DAY)).overall.row(0, named=True)
+    assert (short["n"], short["n_open"], short["n_missing"]) == (3, 0, 1)
+    again = log.with_columns(end_s=pl.when(pl.col("start_s") == 0).then("end_s"))
+    again = again.with_columns(end_s=pl.when(pl.col("machine_id") == "b").then(3 * DAY))
+    row = analyze(again, total_machines=2, window=(0, 4 * DAY)).overall.row(0, named=True)
+    assert (row["n_open"], row["downtime_s"]) == (0, DAY), "a failed again after the window"
 
 
 @settings(max_examples=60, deadline=None)

@@ -103,3 +103,24 @@ def test_machines_are_counted_from_their_table(tmp_path: Path) -> None:
     traceana.add_table(machines, trace="mine", table="machines", store=tmp_path)
     found = json.loads(run_command("reliability", "mine", "--store", tmp_path, "--json").stdout)
     assert (found["total_machines"], found["total_machines_stated"]) == (4, True)
+
+
+def test_a_row_that_lists_machines_is_a_fault_of_each(tmp_path: Path) -> None:
+    """Counted by hand: overlapping faults of a, a switch of b and c, an open end of c."""
+    log = pl.DataFrame(
+        [
+            ("a", 0, 10, "gpu"),
+            ("a", 5, 20, "net"),
+            ("b, c", 96, 102, "switch"),
+            ("c", 168, None, "gpu"),
+            ("d", 216, 240, "gpu"),
+        ],
+        schema=["machine_id", "start_s", "end_s", "class"],
+        orient="row",
+    ).with_columns(pl.col("start_s", "end_s") * 3600.0)
+    traceana.add_table(log, trace="mine", table="faults", store=tmp_path)
+    found = json.loads(run_command("reliability", "mine", "--store", tmp_path, "--json").stdout)
+    overall = found["results"][0]
+    assert (found["total_machines"], overall["n"], overall["n_open"]) == (4, 6, 1)
+    assert overall["availability"] == pytest.approx(1 - (20 + 6 + 6 + 72 + 24) / (4 * 240))
+    assert overall["mttr_s"] / 3600 == pytest.approx((10 + 15 + 6 + 6 + 72 + 24) / 6)

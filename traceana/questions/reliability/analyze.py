@@ -83,9 +83,14 @@ _FEWEST: Final = 3
 
 
 def faults_of(trace: Trace, /) -> pl.LazyFrame:
-    """Return the faults of a trace: its table, else the failures of nodes that its jobs show."""
+    """Return the faults of a trace: its table, else the failures of nodes that its jobs show.
+
+    A row of the table that lists several machines is a fault of each of them.
+    """
     if trace.has("faults", ("machine_id", "start_s")):
-        return trace.scan("faults")
+        names = pl.col("machine_id").cast(pl.String).str.split(",")
+        one_each = trace.scan("faults").with_columns(names).explode("machine_id")
+        return one_each.with_columns(pl.col("machine_id").str.strip_chars())
     jobs = trace.scan("jobs")
     name = node_column(jobs.collect_schema().names())
     if name is None:

@@ -132,15 +132,19 @@ def read_log(
     if (table["end"] < table["start"]).any():
         raise DataError(f"a fault ends before it starts: {end} is below {start}")
     first, last = _window(window, table)
-    inside = table.filter(
+    is_last = pl.col("start") == pl.col("start").max().over(machine)  # also after the window
+    inside = table.with_columns(is_last=is_last).filter(
         pl.col("start") <= last, pl.max_horizontal("start", "end").fill_null(first) >= first
     )
     inside = inside.filter((pl.col("start") >= first) | pl.col("end").is_not_null())
     has_ends = bool(inside["end"].count())
-    is_last = pl.col("start") == pl.col("start").max().over(machine)
-    is_open = pl.lit(has_ends) & ((pl.col("end").is_null() & is_last) | (pl.col("end") > last))
-    marked = inside.with_columns(is_open=is_open.fill_null(value=False)).with_columns(
-        end=pl.when("is_open").then(last).otherwise("end")
+    is_open = pl.lit(has_ends) & (
+        (pl.col("end").is_null() & pl.col("is_last")) | (pl.col("end") > last)
+    )
+    marked = (
+        inside.with_columns(is_open=is_open.fill_null(value=False))
+        .with_columns(end=pl.when("is_open").then(last).otherwise("end"))
+        .drop("is_last")
     )
     failed = marked[machine].n_unique()
     if total_machines is not None and not is_number(total_machines, whole=True):

@@ -28,6 +28,7 @@ from traceana.questions.trends.tables import (
     Outages,
     Trends,
 )
+from traceana.questions.workload.facts import facts_of
 from traceana.stats.time_blocks import DAY_S
 from traceana.store import Trace, distinct_traces
 from traceana.tables.formatting import (
@@ -162,7 +163,7 @@ def _trace(trace: Trace) -> Content:
         findings = (_none(found, title),)
     findings += tuple(_drifts(found.drift, title))
     if found.capacity is not None:
-        findings += (_allocated(found.capacity, found.capacity_source, title),)
+        findings += (_allocated(found.capacity, found.capacity_source, title, trace),)
         picture = drawing(
             "cluster-utilization",
             found.capacity,
@@ -179,8 +180,11 @@ def _trace(trace: Trace) -> Content:
     return Content(findings, tuple(blocks), findings[0], (gallery,), _LIMITATIONS)
 
 
-def _allocated(capacity: pl.DataFrame, source: str, title: str) -> Finding:
-    """State how much of the GPUs was allocated, down and idle, in all and by type."""
+def _allocated(capacity: pl.DataFrame, source: str, title: str, trace: Trace) -> Finding:
+    """State how much of the GPUs was allocated, down and idle, in all and by type.
+
+    The log of one user cannot tell what those of others allocated.
+    """
     of_all, *types = capacity.filter(pl.col("period") == "all").rows(named=True)
     parts = [
         f"{share(of_all[name] or 0)} were {name}"
@@ -190,11 +194,13 @@ def _allocated(capacity: pl.DataFrame, source: str, title: str) -> Finding:
     used, by_type = (of_all["allocated"] or 0) * of_all["gpu_hours"], ""
     if sum((row["allocated"] or 0) * row["gpu_hours"] for row in types) >= _TYPED * used:
         by_type = ", ".join(f"{row['gpu_type']} {share(row['allocated'] or 0)}" for row in types)
+    is_of_one = dict(facts_of(trace)).get("Users") == "1"
     return Finding(
         f"{title}: of {hours_text(of_all['gpu_hours'])} GPU-hours of {of_all['gpus']:,.5g} GPUs "
         f"({source}), {listed(parts)}{f' (allocated by type: {by_type})' * bool(by_type)}.",
         effect=of_all["allocated"],
         heading=f"{title}: {share(of_all['allocated'] or 0)} of the GPUs were allocated",
+        certainty="cannot tell" if is_of_one else "exact",
     )
 
 
