@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.simulate.placement import naive
@@ -73,6 +73,7 @@ class Watching:
 @given(
     jobs_of, machines_of, st.sampled_from([*POLICIES, "own"]), st.sampled_from(["name", "random"])
 )
+@example([{"gpus": 0.25, "cpus": 1.0}], [{"gpus": 1.0, "cpus": None}], "dotprod", "name")
 def test_nothing_exceeds_capacity_or_shrinks(
     jobs: list[dict[str, object]], machines: list[dict[str, object]], name: str, ties: str
 ) -> None:

@@ -71,7 +71,8 @@ class DotProduct:
     def score(self, request: PlacementRequest, nodes: PlacementNodes, /) -> Ints:
         """Return 100 (1 - dot product / 2), rounded down."""
         cpu, gpu = nodes.largest_cpu_milli, nodes.largest_gpu_milli
-        product = (nodes.cpu_milli / cpu) * (request.cpu_milli / cpu)
+        # a machine without a stated limit counts as the largest one
+        product = np.minimum(nodes.cpu_milli / cpu, 1) * (request.cpu_milli / cpu)
         product += (nodes.free_gpu_milli / gpu) * (request.total_gpu_milli / gpu)
         score: Ints = (_BEST * (1 - product / 2)).astype(np.int64)
         return score
