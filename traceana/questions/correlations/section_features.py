@@ -182,7 +182,8 @@ def state_correlations(
     if not stated:
         return ""
     rows = " to ".join(f"{n:,}" for n in table["n"].unique().sort()[[0, -1]].unique())
-    return f"{cohort.title}: {what} {'; '.join(stated)} (Spearman's rho, n = {rows})."
+    units = "" if cohort.cluster is None else f", {cohort.units}"
+    return f"{cohort.title}: {what} {'; '.join(stated)} (Spearman's rho, n = {rows}{units})."
 
 
 def _reversed(cohort: Cohort, row: dict[str, Any], within: pl.DataFrame | None) -> str:

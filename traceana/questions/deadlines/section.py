@@ -233,15 +233,15 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
 
 
 def _of_jobs(trace: Trace) -> Content:
-    """Show synthetic deadlines of a trace that has none."""
-    finding, blocks = _missed(trace, "randomly drawn deadlines")
+    """Show synthetic deadlines of a trace that has none: no result on the trace is stated."""
+    _, blocks = _missed(trace)
     about = _DRAWN
     if from_tasks(trace):
         about = f"{_OF_TASKS}{_DRAWN}{sample_note(trace)}"
-    return Content(finding, (Text(about), *blocks))
+    return Content((), (Text(about), *blocks))
 
 
-def _missed(trace: Trace, what: str = "deadlines") -> tuple[tuple[str, ...], tuple[Block, ...]]:
+def _missed(trace: Trace) -> tuple[tuple[str, ...], tuple[Block, ...]]:
     title = _title(trace)
     try:
         result = trace.once(missed_deadlines)
@@ -253,9 +253,9 @@ def _missed(trace: Trace, what: str = "deadlines") -> tuple[tuple[str, ...], tup
     best, worst = rows[0], rows[-1]
     finding = (
         f"{title}: at a utilization of {share(best['utilization'])} the policy {best['policy']} "
-        f"misses {share(best['fraction_missed'])} of {count(best['n'])} {what}, {worst['policy']} "
-        f"{share(worst['fraction_missed'])} (simulated). A deadline before submission plus runtime "
-        "is missed in any case."
+        f"misses {share(best['fraction_missed'])} of {count(best['n'])} deadlines, "
+        f"{worst['policy']} {share(worst['fraction_missed'])} (simulated). A deadline before "
+        "submission plus runtime is missed in any case."
     )
     blocks: tuple[Block, ...] = (
         Heading("Missed deadlines under scheduling policies"),

@@ -64,7 +64,7 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
     ...      "choice": ["batch_size", "power_limit", "both"], "ratio": [0.9, 0.8, 0.7]}
     ... )
     >>> plot_energy_savings(savings).get_title(loc="left")
-    'V100'
+    'V100, cifar100'
     """
     kinds = savings.select("gpu", "objective").unique().rows()
     if len(kinds) != 1:
@@ -108,7 +108,8 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
     ax.set_yticks(range(len(datasets)), [name_tick(one) for one in datasets])
     ax.set_ylim(len(datasets) - 0.5, -0.5)
     ax.grid(visible=False, axis="y")
-    ax.set_title(name_group([gpu]), pad=16)
+    of = datasets[0] if len(datasets) == 1 else f"{len(datasets)} data sets"
+    ax.set_title(f"{name_group([gpu])}, {of}", pad=16)
     ax.set_xlabel(f"{objective.capitalize()} to the target, relative to the default")
     ax.legend(
         loc="lower right",

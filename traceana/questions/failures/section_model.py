@@ -122,8 +122,10 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     text = text or "no odds ratio of a single feature differs significantly from 1."
     opposite = clear.filter(pl.col("note") == REVERSED)
     reversed_ = [
-        f"{_reversed(row, cohort.noun)} (odds ratio {three_digits(row['crude_odds_ratio'])}, "
-        f"adjusted {three_digits(row['odds_ratio'])}: Simpson's paradox)."
+        f"{_reversed(row, cohort.noun)} (odds ratio {three_digits(row['crude_odds_ratio'])}; "
+        f"adjusted {three_digits(row['odds_ratio'])}, 95 % CI "
+        f"{three_digits_range(row['ci_low'], row['ci_high'])}; n = {fit['n']:,}: Simpson's "
+        "paradox)."
         for row in opposite.iter_rows(named=True)
     ]
     joint = model.joint.drop_nulls("pvalue")

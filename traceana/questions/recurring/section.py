@@ -239,7 +239,7 @@ def _findings(rows: pl.DataFrame, gpu: str, title: str) -> tuple[str, ...]:
     saved = (
         f"{title}: recurring jobs on {gpu} that learn their batch size and power limit save "
         f"{share(least['energy_saved'])} to {share(most['energy_saved'])} of the energy of the "
-        f"default (simulated; {plural(rows.height, 'data set')})"
+        f"default (simulated; {plural(rows.height, 'data set')}, means of {len(SEEDS)} seeds)"
     )
     heading = (
         f"{title}: jobs that learn their settings save {share(least['energy_saved'])} to "

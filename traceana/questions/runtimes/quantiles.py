@@ -50,7 +50,8 @@ def tail_index(
         As in :func:`fit_distributions`.
     k
         Number of largest values in the tail, one or several. None: the square root of n. Larger k
-        make the interval narrower and the estimate more biased.
+        make the interval narrower and the estimate more biased. In few unequal clusters intervals
+        of 95 % then cover less: 91.8 to 93.2 % for a quarter of 400 values in 10 to 60 clusters.
 
     Returns
     -------
