@@ -27,8 +27,8 @@ def test_the_mean_of_logs_has_the_error_of_the_clusters_means() -> None:
     )
     mu = fits.parameters.row(0, named=True)
     y = np.log(values)
-    sums = np.bincount(cluster, y - y.mean())
-    error = np.sqrt(20 / 19 * (sums**2).sum()) / 400
+    sums = np.bincount(cluster, y - y.mean()) / (1 - np.bincount(cluster) / 400)
+    error = np.sqrt((sums**2).sum()) / 400
     k = 400**2 / (np.bincount(cluster) ** 2).sum()
     assert mu["estimate"] == pytest.approx(y.mean())
     assert mu["ci_high"] - y.mean() == pytest.approx(stats.t.ppf(0.95, k - 1) * error, rel=1e-6)

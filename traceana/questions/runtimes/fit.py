@@ -215,9 +215,10 @@ def fit_distributions(
     cluster
         Independent unit of each value, such as its user; None: values are independent. With
         clusters, intervals are those of the robust covariance (sandwich) with t(k - 1) for the
-        effective number of clusters k (Kish), and p is by the multiplier bootstrap of Kojadinovic
-        and Yan (Canadian Journal of Statistics 40, 2012), for complete values only. Comparisons of
-        families have no test then.
+        effective number of clusters k (Kish). In few unequal clusters those of a sigma are too
+        narrow (of 95 %, 88 % cover with 10 and 91 % with 30). p is by the multiplier bootstrap of
+        Kojadinovic and Yan (Canadian Journal of Statistics 40, 2012), for complete values only.
+        Comparisons of families have no test then.
     resamples
         Simulated samples for each p-value of the KS distance; 0 for none. None: 199 for up to
         5,000 values, else none.
@@ -422,7 +423,9 @@ class _Clusters:
         return {
             name: fit
             if fit.covariance is None
-            else replace(fit, covariance=cluster_covariance_of_fit(fit, self._scores(fit)))
+            else replace(
+                fit, covariance=cluster_covariance_of_fit(fit, self._scores(fit), self.cluster)
+            )
             for name, fit in fits.items()
         }
 

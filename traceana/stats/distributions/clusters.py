@@ -31,14 +31,15 @@ def cluster_scores(
     return np.stack([np.bincount(cluster, part) for part in gradient], axis=1)
 
 
-def cluster_covariance_of_fit(fit: Fit, scores: Floats, /) -> Floats:
-    """Return the sandwich covariance C (sum of s_c s_c') C m / (m - 1) of m clusters.
+def cluster_covariance_of_fit(fit: Fit, scores: Floats, cluster: Integers, /) -> Floats:
+    """Return the sandwich covariance C (sum of s_c s_c' / (1 - f_c)^2) C.
 
-    C is the inverse of the observed information (White, Econometrica 50, 1982).
+    C is the inverse of the observed information (White, Econometrica 50, 1982), f_c the fraction of
+    the rows in cluster c: without it large clusters make intervals too narrow.
     """
-    moved = scores @ _covariance(fit)
-    m = len(scores)
-    result: Floats = moved.T @ moved * (m / (m - 1))
+    fraction = np.bincount(cluster) / len(cluster)
+    moved = scores @ _covariance(fit) / (1 - fraction)[:, None]
+    result: Floats = moved.T @ moved
     return result
 
 
