@@ -199,18 +199,15 @@ def time_change(store: Store, claim: Claim) -> Judgement:
 
 def _policies(trace: Trace) -> pl.DataFrame:
     """Return the regret of Zeus and of grid search, by data set and seed."""
-    known, tables = trace.once(defaults), training_tables(trace)
-    seeds = range(_POLICY_SEEDS)
-    both = [
-        simulate.sweep_recurring(
-            *tables, gpus=_GPU, seeds=seeds, policy=policy, defaults=known
-        ).select(
-            pl.lit(policy).alias("policy"), "dataset", "seed", "regret_j", "cost_j", "cost_saved"
-        )
-        for policy in ("zeus", "grid")
-    ]
-    wide = both[0].join(both[1], on=("dataset", "seed"), suffix="_grid")
-    return wide.drop("policy", "policy_grid").drop_nulls().sort("dataset", "seed")
+    seeds, names = range(_POLICY_SEEDS), ("dataset", "seed", "regret_j", "cost_j", "cost_saved")
+    every = trace.once(recurring_sweep)
+    zeus = every.filter(pl.col("gpu") == _GPU, pl.col("seed").is_in(seeds)).select(names)
+    tables, known = training_tables(trace), trace.once(defaults)
+    grid = simulate.sweep_recurring(
+        *tables, gpus=_GPU, seeds=seeds, policy="grid", defaults=known
+    ).select(names)
+    both = zeus.join(grid, on=("dataset", "seed"), suffix="_grid")
+    return both.drop_nulls().sort("dataset", "seed")
 
 
 def grid_regret(store: Store, claim: Claim) -> Judgement:

@@ -55,7 +55,8 @@ def policy_variants(trace: Trace, gpu: str, /) -> pl.DataFrame:
     def sweep(**options: Any) -> pl.DataFrame:  # noqa: ANN401  of sweep_recurring
         return simulate.sweep_recurring(*tables, gpus=gpu, seeds=_SEEDS, defaults=known, **options)
 
-    zeus = sweep()
+    every = trace.once(recurring_sweep)
+    zeus = every.filter(pl.col("gpu") == gpu, pl.col("seed").is_in(_SEEDS))
     usual = zeus.select("dataset", "seed", usual_j="energy_j")
     compared = [
         *(("beta", f"{beta:g}", zeus if beta == 2 else sweep(beta=beta)) for beta in _BETAS),
@@ -68,7 +69,7 @@ def policy_variants(trace: Trace, gpu: str, /) -> pl.DataFrame:
         (what, name, *_means(runs.join(usual, on=("dataset", "seed")), "energy_j", "usual_j"))
         for what, name, runs in compared
     ]
-    by_gpu = trace.once(recurring_sweep).with_columns(left=1 - pl.col("energy_saved"), one=1.0)
+    by_gpu = every.with_columns(left=1 - pl.col("energy_saved"), one=1.0)
     rows += [
         ("GPU", str(name), *_means(runs, "left", "one"))
         for (name,), runs in by_gpu.group_by("gpu", maintain_order=True)
