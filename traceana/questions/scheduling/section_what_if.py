@@ -172,9 +172,11 @@ def _untold(trace: Trace, waits: pl.DataFrame, of: dict[str, float]) -> Finding 
         heading = f"{trace.label}: waits need start times or the number of GPUs"
         return Finding(text, heading=heading, certainty="cannot tell")
     if of.get("recorded") and (idle := unused(waits)):
+        n = waits.filter(pl.col("policy") == "recorded")["jobs"].sum()
         text = (
-            f"{trace.label}: GPU jobs waited {duration(of['recorded'])} on average, but {idle}. "
-            "The log cannot tell whether more GPUs or another policy would shorten their waits."
+            f"{trace.label}: GPU jobs waited {duration(of['recorded'])} on average "
+            f"(n = {n:,}), but {idle}. The log cannot tell whether more GPUs or another policy "
+            "would shorten their waits."
         )
         heading = f"{trace.label}: its jobs do not fill the GPUs, so waits have other causes"
         return Finding(text, heading=heading, certainty="cannot tell")
