@@ -86,25 +86,24 @@ def find_window(rows: IntoFrame, manifest: Manifest, /) -> tuple[float | None, f
     survivors of an earlier time.
     """
     first, last = manifest.window_start_s, manifest.window_end_s
-    frame: Any = nw.from_native(rows).lazy()
-    names = frame.collect_schema().names()
     if manifest.window == "stated" or last is None:
         return first, last
-    ends = {name: nw.col(name).max() for name in ("end_s",) if name in names}
-    firsts = {f"first {name}": nw.col(name).min() for name in ends}
-    lasted = nw.col("runtime_s")
-    if ends and "runtime_s" in names:  # of a running job, that until the export
-        lasted = nw.when(nw.col("end_s").is_null()).then(lasted)
-    ends |= {
-        name: (nw.col(name) + lasted).max()
-        for name in ("start_s", "submit_s")
-        if {name, "runtime_s"} <= {*names}
-    }
-    found = reduce_frame(frame, (), **ends, **firsts).row(0, named=True) if ends else {}
-    if manifest.lists_only_survivors and found.get("first end_s") is not None:
-        first = found["first end_s"]
-    run = [found[name] for name in ("end_s", "start_s") if found.get(name) is not None]
-    return first, max([last, *(run or [found.get("submit_s") or last])])
+    frame: Any = nw.from_native(rows).lazy()
+    names = {*frame.collect_schema().names()}
+    lasted, times = nw.col("runtime_s"), dict[str, nw.Expr]()
+    if "end_s" in names:
+        end = nw.col("end_s")
+        times = {"first end": end.min(), "end": end.max()}
+        lasted = nw.when(end.is_null()).then(lasted)  # of a running job, that until the export
+    for name in ("start_s", "submit_s"):
+        if {name, "runtime_s"} <= names:
+            times[name] = (nw.col(name) + lasted).max()
+    row = reduce_frame(frame, (), **times).row(0, named=True) if times else {}
+    seconds = {name: value for name, value in row.items() if value is not None}
+    if manifest.lists_only_survivors:
+        first = seconds.get("first end", first)
+    run = [seconds[name] for name in ("end", "start_s") if name in seconds]
+    return first, max([last, *(run or [seconds.get("submit_s", last)])])
 
 
 def window_of(trace: Trace, /) -> Window | None:
@@ -128,18 +127,12 @@ def observe(
     stated = manifest.window == "stated"
     frame: Any = nw.from_native(rows)
     names = frame.collect_schema().names()
-    times = [name for name in ("start_s", "submit_s", "end_s") if name in names]
-    count = reduce_frame(frame.lazy(), (), **{name: nw.col(name).count() for name in times})
-    there = [name for name in times if count[name].item()]
+    start, begin, end = _find_times(frame)
     first, last = find_window(rows, manifest)
     null, status = nw.lit(None, nw.Float64), nw.lit(None, nw.String)
     if "status" in names:
         status = nw.col("status").cast(nw.String)
-    start = next((name for name in there if name != "end_s"), None)
-    runtime, begin = nw.col("runtime_s"), nw.col("start_s") if start == "start_s" else null
-    end = nw.col(start) + runtime if start else null
-    if "end_s" in there:
-        end = nw.col("end_s")
+    runtime = nw.col("runtime_s")
     until = null if last is None else nw.lit(float(last))
     running = status.is_null() | status.is_in(("running", "unknown"))
     open_ = runtime.is_null() & end.is_null() & running & (begin <= until)
@@ -172,12 +165,33 @@ def observe(
     n_rows, n, truncated, censored, timed, unstarted_rows, ended = counts.row(0)
     unlisted = None
     if n == n_rows and not censored and not truncated and start and last is not None:
-        listed = frame.lazy().filter(known)
-        drawn: Any = nw.from_native(sample.rows_of(listed.to_native())) if sample else listed
-        unlisted = estimate_unlisted(collect(drawn.select("runtime_s", start)), start, last)
-        if unlisted is not None and sample is not None:
-            unlisted /= sample.fraction
+        unlisted = _estimate_unlisted(frame.lazy().filter(known), start, last, sample)
     native: IntoFrameT = frame.to_native()
     return native, Observation(
         first, last, stated, n, truncated, censored, n - timed, unstarted_rows, ended, unlisted
     )
+
+
+def _find_times(frame: Any) -> tuple[str | None, nw.Expr, nw.Expr]:  # noqa: ANN401  a narwhals frame
+    """Return the column from which rows run, when they started and when they ended, or nulls."""
+    null, names = nw.lit(None, nw.Float64), frame.collect_schema().names()
+    times = [name for name in ("start_s", "submit_s", "end_s") if name in names]
+    counts = reduce_frame(frame.lazy(), (), **{name: nw.col(name).count() for name in times})
+    filled = [name for name in times if counts[name].item()]
+    start = next((name for name in filled if name != "end_s"), None)
+    begin = nw.col("start_s") if start == "start_s" else null
+    if "end_s" in filled:
+        return start, begin, nw.col("end_s")
+    return start, begin, nw.col(start) + nw.col("runtime_s") if start else null
+
+
+def _estimate_unlisted(
+    listed: Any,  # noqa: ANN401  a narwhals frame
+    start: str,
+    last: float,
+    sample: JobSample | None,
+) -> float | None:
+    """Estimate the rows that a trace omits, from those listed or a sample of them."""
+    drawn: Any = nw.from_native(sample.rows_of(listed.to_native())) if sample else listed
+    unlisted = estimate_unlisted(collect(drawn.select("runtime_s", start)), start, last)
+    return unlisted / sample.fraction if unlisted is not None and sample else unlisted
