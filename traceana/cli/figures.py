@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from traceana.cli.options import StoreOption, argument, option
 from traceana.cli.output import print_table, show_steps
 from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traceana.report.figure_files import WrittenFigures
 
 
 def figures(
@@ -61,57 +66,60 @@ def figures(
         _list_figures(paper)
         return
     from traceana.report.data_source import find_data_source
-    from traceana.report.figure_files import check_figures, write_figures
 
     chosen = {"trace": trace, "job": job, "gpu": gpu, "dataset": dataset}
     chosen |= {"feature": feature, "outcome": outcome, "method": method}
+    files = {"store": store, "out": out or "figures", "formats": formats, "dpi": dpi, "size": size}
     given = {name: value for name, value in chosen.items() if value is not None}
-    wanted = _wanted(ids or [], paper, number)
-    check_figures([name for names, _ in wanted for name in names])  # before the store
+    wanted = _wanted(ids, paper, number)  # wrong ids are named before the store is read
     data_source = find_data_source(store)
     if data_source.is_sample:
         sys.stderr.write(f"traceana: note: {data_source.notice}\n")
     with show_steps("figures") as on_step:
-        written = []
-        for names, options in wanted:
-            try:
-                one = write_figures(
-                    names,
-                    store=store,
-                    out=out or "figures",
-                    formats=formats,
-                    dpi=dpi,
-                    size=size,
-                    style=style,
-                    on_step=on_step,
-                    **(options | given),
-                )
-            except DataError as error:
-                if len(wanted) == 1:
-                    raise
-                sys.stderr.write(f"traceana: note: {error}\n")  # the other figures of the paper
-            else:
-                written.append(one)
+        written = [*_write(wanted, files | given | {"style": style, "on_step": on_step})]
+    _name_files(written)
+
+
+def _wanted(
+    ids: list[str] | None, paper: str | None, number: str | None
+) -> list[tuple[list[str], dict[str, Any]]]:
+    """Return ids of figures, with the options that choose their versions."""
+    if paper is None or ids:
+        from traceana.report.figure_files import check_figures
+
+        check_figures(ids or [])
+        return [(ids or [], {})]
+    from traceana.claims.published_figures import figures_of, numbered, options_of, traces_of
+
+    published = figures_of(paper) if number is None else numbered(paper, number)
+    if not any(one.figure for one in published):
+        raise DataError(f"figure {number} of {paper} is {published[0].answer}")
+    traces: dict[str, Any] = {"trace": traces_of(paper) or None}
+    drawn = {(one.figure, one.options): one for one in published if one.figure}
+    return [([one.figure], options_of(one) | traces) for one in drawn.values()]
+
+
+def _write(
+    wanted: list[tuple[list[str], dict[str, Any]]], options: dict[str, Any]
+) -> Iterator[WrittenFigures]:
+    """Write figures; of several of a paper, those that can be drawn."""
+    from traceana.report.figure_files import write_figures
+
+    for names, versions in wanted:
+        try:
+            yield write_figures(names, **(versions | options))
+        except DataError as error:
+            if len(wanted) == 1:
+                raise
+            sys.stderr.write(f"traceana: note: {error}\n")
+
+
+def _name_files(written: list[WrittenFigures]) -> None:
+    """Print the paths of figures, and which figures are absent."""
     for line in dict.fromkeys(line for one in written for line in one.absent):
         sys.stderr.write(f"traceana: note: {line}\n")
     for path in dict.fromkeys(path for one in written for path in one.paths):
         sys.stdout.write(f"{path}\n")
-
-
-def _wanted(
-    ids: list[str], paper: str | None, number: str | None
-) -> list[tuple[list[str], dict[str, Any]]]:
-    """Return ids of figures, with the options that choose their versions."""
-    if paper is None or ids:
-        return [(ids, {})]
-    from traceana.claims.published_figures import figures_of, numbered, options_of, traces_of
-
-    found = figures_of(paper) if number is None else numbered(paper, number)
-    if not any(one.figure for one in found):
-        raise DataError(f"figure {number} of {paper} is {found[0].answer}")
-    traces: dict[str, Any] = {"trace": traces_of(paper) or None}
-    drawn = {(one.figure, one.options): one for one in found if one.figure}
-    return [([one.figure], options_of(one) | traces) for one in drawn.values()]
 
 
 def _list_figures(paper: str | None) -> None:

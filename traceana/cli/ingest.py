@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_text
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +24,7 @@ from traceana.cli.output import print_cells
 from traceana.cli.streams import terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from rich.console import Console
 
@@ -105,9 +106,6 @@ def _progress(
 
 
 def _show(ledger: Ledger, store: Path) -> None:
-    from traceana.store import Store
-
-    out = terminal()
     counts = ["read", "kept", "rejected"]
     if any(entry.rows_replaced for entry in ledger.entries):
         counts.insert(2, "replaced")
@@ -122,32 +120,52 @@ def _show(ledger: Ledger, store: Path) -> None:
             for entry in ledger.entries
         )
         print_cells(columns, rows)
+    out = terminal()
+    for line in _remarks(ledger, store):
+        out.print(line, soft_wrap=True)
+
+
+def _remarks(ledger: Ledger, store: Path) -> Iterator[str]:
+    """Return the lines below the table of an ingest."""
     synthetic = sorted({entry.trace for entry in ledger.entries if entry.synthetic})
     if synthetic:
-        out.print(f"SYNTHETIC, no observed row in it: {', '.join(synthetic)}", soft_wrap=True)
+        yield f"SYNTHETIC, no observed row in it: {', '.join(synthetic)}"
     for trace in dict.fromkeys(entry.trace for entry in ledger.entries):
-        manifest = Store(store).manifest(trace)
-        for note in manifest.notes if manifest.source != "catalog" else ():
-            out.print(f"note: {trace}: {note}", soft_wrap=True)
+        yield from _trace_notes(trace, store)
     for entry in ledger.entries:
-        for note in _notes(entry):
-            out.print(note, soft_wrap=True)
-    _name_some(out, "not there", [f"{trace}/{csv}" for trace, csv, _ in ledger.missing_csvs])
-    _name_some(out, "left out", list(ledger.left_out))
-    strangers = list(ledger.not_recognised)
-    _name_some(out, "not recognized", strangers)
-    if any(name.endswith((".csv", ".csv.gz", ".csv.xz")) for name in strangers):
+        yield from _notes(entry)
+    named = {
+        "not there": [f"{trace}/{csv}" for trace, csv, _ in ledger.missing_csvs],
+        "left out": ledger.left_out,
+        "not recognized": ledger.not_recognised,
+    }
+    yield from (f"{heading}: {_first_of(names)}" for heading, names in named.items() if names)
+    yield from _expected(ledger.not_recognised)
+    if any(entry.rows_rejected for entry in ledger.entries):
+        yield f"rejected rows: {store}/<trace>/rejected/<table>.parquet"
+    if {entry.state for entry in ledger.entries} == {"unchanged"}:
+        yield f"nothing to do: {store} already holds these files"
+
+
+def _trace_notes(trace: str, store: Path) -> Iterator[str]:
+    """Return the notes on a trace that is not public."""
+    from traceana.store import Store
+
+    manifest = Store(store).manifest(trace)
+    if manifest.source != "catalog":
+        yield from (f"note: {trace}: {note}" for note in manifest.notes)
+
+
+def _expected(not_recognised: Sequence[str]) -> Iterator[str]:
+    """Return the names that CSVs of public traces have, where others are among the files."""
+    if any(name.endswith((".csv", ".csv.gz", ".csv.xz")) for name in not_recognised):
         from traceana.ingesters.discover import known_names
 
-        out.print(f"expected: files named as published, such as {known_names()}", soft_wrap=True)
-    if any(entry.rows_rejected for entry in ledger.entries):
-        out.print(f"rejected rows: {store}/<trace>/rejected/<table>.parquet", soft_wrap=True)
-    if ledger.entries and all(entry.state == "unchanged" for entry in ledger.entries):
-        out.print(f"nothing to do: {store} already holds these files")
+        yield f"expected: files named as published, such as {known_names()}"
 
 
 def _notes(entry: TableEntry) -> Iterator[str]:
-    """Print notes on the rows of a table."""
+    """Return notes on the rows of a table."""
     name = f"{entry.trace}/{entry.table}"
     for rule, rows in entry.rejected.items():
         yield f"rejected: {name}: {rows:,} by {rule}"
@@ -163,10 +181,8 @@ def _notes(entry: TableEntry) -> Iterator[str]:
             "(kept: the table has no key)"
         )
     for column, words in entry.unknown_words.items():
-        ranked = sorted(words.items(), key=lambda item: -item[1])
-        listed = ", ".join(f"{word!r} ({count:,})" for word, count in ranked[:_MOST_NAMED])
-        more = f" and {len(ranked) - _MOST_NAMED:,} more" if len(ranked) > _MOST_NAMED else ""
-        yield f"note: {name}: unknown values in {column}: {listed}{more}"
+        ranked = [f"{word!r} ({count:,})" for word, count in Counter(words).most_common()]
+        yield f"note: {name}: unknown values in {column}: {_first_of(ranked)}"
     if entry.replaced_files:
         gone = ", ".join(entry.replaced_files)
         yield f"note: {name}: built anew without rows that it had before, of {gone}"
@@ -176,26 +192,26 @@ def _notes(entry: TableEntry) -> Iterator[str]:
     strange = {
         file.file for file in entry.files if file.as_published is False and not file.synthetic
     }
-    for file in sorted(strange):
-        yield f"note: {name}: {file} is not the published file (its sha256 differs)"
-    for told_file in entry.files:
-        if told_file.unused_columns:
-            columns = ", ".join(told_file.unused_columns)
-            yield f"note: {name}: {told_file.label}: columns not used: {columns}"
+    for label in sorted(strange):
+        yield f"note: {name}: {label} is not the published file (its sha256 differs)"
+    for file in entry.files:
+        if file.unused_columns:
+            columns = ", ".join(file.unused_columns)
+            yield f"note: {name}: {file.label}: columns not used: {columns}"
 
 
 def _published_rows(entry: TableEntry) -> int | None:
     """Return the number of rows in the publisher's files, if these are the complete files."""
     from traceana.catalog import load_catalog
 
-    known = None if entry.synthetic else load_catalog().get(entry.trace)
-    return known.rows.get(entry.table) if known else None
+    published = None if entry.synthetic else load_catalog().get(entry.trace)
+    return published.rows.get(entry.table) if published else None
 
 
-def _name_some(out: Console, heading: str, names: list[str]) -> None:
-    if names:
-        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-        out.print(f"{heading}: {', '.join(names[:_MOST_NAMED])}{more}", soft_wrap=True)
+def _first_of(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are."""
+    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(names[:_MOST_NAMED])}{more}"
 
 
 def _as_json(ledger: Ledger) -> str:

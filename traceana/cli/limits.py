@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from traceana.cli.options import option
+
+if TYPE_CHECKING:
+    from traceana.store import Store
 
 SinceOption = Annotated[
     str | None, option("Only jobs that waited or ran on or after this date or time.", "TIME")
@@ -65,55 +69,73 @@ def limited_store(
 
     Tables of traces without jobs stay as they are; public traces are not anonymized.
     """
-    from traceana.exchange import anonymize as anonymize_trace
-    from traceana.exchange import select_jobs
     from traceana.store import open_store
 
-    limits: dict[str, Any] = {"since": since, "until": until, "where": where, "window": window}
-    is_limited = any(value is not None for value in limits.values())
-    if not (is_limited or anonymize or compare or gpus):
+    limits = {"since": since, "until": until, "where": where, "window": window}
+    given = {name: value for name, value in limits.items() if value is not None}
+    steps: list[Callable[[Store, Path], None]] = []
+    if given:
+        steps.append(partial(_select_jobs, limits=given))
+    if anonymize:
+        steps.append(_anonymize)
+    if compare:
+        steps.append(partial(_add_traces, names=compare))
+    if gpus:
+        steps.append(partial(_state_gpus, gpus=gpus))
+    if not steps:
         yield store
         return
     with TemporaryDirectory(prefix="traceana-") as scratch:
         source = open_store(store)
-        for step, wanted in (("limited", is_limited), ("anonymized", anonymize)):
-            target = Path(scratch) / step
-            for trace in source.traces() if wanted else ():
-                manifest = source.manifest(trace)
-                if step == "limited" and manifest.has("jobs"):
-                    select_jobs(trace, store=source.path, out=target, **limits)
-                elif step == "anonymized" and manifest.source != "catalog":
-                    anonymize_trace(trace, store=source.path, out=target)
-                else:
-                    _link(source.path / trace, target)
-            source = open_store(target) if wanted else source
-        if compare:
-            target = Path(scratch) / "compared"
-            beside = {name: _find(name) for name in compare if name not in source.traces()}
-            for folder in (*(source.path / trace for trace in source.traces()), *beside.values()):
-                _link(folder, target)
-            source = open_store(target)
-        if gpus is not None:
-            target = Path(scratch) / "sized"
-            for trace in source.traces():
-                _with_gpus(source.path / trace, target / trace, gpus)
+        for number, step in enumerate(steps):
+            target = Path(scratch) / str(number)
+            step(source, target)
             source = open_store(target)
         yield source.path
 
 
-def _with_gpus(folder: Path, target: Path, gpus: int) -> None:
-    """Link the files of a trace, and state the GPUs of its cluster in a manifest of its own."""
-    from traceana.store import Capacity
-    from traceana.store.manifest import MANIFEST, manifest_json, parse_manifest
+def _select_jobs(source: Store, target: Path, limits: dict[str, Any]) -> None:
+    from traceana.exchange import select_jobs
 
-    target.mkdir(parents=True)
-    for path in folder.iterdir():
-        if path.name != MANIFEST:
-            (target / path.name).symlink_to(path.resolve())
-    manifest = parse_manifest((folder / MANIFEST).read_text(encoding="utf-8"))
-    if manifest.has("jobs"):
-        manifest = replace(manifest, capacity={"all": Capacity(nodes=1, gpus_per_node=gpus)})
-    (target / MANIFEST).write_text(manifest_json(manifest), encoding="utf-8")
+    for trace in source.traces():
+        if source.manifest(trace).has("jobs"):
+            select_jobs(trace, store=source.path, out=target, **limits)
+        else:
+            _link(source.path / trace, target)
+
+
+def _anonymize(source: Store, target: Path) -> None:
+    from traceana.exchange import anonymize
+
+    for trace in source.traces():
+        if source.manifest(trace).source == "catalog":
+            _link(source.path / trace, target)
+        else:
+            anonymize(trace, store=source.path, out=target)
+
+
+def _add_traces(source: Store, target: Path, names: list[str]) -> None:
+    beside = [_find(name) for name in names if name not in source.traces()]
+    for folder in (*(source.path / trace for trace in source.traces()), *beside):
+        _link(folder, target)
+
+
+def _state_gpus(source: Store, target: Path, gpus: int) -> None:
+    """Link the files of each trace, and state the GPUs of its cluster in a manifest of its own."""
+    from traceana.store import Capacity
+    from traceana.store.manifest import MANIFEST, manifest_json
+
+    for trace in source.traces():
+        folder = target / trace
+        folder.mkdir(parents=True)
+        for path in (source.path / trace).iterdir():
+            if path.name != MANIFEST:
+                (folder / path.name).symlink_to(path.resolve())
+        manifest = source.manifest(trace)
+        if manifest.has("jobs"):
+            capacity = {"all": Capacity(nodes=1, gpus_per_node=gpus)}
+            manifest = replace(manifest, capacity=capacity)
+        (folder / MANIFEST).write_text(manifest_json(manifest), encoding="utf-8")
 
 
 def _link(folder: Path, target: Path) -> None:
