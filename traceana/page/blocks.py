@@ -393,7 +393,7 @@ def result_table(
         if name not in ("note", "n_clusters") or frame[name].count()
     ]
     nulls = {"note": "", **(null or {})}
-    options: dict[str, Any] = {"columns": shown, "headings": headings, "null": nulls}
+    options: dict[str, Any] = {"columns": shown, "headings": headings or {}, "null": nulls}
     try:
         cells = cells_of(frame, table, **options)
         last = () if total is None else cells_of(total, table, **options).rows[0]

@@ -103,39 +103,33 @@ def cells_of(
     /,
     *,
     columns: Sequence[str] | None = None,
-    headings: Mapping[str, str] | None = None,
-    null: Mapping[str, str] | None = None,
+    headings: Mapping[str, str] = {},
+    null: Mapping[str, str] = {},
 ) -> Cells:
     """Return a frame as text, each column as declared.
 
     Two adjacent columns with the same heading are the ends of an interval and become one column.
     """
     declared = table.columns() if table else {}
-    replaced, nulls = headings or {}, null or {}
-    names = list(columns if columns is not None else frame.columns)
-    shown: list[tuple[str, str, bool, list[str]]] = []
-    place = 0
-    while place < len(names):
-        name = names[place]
-        metadata: dict[str, Any] = dict(declared[name].metadata or {}) if name in declared else {}
-        numeric = frame.schema[name].is_numeric()
-        display = metadata.get("display") or ("plain" if numeric else "as_text")
-        heading = replaced.get(name) or metadata.get("heading") or key_heading(name)
-        other = names[place + 1] if place + 1 < len(names) else ""
-        values: list[list[Any]] = [frame[name].to_list()]
-        if other in declared and (declared[other].metadata or {}).get("heading") == heading:
-            display, place = f"{display}_range", place + 1
-            values.append(frame[other].to_list())
+    facts = {name: dict(column.metadata or {}) for name, column in declared.items()}
+    left = list(frame.columns if columns is None else columns)[::-1]
+    shown, numeric, texts = list[str](), list[bool](), list[list[str]]()
+    while left:
+        name = left.pop()
+        metadata: dict[str, Any] = facts.get(name, {})
+        is_number = frame.schema[name].is_numeric()
+        display = metadata.get("display") or ("plain" if is_number else "as_text")
+        heading = headings.get(name) or metadata.get("heading") or key_heading(name)
+        values = [frame[name].to_list()]
+        if left and facts.get(left[-1], {}).get("heading") == heading:
+            display = f"{display}_range"
+            values.append(frame[left.pop()].to_list())
         write = getattr(formatting, display)
-        empty = nulls.get(name, DASH)
-        texts = [empty if None in row else write(*row) for row in zip(*values, strict=True)]
-        shown.append((name, heading, numeric, texts))
-        place += 1
-    return Cells(
-        tuple(heading for _, heading, _, _ in shown),
-        tuple(numeric for _, _, numeric, _ in shown),
-        tuple(zip(*(texts for _, _, _, texts in shown), strict=True)),
-    )
+        empty = null.get(name, DASH)
+        shown.append(heading)
+        numeric.append(is_number)
+        texts.append([empty if None in row else write(*row) for row in zip(*values, strict=True)])
+    return Cells(tuple(shown), tuple(numeric), tuple(zip(*texts, strict=True)))
 
 
 def html_table(frame: pl.DataFrame, table: type[ResultTable] | None = None, /) -> str:

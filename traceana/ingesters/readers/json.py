@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from traceana.errors import SourceError
 from traceana.ingesters.files import LONGEST_LINE, open_csv
@@ -60,14 +60,14 @@ def _scan(text: str, at: int, path: str, lists: list[JsonList]) -> int:
     at = _BLANK.match(text, at).end()  # type: ignore[union-attr]
     if text[at] == "[":
         start = at + 1
-        if text[_BLANK.match(text, start).end()] != "{":  # type: ignore[union-attr]
-            value, end = DECODER.raw_decode(text, at)
-            if any(isinstance(one, dict) for one in value):
-                lists.append(JsonList(path, start, len(value)))
+        if text[_BLANK.match(text, start).end()] == "{":  # type: ignore[union-attr]
+            lists.append(JsonList(path, start, None))
+            values, end = DECODER.raw_decode(text, at)
+            lists[-1] = JsonList(path, start, len(values))
             return end
-        lists.append(JsonList(path, start, None))
-        value, end = DECODER.raw_decode(text, at)
-        lists[-1] = JsonList(path, start, len(value))
+        values, end = DECODER.raw_decode(text, at)
+        if any(isinstance(value, dict) for value in values):
+            lists.append(JsonList(path, start, len(values)))
         return end
     if text[at] != "{":
         return DECODER.raw_decode(text, at)[1]
@@ -89,21 +89,21 @@ def list_of(file: CsvFile, /) -> JsonList:
 
     Raises a SourceError where there is none, or several and none is stated.
     """
-    found = lists_of(file)
-    named = [one for one in found if file.rows in (None, one.path)]
+    lists = lists_of(file)
+    named = [json_list for json_list in lists if file.rows in (None, json_list.path)]
     if len(named) == 1:
         return named[0]
-    listed = ", ".join(f"{one.path[:_SHOWN]} ({_count(one)})" for one in found[:_MOST_SHOWN])
-    listed += f", ... ({len(found):,} in all)" if len(found) > _MOST_SHOWN else ""
-    if not found:
+    if not lists:
         raise SourceError(f"{file.where}: no list of JSON objects is in it")
+    listed = ", ".join(f"{one.path[:_SHOWN]} ({_count(one)})" for one in lists[:_MOST_SHOWN])
+    listed += f", ... ({len(lists):,} in all)" if len(lists) > _MOST_SHOWN else ""
     if file.rows is not None:
         raise SourceError(
             f"{file.where}: rows = {file.rows!r} is no list of objects; it has {listed}"
         )
     raise SourceError(
         f"{file.where}: several lists of objects: {listed}; state the one with the rows below "
-        f'[trace], such as rows = "{longest(found).path}"'
+        f'[trace], such as rows = "{longest(lists).path}"'
     )
 
 
@@ -118,14 +118,28 @@ def _count(json_list: JsonList) -> str:
 
 def lists_of(file: CsvFile, /) -> list[JsonList]:
     """Return the lists of objects in the first 16 MiB of a file."""
-    decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
     with open_csv(file) as stream:
-        text = decode(stream.read(_BYTES)).removeprefix("\ufeff")
-        if opening := _TOP.match(text):
+        start = _Text(stream)
+        if opening := _TOP.match(start.text):
             return [JsonList("", opening.end(), None)]
-        while len(text) < LONGEST_LINE and (part := stream.read(_BYTES)):
-            text += decode(part)
-    return find_lists(text)
+        while len(start.text) < LONGEST_LINE and start.extend(_BYTES):
+            pass
+    return find_lists(start.text)
+
+
+class _Text:
+    """The text of a file, as far as it is read."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
+        self.text = self._decode(stream.read(_BYTES)).removeprefix("\ufeff")
+
+    def extend(self, size: int) -> bool:
+        """Read some more bytes; False at the end."""
+        part = self._decode(self._stream.read(size))
+        self.text += part
+        return bool(part)
 
 
 def read_items(
@@ -138,48 +152,51 @@ def read_items(
     that of :func:`list_of`.
     """
     start = list_of(file).start if listed and opening is None else 0
-    decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
     with open_csv(file) as stream:
-        text = decode(stream.read(_BYTES)).removeprefix("\ufeff")
-        while len(text) < start and (part := stream.read(_BYTES)):
-            text += decode(part)
-        matched = None
-        while opening and not (matched := opening.search(text)):
-            part = stream.read(len(text)) if len(text) < LONGEST_LINE else b""
-            if not part:
-                raise SourceError(f"{file.where}: no array of JSON objects at its beginning")
-            text += decode(part)
-        at, broken = matched.end() if matched else start, 0
+        read = _Text(stream)
+        while len(read.text) < start and read.extend(_BYTES):
+            pass
+        at, broken = _find(opening, read, file) if opening else start, 0
         while True:
-            at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]
-            if listed and text.startswith("]", at):
+            at = _BETWEEN.match(read.text, at).end()  # type: ignore[union-attr]
+            if listed and read.text.startswith("]", at):
                 return
-            try:
-                item, end = DECODER.raw_decode(text, at)
-            except (ValueError, RecursionError):
-                line_end = -1 if listed else text.find("\n{", at)
-                if line_end > 0:  # the next object is one of its own
-                    broken += 1
-                    if broken > _MOST_BROKEN:  # each may be nested as deep as can be read
-                        raise SourceError(
-                            f"{file.where}: not JSON: {text[at : at + 60]!r}"
-                        ) from None
-                    yield text[at:line_end].rstrip(), None
-                    at = line_end
-                    continue
-                more = decode(stream.read(max(_BYTES, len(text) - at)))
-                if not more:
-                    if at < len(text):
-                        yield text[at:].rstrip(), None
+            item, end, is_json = _element(read.text, at, listed=listed)
+            if end is None:  # the text ends within it
+                read.text, at = read.text[at:], 0
+                if not read.extend(max(_BYTES, len(read.text))):
+                    if read.text:
+                        yield read.text.rstrip(), None
                     return
-                text, at = text[at:] + more, 0
-                if len(text) > LONGEST_LINE + 2 * _BYTES:
+                if len(read.text) > LONGEST_LINE + 2 * _BYTES:
                     raise SourceError(
-                        f"{file.where}: not JSON, or longer than 16 MiB: {text[:60]!r}"
-                    ) from None
-            else:
-                yield text[at:end], item
-                at, broken = end, 0
+                        f"{file.where}: not JSON, or longer than 16 MiB: {read.text[:60]!r}"
+                    )
+                continue
+            broken = 0 if is_json else broken + 1
+            if broken > _MOST_BROKEN:  # each may be nested as deep as can be read
+                raise SourceError(f"{file.where}: not JSON: {read.text[at : at + 60]!r}")
+            yield read.text[at:end].rstrip(), item
+            at = end
+
+
+def _find(opening: re.Pattern[str], read: _Text, file: CsvFile) -> int:
+    """Return where an array begins, after its opening."""
+    while not (matched := opening.search(read.text)):
+        if len(read.text) >= LONGEST_LINE or not read.extend(len(read.text)):
+            raise SourceError(f"{file.where}: no array of JSON objects at its beginning")
+    return matched.end()
+
+
+def _element(text: str, at: int, *, listed: bool) -> tuple[Any, int | None, bool]:
+    """Return an element, where it ends, and whether it is JSON; a line of its own may not be."""
+    try:
+        return (*DECODER.raw_decode(text, at), True)
+    except (ValueError, RecursionError):
+        line_end = -1 if listed else text.find("\n{", at)
+        if line_end > 0:  # the next object is one of its own
+            return None, line_end, False
+        return None, None, False
 
 
 def _rows(file: CsvFile, *, listed: bool = True) -> Iterator[tuple[str, Any]]:
