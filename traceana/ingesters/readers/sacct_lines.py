@@ -78,9 +78,7 @@ COMMAND: Final = "sacct --allusers --parsable2 --duplicates --format=JobID,..."
 def find_layout(file: CsvFile, /) -> Layout | None:
     """Return how a file's lines are split; None where its first line is not sacct's."""
     text = file.head.decode(errors="replace").removeprefix("\ufeff")
-    if (file.columns and "JobID" in file.columns) or (
-        file.columns is None and seems_accounting(text)
-    ):
+    if seems_accounting(text) if file.columns is None else "JobID" in file.columns:
         return _without_header(file, text)
     words = text.split(" ")  # a tab may separate fields
     if "JobID" in words and len(_KNOWN & set(words)) >= _FEWEST_KNOWN:
@@ -89,19 +87,26 @@ def find_layout(file: CsvFile, /) -> Layout | None:
             f"add --parsable2: {COMMAND}"
         )
     matched = re.match(r"[A-Za-z0-9]+([^A-Za-z0-9]+)[A-Za-z]", text)
-    names = text.split(matched[1]) if matched else []
-    if names and not names[-1]:
-        names[-1] = _END
-    names = [name or f"\0{place}" for place, name in enumerate(names)]  # no name: not read
-    if "JobID" not in names:
-        names = ["JobID" if name == "JobIDRaw" else name for name in names]
-    if not matched or "JobID" not in names or len(_KNOWN & set(names)) < _FEWEST_KNOWN:
+    if matched is None:
+        return None
+    names = _names(text.split(matched[1]))
+    if "JobID" not in names or len(_KNOWN & set(names)) < _FEWEST_KNOWN:
         return None
     if len(names) != len(set(names)):
         raise SourceError(f"{file.where}: its header names a field more than once")
     if len(names) > _MOST_FIELDS:
         raise SourceError(f"{file.where}: its header has more than {_MOST_FIELDS:,} fields")
-    return Layout(matched[1], tuple(names))
+    return Layout(matched[1], names)
+
+
+def _names(fields: list[str]) -> tuple[str, ...]:
+    """Return the names of a header's fields; one without a name gets one that is not read."""
+    names = [name or f"\0{place}" for place, name in enumerate(fields)]
+    if not fields[-1]:
+        names[-1] = _END
+    if "JobID" not in names:
+        names = ["JobID" if name == "JobIDRaw" else name for name in names]
+    return tuple(names)
 
 
 def _without_header(file: CsvFile, text: str) -> Layout:
@@ -115,17 +120,14 @@ def _without_header(file: CsvFile, text: str) -> Layout:
             )
         return Layout("|", columns, header=False)
     lines = first_lines(file)
-    if all(line.endswith("|") for line in lines):
-        found = guess_columns([line[:-1] for line in lines])
-        found = (*found, _END) if found else None
-    else:
-        found = guess_columns(lines)
-    if found is None:
+    ends = all(line.endswith("|") for line in lines)
+    guessed = guess_columns([line[:-1] for line in lines] if ends else lines)
+    if guessed is None:
         raise SourceError(
             f"{file.where}: its first line has no names of fields; name them in their order: "
             "--columns JobID,User,Partition,State,Submit,Start,End,..."
         )
-    return Layout("|", found, header=False)
+    return Layout("|", (*guessed, _END) if ends else guessed, header=False)
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ class Layout:
 
         Of the fields, `only` some may be read.
         """
-        names = [name for name in self.columns if only is None or name in only]
+        names = [*self.columns] if only is None else [n for n in self.columns if n in only]
         line, carried = 1, b""
         separator = self.separator.encode()
         mark = separator if len(separator) == 1 else _UNIT_SEPARATOR
@@ -160,26 +162,28 @@ class Layout:
                 block = Block(
                     lines, self.columns, line, int(self.header), mark.decode(), quoting=False
                 )
-                rows = block.typed((), names)
-                if rows is None:
-                    rows, bad = block.cells, block.bad
-                else:
-                    bad = pl.DataFrame(schema=BAD_LINES)
-                named = rows["JobID"].str.contains(r"^\d").fill_null(value=False)
-                if bad.height or not named.all():
-                    lines_ = rows.filter(~named)[LINE].alias("line")
-                    strange = lines_.to_frame().with_columns(
-                        rule=pl.lit(_NO_ID), text=block.text_of(lines_)
-                    )
-                    bad = pl.concat([bad, strange]).sort("line")
-                    rows = rows.filter(named).select(*names, LINE)
-                    is_long = bad["text"].str.len_bytes() > _LONGEST_BROKEN
-                    if bad.height <= _MOST_BROKEN:
-                        joined, left = self._join(bad.filter(~is_long), mark.decode())
-                        rows = pl.concat([rows, joined.select(*names, LINE)]).sort(LINE)
-                        bad = pl.concat([left, bad.filter(is_long)]).sort("line")
-                yield rows.select(*names, LINE), bad, line
+                yield *self._split(block, names), line
                 line += block.lines
+
+    def _split(self, block: Block, names: list[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Split a block into records of text, and lines that are none."""
+        rows, bad = block.typed((), names), pl.DataFrame(schema=BAD_LINES)
+        if rows is None:
+            rows, bad = block.cells, block.bad
+        named = rows["JobID"].str.contains(r"^\d").fill_null(value=False)
+        if bad.height or not named.all():
+            nameless = rows.filter(~named)[LINE].alias("line")
+            strange = nameless.to_frame().with_columns(
+                rule=pl.lit(_NO_ID), text=block.text_of(nameless)
+            )
+            bad = pl.concat([bad, strange]).sort("line")
+            rows = rows.filter(named).select(*names, LINE)
+            is_long = bad["text"].str.len_bytes() > _LONGEST_BROKEN
+            if bad.height <= _MOST_BROKEN:
+                joined, left = self._join(bad.filter(~is_long), block.separator)
+                rows = pl.concat([rows, joined.select(*names, LINE)]).sort(LINE)
+                bad = pl.concat([left, bad.filter(is_long)]).sort("line")
+        return rows.select(*names, LINE), bad
 
     def texts(self, records: pl.DataFrame) -> pl.Series:
         """Return records as in the file."""

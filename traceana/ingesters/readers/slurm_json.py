@@ -92,8 +92,8 @@ def _seconds(value: Any) -> float | None:  # noqa: ANN401
 
 def _word(value: Any) -> str | None:  # noqa: ANN401
     """Return a text, the first of a list of texts."""
-    found = value[0] if isinstance(value, list) and value else value
-    return found if isinstance(found, str) and found else None
+    text = value[0] if isinstance(value, list) and value else value
+    return text if isinstance(text, str) and text else None
 
 
 def _moment(value: Any) -> float | None:  # noqa: ANN401
@@ -187,6 +187,20 @@ def _memory(item: Item, cpus: float | None, nodes: float | None) -> float | None
     return memory * (nodes or 1.0) * _MIB if memory else None
 
 
+def _limit(value: Any) -> float | None:  # noqa: ANN401
+    """Return a time limit in seconds, stated in minutes."""
+    minutes = _number(value)
+    return None if minutes is None or minutes > _NO_VALUE else minutes * 60
+
+
+def _utilization(comment: Item, busy: float, gpus: float | None) -> float | None:
+    """Return the utilization of GPUs that comments state, else that of the busiest step."""
+    stated = _first(*(gpu_percent(str(text)) for text in comment.values() if text))
+    if stated is None and busy and gpus and busy <= 100 * gpus:
+        return busy / 100 / gpus
+    return stated
+
+
 def _text(value: float | str | None) -> str | None:
     return value if isinstance(value, str) else None if value is None else repr(value)
 
@@ -204,11 +218,6 @@ def accounting_row(item: Item, /) -> dict[str, str | None]:
     cpus = _first(requested.get("cpu"), _number(required.get("CPUs")), allocated.get("cpu"))
     used = _usage(_list(item.get("steps")))
     gpus = _first(allocated.get("gpu"), requested.get("gpu"), 0.0)
-    stated = [gpu_percent(str(one)) for one in comment.values() if one]
-    utilization = next((one for one in stated if one is not None), None)
-    if utilization is None and used["busy"] and gpus and used["busy"] <= 100 * gpus:
-        utilization = used["busy"] / 100 / gpus
-    limit = _number(time.get("limit"))
     memory = requested.get("mem") or allocated.get("mem")
     job_id, array_id = _id(item, array.get("job_id"), array.get("task_id", array.get("task")))
     row = {
@@ -220,7 +229,7 @@ def accounting_row(item: Item, /) -> dict[str, str | None]:
         "start": _moment(time.get("start")),
         "end": _moment(time.get("end")),
         "runtime_s": _number(time.get("elapsed")),
-        "time_limit_s": None if limit is None or limit > _NO_VALUE else limit * 60,
+        "time_limit_s": _limit(time.get("limit")),
         "nodes": nodes,
         "cpus": cpus,
         "memory_gib": memory * _MIB if memory else _memory(required, cpus, nodes),
@@ -232,7 +241,7 @@ def accounting_row(item: Item, /) -> dict[str, str | None]:
         "cpu_time_s": _seconds(time.get("total")) or None,
         "memory_gib_used": used["memory"] / 2**30 if used["memory"] else None,
         "energy_j": used["energy"],
-        "gpu_utilization": utilization,
+        "gpu_utilization": _utilization(comment, used["busy"] or 0.0, gpus),
     }
     return _row(item, row, is_allocated=bool(allocated))
 
@@ -246,7 +255,6 @@ def queue_row(item: Item, /) -> dict[str, str | None]:
     nodes = _first(requested.get("node"), _number(item.get("node_count")))
     start = None if state in ("PENDING", "CONFIGURING") else _moment(item.get("start_time"))
     end = None if state in _OVER else _moment(item.get("end_time"))
-    limit = _number(item.get("time_limit"))
     memory = requested.get("mem")
     job_id, array_id = _id(item, item.get("array_job_id"), item.get("array_task_id"))
     row = {
@@ -258,7 +266,7 @@ def queue_row(item: Item, /) -> dict[str, str | None]:
         "start": start,
         "end": end,
         "runtime_s": end - start if start is not None and end is not None else None,
-        "time_limit_s": None if limit is None or limit > _NO_VALUE else limit * 60,
+        "time_limit_s": _limit(item.get("time_limit")),
         "nodes": nodes,
         "cpus": cpus,
         "memory_gib": memory * _MIB if memory else _memory(item, cpus, nodes),
