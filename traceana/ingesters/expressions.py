@@ -82,8 +82,12 @@ _OF_NUMBERS: Final = frozenset(
 )
 _OF_EITHER: Final = frozenset({"COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST", "IF"})
 _ARITHMETIC: Final = frozenset(["Add", "Sub", "Mul", "Div", "IntDiv", "Mod", "Neg"])
-_EQUALITY: Final = frozenset(["EQ", "NEQ", "NullSafeEQ", "NullSafeNEQ"])
-_ORDER: Final = frozenset(["LT", "LTE", "GT", "GTE"])
+_COMPARED: Final[dict[str, Kind | None]] = {
+    **dict.fromkeys(["EQ", "NEQ", "NullSafeEQ", "NullSafeNEQ"], "text"),
+    **dict.fromkeys(["LT", "LTE", "GT", "GTE", "Between"], "number"),
+    "In": None,
+}
+"""Comparisons, and the kind of what they compare where none of it has one."""
 _LOGIC: Final = frozenset(["And", "Or", "Xor", "Not", "Is"])
 _PATTERNS: Final = frozenset(["Like", "ILike", "RegexpLike", "DPipe"])
 _PLAIN: Final = frozenset(["Literal", "Null", "Boolean", "DataType"])
@@ -269,44 +273,41 @@ class _Walk:
     text: str
     guarded: bool = False  # both arms of CASE are computed for every row
 
-    def walk(self, node: Expression, want: Kind | None) -> Expression:  # noqa: PLR0911  a table
+    def walk(self, node: Expression, want: Kind | None) -> Expression:
         kind = type(node).__name__
-        inner = [
-            expression
-            for expression in node.iter_expressions()
-            if isinstance(expression, exp.Expression)
-        ]
         if kind == "Column":
             return self._column(node, want)
         if kind in _PLAIN:
             is_decimal = kind == "Literal" and not node.is_string and "." in node.name
             return exp.Literal.number(f"{float(node.name):.17e}") if is_decimal else node
-        if kind == "Paren":
-            return self._with(node, want)
-        if kind in _ARITHMETIC:
-            return self._with(node, "text" if want == "text" else "number")
-        if kind in _EQUALITY | _ORDER | {"In", "Between"}:
-            usual: Kind = "text" if kind in _EQUALITY else "number"
-            compared = self._kind_of(*inner) or (None if kind == "In" else usual)
-            return self._with(node, compared)
-        if kind in _LOGIC:
-            return self._with(node, None)
-        if kind in _PATTERNS:
-            return self._with(node, "text")
         if kind in ("Case", "If"):
             return self._case(node, want)
         if kind in ("Cast", "TryCast"):
             return self._cast(node)
+        return self._with(node, self._kind_of_members(node, want))
+
+    def _kind_of_members(self, node: Expression, want: Kind | None) -> Kind | None:
+        """Return the kind in which the members of a node are needed."""
+        kind = type(node).__name__
+        if kind == "Paren":
+            return want
+        if kind in _ARITHMETIC:
+            return "text" if want == "text" else "number"
+        if kind in _COMPARED:
+            return self._kind_of(*_members(node)) or _COMPARED[kind]
+        if kind in _LOGIC:
+            return None
+        if kind in _PATTERNS:
+            return "text"
         if kind == "Anonymous":
-            return self._with(node, self._kind_of_arguments(node, want))
+            return self._kind_of_arguments(node, want)
         raise self._refused(kind)
 
     def _with(self, node: Expression, want: Kind | None) -> Expression:
         """Return a node with its members walked."""
         node = node.copy()
-        for expression in list(node.iter_expressions()):
-            if isinstance(expression, exp.Expression):
-                expression.replace(self.walk(expression, want))
+        for member in _members(node):
+            member.replace(self.walk(member, want))
         return node
 
     def _column(self, node: Expression, want: Kind | None) -> Expression:
@@ -321,12 +322,12 @@ class _Walk:
         compared = node.args.get("this") if type(node).__name__ == "Case" else None
         tests = [one.this for one in node.args.get("ifs") or [node]]
         kind = self._kind_of(compared, *tests) or "text" if compared is not None else None
-        arm, found = replace(self, guarded=True), self._kind_of(*arms) or want
+        guarded, kind_of_arms = replace(self, guarded=True), self._kind_of(*arms) or want
         done = node.copy()
-        for one, copy in zip(arms, _arms(done), strict=True):
-            copy.replace(arm.walk(one, found))
-        for one, holder in zip(tests, done.args.get("ifs") or [done], strict=True):
-            holder.set("this", self.walk(one, kind))
+        for arm, copy in zip(arms, _arms(done), strict=True):
+            copy.replace(guarded.walk(arm, kind_of_arms))
+        for test, holder in zip(tests, done.args.get("ifs") or [done], strict=True):
+            holder.set("this", self.walk(test, kind))
         if compared is not None:
             done.set("this", self.walk(compared, kind))
         return done
@@ -351,13 +352,9 @@ class _Walk:
 
     def _kind_of(self, *nodes: Expression | None) -> Kind | None:
         """Return the kind that literals, functions and declared columns among some nodes have."""
-        found = [self._kind(node) for node in nodes if node is not None]
-        literal = [
-            kind
-            for kind, node in zip(found, filter(None, nodes), strict=False)
-            if type(node).__name__ != "Column"
-        ]
-        return next((kind for kind in (*literal, *found) if kind), None)
+        given = [node for node in nodes if node is not None]
+        literals_first = sorted(given, key=lambda node: type(node).__name__ == "Column")
+        return next(filter(None, map(self._kind, literals_first)), None)
 
     def _kind(self, node: Expression) -> Kind | None:  # noqa: PLR0911  a table
         kind = type(node).__name__
@@ -387,10 +384,14 @@ class _Walk:
         return _refused(self.text, what, self.where)
 
 
+def _members(node: Expression) -> list[Expression]:
+    return [part for part in node.iter_expressions() if isinstance(part, exp.Expression)]
+
+
 def _arms(case: Expression) -> list[Expression]:
     """Return the results of a CASE or IF."""
     ifs = case.args.get("ifs")
-    arms = [one.args["true"] for one in ifs] if ifs else [case.args["true"]]
+    arms = [test.args["true"] for test in ifs] if ifs else [case.args["true"]]
     last = case.args.get("default" if ifs else "false")
     return [*arms, *([] if last is None else [last])]
 
