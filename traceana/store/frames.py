@@ -339,25 +339,31 @@ def _project(
     frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Sequence[str], roles: Mapping[str, str]
 ) -> nw.LazyFrame[Any]:
     with reading():
-        there = list(map(str, frame.collect_schema().names()))
-    missing = [name for name in columns if name not in there]
+        names = list(map(str, frame.collect_schema().names()))
+    missing = [name for name in columns if name not in names]
     if missing:
-        named = roles.values()
-        found = f"column {', '.join(missing)} is missing; found {', '.join(there) or 'no column'}"
-        found += "".join(did_you_mean(name, there) for name in missing if name not in named)
-        free = [name for name in there if name not in columns]
-        hints = [
-            f"{role}={(get_close_matches(name, free, n=1, cutoff=0.3) or free)[0]!r}"
-            for role, name in roles.items()
-            if name in missing and free
-        ]
-        raise DataError(f"{found}; pass {', '.join(hints)}" if hints else found)
+        raise DataError(_missing(missing, columns, names, roles))
     on_polars = frame.implementation is nw.Implementation.POLARS
     lazy = frame.lazy().select(*columns) if on_polars else _as_lazy(frame.select(*columns))
     for name, dtype in lazy.collect_schema().items():
         if dtype.is_nested() or dtype in (nw.Object, nw.Binary):
             raise DataError(f"column {name} holds {dtype}; text, numbers or times are needed")
     return lazy
+
+
+def _missing(
+    missing: Sequence[str], columns: Sequence[str], names: Sequence[str], roles: Mapping[str, str]
+) -> str:
+    """Return the message on missing columns, with the parameters by which others are named."""
+    text = f"column {', '.join(missing)} is missing; found {', '.join(names) or 'no column'}"
+    text += "".join(did_you_mean(name, names) for name in missing if name not in roles.values())
+    free = [name for name in names if name not in columns]
+    hints = [
+        f"{role}={(get_close_matches(name, free, n=1, cutoff=0.3) or free)[0]!r}"
+        for role, name in roles.items()
+        if name in missing and free
+    ]
+    return f"{text}; pass {', '.join(hints)}" if hints else text
 
 
 def _as_lazy(frame: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
