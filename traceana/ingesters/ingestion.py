@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -229,32 +230,27 @@ def check_id(name: str | None, /) -> None:
 def _ingest_found(
     discovery: Discovery, plans: dict[str, Plan], folder: Path, progress: Progress | None
 ) -> Ledger:
-    failures = list(discovery.failures)
-    failed = {name for name, _ in failures}
+    failed = dict(discovery.failures)
     ledgers: list[Ledger] = []
-    of_store: list[StoreError] = []
-    unforeseen: list[Exception] = []
+    errors: dict[str, Exception] = {}
     for name, plan in plans.items():
         if name in failed or not plan.sources:
             continue
         try:
             ledgers.append(ingest_plan(plan, folder, progress))
-        except StoreError as error:
-            of_store.append(error)
-            failures.append((name, str(error)))
-        except TraceanaError as error:
-            failures.append((name, str(error)))
         except UnlistedMemberError:
             raise
         except Exception as error:  # noqa: BLE001  raised below, when the others are ingested
-            unforeseen.append(error)
-    if unforeseen:
-        raise unforeseen[0]
-    if of_store and not ledgers and len(of_store) == len(failures):
-        raise of_store[0]
+            errors[name] = error
+    for fault in errors.values():
+        if not isinstance(fault, TraceanaError):
+            raise fault
+    if not (ledgers or discovery.failures) and {*map(type, errors.values())} == {StoreError}:
+        raise next(iter(errors.values()))
+    failures = [*discovery.failures, *((name, str(fault)) for name, fault in errors.items())]
     ledger = Ledger(
-        tuple(entry for ledger in ledgers for entry in ledger.entries),
-        tuple(missing for ledger in ledgers for missing in ledger.missing_csvs),
+        tuple(chain.from_iterable(ledger.entries for ledger in ledgers)),
+        tuple(chain.from_iterable(ledger.missing_csvs for ledger in ledgers)),
         tuple(discovery.not_recognised),
         tuple(discovery.left_out),
         tuple(failures),

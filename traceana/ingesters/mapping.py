@@ -40,7 +40,12 @@ _KINDS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
     "dict[str, Capacity]": ((dict,), "a table of groups"),
     "Capacity": ((dict,), "a table, { nodes = 2, gpus_per_node = 8 }"),
 }
-_SIZED: Final = {"GiB", "bytes"}
+_IN_UNITS: Final = {
+    "time": (("s",), "seconds"),
+    "duration": (("s",), "seconds"),
+    "size": (("GiB", "bytes"), "GiB or bytes"),
+}
+"""Units of the columns that a form is for, and their names."""
 
 
 @dataclass(frozen=True)
@@ -160,21 +165,23 @@ def _read_column(spec: dict[str, Any], column: str, unit: str, at: str) -> dict[
     for option, value in spec.items():
         _check_name(option, [form, *_FORMS[form]], f"{at}: no option is called {option!r}")
         check_type(value, _OPTIONS.get(option, "str"), f"{at}: {option}")
-    if form in ("time", "duration") and unit != "s":
-        raise DataError(f"{at}: a {form} is in seconds, and this column is in {unit}")
-    if form == "size" and unit not in _SIZED:
-        raise DataError(f"{at}: a size is in GiB or bytes, and this column is in {unit}")
+    units, expected = _IN_UNITS.get(form, ((unit,), ""))
+    refused = {
+        f"a {form} is in {expected}, and this column is in {unit}": unit not in units,
+        "the unit of a column is 'relative', or left out": (
+            form == "column" and spec.get("unit", "relative") != "relative"
+        ),
+        "%Z is ambiguous; write the zone's name under timezone": "%Z" in spec.get("format", ""),
+        "base is 1024 or 1000": spec.get("base", 1024) not in (1000, 1024),
+    }
+    for reason, is_refused in refused.items():
+        if is_refused:
+            raise DataError(f"{at}: {reason}")
     if form != "column" and "unit" in spec:
-        units = BYTES if form == "size" else SECONDS
-        _check_name(spec["unit"], units, f"{at}: no unit is called {spec['unit']!r}")
-    elif spec.get("unit", "relative") != "relative":
-        raise DataError(f"{at}: the unit of a column is 'relative', or left out")
+        written = BYTES if form == "size" else SECONDS
+        _check_name(spec["unit"], written, f"{at}: no unit is called {spec['unit']!r}")
     if "timezone" in spec:
         check_zone(spec["timezone"], at)
-    if "%Z" in spec.get("format", ""):
-        raise DataError(f"{at}: %Z is ambiguous; write the zone's name under timezone")
-    if spec.get("base", 1024) not in (1000, 1024):
-        raise DataError(f"{at}: base is 1024 or 1000")
     if column == "status":
         for value in spec.get("values", {}).values():
             _check_name(value, STATUSES, f"{at}: no status is called {value!r}")

@@ -105,9 +105,9 @@ def _ingest_locked(plan: Plan, folder: Path, progress: Progress | None) -> Ledge
         for writer in writers:
             writer.publish()
         shutil.rmtree(folder / _SCRATCH, ignore_errors=True)
-    others = (table for table in entries if table not in plan.mapping.tables)
-    order = [table for table in plan.mapping.tables if table in entries]
-    ledger = Ledger(tuple(entries[table] for table in (*order, *others)), _missing(plan, entries))
+    order = dict.fromkeys((*plan.mapping.tables, *entries))
+    in_order = tuple(entries[table] for table in order if table in entries)
+    ledger = Ledger(in_order, _missing(plan, entries))
     if writers:
         manifest = describe_trace(ledger, folder, plan.mapping, kind=plan.kind, facts=plan.facts)
         write_whole(folder / MANIFEST, manifest_json(manifest))
