@@ -40,7 +40,11 @@ GpusOption = Annotated[
     ),
 ]
 AnonymizeOption = Annotated[
-    bool, typer.Option("--anonymize", help="Replace names of users, jobs and machines by digests.")
+    bool,
+    typer.Option(
+        "--anonymize",
+        help="Replace names of users, queues and machines by digests, and leave out job names.",
+    ),
 ]
 
 CompareOption = Annotated[

@@ -19,6 +19,7 @@ from traceana.ingesters.mapping import parse_mapping
 from traceana.ingesters.propose_columns import (
     CLOCKS,
     MOST,
+    SAMPLE,
     YEAR_2000,
     Proposal,
     median,
@@ -48,7 +49,6 @@ from traceana.ingesters.synonyms import (
 from traceana.schema import get_table
 from traceana.store import Store, TableEntry
 
-_SAMPLE: Final = 20_000
 _VALUE: Final = re.compile(r"[-+]?\d[-\d.:/ T]*")
 _NO_CAPACITY: Final = (
     "# unsure: machines without a fault are not in the log; state the number of all machines:",
@@ -274,7 +274,7 @@ def _sample(source: Source) -> pl.DataFrame:
     }
     block = next(iter(source.rows.blocks(kinds)), None)  # type: ignore[arg-type]
     if block and block.cells.height:
-        return block.cells.head(_SAMPLE)
+        return block.cells.head(SAMPLE)
     reason = ""
     if block and block.bad.height:
         _, rule, text = block.bad.row(0)

@@ -33,6 +33,10 @@ _SIZES: Final = ("memory_gib", "memory_gib_used")
 _COUNTS: Final = ("gpus", "cpus", "nodes", "priority", "restarts", "energy_j", "step")
 _LARGEST_GIB: Final = 16_384.0  # more memory than any machine of such a cluster has
 _MOST_STATUSES: Final = 40
+SAMPLE: Final = 20_000
+"""Rows of a file that a proposal is made from."""
+_OF_SLURM: Final = ("COMPLETED", "FAILED", "CANCELLED", "RUNNING", "PENDING")
+"""States that later rows of a log may have if the first ones have two of them."""
 YEAR_2000: Final = 946_684_800.0
 _YEAR_S: Final = 31_557_600
 _MOST_YEARS: Final = 20
@@ -155,8 +159,11 @@ def _propose_status(column: str, proposal: Proposal) -> None:
             f"# unsure: {column} has {words.height} values, too many for a status"
         )
         return
+    seen = words[column].to_list()
+    if proposal.texts(column).len() >= SAMPLE and len({*seen} & {*_OF_SLURM}) > 1:
+        seen += [word for word in _OF_SLURM if word not in seen]
     lines, strange = [], []
-    for word in words[column]:
+    for word in seen:
         status = _status_of(word)
         strange += [] if status else [word]
         lines.append(f"{json.dumps(word)} = {json.dumps(status or 'unknown')}")

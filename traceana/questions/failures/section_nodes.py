@@ -47,8 +47,10 @@ def build(traces: Sequence[Trace]) -> Content:
             "The failures of each node are compared with those of comparable jobs on other nodes, "
             f"over the {result.placed:,} of {result.ended:,} completed and failed jobs with a "
             "node: jobs of the same GPU type, queue and user (users with few jobs together) "
-            "on a similar number of nodes. A job on several nodes counts for each. Time limits, "
-            "memory limits and other limits of a request are no failures of a node. Named: "
+            "on a similar number of nodes. Cancelled and running jobs, and those without a "
+            "comparable job on another node, are not counted. A job on several nodes counts for "
+            "each. Time limits, memory limits and other limits of a request are jobs, but no "
+            "failures of a node. Named: "
             f"adjusted p below {SIGNIFICANT}."
         )
         shown = nodes.head(max(_MOST_NODES, named))

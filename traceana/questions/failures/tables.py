@@ -492,7 +492,7 @@ class VarianceBetween(ResultTable):
 class NodeFailures(ResultTable):
     """Failures of each node, compared with comparable jobs on other nodes."""
 
-    n = count("Jobs", "ended jobs on the node for which other nodes have comparable jobs")
+    n = count("Completed or failed", "jobs on the node with comparable jobs on other nodes")
     failures = count("Failures", "failed jobs, without user limits such as the time limit")
     expected = number("Expected", "failures at the rate of comparable jobs on other nodes")
     ratio = number("Ratio", "failures over expected failures")
