@@ -36,13 +36,6 @@ def infinitehbd_clock(store: Store, claim: Claim) -> Judgement:
     return decide(holds=start == 0, measured=measured, evidence=first)
 
 
-def percentage(store: Store, claim: Claim) -> float:
-    """Return the percentage of the faults that have a value."""
-    is_it = pl.col(claim.values["column"]) == claim.values["value"]
-    share: float = store.scan(*claim.tables[0]).select(is_it.mean()).collect().item()
-    return 100 * share
-
-
 def counts(store: Store, claim: Claim) -> Judgement:
     """Compare the faults of each group with the published counts."""
     columns = claim.values["columns"]

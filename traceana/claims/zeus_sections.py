@@ -60,9 +60,10 @@ def saving(store: Store, claim: Claim) -> Judgement:
 
 
 def bar(store: Store, claim: Claim) -> float | None:
-    """Return the height of a bar."""
+    """Return the height of a bar, or the batch size of its choice."""
+    column = claim.values.get("column", "ratio")
     table = _ratios(store, claim.values["choice"]).filter(dataset=claim.values["dataset"])
-    return float(table["ratio"].item()) if table.height else None
+    return float(table[column].item()) if table.height else None
 
 
 def front(store: Store, claim: Claim) -> Judgement:
@@ -149,12 +150,6 @@ def zeus_table_1(store: Store, claim: Claim) -> Judgement:
     table = store.scan(_TRACE, "training_runs").select(names.unique().sort()).collect()
     there = table.to_series().to_list()
     return decide(holds=there == claim.values["rows"], measured="; ".join(there), evidence=table)
-
-
-def b0(store: Store, claim: Claim) -> float | None:
-    """Return the default batch size of a data set."""
-    table = _ratios(store, "baseline").filter(dataset=claim.values["dataset"])
-    return float(table["batch_size"].item()) if table.height else None
 
 
 def zeus_square_root(store: Store, _claim: Claim) -> Judgement:
