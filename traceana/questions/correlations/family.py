@@ -88,19 +88,21 @@ class Clusters(NamedTuple):
         df = min(m, effective) - 1
         if too_few_clusters(effective):
             return cls(n, df, effective, {}, {})
-        pvalues = {}
-        for key in asked:
-            scored = leverage(x, y, *key)
-            # a few groups of one row may decide a mean of group means
-            if scored and (
-                key[0] == "row" or effective_clusters(scored[0] ** 2, clusters) >= MIN_DECIDING
-            ):
-                pvalues[key] = sign_flip_pvalue(*scored, clusters, rng=rng)
+        pvalues = {
+            key: sign_flip_pvalue(*scored, clusters, rng=rng)
+            for key in asked
+            if (scored := leverage(x, y, *key)) and _decided_by_many(key[0], scored[0], clusters)
+        }
         methods = [method for level, method in asked if level == "row"]
         many = {method for method in methods if n > m and method != "kendall"}
         errors = jackknife_errors(x, y, cells, [name for name in methods if name not in many])
         errors |= {method: influence_error(x, y, clusters, method) for method in many}
         return cls(n, df, effective, errors, pvalues)
+
+
+def _decided_by_many(level: str, scores: Floats, clusters: Integers) -> bool:
+    """Return False where a few groups of one row may decide a mean of group means."""
+    return level == "row" or effective_clusters(scores**2, clusters) >= MIN_DECIDING
 
 
 def of_rows(

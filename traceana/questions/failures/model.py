@@ -337,20 +337,19 @@ def _joint_tests(
         for name, columns in features.items()
         if max(inflation[column - 1] for column in columns) >= COLLINEAR
     ]
-    related = np.abs(np.corrcoef(design.matrix[:, 1:], rowvar=False)).reshape(len(terms), -1)
+    correlation = np.abs(np.corrcoef(design.matrix[:, 1:], rowvar=False)).reshape(len(terms), -1)
+
+    def related(*pair: str) -> bool:
+        places = np.ix_(*(np.array(features[name]) - 1 for name in pair))
+        return bool(correlation[places].max() >= _RELATED)
+
     error_df = np.inf if cluster is None else float(cluster.max())
     rows: list[dict[str, Any]] = []
     while left:
         block = [left.pop(0)]
         for name in block:  # grows
-            near = [
-                other
-                for other in left
-                if related[np.ix_(*(np.array(features[n]) - 1 for n in (name, other)))].max()
-                >= _RELATED
-            ]
-            block += near
-            left = [other for other in left if other not in near]
+            block += [other for other in left if related(name, other)]
+            left = [other for other in left if other not in block]
         columns = [column for name in block for column in features[name]]
         found = joint_test(fit, columns, error_df)
         rows.append(

@@ -136,11 +136,10 @@ def _match(builder: _Builder, kind: str, stage: int) -> list[int]:
         launched = [node for node in transfers if builder.end[node] >= earliest]
     leads_on = [builder.leads_on(compute, kind, stage) for compute in computes]
     missing = len(computes) - len(launched)
-    places = list(range(len(computes)))
     if missing == 1 and stage in (0, operations.stages - 1):
-        places = places[1:] if way == "recv" else places[:-1]
-    elif missing:  # transfers that lead nowhere may not be recorded
-        places = [place for place in places if leads_on[place]]
+        places = list(range(len(computes)))[slice(1, None) if way == "recv" else slice(-1)]
+    else:  # transfers that lead nowhere may not be recorded
+        places = [place for place, leads in enumerate(leads_on) if leads or not missing]
     if len(places) != len(launched):
         raise DataError(
             f"operations: step {operations.steps[0]}, worker {operations.workers[stage, 0]}: "
