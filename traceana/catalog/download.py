@@ -292,13 +292,8 @@ def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bo
         response = getattr(error, "response", None)
         if response is not None and response.status_code in {404, 410}:
             return False
-        if response is not None:
-            fault = f"HTTP {response.status_code} {response.reason}; try later, or name a mirror"
-        elif answers and copy.is_slow:
-            fault = f"it came slower than {_SLOWEST} bytes/s; try later, or name a mirror"
-        elif answers:
-            size = "" if file.bytes is None else f" of its {file.bytes} bytes"
-            fault = f"the connection broke before the end{size}; run it again"
+        if answers:
+            fault = _fault_of(response, file, copy)
         else:
             silent.add(host)
             fault = f"{host} does not answer; is there a network? Else name a mirror"
@@ -308,3 +303,13 @@ def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bo
         for answer in answers:
             answer.close()
     return True
+
+
+def _fault_of(response: Any, file: PublishedFile, copy: _Bounded) -> str:  # noqa: ANN401  requests'
+    """Return why an answer is not the whole file."""
+    if response is not None:
+        return f"HTTP {response.status_code} {response.reason}; try later, or name a mirror"
+    if copy.is_slow:
+        return f"it came slower than {_SLOWEST} bytes/s; try later, or name a mirror"
+    size = "" if file.bytes is None else f" of its {file.bytes} bytes"
+    return f"the connection broke before the end{size}; run it again"

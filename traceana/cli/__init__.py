@@ -165,13 +165,18 @@ def main() -> None:
     except OSError as error:  # a path that no command looks at, such as one that is too long
         _fail(f"{error.filename or 'error'}: {error.strerror or error}")
     except BaseException as error:  # a panic of Polars is no Exception
-        kind, reason = type(error), (str(error).splitlines() or ["MemoryError"])[0]
-        if kind.__module__.startswith("polars."):
-            _fail(f"a table of the store cannot be read ({reason}); ingest its files again")
-        panicked = kind.__name__ == "PanicException"
-        if panicked or isinstance(error, MemoryError) or "can't start new thread" in reason:
-            _fail(f"out of memory or threads, or a fault of Polars ({reason}); raise the limits")
+        _fail_of_engine(error)
         raise
+
+
+def _fail_of_engine(error: BaseException) -> None:
+    """End with one line for an error of Polars, or without memory or threads."""
+    kind, reason = type(error), (str(error).splitlines() or ["MemoryError"])[0]
+    if kind.__module__.startswith("polars."):
+        _fail(f"a table of the store cannot be read ({reason}); ingest its files again")
+    panicked = kind.__name__ == "PanicException"
+    if panicked or isinstance(error, MemoryError) or "can't start new thread" in reason:
+        _fail(f"out of memory or threads, or a fault of Polars ({reason}); raise the limits")
 
 
 def _terminate(number: int, _: object) -> NoReturn:

@@ -97,22 +97,24 @@ def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
     if json:
         print_json(rows)
         return
-    shown = []
-    for row in rows:
-        numbers: tuple[str, ...] = ("-", "", "")
-        if row["rows"] is not None:
-            sizes = (row["rows"], row["rows_rejected"], row["bytes"] / 1000)
-            numbers = tuple(f"{size:,.0f}" for size in sizes)
-        state = "SYNTHETIC" if row["synthetic"] else "not tried" * (row["trace"] in untried)
-        shown.append((f"{row['trace']}/{row['table']}", *numbers, state))
     numeric = {"trace / table": False, "rows": True, "rejected": True, "kB": True, "": False}
-    print_cells(numeric.items(), shown)
+    print_cells(numeric.items(), (_table_cells(row, untried) for row in rows))
     out = terminal()
     if untried:
         out.print("not tried: read as the publisher describes it, not tried on its files")
     out.print(
         f"store: {where}" + ("" if stored else " (nothing there yet; see `traceana ingest --help`)")
     )
+
+
+def _table_cells(row: dict[str, Any], untried: set[str]) -> tuple[str, ...]:
+    """Return the cells of a table in the list of tables."""
+    numbers: tuple[str, ...] = ("-", "", "")
+    if row["rows"] is not None:
+        sizes = (row["rows"], row["rows_rejected"], row["bytes"] / 1000)
+        numbers = tuple(f"{size:,.0f}" for size in sizes)
+    state = "SYNTHETIC" if row["synthetic"] else "not tried" * (row["trace"] in untried)
+    return (f"{row['trace']}/{row['table']}", *numbers, state)
 
 
 def fetch(

@@ -40,14 +40,15 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
     empty = {"machine_id": pl.String, "gpu_type": pl.String, **dict.fromkeys(_SIZES, pl.Float64)}
     if name is None:
         return pl.DataFrame(schema=empty)
-    kept = tuple(one for one in (name, "gpu_type") if one in columns)
-    sized: dict[str, str] = {of: of for of in _SIZES if of in columns}
+    kept = tuple(column for column in (name, "gpu_type") if column in columns)
+    sized: dict[str, str] = {size: size for size in _SIZES if size in columns}
     frame = open_overlap(trace.frame("jobs"), kept, sized, window=trace.once(window_of))
     rows = collect(frame.select(BEGIN, UNTIL, *kept, *sized).filter(~nw.col(BEGIN).is_null()))
     used = [
-        of
-        for of in sized
-        if (using := rows.filter(pl.col(of) > 0))[name].null_count() <= _MOST_WITHOUT * using.height
+        size
+        for size in sized
+        if (using := rows.filter(pl.col(size) > 0))[name].null_count()
+        <= _MOST_WITHOUT * using.height
     ]
     hosts = pl.col(name).cast(pl.String).str.split(",")
     kind = pl.col("gpu_type") if "gpu_type" in kept else pl.lit(None, pl.String)
@@ -58,22 +59,25 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
             UNTIL,
             gpu_type=kind.cast(pl.String),
             machine_id=hosts,
-            **{of: pl.col(of).fill_null(0) / hosts.list.len() for of in used},
+            **{size: pl.col(size).fill_null(0) / hosts.list.len() for size in used},
         )
         .explode("machine_id")
         .with_columns(node=pl.col("machine_id").rank("dense"))
     )
-    # what ends at a time makes room for what begins then
-    changes = pl.concat(
-        rows.select(
-            "node", pl.lit(sign).alias("sign"), *(pl.col(of) * sign for of in used), time=time
-        )
-        for time, sign in ((BEGIN, 1), (UNTIL, -1))
-    ).sort("node", "time", "sign")
-    in_use = changes.select("node", *(pl.col(of).cum_sum().over("node") for of in used))
-    most = in_use.group_by("node").agg(pl.col(of).max().round(3) for of in used)
     named = rows.group_by("node").agg(
         pl.col("machine_id").first(), pl.col("gpu_type").drop_nulls().mode().sort().first()
     )
-    none = {of: pl.lit(None, pl.Float64) for of in _SIZES if of not in used}
-    return most.join(named, on="node").with_columns(**none).select(*empty).sort("machine_id")
+    none = {size: pl.lit(None, pl.Float64) for size in _SIZES if size not in used}
+    most = _most_in_use(rows, used).join(named, on="node")
+    return most.with_columns(**none).select(*empty).sort("machine_id")
+
+
+def _most_in_use(rows: pl.DataFrame, sizes: list[str]) -> pl.DataFrame:
+    """Return [node, *sizes]: the largest sums of the rows that run at a time."""
+    # what ends at a time makes room for what begins then
+    changes = pl.concat(
+        rows.select("node", pl.lit(sign).alias("sign"), pl.col(sizes) * sign, time=time)
+        for time, sign in ((BEGIN, 1), (UNTIL, -1))
+    ).sort("node", "time", "sign")
+    in_use = changes.select("node", pl.col(sizes).cum_sum().over("node"))
+    return in_use.group_by("node").agg(pl.col(sizes).max().round(3))

@@ -163,17 +163,8 @@ class _Rows:
             numbers_only = pl.col(name).str.contains(_RANK).all()
             is_label = stored.select(numbers_only).collect(engine="streaming").item()
             privacy[name] = "label" if is_label else "identifier"
-        schema = stored.collect_schema()
-        names = [n for n in schema if privacy.get(n) != "free text"]
-        if self._min_group > 1:
-            declaration = TABLES[table].columns()
-            fixed = {n for n, one in declaration.items() if one.primary_key or not one.nullable}
-            text = [n for n in names if schema[n] == pl.String and n not in fixed | {"status"}]
-            many = (pl.len().over(name) >= self._min_group for name in text)
-            stored = stored.with_columns(
-                pl.when(enough).then(pl.col(name)).alias(name)
-                for name, enough in zip(text, many, strict=True)
-            )
+        names = [n for n in stored.collect_schema() if privacy.get(n) != "free text"]
+        stored = stored.with_columns(self._without_rare(stored.select(names), table))
 
         def change(block: pl.DataFrame) -> pl.DataFrame:
             return block.select(self._column(block[n], privacy.get(n, "identifier")) for n in names)
@@ -181,6 +172,17 @@ class _Rows:
         changed = change(stored.head(0).collect()).schema
         stored.select(names).map_batches(change, streamable=True, schema=changed).sink_parquet(out)
         return names
+
+    def _without_rare(self, stored: pl.LazyFrame, table: str) -> list[pl.Expr]:
+        """Return text columns but keys and the status, rare values replaced by null."""
+        fixed = {"status"} | {
+            name
+            for name, column in TABLES[table].columns().items()
+            if column.primary_key or not column.nullable
+        }
+        text = stored.select(pl.col(pl.String)).collect_schema().names()
+        free = [pl.col(name) for name in text if self._min_group > 1 and name not in fixed]
+        return [pl.when(pl.len().over(name) >= self._min_group).then(name) for name in free]
 
     def _column(self, values: pl.Series, privacy: str) -> pl.Series:
         if privacy == "time":

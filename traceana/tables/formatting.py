@@ -48,6 +48,7 @@ _TICKS_S: Final = (
 """Round durations, from sparse to dense."""
 
 
+_DECADES: Final = tuple(10.0**power for power in range(-9, 0))
 _DAYS: Final = tuple(part * 10**power for power in range(1, 9) for part in (1, 2, 5))
 
 
@@ -76,15 +77,17 @@ def duration_ticks(low: float, high: float, most: int, /) -> list[float]:
 
     Limits too close for two of a series have multiples of one round duration.
     """
-    decades = [10.0**power for power in range(-9, 0)]
     series = [
-        [tick for tick in (*decades, *map(float, ticks)) if low <= tick <= high]
+        [tick for tick in (*_DECADES, *map(float, ticks)) if low <= tick <= high]
         for ticks in _TICKS_S
     ]
-    found = max([ticks for ticks in series if len(ticks) <= most] or series[:1], key=len)
-    if len(found) > 1:
-        return found
-    steps = (*decades, *map(float, _TICKS_S[-1]), *(days * 86_400.0 for days in _DAYS))
+    densest = max([ticks for ticks in series if len(ticks) <= most] or series[:1], key=len)
+    return densest if len(densest) > 1 else _multiples(low, high, most)
+
+
+def _multiples(low: float, high: float, most: int) -> list[float]:
+    """Return at most `most` multiples of a round duration within limits."""
+    steps = (*_DECADES, *map(float, _TICKS_S[-1]), *(days * 86_400.0 for days in _DAYS))
     half = next((size / 2 for size in _UNITS_S.values() if low >= size), 0.0)  # 1.5 h, not 1.17 h
     step = next(s for s in steps if s >= half and high // s - (low - 1e-9) // s <= most)
     first = int((low - 1e-9) // step) + 1

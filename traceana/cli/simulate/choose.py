@@ -31,25 +31,28 @@ def qualifying_trace(
 ) -> Trace:
     """Return the named trace, or the first that has the needed tables and columns."""
     qualifying = [
-        candidate.id
+        candidate
         for candidate in map(store.trace, store.traces())
         if any(all(candidate.has(*each) for each in tables.items()) for tables in needs)
     ]
-    chosen = qualifying[0] if trace is None and qualifying else trace
-    if chosen is not None and store.trace(chosen).id in qualifying:
-        return store.trace(chosen)
     named = None if trace is None else store.trace(trace)
-    needed = " or ".join(
-        ", ".join(
-            f"{table} ({', '.join(columns)})"
-            for table, columns in tables.items()
-            if named is None or not named.has(table, columns)
-        )
-        for tables in needs
-    )
-    others = f"; traces with values are {', '.join(qualifying)}" if qualifying else ""
+    for candidate in qualifying:
+        if named is None or candidate.id == named.id:
+            return candidate
+    needed = " or ".join(_lacking(named, tables) for tables in needs)
+    listed = ", ".join(candidate.id for candidate in qualifying)
+    others = f"; traces with values are {listed}" if qualifying else ""
     lacking = f"{trace} has no" if trace else "no trace of the store has"
     raise DataError(f"{lacking} values in {needed}{others}")
+
+
+def _lacking(trace: Trace | None, tables: Mapping[str, tuple[str, ...]]) -> str:
+    """Name the tables and columns, of a trace those that it lacks."""
+    return ", ".join(
+        f"{table} ({', '.join(columns)})"
+        for table, columns in tables.items()
+        if trace is None or not trace.has(table, columns)
+    )
 
 
 def load_objects(names: str, option: str, /) -> dict[str, Any]:

@@ -73,11 +73,10 @@ class Block:
         :attr:`cells` has their indices.
         """
         quoted = self.quoting and b'"' in self.data
-        # pyarrow ends a line at CR too, drops a byte order mark, takes a blank line for a row of
-        # one column, reads a number beside blanks, and is lenient about quotes
-        begins = self.data.startswith((b"\n", codecs.BOM_UTF8))
-        strange = begins or b"\r" in self.data or b"\n\n" in self.data
-        if strange or (numbers and self._has_blanks()) or (quoted and not self._is_strict()):
+        # pyarrow reads a number beside blanks, and is lenient about quotes
+        if self._has_odd_ends() or (numbers and self._has_blanks()):
+            return None
+        if quoted and not self._is_strict():
             return None
         places = {name: str(place) for place, name in enumerate(self.columns)}  # any may be a name
         kinds = {p: pa.float64() if n in numbers else pa.string() for n, p in places.items()}
@@ -105,6 +104,11 @@ class Block:
             breaks = rows.select(pl.sum_horizontal(pl.col(pl.String).str.count_matches("\n")))
             place += breaks.to_series().fill_null(0).cum_sum().shift(1, fill_value=0)
         return rows.with_columns(place.cast(pl.Int64).alias(LINE))
+
+    def _has_odd_ends(self) -> bool:
+        """Whether pyarrow finds other lines: at CR, of blank ones, after a byte order mark."""
+        begins = self.data.startswith((b"\n", codecs.BOM_UTF8))
+        return begins or b"\r" in self.data or b"\n\n" in self.data
 
     def _has_blanks(self) -> bool:
         """Whether any cell begins or ends with a blank."""
@@ -203,8 +207,8 @@ class Block:
         """Read all as text: at once, or line by line where that fails."""
         if self.not_utf8:
             recoded = self.data.decode(errors="replace").encode()
-            found = replace(self, data=recoded)._read
-            return found._replace(bad=found.bad.with_columns(text=self.text_of(found.bad["line"])))
+            read = replace(self, data=recoded)._read
+            return read._replace(bad=read.bad.with_columns(text=self.text_of(read.bad["line"])))
         cells = self.typed(())
         if cells is not None:
             return _Read(cells, pl.DataFrame(schema=BAD_LINES), self.lines - cells.height)
