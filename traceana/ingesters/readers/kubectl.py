@@ -17,30 +17,6 @@ if TYPE_CHECKING:
 
     from traceana.ingesters.files import CsvFile
 
-_COLUMNS: Final = (
-    "id",
-    "name",
-    "namespace",
-    "user",
-    "job",
-    "group",
-    "state",
-    "reason",
-    "exit_code",
-    "node",
-    "qos",
-    "priority",
-    "queue",
-    "created",
-    "started",
-    "finished",
-    "restarts",
-    "runtime_s",
-    "cpus",
-    "memory_bytes",
-    "gpus",
-    "gpu_type",
-)
 _QUANTITY: Final = re.compile(r"([+-]?\d*\.?\d+(?:[eE][+-]?\d+)?)(m|u|n|[kKMGTPE]i?)?")
 _SCALE: Final = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3} | {
     f"{letter}{binary}": float((1024 if binary else 1000) ** power)
@@ -274,7 +250,8 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
     is_array = file.head.lstrip(b"\xef\xbb\xbf \t").startswith(b"[")
     file = replace(file, rows="" if is_array else "items")
     row_of = partial(_row_of, kind)
-    return Rows(_COLUMNS, partial(array_blocks, file, row_of, listed=listed))
+    # a pod without members has the columns of every row
+    return Rows(tuple(_pod({})), partial(array_blocks, file, row_of, listed=listed))
 
 
 READER: Final = Reader(

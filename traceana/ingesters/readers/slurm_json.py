@@ -23,36 +23,6 @@ if TYPE_CHECKING:
     from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
 
-COLUMNS: Final = (
-    "job_id",
-    "array_id",
-    "JobName",
-    "Cluster",
-    "User",
-    "Account",
-    "Partition",
-    "QOS",
-    "submit",
-    "start",
-    "end",
-    "runtime_s",
-    "time_limit_s",
-    "nodes",
-    "cpus",
-    "memory_gib",
-    "gpus",
-    "gpu_type",
-    "Priority",
-    "restarts",
-    "state",
-    "reason",
-    "ExitCode",
-    "cpu_time_s",
-    "memory_gib_used",
-    "energy_j",
-    "gpu_utilization",
-    "NodeList",
-)
 _BEGINNING: Final = 1 << 20
 _MIB: Final = 1 / 1024
 _PER_CPU: Final = 1 << 63  # a flag of Slurm 21 in the memory requested
@@ -328,7 +298,8 @@ def _blocks(file: CsvFile, kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
 def _open(file: CsvFile, _timezone: str) -> Rows:
     if not _find_form(file):
         raise SourceError(f"{file.where}: no jobs of sacct --json or squeue --json are in it")
-    return Rows(COLUMNS, partial(_blocks, file))
+    # a job without members has the columns of every row
+    return Rows(tuple(accounting_row({})), partial(_blocks, file))
 
 
 def _find_form(file: CsvFile) -> bytes | None:
