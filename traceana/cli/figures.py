@@ -92,11 +92,11 @@ def _wanted(
     from traceana.claims.published_figures import figures_of, numbered, options_of, traces_of
 
     published = figures_of(paper) if number is None else numbered(paper, number)
-    if not any(one.figure for one in published):
+    if not any(entry.figure for entry in published):
         raise DataError(f"figure {number} of {paper} is {published[0].answer}")
     traces: dict[str, Any] = {"trace": traces_of(paper) or None}
-    drawn = {(one.figure, one.options): one for one in published if one.figure}
-    return [([one.figure], options_of(one) | traces) for one in drawn.values()]
+    drawn = {(entry.figure, entry.options): entry for entry in published if entry.figure}
+    return [([entry.figure], options_of(entry) | traces) for entry in drawn.values()]
 
 
 def _write(
@@ -116,9 +116,9 @@ def _write(
 
 def _name_files(written: list[WrittenFigures]) -> None:
     """Print the paths of figures, and which figures are absent."""
-    for line in dict.fromkeys(line for one in written for line in one.absent):
+    for line in dict.fromkeys(line for files in written for line in files.absent):
         sys.stderr.write(f"traceana: note: {line}\n")
-    for path in dict.fromkeys(path for one in written for path in one.paths):
+    for path in dict.fromkeys(path for files in written for path in files.paths):
         sys.stdout.write(f"{path}\n")
 
 
@@ -131,8 +131,8 @@ def _list_figures(paper: str | None) -> None:
 
         for heading in ("number", "published figure", "command, or why there is none"):
             shown.add_column(heading)
-        for one in figures_of(paper):
-            shown.add_row(one.number, one.shows, one.answer)
+        for published in figures_of(paper):
+            shown.add_row(published.number, published.shows, published.answer)
         print_table(shown)
         return
     from traceana.figures import figures as all_figures

@@ -78,8 +78,8 @@ def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
     from traceana.store import Store, open_store, store_path
 
     where = store_path(store)
-    there = Store(where) if store is None else open_store(where)
-    stored = {(row["trace"], row["table"]): row for row in there.tables().iter_rows(named=True)}
+    opened = Store(where) if store is None else open_store(where)
+    stored = {(row["trace"], row["table"]): row for row in opened.tables().iter_rows(named=True)}
     catalog = load_catalog()
     every = [(trace.id, table) for trace in catalog.values() for table in trace.tables]
     untried = {name for name, trace in catalog.items() if not trace.tried}

@@ -145,19 +145,19 @@ def observe(
     still = (status == "running") & ~(end < until).fill_null(value=False)
     observed = ~(still | open_).fill_null(value=False)
     frame = frame.with_columns(entry.alias("entry_s"), observed.alias("observed"))
-    known, entered = ~duration.is_null(), nw.col("entry_s")
+    lasts, entered = ~duration.is_null(), nw.col("entry_s")
     # pending rows have not run, and cancelled ones never did
     waits = status.is_in(["pending", "cancelled"]).fill_null(value=False)
-    unstarted = ~known & begin.is_null() & ~waits
+    unstarted = ~lasts & begin.is_null() & ~waits
     if start != "start_s":
-        unstarted = known & nw.lit(value=False)  # one per row, since it is counted
+        unstarted = lasts & nw.lit(value=False)  # one per row, since it is counted
     counts = reduce_frame(
         frame.lazy(),
         (),
         rows=nw.len(),
         n=duration.count(),
-        truncated=nw.when(known & (entered > 0)).then(entered).count(),
-        censored=nw.when(known & ~nw.col("observed")).then(entered).count(),
+        truncated=nw.when(lasts & (entered > 0)).then(entered).count(),
+        censored=nw.when(lasts & ~nw.col("observed")).then(entered).count(),
         timed=runtime.count(),
         unstarted=nw.when(unstarted).then(entered).count(),
         ended=nw.when(unstarted).then(end).count(),
@@ -165,7 +165,7 @@ def observe(
     n_rows, n, truncated, censored, timed, unstarted_rows, ended = counts.row(0)
     unlisted = None
     if n == n_rows and not censored and not truncated and start and last is not None:
-        unlisted = _estimate_unlisted(frame.lazy().filter(known), start, last, sample)
+        unlisted = _estimate_unlisted(frame.lazy().filter(lasts), start, last, sample)
     native: IntoFrameT = frame.to_native()
     return native, Observation(
         first, last, stated, n, truncated, censored, n - timed, unstarted_rows, ended, unlisted

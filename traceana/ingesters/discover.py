@@ -70,9 +70,9 @@ def discover(
 
 def _suffixes(contents: list[tuple[str, Content]], reader: str | None) -> tuple[str, ...]:
     """Return how the names of files end that may be read."""
-    formats = [get_reader(reader)] if reader else [one for one in readers().values() if one.mapping]
+    formats = [get_reader(reader)] if reader else [way for way in readers().values() if way.mapping]
     published = (PurePath(csv).suffix or csv for _, content in contents for csv in content.csvs)
-    return (".csv", *(suffix for one in formats for suffix in one.suffixes), *published)
+    return (".csv", *(suffix for way in formats for suffix in way.suffixes), *published)
 
 
 def known_names(trace: str | None = None) -> str:
@@ -92,7 +92,7 @@ def _match(
     listing: Listing,
     contents: list[tuple[str, Content]],
     discovery: Discovery,
-    own: str,
+    fallback: str,
     reader: str | None,
 ) -> None:
     stated = get_reader(reader) if reader else None
@@ -100,7 +100,7 @@ def _match(
         named = [(t, c) for t, c in contents if re.fullmatch(c.pattern, csv.name)]
         format_ = stated or (None if named else detect_reader(csv, mapped=True))
         if format_:
-            discovery.formats[own, format_.name].append(csv)
+            discovery.formats[fallback, format_.name].append(csv)
         elif not named:
             discovery.not_recognised.append(csv.label + _hint(csv, contents))
         else:

@@ -100,9 +100,9 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
     gpus = "gpus"
     """
     source, rows = _open_rows(Path(path), reader)
-    known = get_reader(source.reader).mapping
-    if known:
-        return f"# files of the format {source.reader} need no mapping; this one is used\n{known}"
+    mapping = get_reader(source.reader).mapping
+    if mapping:
+        return f"# files of the format {source.reader} need no mapping; this one is used\n{mapping}"
     proposal = Proposal(_sample(source))
     samples, jobs = (_match(source, names, proposal) for names in (WORKER_SAMPLES, JOBS))
     if not samples | jobs and (value := next(filter(_VALUE.fullmatch, source.columns), None)):

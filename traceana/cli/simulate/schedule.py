@@ -93,6 +93,7 @@ def schedule(
     if group is not None and group not in jobs.columns:
         valued = [name for name in jobs.columns if jobs[name].count()]
         raise DataError(f"--group {group}: jobs have no such column; use {', '.join(valued)}")
+    by = group or "cluster"
     plans, machines = (
         chosen.table(table) if chosen.has(table, (column,)) else None
         for table, column in (("training_plans", "iterations"), ("machines", "gpus"))
@@ -104,7 +105,7 @@ def schedule(
             jobs,
             policies,
             plans=plans,
-            group=group or "cluster",
+            group=by,
             gpus=_gpus(gpus),
             machines=machines,
             profiles=profiles,
@@ -115,18 +116,14 @@ def schedule(
             progress=progress,
         )
     calibration = calibrate(results) if scale_load == 1 else ""
-    scheduled = results.filter(policy=next(iter(policies)))["jobs"].sum()
-    excluded = jobs.height - scheduled
-    note = f"; {excluded:,} without submission, runtime or GPUs are excluded" if excluded else ""
-    note += f"; {running:,} that run hold their GPUs until the end" if running else ""
-    note += f"; a cluster of its own for each {group}" if group not in {None, "cluster"} else ""
-    recorded = recorded_waits(jobs, group=group or "cluster")
+    scheduled = int(results.filter(policy=next(iter(policies)))["jobs"].sum())
+    recorded = recorded_waits(jobs, group=by)
     if recorded is not None:
         results = pl.concat([recorded, results])
     write_frame(results, out, ScheduleGroups)
     interval = ("wait_s_ci_low", "wait_s_ci_high") if replications else ()
     print_result(
-        f"{chosen.id}: {jobs.height:,} jobs{note}\n",
+        f"{chosen.id}: {jobs.height:,} jobs{_note(jobs.height - scheduled, running, by)}\n",
         {"trace": chosen.id, "synthetic": chosen.synthetic, "calibration": calibration},
         Shown(
             name="results",
@@ -138,6 +135,13 @@ def schedule(
     )
     if calibration and not json:
         sys.stdout.write(f"\n{calibration}\n")
+
+
+def _note(excluded: int, running: int, by: str) -> str:
+    """Return which jobs of a log are scheduled, and where."""
+    note = f"; {excluded:,} without submission, runtime or GPUs are excluded" if excluded else ""
+    note += f"; {running:,} that run hold their GPUs until the end" if running else ""
+    return note if by == "cluster" else f"{note}; a cluster of its own for each {by}"
 
 
 def _gpus(text: str | None) -> float | str | None:

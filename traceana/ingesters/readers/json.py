@@ -95,7 +95,7 @@ def list_of(file: CsvFile, /) -> JsonList:
         return named[0]
     if not lists:
         raise SourceError(f"{file.where}: no list of JSON objects is in it")
-    listed = ", ".join(f"{one.path[:_SHOWN]} ({_count(one)})" for one in lists[:_MOST_SHOWN])
+    listed = ", ".join(f"{part.path[:_SHOWN]} ({_count(part)})" for part in lists[:_MOST_SHOWN])
     listed += f", ... ({len(lists):,} in all)" if len(lists) > _MOST_SHOWN else ""
     if file.rows is not None:
         raise SourceError(
