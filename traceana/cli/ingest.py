@@ -24,9 +24,7 @@ from traceana.cli.output import print_cells
 from traceana.cli.streams import terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from rich.console import Console
+    from collections.abc import Iterator, Sequence
 
     from traceana.store import Ledger, TableEntry
 
@@ -65,6 +63,10 @@ def ingest(
     failure = None
     try:
         with console.status("reading") as status:
+
+            def show(trace: str, table: str, rows: int) -> None:
+                status.update(f"{trace} {table}: {rows:,} rows")
+
             ledger = ingest_files(
                 paths,
                 trace=trace,
@@ -74,7 +76,7 @@ def ingest(
                 columns=[name.strip() for name in columns.split(",")] if columns else None,
                 store=store,
                 replace=replace,
-                progress=_progress(console, status.update),
+                progress=show if console.is_terminal else None,
             )
     except IngestError as error:
         failure, ledger = error, error.ledger
@@ -95,14 +97,6 @@ def _suit_polars() -> None:
     os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:10000")
     if (os.cpu_count() or 1) < _STAGES:
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
-
-
-def _progress(
-    console: Console, update: Callable[[str], None]
-) -> Callable[[str, str, int], None] | None:
-    if not console.is_terminal:
-        return None
-    return lambda trace, table, rows: update(f"{trace} {table}: {rows:,} rows")
 
 
 def _show(ledger: Ledger, store: Path) -> None:

@@ -124,16 +124,12 @@ def observe(
     survivors of an earlier time, a derived window starts at the first recorded end. Rows that are
     missing are estimated from the `sample` of the rows, if there is one.
     """
-    stated = manifest.window == "stated"
     frame: Any = nw.from_native(rows)
-    names = frame.collect_schema().names()
     start, begin, end = _find_times(frame)
     first, last = find_window(rows, manifest)
-    null, status = nw.lit(None, nw.Float64), nw.lit(None, nw.String)
-    if "status" in names:
-        status = nw.col("status").cast(nw.String)
-    runtime = nw.col("runtime_s")
-    until = null if last is None else nw.lit(float(last))
+    has_status = "status" in frame.collect_schema().names()
+    status = nw.col("status").cast(nw.String) if has_status else nw.lit(None, nw.String)
+    runtime, until = nw.col("runtime_s"), nw.lit(last, nw.Float64)
     running = status.is_null() | status.is_in(("running", "unknown"))
     open_ = runtime.is_null() & end.is_null() & running & (begin <= until)
     frame = frame.with_columns(
@@ -166,8 +162,8 @@ def observe(
     unlisted = None
     if n == n_rows and not censored and not truncated and start and last is not None:
         unlisted = _estimate_unlisted(frame.lazy().filter(lasts), start, last, sample)
-    native: IntoFrameT = frame.to_native()
-    return native, Observation(
+    stated = manifest.window == "stated"
+    return frame.to_native(), Observation(
         first, last, stated, n, truncated, censored, n - timed, unstarted_rows, ended, unlisted
     )
 

@@ -202,14 +202,17 @@ def _with_faults(
             faults[name] = _unread(name, derived.of)
     if not_utf8:
         broken_text = _broken_text(source, compiled)
-        rules |= {view: f"{_published(view) or 'index'}|not_utf8" for view in broken_text}
+        rules |= {view: f"{view.split(chr(0))[0] or 'index'}|not_utf8" for view in broken_text}
         faults |= broken_text
     rules |= {rule: rule for rule in compiled.whole}
     faults |= {rule: ~_is_whole(value) for rule, value in compiled.whole.items()}
     numbers = {view: read_number(pl.col(view)) for view in compiled.numbers}
     rows = (
         source.lazy()
-        .with_columns(_wrong(name, value).alias(_FAULT + name) for name, value in numbers.items())
+        .with_columns(
+            (pl.col(name).is_not_null() & value.is_null()).alias(_FAULT + name)
+            for name, value in numbers.items()
+        )
         .with_columns(**numbers)
         .pipe(_derive, compiled)
         .with_columns(broken.alias(_FAULT + name) for name, broken in faults.items())
@@ -244,15 +247,6 @@ def _first(broken: Iterable[tuple[pl.Expr, str]]) -> pl.Expr:
     """Return the first rule that a row breaks."""
     rules = (pl.when(is_broken).then(pl.lit(rule)) for is_broken, rule in broken)
     return pl.coalesce(*rules, pl.lit(None, pl.String))
-
-
-def _published(view: str) -> str:
-    """Return the name of a column as published."""
-    return view.partition("\0")[0]
-
-
-def _wrong(name: str, value: pl.Expr) -> pl.Expr:
-    return pl.col(name).is_not_null() & value.is_null()
 
 
 def _why_not(row: pl.DataFrame, compiled: CompiledMapping) -> str:

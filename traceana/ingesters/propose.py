@@ -358,13 +358,11 @@ def _can_be(target: str, name: str, column: str, proposal: Proposal) -> bool:
         return name not in WAITS or numbers is None or median(numbers) > YEAR_2000
     if not all(name in JOBS[one].split() for one in ("gpus", "gpu_type")):
         return target == "gpus" or numbers is None
-    if target == "gpus" and re.search(GPU_COUNT, _first_text(column, proposal)):
+    if target == "gpus" and re.search(
+        GPU_COUNT, str(proposal.texts(column).drop_nulls().first() or "")
+    ):
         return True  # type and number in one column
     return (numbers is None) == (target == "gpu_type")
-
-
-def _first_text(column: str, proposal: Proposal) -> str:
-    return str(proposal.texts(column).drop_nulls().first() or "")
 
 
 def _assign_codes(matched: dict[str, str], proposal: Proposal) -> dict[str, str]:
@@ -378,26 +376,23 @@ def _assign_codes(matched: dict[str, str], proposal: Proposal) -> dict[str, str]
     return matched
 
 
-def _complete_samples(matched: dict[str, str], proposal: Proposal) -> None:
-    if "job_id" not in matched:
-        proposal.lines.insert(0, 'job_id = "file_name"')
-    if "worker_id" not in matched:
-        proposal.lines.insert(0, "worker_id = \"'0'\"")
-        proposal.lines.insert(0, "# unsure: no column names the worker; one worker is taken")
-
-
 def _complete(table: str, matched: dict[str, str], source: Source, proposal: Proposal) -> None:
     """Add what a table needs and no column states, and note what does not fit together."""
-    if table == "worker_samples":
-        _complete_samples(matched, proposal)
-    elif table == "operations":
-        _complete_operations(matched, proposal)
-    else:
+    if table in ("jobs", "faults"):
         if table == "jobs":
             propose_reason(matched, proposal)
             split_gpus(matched, proposal)
             _complete_jobs(matched, source, proposal)
         _compare_times(proposal)
+        return
+    if "job_id" not in matched:
+        proposal.lines.insert(0, 'job_id = "file_name"')
+    if table == "worker_samples" and "worker_id" not in matched:
+        proposal.lines.insert(0, "worker_id = \"'0'\"")
+        proposal.lines.insert(0, "# unsure: no column names the worker; one worker is taken")
+    for target in ("dp_rank", "stage") if table == "operations" else ():
+        if target not in matched:
+            proposal.add(target, '"0"', f"no column names the {target}; 0 is taken")
 
 
 def _status_by_content(source: Source, jobs: dict[str, str], proposal: Proposal) -> dict[str, str]:
@@ -415,15 +410,6 @@ def _status_by_content(source: Source, jobs: dict[str, str], proposal: Proposal)
             proposal.lines.append(doubt)
             return {**jobs, "status": name}
     return jobs
-
-
-def _complete_operations(matched: dict[str, str], proposal: Proposal) -> None:
-    """Add what a table of operations needs and the file does not state."""
-    if "job_id" not in matched:
-        proposal.lines.insert(0, 'job_id = "file_name"')
-    for target in ("dp_rank", "stage"):
-        if target not in matched:
-            proposal.add(target, '"0"', f"no column names the {target}; 0 is taken")
 
 
 def _complete_jobs(matched: dict[str, str], source: Source, proposal: Proposal) -> None:

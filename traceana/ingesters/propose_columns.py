@@ -101,7 +101,9 @@ def split_gpus(matched: dict[str, str], proposal: Proposal) -> None:
         return
     first = parts["1"].null_count() < parts.height / 2
     signs = ("x ", "x") if first else (" x", "x")
-    sign = max((*signs, "\u00d7", "*", ":"), key=lambda one: _fraction_with(texts, one))
+    sign = max(
+        (*signs, "\u00d7", "*", ":"), key=lambda mark: texts.str.contains(mark, literal=True).sum()
+    )
     cells, quoted = _sql(column), sign.replace("'", "''")
     number, name = (1, 2) if first else (2, 1)
     part = "TRIM(SPLIT_PART({}, '{}', {}))"
@@ -117,10 +119,6 @@ def split_gpus(matched: dict[str, str], proposal: Proposal) -> None:
     proposal.add("gpus", json.dumps(value), doubt)
     if "gpu_type" not in matched:
         proposal.add("gpu_type", json.dumps(kind))
-
-
-def _fraction_with(texts: pl.Series, sign: str) -> float:
-    return float(texts.str.contains(sign, literal=True).mean() or 0.0)  # type: ignore[arg-type]
 
 
 def propose_column(target: str, column: str, proposal: Proposal) -> None:

@@ -205,7 +205,6 @@ def accounting_row(item: Item, /) -> dict[str, str | None]:
         "memory_gib": memory * _MIB if memory else _memory(required, cpus, nodes),
         "gpus": gpus,
         "gpu_type": given_type or asked_type,
-        "restarts": _number(item.get("restart_cnt")),
         "state": _word(state.get("current")) or _word(item.get("state")),
         "reason": _word(state.get("reason")),
         "cpu_time_s": _seconds(time.get("total")) or None,
@@ -242,7 +241,6 @@ def queue_row(item: Item, /) -> dict[str, str | None]:
         "memory_gib": memory * _MIB if memory else _memory(item, cpus, nodes),
         "gpus": _first(allocated.get("gpu"), requested.get("gpu"), 0.0),
         "gpu_type": given_type or asked_type,
-        "restarts": _number(item.get("restart_cnt")),
         "state": state,
         "reason": _word(item.get("state_reason")),
     }
@@ -273,6 +271,7 @@ def _row(
         "Partition": _word(item.get("partition")),
         "QOS": _word(item.get("qos")),
         "Priority": _number(item.get("priority")),
+        "restarts": _number(item.get("restart_cnt")),
         "ExitCode": _exit_code(item.get("exit_code")),
         "NodeList": nodes,
     }
