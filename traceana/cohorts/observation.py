@@ -125,7 +125,7 @@ def observe(
     missing are estimated from the `sample` of the rows, if there is one.
     """
     frame: Any = nw.from_native(rows)
-    start, begin, end = _find_times(frame)
+    start, begin, end = _find_times(frame.lazy())
     first, last = find_window(rows, manifest)
     has_status = "status" in frame.collect_schema().names()
     status = nw.col("status").cast(nw.String) if has_status else nw.lit(None, nw.String)
@@ -168,11 +168,11 @@ def observe(
     )
 
 
-def _find_times(frame: Any) -> tuple[str | None, nw.Expr, nw.Expr]:  # noqa: ANN401  a narwhals frame
+def _find_times(frame: nw.LazyFrame[Any]) -> tuple[str | None, nw.Expr, nw.Expr]:
     """Return the column from which rows run, when they started and when they ended, or nulls."""
     null, names = nw.lit(None, nw.Float64), frame.collect_schema().names()
     times = [name for name in ("start_s", "submit_s", "end_s") if name in names]
-    counts = reduce_frame(frame.lazy(), (), **{name: nw.col(name).count() for name in times})
+    counts = reduce_frame(frame, (), **{name: nw.col(name).count() for name in times})
     filled = [name for name in times if counts[name].item()]
     start = next((name for name in filled if name != "end_s"), None)
     begin = nw.col("start_s") if start == "start_s" else null
@@ -182,10 +182,7 @@ def _find_times(frame: Any) -> tuple[str | None, nw.Expr, nw.Expr]:  # noqa: ANN
 
 
 def _estimate_unlisted(
-    listed: Any,  # noqa: ANN401  a narwhals frame
-    start: str,
-    last: float,
-    sample: JobSample | None,
+    listed: nw.LazyFrame[Any], start: str, last: float, sample: JobSample | None
 ) -> float | None:
     """Estimate the rows that a trace omits, from those listed or a sample of them."""
     drawn: Any = nw.from_native(sample.rows_of(listed.to_native())) if sample else listed

@@ -213,10 +213,7 @@ class _Compiler:
         for key in sorted((key for key in values if key.endswith("*")), key=len):
             chosen = pl.lit(values[key], dtype=dtype)
             default = pl.when(given.str.starts_with(key[:-1])).then(chosen).otherwise(default)
-        if exact:
-            mapped = given.replace_strict(exact, default=default, return_dtype=dtype)
-        else:
-            mapped = default
+        mapped = given.replace_strict(exact, default=default, return_dtype=dtype)
         if dtype == pl.String and target != "status":
             return pl.coalesce(mapped, of)
         name = f"\0{target}"
@@ -226,10 +223,9 @@ class _Compiler:
 
     def dtype_of(self, value: pl.Expr, target: str) -> pl.DataType:
         """Return the type of an expression, tried on no rows."""
+        of_kind = {"text": pl.String(), "number": pl.Float64()}
         dtypes: dict[str, pl.DataType] = {
-            view_name(name, kind): self.dtypes.get(name, pl.String())
-            if kind == "time"
-            else {"text": pl.String(), "number": pl.Float64()}[kind]
+            view_name(name, kind): of_kind.get(kind, self.dtypes.get(name, pl.String()))
             for name, kinds in self.columns.used.items()
             for kind in kinds
         }
