@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
+import re
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -235,6 +236,31 @@ def test_an_archive_member_that_leads_outside_is_refused(tmp_path: Path, name: s
         ingest(folder, store=tmp_path / "store")
     one_line(error)
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "target", "message"),
+    [
+        ("cluster01.csv", tarfile.SYMTYPE, "/etc/passwd", "a link or a device"),
+        ("cluster01.csv", tarfile.LNKTYPE, "cluster02.csv", "a link or a device"),
+        ("cluster01.csv", tarfile.CHRTYPE, "", "a link or a device"),
+        ("cluster01.csv", tarfile.FIFOTYPE, "", "a link or a device"),
+        ("more.tar.gz", tarfile.REGTYPE, "", "an archive in it: unpack it first"),
+    ],
+)
+def test_links_devices_and_archives_in_an_archive_are_not_read(
+    tmp_path: Path, name: str, kind: bytes, target: str, message: str
+) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    with tarfile.open(folder / "raw-traces.tar", "w") as archive:
+        archive.addfile(info)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(SourceError, match=re.escape(f"found raw-traces.tar:{name} ({message});")):
+        ingest(folder, store=tmp_path / "store")
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.parametrize(

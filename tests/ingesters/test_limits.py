@@ -235,6 +235,28 @@ def test_lines_of_which_none_is_a_row_are_an_error_early(
     assert max(read) < 4000
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("jobs.json", '[{"job_id": "a"},' + "{}," * 5000 + '{"job_id": "b"}]'),
+        ("jobs.jsonl", '{"job_id": "a"}\n' + "{}\n" * 5000 + '{"job_id": "b"}\n'),
+    ],
+)
+def test_empty_objects_are_no_rows_and_an_error_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    mapping = tmp_path / "m.toml"
+    mapping.write_text('[trace]\ntitle = "x"\n[jobs]\njob_id = "job_id"\n', encoding="utf-8")
+    store = tmp_path / "store"
+    (entry,) = ingest(tmp_path / name, mapping=mapping, store=store).entries
+    assert (entry.rows_kept, entry.rejected) == (2, {"no_object": 5000})
+    monkeypatch.setattr(build, "_MOST_LINES", 1000)
+    monkeypatch.setattr("traceana.ingesters.readers.frames.ROWS_A_BLOCK", 100)
+    with pytest.raises(IngestError, match=r"none of the 1,100 lines up to .*\(no_object\)"):
+        ingest(tmp_path / name, mapping=mapping, store=tmp_path / "again")
+
+
 def test_a_list_of_pods_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ahead, "_BLOCK", 1 << 10)
     rows = "".join(f"p{n},1000,1024,1,{n}\n" for n in range(200))

@@ -212,7 +212,7 @@ def _list_archive(
             seen.add(member.name)
             text = archive.extractfile(member) if member.isreg() else None
             if text is None or path.suffix not in suffixes or path.name.startswith("."):
-                listing.others.append(f"{label_of(paths)}:{member.name}")
+                listing.others.append(_unread(paths, path, is_file=member.isreg()))
                 continue
             name = path.name.removeprefix(SYNTHETIC_PREFIX)
             marked = synthetic or name != path.name
@@ -235,7 +235,7 @@ def _list_zip(
             if member.is_dir():
                 continue
             if path.suffix not in suffixes or path.name.startswith("."):
-                listing.others.append(f"{label_of(paths)}:{member.filename}")
+                listing.others.append(_unread(paths, path, is_file=True))
                 continue
             name = path.name.removeprefix(SYNTHETIC_PREFIX)
             if member.flag_bits & 1 or member.compress_type not in _PACKED:
@@ -244,6 +244,14 @@ def _list_zip(
                 head = _first_line(text)
             marked = synthetic or name != path.name
             listing.csvs.append(CsvFile(name, paths, member.filename, marked, head))
+
+
+def _unread(paths: tuple[Path, ...], member: PurePosixPath, *, is_file: bool) -> str:
+    """Return the label of a member that is no log, and what it is if not a plain file."""
+    packed = member.suffix in (".tar", ".tgz", ".zip", ".gz", ".xz")
+    why = " (an archive in it: unpack it first)" if packed else ""
+    why = why if is_file else " (a link or a device)"
+    return f"{label_of(paths)}:{member}{why}"
 
 
 def _check_member(name: str, paths: tuple[Path, ...]) -> PurePosixPath:

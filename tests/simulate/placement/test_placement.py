@@ -183,6 +183,14 @@ def test_lists_with_fewer_columns_are_read() -> None:
     assert found.filter(arrived=100)["allocated"].item() == 100
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_cores_of_jobs_do_not_count_where_machines_state_none(policy: str) -> None:
+    machines = pl.DataFrame({"gpus": [2, 4]})
+    jobs = pl.DataFrame({"gpus": [0.5, 1.0, 2.0], "cpus": [4.0, 1e5, 64.0]})
+    found = simulate_placement(jobs, machines, policy=policy)
+    assert found.equals(simulate_placement(jobs.drop("cpus"), machines, policy=policy))
+
+
 def test_memory_limits() -> None:
     jobs = pl.DataFrame({"gpus": [1.0], "memory_gib": [60.0]})
     machines = pl.DataFrame({"gpus": [2], "memory_gib": [100.0]})

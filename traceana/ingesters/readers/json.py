@@ -218,7 +218,7 @@ def array_blocks(
     """Read the elements in blocks; `row_of` returns an object's row, None where it has none."""
 
     def cells(item: Any) -> Parsed:  # noqa: ANN401
-        if not isinstance(item, dict):
+        if not (item and isinstance(item, dict)):
             return "not_json" if item is None else "no_object"
         try:
             row = row_of(item)

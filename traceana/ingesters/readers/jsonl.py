@@ -75,12 +75,12 @@ def _decode(text: str) -> Any:  # noqa: ANN401
 
 
 def _parse(text: str) -> dict[str, str | None] | str:
-    """Return the cells of a line, or the rule it breaks where it is no object."""
+    """Return the cells of a line, or the rule it breaks where it is no object or has no member."""
     if not text or text.isspace():
         return "blank_line"
     row = _decode(text)
     try:
-        return flatten(row) if isinstance(row, dict) else "not_json"
+        return flatten(row) or "no_object" if isinstance(row, dict) else "not_json"
     except RecursionError:
         return "not_json"
 

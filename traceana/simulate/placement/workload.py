@@ -68,7 +68,7 @@ class Workload:
             cpu_milli=cpus,
             gpu_milli=np.where(np.arange(largest) < gpus[:, None], MILLI, 0),
             held=np.zeros((table.height, largest + 1), dtype=np.int64),
-            largest_cpu_milli=max(round((table["cpus"].max() or 0) * MILLI), 1),  # type: ignore[operator, arg-type]
+            largest_cpu_milli=round((table["cpus"].max() or _NO_LIMIT) * MILLI),  # type: ignore[operator, arg-type]
             largest_gpu_milli=largest * MILLI,
             typical=self.typical,
         )
