@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import traceana
+from traceana.cli.report import _print_results
 from traceana.questions.workload import section_consumers
 
 FIELDS = "JobID|User|Account|Partition|State|Submit|Start|End|Elapsed|AllocTRES|NodeList|Restarts"
@@ -128,3 +129,29 @@ def test_names_cannot_control_a_terminal_or_break_a_figure(tmp_path: Path) -> No
         assert path.suffix != ".html" or "<script>alert" not in shown
         if path.suffix == ".svg":
             ElementTree.fromstring(shown)  # noqa: S314
+
+
+def test_names_with_lines_break_no_table_or_list_of_markdown(tmp_path: Path) -> None:
+    jobs = pl.DataFrame({"job_id": [f"j{i}" for i in range(60)]}).with_columns(
+        submit_s=pl.int_range(60, 120).cast(pl.Float64),
+        start_s=pl.lit(120.0),
+        end_s=pl.lit(180.0),
+        runtime_s=pl.lit(60.0),
+        gpus=pl.lit(1.0),
+        status=pl.lit("completed"),
+        user=pl.Series(["eva", "x\n# y\n| z", "bob"] * 20),
+    )
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path / "store")
+    traceana.build_report(tmp_path / "store", out=tmp_path / "out", only="consumers")
+    lines = (tmp_path / "out" / "index.md").read_text().splitlines()
+    assert any(line.startswith("| x # y \\| z |") for line in lines)
+    assert not [line for line in lines if line.startswith(("# y", "| z"))]
+
+
+def test_a_result_of_a_million_characters_is_short_on_a_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _print_results(["user " + "y" * 1_000_000])
+    shown = capsys.readouterr().out
+    assert "(1,000,005" in shown
+    assert len(shown) < 1000

@@ -159,9 +159,10 @@ def _reading(paths: list[Path] | None, **options: Any) -> dict[str, Any]:  # noq
 
 def _print_results(results: list[str]) -> None:
     from traceana.cli.streams import terminal
+    from traceana.tables.formatting import text as shortened
 
     for number, result in enumerate(results, start=1):
-        text = f"{number}. {result.replace('`', '')}"
+        text = f"{number}. {shortened(result).replace('`', '')}"
         sys.stdout.write(fill(text, terminal().width, subsequent_indent="   ") + "\n")
 
 

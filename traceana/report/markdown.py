@@ -105,10 +105,10 @@ def _cell(text: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Escape what Markdown would read as a mark, outside of `code`."""
+    """Escape what Markdown would read as a mark, outside of `code`; a name may have lines."""
     return "".join(
         part if part.startswith("`") else _MARKS.sub(r"\\\g<0>", part)
-        for part in _CODE.split(shortened(text))
+        for part in _CODE.split(" ".join(shortened(text).splitlines()))
     )
 
 
