@@ -101,16 +101,6 @@ _MET: Final = (
     "tightness_median",
     "tightness_max",
 )
-_LEAD: Final = (
-    "trace",
-    "policy",
-    "n",
-    "n_missed",
-    "fraction_missed",
-    "ci_low",
-    "ci_high",
-    "mean_wait_s",
-)
 _MAX_DRAWN: Final = 2
 _MEASURES: Final = {
     "samples_per_s": "Throughput by GPUs",
@@ -144,20 +134,8 @@ def build(traces: Sequence[Trace]) -> Content:
     parts += [(_title(trace), _of_jobs(trace)) for trace in others]
     content = join_parts(_OPENING, parts)
     pictures = [one for trace in (*planned, *others) for one in _draw_missed(trace)]
-    lead: list[Block] = [Gallery(tuple(pictures[:_MAX_DRAWN]))] if pictures else []
-    totals = {trace: _all_clusters(trace) for trace in (*planned, *others)}
-    known = {_title(trace): rows for trace, rows in totals.items() if rows is not None}
-    if known:
-        lead.append(
-            result_table(
-                pl.concat(rows.with_columns(trace=pl.lit(name)) for name, rows in known.items()),
-                DeadlinePolicies,
-                caption=f"Missed deadlines by policy. {'; '.join(known)}",
-                columns=_LEAD if len(known) > 1 else _LEAD[1:],
-                headings={"trace": "Trace"},
-            )
-        )
-    return replace(content, lead=tuple(lead), limitations=_LIMITATIONS)
+    lead = (Gallery(tuple(pictures[:_MAX_DRAWN])),) if pictures else ()
+    return replace(content, lead=lead, limitations=_LIMITATIONS)
 
 
 def _split(traces: Sequence[Trace]) -> tuple[list[Trace], list[Trace]]:
@@ -170,16 +148,6 @@ def _split(traces: Sequence[Trace]) -> tuple[list[Trace], list[Trace]]:
 
 def _title(trace: Trace) -> str:
     return task_title(trace) if from_tasks(trace) else trace.label
-
-
-def _all_clusters(trace: Trace) -> pl.DataFrame | None:
-    """Return the missed deadlines of all clusters together, or None without jobs to schedule."""
-    try:
-        result = trace.once(missed_deadlines)
-    except DataError:
-        return None
-    total = result.filter(pl.col("cluster").is_null())
-    return result if total.is_empty() else total
 
 
 def _draw_tightness(trace: Trace) -> Drawing:

@@ -19,7 +19,7 @@ from traceana.simulate.schedule.profiles import Profile, Profiles, implied_rates
 from traceana.simulate.schedule.tables import ScheduledJob, ScheduleGroups, ScheduleSteps
 from traceana.stats.arguments import is_number
 from traceana.store.frames import column_names
-from traceana.tables.declare import ResultTable, declared
+from traceana.tables.declare import ResultTable, declared, schema_of
 from traceana.tables.result import Result
 
 if TYPE_CHECKING:
@@ -374,20 +374,16 @@ def _steps(schedule: Schedule, group: str, unit: int) -> pl.DataFrame:
 
 
 def _in_order(table: pl.DataFrame, parts: list[pl.DataFrame]) -> pl.DataFrame:
-    columns = ["start_s", "end_s", "wait_s", "met_deadline"]
+    columns = ("start_s", "end_s", "wait_s", "met_deadline")
+    types = {"row": table.schema["row"], **schema_of(ScheduledJob)}
+    none = pl.DataFrame(schema={name: types[name] for name in ("row", *columns)})
+    ran = pl.concat([none, *(part.select(none.columns) for part in parts)])
     own = table.select("row", "job_id", "group")
-    if not parts:
-        schema = ScheduledJob.columns()
-        return own.drop("row").with_columns(
-            pl.lit(None, schema[name].dtype).alias(name) for name in columns
-        )
-    ran = pl.concat(part.select("row", *columns) for part in parts)
     return own.join(ran, on="row", how="left", maintain_order="left").drop("row")
 
 
 def _frame(rows: list[dict[str, Any]], table: type[ResultTable]) -> pl.DataFrame:
-    schema = {name: column.dtype for name, column in table.columns().items()}
-    return declared(pl.DataFrame(rows, schema=schema), table)
+    return declared(pl.DataFrame(rows, schema=schema_of(table)), table)
 
 
 __all__ = ["POLICIES", "ScheduleResult", "read_schedule_jobs", "simulate_schedule"]

@@ -13,7 +13,7 @@ from traceana.errors import DataError
 from traceana.simulate.schedule.profiles import implied_rates
 from traceana.simulate.schedule.simulate import read_schedule_jobs, simulate_schedule
 from traceana.simulate.schedule.tables import ScheduleGroups
-from traceana.tables.declare import declared
+from traceana.tables.declare import declared, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -138,5 +138,5 @@ def recorded_waits(jobs: IntoFrame, /, *, group: str | None = "cluster") -> pl.D
             wait.quantile(0.95).alias("wait_s_p95"),
         )
     )
-    missing = [name for name in ScheduleGroups.columns() if name not in rows.columns]
-    return declared(rows.with_columns(pl.lit(None).alias(name) for name in missing), ScheduleGroups)
+    every = pl.concat([pl.DataFrame(schema=schema_of(ScheduleGroups)), rows], how="diagonal")
+    return declared(every, ScheduleGroups)
