@@ -116,10 +116,10 @@ def _job(item: dict[str, Any]) -> dict[str, Any]:
     meta, status = _object(item, "metadata"), _object(item, "status")
     conditions = status.get("conditions") or ()
     reached = {state.get("type"): state for state in conditions if state.get("status") == "True"}
-    ended = next((name for name in _ENDS if name in reached), "")
-    end = reached.get(ended, {})
+    none: tuple[str, dict[str, Any]] = ("", {})
+    ended, end = next(((name, reached[name]) for name in _ENDS if name in reached), none)
     begin, name = status.get("startTime"), meta.get("name")
-    finished = status.get("completionTime") or end.get("lastTransitionTime")
+    finished = (status.get("completionTime") or end.get("lastTransitionTime")) if end else None
     row = _names(meta) | _requested(_object(item, "spec", "template", "spec"))
     pods = float(_object(item, "spec").get("parallelism", 1))
     scaled = ("cpus", "memory_bytes", "gpus")
