@@ -132,7 +132,7 @@ def _job(item: dict[str, Any]) -> dict[str, Any]:
         "finished": finished,
         "restarts": str(int(status.get("failed") or 0)),
         "runtime_s": _seconds(begin, finished),
-        **{key: _text(pods * float(row[key])) for key in scaled if row[key] is not None},
+        **{key: str(pods * float(row[key])) for key in scaled if row[key] is not None},
     }
 
 
@@ -170,12 +170,13 @@ def _names(meta: dict[str, Any]) -> dict[str, Any]:
 def _requested(pod: dict[str, Any]) -> dict[str, Any]:
     """Return the resources that a pod requests, its priority and its node."""
     resources = _resources(pod)
+    amounts = {name: str(amount) for name, amount in resources.items()}
     gpus, gpu_type = _gpus(resources, pod)
     return {
         "node": pod.get("nodeName"),
         "priority": pod.get("priority"),
-        "cpus": _text(resources.get("cpu")),
-        "memory_bytes": _text(resources.get("memory")),
+        "cpus": amounts.get("cpu"),
+        "memory_bytes": amounts.get("memory"),
         "gpus": str(gpus),
         "gpu_type": gpu_type,
     }
@@ -221,10 +222,6 @@ def _stated(states: Iterable[dict[str, Any]] | None, name: str) -> list[str]:
 
 def _first(marks: dict[str, str], names: Iterable[str]) -> str | None:
     return next((marks[name] for name in names if name in marks), None)
-
-
-def _text(value: float | None) -> str | None:
-    return None if value is None else str(value)
 
 
 def _seconds(begin: str | None, end: str | None) -> str | None:
