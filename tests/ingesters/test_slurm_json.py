@@ -10,6 +10,7 @@ import pytest
 
 from traceana.errors import SourceError
 from traceana.ingesters import ingest
+from traceana.ingesters.readers import sacct_fields
 from traceana.store import open_store
 
 
@@ -161,3 +162,13 @@ def test_an_export_without_jobs(tmp_path: Path) -> None:
     (tmp_path / "log.json").write_text('{"jobs": [\n ], "meta": {"slurm": {"release": "25.05.3"}}}')
     with pytest.raises(SourceError, match=r"log.json: no jobs of sacct --json or squeue --json"):
         ingest(tmp_path / "log.json", store=tmp_path / "store")
+
+
+def test_lists_of_nodes_beyond_the_limit_of_a_block_stay_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sacct_fields, "_MOST_OF_A_BLOCK", 3)
+    jobs = [
+        accounting(flat, lists=False, job_id=number, nodes=f"n{number}[1-2]") for number in range(3)
+    ]
+    assert read(jobs, tmp_path)["NodeList"].to_list() == ["n01,n02", "n11,n12", "n2[1-2]"]

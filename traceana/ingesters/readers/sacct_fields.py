@@ -292,7 +292,7 @@ def derive(records: pl.DataFrame, timezone: str) -> pl.DataFrame:
         gpu_type=first("alloc_type", "tres_type", "req_type", "alloc_gres_type", "req_gres_type"),
         array_id=col("JobID").str.extract(r"^(\d+)_"),
         restarts=first(col("Restarts").cast(pl.Float64, strict=False), REQUEUED),
-        NodeList=_hosts(records["NodeList"]),
+        NodeList=expand_lists(records["NodeList"]),
         stated=first(*(f"stated_{name}" for name in _COMMENTS)),
     ).with_columns(
         # Slurm's marks of no value are far above 1
@@ -315,8 +315,8 @@ def _without_a_start(records: pl.DataFrame) -> list[pl.Expr]:
     return [pl.when(~never.fill_null(value=False)).then("start").alias("start")]
 
 
-def _hosts(lists: pl.Series) -> pl.Series:
-    """Expand lists of nodes; that of a job without one is null."""
+def expand_lists(lists: pl.Series, /) -> pl.Series:
+    """Expand the lists of nodes of a block, up to a limit; that of a job without one is null."""
     texts = lists.unique(maintain_order=True).drop_nulls()
     names: list[str | None] = []
     left = _MOST_OF_A_BLOCK

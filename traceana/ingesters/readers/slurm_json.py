@@ -13,7 +13,7 @@ from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.json import array_blocks
 from traceana.ingesters.readers.lines import LINE
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
-from traceana.ingesters.readers.sacct_fields import NO_NODE, expand_hosts, gpu_percent
+from traceana.ingesters.readers.sacct_fields import NO_NODE, expand_lists, gpu_percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -252,7 +252,7 @@ def _row(
 ) -> dict[str, str | None]:
     """Complete a row; a job that never ran has no start, one that has not ended no end."""
     nodes = _word(item.get("nodes"))
-    nodes = None if nodes in (None, *NO_NODE) else ",".join(expand_hosts(nodes))
+    nodes = None if nodes in NO_NODE else nodes
     state = row["state"]
     at_once = row["start"] is not None and row["start"] == row["end"]
     if (
@@ -291,7 +291,10 @@ class _Jobs(FrameBlock):
 def _blocks(file: CsvFile, kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
     row_of = queue_row if _find_form(file) == b"job_state" else accounting_row
     for block in array_blocks(replace(file, rows="jobs"), row_of, kinds):
-        yield _Jobs(**vars(block))
+        frame = block.frame
+        if "NodeList" in frame.columns:
+            frame = frame.with_columns(expand_lists(frame["NodeList"]))
+        yield _Jobs(**vars(block) | {"frame": frame})
 
 
 def _open(file: CsvFile, _timezone: str) -> Rows:
