@@ -164,6 +164,8 @@ def _natural(name: str, sample: Sample, theta: np.ndarray[Any, Any]) -> list[flo
 
 
 _SIMULATED_UP_TO: Final = 5000  # values, where `resamples` is not given
+_FEW_CLUSTERS: Final = 60  # beyond which no coverage was measured
+_NARROW: Final = "few clusters: the interval of a shape is likely too narrow"
 _UNTESTED: Final[dict[str, Any]] = {
     **dict.fromkeys(("ci_low", "ci_high", "statistic", "pvalue", "pvalue_adjusted")),
     "note": "rows in clusters: no test",
@@ -273,12 +275,15 @@ def fit_distributions(
         rows.sort(key=lambda row: math.inf if row[criterion] is None else row[criterion])
         ordered = [row["family"] for row in rows]
         comparisons = comparison_rows(ordered, fits, sample, confidence)
-        df = np.inf
+        df, narrow = np.inf, {}
         if clusters is not None:
             comparisons = [row | _UNTESTED for row in comparisons]
             fits, df = clusters.robust(fits), clusters.df
+            narrow = {"note": _NARROW} if df < _FEW_CLUSTERS else {}
         parameters = [
-            row for name in ordered for row in parameter_rows(name, fits, sample, confidence, df)
+            row | narrow
+            for name in ordered
+            for row in parameter_rows(name, fits, sample, confidence, df)
         ]
     shared = {
         "n": len(x),
