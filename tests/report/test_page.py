@@ -12,8 +12,8 @@ import pytest
 from tests.report.reader import Element, read_page, section
 from traceana.errors import DataError
 from traceana.figures import WATERMARK
-from traceana.page.blocks import Content, Gallery, Picture, Points, Table, arrange
-from traceana.page.section import PARTS, sections
+from traceana.page.blocks import Content, Gallery, Picture, Points, Table, Text, arrange
+from traceana.page.section import PARTS, Section, sections
 from traceana.report import build_report
 from traceana.report.page import Built, number_blocks, write_prose
 
@@ -216,6 +216,25 @@ def test_how_figures_of_one_kind_are_read_is_said_once() -> None:
     assert [(t.number, t.id) for t in tables] == [
         ("S1", "table-claims"),
         ("S2", "table-claims-2"),
+    ]
+
+
+def test_a_definition_stands_once_and_is_referred_to() -> None:
+    def part(title: str, *texts: Text) -> Built:
+        return Built(Section(title.lower(), title, 1, lambda _: Content()), Content(blocks=texts))
+
+    rows, window = "A pod is a row.", "34 still ran."
+    built = number_blocks(
+        [
+            part("Workload", Text("", (rows,)), Text("Again.", (rows,)), Text("", ("",))),
+            part("Failures", Text("By group.", (rows, window)), Text("", (window,))),
+            part("Hazards", Text("", (rows, window))),
+        ]
+    )
+    assert [[block.text for block in each.blocks if isinstance(block, Text)] for each in built] == [
+        [rows, "Again."],
+        ["Definitions: see 'Workload'. 34 still ran. By group."],
+        ["Definitions: see 'Workload' and 'Failures'."],
     ]
 
 

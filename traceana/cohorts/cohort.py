@@ -65,8 +65,8 @@ class Cohort:
     by: str | None
     """Column of few values by which rows are grouped first, such as the GPU type; None if there is
     none."""
-    about: str
-    """What the rows are and where their runtime is from."""
+    definitions: tuple[str, ...]
+    """What the rows are, where their runtime is from, and what of them the window cuts off."""
     sampled: str = ""
     """The sample that they are, as a sentence; empty if they are all rows."""
     from_tasks: bool = False
@@ -180,6 +180,11 @@ def _tasks(trace: Trace, end_imputation: str) -> Cohort:
         rows, cluster, length, why = _with_blocks(rows, start)
     known = rows["runtime_s"].count()
     note = sample_note(trace)
+    definition = (
+        "The runtime of a task is the last end of its instances minus their first start; missing "
+        f"ends are treated by `{end_imputation}` (see task runtimes): {known:,} of "
+        f"{rows.height:,} tasks have one."
+    )
     return Cohort(
         trace,
         task_title(trace),
@@ -192,9 +197,7 @@ def _tasks(trace: Trace, end_imputation: str) -> Cohort:
         ),
         cluster,
         _grouping(rows),
-        "The runtime of a task is the last end of its instances minus their first start; missing "
-        f"ends are treated by `{end_imputation}` (see task runtimes): {known:,} of "
-        f"{rows.height:,} tasks have one.{note}",
+        (definition, note[1:]),
         note,
         from_tasks=True,
         block_s=length,
@@ -228,9 +231,7 @@ def _jobs(trace: Trace) -> Cohort:
         _with_requested(rows),
         cluster,
         _grouping(rows),
-        " ".join(
-            (*table.notes, _definition(manifest), observation.describe(table.unit_noun), note[1:])
-        ).strip(),
+        (*table.notes, _definition(manifest), observation.describe(table.unit_noun), note[1:]),
         note,
         observation=observation,
         block_s=length,

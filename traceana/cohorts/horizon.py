@@ -71,12 +71,13 @@ def outcome_cohort(trace: Trace, /) -> Cohort:
         if enough and (rows["status"] == "failed").sum() >= _FEWEST:
             excluded = cohort.rows.height - rows.height
             by_then = duration(horizon_s)
-            about = (
-                f"{watched.about} {count_not_ended(cohort):,} of the {cohort.rows.height:,} "
+            definition = (
+                f"{count_not_ended(cohort):,} of the {cohort.rows.height:,} "
                 f"{cohort.noun} have no end state, so a rate among ended ones would depend on how "
                 f"long the others were watched. Tests and models use failure within {by_then} of "
                 f"runtime among the {rows.height:,} {cohort.noun} that started in the window and "
                 f"at least {by_then} before its end; {excluded:,} are excluded."
             )
-            return replace(watched, rows=rows, horizon_s=horizon_s, about=about)
+            definitions = (*watched.definitions, definition)
+            return replace(watched, rows=rows, horizon_s=horizon_s, definitions=definitions)
     return cohort

@@ -23,6 +23,8 @@ class Text:
     """A paragraph; `code` is between backticks."""
 
     text: str
+    definitions: tuple[str, ...] = ()
+    """Sentences before it that define the rows; the page states each once."""
 
 
 @dataclass(frozen=True)

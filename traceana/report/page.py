@@ -17,7 +17,7 @@ from traceana.page.finding import Finding
 from traceana.page.section import PARTS, SIMULATED, Section
 from traceana.questions.workload.facts import facts_of, failed_as
 from traceana.report.section_provenance import terms_of
-from traceana.tables.formatting import in_sentence, plural
+from traceana.tables.formatting import in_sentence, listed, plural
 from traceana.tables.formatting import text as shortened
 
 if TYPE_CHECKING:
@@ -203,10 +203,12 @@ def _excerpt(table: Table) -> Table:
 def number_blocks(built: list[Built], /) -> list[Built]:
     """Assign numbers to figures and tables (S1, S2, ... in folds), and ids to these and headings.
 
-    The first figure of a kind also gets the sentence on how to read it.
+    The first figure of a kind also gets the sentence on how to read it, and the first paragraph
+    with a definition states it.
     """
     numbers, names = Counter[str](), Counter[str]()
     explained: set[str] = set()
+    defined_in: dict[str, str] = {}
 
     def following(kind: str, fold: str) -> str:
         numbers[kind + fold] += 1
@@ -228,6 +230,15 @@ def number_blocks(built: list[Built], /) -> list[Built]:
             reading=f"{picture.described} {reading}".strip(),
         )
 
+    def defined(paragraph: Text, section: str) -> Text:
+        known = [each for each in paragraph.definitions if each in defined_in]
+        new = [each for each in paragraph.definitions if each and each not in defined_in]
+        elsewhere = dict.fromkeys(defined_in[each] for each in known)
+        elsewhere.pop(section, None)
+        defined_in.update(dict.fromkeys(new, section))
+        where = f"Definitions: see {listed(map(repr, elsewhere))}." if elsewhere else ""
+        return Text(" ".join(filter(None, (where, *new, paragraph.text.strip()))))
+
     def numbered(block: Block, section: str, fold: str) -> Block:
         match block:
             case Gallery():
@@ -241,8 +252,15 @@ def number_blocks(built: list[Built], /) -> list[Built]:
 
     def of_section(part: Built) -> Built:
         name, content = part.section.id, shorten_lead(part.content)
-        lead = tuple(numbered(block, name, "") for block in content.lead)
-        blocks = tuple(numbered(block, name, "S") for block in content.blocks)
+        title = part.section.title
+        stated = [
+            [defined(block, title) if isinstance(block, Text) else block for block in blocks]
+            for blocks in (content.lead, content.blocks)
+        ]
+        lead, blocks = (
+            tuple(numbered(block, name, fold) for block in blocks if block != Text(""))
+            for blocks, fold in zip(stated, ("", "S"), strict=True)
+        )
         return replace(part, content=replace(content, lead=lead, blocks=blocks))
 
     return [of_section(part) for part in built]

@@ -274,8 +274,8 @@ def test_two_distinct_values_are_enough_and_p_is_of_the_samples_with_a_fit() -> 
 def test_intervals_over_few_clusters_state_that_they_are_likely_too_narrow() -> None:
     rng = np.random.default_rng(3)
     runtimes = rng.lognormal(5, 1, size=200)
-    few = fit_distributions(runtimes, cluster=np.arange(200) % 10, resamples=0)
-    many = fit_distributions(runtimes, cluster=np.arange(200) % 100, resamples=0)
+    few = fit_distributions(runtimes, cluster=pl.Series(np.arange(200) % 10), resamples=0)
+    many = fit_distributions(runtimes, cluster=pl.Series(np.arange(200) % 100), resamples=0)
     rows = fit_distributions(runtimes, resamples=0)
     assert few.parameters["note"].str.contains("too narrow").all()
     assert many.parameters["note"].null_count() == many.parameters.height

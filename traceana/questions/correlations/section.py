@@ -71,12 +71,12 @@ def build(traces: Sequence[Trace]) -> Content:
 
 def _cohort(cohort: Cohort) -> Content:
     result = cohort.trace.once(cohort_correlations)
-    method = f"{cohort.about} {cohort.independence}"
+    definitions, method = (*cohort.definitions, cohort.independence), ""
     if result is None:
-        return Content((), (Text(f"{method} No feature or no outcome has values."),))
+        return Content((), (Text("No feature or no outcome has values.", definitions),))
     if cohort.cluster is not None:
         method += (
-            " Their intervals use the delete-one-cluster jackknife; more than "
+            "Their intervals use the delete-one-cluster jackknife; more than "
             f"{RESAMPLES} clusters are combined at random into {RESAMPLES} groups (seed 1). Their "
             "p-values use the wild cluster bootstrap for Pearson's r and the jackknife for ranks "
             "over rows; ranks over group means are not tested."
@@ -103,7 +103,7 @@ def _cohort(cohort: Cohort) -> Content:
         ),
     )
     blocks: tuple[Block, ...] = (
-        Text(method),
+        Text(method, definitions),
         _views(cohort, result.table),
         *_below_cutoffs(cohort, result.table),
         result_table(

@@ -234,7 +234,7 @@ def build(traces: Sequence[Trace]) -> Content:
 def _build(cohort: Cohort) -> Content:
     groupings, tests, notes = cohort.trace.once(analyze_outcomes)
     cohort = cohort.trace.once(outcome_cohort)
-    blocks: list[Block] = [Text(f"{cohort.about} {cohort.independence}")]
+    blocks: list[Block] = [Text("", (*cohort.definitions, cohort.independence))]
     if tests.height:
         blocks.append(tests_table(cohort, tests))
     blocks += _between_units(cohort)

@@ -107,7 +107,7 @@ def _build(cohort: Cohort) -> Content:
             folded=True,
         ),
     )
-    about = Text(f"{cohort.about}{running} {cohort.independence}")
+    about = Text(running, (*cohort.definitions, cohort.independence))
     lead = (figure, _incidence(found, what, cohort))
     return Content(_findings(found, cohort), (about, *tables), "", lead, _LIMITATIONS)
 

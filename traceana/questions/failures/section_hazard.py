@@ -66,7 +66,7 @@ def _build(cohort: Cohort) -> Content:
         columns=("from_s", "to_s", "n_events", "run_hours", "hazard_per_h", "ci_low", "ci_high"),
         caption=f"Hazard of {cohort.noun} to end as {events[0]}, by runtime. {cohort.title}",
     )
-    blocks: list[Block] = [Text(cohort.about)]
+    blocks: list[Block] = [Text("", cohort.definitions)]
     if len(events) > 1:
         others = hazards.filter(pl.col("event") != events[0])
         what = f"Hazards of the other ends of {cohort.noun}. {cohort.title}"

@@ -67,8 +67,8 @@ def _build(cohort: Cohort) -> Content:
             f"{cohort.noun}, drawn at random (seed {MODEL_SEED})."
         )
     cohort = cohort.trace.once(outcome_cohort)
-    about = f"{cohort.about} " if cohort.horizon_s else ""
-    blocks: list[Block] = [Text(f"{about}{cohort.independence}{cohort.sampled}{drawn}")]
+    definitions = cohort.definitions if cohort.horizon_s else (cohort.sampled.strip(),)
+    blocks: list[Block] = [Text(drawn, (*definitions, cohort.independence))]
     if model is None:
         return Content((), (*blocks, Text(note)))
     lead: list[Block] = []

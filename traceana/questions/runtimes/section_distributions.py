@@ -190,8 +190,10 @@ def _median_finding(found: Found) -> str:
 
 def _details(cohort: Cohort, distributions: RuntimeDistributions) -> list[Block]:
     manifest = cohort.trace.manifest
-    about = " ".join(manifest.tables["tasks" if cohort.from_tasks else "jobs"].notes)
-    about += f" n = {distributions.n_used:,} of {distributions.n:,} {cohort.noun}"
+    definitions = manifest.tables["tasks" if cohort.from_tasks else "jobs"].notes
+    if cohort.observation is not None:
+        definitions = (*definitions, cohort.observation.describe(cohort.noun))
+    about = f"n = {distributions.n_used:,} of {distributions.n:,} {cohort.noun}"
     if distributions.n_positive < distributions.n:
         about += f"; {distributions.n - distributions.n_positive:,} have no runtime or one of 0 s"
     if distributions.n_used < distributions.n_positive:
@@ -201,13 +203,12 @@ def _details(cohort: Cohort, distributions: RuntimeDistributions) -> list[Block]
             f". The smallest runtime, {seconds(distributions.bound)} s, is the left-truncation "
             "bound of each fit"
         )
-    about = f"{about.strip()}.{cohort.sampled}"
-    if cohort.observation is not None:
-        about += f" {cohort.observation.describe(cohort.noun)}"
+    about += f".{cohort.sampled}"
     if distributions.fits is None:
-        return [Text(f"{about} Fewer than two distinct runtimes: nothing to fit.")]
+        about += " Fewer than two distinct runtimes: nothing to fit."
+        return [Text(about, definitions)]
     return [
-        Text(about),
+        Text(about, definitions),
         Gallery(tuple(_figures(distributions.fits, cohort))),
         _families(distributions.fits, distributions, cohort.title),
         *_sensitivity(distributions, cohort.title),

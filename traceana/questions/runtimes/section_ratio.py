@@ -124,15 +124,17 @@ def _lead(known: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
 
 def _details(cohort: _Cohort) -> list[Block]:
     manifest = cohort.trace.manifest.tables[cohort.table]
-    notes = " ".join(manifest.notes)
+    notes = ""
+    definitions = (*manifest.notes, cohort.cut)
     if cohort.table == "tasks":
+        definitions = (cohort.cut,)
         notes = (
             "Task runtimes exclude instances without an end (`drop`); user and group are those of "
-            f"the job.{sample_note(cohort.trace)}"
+            f"the job.{sample_note(cohort.trace)} "
         )
     if cohort.cut:
-        notes = (
-            f"{notes} {cohort.cut} A mean with such rows is not estimable, so ratios describe the "
+        notes += (
+            "A mean with truncated or censored rows is not estimable, so ratios describe the "
             "listed rows only, and no finding is drawn from them."
         )
     what = f"Runtime ratios of {cohort.noun}"
@@ -144,8 +146,7 @@ def _details(cohort: _Cohort) -> list[Block]:
         caption=f"{what} by grouping. {cohort.title}",
     )
     figure = _lead([cohort], f"runtime-ratio-{cohort.trace.id}")[:-1] if cohort.cut else []
-    text = [Text(notes.strip())] if notes else []
-    return [*text, *figure, spread, *_groups(cohort, what)]
+    return [Text(notes, definitions), *figure, spread, *_groups(cohort, what)]
 
 
 def _groups(cohort: _Cohort, what: str) -> list[Block]:

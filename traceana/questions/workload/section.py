@@ -336,13 +336,13 @@ def _shown(gaps: Split) -> pl.DataFrame:
 def _notes(trace: Trace, titles: dict[Trace, str], workload: Workload) -> list[Block]:
     manifest, title = trace.manifest, titles[trace]
     table, of_tasks = manifest.tables["jobs"], from_tasks(trace)
-    notes = [*table.notes, *([_FROM_TASKS + sample_note(trace)] if of_tasks else [])]
+    definitions = [*table.notes, *([_FROM_TASKS + sample_note(trace)] if of_tasks else [])]
     if workload.observation:
-        notes.append(workload.observation.describe(table.unit_noun))
+        definitions.append(workload.observation.describe(table.unit_noun))
     if workload.survivors:
-        notes.append(_survivors(trace, workload))
-    notes += [manifest.clock_note] if manifest.clock_note else []
-    blocks: list[Block] = [Heading(title), *([Text(" ".join(notes))] if any(notes) else [])]
+        definitions.append(_survivors(trace, workload))
+    definitions.append(manifest.clock_note or "")
+    blocks: list[Block] = [Heading(title), Text("", tuple(definitions))]
     if workload.by is None or workload.by_group is None:
         return blocks
     of_gpus = bool(workload.by_group["gpu_hours"].sum())
