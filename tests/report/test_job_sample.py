@@ -64,7 +64,11 @@ def test_every_number_of_a_sample_says_that_it_is_one(sampled: Context, name: st
     sample = sampled.store.trace(TRACE).once(sample_jobs)
     assert sample is not None
     share = f", a sample of {100 * sample.fraction:.1f} % of its tasks"
-    texts = [block.text for block in content.all_blocks if isinstance(block, Text)]
+    texts = [
+        " ".join((*block.definitions, block.text))
+        for block in content.all_blocks
+        if isinstance(block, Text)
+    ]
     assert (
         sum(f"All results are from a sample: {sample.description}" in text for text in texts) == 1
     )

@@ -168,7 +168,11 @@ def test_survivors_of_an_earlier_time_are_told_and_left_out_of_arrivals(store: S
     first_end = min(jobs["end_s"].drop_nulls())
     survivors = sum(submit < first_end for submit in jobs["submit_s"])
     assert survivors >= 5
-    texts = [block.text for block in content.all_blocks if isinstance(block, Text)]
+    texts = [
+        " ".join((*block.definitions, block.text))
+        for block in content.all_blocks
+        if isinstance(block, Text)
+    ]
     (told,) = (text for text in texts if "survivorship" in text)
     assert f"{survivors} of {jobs.height:,} pods were submitted before" in told
     (gallery,) = (block for block in content.blocks if isinstance(block, Gallery))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from traceana.store import Trace
 
 _MAX_RESULTS: Final = 6
+_FEW_RESULTS: Final = 3
 _MAX_ALERTS: Final = 8
 _WEIGHTS: Final = {"exact": 1.0, "estimated": 0.8}
 _LEAST_COST: Final = 0.05
@@ -116,15 +117,21 @@ class Ranked:
 def main_results(built: list[Built], /) -> list[Ranked]:
     """Return the main results: by cost and certainty, then the first of each other part.
 
-    No alert is repeated; a simulation is none.
+    If these are few, further results of these parts follow. No alert is repeated; a what-if is no
+    main result.
     """
     scored = _ranked(built, lambda finding: "" if finding.alert else _short(finding))
     scored = [one for one in scored if one.score >= _LEAST_COST]
     best = {id(one.part): one for one in reversed(scored)}  # one of each section
     chosen = sorted(best.values(), key=lambda one: -one.score)[:_MAX_RESULTS]
-    for name, sections in group_parts(built):
-        if name not in (PARTS[0], PARTS[-1], SIMULATED) and not best.keys() & {*map(id, sections)}:
-            chosen += [one for part in sections for one in _first(part)][:1]
+    others = [
+        [one for part in sections for one in _first(part)]
+        for name, sections in group_parts(built)
+        if name not in (PARTS[0], PARTS[-1], SIMULATED) and not best.keys() & {*map(id, sections)}
+    ]
+    chosen += [one for of_part in others for one in of_part[:1]]
+    if len(chosen) < _FEW_RESULTS:
+        chosen += [one for of_part in others for one in of_part[1:]]
     return chosen[:_MAX_RESULTS]
 
 
