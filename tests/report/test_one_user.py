@@ -18,3 +18,7 @@ def test_a_log_of_one_user_has_a_page(tmp_path: Path) -> None:
     page = traceana.build_report(tmp_path / "store", out=tmp_path / "out", formats="md").read_text()
     assert "could not be computed" not in page
     assert "efficiency by queue" in page
+    open_ended = "The log has one user; the jobs of others are not in it."
+    allocations = [line for line in page.splitlines() if " were allocated" in line]
+    assert allocations
+    assert all(open_ended in line for line in allocations)

@@ -17,7 +17,7 @@ from traceana.page.blocks import (
     result_table,
     small_multiples,
 )
-from traceana.page.finding import Finding
+from traceana.page.finding import Certainty, Finding
 from traceana.page.section import Section
 from traceana.questions.trends.analyze import NEEDS, Found, trends_of
 from traceana.questions.trends.comparable import FEWEST_DAYS
@@ -176,15 +176,13 @@ def _trace(trace: Trace) -> Content:
     if found.cpus is not None:
         cpus, allocated, source = found.cpus
         text = f"{share(allocated)} of {cpus:,.6g} CPUs ({source}) were allocated in the mean"
-        findings += (Finding(f"{title}: {text}.", effect=allocated),)
+        others, certainty = _others(trace)
+        findings += (Finding(f"{title}: {text}.{others}", effect=allocated, certainty=certainty),)
     return Content(findings, tuple(blocks), findings[0], (gallery,), _LIMITATIONS)
 
 
 def _allocated(capacity: pl.DataFrame, source: str, title: str, trace: Trace) -> Finding:
-    """State how much of the GPUs was allocated, down and idle, in all and by type.
-
-    The log of one user cannot tell what those of others allocated.
-    """
+    """State how much of the GPUs was allocated, down and idle, in all and by type."""
     of_all, *types = capacity.filter(pl.col("period") == "all").rows(named=True)
     parts = [
         f"{share(of_all[name] or 0)} were {name}"
@@ -194,14 +192,22 @@ def _allocated(capacity: pl.DataFrame, source: str, title: str, trace: Trace) ->
     used, by_type = (of_all["allocated"] or 0) * of_all["gpu_hours"], ""
     if sum((row["allocated"] or 0) * row["gpu_hours"] for row in types) >= _TYPED * used:
         by_type = ", ".join(f"{row['gpu_type']} {share(row['allocated'] or 0)}" for row in types)
-    is_of_one = dict(facts_of(trace)).get("Users") == "1"
+    others, certainty = _others(trace)
     return Finding(
         f"{title}: of {hours_text(of_all['gpu_hours'])} GPU-hours of {of_all['gpus']:,.5g} GPUs "
-        f"({source}), {listed(parts)}{f' (allocated by type: {by_type})' * bool(by_type)}.",
+        f"({source}), {listed(parts)}{f' (allocated by type: {by_type})' * bool(by_type)}."
+        f"{others}",
         effect=of_all["allocated"],
         heading=f"{title}: {share(of_all['allocated'] or 0)} of the GPUs were allocated",
-        certainty="cannot tell" if is_of_one else "exact",
+        certainty=certainty,
     )
+
+
+def _others(trace: Trace) -> tuple[str, Certainty]:
+    """Return what a log of one user leaves open, and how certain an allocation is."""
+    if dict(facts_of(trace)).get("Users") != "1":
+        return "", "exact"
+    return " The log has one user; the jobs of others are not in it.", "cannot tell"
 
 
 def _drifts(rows: pl.DataFrame, title: str) -> Iterator[Finding]:
