@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _LONGEST: Final = 1000  # characters of a line
 
 
-def did_you_mean(name: str, known: Iterable[str], /, *, shown: Callable[[str], str] = str) -> str:
+def did_you_mean(name: str, words: Iterable[str], /, *, shown: Callable[[str], str] = str) -> str:
     """Return a hint at the known names that are closest to a name, in parentheses.
 
     It is empty if none is close. Upper case, hyphens and underscores make no difference.
@@ -26,7 +26,7 @@ def did_you_mean(name: str, known: Iterable[str], /, *, shown: Callable[[str], s
     >>> did_you_mean("GPU_demand", ["gpu-demand", "survival"])
     ' (did you mean gpu-demand?)'
     """
-    names = {other.lower().replace("_", "-"): other for other in known}
+    names = {other.lower().replace("_", "-"): other for other in words}
     meant = name.lower().replace("_", "-")
     close = get_close_matches(meant, names, n=1)
     if close != [meant] and len(meant) > 3:

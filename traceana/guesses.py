@@ -53,10 +53,10 @@ _MEANT: Final = {guess: right for right, guesses in _GUESSES.items() for guess i
 """Names of earlier versions and of other libraries, and what to use."""
 
 
-def correct_name(name: str, known: Iterable[str], /, *, of: str = "traceana") -> str:
+def correct_name(name: str, words: Iterable[str], /, *, of: str = "traceana") -> str:
     """Return the message for a name that a module does not have."""
     missing = f"{of} has no {name!r}"
-    names = list(known)
+    names = list(words)
     close = get_close_matches(name, names, n=3, cutoff=0.7)
     close += [other for other in names if len(name) > 3 and name in other and other not in close]
     if name in _MEANT and of == "traceana":

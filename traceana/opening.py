@@ -60,18 +60,18 @@ def read(
     sacct/jobs: 1 rows read = 1 kept + 0 rejected (stored)
     """
     store = open_store(ingest_cached(path, mapping=mapping, reader=reader, timezone=timezone))
-    found = store.traces()
-    if len(found) > 1:
+    traces = store.traces()
+    if len(traces) > 1:
         raise DataError(
-            f"{path}: more than one trace ({', '.join(found)}); pass one file, or use ingest() "
+            f"{path}: more than one trace ({', '.join(traces)}); pass one file, or use ingest() "
             "and open_store()"
         )
     if window is None:
-        return store.trace(found[0])
+        return store.trace(traces[0])
     name = f"{store.path.name}-{'-'.join(map(str, window))}".replace("/", "-").replace(":", "")
-    out = select_jobs(found[0], out=store.path.parent / name, store=store.path, window=window)
+    out = select_jobs(traces[0], out=store.path.parent / name, store=store.path, window=window)
     note_command(out, f"{command_of(store.path)} --window {shlex.join(map(str, window))}")
-    return open_store(out).trace(found[0])
+    return open_store(out).trace(traces[0])
 
 
 def load(trace_id: str, /) -> Trace:

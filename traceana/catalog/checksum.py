@@ -30,15 +30,15 @@ def find_fault(file: PublishedFile, copy: Path, /) -> str | None:
     if file.sha256 is not None:
         import pooch  # noqa: PLC0415  it loads requests, which nothing but a download needs
 
-        kind, expected, found = "sha256", file.sha256, pooch.file_hash(str(copy))
+        kind, expected, digest = "sha256", file.sha256, pooch.file_hash(str(copy))
     else:
-        kind, expected, found = "git blob", str(file.git_blob), _hash_git_blob(copy)
-    if found == expected:
+        kind, expected, digest = "git blob", str(file.git_blob), _hash_git_blob(copy)
+    if digest == expected:
         return None
     size = "" if file.bytes is None else f" ({file.bytes} bytes)"
     return (
         f"not what was published: expected {kind} {expected}{size}, "
-        f"found {found} ({copy.stat().st_size} bytes); fetch it again, or name another mirror"
+        f"found {digest} ({copy.stat().st_size} bytes); fetch it again, or name another mirror"
     )
 
 

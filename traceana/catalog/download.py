@@ -153,12 +153,12 @@ def _fetch_file(
     places = _list_places(file, trace, mirror)
     try:
         for place in places:
-            found = (
+            copied = (
                 _copy(place, part)
                 if isinstance(place, Path)
                 else _download(place, part, file, silent)
             )
-            if found:
+            if copied:
                 fault = find_fault(file, part)
                 if fault:
                     raise CatalogError(f"{file.name} at {place} is {fault}")

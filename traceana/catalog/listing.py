@@ -38,5 +38,5 @@ def list_traces() -> pl.DataFrame:
 
 
 def _sum_known(counts: list[int] | list[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    stated = [count for count in counts if count is not None]
+    return sum(stated) if stated else None

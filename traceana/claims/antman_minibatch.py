@@ -89,16 +89,16 @@ def antman_cov_definition(store: Store, _claim: Claim) -> Judgement:
             note = "No ten values have such CoVs with the population deviation."
             return decide(holds=False, measured=bound, note=note, evidence=matches)
         return untested("no job file is a row of the table, with either deviation")
-    found = rows["job_id"].unique().sort().to_list()
+    jobs = rows["job_id"].unique().sort().to_list()
     sample = rows["ddof"].sum() > 0
     parts = []
     for ddof, name in ((1, "sample"), (0, "population")):
-        same = matches.filter(pl.col("job_id").is_in(found), pl.col("ddof") == ddof)
+        same = matches.filter(pl.col("job_id").is_in(jobs), pl.col("ddof") == ddof)
         within = (same["fraction_within_rounding"] * same["overlap"]).round().sum()
         parts.append(f"{within:,.0f} of {same['overlap'].sum():,} by the {name} deviation")
     return decide(
         holds=not sample and not above,
-        measured=f"{', '.join(found)} are rows of the table to within rounding at "
+        measured=f"{', '.join(jobs)} are rows of the table to within rounding at "
         f"{', '.join(parts)}; {bound} with the population deviation",
         note="The table was made with the sample deviation, sqrt(1/(N-1) sum (x-mu)^2)."
         if sample
@@ -138,10 +138,10 @@ def antman_scale(store: Store, _claim: Claim) -> Judgement:
     """Compare the range of each job file."""
     files = store.trace(_TRACE).once(_files)
     low, high = span(files["smallest"])[0], span(files["largest"])[1]
-    own = files.filter(largest=1000).height
+    n_files = files.filter(largest=1000).height
     return decide(
-        holds=own == files.height and low >= 0,
-        measured=f"the largest is 1000 in {own} of {files.height} files; all from {low:g} to "
+        holds=n_files == files.height and low >= 0,
+        measured=f"the largest is 1000 in {n_files} of {files.height} files; all from {low:g} to "
         f"{high:g}",
         evidence=files,
     )
@@ -179,10 +179,10 @@ def _job1(_store: Store, file: pl.DataFrame, episodes: pl.DataFrame) -> tuple[bo
 
 def _job2(store: Store, _file: pl.DataFrame, episodes: pl.DataFrame) -> tuple[bool, str]:
     low, high = span(store.trace(_TRACE).once(stragglers).levels.filter(job_id="job_2")["median"])
-    own = _own_range(store, "job_2")
-    return episodes.is_empty() and high / low > own, (
+    covs = _own_range(store, "job_2")
+    return episodes.is_empty() and high / low > covs, (
         f"{episodes.height} episodes; workers' medians differ by a factor of {high / low:.2f}, a "
-        f"worker's own 95 % and 5 % quantiles by {own:.2f} at most"
+        f"worker's own 95 % and 5 % quantiles by {covs:.2f} at most"
     )
 
 
@@ -197,9 +197,9 @@ def _job3(store: Store, file: pl.DataFrame, episodes: pl.DataFrame) -> tuple[boo
 
 def _job4(store: Store, file: pl.DataFrame, episodes: pl.DataFrame) -> tuple[bool, str]:
     holds, measured = _job3(store, file, episodes)
-    own = _own_range(store, "job_4")
-    return holds and own >= 2, (
-        f"{measured}; a worker's own 95 % and 5 % quantiles differ by a factor of {own:.2f} at most"
+    cov = _own_range(store, "job_4")
+    return holds and cov >= 2, (
+        f"{measured}; a worker's own 95 % and 5 % quantiles differ by a factor of {cov:.2f} at most"
     )
 
 

@@ -74,14 +74,14 @@ def check_claims(
     }
     rows, evidence = [], {}
     for done, claim in enumerate(claims, 1):
-        found = _judge(claim, store, entries)
+        verdict = _judge(claim, store, entries)
         compared = f"{'Compared by the tolerance' if claim.tolerance else _BY_DIGITS}."
         stated = {name: getattr(claim, name) for name in _SCHEMA if hasattr(claim, name)}
-        judged = {"measured": found.measured, "verdict": found.verdict}
-        judged["reason"] = found.note or claim.note or compared
+        judged = {"measured": verdict.measured, "verdict": verdict.verdict}
+        judged["reason"] = verdict.note or claim.note or compared
         rows.append(stated | judged | {"source": _source(claim, entries)})
-        if found.evidence is not None:
-            evidence[claim.id] = found.evidence
+        if verdict.evidence is not None:
+            evidence[claim.id] = verdict.evidence
         if progress is not None:
             progress(done / len(claims))
     used = dict.fromkeys(need for claim in claims for need in claim.tables if need in entries)
@@ -95,22 +95,22 @@ def check_claims(
 
 
 def _judge(claim: Claim, store: Store, entries: dict[tuple[str, str], TableEntry]) -> Judgement:
-    found = _lacking(claim, store, entries) or _measured_once(claim, store)
-    if found.verdict not in _JUDGED:
-        return found
+    verdict = _lacking(claim, store, entries) or _measured_once(claim, store)
+    if verdict.verdict not in _JUDGED:
+        return verdict
     files = [file for need in claim.tables for file in entries[need].files]
     altered = dict.fromkeys(file.file for file in files if file.as_published is False)
     unknown = dict.fromkeys(file.file for file in files if file.as_published is None)
     if altered:
         reason = f"{', '.join(altered)} is not the published file (its sha256 differs)"
-        return replace(found, verdict="untested", note=reason)
-    if unknown and found.verdict == "differs":
+        return replace(verdict, verdict="untested", note=reason)
+    if unknown and verdict.verdict == "differs":
         reason = (
             f"whether {', '.join(unknown)} is the published file is unknown (no sha256 of it was "
             "published)"
         )
-        return replace(found, verdict="untested", note=reason)
-    return found
+        return replace(verdict, verdict="untested", note=reason)
+    return verdict
 
 
 def _lacking(
@@ -154,24 +154,24 @@ def _measured_once(claim: Claim, store: Store) -> Judgement:
         ledger_json(store.ledger(trace)) for trace in dict.fromkeys(t for t, _ in claim.tables)
     ]
     key = key_of(stated, ledgers, code_digest(), versions())
-    found = _CACHE.load(key)
-    if not isinstance(found, Judgement):
-        found = _measured(claim, store)
-        _CACHE.save(key, found)
-    return found
+    verdict = _CACHE.load(key)
+    if not isinstance(verdict, Judgement):
+        verdict = _measured(claim, store)
+        _CACHE.save(key, verdict)
+    return verdict
 
 
 def _measured(claim: Claim, store: Store) -> Judgement:
     try:
-        found = claim.measure(store, claim)
+        verdict = claim.measure(store, claim)
     except DataError as error:
         return untested(f"the rows in the store cannot be analyzed: {error}")
-    if not isinstance(found, Judgement):
-        measured = round_as(found, claim.published)
-        found = decide(holds=agrees(found, claim.published), measured=measured)
-    if claim.kind == "observation" and found.verdict in ("reproduced", "differs"):
-        return replace(found, verdict="observation")
-    return found
+    if not isinstance(verdict, Judgement):
+        measured = round_as(verdict, claim.published)
+        verdict = decide(holds=agrees(verdict, claim.published), measured=measured)
+    if claim.kind == "observation" and verdict.verdict in ("reproduced", "differs"):
+        return replace(verdict, verdict="observation")
+    return verdict
 
 
 def _source(claim: Claim, entries: dict[tuple[str, str], TableEntry]) -> str | None:

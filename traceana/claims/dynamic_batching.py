@@ -51,16 +51,16 @@ def split_gain(_store: Store, claim: Claim) -> Judgement:
     """Compare a factor with that of whole batches on a split of cores, and with its bound."""
     split, printed = _printed(claim)
     workers = [(0.0, float(cores)) for cores in split]
-    found = simulate_batching(workers, controller="oracle").speedup
+    speedup = simulate_batching(workers, controller="oracle").speedup
     bound, factor = _bound(split), float(printed)
-    holds = agrees(found, printed)
+    holds = agrees(speedup, printed)
     if holds:
         relation = "is within the printed digits"
     elif factor > bound:
         relation = "is above what any controller can reach without overhead"
     else:
         relation = "is below it, so that overhead or other costs must be added"
-    measured = f"{found:.3f}x on {_name(split)}; at most {bound:.2f}x"
+    measured = f"{speedup:.3f}x on {_name(split)}; at most {bound:.2f}x"
     note = f"The printed factor {relation}."
     if not holds and factor < bound:
         share = (1 - factor / bound) / (factor - factor / bound)
@@ -94,8 +94,8 @@ def devices(_store: Store, claim: Claim) -> Judgement:
 def equalises(_store: Store, claim: Claim) -> Judgement:
     """Simulate the controller on a split of cores."""
     split = SPLITS[claim.values["split"]]
-    found = simulate_batching([(0.0, float(each)) for each in split], controller="proportional")
-    last = found.batches.filter(step=found.batches["step"].max())
+    gains = simulate_batching([(0.0, float(each)) for each in split], controller="proportional")
+    last = gains.batches.filter(step=gains.batches["step"].max())
     times = last["iteration_s"].to_numpy()
     excess = float(times.max() / times.mean()) - 1
     return decide(
@@ -108,12 +108,12 @@ def equalises(_store: Store, claim: Claim) -> Judgement:
 def ratios_of_split(_store: Store, claim: Claim) -> Judgement:
     """Compare printed ratios of workers with those of the printed cores."""
     first, second, third = SPLITS[claim.values["split"]]
-    found = {"worker 3 / worker 1": third / first, "worker 1 / worker 2": first / second}
-    printed = dict(zip(found, claim.values["ratios"], strict=True))
+    ratios = {"worker 3 / worker 1": third / first, "worker 1 / worker 2": first / second}
+    printed = dict(zip(ratios, claim.values["ratios"], strict=True))
     return decide(
-        holds=all(agrees(value, printed[name]) for name, value in found.items()),
-        measured=", ".join(f"{name} = {value:.2f}" for name, value in found.items()),
-        evidence=pl.DataFrame({"ratio": list(found), "of the cores": list(found.values())}),
+        holds=all(agrees(value, printed[name]) for name, value in ratios.items()),
+        measured=", ".join(f"{name} = {value:.2f}" for name, value in ratios.items()),
+        evidence=pl.DataFrame({"ratio": list(ratios), "of the cores": list(ratios.values())}),
     )
 
 
@@ -122,8 +122,8 @@ def two_adjustments(_store: Store, claim: Claim) -> Judgement:
     rows = []
     for name in claim.values["splits"]:
         workers = [(0.0, float(each)) for each in SPLITS[name]]
-        found = simulate_batching(workers, controller=Smoothed())
-        rows.append((_name(SPLITS[name]), found.adjustments))
+        result = simulate_batching(workers, controller=Smoothed())
+        rows.append((_name(SPLITS[name]), result.adjustments))
     table = pl.DataFrame(rows, schema=["cores", "adjustments"], orient="row")
     low, high = span(table["adjustments"])
     return decide(
@@ -148,11 +148,11 @@ def oscillates(_store: Store, claim: Claim) -> Judgement:
         seeds=range(5),
     )
     means = sweep.group_by("controller").agg(pl.col("adjustments").mean()).sort("controller")
-    found = dict(means.iter_rows())
+    mean_of = dict(means.iter_rows())
     return decide(
-        holds=found["none"] > 10 * found["5 %"],
-        measured=f"{found['none']:.0f} adjustments in 200 steps without a dead-band, "
-        f"{found['5 %']:.0f} with one",
+        holds=mean_of["none"] > 10 * mean_of["5 %"],
+        measured=f"{mean_of['none']:.0f} adjustments in 200 steps without a dead-band, "
+        f"{mean_of['5 %']:.0f} with one",
         evidence=means,
     )
 

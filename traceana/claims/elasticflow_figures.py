@@ -89,8 +89,8 @@ def figure_8a(policies: Sequence[str] = _RIVALS) -> pl.DataFrame:
     rows = []
     for policy in policies:
         profiles = fewer if policy == "elasticflow" else rates
-        found = simulate_schedule(jobs, policy=policy, gpus=64, profiles=profiles).groups
-        rows.append((policy, "64 T4", float(found["fraction_met"].item())))
+        groups = simulate_schedule(jobs, policy=policy, gpus=64, profiles=profiles).groups
+        rows.append((policy, "64 T4", float(groups["fraction_met"].item())))
     return _fractions(rows)
 
 
@@ -170,11 +170,11 @@ def figure_11(
         for seed in range(1, draws + 1):
             jobs = draw_jobs(200, 900, rng=seed, best_effort=percent / 100)
             for policy in policies:
-                found = _schedule(jobs, policy, 64)
-                took = found.jobs["end_s"] - jobs["submit_s"]
+                groups = _schedule(jobs, policy, 64)
+                took = groups.jobs["end_s"] - jobs["submit_s"]
                 mean = took.filter(jobs["deadline_s"].is_null()).mean()
                 rows.append(
-                    (policy, percent, seed, float(found.groups["fraction_met"].item()), mean)
+                    (policy, percent, seed, float(groups.groups["fraction_met"].item()), mean)
                 )
     names = ["policy", "percent", "draw", "fraction_met", "completion_s"]
     return pl.DataFrame(rows, schema=names, orient="row")
@@ -244,38 +244,40 @@ def draw_figure(trace: Trace, feature: str | None, /) -> list[Drawing]:
 def figure_8a_fractions(_store: Store, claim: Claim) -> Judgement:
     """Compare simulated fractions of deadlines met on T4 GPUs with the printed ones."""
     printed = claim.values["printed"]
-    found = dict(figure_8a(tuple(printed)).select("policy", "fraction_met").iter_rows())
-    apart = max(abs(found[policy] - value) for policy, value in printed.items())
+    fractions = dict(figure_8a(tuple(printed)).select("policy", "fraction_met").iter_rows())
+    apart = max(abs(fractions[policy] - value) for policy, value in printed.items())
     return decide(
         holds=apart <= claim.values["apart"],
-        measured=", ".join(f"{policy} {found[policy]:.3f}" for policy in printed)
+        measured=", ".join(f"{policy} {fractions[policy]:.3f}" for policy in printed)
         + f" (simulated); largest difference {apart:.3f}",
         evidence=pl.DataFrame(
             {
                 "policy": list(printed),
                 "printed": list(printed.values()),
-                "simulated": [found[policy] for policy in printed],
+                "simulated": [fractions[policy] for policy in printed],
             }
         ),
     )
 
 
-def _within(found: Sequence[Sequence[float]], printed: Sequence[float]) -> Judgement:
+def _within(drawn: Sequence[Sequence[float]], printed: Sequence[float]) -> Judgement:
     """Compare printed fractions with the ranges over drawn traces."""
     inside = [
-        min(one) - _CLOSE <= value <= max(one) + _CLOSE
-        for one, value in zip(found, printed, strict=True)
+        min(value_of_pair) - _CLOSE <= value <= max(value_of_pair) + _CLOSE
+        for value_of_pair, value in zip(drawn, printed, strict=True)
     ]
     return decide(
         holds=all(inside),
-        measured=", ".join(f"{min(one):.3f} to {max(one):.3f}" for one in found)
-        + f" (lowest to highest of {len(found[0])} drawn traces); {sum(inside)} of {len(inside)} "
+        measured=", ".join(
+            f"{min(value_of_pair):.3f} to {max(value_of_pair):.3f}" for value_of_pair in drawn
+        )
+        + f" (lowest to highest of {len(drawn[0])} drawn traces); {sum(inside)} of {len(inside)} "
         f"printed numbers are within {_CLOSE} of the range",
         evidence=pl.DataFrame(
             {
                 "printed": printed,
-                "lowest": [min(one) for one in found],
-                "highest": [max(one) for one in found],
+                "lowest": [min(value_of_pair) for value_of_pair in drawn],
+                "highest": [max(value_of_pair) for value_of_pair in drawn],
             }
         ),
     )

@@ -53,10 +53,10 @@ def by_gpus(store: Store, claim: Claim) -> Judgement:
     """Find a percentage of the tasks, or of their requests, by the GPUs that a task requests."""
     rows = store.trace(_TRACE).once(_requests)
     values: dict[str, str] = dict(claim.values)
-    found = dict(rows.select("requests", values["percent"]).iter_rows()).get(values["requests"])
+    percent = dict(rows.select("requests", values["percent"]).iter_rows()).get(values["requests"])
     return decide(
-        holds=agrees(found, claim.published),
-        measured=f"{round_as(found, claim.published)} %",
+        holds=agrees(percent, claim.published),
+        measured=f"{round_as(percent, claim.published)} %",
         note=claim.note,
         evidence=rows,
     )

@@ -184,8 +184,8 @@ def elasticflow_vgg16_scaling(store: Store, claim: Claim) -> Judgement:
 
 def _fraction_met(trace: Trace, policy: str, cluster: int) -> float:
     """Simulate the fraction of deadlines that a policy meets on a cluster."""
-    found = trace.once(deadlines_met, policy, f"cluster{cluster:02}")["fraction_met"]
-    return float(found.item()) if len(found) else float("nan")
+    fraction = trace.once(deadlines_met, policy, f"cluster{cluster:02}")["fraction_met"]
+    return float(fraction.item()) if len(fraction) else float("nan")
 
 
 def figure_8b(store: Store, claim: Claim) -> Judgement:
@@ -193,13 +193,13 @@ def figure_8b(store: Store, claim: Claim) -> Judgement:
     policy, printed = claim.values["policy"], claim.values["printed"]
     clusters = tuple(claim.values["clusters"])
     trace = store.trace(_PLANS[0])
-    found = [_fraction_met(trace, policy, cluster) for cluster in clusters]
-    apart = [abs(ours - theirs) for ours, theirs in zip(found, printed, strict=True)]
+    met = [_fraction_met(trace, policy, cluster) for cluster in clusters]
+    apart = [abs(ours - theirs) for ours, theirs in zip(met, printed, strict=True)]
     mean = sum(apart) / len(apart)
-    rows = {"cluster": clusters, "printed": printed, "simulated": found}
+    rows = {"cluster": clusters, "printed": printed, "simulated": met}
     return decide(
         holds=mean <= _APART,
-        measured=f"{', '.join(f'{one:.3f}' for one in found)} (simulated); mean absolute "
+        measured=f"{', '.join(f'{fraction:.3f}' for fraction in met)} (simulated); mean absolute "
         f"difference {mean:.3f}, largest {max(apart):.3f}",
         evidence=pl.DataFrame(rows),
     )
@@ -209,14 +209,14 @@ def elasticflow_edf_ahead(store: Store, _claim: Claim) -> Judgement:
     """Compare policies on two clusters."""
     policies = ("edf", "tiresias", "gandiva", "themis")
     trace = store.trace(_PLANS[0])
-    found = {
+    fractions = {
         policy: [_fraction_met(trace, policy, cluster) for cluster in (9, 10)]
         for policy in policies
     }
-    best = [max(found[policy][nth] for policy in policies[1:]) for nth in range(2)]
+    best = [max(fractions[policy][nth] for policy in policies[1:]) for nth in range(2)]
     return decide(
-        holds=all(ours > other for ours, other in zip(found["edf"], best, strict=True)),
-        measured=f"{found['edf'][0]:.3f} and {found['edf'][1]:.3f}, the others at most "
+        holds=all(ours > other for ours, other in zip(fractions["edf"], best, strict=True)),
+        measured=f"{fractions['edf'][0]:.3f} and {fractions['edf'][1]:.3f}, the others at most "
         f"{best[0]:.3f} and {best[1]:.3f} (simulated)",
     )
 
@@ -224,8 +224,8 @@ def elasticflow_edf_ahead(store: Store, _claim: Claim) -> Judgement:
 def elasticflow_cluster_sizes(store: Store, _claim: Claim) -> Judgement:
     """Compare the largest demand of each cluster with the printed sizes."""
     table = read_schedule_jobs(store.trace(_ITP[0]).jobs).filter("known")
-    found = find_capacity(table, gpus=None, machines=None, capacity=None)
-    most = sorted(one.gpus for one in found.values())
+    capacities = find_capacity(table, gpus=None, machines=None, capacity=None)
+    most = sorted(capacity.gpus for capacity in capacities.values())
     return Judgement(
         "not testable",
         f"the largest demands are {most[0]:,.0f} to {most[-1]:,.0f} GPUs",
@@ -270,8 +270,8 @@ def elasticflow_two_days(store: Store, claim: Claim) -> Judgement:
 def _met_on_testbed(trace: Trace, policy: str, gpus: int) -> float:
     """Simulate the fraction of deadlines that a policy meets on the testbed."""
     jobs, profiles = _testbed(trace), trace.once(rates_of_all)
-    found = simulate_schedule(jobs, policy=policy, profiles=profiles, gpus=gpus, group=None)
-    return float(found.groups["fraction_met"].item())
+    groups = simulate_schedule(jobs, policy=policy, profiles=profiles, gpus=gpus, group=None)
+    return float(groups.groups["fraction_met"].item())
 
 
 def testbed_ratio(store: Store, claim: Claim) -> Judgement:

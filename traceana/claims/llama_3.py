@@ -36,10 +36,10 @@ def gpu_causes(_store: Store, claim: Claim) -> Judgement:
 
 def _share(claim: Claim, causes: pl.DataFrame) -> Judgement:
     every = _causes(claim)["interruptions"].sum()
-    found = 100 * float(causes["interruptions"].sum()) / float(every)
+    percent = 100 * float(causes["interruptions"].sum()) / float(every)
     return decide(
-        holds=agrees(found, claim.published),
-        measured=round_as(found, claim.published),
+        holds=agrees(percent, claim.published),
+        measured=round_as(percent, claim.published),
         evidence=causes,
     )
 

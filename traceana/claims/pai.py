@@ -69,8 +69,8 @@ def requested_above_use(store: Store, claim: Claim) -> float | None:
     tasks, usage = (store.scan(*table) for table in claim.tables)
     requested, used = (pl.col(claim.values[name]).sum() for name in ("requested", "used"))
     each = usage.join(tasks, on=_TASK).group_by(_TASK).agg(requested=requested, used=used)
-    known = each.filter((pl.col("requested") > 0) | (pl.col("used") > 0))
-    above = known.select(100 * (pl.col("requested") > pl.col("used")).mean())
+    used_or_requested = each.filter((pl.col("requested") > 0) | (pl.col("used") > 0))
+    above = used_or_requested.select(100 * (pl.col("requested") > pl.col("used")).mean())
     percent: float | None = above.collect(engine="streaming").item()
     return percent
 

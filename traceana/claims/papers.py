@@ -100,17 +100,17 @@ PAPERS: Final[dict[str, Paper]] = {
 """By the name that ``--paper`` takes."""
 
 
-def find_papers(name: str, known: Iterable[str], /) -> tuple[str, ...]:
+def find_papers(name: str, names: Iterable[str], /) -> tuple[str, ...]:
     """Return the paper with an id, else those whose id or title contains the name, as ``antman``.
 
     Raises a DataError if there is none.
     """
-    ids = tuple(known)
+    ids = tuple(names)
     meant = name.casefold()
-    found = tuple(one for one in ids if meant in f"{one} {PAPERS[one].title}".casefold())
-    if name in ids or len(found) in (0, len(ids)):
-        found = (name,)
-    if found[0] not in ids:
+    names = tuple(paper for paper in ids if meant in f"{paper} {PAPERS[paper].title}".casefold())
+    if name in ids or len(names) in (0, len(ids)):
+        names = (name,)
+    if names[0] not in ids:
         hint = did_you_mean(name, ids)
         raise DataError(f"no paper is called {name!r}; the papers are {', '.join(ids)}{hint}")
-    return found
+    return names

@@ -51,9 +51,9 @@ def traces_of(paper: str, /) -> tuple[str, ...]:
     return tuple(dict.fromkeys(trace for claim in claims for trace, _ in claim.tables))
 
 
-def options_of(one: PublishedFigure, /) -> dict[str, str]:
+def options_of(figure: PublishedFigure, /) -> dict[str, str]:
     """Return the options of ``traceana figures`` that choose a figure, by name."""
-    words = one.options.split()
+    words = figure.options.split()
     return {
         name.removeprefix("--"): value for name, value in zip(words[::2], words[1::2], strict=True)
     }
@@ -72,22 +72,23 @@ def claims_of(paper: str, number: str, /) -> list[str]:
 def numbered(paper: str, number: str, /) -> tuple[PublishedFigure, ...]:
     """Return the figure of a paper with a number, or its parts: 7 is 7a and 7b."""
     published = figures_of(paper)
-    found = tuple(
-        one
-        for one in published
-        if one.number == number or (number.isdigit() and one.number.rstrip("abcdef") == number)
+    figures = tuple(
+        figure
+        for figure in published
+        if figure.number == number
+        or (number.isdigit() and figure.number.rstrip("abcdef") == number)
     )
-    if not found:
-        known = dict.fromkeys(one.number for one in published if one.number)
+    if not figures:
+        known = dict.fromkeys(figure.number for figure in published if figure.number)
         numbers = ", ".join(known) or "none"
         raise DataError(f"{paper} has no figure {number!r} here; its numbers are {numbers}")
-    return found
+    return figures
 
 
 def figures_of(paper: str, /) -> tuple[PublishedFigure, ...]:
     """Return the figures of a paper, those with a number first."""
-    found = find_papers(paper, PUBLISHED)
-    return tuple(sorted((one for name in found for one in PUBLISHED[name]), key=_order))
+    papers = find_papers(paper, PUBLISHED)
+    return tuple(sorted((figure for name in papers for figure in PUBLISHED[name]), key=_order))
 
 
 def _order(figure: PublishedFigure) -> tuple[bool, int, str]:

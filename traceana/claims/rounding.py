@@ -35,10 +35,10 @@ def round_as(value: float | None, printed: str, /) -> str:
 
 def span(values: pl.Series, /) -> tuple[float, float]:
     """Return the smallest and the largest of some numbers."""
-    known = values.drop_nulls().to_numpy()
-    if not known.size:
+    present = values.drop_nulls().to_numpy()
+    if not present.size:
         raise DataError(f"no value of {values.name!r} is known")
-    return float(known.min()), float(known.max())
+    return float(present.min()), float(present.max())
 
 
 def _number(printed: str) -> Decimal:

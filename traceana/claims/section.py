@@ -63,12 +63,12 @@ def _counts(results: ClaimResults) -> Table:
 
 
 def _kinds(results: ClaimResults) -> Table:
-    found = results.by_kind
+    n_by_kind = results.by_kind
     return Table(
         "Verdicts by kind of claim. A count of rows is weaker evidence than a result.",
-        ("Kind", *(name.capitalize() for name in found.columns[1:])),
-        (False, *(True for _ in found.columns[1:])),
-        tuple(tuple(map(str, row)) for row in found.rows()),
+        ("Kind", *(name.capitalize() for name in n_by_kind.columns[1:])),
+        (False, *(True for _ in n_by_kind.columns[1:])),
+        tuple(tuple(map(str, row)) for row in n_by_kind.rows()),
     )
 
 

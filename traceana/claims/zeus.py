@@ -159,18 +159,18 @@ def zeus_train_example(store: Store, claim: Claim) -> Judgement:
     rows = _rows(store, "training_runs", claim.values)
     compared = ("learning_rate", "target_epoch")
     key = {name: value for name, value in claim.values.items() if name not in compared}
-    there = _rows(store, "training_runs", key)
+    measured = _rows(store, "training_runs", key)
     rate = {"learning_rate": claim.values["learning_rate"]}
     parts = [
         f"that run is at learning rate {row['learning_rate']:g} and epoch {row['target_epoch']}"
-        for row in there.iter_rows(named=True)
+        for row in measured.iter_rows(named=True)
     ]
     return decide(
         holds=not rows.is_empty(),
         measured="the row" if len(rows) else f"no such row; {'; '.join(parts) or 'nor its run'}",
         note="Every value is compared, the optimizer without its case; the printed learning rate "
         f"is in {_rows(store, 'training_runs', rate).height} rows of the trace.",
-        evidence=there,
+        evidence=measured,
     )
 
 

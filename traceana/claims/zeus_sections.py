@@ -148,8 +148,10 @@ def zeus_table_1(store: Store, claim: Claim) -> Judgement:
     """Compare data set, model and optimizer of the training runs."""
     names = pl.concat_str("dataset", "network", "optimizer", separator=" ").str.to_lowercase()
     table = store.scan(_TRACE, "training_runs").select(names.unique().sort()).collect()
-    there = table.to_series().to_list()
-    return decide(holds=there == claim.values["rows"], measured="; ".join(there), evidence=table)
+    printed = table.to_series().to_list()
+    return decide(
+        holds=printed == claim.values["rows"], measured="; ".join(printed), evidence=table
+    )
 
 
 def zeus_square_root(store: Store, _claim: Claim) -> Judgement:
@@ -197,9 +199,9 @@ def _policies(trace: Trace) -> pl.DataFrame:
     seeds, names = range(_POLICY_SEEDS), ("dataset", "seed", "regret_j", "cost_j", "cost_saved")
     every = trace.once(recurring_sweep)
     zeus = every.filter(pl.col("gpu") == _GPU, pl.col("seed").is_in(seeds)).select(names)
-    tables, known = training_tables(trace), trace.once(defaults)
+    tables, defaults_of_job = training_tables(trace), trace.once(defaults)
     grid = simulate.sweep_recurring(
-        *tables, gpus=_GPU, seeds=seeds, policy="grid", defaults=known
+        *tables, gpus=_GPU, seeds=seeds, policy="grid", defaults=defaults_of_job
     ).select(names)
     both = zeus.join(grid, on=("dataset", "seed"), suffix="_grid")
     return both.drop_nulls().sort("dataset", "seed")
@@ -390,8 +392,8 @@ def ratio_rows(store: Store, claim: Claim) -> Judgement:
 def _groups(trace: Trace) -> pl.DataFrame:
     """Simulate all groups of recurring jobs; return the totals by data set."""
     jobs = trace.frame("recurring_jobs")
-    tables, known = training_tables(trace), trace.once(defaults)
-    result = simulate.simulate_recurring_groups(*tables, jobs, gpu=_GPU, defaults=known)
+    tables, defaults_of_job = training_tables(trace), trace.once(defaults)
+    result = simulate.simulate_recurring_groups(*tables, jobs, gpu=_GPU, defaults=defaults_of_job)
     return result.by_dataset()
 
 

@@ -97,14 +97,14 @@ def compare(
         else:
             opened = [*map(open_store(place).trace, traces)]
             changes = _of_two(opened, compare_two, needed=fail_if is not None)
-        found = compare_traces(opened)
-    write_frame(found, out, Comparison)
+        comparison = compare_traces(opened)
+    write_frame(comparison, out, Comparison)
     if json:
-        rows = found.rows(named=True)
+        rows = comparison.rows(named=True)
         more = [] if changes is None else changes.rows(named=True)
         print_json([*rows, *({"question": "Change", **row} for row in more)])
     else:
-        _show(found)
+        _show(comparison)
         if changes is not None:
             _show_changes(changes)
     if fail_if is not None and changes is not None and holds(changes, fail_if):
@@ -123,9 +123,9 @@ def _with_files(
     from traceana.store import store_path
     from traceana.store.manifest import MANIFEST
 
-    known = store_path(store)
+    given = store_path(store)
     files = [
-        name for name in names if Path(name).exists() and not (known / name / MANIFEST).exists()
+        name for name in names if Path(name).exists() and not (given / name / MANIFEST).exists()
     ]
     if not files:
         if any(options.values()):
@@ -137,7 +137,7 @@ def _with_files(
         place.mkdir()
         for name in names:
             if name not in files:
-                (place / name).symlink_to((known / name).resolve())
+                (place / name).symlink_to((given / name).resolve())
                 ids.append(name)
                 continue
             stem = Path(name).resolve().name.partition(".")[0].lower()
@@ -179,12 +179,12 @@ def _show(frame: pl.DataFrame) -> None:
     from traceana.tables.display import cells_of
 
     compared = frame.filter(pl.col("estimate").count().over("question") > 1)
-    known = compared.drop_nulls("estimate")
+    compared_rows = compared.drop_nulls("estimate")
     table = Table(box=None, pad_edge=False)
     table.add_column("", overflow="fold")
     for heading in ("Estimate", "95 % CI", "n"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for (measure,), rows in known.group_by("measure", maintain_order=True):
+    for (measure,), rows in compared_rows.group_by("measure", maintain_order=True):
         table.add_row(str(measure))
         rows = rows.sort("rank", maintain_order=True)  # noqa: PLW2901
         cells = cells_of(
@@ -192,7 +192,7 @@ def _show(frame: pl.DataFrame) -> None:
         )
         for rank, trace, *numbers in cells.rows:
             table.add_row(f"  {rank}. {trace}", *numbers)
-    if known.height:
+    if compared_rows.height:
         print_table(table)
     out = terminal()
     for heading, lines in (

@@ -52,8 +52,8 @@ def reliability(
     from traceana.store import open_store
 
     chosen = qualifying_trace(open_store(store), trace, NEEDS)
-    found = reliability_of(chosen, group_column(chosen), total_machines)
-    jobs = job_failures_of(chosen, [machines or found.total_machines], total_machines)
+    result = reliability_of(chosen, group_column(chosen), total_machines)
+    jobs = job_failures_of(chosen, [machines or result.total_machines], total_machines)
     row = jobs.intervals.row(0, named=True)
     mttf_s = row["observed_s"] or row["mean_s"]
     checkpoints = None
@@ -61,26 +61,26 @@ def reliability(
         checkpoints = checkpoint_interval(mttf_s, checkpoint_s=checkpoint_cost, restart_s=restart)
     if json:
         frames = {
-            "results": found.overall,
-            "groups": found.groups,
-            "machines": found.machines,
-            "dispersion": found.dispersion,
-            "concurrent": found.concurrent,
-            "periods": found.periods,
+            "results": result.overall,
+            "groups": result.groups,
+            "machines": result.machines,
+            "dispersion": result.dispersion,
+            "concurrent": result.concurrent,
+            "periods": result.periods,
             "job_failure_interval": jobs.intervals,
             "checkpoint_interval": checkpoints,
         }
         about = {
             "trace": chosen.id,
             "synthetic": chosen.synthetic,
-            "total_machines": found.total_machines,
-            "total_machines_stated": found.is_stated,
-            "window_s": list(found.window_s),
+            "total_machines": result.total_machines,
+            "total_machines_stated": result.is_stated,
+            "window_s": list(result.window_s),
         }
         print_json(about | {k: None if f is None else f.to_dicts() for k, f in frames.items()})
         return
     sys.stdout.write(f"{chosen.label}\n\n")
-    _show(found, jobs, checkpoints)
+    _show(result, jobs, checkpoints)
 
 
 def _show(

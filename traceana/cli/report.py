@@ -93,8 +93,8 @@ def report(
     failed: list[str] = []
     limits: dict[str, Any] = {"since": since, "until": until, "where": where, "window": window}
     with (
-        _open_store(paths, store, **read) as found,
-        limited_store(found, **limits, anonymize=anonymize, compare=compare, gpus=gpus) as place,
+        _open_store(paths, store, **read) as opened,
+        limited_store(opened, **limits, anonymize=anonymize, compare=compare, gpus=gpus) as place,
         show_steps("report") as on_step,
     ):
         page = build_report(
@@ -110,7 +110,7 @@ def report(
             on_results=results.extend,
             on_failure=failed.extend,
         )
-    if found != store:
+    if opened != store:
         sys.stderr.write(
             f"traceana: note: kept: the report in {out}; deleted: the tables of the files (to keep "
             "them: --store DIR)\n"
@@ -142,8 +142,8 @@ def summary(
 
     read = _reading(paths, mapping=mapping, reader=reader, timezone=timezone)
     with (
-        _open_store(paths, store, **read) as found,
-        limited_store(found, since=since, until=until, where=where, window=window) as place,
+        _open_store(paths, store, **read) as opened,
+        limited_store(opened, since=since, until=until, where=where, window=window) as place,
         show_steps("summary") as on_step,
     ):
         results = summarize(place, workers=count_workers(), on_step=on_step)

@@ -26,7 +26,7 @@ class ReaderGoneError(Exception):
 
 def printable(text: str, /) -> str:
     """Escape control characters, so that names and data cannot change the terminal."""
-    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+    return _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
 
 
 class Stream:

@@ -85,11 +85,11 @@ def sum_gpus(machines: IntoFrame, /) -> float:
     """Return the GPUs of all machines."""
     gpus = nw.col("gpus")
     frame = open_frame(machines, keys=(), measures=("gpus",))
-    total, known, rows = reduce_frame(
+    total, stated, rows = reduce_frame(
         frame, (), gpus=gpus.sum(), known=gpus.count(), rows=nw.len()
     ).row(0)
-    if known < rows:
-        raise DataError(f"{rows - known} machine(s) have no number of gpus")
+    if stated < rows:
+        raise DataError(f"{rows - stated} machine(s) have no number of gpus")
     return float(total or 0)
 
 

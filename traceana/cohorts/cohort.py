@@ -178,11 +178,11 @@ def _tasks(trace: Trace, end_imputation: str) -> Cohort:
     length, why = None, None
     if cluster is None:
         rows, cluster, length, why = _with_blocks(rows, start)
-    known = rows["runtime_s"].count()
+    n_with_runtime = rows["runtime_s"].count()
     note = sample_note(trace)
     definition = (
         "The runtime of a task is the last end of its instances minus their first start; missing "
-        f"ends are treated by `{end_imputation}` (see task runtimes): {known:,} of "
+        f"ends are treated by `{end_imputation}` (see task runtimes): {n_with_runtime:,} of "
         f"{rows.height:,} tasks have one."
     )
     return Cohort(
@@ -207,8 +207,8 @@ def _tasks(trace: Trace, end_imputation: str) -> Cohort:
 
 def _jobs(trace: Trace) -> Cohort:
     manifest = trace.manifest
-    there = trace.scan("jobs").collect_schema().names()
-    used = [name for name in there if name not in _UNUSED]
+    names = trace.scan("jobs").collect_schema().names()
+    used = [name for name in names if name not in _UNUSED]
     jobs = sampled_rows(trace, "jobs", *used).collect()
     rows, observation = observe(jobs, manifest)
     note = sample_note(trace)
@@ -268,15 +268,18 @@ def _with_blocks(
     length = "duration_s" if "duration_s" in rows.columns else "runtime_s"
     at = times.cast(pl.Float64).fill_null(float("nan")).to_numpy()
     found = max(
-        (time_blocks(at, one.cast(pl.Float64).to_numpy()) for one in (rows[length], failed)),
-        key=lambda one: one.length_s,
+        (
+            time_blocks(at, outcome.cast(pl.Float64).to_numpy())
+            for outcome in (rows[length], failed)
+        ),
+        key=lambda outcome: outcome.length_s,
     )
     if found.n_blocks < MIN_BLOCKS:
         return rows, None, None, found.note
     # a row without a time is a block of its own
     code = pl.Series(found.code)
-    own = pl.select(pl.int_range(rows.height, dtype=pl.Int64) + found.n_blocks).to_series()
-    blocks = own.zip_with(code < 0, code).alias(BLOCK)
+    row_blocks = pl.select(pl.int_range(rows.height, dtype=pl.Int64) + found.n_blocks).to_series()
+    blocks = row_blocks.zip_with(code < 0, code).alias(BLOCK)
     return rows.with_columns(blocks), BLOCK, found.length_s, found.note
 
 

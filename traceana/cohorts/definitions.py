@@ -46,10 +46,10 @@ def open_statuses(
     own = {word: role for role, words in named.items() for word in words if word not in STATUSES}
     if not own:
         unknown = nw.when(~column.is_in(STATUSES)).then(column).min().alias("unknown")
-        if (found := collect(lazy.select(unknown)).item()) is not None:
+        if (other := collect(lazy.select(unknown)).item()) is not None:
             parameters = " and ".join(f"{role}=" for role in named)
             raise DataError(
-                f"status {found!r} is found; statuses are {', '.join(STATUSES)}; pass {parameters} "
+                f"status {other!r} is found; statuses are {', '.join(STATUSES)}; pass {parameters} "
                 f"to name other values of column {status}"
             )
         return lazy

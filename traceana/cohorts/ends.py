@@ -56,31 +56,31 @@ def with_end_class(jobs: IntoFrameT, /) -> IntoFrameT:
     >>> traceana.with_end_class(jobs)["end_class"].to_list()
     ['user limit', 'job', 'removed while running', None]
     """
-    there = column_names(jobs)
-    if END_CLASS in there:
+    names = column_names(jobs)
+    if END_CLASS in names:
         return jobs
     frame: Any = nw.from_native(jobs)
-    return frame.with_columns(_end_class(there).alias(END_CLASS)).to_native()  # type: ignore[no-any-return]
+    return frame.with_columns(_end_class(names).alias(END_CLASS)).to_native()  # type: ignore[no-any-return]
 
 
-def _end_class(there: list[str]) -> nw.Expr:
+def _end_class(names: list[str]) -> nw.Expr:
     status, no = nw.col("status").cast(nw.String), nw.lit(value=False)
     ran = no
-    if "runtime_s" in there:
+    if "runtime_s" in names:
         ran = nw.col("runtime_s") > 0
-    elif "start_s" in there:
+    elif "start_s" in names:
         ran = ~nw.col("start_s").is_null()
     removed = nw.when(ran.fill_null(value=False)).then(nw.lit(CLASSES[-2]))
-    found = (
+    end_class = (
         nw.when(status == "failed")
         .then(nw.lit("job"))
         .otherwise(nw.when(status == "cancelled").then(removed.otherwise(nw.lit(CLASSES[-1]))))
     )
-    if "end_reason" not in there:
-        return found
+    if "end_reason" not in names:
+        return end_class
     reason, ended = nw.col("end_reason").cast(nw.String), status.is_in(["failed", "cancelled"])
     for name, words in _REASONS.items():
         is_one = reason.str.contains(f"(?i)^({words})")
         chosen = (ended & is_one).fill_null(value=False)
-        found = nw.when(chosen).then(nw.lit(name)).otherwise(found)
-    return found
+        end_class = nw.when(chosen).then(nw.lit(name)).otherwise(end_class)
+    return end_class

@@ -85,8 +85,10 @@ class JobSample:
         for total in parts.drop("job_id", ".n"):
             t = total.cast(pl.Float64).to_numpy()
             off = t - n * (t.sum() / n.sum())
-            known = len(t) > 1 and t.sum() > 0
-            errors[total.name] = float(np.sqrt(left * (off**2).sum()) / t.sum()) if known else None
+            has_spread = len(t) > 1 and t.sum() > 0
+            errors[total.name] = (
+                float(np.sqrt(left * (off**2).sum()) / t.sum()) if has_spread else None
+            )
         return errors
 
 

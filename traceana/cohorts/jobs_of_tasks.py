@@ -39,7 +39,7 @@ def jobs_of_tasks(trace: Trace, /) -> pl.DataFrame:
     )
     jobs = sampled_rows(trace, "jobs", "job_id", "submit_s")
     early = pl.col("start_s") < pl.col("submit_s")
-    known = (pl.col("n_gpus") > 0) & (pl.col("runtime_s") > 0)
+    has_runtime = (pl.col("n_gpus") > 0) & (pl.col("runtime_s") > 0)
     return (
         jobs.join(by_job, on="job_id", how="left", maintain_order="left")
         .select(
@@ -47,7 +47,7 @@ def jobs_of_tasks(trace: Trace, /) -> pl.DataFrame:
             "submit_s",
             pl.when(early.fill_null(value=False).not_()).then("start_s").alias("start_s"),
             "runtime_s",
-            pl.when(known).then(pl.col("gpu_s") / pl.col("runtime_s")).alias("gpus"),
+            pl.when(has_runtime).then(pl.col("gpu_s") / pl.col("runtime_s")).alias("gpus"),
             "gpu_type",
         )
         .collect(engine="streaming")

@@ -46,15 +46,15 @@ class Observation:
         """Return what the window cuts off, as sentences; empty for no row."""
         if not self.n:
             return ""
-        known = "a runtime or a start" if self.n_open else "a runtime"
+        seen = "a runtime or a start" if self.n_open else "a runtime"
         window = f"window {'stated' if self.stated else 'derived'}"
         text = (
-            f"None of the {self.n:,} {noun} with {known} started before the observation window or "
+            f"None of the {self.n:,} {noun} with {seen} started before the observation window or "
             f"were still running at its end ({window})."
         )
         if self.n_truncated + self.n_censored:
             text = (
-                f"Of {self.n:,} {noun} with {known}, {self.n_truncated:,} started before the "
+                f"Of {self.n:,} {noun} with {seen}, {self.n_truncated:,} started before the "
                 f"observation window (left-truncated) and {self.n_censored:,} were still running "
                 f"at its end (right-censored; {window})."
             )

@@ -127,9 +127,9 @@ def _with_overlap(
     never = unstarted & waits & ~ran
     timeless = times.lasted.is_null() & times.ended.is_null()
     running = timeless & ~never & ~is_one(*_ENDED, "pending") if can_run else no
-    known = nw.coalesce(times.begun, times.ended - times.lasted, times.submitted)
+    begun = nw.coalesce(times.begun, times.ended - times.lasted, times.submitted)
     placed = ~times.ended.is_null() | running
-    begin = nw.when(~known.is_null()).then(known).otherwise(nw.when(placed).then(first))
+    begin = nw.when(~begun.is_null()).then(begun).otherwise(nw.when(placed).then(first))
     until = nw.coalesce(begin + times.lasted, times.ended, nw.when(running).then(last))
     frame = frame.with_columns(begin.alias(BEGIN), until.alias(UNTIL))
     begin, until = nw.col(BEGIN), nw.col(UNTIL)

@@ -78,12 +78,12 @@ def task_runtimes(
 
 def impute_ends(times: TaskTimes, end_imputation: str, /) -> pl.LazyFrame:
     """Return the columns of :func:`task_runtimes`, and others, from times that were read once."""
-    n, known = pl.col("n_instances"), pl.col("n_known")
-    open_ends = pl.col("n_start") - known
+    n, n_ended = pl.col("n_instances"), pl.col("n_known")
+    open_ends = pl.col("n_start") - n_ended
     imputed = _imputed(times, end_imputation)
     imputable = (imputed >= pl.col("open_last_s")).fill_null(value=False)
     added = pl.when(imputable)
-    used = known + added.then(open_ends).otherwise(0)
+    used = n_ended + added.then(open_ends).otherwise(0)
     enough = used == n if end_imputation == "drop_task" else used > 0
     open_s = (open_ends * imputed - pl.col("open_sum_s")).clip(0)  # at 0, rounding has a sign
     start = pl.min_horizontal("first_s", added.then("open_first_s"))
@@ -97,7 +97,7 @@ def impute_ends(times: TaskTimes, end_imputation: str, /) -> pl.LazyFrame:
             n_missing_start=n - pl.col("n_start"),
             n_missing_end=n - pl.col("n_end"),
             # the sum of nothing is 0 on one engine and null on another
-            instance_s=pl.when(known > 0).then("known_s").otherwise(0.0)
+            instance_s=pl.when(n_ended > 0).then("known_s").otherwise(0.0)
             + added.then(open_s).otherwise(0.0),
             note=_why(end_imputation, imputed),
         )

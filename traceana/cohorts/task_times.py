@@ -87,8 +87,8 @@ def _refuse_repeated(listed: pl.DataFrame) -> None:
 def hash_keys(keys: Sequence[str], seed: int, /) -> pl.Expr:
     """Return a hash of a task's keys together, null where one is."""
     job, task = (pl.col(key).hash(seed) for key in keys)
-    known = pl.all_horizontal(pl.col(key).is_not_null() for key in keys)
-    return pl.when(known).then(job + task * _ODD)
+    complete = pl.all_horizontal(pl.col(key).is_not_null() for key in keys)
+    return pl.when(complete).then(job + task * _ODD)
 
 
 def _aggregate(listed: pl.DataFrame, rows: nw.LazyFrame[Any]) -> tuple[pl.DataFrame, int]:
@@ -103,9 +103,9 @@ def _aggregate(listed: pl.DataFrame, rows: nw.LazyFrame[Any]) -> tuple[pl.DataFr
             listed = listed.with_columns(hashed)
             rows = nw.from_native(instances.with_columns(hashed))
     listed, by_task = _match_types(listed, _reduce(rows))
-    found = int(by_task["n_instances"].sum())
+    n_instances = int(by_task["n_instances"].sum())
     joined = _join(listed, by_task)
-    return joined, found - int(joined["n_instances"].sum())
+    return joined, n_instances - int(joined["n_instances"].sum())
 
 
 def _join(listed: pl.DataFrame, by_task: pl.DataFrame) -> pl.DataFrame:
@@ -125,29 +125,29 @@ def _match_types(listed: pl.DataFrame, by_task: pl.DataFrame) -> tuple[pl.DataFr
         with reading():
             listed, by_task = listed.with_columns(casts), by_task.with_columns(casts)
     for key in KEYS:
-        here, there = listed.schema[key], by_task.schema[key]
+        here, of_tasks = listed.schema[key], by_task.schema[key]
         if by_task[key].count() == 0:  # the type of a column without any value is a guess
             by_task = by_task.with_columns(pl.lit(None, here).alias(key))
         elif listed.is_empty():
-            listed = listed.with_columns(pl.lit(None, there).alias(key))
-        elif here != there:
-            raise DataError(f"{key} is {here} in tasks and {there} in instances")
+            listed = listed.with_columns(pl.lit(None, of_tasks).alias(key))
+        elif here != of_tasks:
+            raise DataError(f"{key} is {here} in tasks and {of_tasks} in instances")
     return listed, by_task
 
 
 def _reduce(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
     on_polars = rows.implementation is nw.Implementation.POLARS
     start, end = nw.col("start_s"), nw.col("end_s")
-    known = ~end.is_null() & ~start.is_null()
+    complete = ~end.is_null() & ~start.is_null()
     summed: list[nw.Expr] = [end - start, nw.when(end.is_null()).then(start)]
     if on_polars:  # streamed in any order: sums of whole numbers do not depend on it
-        summed = [(one * _UNIT).round().cast(nw.Int128) for one in summed]
+        summed = [(column * _UNIT).round().cast(nw.Int128) for column in summed]
     seconds, opened = summed
     parts = rows.select(
         *KEYS,
         *_TIMES,
-        nw.when(known).then(start).alias("known_start"),
-        nw.when(known).then(end).alias("known_end"),
+        nw.when(complete).then(start).alias("known_start"),
+        nw.when(complete).then(end).alias("known_end"),
         nw.when(end.is_null()).then(start).alias("open_start"),
         opened.alias("opened"),
         seconds.alias("seconds"),

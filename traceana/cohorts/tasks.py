@@ -58,8 +58,8 @@ def instance_times(trace: Trace, /) -> TaskTimes:
     times = read_task_times(*(_sampled(trace, table) for table in ("tasks", "instances")))
     if trace.once(sample_jobs) is None:
         return times
-    known = [time for table in tables for time in _ends(table) if time is not None]
-    return replace(times, first_s=min(known, default=None), last_s=max(known, default=None))
+    ends = [time for table in tables for time in _ends(table) if time is not None]
+    return replace(times, first_s=min(ends, default=None), last_s=max(ends, default=None))
 
 
 def task_times(trace: Trace, /, end_imputation: str = "drop") -> pl.DataFrame:
@@ -104,12 +104,12 @@ def task_owners(trace: Trace, /, *names: str) -> pl.DataFrame:
                     pl.coalesce("group", pl.when(pl.col(fallback).is_not_null()).then(other))
                 )
         owners = owners.join(jobs, on="job_id", how="left", maintain_order="left")
-    found = (
+    owners_of_tasks = (
         owners.select(pl.selectors.by_name(*OWNERS, require_all=False))
         .with_columns(pl.selectors.categorical().cast(pl.String))
         .collect(engine="streaming")
     )
-    return found.select(column.name for column in found if column.count())
+    return owners_of_tasks.select(column.name for column in owners_of_tasks if column.count())
 
 
 def _sampled(trace: Trace, table: str) -> IntoFrame:

@@ -28,15 +28,15 @@ def notes_unit(function: Function) -> Function:
 
     @wraps(function)
     def noted(*args: Any, **options: Any) -> Any:  # noqa: ANN401  as the function
-        found = function(*args, **options)
+        result = function(*args, **options)
         named = [[value] if isinstance(value, str) else value for value in options.values()]
         named += [[value] if isinstance(value, str) else value for value in args[1:]]
         lists = (value for value in named if isinstance(value, list | tuple))
         if "cluster" in options and options["cluster"] is not None:
-            return found
+            return result
         if "user" in chain.from_iterable(lists) or "user" not in column_names(args[0]):
-            return found
-        return _note(found)
+            return result
+        return _note(result)
 
     return cast("Function", noted)
 
@@ -50,5 +50,5 @@ def _note(table: pl.DataFrame | Result) -> pl.DataFrame | Result:
             if frame is not None and "note" in frame.columns
         }
         return replace(cast("Any", table), **changed) if changed else table
-    known = pl.col("note") if "note" in table.columns else pl.lit(None, pl.String)
-    return table.with_columns(note=known.fill_null(pl.lit(UNIT_NOTE)))
+    note = pl.col("note") if "note" in table.columns else pl.lit(None, pl.String)
+    return table.with_columns(note=note.fill_null(pl.lit(UNIT_NOTE)))

@@ -46,13 +46,13 @@ def natural_order(names: Iterable[Any], /) -> list[str]:
 def find_clock(frame: pl.DataFrame, time: str | None = None, /) -> tuple[str, str]:
     """Return the time column of a frame, by default a known one with values, and its label."""
     names = list(_CLOCKS) if time is None else [time]
-    there = [name for name in names if name in frame.columns]
-    if not there:
+    clocks = [name for name in names if name in frame.columns]
+    if not clocks:
         raise DataError(
             f"column {' or '.join(names)} is missing; found {', '.join(frame.columns)}; pass time="
         )
-    found = next((name for name in there if frame[name].count()), there[0])
-    return found, label_clock(found)
+    clock = next((name for name in clocks if frame[name].count()), clocks[0])
+    return clock, label_clock(clock)
 
 
 def label_clock(time: str, /) -> str:
@@ -104,9 +104,9 @@ def split_lines(
     unique = unique or first
     keys = result.columns[: result.columns.index(first)]
     parts = result.partition_by(keys, maintain_order=True) if keys else [result]
-    if result.is_empty() or not all(own[unique].is_unique().all() for own in parts):
+    if result.is_empty() or not all(part[unique].is_unique().all() for part in parts):
         raise DataError(f"a line needs rows, and each {unique} once per group")
-    return [(name_group(own.select(keys).row(0)) if keys else "", own) for own in parts]
+    return [(name_group(part.select(keys).row(0)) if keys else "", part) for part in parts]
 
 
 def place_legend(ax: Axes, /) -> None:
@@ -205,7 +205,7 @@ def spread(wanted: Sequence[float], /, *, gap: float) -> list[float]:
         up[after] = max(up[after], up[before] + gap)
     for after, before in pairwise(reversed(range(len(down)))):
         down[before] = min(down[before], down[after] - gap)
-    middle = [(one + other) / 2 for one, other in zip(up, down, strict=True)]
+    middle = [(upper + other) / 2 for upper, other in zip(up, down, strict=True)]
     last = len(middle) - 1
     return [
         min(max(height, index * gap), 1 - (last - index) * gap)

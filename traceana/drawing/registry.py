@@ -139,11 +139,11 @@ def get_figure(name: str, /) -> FigureEntry:
     >>> get_figure("gpu-demand").plot.__name__
     'plot_gpu_demand'
     """
-    known = figures()
-    if name not in known:
-        hint = did_you_mean(name, known)
-        raise DataError(f"no figure is called {name!r}; the figures are {', '.join(known)}{hint}")
-    return known[name]
+    by_name = figures()
+    if name not in by_name:
+        hint = did_you_mean(name, by_name)
+        raise DataError(f"no figure is called {name!r}; the figures are {', '.join(by_name)}{hint}")
+    return by_name[name]
 
 
 def draw_figure(name: str, result: Any, /, **options: object) -> Figure:  # noqa: ANN401

@@ -37,8 +37,8 @@ def use_log_axis(
     ax: Axes, side: Literal["x", "y"], values: Iterable[float], /, *, durations: bool = False
 ) -> None:
     """Make an axis logarithmic over values that are 0 or more; a 0 is drawn at its lower end."""
-    known = list(values)
-    positive = [value for value in known if value > 0]
+    numbers = list(values)
+    positive = [value for value in numbers if value > 0]
     if not positive:
         return
     low, high = min(positive), max(positive)
@@ -49,7 +49,7 @@ def use_log_axis(
     )
     subs = (1.0, 2.0, 5.0) if high < _SHORT * low else (1.0,)
     limits = (low / 1.5, high * 1.5)
-    has_zero = len(positive) < len(known)
+    has_zero = len(positive) < len(numbers)
     if has_zero:
         # linear below the least value: a 0 is half a decade away from it
         scale("symlog", linthresh=low, linscale=_ZERO_WIDTH)

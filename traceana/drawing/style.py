@@ -45,12 +45,12 @@ def use_style(*, alone: bool = False) -> Iterator[None]:
     False
     """
     house: Any = _complete() if alone else _house()
-    own: Any = rcParams
+    current: Any = rcParams
     default: Any = rcParamsDefault
-    found = {key: house[key] for key in house if alone or own[key] == default[key]}
-    if "grid.color" not in found and "axes.grid" in found:
-        found["grid.alpha"] = 0.25  # the color is for a grid that the user's style does not draw
-    with rc_context(found), warnings.catch_warnings():
+    changed = {key: house[key] for key in house if alone or current[key] == default[key]}
+    if "grid.color" not in changed and "axes.grid" in changed:
+        changed["grid.alpha"] = 0.25  # the color is for a grid that the user's style does not draw
+    with rc_context(changed), warnings.catch_warnings():
         # names in the data may have characters that no font has; a box is drawn for each
         warnings.filterwarnings("ignore", r"Glyph \d+", UserWarning)
         yield

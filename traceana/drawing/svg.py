@@ -161,10 +161,10 @@ def render_svg(figure: Figure, /, *, prefix: str) -> str:
 def _shrink(text: str, prefix: str) -> str:
     """Leave out what a browser does not need: half of the bytes."""
     start = f"{zlib.crc32(prefix.encode()):x}"
-    known: dict[str, str] = {}
+    ids: dict[str, str] = {}
     text = re.sub(
         rf"{re.escape(prefix)}-{_HASHED.pattern}",
-        lambda found: known.setdefault(found[1], f"i{start}{len(known)}"),
+        lambda found: ids.setdefault(found[1], f"i{start}{len(ids)}"),
         text,
     )
     text = _PLACE.sub(lambda found: f'{found[1]}="{_written(float(found[2]))}"', text)

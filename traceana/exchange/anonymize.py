@@ -200,8 +200,8 @@ class _Rows:
             listed = values.name in HOST_LISTS
             digests = [
                 ",".join(
-                    self._digest(f"id {one}").hexdigest()
-                    for one in (word.split(",") if listed else [word])
+                    self._digest(f"id {name}").hexdigest()
+                    for name in (word.split(",") if listed else [word])
                 )
                 for word in table
             ]
@@ -239,5 +239,5 @@ def _counts(
         .len()
         .select(distinct=pl.len().cast(pl.Int64), single=(pl.col("len") == 1).sum().cast(pl.Int64))
     )
-    found = counts.collect(engine="streaming").row(0, named=True)
-    return {"table": table, "column": columns[0], "treatment": treatment} | found
+    counted = counts.collect(engine="streaming").row(0, named=True)
+    return {"table": table, "column": columns[0], "treatment": treatment} | counted

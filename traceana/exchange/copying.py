@@ -46,7 +46,7 @@ def _mapping(
     about: tuple[str, ...],
 ) -> str:
     """Return the mapping of a table whose columns have their names."""
-    own = [name for name in columns if name in get_table(table).columns()]
+    columns_of_table = [name for name in columns if name in get_table(table).columns()]
     if facts.get("independent_unit") not in columns:
         facts = {name: value for name, value in facts.items() if name != "independent_unit"}
     units = {name: f", unit = {_toml(unit)}" for name, unit in described.units.items()}
@@ -54,9 +54,12 @@ def _mapping(
         [
             "[trace]",
             'reader = "parquet"',
-            *_lines(facts | {"keep": [name for name in columns if name not in own]}),
+            *_lines(facts | {"keep": [name for name in columns if name not in columns_of_table]}),
             f"[{table}]",
-            *(f"{name} = {{ column = {_toml(name)}{units.get(name, '')} }}" for name in own),
+            *(
+                f"{name} = {{ column = {_toml(name)}{units.get(name, '')} }}"
+                for name in columns_of_table
+            ),
             f"[{table}.about]",
             *_lines({name: getattr(described, name) for name in about}),
             "",

@@ -114,9 +114,9 @@ def _same_names(types: Mapping[str, pl.DataType], table: str) -> str:
             form = "duration" if dtype == pl.Duration else "time"
             lines.append(f'{name} = {{ {form} = "{name}" }}' if is_time else f'{name} = "{name}"')
     if len(lines) == 1:
-        known = ", ".join(get_table(table).column_names())
+        names = ", ".join(get_table(table).column_names())
         raise DataError(
-            f"no column of the frame is one of {table} ({known}): found {', '.join(types)}; "
+            f"no column of the frame is one of {table} ({names}): found {', '.join(types)}; "
             "pass mapping="
         )
     return "\n".join(lines) + "\n"

@@ -211,9 +211,9 @@ class TableBuilder:
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return a block's rows for the table, and its rejected ones [line, rule, text]."""
         for column, words in result.unknown_words.items():
-            known = self._unknown[column]
+            unknown = self._unknown[column]
             for word, rows in words.items():
-                known[word if word in known or len(known) < _WORDS else _OTHERS] += rows
+                unknown[word if word in unknown or len(unknown) < _WORDS else _OTHERS] += rows
         good, repeated = self._split_repeated(block, result.kept)
         bad = result.rejected
         if repeated.height:

@@ -84,8 +84,8 @@ def check_facts(mapping: Mapping, old: Manifest | None, /) -> None:
 def _check_columns(names: Iterable[str], columns: set[str], where: str) -> None:
     for name in names:
         if name not in columns:
-            known = ", ".join(sorted(columns))
-            raise DataError(f"{where}: no column is called {name!r}; use one of {known}")
+            columns_of_table = ", ".join(sorted(columns))
+            raise DataError(f"{where}: no column is called {name!r}; use one of {columns_of_table}")
 
 
 def _stated(mapping: Mapping) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -116,9 +116,9 @@ def checked_facts(
     facts: Facts[str, Any], kind: type[Manifest | TableManifest], where: str, /
 ) -> dict[str, Any]:
     """Return facts with lists as tuples, and capacities as such."""
-    found = {"trace", "source", "synthetic", "window", "mapping", "facts", "tables"}
+    members = {"trace", "source", "synthetic", "window", "mapping", "facts", "tables"}
     types = {field.name: str(field.type) for field in fields(kind)}
-    names = [name for name in types if name not in found | {"rows", "columns"}]
+    names = [name for name in types if name not in members | {"rows", "columns"}]
     for name, value in facts.items():
         if name not in names:
             hint = did_you_mean(name, names)

@@ -198,11 +198,14 @@ def bare_column(text: str, columns: Columns, /) -> str | None:
 def _quote_names(text: str, names: Sequence[str]) -> str:
     """Quote the columns in an expression, some of which have names that SQL uses."""
     tokens = _TOKENS.findall(text)
-    known = {*names, *(name.lower() for name in names)}  # User as well, to name user in its error
+    names_of_columns = {
+        *names,
+        *(name.lower() for name in names),
+    }  # User as well, to name user in its error
     for place, token in enumerate(tokens):
         after = next((one for one in tokens[place + 1 :] if not one.isspace()), "")
         if (
-            {token, token.lower()} & known
+            {token, token.lower()} & names_of_columns
             and token.lower() not in _WORDS
             and after not in ("(", ".")
         ):
@@ -320,7 +323,7 @@ class _Walk:
     def _case(self, node: Expression, want: Kind | None) -> Expression:
         arms = _arms(node)
         compared = node.args.get("this") if type(node).__name__ == "Case" else None
-        tests = [one.this for one in node.args.get("ifs") or [node]]
+        tests = [case.this for case in node.args.get("ifs") or [node]]
         kind = self._kind_of(compared, *tests) or "text" if compared is not None else None
         guarded, kind_of_arms = replace(self, guarded=True), self._kind_of(*arms) or want
         done = node.copy()

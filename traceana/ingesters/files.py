@@ -102,7 +102,7 @@ def list_csvs(
         raise SourceError(f"{root}: no such file or folder")
     listing = Listing()
     for paths in _join_parts(_list_files(root, leave_out, listing)):
-        known = len(listing.csvs)
+        n_csvs = len(listing.csvs)
         try:
             _list_one(
                 paths,
@@ -112,7 +112,7 @@ def list_csvs(
                 named=suffixes is not None and root.is_file(),
             )
         except SourceError as error:
-            del listing.csvs[known:]  # of an archive that broke off
+            del listing.csvs[n_csvs:]  # of an archive that broke off
             listing.broken.append((_bare(paths), error))
     return listing
 
@@ -128,11 +128,13 @@ def _list_files(root: Path, leave_out: Sequence[Path], listing: Listing) -> list
         listing.broken.append((str(error.filename), reason))
 
     apart = {path.resolve() for path in leave_out}
-    found: list[Path] = []
+    paths: list[Path] = []
     for folder, below, names in os.walk(root, onerror=note):
-        below[:] = sorted(one for one in below if Path(folder, one).resolve() not in apart)
-        found += (path for name in sorted(names) if (path := Path(folder, name)).is_file())
-    return sorted(found)
+        below[:] = sorted(
+            below_name for below_name in below if Path(folder, below_name).resolve() not in apart
+        )
+        paths += (path for name in sorted(names) if (path := Path(folder, name)).is_file())
+    return sorted(paths)
 
 
 def sha256_of(paths: tuple[Path, ...]) -> str:

@@ -125,22 +125,22 @@ def ingest(
     mine/jobs: 2 rows read = 2 kept + 0 rejected (written)
     """
     names = [paths] if isinstance(paths, str | PathLike) else list(paths)
-    folders = [Path(one) for one in names]
+    folders = [Path(trace_name) for trace_name in names]
     folder = store_path(store)
     leave_out = [folder / name for name in Store(folder).traces()]
     if reader is not None and mapping is None and get_reader(reader).mapping is None:
         raise DataError(f"reader {reader!r} needs a mapping: pass mapping= (--mapping FILE)")
     if timezone is not None:
         check_zone(timezone, "timezone")
-    own, name = read_mapping(mapping, trace) if mapping is not None else (None, "")
+    of_mapping, name = read_mapping(mapping, trace) if mapping is not None else (None, "")
     if trace is not None:
         check_id(trace)
 
     named_columns = tuple(columns) if columns else None
 
     def run(*, read_through: bool) -> Ledger:
-        if own is None:
-            found = discover(
+        if of_mapping is None:
+            discovery = discover(
                 folders,
                 trace=trace,
                 reader=reader,
@@ -149,18 +149,25 @@ def ingest(
                 columns=named_columns,
             )
             plans = {
-                one: Plan(one, parse_mapping(get_trace(one).text, where=one), sources, "catalog")
-                for one, sources in sorted(found.sources.items())
+                trace_name: Plan(
+                    trace_name,
+                    parse_mapping(get_trace(trace_name).text, where=trace_name),
+                    sources,
+                    "catalog",
+                )
+                for trace_name, sources in sorted(discovery.sources.items())
             }
-            for (one, format_), files in sorted(found.formats.items()):
-                known = parse_mapping(get_reader(format_).mapping or "", where=f"{format_}.toml")
-                named = one if one not in plans else f"{one}-{format_}"
-                fitted = _in_zone(known, timezone)
-                fit_files(files, fitted, found, trace=named, reader=format_, named=True)
-                plans[named] = _plan(named, fitted, found.sources[named], timezone, anew=replace)
+            for (trace_name, format_), files in sorted(discovery.formats.items()):
+                builtin = parse_mapping(get_reader(format_).mapping or "", where=f"{format_}.toml")
+                named = trace_name if trace_name not in plans else f"{trace_name}-{format_}"
+                fitted = _in_zone(builtin, timezone)
+                fit_files(files, fitted, discovery, trace=named, reader=format_, named=True)
+                plans[named] = _plan(
+                    named, fitted, discovery.sources[named], timezone, anew=replace
+                )
         else:
-            own_zone = _in_zone(own, timezone)
-            found = match_files(
+            own_zone = _in_zone(of_mapping, timezone)
+            discovery = match_files(
                 folders,
                 own_zone,
                 trace=name,
@@ -169,9 +176,9 @@ def ingest(
                 read_through=read_through,
                 columns=named_columns,
             )
-            sources = found.sources[name]
+            sources = discovery.sources[name]
             plans = {name: _plan(name, own_zone, sources, timezone, anew=replace)}
-        return _ingest_found(found, plans, folder, progress)
+        return _ingest_found(discovery, plans, folder, progress)
 
     try:
         return run(read_through=False)

@@ -209,8 +209,8 @@ def check_type(value: object, kind: str, at: str, /) -> None:
         raise DataError(f"{at}: {str(value)[:80]!r} is not {expected}")
     inner = kind.partition("[")[2].strip("], .").rpartition(" ")[2]
     if inner:
-        for one in value.values() if isinstance(value, dict) else cast("Iterable[object]", value):
-            check_type(one, inner, at)
+        for item in value.values() if isinstance(value, dict) else cast("Iterable[object]", value):
+            check_type(item, inner, at)
 
 
 def check_zone(name: str, at: str, /) -> None:

@@ -33,8 +33,8 @@ def match_files(
 ) -> Discovery:
     """Find the tables that each file is for: those whose columns it has."""
     reader = reader or mapping.reader
-    known = [get_reader(reader)] if reader else readers().values()
-    suffixes = tuple(suffix for one in known for suffix in one.suffixes)
+    candidates = [get_reader(reader)] if reader else readers().values()
+    suffixes = tuple(suffix for candidate in candidates for suffix in candidate.suffixes)
     discovery = Discovery()
     for path in paths:
         listing = list_csvs(path, leave_out=leave_out, read_through=read_through, suffixes=suffixes)
@@ -53,7 +53,7 @@ def match_files(
 def fit_files(
     files: Sequence[CsvFile],
     mapping: Mapping,
-    found: Discovery,
+    discovery: Discovery,
     /,
     *,
     trace: str,
@@ -63,15 +63,15 @@ def fit_files(
     """Add to the sources of a trace the files that its mapping fits."""
     for file in files:
         try:
-            found.sources[trace].append(_fit(file, mapping, reader))
+            discovery.sources[trace].append(_fit(file, mapping, reader))
         except (MissingColumnError, SourceError) as error:
             if named:
-                found.failures.append((trace, str(error)))
+                discovery.failures.append((trace, str(error)))
             else:
-                found.not_recognised.append(f"{file.label} ({error})")
+                discovery.not_recognised.append(f"{file.label} ({error})")
         except TraceanaError as error:
-            found.failures.append((trace, f"{file.where}: {error}"))
-    found.sources[trace] = _name_apart(found.sources[trace], found)
+            discovery.failures.append((trace, f"{file.where}: {error}"))
+    discovery.sources[trace] = _name_apart(discovery.sources[trace], discovery)
 
 
 def _fit(file: CsvFile, mapping: Mapping, reader: str | None) -> Source:

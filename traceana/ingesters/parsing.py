@@ -58,10 +58,10 @@ def _in_turn(text: pl.Expr, ways: Sequence[Callable[[pl.Expr], pl.Expr]]) -> pl.
     def read(values: pl.Series) -> pl.Series:
         frame = values.alias("text").to_frame()
         for way in ways:
-            found = frame.select(way(pl.col("text"))).to_series()
-            if found.null_count() == values.null_count():
+            parsed = frame.select(way(pl.col("text"))).to_series()
+            if parsed.null_count() == values.null_count():
                 break
-        return found
+        return parsed
 
     return text.map_batches(read, return_dtype=pl.Float64(), is_elementwise=True)
 
@@ -72,7 +72,7 @@ def _read_plain(text: pl.Expr, *, timezone: str, sign: str) -> pl.Expr:
 
 def _read_iso(text: pl.Expr, *, timezone: str) -> pl.Expr:
     plain = text.str.replace("T", " ", literal=True).str.replace(r"Z$", "+00:00")
-    local = pl.coalesce(_to_datetime(plain, one, None) for one in _ISO)
+    local = pl.coalesce(_to_datetime(plain, form, None) for form in _ISO)
     offset = _to_datetime(plain.str.replace(r"\s*([+-]\d{2}:?\d{2})$", "$1"), f"{_ISO[0]}%z", "UTC")
     has_offset = plain.str.contains(_HAS_OFFSET) & plain.str.contains(":", literal=True)
     return pl.when(has_offset).then(_epoch(offset)).otherwise(_epoch(_localize(local, timezone)))

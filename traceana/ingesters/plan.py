@@ -148,10 +148,12 @@ class _TableStep:
         before, plan = self.before, self.plan
         if before is None or not is_whole(self.folder, before):
             return False
-        known = {file.fingerprint for file in before.files}
+        fingerprints = {file.fingerprint for file in before.files}
         updates = plan.kind == "mapping" and not plan.replace and get_key(before.table)
         same = before.fingerprint == self._fingerprint()
-        return same or bool(updates and known.issuperset(map(self._fingerprint_of, self.sources)))
+        return same or bool(
+            updates and fingerprints.issuperset(map(self._fingerprint_of, self.sources))
+        )
 
     def build(self, stack: ExitStack) -> tuple[TableEntry, TableWriter]:
         """Write the table under a temporary name, and return its counts and the writer."""
@@ -205,13 +207,13 @@ class _TableStep:
         sha256 = self.checksums[file.paths]
         published = {one.name: one.sha256 for one in plan.known.files} if plan.known else {}
         name = source.label.removesuffix(f":{member}")
-        known = published.get(name.split(".part")[0])
+        entry = published.get(name.split(".part")[0])
         return FileEntry(
             file=name,
             member=member,
             sha256=sha256,
             bytes=sum(path.stat().st_size for path in file.paths),
-            as_published=None if known is None else known == sha256,
+            as_published=None if entry is None else entry == sha256,
             synthetic=source.synthetic,
             unused_columns=source.unused_columns,
             fingerprint=self._fingerprint_of(source),
@@ -301,18 +303,18 @@ def _kept_columns(
 ) -> dict[str, pl.DataType]:
     """Return the columns that a table carries along, with their types; stored ones too."""
     kept: dict[str, pl.DataType] = {}
-    own = set(get_table(table).column_names())
+    columns_of_table = set(get_table(table).column_names())
     for name, published in mapping.keep.items():
-        if name in own:
+        if name in columns_of_table:
             continue
-        there = [source for source in sources if published in source.columns]
+        having = [source for source in sources if published in source.columns]
         declared = mapping.tables[table].source.get(published)
         if declared and declared.type:
             numeric = declared.type == "number"
         else:
-            types = (source.types.get(published) for source in there)
+            types = (source.types.get(published) for source in having)
             numeric = all(dtype is not None and dtype.is_numeric() for dtype in types)
-        if there:
+        if having:
             kept[name] = pl.Float64() if numeric else pl.String()
     before = stored_kept(stored / f"{table}.parquet", table) if stored else {}
     clash = {name for name in before.keys() & kept if before[name] != kept[name]}
@@ -350,19 +352,19 @@ def _keep_real_and_synthetic_apart(plan: Plan, old: Ledger | None, folder: Path)
 def _missing(
     plan: Plan, entries: dict[str, TableEntry]
 ) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    there = {
+    present = {
         name.removeprefix("SYNTHETIC-")
         for entry in entries.values()
         for file in entry.files
         for path in [(file.member or file.file).split("/")]
         for name in (file.file, "/".join(path[-2:]), path[-1])
     }
-    there = {name.removesuffix(".gz").removesuffix(".xz").split(".csv")[0] for name in there}
+    present = {name.removesuffix(".gz").removesuffix(".xz").split(".csv")[0] for name in present}
     return tuple(
         (plan.trace, csv, content.tables)
         for content in (plan.known.contents if plan.known else ())
         for csv in content.csvs
-        if csv.removesuffix(".csv") not in there
+        if csv.removesuffix(".csv") not in present
     )
 
 

@@ -249,9 +249,9 @@ def _pages(source: Source) -> str | None:
     lists = {re.sub(r"\.first\..*", "", name) for name in source.columns if ".first." in name}
     for name in sorted(lists, key=len)[:1]:
         inner = sum(column.startswith(f"{name}.first.") for column in source.columns)
-        own = sum(not one.startswith(name) for one in source.columns)
+        n_foreign = sum(not one.startswith(name) for one in source.columns)
         counts = _sample(source)[f"{name}.count"].cast(pl.Float64, strict=False)
-        if own < inner and (counts.mean() or 0) >= _PAGE:  # type: ignore[operator]
+        if n_foreign < inner and (counts.mean() or 0) >= _PAGE:  # type: ignore[operator]
             return name
     return None
 
@@ -294,8 +294,8 @@ def _match(source: Source, synonyms: dict[str, str], proposal: Proposal) -> dict
         for name, extra in nested_names(column).items():
             plain = split_unit(name, {})[0]
             bases = {plain, *(split_unit(name, units)[0] for units in (TIME_UNITS, SIZE_UNITS))}
-            for order, (target, known) in enumerate(synonyms.items()):
-                names = known.split()
+            for order, (target, synonyms_of_target) in enumerate(synonyms.items()):
+                names = synonyms_of_target.split()
                 wrong = ".last." if target in _BEGINS else ".first."
                 rank = extra + (plain not in names) + (wrong in column)
                 fits += [
@@ -399,12 +399,12 @@ def _status_by_content(source: Source, jobs: dict[str, str], proposal: Proposal)
     """Take a column of which most values are known as a status, where none has such a name."""
     if "status" in jobs:
         return jobs
-    known = "|".join(f"(?:{form})" for form in STATUSES.values())
+    forms = "|".join(f"(?:{form})" for form in STATUSES.values())
     for name in source.columns:
         if name in jobs.values() or proposal.numbers(name) is not None:
             continue
         words = proposal.texts(name).drop_nulls().str.to_lowercase()
-        fits = words.str.contains(known).sum() >= MOST * len(words)
+        fits = words.str.contains(forms).sum() >= MOST * len(words)
         if len(words) and words.n_unique() <= _MOST_STATUSES and fits:
             doubt = f"# unsure: {name} is taken as the status for its values"
             proposal.lines.append(doubt)

@@ -108,8 +108,8 @@ def split_gpus(matched: dict[str, str], proposal: Proposal) -> None:
     number, name = (1, 2) if first else (2, 1)
     part = "TRIM(SPLIT_PART({}, '{}', {}))"
     doubt = f"{column} has type and number of GPUs, such as {texts.first()!r}"
-    own = f'"{column}" has the name of gpus'
-    proposal.lines = [line for line in proposal.lines if own not in line]
+    reason = f'"{column}" has the name of gpus'
+    proposal.lines = [line for line in proposal.lines if reason not in line]
     value = f"CAST({part.format(cells, quoted, number)} AS DOUBLE)"
     kind = part.format(cells, quoted, name)
     if without.any():
@@ -276,7 +276,7 @@ def _compare_runtime(
     if not both.height:
         return [], stated or "s"
     ratio = median(both["n"] / both["b"])
-    unit = min(SECONDS, key=lambda one: abs(ratio * SECONDS[one] - 1))
+    unit = min(SECONDS, key=lambda row: abs(ratio * SECONDS[row] - 1))
     if abs(ratio * SECONDS[unit] - 1) > 1 - MOST:
         return [
             f"{column} is {ratio:.3g} times end minus start (median of {both.height:,} rows)"
@@ -327,8 +327,8 @@ def median(numbers: pl.Series, /) -> float:
 
 def fraction_read(read: pl.Series, given: pl.Series, /) -> float:
     """Return which fraction of the given values could be read."""
-    there = len(given) - given.null_count()
-    return (len(read) - read.null_count()) / there if there else 0.0
+    n_read = len(given) - given.null_count()
+    return (len(read) - read.null_count()) / n_read if n_read else 0.0
 
 
 def _sql(column: str) -> str:

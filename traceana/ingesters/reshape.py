@@ -38,10 +38,14 @@ _OF_ATTEMPT: Final = ("attempt", "start_time", "end_time", "servers", "gpus")
 def _attempts(text: str | None) -> list[dict[str, Any]]:
     """Return the scheduling attempts of a job; ``None`` may be text."""
     try:
-        found = json.loads(text or "[]")
+        attempts = json.loads(text or "[]")
     except (ValueError, RecursionError):
         return []
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return (
+        [attempt for attempt in attempts if isinstance(attempt, dict)]
+        if isinstance(attempts, list)
+        else []
+    )
 
 
 def _list(value: object) -> list[Any]:
@@ -49,20 +53,20 @@ def _list(value: object) -> list[Any]:
 
 
 def _attempt(number: int, attempt: dict[str, Any]) -> tuple[str | None, ...]:
-    servers = [one for one in _list(attempt.get("detail")) if isinstance(one, dict)]
+    servers = [detail for detail in _list(attempt.get("detail")) if isinstance(detail, dict)]
     gpus = sum(len(_list(server.get("gpus"))) for server in servers)
     times = (str(attempt.get(name) or "") for name in ("start_time", "end_time"))
-    known = (None if time in ("", "None") else ascii(time)[1:-1] for time in times)
-    return (str(number), *known, str(len(servers)), str(gpus) if servers else None)
+    stated = (None if time in ("", "None") else ascii(time)[1:-1] for time in times)
+    return (str(number), *stated, str(len(servers)), str(gpus) if servers else None)
 
 
 def _each_job(job: tuple[str | None, ...], attempts: list[dict[str, Any]]) -> Iterator[Any]:
     """One row per job: first start, last end, and the GPUs of the last attempt."""
-    each = [_attempt(number, one) for number, one in enumerate(attempts, 1)]
+    each = [_attempt(number, attempt) for number, attempt in enumerate(attempts, 1)]
     if not each:
         yield (*job, *(None for _ in _OF_ATTEMPT))
         return
-    start = min((one[1] for one in each if one[1]), default=None)
+    start = min((attempt[1] for attempt in each if attempt[1]), default=None)
     running = each[-1][2] is None
     state = "Running" if running else job[-1]
     yield (*job[:-1], state, str(len(each) - 1), start, *each[-1][2:])
@@ -71,8 +75,8 @@ def _each_job(job: tuple[str | None, ...], attempts: list[dict[str, Any]]) -> It
 def _each_attempt(job: tuple[str | None, ...], attempts: list[dict[str, Any]]) -> Iterator[Any]:
     """One row per attempt; only the last one has the status of its job."""
     last = len(attempts)
-    for number, one in enumerate(attempts, 1):
-        cells = _attempt(number, one)
+    for number, attempt in enumerate(attempts, 1):
+        cells = _attempt(number, attempt)
         state = (
             job[-1] if number == last and cells[2] else "Running" if number == last else "Retried"
         )

@@ -77,7 +77,7 @@ def _index(scan: pl.LazyFrame, table: str, *, recurs: bool) -> pl.DataFrame:
     """Return record (hash), state and source of each row; of jobs whose ids recur, more."""
     columns = scan.collect_schema().names()
     status = pl.col("status").cast(pl.String) if "status" in columns else pl.lit(None, pl.String)
-    found = {
+    hashes = {
         "record": pl.struct(*get_key(table)).hash(),
         "state": status.replace_strict(_STATES, default=0, return_dtype=pl.UInt8),
         "source": pl.col(SOURCE) if SOURCE in columns else pl.lit(-1.0),
@@ -85,14 +85,14 @@ def _index(scan: pl.LazyFrame, table: str, *, recurs: bool) -> pl.DataFrame:
     if recurs:
         name = pl.col("job_id").str.replace("@.*$", "")
         run = pl.col("job_id").str.extract("@.*@(.*)").alias("run")
-        found |= {
+        hashes |= {
             "record": pl.struct(name, pl.coalesce("submit_s", "start_s"), run).hash(),
             "id": name.hash(),
             "array": name.str.extract(r"^(\d+)_"),
             "is_range": name.str.contains("_[", literal=True),
             "is_renamed": pl.col("job_id").str.contains("@", literal=True),
         }
-    return scan.select(**found).collect()
+    return scan.select(**hashes).collect()
 
 
 def _drop_outdated(index: pl.DataFrame) -> pl.DataFrame:

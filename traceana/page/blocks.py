@@ -163,7 +163,7 @@ def small_multiples(
 def picture_key(kind: str, trace: Trace, job: str = "", /) -> str:
     """Return a key of a picture that is a valid file name and id, whatever the job's name is."""
     parts = (kind, trace.id, *([job] if job else []))
-    return re.sub(r"[^A-Za-z0-9_.-]", lambda found: f"_{ord(found[0]):x}_", "-".join(parts))
+    return re.sub(r"[^A-Za-z0-9_.-]", lambda match: f"_{ord(match[0]):x}_", "-".join(parts))
 
 
 @dataclass(frozen=True)
@@ -212,8 +212,18 @@ class Content:
     @property
     def heading(self) -> str:
         """The result in a few words: the first heading, of a finding that may lead if one has."""
-        titled = [one for one in self.every_finding if isinstance(one, Finding) and one.heading]
-        return next((one.heading for one in sorted(titled, key=lambda one: not one.may_lead)), "")
+        titled = [
+            finding
+            for finding in self.every_finding
+            if isinstance(finding, Finding) and finding.heading
+        ]
+        return next(
+            (
+                finding.heading
+                for finding in sorted(titled, key=lambda finding: not finding.may_lead)
+            ),
+            "",
+        )
 
     @property
     def all_blocks(self) -> tuple[Block, ...]:
@@ -284,12 +294,12 @@ def _split_tall(lead: tuple[Block, ...]) -> tuple[tuple[Block, ...], list[Block]
 
 def drop_name(content: Content, name: str, /) -> Content:
     """Return the content without the name of the only trace of a page."""
-    known = re.escape(name)
+    escaped = re.escape(name)
     patterns = (
-        (re.compile(rf"^{known}(?:: |, a (?=sample of ))(.)"), lambda found: found[1].upper()),
-        (re.compile(rf" in {known}(?= \(|\.|,|$)"), lambda _: ""),
-        (re.compile(rf"\. {known}(?=\.|$)"), lambda _: ""),
-        (re.compile(rf" \({known}\)"), lambda _: ""),
+        (re.compile(rf"^{escaped}(?:: |, a (?=sample of ))(.)"), lambda match: match[1].upper()),
+        (re.compile(rf" in {escaped}(?= \(|\.|,|$)"), lambda _: ""),
+        (re.compile(rf"\. {escaped}(?=\.|$)"), lambda _: ""),
+        (re.compile(rf" \({escaped}\)"), lambda _: ""),
     )
 
     def change(text: str) -> str:

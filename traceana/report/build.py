@@ -140,7 +140,7 @@ def build_report(
         _remove_left(folder, began)
         _write_page(folder, built, context, title=title, forms=forms, absent=absent)
     if on_results:
-        on_results([one.text for one in (*alerts(built), *main_results(built))])
+        on_results([finding.text for finding in (*alerts(built), *main_results(built))])
     failed = [part.section.id for part in built if part.content.failed]
     if on_failure and failed:
         on_failure(failed)
@@ -185,7 +185,7 @@ def summarize(
         on_done=lambda done, section: report_step(done, len(chosen), section.title),
     )
     built = [Built(*pair) for pair in zip(chosen, contents, strict=True)]
-    return [one.text for one in (*alerts(built), *main_results(built))]
+    return [finding.text for finding in (*alerts(built), *main_results(built))]
 
 
 def _open(
@@ -229,16 +229,16 @@ def check_sections(only: str | Sequence[str], /) -> list[Section]:
     return [section for section in sections() if section.id in chosen]
 
 
-def choose(wanted: str | Sequence[str], there: Sequence[str], /, *, what: str) -> list[str]:
+def choose(wanted: str | Sequence[str], offered: Sequence[str], /, *, what: str) -> list[str]:
     """Return the requested names, also from comma-separated lists; none means all."""
     given = [wanted] if isinstance(wanted, str) else wanted
     names = [name.strip() for text in given for name in text.split(",")]
     for name in names:
-        if name not in there:
-            hint = did_you_mean(name, there)
-            listed = ", ".join(there)
+        if name not in offered:
+            hint = did_you_mean(name, offered)
+            listed = ", ".join(offered)
             raise DataError(f"no {what} is called {name!r}; the {what}s are {listed}{hint}")
-    return names or list(there)
+    return names or list(offered)
 
 
 def _choose_master(engine: str, master: str | None) -> str | None:

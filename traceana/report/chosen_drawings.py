@@ -83,10 +83,10 @@ def _build(
     return (section.build(traces) if traces or section.always else Content()), more
 
 
-def _tell_absent(name: str, own: list[Section]) -> str:
+def _tell_absent(name: str, sections: list[Section]) -> str:
     """Return which tables a figure needs that its sections could not draw."""
     from traceana.figures import get_figure  # noqa: PLC0415  as above
 
-    needed = " or ".join(dict.fromkeys(section.needed for section in own if section.needs))
+    needed = " or ".join(dict.fromkeys(section.needed for section in sections if section.needs))
     remedy = f"; it needs {needed}" if needed else ""
     return f"the store has nothing to draw it from ({get_figure(name).result}){remedy}"

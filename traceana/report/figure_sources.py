@@ -97,9 +97,9 @@ def _of_job(trace: Trace, choice: Choice) -> list[Drawing]:
         jobs = rows["job_id"].unique(maintain_order=True).to_list()
         present = ", ".join(jobs[:_MAX_NAMED]) + (", ..." if len(jobs) > _MAX_NAMED else "")
         raise DataError(f"{trace.id} has no job {choice.job!r}; its jobs are {present}")
-    found = detect_stragglers(samples, time=time)
+    result = detect_stragglers(samples, time=time)
     return [
-        *stragglers.draw_job(trace, samples, found),
+        *stragglers.draw_job(trace, samples, result),
         *variation.draw_distributions(trace, samples),
     ]
 
@@ -107,13 +107,13 @@ def _of_job(trace: Trace, choice: Choice) -> list[Drawing]:
 def _of_gpu(trace: Trace, choice: Choice) -> list[Drawing]:
     table = trace.scan("power_profiles").select("gpu").unique().collect()["gpu"].sort()
     gpu = energy.shown_gpu(trace) if choice.gpu is None else _find(choice.gpu, table, "GPU")
-    found = energy.configurations(trace, gpu)
+    configured = energy.configurations(trace, gpu)
     if choice.dataset is not None:
-        dataset = _find(choice.dataset, sorted(found), f"configuration on {gpu} of data set")
-        found = {dataset: found[dataset]}
-    if not found:
+        dataset = _find(choice.dataset, sorted(configured), f"configuration on {gpu} of data set")
+        configured = {dataset: configured[dataset]}
+    if not configured:
         return []
-    return draw_configurations(trace, gpu, found)
+    return draw_configurations(trace, gpu, configured)
 
 
 def _of_recurring_job(trace: Trace, choice: Choice) -> list[Drawing]:
@@ -124,7 +124,7 @@ def _of_recurring_job(trace: Trace, choice: Choice) -> list[Drawing]:
     names = profiled.filter(gpu=gpu)["dataset"].unique().sort()
     if choice.dataset is not None:
         names = pl.Series([_find(choice.dataset, names, f"profile on {gpu} of data set")])
-    return [one for name in names for one in draw_one_job(trace, gpu, name)]
+    return [drawing for name in names for drawing in draw_one_job(trace, gpu, name)]
 
 
 def _of_paper(trace: Trace, choice: Choice) -> list[Drawing]:
@@ -133,10 +133,12 @@ def _of_paper(trace: Trace, choice: Choice) -> list[Drawing]:
 
 def _find(wanted: str, names: Iterable[str], what: str) -> str:
     """Return a name, ignoring case."""
-    there = {_slug(name): name for name in names}
-    if _slug(wanted) not in there:
-        raise DataError(f"there is no {what} {wanted!r}; there are {', '.join(there.values())}")
-    return there[_slug(wanted)]
+    name_of_slug = {_slug(name): name for name in names}
+    if _slug(wanted) not in name_of_slug:
+        raise DataError(
+            f"there is no {what} {wanted!r}; there are {', '.join(name_of_slug.values())}"
+        )
+    return name_of_slug[_slug(wanted)]
 
 
 def _slug(text: str) -> str:

@@ -121,29 +121,29 @@ def main_results(built: list[Built], /) -> list[Ranked]:
     main result.
     """
     scored = _ranked(built, lambda finding: "" if finding.alert else _short(finding))
-    scored = [one for one in scored if one.score >= _LEAST_COST]
-    best = {id(one.part): one for one in reversed(scored)}  # one of each section
-    chosen = sorted(best.values(), key=lambda one: -one.score)[:_MAX_RESULTS]
+    scored = [result for result in scored if result.score >= _LEAST_COST]
+    best = {id(result.part): result for result in reversed(scored)}  # one of each section
+    chosen = sorted(best.values(), key=lambda result: -result.score)[:_MAX_RESULTS]
     others = [
-        [one for part in sections for one in _first(part)]
+        [result for part in sections for result in _first(part)]
         for name, sections in group_parts(built)
         if name not in (PARTS[0], PARTS[-1], SIMULATED) and not best.keys() & {*map(id, sections)}
     ]
-    chosen += [one for of_part in others for one in of_part[:1]]
+    chosen += [result for of_part in others for result in of_part[:1]]
     if len(chosen) < _FEW_RESULTS:
-        chosen += [one for of_part in others for one in of_part[1:]]
+        chosen += [result for of_part in others for result in of_part[1:]]
     return chosen[:_MAX_RESULTS]
 
 
 def _first(part: Built) -> list[Ranked]:
     """Return the first finding of a section that has a heading and no cost, if it may lead."""
-    found = [
-        one
-        for one in part.content.every_finding
-        if isinstance(one, Finding) and one.heading and one.may_lead
-        if not (one.alert or one.cost_gpu_h or one.cost_jobs)
+    findings = [
+        finding
+        for finding in part.content.every_finding
+        if isinstance(finding, Finding) and finding.heading and finding.may_lead
+        if not (finding.alert or finding.cost_gpu_h or finding.cost_jobs)
     ]
-    return [Ranked(part, _short(one), 0.0, one.heading) for one in found[:1]]
+    return [Ranked(part, _short(finding), 0.0, finding.heading) for finding in findings[:1]]
 
 
 def _short(text: Finding) -> str:
@@ -160,14 +160,14 @@ def alerts(built: list[Built], /) -> list[Ranked]:
 
 def _ranked(built: list[Built], text: Callable[[Finding], str]) -> list[Ranked]:
     """Return texts of findings that cost something, by cost and certainty."""
-    found = [
+    findings = [
         (part, finding)
         for part in built
         for finding in part.content.every_finding
         if isinstance(finding, Finding) and text(finding) and finding.may_lead
     ]
-    hours = max((one.cost_gpu_h for _, one in found), default=0.0) or 1.0
-    jobs = max((one.cost_jobs for _, one in found), default=0.0) or 1.0
+    hours = max((one.cost_gpu_h for _, one in findings), default=0.0) or 1.0
+    jobs = max((one.cost_jobs for _, one in findings), default=0.0) or 1.0
     scored = [
         Ranked(
             part,
@@ -175,14 +175,16 @@ def _ranked(built: list[Built], text: Callable[[Finding], str]) -> list[Ranked]:
             max(one.cost_gpu_h / hours, one.cost_jobs / jobs / 2) * _WEIGHTS[one.certainty],
             one.heading,
         )
-        for part, one in found
+        for part, one in findings
     ]
     return sorted((one for one in scored if one.score > 0), key=lambda one: -one.score)
 
 
 def shorten_lead(content: Content, /) -> Content:
     """Return the content with one figure, or an excerpt of a table, open; the fold has the rest."""
-    pictures = [one for block in content.lead if isinstance(block, Gallery) for one in block.drawn]
+    pictures = [
+        drawing for block in content.lead if isinstance(block, Gallery) for drawing in block.drawn
+    ]
     tables = [block for block in content.lead if isinstance(block, Table)]
     rest = [block for block in content.lead if not isinstance(block, Gallery | Table)]
     folded: list[Block] = [Gallery(tuple(pictures[1:]))] if pictures[1:] else []
@@ -238,9 +240,9 @@ def number_blocks(built: list[Built], /) -> list[Built]:
         )
 
     def defined(paragraph: Text, section: str) -> Text:
-        known = [each for each in paragraph.definitions if each in defined_in]
+        definitions = [each for each in paragraph.definitions if each in defined_in]
         new = [each for each in paragraph.definitions if each and each not in defined_in]
-        elsewhere = dict.fromkeys(defined_in[each] for each in known)
+        elsewhere = dict.fromkeys(defined_in[each] for each in definitions)
         elsewhere.pop(section, None)
         defined_in.update(dict.fromkeys(new, section))
         where = f"Definitions: see {listed(map(repr, elsewhere))}." if elsewhere else ""
@@ -316,9 +318,13 @@ def render_page(
         alerts=alerts(built),
         absent=absent,
         facts=(facts := [fact for fact in trace_facts(context) if fact[1]]),
-        others=[trace for trace, found in trace_facts(context) if not found],
-        fact_names=list(dict.fromkeys(name for _, found in facts for name, _ in found)),
-        has_failures=any(name == "Failed" for _, found in facts for name, _ in found),
+        others=[trace for trace, facts_of_trace in trace_facts(context) if not facts_of_trace],
+        fact_names=list(
+            dict.fromkeys(name for _, facts_of_trace in facts for name, _ in facts_of_trace)
+        ),
+        has_failures=any(
+            name == "Failed" for _, facts_of_trace in facts for name, _ in facts_of_trace
+        ),
         failed_as=[(one, words) for one in context.traces if (words := failed_as(one))],
         altered=_altered(context),
         papers=papers,
@@ -374,7 +380,7 @@ def explainer(terms: Mapping[str, str], /) -> Callable[..., Markup]:
     It marks the first use of a term on the page, or every use.
     """
     terms = {
-        one: text for term, text in terms.items() for one in (term, term[0].upper() + term[1:])
+        form: text for term, text in terms.items() for form in (term, term[0].upper() + term[1:])
     }
     words = "|".join(map(re.escape, sorted(terms, key=len, reverse=True)))
     pattern = re.compile(rf"(<[^>]*>)|(?<![\w.])({words})(?![\w])")
@@ -388,7 +394,7 @@ def explainer(terms: Mapping[str, str], /) -> Callable[..., Markup]:
         return f'<abbr title="{escape(terms[term])}">{term}</abbr>'
 
     def explain(text: str, *, every: bool = False) -> Markup:
-        marked = pattern.sub(lambda found: mark(found, every), write_prose(text))
+        marked = pattern.sub(lambda match: mark(match, every), write_prose(text))
         return Markup(marked)  # noqa: S704  escaped above
 
     return explain

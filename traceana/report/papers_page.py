@@ -38,16 +38,20 @@ def papers_page(pictures: Sequence[Picture], context: Context, /) -> str | None:
     Pictures of the report are used again; others are drawn if their figure has a number or needs
     no section. None if the store has no such trace, or synthetic ones alone.
     """
-    there = {trace for trace in context.ledgers if not context.synthetic(trace)}
-    papers = [paper for paper in PUBLISHED if there & set(traces_of(paper))]
+    traces = {trace for trace in context.ledgers if not context.synthetic(trace)}
+    papers = [paper for paper in PUBLISHED if traces & set(traces_of(paper))]
     if not papers:
         return None
     ledgers = [ledger_json(ledger) for ledger in context.ledgers.values()]
     state = key_of(ledgers, code_digest(), versions())
     shown = {
         paper: [
-            (one, _pictures(paper, one, pictures, context, state), claims_of(paper, one.number))
-            for one in figures_of(paper)
+            (
+                figure,
+                _pictures(paper, figure, pictures, context, state),
+                claims_of(paper, figure.number),
+            )
+            for figure in figures_of(paper)
         ]
         for paper in papers
     }

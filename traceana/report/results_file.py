@@ -47,14 +47,14 @@ def results_json(built: Sequence[Built], context: Context, /) -> str:
         numbers[trace] = {row["name"]: {number: row[number] for number in _NUMBERS} for row in rows}
     findings = [
         {
-            "name": f"{one.section.id}.{position}",
-            "section": one.section.id,
-            "question": one.section.question,
+            "name": f"{section.section.id}.{position}",
+            "section": section.section.id,
+            "question": section.section.question,
             "text": text,
             **{name: getattr(text, name) for name in _OF_FINDING if isinstance(text, Finding)},
         }
-        for one in built
-        for position, text in enumerate(one.content.every_finding, start=1)
+        for section in built
+        for position, text in enumerate(section.content.every_finding, start=1)
     ]
     content = {
         "format": FORMAT,

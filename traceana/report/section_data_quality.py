@@ -85,11 +85,11 @@ def _remarks(ledgers: dict[str, Ledger]) -> tuple[str, ...]:
         for rule, cells in entry.nulled.items()
     ]
     rows = [f"`{entry.table}` ({entry.trace})" for entry in entries if entry.ids_are_rows]
-    found = (
+    remarks = (
         ("Cells that could not be read are missing values", nulled),
         ("No column identifies the rows, so the row number is the id", rows),
     )
-    return tuple(f"{text}: {'; '.join(names)}." for text, names in found if names)
+    return tuple(f"{text}: {'; '.join(names)}." for text, names in remarks if names)
 
 
 def _unknown_values(ledgers: dict[str, Ledger]) -> pl.DataFrame:
@@ -97,8 +97,8 @@ def _unknown_values(ledgers: dict[str, Ledger]) -> pl.DataFrame:
         (entry.trace, entry.table, column, value, number)
         for ledger in ledgers.values()
         for entry in ledger.entries
-        for column, found in entry.unknown_words.items()
-        for value, number in found.items()
+        for column, words in entry.unknown_words.items()
+        for value, number in words.items()
     ]
     names = UnknownValues.column_names()
     return pl.DataFrame(

@@ -26,11 +26,11 @@ def build(context: Context) -> Content:
     catalog = load_catalog()
     for trace in context.ledgers:
         manifest = context.store.trace(trace).manifest
-        known = catalog.get(trace)
-        tables = known.tables if known else tuple(manifest.tables)
+        entry = catalog.get(trace)
+        tables = entry.tables if entry else tuple(manifest.tables)
         blocks.append(Heading(manifest.title))
         blocks += [Text(manifest.description)] if manifest.description else []
-        blocks += _about(manifest, known.revision if known else "")
+        blocks += _about(manifest, entry.revision if entry else "")
         blocks.append(_tables(trace, tables, held.filter(trace=trace)))
     return Content((), tuple(blocks), _headline(context, held))
 

@@ -43,16 +43,16 @@ def write_sample(to: str | Path, /, *, traces: str | Sequence[str] | None = None
     """
     folder = Path(to)
     with as_file(files(__name__) / "data") as data:
-        there = sorted(path.name for path in data.iterdir())
-        wanted = [traces] if isinstance(traces, str) else list(traces or there)
+        names = sorted(path.name for path in data.iterdir())
+        wanted = [traces] if isinstance(traces, str) else list(traces or names)
         for trace in wanted:
-            if trace not in there:
-                hint = did_you_mean(trace, there)
+            if trace not in names:
+                hint = did_you_mean(trace, names)
                 raise DataError(
-                    f"no trace is called {trace!r}{hint}; the traces are {', '.join(there)}"
+                    f"no trace is called {trace!r}{hint}; the traces are {', '.join(names)}"
                 )
         try:
-            _check_folder(folder, there)
+            _check_folder(folder, names)
             for trace in wanted:
                 shutil.rmtree(folder / trace, ignore_errors=True)
                 shutil.copytree(data / trace, folder / trace)

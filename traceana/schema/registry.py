@@ -78,7 +78,7 @@ def get_rules(name: str, /) -> dict[str, pl.Expr]:
     Null is a rule that does not apply. All but `primary_key` look at one row alone.
     """
     declared = get_table(name)._validation_rules(with_cast=False)
-    return {rule: one.expr for rule, one in declared.items()}
+    return {rule: rule_of_column.expr for rule, rule_of_column in declared.items()}
 
 
 def get_key(name: str, /) -> list[str | pl.Expr]:
@@ -87,7 +87,7 @@ def get_key(name: str, /) -> list[str | pl.Expr]:
         step = pl.when(pl.col("time_s").is_null()).then(pl.col("step")).alias("step")
         return ["job_id", "worker_id", "time_s", step]
     if name == "gpu_samples":  # a monitor may list one quantity after the other
-        present = (pl.col(one).is_not_null().alias(one) for one in _SAMPLED)
+        present = (pl.col(column).is_not_null().alias(column) for column in _SAMPLED)
         return ["machine_id", "gpu", "time_s", *present]
     if name == "operations":  # the start distinguishes those without a number
         start = pl.when(pl.col("sequence").is_null()).then(pl.col("start_s")).alias("start_s")
@@ -110,7 +110,8 @@ def privacy_of(name: str, /) -> dict[str, str]:
     """Return what anonymizing does to each column of a table (see :mod:`schema.columns`)."""
     declared = get_table(name).columns()
     return {
-        column: str((one.metadata or {}).get("privacy", "")) for column, one in declared.items()
+        column: str((privacy.metadata or {}).get("privacy", ""))
+        for column, privacy in declared.items()
     }
 
 

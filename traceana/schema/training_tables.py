@@ -32,10 +32,10 @@ def check_rows(name: str, rows: pl.DataFrame, /) -> pl.DataFrame:
     """Return the rows of a table in their order, cast to its declaration."""
     table = get_table(name)
     for column, declared in table.columns().items():
-        found = rows.schema[column]
-        if not (found.is_numeric() or found in (pl.String, pl.Null)):
-            raise DataError(f"{name}: column {column} holds {found}; text or numbers are needed")
-        if isinstance(declared, dy.Int64) and found.is_float() and (rows[column] % 1 != 0).any():
+        dtype = rows.schema[column]
+        if not (dtype.is_numeric() or dtype in (pl.String, pl.Null)):
+            raise DataError(f"{name}: column {column} holds {dtype}; text or numbers are needed")
+        if isinstance(declared, dy.Int64) and dtype.is_float() and (rows[column] % 1 != 0).any():
             raise DataError(f"{name}: column {column} holds fractions; whole numbers are needed")
     kept, broken = table.filter(rows, cast=True)
     if rules := broken.counts():
@@ -69,9 +69,9 @@ def target_of(tables: TrainingTables, /, *, gpu: str, dataset: str, target: floa
     return target
 
 
-def check_one_of(what: str, name: str, there: pl.Series) -> None:
+def check_one_of(what: str, name: str, values: pl.Series) -> None:
     """Refuse a name that is not there, and list those that are."""
-    names = there.unique().sort().to_list()
+    names = values.unique().sort().to_list()
     if not isinstance(name, str) or name not in names:
         listed = " ".join(", ".join(names).split())  # one line, whatever they hold
         raise DataError(f"{what}: {name!r} is unknown; there is {listed or 'none'}")

@@ -92,9 +92,9 @@ def cluster_covariance(
     """
     clusters, groups = int(cluster.max()) + 1, int(group.max()) + 1
     rows, sums = np.bincount(group, weights=n), np.bincount(group, weights=total)
-    own = np.bincount(cluster * groups + group, n, clusters * groups).reshape(-1, groups) / rows
+    shares = np.bincount(cluster * groups + group, n, clusters * groups).reshape(-1, groups) / rows
     if center is None:
-        alone = own.max(axis=0) > 1 - 1e-12
+        alone = shares.max(axis=0) > 1 - 1e-12
         means = np.where(alone, sums.sum() / rows.sum(), sums / rows)
     else:
         means = np.full(groups, center)
@@ -102,7 +102,7 @@ def cluster_covariance(
     sums_of_cells = np.bincount(cluster * groups + group, away, clusters * groups)
     excess: Floats = sums_of_cells.reshape(-1, groups).astype(float)
     if center is None:
-        excess = excess / np.where(alone, 1, 1 - own)
+        excess = excess / np.where(alone, 1, 1 - shares)
     parts = excess / rows - excess.sum(axis=1, keepdims=True) / rows.sum()
     covariance = covariance_of_sum(parts)
     return covariance if center is not None else covariance * ((clusters - 1) / clusters) ** 2

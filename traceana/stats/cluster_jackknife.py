@@ -25,21 +25,21 @@ def jackknife_errors(
     Biometrika 61, 1974; cells of several clusters: Kott, Journal of Official Statistics 17, 2001).
     NaN if a coefficient is undefined.
     """
-    found: dict[str, list[float]] = {}
+    errors: dict[str, list[float]] = {}
     for method in methods:
         if method == "pearson":
-            found[method] = _without_each(x, y, cells)
+            errors[method] = _without_each(x, y, cells)
         elif method == "spearman":
-            found[method] = _ranked_without_each(x, y, cells)
+            errors[method] = _ranked_without_each(x, y, cells)
         else:
             kept = (cells != cell for cell in np.unique(cells))
-            found[method] = [
+            errors[method] = [
                 correlation(x[rows], y[rows], method=method)
                 if np.count_nonzero(rows) >= _MIN_POINTS
                 else float("nan")
                 for rows in kept
             ]
-    return {method: _error(np.array(r)) for method, r in found.items()}
+    return {method: _error(np.array(r)) for method, r in errors.items()}
 
 
 def influence_error(x: Floats, y: Floats, clusters: Integers, method: str, /) -> float:
@@ -120,7 +120,7 @@ def _ranked_without_each(x: Floats, y: Floats, cells: Integers) -> list[float]:
     # NumPy sorts integers of at most 16 bits without comparing them
     cells = cells.astype(np.min_scalar_type(cells.max()))
     order = np.argsort(cells, kind="stable")
-    found = []
+    estimates = []
     for part in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
         left = size - np.bincount(group[part], minlength=len(size))
         y_left = often - np.bincount(rank[part], minlength=len(often))
@@ -128,8 +128,8 @@ def _ranked_without_each(x: Floats, y: Floats, cells: Integers) -> list[float]:
         sums = np.add.reduceat(times * y_rank[pair_rank], starts)
         sums -= np.bincount(group[part], y_rank[rank[part]], len(size))
         r = _ratio(_centered_ranks(left), left, sums, float(y_left @ y_rank**2))
-        found.append(r if len(x) - len(part) >= _MIN_POINTS else float("nan"))
-    return found
+        estimates.append(r if len(x) - len(part) >= _MIN_POINTS else float("nan"))
+    return estimates
 
 
 def _pearson(moments: Floats) -> float:

@@ -91,8 +91,8 @@ def kendall_pvalue(x: ArrayLike, y: ArrayLike, /) -> float:
 
     Exact for up to 33 pairs without ties, and normal with the variance that ties leave else.
     """
-    found = scipy.stats.kendalltau(x, y)
-    return max(float(found.pvalue), SMALLEST_P)
+    test = scipy.stats.kendalltau(x, y)
+    return max(float(test.pvalue), SMALLEST_P)
 
 
 _FACTORS: Final[tuple[Callable[[Floats], Floats], ...]] = (

@@ -58,7 +58,7 @@ def dispersion_pvalue(counts: ArrayLike, /, *, resamples: int, rng: np.random.Ge
         return float(scipy.stats.chi2.sf((len(x) - 1) * dispersion_index(x), len(x) - 1))
     n, squares = int(x.sum()), int((x**2).sum())
     drawn = (np.bincount(rng.integers(len(x), size=n)) for _ in range(resamples))
-    above = sum(int((one**2).sum()) >= squares for one in drawn)
+    above = sum(int((sample**2).sum()) >= squares for sample in drawn)
     return (above + 1) / (resamples + 1)
 
 
@@ -85,12 +85,12 @@ def fit_negative_binomial(counts: ArrayLike, /) -> tuple[float, float]:
         )
         return -float((times * likelihood).sum())
 
-    found = scipy.optimize.minimize_scalar(loss, bounds=(-12.0, 8.0), method="bounded")
+    fit = scipy.optimize.minimize_scalar(loss, bounds=(-12.0, 8.0), method="bounded")
     poisson = float((times * (xlogy(values, mean) - mean)).sum())
-    gain = -float(found.fun) - poisson
+    gain = -float(fit.fun) - poisson
     if gain <= 1e-6 or x.var() <= mean:
         return 0.0, 1.0
-    return float(np.exp(found.x)), 0.5 * float(scipy.stats.chi2.sf(2 * gain, 1))
+    return float(np.exp(fit.x)), 0.5 * float(scipy.stats.chi2.sf(2 * gain, 1))
 
 
 def negative_binomial_tail(counts: ArrayLike, mean: float, alpha: float, /) -> Floats:

@@ -21,8 +21,8 @@ def autocorrelation(values: ArrayLike, /, *, lags: int) -> Floats:
     """
     check_count("lags", lags, most=MOST_LAGS)
     x = _series(values)
-    found = _correlations(x)[1 : lags + 1]
-    return np.concatenate([found, np.full(lags - len(found), np.nan)])
+    correlations = _correlations(x)[1 : lags + 1]
+    return np.concatenate([correlations, np.full(lags - len(correlations), np.nan)])
 
 
 def effective_sample_size(values: ArrayLike, /) -> float:

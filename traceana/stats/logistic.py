@@ -96,11 +96,11 @@ def dependent_columns(design: Floats, /) -> list[list[int]]:
     kept: list[int] = []
     for column in range(design.shape[1]):
         if kept:
-            before, own = triangle[:, kept], triangle[:, column]
-            weights = np.linalg.lstsq(before, own, rcond=None)[0]
-            if np.linalg.norm(own - before @ weights) < 1e-9:  # of columns of length 1
-                found = [kept[at] for at in np.flatnonzero(np.abs(weights) > 1e-6)]
-                groups.append([column, *found])
+            before, column_of_r = triangle[:, kept], triangle[:, column]
+            weights = np.linalg.lstsq(before, column_of_r, rcond=None)[0]
+            if np.linalg.norm(column_of_r - before @ weights) < 1e-9:  # of columns of length 1
+                independent = [kept[at] for at in np.flatnonzero(np.abs(weights) > 1e-6)]
+                groups.append([column, *independent])
                 continue
         kept.append(column)
     return groups
@@ -156,19 +156,19 @@ def _fit(design: Floats, failed: Floats, cluster: Integers | None) -> tuple[Floa
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            found = Logit(failed, design).fit(disp=False, maxiter=50, cov_type="HC0")
+            fit = Logit(failed, design).fit(disp=False, maxiter=50, cov_type="HC0")
         except np.linalg.LinAlgError:
             raise no_odds from None
-        beta = np.asarray(found.params, dtype=float)
-        error = np.sqrt(np.diag(np.asarray(found.normalized_cov_params)))
+        beta = np.asarray(fit.params, dtype=float)
+        error = np.sqrt(np.diag(np.asarray(fit.normalized_cov_params)))
     scale = np.where(design.std(axis=0) > 0, design.std(axis=0), 1.0)
     # with an unbounded likelihood, rounding stops the coefficients far out
     finite = (np.abs(beta) * scale < 15).all() and (error * scale < 30).all()
-    if not (found.mle_retvals["converged"] and finite):
+    if not (fit.mle_retvals["converged"] and finite):
         raise no_odds
     if cluster is not None:
         return beta, _jackknife_covariance(design, failed - expit(design @ beta), beta, cluster)
-    covariance = np.asarray(found.cov_params(), dtype=float)
+    covariance = np.asarray(fit.cov_params(), dtype=float)
     # cov_type="HC1" of statsmodels has this factor for linear models only
     return beta, covariance * len(failed) / (len(failed) - design.shape[1])
 
@@ -265,19 +265,19 @@ def _climb(
         inverse = np.linalg.pinv(weighted.T @ weighted)
         leverage = np.einsum("ij,jk,ik->i", weighted, inverse, weighted)
         score = design.T @ (failed - chance + leverage * (0.5 - chance))
-        own = (weighted.T @ weighted)[np.ix_(free, free)]
-        step = np.linalg.pinv(own) @ score[free]
+        information = (weighted.T @ weighted)[np.ix_(free, free)]
+        step = np.linalg.pinv(information) @ score[free]
         step *= min(1.0, _LONGEST / max(np.abs(step).max(), 1e-300))
         for _halving in range(30):
             trial = beta.copy()
             trial[free] += step
-            found = _penalized(design, failed, trial)
-            if found >= value - 1e-12:
+            penalized = _penalized(design, failed, trial)
+            if penalized >= value - 1e-12:
                 break
             step /= 2
         else:
             break
-        gain, beta, value = found - value, trial, found
+        gain, beta, value = penalized - value, trial, penalized
         if gain < 1e-11 and np.abs(step).max() < 1e-7:
             break
     return beta, value

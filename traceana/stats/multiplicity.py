@@ -23,9 +23,9 @@ def adjust_pvalues(pvalues: ArrayLike, /, *, method: str = "fdr_bh") -> Floats:
     (:func:`scipy.stats.false_discovery_control`) the false discovery rate.
     """
     check_choice("adjust", method, ADJUSTMENTS)
-    found = np.asarray(pvalues, dtype=float)
-    tested = ~np.isnan(found)
-    p = found[tested]
+    values = np.asarray(pvalues, dtype=float)
+    tested = ~np.isnan(values)
+    p = values[tested]
     if np.any((p < 0) | (p > 1)):
         raise DataError("p-values must lie from 0 to 1")
     if method.startswith("fdr_") and len(p):
@@ -35,6 +35,6 @@ def adjust_pvalues(pvalues: ArrayLike, /, *, method: str = "fdr_bh") -> Floats:
     elif method == "holm":
         order = np.argsort(p, kind="stable")
         p[order] = np.maximum.accumulate(np.arange(len(p), 0, -1) * p[order])
-    adjusted = np.full(found.shape, np.nan)
+    adjusted = np.full(values.shape, np.nan)
     adjusted[tested] = np.minimum(p, 1)
     return adjusted

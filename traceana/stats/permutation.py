@@ -83,20 +83,24 @@ def group_mean_pvalues(
     every = _enumerated(y, starts, size, observed)
     exact = every is not None
     resamples = _drawn(y, starts, size, rng) if every is None else iter([every])
-    found: dict[tuple[str, str], float] = {}
-    known = {key: float(_statistic(*key, values, size, observed[None])[0]) for key in asked}
+    pvalues: dict[tuple[str, str], float] = {}
+    observed_values = {
+        key: float(_statistic(*key, values, size, observed[None])[0]) for key in asked
+    }
     if len(y) > _WHOLE and not exact:
-        found = _asymptotic(y, (values, size, observed), known, resamples)
-        known = {key: one for key, one in known.items() if key not in found}
-        if not known:
-            return found
+        pvalues = _asymptotic(y, (values, size, observed), observed_values, resamples)
+        observed_values = {
+            key: value for key, value in observed_values.items() if key not in pvalues
+        }
+        if not observed_values:
+            return pvalues
     tried = 0 if exact else 1
-    tails = {key: np.full(2, float(tried)) for key in known}
+    tails = {key: np.full(2, float(tried)) for key in observed_values}
     for means in resamples:
         tried += len(means)
-        for key, one in known.items():
-            tails[key] += _tails(_statistic(*key, values, size, means), one)
-    return found | {key: _twice(both, tried) for key, both in tails.items()}
+        for key, value in observed_values.items():
+            tails[key] += _tails(_statistic(*key, values, size, means), value)
+    return pvalues | {key: _twice(both, tried) for key, both in tails.items()}
 
 
 def _enumerated(y: Floats, starts: Integers, size: Integers, observed: Floats) -> Floats | None:
@@ -112,25 +116,25 @@ def _enumerated(y: Floats, starts: Integers, size: Integers, observed: Floats) -
 def _asymptotic(
     y: Floats,
     groups: tuple[Floats, Integers, Floats],
-    known: dict[tuple[str, str], float],
+    observed_values: dict[tuple[str, str], float],
     resamples: Iterator[Floats],
 ) -> dict[tuple[str, str], float]:
     """Return the p-values of many rows whose null distribution has a known form."""
     values, size, observed = groups
-    found, drawn = {}, None
-    for key, one in known.items():
+    pvalues, drawn = {}, None
+    for key, value in observed_values.items():
         weight = size.astype(float) if key[0] == "group_mean_weighted" else np.ones(len(size))
         if key[1] == "pearson":
             away = (values - np.average(values, weights=weight)) * weight / size
             if (p := _type_three(away, size, observed, y)) is not None:
-                found[key] = p
+                pvalues[key] = p
         elif weight.sum() ** 2 / (weight**2).sum() >= _MANY:
             drawn = np.vstack([next(resamples) for _ in range(2)]) if drawn is None else drawn
             null = _statistic(*key, values, size, drawn)
             error = np.std(null, ddof=1) * np.sqrt(1 + 1 / len(null))
-            tail = stdtr(len(null) - 1, -abs(one - null.mean()) / error)
-            found[key] = max(2 * float(tail), SMALLEST_P)
-    return found
+            tail = stdtr(len(null) - 1, -abs(value - null.mean()) / error)
+            pvalues[key] = max(2 * float(tail), SMALLEST_P)
+    return pvalues
 
 
 def _type_three(d: Floats, size: Integers, means: Floats, y: Floats) -> float | None:
@@ -253,12 +257,12 @@ def permuted_superiority(
         chosen = np.vstack([observed, chosen])
     first = np.searchsorted(ordered, ordered)
     tied = np.searchsorted(ordered, ordered, side="right") - first
-    found = _statistics(chosen, first, tied)
+    statistics = _statistics(chosen, first, tied)
     t = _statistics(observed[None], first, tied)[0]
     # rounding must not part equal permutations
-    pvalue = float((found >= t * (1 - 1e-9)).mean())
-    found.sort()
-    return pvalue, float(found[int(confidence * len(found))])
+    pvalue = float((statistics >= t * (1 - 1e-9)).mean())
+    statistics.sort()
+    return pvalue, float(statistics[int(confidence * len(statistics))])
 
 
 @lru_cache(maxsize=4)
@@ -297,8 +301,8 @@ def _statistics(chosen: Integers, first: Integers, tied: Integers) -> Floats:
     place = below / others
     chance = place.mean(axis=1)
     if n == 1:  # no variance
-        found: Floats = np.abs(chance - 0.5)
-        return found
+        statistics: Floats = np.abs(chance - 0.5)
+        return statistics
     a = place.var(axis=1, ddof=1) / n
     # sums over the other group of its placements and of their squares, pair by pair
     above = others - below
@@ -322,14 +326,14 @@ def permuted_kruskal_wallis(group: Integers, rank: Floats, /) -> float:
     """
     n = np.bincount(group)
     if len(n) == 2 and comb(len(rank), int(n[0])) <= _EXACT:
-        one = rank[np.array(list(combinations(range(len(rank)), int(n[0]))))].sum(axis=1)
-        sums = np.stack([one, rank.sum() - one], axis=1)
+        sums_of_first = rank[np.array(list(combinations(range(len(rank)), int(n[0]))))].sum(axis=1)
+        sums = np.stack([sums_of_first, rank.sum() - sums_of_first], axis=1)
     else:
         rng = np.random.default_rng(1)
         starts = np.concatenate([[0], n.cumsum()[:-1]])
         some = np.broadcast_to(rank, (RESAMPLES // 99, len(rank)))  # few enough for the cache
         drawn = [np.add.reduceat(rng.permuted(some, axis=1), starts, axis=1) for _ in range(99)]
         sums = np.vstack([np.bincount(group, weights=rank), *drawn])
-    found = (sums**2 / n).sum(axis=1)
+    statistics = (sums**2 / n).sum(axis=1)
     actual = (np.bincount(group, weights=rank) ** 2 / n).sum()
-    return float((found >= actual * (1 - 1e-12)).mean())
+    return float((statistics >= actual * (1 - 1e-12)).mean())

@@ -102,14 +102,14 @@ def _rank_covariance(
     above = 1 - placed
     n = np.bincount(group)
     means = np.stack([above[group == g].mean(axis=0) for g in range(len(n))])
-    own = np.bincount(group, weights=rank) / n
+    mean_rank = np.bincount(group, weights=rank) / n
     if cluster is not None:
         cells = np.bincount(cluster * len(n) + group, minlength=(int(cluster.max()) + 1) * len(n))
         fraction = cells.reshape(-1, len(n)) / n
         alone = fraction.max(axis=0) > 1 - 1e-12
-        means[alone], own[alone] = 0.5, (len(rank) + 1) / 2
+        means[alone], mean_rank[alone] = 0.5, (len(rank) + 1) / 2
     parts = above - means[group]
-    parts[np.arange(len(group)), group] += (rank - own[group]) / n[group]
+    parts[np.arange(len(group)), group] += (rank - mean_rank[group]) / n[group]
     if cluster is None:
         of = [
             parts[group == g].T @ parts[group == g] * (m / max(m - 1, 1)) for g, m in enumerate(n)
@@ -122,8 +122,8 @@ def _rank_covariance(
         covariance = covariance_of_sum(parts) * (1 - 1 / len(parts)) ** 2
         df = np.array([_effective(cluster[group == g]) - 1 for g in range(len(n))])
         traces = n * np.diag(covariance)
-    known = df > 1e-9
-    squares = float((traces[known] ** 2 / df[known]).sum())
+    estimable = df > 1e-9
+    squares = float((traces[estimable] ** 2 / df[estimable]).sum())
     return covariance, float(np.trace(covariance * n) ** 2 / squares) if squares > 0 else np.inf
 
 
@@ -159,16 +159,16 @@ def superiority(
     rank = place @ n + 0.5
     if rank.min() == rank.max():
         return Superiority(np.nan, chance, np.nan, np.nan)
-    own = null = None
+    cluster_code = null = None
     if cluster is not None:
-        own = (np.cumsum(np.bincount(cluster[both]) > 0) - 1)[cluster[both]]
-        if own.max() < 1:
+        cluster_code = (np.cumsum(np.bincount(cluster[both]) > 0) - 1)[cluster[both]]
+        if cluster_code.max() < 1:
             return Superiority(np.nan, chance, np.nan, np.nan)
         center = (len(rank) + 1) / 2
-        null = cluster_covariance(own, side, np.ones(len(rank)), rank, center=center)
+        null = cluster_covariance(cluster_code, side, np.ones(len(rank)), rank, center=center)
     total = np.bincount(side, weights=rank)
     pvalue = between_groups(n, total, float((rank**2).sum()), null=null).pvalue
-    variance, df = _chance_variance(side, place, own, n, chance)
+    variance, df = _chance_variance(side, place, cluster_code, n, chance)
     defined = variance > 0 and df >= 1 and 0 < chance < 1
     by_rows = cluster is None and not mann_whitney
     permuted = by_rows and n.min() < _SMALL

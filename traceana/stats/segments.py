@@ -58,7 +58,7 @@ def deviating_segment(
     without a change, 0, 0, 0, 0 and 1 have p below 0.01; of 40 values 0, 0, 1, 2 and 5.
     """
     check_count("resamples", resamples, most=1_000_000)
-    x, w = (np.asarray(one, dtype=np.float64) for one in (values, weights))
+    x, w = (np.asarray(vector, dtype=np.float64) for vector in (values, weights))
     n = len(x)
     if n < 2 * min_length or not w.sum() > 0:
         return Segment(0, n, 1.0, 0.0)
@@ -82,7 +82,7 @@ def deviating_segment(
         return statistic, place, middle * root
 
     generator = as_generator(rng)
-    (found,), (place,), (rest,) = examine(x[None])
+    (segment,), (place,), (rest,) = examine(x[None])
     (raw,) = _lag_one(rest[None])
     r = float(np.clip(raw, 0, _LARGEST_R))
     noise = rest[1:] - r * rest[:-1]
@@ -99,7 +99,7 @@ def deviating_segment(
         statistics[part], _, left = examine(series / root)
         correlations[part] = _lag_one(left)
     nearest = np.argsort(np.abs(correlations - raw), kind="stable")[: max(resamples // _ONE_IN, 1)]
-    exceed = int(np.sum(statistics[nearest] >= found * (1 - 1e-12)))
+    exceed = int(np.sum(statistics[nearest] >= segment * (1 - 1e-12)))
     p, r = (exceed + 1) / (len(nearest) + 1), float(np.median(drawn[nearest]))
     if first[place] == 0:  # the same change, stated as the later part
         return Segment(int(last[place]), n, p, r)
@@ -209,7 +209,7 @@ def rising_stretches(scores: Floats, /, *, threshold: float) -> list[tuple[int, 
     observation of each stretch, in order.
     """
     enough = threshold * (1 - _ROUNDING)
-    found = []
+    stretches = []
     start = 0
     while start < len(scores):
         sums = np.concatenate(([0.0], np.cumsum(scores[start:])))
@@ -222,6 +222,6 @@ def rising_stretches(scores: Floats, /, *, threshold: float) -> list[tuple[int, 
         fallen = np.flatnonzero(np.maximum.accumulate(rise) - rise >= enough)
         until = fallen[0] if len(fallen) else len(rise)
         last = reached[0] + int(np.argmax(rise[:until])) - 1
-        found.append((start + first, start + last))
+        stretches.append((start + first, start + last))
         start += last + 1
-    return found
+    return stretches

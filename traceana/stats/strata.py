@@ -109,5 +109,7 @@ def _log_odds(tables: Floats) -> Floats:
     disagree = tables[:, :, 0, 1] * tables[:, :, 1, 0] / n
     above = np.stack([crude[:, 0, 0] * crude[:, 1, 1], agree.sum(axis=1)], axis=1)
     below = np.stack([crude[:, 0, 1] * crude[:, 1, 0], disagree.sum(axis=1)], axis=1)
-    known = (above > 0) & (below > 0)
-    return np.where(known, np.log(np.where(known, above, 1) / np.where(known, below, 1)), np.nan)
+    positive = (above > 0) & (below > 0)
+    return np.where(
+        positive, np.log(np.where(positive, above, 1) / np.where(positive, below, 1)), np.nan
+    )

@@ -157,9 +157,9 @@ def leave_out_cells(
     order = np.argsort(of, kind="stable")
     edges = np.searchsorted(of[order], np.arange(cells + 1))
     for begin, stop in pairwise(edges.tolist()):
-        own, rest = order[begin:stop], total.copy()
+        order_of_cell, rest = order[begin:stop], total.copy()
         for row, values in zip(rest, counts, strict=True):
-            np.subtract.at(row, at[own], values[own])
+            np.subtract.at(row, at[order_of_cell], values[order_of_cell])
         yield _shares(rest[:-2], rest[-2], rest[-1])
 
 

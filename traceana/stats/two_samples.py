@@ -79,15 +79,15 @@ def clustered_ks(
     common = (below[0] + below[1]).sum(axis=0) / len(both)
     functions = [part.sum(axis=0) / part[:, -1].sum() for part in below]
     distance = float(np.abs(functions[0] - functions[1]).max())
-    null, own = np.zeros((m, len(times))), np.zeros((m, len(times)))
+    null, influence = np.zeros((m, len(times))), np.zeros((m, len(times)))
     for sign, part, n, function in zip((1, -1), below, size, functions, strict=True):
         total = n.sum()
         null += sign * (part - n * common) / total
         # a sample of one cluster deviates from the common function
         alone = bool((n == total).any())
         away = part - n * (common if alone else function)
-        own += sign * away / total / (1 if alone else 1 - n / total)
+        influence += sign * away / total / (1 if alone else 1 - n / total)
     signs = rng.integers(0, 2, (resamples, m)) * 2.0 - 1
     as_large = int((np.abs(signs @ null).max(axis=1) >= distance * (1 - 1e-9)).sum())
-    reach = float(np.quantile(np.abs(signs @ own).max(axis=1), confidence))
+    reach = float(np.quantile(np.abs(signs @ influence).max(axis=1), confidence))
     return (1 + as_large) / (1 + resamples), max(0.0, distance - reach), min(1.0, distance + reach)

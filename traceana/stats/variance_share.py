@@ -40,20 +40,22 @@ def variance_share(
     n_c = np.bincount(code).astype(float)
     y = y - y.mean() if len(y) else y
     total = np.bincount(code, y)
-    own = np.stack([n_c, np.bincount(code, y**2), total**2 / n_c, total, n_c**2, np.ones(len(n_c))])
-    whole = own.sum(axis=1)
+    sums = np.stack(
+        [n_c, np.bincount(code, y**2), total**2 / n_c, total, n_c**2, np.ones(len(n_c))]
+    )
+    whole = sums.sum(axis=1)
     log_f, n0 = _log_f(whole[:, None])
-    found = VarianceShare(math.nan, math.nan, math.nan, len(y), len(n_c))
+    result = VarianceShare(math.nan, math.nan, math.nan, len(y), len(n_c))
     if not np.isfinite(log_f[0]):
-        return found
-    found = found._replace(share=_share(log_f[0], n0[0]))
-    without, _ = _log_f(whole[:, None] - own)
+        return result
+    result = result._replace(share=_share(log_f[0], n0[0]))
+    without, _ = _log_f(whole[:, None] - sums)
     k = len(n_c)
     if k < FEWEST or not np.isfinite(without).all():
-        return found
+        return result
     error = math.sqrt((k - 1) / k * float(((without - without.mean()) ** 2).sum()))
     half = float(stdtrit(k - 1, (1 + confidence) / 2)) * error
-    return found._replace(
+    return result._replace(
         ci_low=_share(log_f[0] - half, n0[0]), ci_high=_share(log_f[0] + half, n0[0])
     )
 

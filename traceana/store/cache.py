@@ -73,11 +73,11 @@ class Cache:
             return None
         return pickle.loads(packed)  # noqa: S301  written by this same code
 
-    def save(self, key: str, found: object, /) -> None:
+    def save(self, key: str, value: object, /) -> None:
         """Keep an object, unless it is large."""
         written = BytesIO()
         try:
-            _Pickler(written).dump(found)
+            _Pickler(written).dump(value)
         except _TooLargeError:
             return
         packed = written.getvalue()

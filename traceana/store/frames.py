@@ -263,11 +263,13 @@ def with_totals(
     """Add aggregates over its group to each row, over all rows without keys."""
     if keys:
         if _on_polars(frame):
-            one = frame.to_native().map_batches(pl.DataFrame.rechunk)
-            frame = nw.from_native(one)
+            whole = frame.to_native().map_batches(pl.DataFrame.rechunk)
+            frame = nw.from_native(whole)
         return frame.with_columns(**{name: total.over(*keys) for name, total in totals.items()})
-    found = reduce_frame(frame, (), **totals).row(0, named=True)
-    return frame.with_columns(**{name: nw.lit(one, nw.Float64) for name, one in found.items()})
+    totals_row = reduce_frame(frame, (), **totals).row(0, named=True)
+    return frame.with_columns(
+        **{name: nw.lit(whole, nw.Float64) for name, whole in totals_row.items()}
+    )
 
 
 def refuse_clash(keys: Iterable[str], columns: Iterable[str], /) -> None:
@@ -306,13 +308,13 @@ def reading() -> Iterator[None]:
         raise DataError(f"the frame cannot be read: {said[:_LONGEST]}") from error
 
 
-def not_a_frame(found: object, /) -> str:
+def not_a_frame(value: object, /) -> str:
     """Return the message on an object that is not a frame of a supported engine."""
     *names, last = ENGINES.values()
-    kind = type(found)
+    kind = type(value)
     module = kind.__module__.partition(".")[0]
     name = kind.__name__ if module == "builtins" else f"{module} {kind.__name__}"
-    is_path = isinstance(found, str | os.PathLike | list | tuple)
+    is_path = isinstance(value, str | os.PathLike | list | tuple)
     hint = " (a path? use traceana.read)" if is_path else _TABLES_OF.get(name, "")
     return f"expected a {', '.join(names)} or {last} frame, got {name}{hint}"
 

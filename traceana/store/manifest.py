@@ -216,8 +216,12 @@ class Manifest:
 
     def has(self, table: str, columns: tuple[str, ...] = (), /) -> bool:
         """Return whether a table has a row, and values in all these columns."""
-        there = self.tables.get(table)
-        return there is not None and there.rows > 0 and set(columns) <= set(there.columns)
+        table_facts = self.tables.get(table)
+        return (
+            table_facts is not None
+            and table_facts.rows > 0
+            and set(columns) <= set(table_facts.columns)
+        )
 
 
 def manifest_json(manifest: Manifest, /) -> str:
@@ -231,8 +235,8 @@ def manifest_json(manifest: Manifest, /) -> str:
 def parse_manifest(text: str, /) -> Manifest:
     """Read what :func:`manifest_json` wrote."""
     content = json.loads(text)
-    if (found := content.pop("format")) != _FORMAT:
-        raise ValueError(f"manifest format {found}, not {_FORMAT}")
+    if (format_ := content.pop("format")) != _FORMAT:
+        raise ValueError(f"manifest format {format_}, not {_FORMAT}")
     tables = {
         name: checked(
             TableManifest(**_tuples(table) | {"mapping": table["mapping"] or content["mapping"]})
@@ -247,10 +251,10 @@ def parse_manifest(text: str, /) -> Manifest:
 
 def checked(stored: Stored, /) -> Stored:
     """Return what was read from JSON, unless a value has another type than its field."""
-    for one in fields(stored):
-        kinds = str(one.type).split(" | ")
-        if not any(_fits(getattr(stored, one.name), kind) for kind in kinds):
-            raise ValueError(f"{one.name} is not {one.type}")
+    for member in fields(stored):
+        kinds = str(member.type).split(" | ")
+        if not any(_fits(getattr(stored, member.name), kind) for kind in kinds):
+            raise ValueError(f"{member.name} is not {member.type}")
     return stored
 
 

@@ -91,12 +91,12 @@ class Store:
             Only traces whose table has values in all these columns.
         """
         try:  # glob would take a folder that cannot be read for an empty one
-            there = sorted(
+            names = sorted(
                 folder.name for folder in self.path.iterdir() if (folder / LEDGER).is_file()
             )
         except (FileNotFoundError, NotADirectoryError):
-            there = []
-        traces = [trace for trace in there if not self.only or trace in self.only]
+            names = []
+        traces = [trace for trace in names if not self.only or trace in self.only]
         if table is None:
             return traces
         return [
@@ -115,11 +115,11 @@ class Store:
         """Return the ledger of a trace."""
         ledger = read_ledger(self.path / trace)
         if ledger is None:
-            known = self.traces()
-            listed = ", ".join(known) or "none"
+            names = self.traces()
+            listed = ", ".join(names) or "none"
             raise StoreError(
                 f"{self.path}: trace {trace!r} is not in the store (there: {listed}); ingest its "
-                f"files with `traceana ingest PATH --store {self.path}`{did_you_mean(trace, known)}"
+                f"files with `traceana ingest PATH --store {self.path}`{did_you_mean(trace, names)}"
             )
         for entry in ledger.entries:
             if not is_whole(self.path / trace, entry):
@@ -166,10 +166,10 @@ class Store:
     def scan(self, trace: str, table: str, /) -> pl.LazyFrame:
         """Return a table as a lazy frame; see :doc:`/reference/tables` for its columns."""
         if not self.has(trace, table):
-            there = sorted(path.stem for path in (self.path / trace).glob("*.parquet"))
-            of = "its tables" if there else "traces"
-            held = ", ".join(there or self.traces()) or "none"
-            hint = did_you_mean(table, there)
+            tables = sorted(path.stem for path in (self.path / trace).glob("*.parquet"))
+            of = "its tables" if tables else "traces"
+            held = ", ".join(tables or self.traces()) or "none"
+            hint = did_you_mean(table, tables)
             raise StoreError(
                 f"{self.path}: no table {table!r} of {trace!r} ({of}: {held}); "
                 f"ingest it with `traceana ingest PATH --store {self.path}`{hint}"
@@ -259,9 +259,9 @@ def is_whole(folder: Path, entry: TableEntry, /) -> bool:
     path, rejected = _files(folder, entry.table)
     if stored_metadata(path) != (entry.fingerprint, entry.rows_kept):
         return False
-    found = pl.scan_parquet(path, glob=False).collect_schema()
+    schema = pl.scan_parquet(path, glob=False).collect_schema()
     declared = TABLES[entry.table].columns().items()
-    if any(found.get(name) != column.dtype for name, column in declared):
+    if any(schema.get(name) != column.dtype for name, column in declared):
         return False
     if not entry.rows_rejected:
         return not rejected.exists()
@@ -275,12 +275,12 @@ def _files(folder: Path, table: str) -> tuple[Path, Path]:
 
 def _crc32(folder: Path, table: str) -> tuple[int, ...]:
     """Return the checksums of a table's files that are there."""
-    found = []
+    parts = []
     for path in _files(folder, table):
         with suppress(OSError):
             stat = path.stat()
-            found.append(_crc32_of(path, stat.st_ino, stat.st_size, stat.st_mtime_ns))
-    return tuple(found)
+            parts.append(_crc32_of(path, stat.st_ino, stat.st_size, stat.st_mtime_ns))
+    return tuple(parts)
 
 
 @lru_cache(maxsize=256)

@@ -151,17 +151,17 @@ class Trace:
     def _kept(self, key: Key, function: Callable[[], Found]) -> Found:
         """Return the result in the cache folder; one process computes it, others wait."""
         digest = self._digest(key)
-        found: Found | None = _CACHE.load(digest)
-        if found is not None:
-            return found
+        value: Found | None = _CACHE.load(digest)
+        if value is not None:
+            return value
         with _CACHE.alone(digest):
-            found = _CACHE.load(digest)
-            if found is None:
-                found = function()
+            value = _CACHE.load(digest)
+            if value is None:
+                value = function()
                 for trace in (self, *(part for part in key if isinstance(part, Trace))):
                     trace.check_unchanged()
-                _CACHE.save(digest, found)
-        return found
+                _CACHE.save(digest, value)
+        return value
 
     def once(self, function: Callable[..., Found], /, *args: Hashable) -> Found:
         """Return ``function(trace, *args)``, cached under its name and arguments.

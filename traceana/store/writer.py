@@ -213,11 +213,11 @@ def arrow_schema(table: str, keep: Mapping[str, pl.DataType]) -> pa.Schema:
     """Return a table's Arrow schema with unit and meaning of every column in its metadata."""
     declared = get_table(table).columns()
     dtypes = {name: column.dtype for name, column in declared.items()} | dict(keep)
-    found = pl.DataFrame(schema=dtypes).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
+    schema = pl.DataFrame(schema=dtypes).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
     for place, column in enumerate(declared.values()):
         meaning = {"unit": (column.metadata or {})["unit"], "meaning": column.description}
-        found = found.set(place, found.field(place).with_metadata(meaning))
-    return found
+        schema = schema.set(place, schema.field(place).with_metadata(meaning))
+    return schema
 
 
 def stored_metadata(path: Path) -> tuple[str | None, int]:
@@ -252,11 +252,11 @@ def stored_range(path: Path, columns: Collection[str]) -> list[float]:
     ]
 
 
-def extend_crc32(found: int, descriptor: int) -> int:
+def extend_crc32(crc: int, descriptor: int) -> int:
     """Extend a CRC-32 by the rest of an open file."""
     while content := os.read(descriptor, _READ_BYTES):
-        found = crc32(content, found)
-    return found
+        crc = crc32(content, crc)
+    return crc
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -125,21 +125,21 @@ def declared(
 ) -> pl.DataFrame:
     """Return the columns of `by` and the declared ones, in order, with the declared types."""
     columns = table.columns()
-    there = frame.schema
+    schema = frame.schema
     present = [
         name
         for name, column in columns.items()
-        if name in there or not (column.metadata or {})["optional"]
+        if name in schema or not (column.metadata or {})["optional"]
     ]
     wrong = [
-        f"{name} is {there.get(name, 'missing')}, declared as {columns[name].dtype}"
+        f"{name} is {schema.get(name, 'missing')}, declared as {columns[name].dtype}"
         for name in present
-        if name not in there
-        or not (isinstance(columns[name], dy.Any) or there[name] in (columns[name].dtype, pl.Null))
+        if name not in schema
+        or not (isinstance(columns[name], dy.Any) or schema[name] in (columns[name].dtype, pl.Null))
     ]
     if wrong:
         raise TypeError(f"{table.__name__}: {'; '.join(wrong)}")
-    empty = [name for name in present if there[name] == pl.Null]
+    empty = [name for name in present if schema[name] == pl.Null]
     typed = (
         frame.with_columns(
             pl.col(name).cast(columns[name].dtype)
@@ -195,10 +195,10 @@ def describe_columns(table: type[ResultTable], /) -> str:
 def headings(table: type[ResultTable] | None, names: Iterable[str], /) -> list[str]:
     """Return CSV headings, ``name [unit]``; a column that is not declared has its suffix's unit."""
     columns = table.columns() if table else {}
-    found = []
+    titles = []
     for name in names:
         unit = UNITS.get(name.rpartition("_")[2], "") if "_" in name else ""
         if name in columns:
             unit = (columns[name].metadata or {})["unit"]
-        found.append(f"{name} [{unit}]" if unit not in ("", "count") else name)
-    return found
+        titles.append(f"{name} [{unit}]" if unit not in ("", "count") else name)
+    return titles

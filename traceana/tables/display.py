@@ -76,9 +76,9 @@ def without_far_quantiles(frame: pl.DataFrame, /) -> pl.DataFrame:
     n = next((name for name in ("n", "jobs") if name in frame.columns), None)
     levels = {name: re.search(r"(?:^|_)p(\d\d)(?:_s|_wait_s)?$", name) for name in frame.columns}
     tails = {
-        name: min(level := int(found[1]), 100 - level)
-        for name, found in levels.items()
-        if found and n
+        name: min(level := int(values[1]), 100 - level)
+        for name, values in levels.items()
+        if values and n
     }
     return frame.with_columns(
         pl.when(pl.col(n or "") * tail >= 100).then(name).alias(name)

@@ -66,8 +66,8 @@ class Result:
         ):
             text += f"; its frames have: {', '.join(f'.{table}.{name}' for table in self.tables)}"
         elif not name.startswith("_"):
-            known = [field.name for field in fields(self)]
-            text += f"; it has {', '.join([*known, 'summary()', 'plot()'])}"
+            names = [field.name for field in fields(self)]
+            text += f"; it has {', '.join([*names, 'summary()', 'plot()'])}"
         raise AttributeError(text, name=name, obj=self)
 
     def summary(self) -> str:
@@ -103,24 +103,24 @@ class Result:
         return "".join(parts)
 
 
-def _same(one: object, other: object) -> bool:
+def _same(value: object, other: object) -> bool:
     """Return whether two fields have the same values."""
-    if isinstance(one, pl.DataFrame | pl.Series):
-        return type(one) is type(other) and one.equals(other)  # type: ignore[arg-type]
-    if isinstance(one, np.ndarray):
-        return isinstance(other, np.ndarray) and _same_arrays(one, other)
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if isinstance(one, tuple | list) and type(one) is type(other):
-        pairs = zip(one, other, strict=False)
-        return len(one) == len(other) and all(_same(*pair) for pair in pairs)
-    both_nan = one != one and other != other  # noqa: PLR0124  NaN alone differs from itself
-    return bool(one == other) or both_nan
+    if isinstance(value, pl.DataFrame | pl.Series):
+        return type(value) is type(other) and value.equals(other)  # type: ignore[arg-type]
+    if isinstance(value, np.ndarray):
+        return isinstance(other, np.ndarray) and _same_arrays(value, other)
+    if isinstance(value, dict) and isinstance(other, dict):
+        return value.keys() == other.keys() and all(_same(value[key], other[key]) for key in value)
+    if isinstance(value, tuple | list) and type(value) is type(other):
+        pairs = zip(value, other, strict=False)
+        return len(value) == len(other) and all(_same(*pair) for pair in pairs)
+    both_nan = value != value and other != other  # noqa: PLR0124  NaN alone differs from itself
+    return bool(value == other) or both_nan
 
 
-def _same_arrays(one: np.ndarray, other: np.ndarray) -> bool:
-    numbers = one.dtype.kind in "fc" and other.dtype.kind in "fc"
-    return np.array_equal(one, other, equal_nan=numbers)
+def _same_arrays(array: np.ndarray, other: np.ndarray) -> bool:
+    numbers = array.dtype.kind in "fc" and other.dtype.kind in "fc"
+    return np.array_equal(array, other, equal_nan=numbers)
 
 
 def _short(value: object) -> str:

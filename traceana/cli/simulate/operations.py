@@ -72,7 +72,7 @@ def operations(
             write_timeline(timeline_of(replays[-1].model, policy=policy), timeline)
     about = {"trace": chosen.id, "synthetic": chosen.synthetic, "ideal": str(policy)}
     if json:
-        print_json({**about, "results": [_as_json(one) for one in replays]})
+        print_json({**about, "results": [_as_json(replay) for replay in replays]})
     else:
         _print(about, replays)
 
@@ -90,24 +90,24 @@ def _read_group(text: str | None) -> dict[str, str] | None:
     return group
 
 
-def _as_json(one: JobReplay) -> dict[str, Any]:
+def _as_json(replay: JobReplay) -> dict[str, Any]:
     from traceana.questions.operations.analyze import describe_job
     from traceana.simulate.operations.decompose import decompose
 
-    row = describe_job(one)
-    groupings = {"kind": one.by_kind, "stage": one.by_stage}
-    groupings["dp_rank"] = decompose(one.model, ("dp_rank",))
+    row = describe_job(replay)
+    groupings = {"kind": replay.by_kind, "stage": replay.by_stage}
+    groupings["dp_rank"] = decompose(replay.model, ("dp_rank",))
     return {
         "job": row["job_id"],
         **{name: row[name] for name in ("steps", "workers", "slowdown", "m_s", "m_w")},
         "t_measured": row["t_measured_s"],
         "t_ori": row["t_original_s"],
         "t_ideal": row["t_ideal_s"],
-        "launch_slowdown": one.replay.launch_slowdown,
-        "slowest_workers": one.workers.workers.filter("is_slowest")["worker"].to_list(),
+        "launch_slowdown": replay.replay.launch_slowdown,
+        "slowest_workers": replay.workers.workers.filter("is_slowest")["worker"].to_list(),
         "replay_error": row["replay_error"],
         **{f"slowdown_by_{by}": frame.to_dicts() for by, frame in groupings.items()},
-        "step": one.replay.steps.to_dicts(),
+        "step": replay.replay.steps.to_dicts(),
     }
 
 
@@ -119,7 +119,9 @@ def _print(about: dict[str, Any], replays: list[JobReplay]) -> None:
     from traceana.simulate.operations.tables import SlowdownBy
     from traceana.tables.declare import schema_of
 
-    jobs = pl.DataFrame([describe_job(one) for one in replays], schema=schema_of(OperationJobs))
+    jobs = pl.DataFrame(
+        [describe_job(replay) for replay in replays], schema=schema_of(OperationJobs)
+    )
     groupings = [replays[0].by_kind, replays[0].by_stage] if len(replays) == 1 else []
     print_result(
         f"{about['trace']}: {about['ideal']}\n",

@@ -28,7 +28,7 @@ _END: Final = "fault_end"
 
 
 def _open(file: CsvFile, timezone: str) -> Rows:
-    events = next(one for one in _FORMATS if one.detect(file)).rows(file, timezone)
+    events = next(format_ for format_ in _FORMATS if format_.detect(file)).rows(file, timezone)
     if missing := [name for name in (_TYPE, _TIME) if name not in events.columns]:
         raise SourceError(f"{file.where}: no log of fault events; it lacks {', '.join(missing)}")
     same = tuple(name for name in events.columns if name not in (_TYPE, _TIME))
@@ -51,13 +51,13 @@ def _blocks(events: Rows, same: tuple[str, ...], kinds: Mapping[str, Kind]) -> I
     for (*key, kind, time), line, source in zip(
         cells.select(*same, _TYPE, _TIME).iter_rows(), cells[LINE], text, strict=True
     ):
-        there = waiting[tuple(key)]
+        rows_waiting = waiting[tuple(key)]
         if kind == _START:
-            there.append(len(faults))
+            rows_waiting.append(len(faults))
             faults.append([*key, time, None])
             lines.append(line)
-        elif kind == _END and there:
-            faults[there.popleft()][-1] = time
+        elif kind == _END and rows_waiting:
+            faults[rows_waiting.popleft()][-1] = time
             ended += 1
         else:
             rule = "end_without_start" if kind == _END else f"{_TYPE}|not_a_fault_event"

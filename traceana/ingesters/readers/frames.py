@@ -55,9 +55,9 @@ class FrameBlock:
     @cached_property
     def cells(self) -> pl.DataFrame:
         """The columns that are used, as text, numbers or times, and ``LINE``."""
-        known = self.frame.columns
+        names = self.frame.columns
         columns = [_read(self.frame[name], kind) for name, kind in self.kinds.items()]
-        if LINE in known:
+        if LINE in names:
             return pl.DataFrame([*columns, self.frame[LINE]])
         lines = pl.int_range(self.first_line, self.first_line + self.frame.height, eager=True)
         return pl.DataFrame([*columns, lines.alias(LINE)])

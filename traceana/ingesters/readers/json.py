@@ -109,7 +109,7 @@ def list_of(file: CsvFile, /) -> JsonList:
 
 def longest(lists: Sequence[JsonList], /) -> JsonList:
     """Return the list with the most elements."""
-    return max(lists, key=lambda one: math.inf if one.elements is None else one.elements)
+    return max(lists, key=lambda text: math.inf if text.elements is None else text.elements)
 
 
 def _count(json_list: JsonList) -> str:

@@ -30,7 +30,7 @@ def unpack(items: Iterable[tuple[str, Any]], path: str, /) -> Iterator[tuple[str
         for name in path.split("."):
             inner = inner.get(name) if isinstance(inner, dict) else None
         if isinstance(inner, list):
-            yield from ((json.dumps(one), one) for one in inner)
+            yield from ((json.dumps(value), value) for value in inner)
         else:
             yield text, None
 
@@ -40,8 +40,8 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
     if file.rows:
         return _open_pages(file, file.rows.removeprefix(NESTED))
     for text in first_lines(file):
-        found = _parse(text)
-        names |= dict.fromkeys(found if isinstance(found, dict) else ())
+        parsed = _parse(text)
+        names |= dict.fromkeys(parsed if isinstance(parsed, dict) else ())
     if not names:
         raise SourceError(f"{file.where}: no line holds a JSON object; one per line is expected")
 
@@ -60,8 +60,8 @@ def _open_pages(file: CsvFile, path: str) -> Rows:
     def cells(item: Any) -> dict[str, str | None] | str:  # noqa: ANN401
         return flatten(item) if isinstance(item, dict) else "not_json"
 
-    found = (item for _, item in items(first_lines(file)) if isinstance(item, dict))
-    names = tuple(dict.fromkeys(name for item in found for name in flatten(item)))
+    pages = (item for _, item in items(first_lines(file)) if isinstance(item, dict))
+    names = tuple(dict.fromkeys(name for item in pages for name in flatten(item)))
     if not names:
         raise SourceError(f"{file.where}: no list of objects called {path} is in its lines")
     return Rows(names, lambda kinds: item_blocks(items(text_lines(file)), cells, kinds))

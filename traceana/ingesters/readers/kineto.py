@@ -100,8 +100,8 @@ class _Activities:
     def busy(self, kinds: tuple[int, ...]) -> NDArray[np.float64]:
         """Return for each step the time (s) in which an activity of these kinds runs."""
         times = np.frombuffer(self.times).reshape(-1, 2)
-        own = times[np.isin(np.frombuffer(self.kinds, np.int8), kinds)]
-        begin, end = _union(own)
+        spans = times[np.isin(np.frombuffer(self.kinds, np.int8), kinds)]
+        begin, end = _union(spans)
         sums = np.concatenate([[0.0], np.cumsum(end - begin)])
 
         def until(moment: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -130,26 +130,26 @@ def _blocks(
     if "kind" in kinds:
         yield _operations(file, named, kinds)
         return
-    found, others = _Activities(), 0
+    activities, others = _Activities(), 0
     for event in _events(file):
-        others += not found.add(event)
-        if len(found.kinds) > _MOST_KERNELS:
+        others += not activities.add(event)
+        if len(activities.kinds) > _MOST_KERNELS:
             raise SourceError(
                 f"{file.where}: more than {_MOST_KERNELS:,} kernels; profile fewer steps"
             )
-    others += len(found.kinds)
-    if not found.steps:
+    others += len(activities.kinds)
+    if not activities.steps:
         raise SourceError(
             f"{file.where}: no ProfilerStep in it; call prof.step() after each step of the training"
         )
-    begin, end = np.array([*found.steps.values()]).T
+    begin, end = np.array([*activities.steps.values()]).T
     step_s = (end - begin) / 1e6
-    rows = {"step": [*found.steps], "step_s": step_s}
-    if found.kinds:
+    rows = {"step": [*activities.steps], "step_s": step_s}
+    if activities.kinds:
         rows |= {
-            "compute_s": found.busy((_COMPUTE,)),
-            "communication_s": found.busy((_COMMUNICATE,)),
-            "idle_s": np.maximum(step_s - found.busy((0, 1, 2)), 0.0),
+            "compute_s": activities.busy((_COMPUTE,)),
+            "communication_s": activities.busy((_COMMUNICATE,)),
+            "idle_s": np.maximum(step_s - activities.busy((0, 1, 2)), 0.0),
         }
     frame = (
         pl.DataFrame(rows)
@@ -163,12 +163,12 @@ def _blocks(
 def _operations(
     file: CsvFile, named: dict[str, str | None], kinds: Mapping[str, Kind]
 ) -> FrameBlock:
-    found, others, used = _Launches(beginning(file, _BEGINNING), named["rank"]), 0, 0
+    launches, others, used = _Launches(beginning(file, _BEGINNING), named["rank"]), 0, 0
     for event in _events(file):
         is_complete = isinstance(event, dict) and event.get("ph") == "X"
         name = str(event.get("name", "")) if is_complete else ""
         communicates = _COMMUNICATION.search(name) is not None
-        is_used = is_complete and found.add(event, communicates=communicates)
+        is_used = is_complete and launches.add(event, communicates=communicates)
         others += not is_used
         used += is_used
         if used > _MOST_LAUNCHES:
@@ -176,7 +176,7 @@ def _operations(
                 f"{file.where}: more than {_MOST_LAUNCHES:,} kernels and their launches; profile "
                 "fewer steps"
             )
-    rows = found.operations()
+    rows = launches.operations()
     beside = {name: pl.lit(named.get(name), _TYPES[name]) for name in kinds if name not in rows}
     return FrameBlock(rows.with_columns(**beside).select(*kinds), kinds, 1, not_applicable=others)
 
@@ -227,7 +227,7 @@ class _Launches:
             ranks = str(args.get("Process Group Ranks", ""))
             if ranks and "..." not in ranks:
                 name = str(args.get("Process Group Description", "")).lower()
-                self.groups.setdefault(name, [int(one) for one in re.findall(r"\d+", ranks)])
+                self.groups.setdefault(name, [int(number) for number in re.findall(r"\d+", ranks)])
         stage, dp_rank = self._place()
         transfers = [
             (begin, end, self.launched.get(launch, begin), self._kind(args, name))
@@ -260,8 +260,8 @@ class _Launches:
 
     def _ranks(self, pattern: re.Pattern[str]) -> list[int]:
         """Return the ranks of the group of that name that this rank is in."""
-        found = (ranks for name, ranks in self.groups.items() if pattern.search(name))
-        return next((ranks for ranks in found if self.rank in ranks), [])
+        matching = (ranks for name, ranks in self.groups.items() if pattern.search(name))
+        return next((ranks for ranks in matching if self.rank in ranks), [])
 
     def _kind(self, args: dict[str, Any], name: str) -> str | None:
         group = str(args.get("Process Group Description", "")).lower()
@@ -280,7 +280,7 @@ class _Launches:
         if "embedding" in group:
             return "embedding-grads-all-reduce"
         if _DATA.search(group) or (_DEFAULT.fullmatch(group) and not pipeline):
-            return next((kind for one, kind in _COLLECTIVES if one.search(what)), None)
+            return next((kind for pattern, kind in _COLLECTIVES if pattern.search(what)), None)
         return None
 
     def _computed(
@@ -326,8 +326,8 @@ def _within(moments: NDArray[np.float64], spans: array[float]) -> NDArray[np.boo
     times = np.sort(np.frombuffer(spans).reshape(-1, 2), axis=0)
     begun = np.searchsorted(times[:, 0], moments, side="right")
     ended = np.searchsorted(times[:, 1], moments, side="right")
-    found: NDArray[np.bool_] = begun > ended
-    return found
+    inside: NDArray[np.bool_] = begun > ended
+    return inside
 
 
 def _groups(start: bytes, rank: int | None) -> dict[str, list[int]]:

@@ -40,8 +40,8 @@ _VALUE: Final = re.compile(r"(\S+?)\s*(%|[KMG]iB|m?W)?")
 def _heading(line: bytes) -> list[tuple[str, str]]:
     """Return the fields of a heading, each with its unit, such as ``("power.draw", "W")``."""
     cells = line.decode(errors="replace").removeprefix("\ufeff").split(",")
-    found = (re.fullmatch(r"\s*([\w.]+)(?:\s+\[(.*)\])?\s*", cell) for cell in cells)
-    return [(one[1].lower(), one[2] or "") if one else ("", "") for one in found]
+    matches = (re.fullmatch(r"\s*([\w.]+)(?:\s+\[(.*)\])?\s*", cell) for cell in cells)
+    return [(match[1].lower(), match[2] or "") if match else ("", "") for match in matches]
 
 
 def _open(file: CsvFile, _timezone: str) -> Rows:

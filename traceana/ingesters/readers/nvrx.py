@@ -67,8 +67,10 @@ def _of_json(line: str, number: str) -> Iterator[_Item]:
     except (ValueError, RecursionError):
         yield line, "not_json"
         return
-    outer = [report, *(one for one in report.values() if isinstance(one, dict))]
-    scores = next((one[name] for one in outer for name in _RELATIVE if name in one), None)
+    outer = [report, *(section for section in report.values() if isinstance(section, dict))]
+    scores = next(
+        (section[name] for section in outer for name in _RELATIVE if name in section), None
+    )
     if not isinstance(scores, dict):
         yield line, "no_scores"
         return

@@ -35,9 +35,9 @@ _NODES: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 
 def _reads(file: CsvFile) -> bool:
     """Return whether the columns, in any order, are those of pods or of nodes."""
-    there = set(csv.read_header(file.head))
-    pods = there >= {"name", "num_gpu", "gpu_milli"}
-    return pods or there >= set(_NODES) or {"sn", "gpu"} <= there <= set(_NODES)
+    columns = set(csv.read_header(file.head))
+    pods = columns >= {"name", "num_gpu", "gpu_milli"}
+    return pods or columns >= set(_NODES) or {"sn", "gpu"} <= columns <= set(_NODES)
 
 
 def _open(file: CsvFile, timezone: str) -> Rows:

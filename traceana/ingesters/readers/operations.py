@@ -43,7 +43,7 @@ def _blocks(file: CsvFile, kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
     parts = [*read_frames(file, _USED)]
     if not parts:
         return
-    found = (
+    totals = (
         pl.concat(parts)
         .group_by(_KEY, maintain_order=True)
         .agg(
@@ -53,8 +53,8 @@ def _blocks(file: CsvFile, kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
         )
         .cast(pl.Schema(_TYPES))
     )
-    others = int(found["operations"].sum()) - found.height
-    rows = found.select(*kinds) if kinds else found
+    others = int(totals["operations"].sum()) - totals.height
+    rows = totals.select(*kinds) if kinds else totals
     yield FrameBlock(rows, kinds, 1, not_applicable=others)
 
 

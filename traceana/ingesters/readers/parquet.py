@@ -103,11 +103,13 @@ def _rows_at_once(coded: ParquetFile, text: frozenset[str], group: int) -> int:
     ]
     if not large:
         return most
-    lengths = [one.total_uncompressed_size // max(about.num_rows, 1) for one in large]
-    names = [one.path_in_schema for one in large]
+    lengths = [column.total_uncompressed_size // max(about.num_rows, 1) for column in large]
+    names = [column.path_in_schema for column in large]
     for first in coded.iter_batches(1, row_groups=[group], columns=names):
-        dictionaries = [one.dictionary for one in first if pa.types.is_dictionary(one.type)]
-        lengths += [pc.max(pc.binary_length(one)).as_py() or 0 for one in dictionaries]
+        dictionaries = [
+            column.dictionary for column in first if pa.types.is_dictionary(column.type)
+        ]
+        lengths += [pc.max(pc.binary_length(column)).as_py() or 0 for column in dictionaries]
         break
     return max(1, min(most, _BYTES_A_BLOCK // max(1, *map(int, lengths))))
 

@@ -39,7 +39,7 @@ _OWN: Final = [
 @cache
 def readers() -> dict[str, Reader]:
     """Return every reader by its name, in the order in which they are tried."""
-    found: dict[str, Reader] = {}
+    by_name: dict[str, Reader] = {}
     for point in entry_points(group=GROUP):
         try:
             reader = point.load()
@@ -47,17 +47,17 @@ def readers() -> dict[str, Reader]:
             raise DataError(f"reader {point.name} ({point.value}): not loaded: {error}") from error
         if not isinstance(reader, Reader):
             raise DataError(f"reader {point.name} ({point.value}): it is not a traceana Reader")
-        found[point.name] = reader
+        by_name[point.name] = reader
     modules = (import_module(f"traceana.ingesters.readers.{name}") for name in _OWN)
-    return found | {module.READER.name: module.READER for module in modules}
+    return by_name | {module.READER.name: module.READER for module in modules}
 
 
 def get_reader(name: str, /) -> Reader:
     """Return a reader by its name."""
-    known = readers()
-    if name not in known:
-        raise DataError(f"no reader is called {name!r}; the readers are {', '.join(known)}")
-    return known[name]
+    by_name = readers()
+    if name not in by_name:
+        raise DataError(f"no reader is called {name!r}; the readers are {', '.join(by_name)}")
+    return by_name[name]
 
 
 def detect_reader(file: CsvFile, /, *, mapped: bool = False) -> Reader | None:

@@ -140,9 +140,9 @@ def _gres(prefix: str) -> Callable[[pl.Expr], Values]:
     """GPUs as Slurm printed them before it counted them in TRES: gpu:2, gpu:a100:2."""
 
     def parse(text: pl.Expr) -> Values:
-        found = text.str.extract_all(r"gpu(?::[A-Za-z][^:,(]*)?:\d+")
-        counts = found.list.eval(pl.element().str.extract(r":(\d+)$").cast(pl.Float64))
-        names = found.list.eval(pl.element().str.extract(r"gpu:(.+):\d+$"))
+        entries = text.str.extract_all(r"gpu(?::[A-Za-z][^:,(]*)?:\d+")
+        counts = entries.list.eval(pl.element().str.extract(r":(\d+)$").cast(pl.Float64))
+        names = entries.list.eval(pl.element().str.extract(r"gpu:(.+):\d+$"))
         return {f"{prefix}_gres": counts.list.sum(), f"{prefix}_gres_type": _joined(names)}
 
     return parse
@@ -210,7 +210,7 @@ def parse_fields(records: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:
         what, parse = _FIELDS[name]
         if records[name].null_count() == records.height:
             records = records.with_columns(
-                pl.lit(None, dtype).alias(one) for one, dtype in _types(name).items()
+                pl.lit(None, dtype).alias(field) for field, dtype in _types(name).items()
             )
             continue
         table = records.select(name).unique().filter(~pl.col(name).is_in(_NULLS))
@@ -272,7 +272,9 @@ def derive(records: pl.DataFrame, timezone: str) -> pl.DataFrame:
     rows = rows.with_columns(cpus=cpus, nodes=nodes)
     per = pl.when(col("memory_per") == "c").then(cpus).when(col("memory_per") == "n").then(nodes)
     memory = col("memory") * pl.when(col("memory_per").is_null()).then(1.0).otherwise(per)
-    found = [pl.when(col(name) > 0).then(name) for name in ("alloc_gpus", "tres_gpus", "req_gpus")]
+    sources = [
+        pl.when(col(name) > 0).then(name) for name in ("alloc_gpus", "tres_gpus", "req_gpus")
+    ]
     gres = (pl.when(col("alloc_gres") > 0).then("alloc_gres"), col("req_gres") * nodes)
     none = first("alloc_gpus", "tres_gpus", "req_gpus")
     elapsed = first("elapsed_raw", "elapsed")
@@ -288,7 +290,7 @@ def derive(records: pl.DataFrame, timezone: str) -> pl.DataFrame:
         memory_gib=first(
             pl.when(memory > 0).then(memory), "req_memory", "alloc_memory", "tres_memory"
         ),
-        gpus=first(*found, *gres, none),
+        gpus=first(*sources, *gres, none),
         gpu_type=first("alloc_type", "tres_type", "req_type", "alloc_gres_type", "req_gres_type"),
         array_id=col("JobID").str.extract(r"^(\d+)_"),
         restarts=first(col("Restarts").cast(pl.Float64, strict=False), REQUEUED),

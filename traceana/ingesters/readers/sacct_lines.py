@@ -231,7 +231,7 @@ class Layout:
         name = next((name for name in _FREE_TEXT if name in self.columns), "")
         free = {**dict.fromkeys(_FREE_TEXT, "(?s:.*?)"), name: "(?s:.*)", _END: ""}
         shapes = {name: f"(?:{shape.replace('X', sign)})?" for name, shape in _SHAPES.items()}
-        known = shapes | free | {"JobID": _ID}
+        shapes_of_fields = shapes | free | {"JobID": _ID}
         other = rf"[^\n{sign}]*"
-        fields = (f"({known.get(name, other)})" for name in self.columns)
+        fields = (f"({shapes_of_fields.get(name, other)})" for name in self.columns)
         return rf"\A{sign.join(fields)}(?:\n|\z)"

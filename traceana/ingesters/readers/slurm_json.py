@@ -36,8 +36,8 @@ Item = dict[str, Any]
 def _number(value: Any) -> float | None:  # noqa: ANN401
     """Return a number, also one in an object that states whether it is set."""
     if isinstance(value, dict):
-        known = value.get("set", True) and not value.get("infinite", False)
-        return _number(value.get("number")) if known else None
+        is_set = value.get("set", True) and not value.get("infinite", False)
+        return _number(value.get("number")) if is_set else None
     return None if value in (None, "") else float(value)
 
 
@@ -46,7 +46,7 @@ def _object(value: object) -> Item:
 
 
 def _list(value: object) -> list[Item]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _first(*values: float | None) -> float | None:
@@ -137,11 +137,11 @@ def _exit_code(value: Any) -> str | None:  # noqa: ANN401
 
 def _id(item: Item, job: object, task: object) -> tuple[str | None, str | None]:
     """Return the id of a job, and of its array."""
-    own, array = _number(item.get("job_id")), _number(job)
+    own_id, array = _number(item.get("job_id")), _number(job)
     place = _number(task) if array else None
     if array and place is not None and place < _NO_VALUE:
         return f"{array:.0f}_{place:.0f}", f"{array:.0f}"
-    return (None, None) if own is None else (f"{own:.0f}", None)
+    return (None, None) if own_id is None else (f"{own_id:.0f}", None)
 
 
 def _memory(item: Item, cpus: float | None, nodes: float | None) -> float | None:

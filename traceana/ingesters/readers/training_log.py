@@ -71,8 +71,10 @@ def find_format(file: CsvFile, /) -> str | None:
     """Return the first format that a line near the beginning of a log has."""
     text = beginning(file, BEGINNING).decode(errors="replace")
     lines = [line[:LONGEST] for line in _LINE_END.split(text) if _is_marked(line)]
-    found = (name for name, one in _FORMATS.items() if any(map(one.search, lines)))
-    return next((one for one in found if one != "ranks" or _TIMERS_BY_RANK.search(text)), None)
+    names = (name for name, pattern in _FORMATS.items() if any(map(pattern.search, lines)))
+    return next(
+        (pattern for pattern in names if pattern != "ranks" or _TIMERS_BY_RANK.search(text)), None
+    )
 
 
 def _is_marked(line: str) -> bool:
@@ -81,8 +83,8 @@ def _is_marked(line: str) -> bool:
 
 def worker_of(line: str, /) -> str:
     """Return the worker that a line begins with; ``all`` where the step time is of the job."""
-    found = (pattern.search(line) for pattern in _WORKERS)
-    return next((one[1] for one in found if one), "all")
+    matches = (pattern.search(line) for pattern in _WORKERS)
+    return next((match[1] for match in matches if match), "all")
 
 
 def _open(file: CsvFile, _timezone: str) -> Rows:

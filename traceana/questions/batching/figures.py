@@ -90,19 +90,19 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
     ax = start_axes(ax, height_in=1.1 + 0.24 * len(levels))
     limit = summary.unique("level", maintain_order=True)["mean_over_min"]
     ax.scatter(limit, range(len(levels)), s=130, marker="|", color=shade(ax), gid="limit")
-    for (name,), own in summary.group_by("controller", maintain_order=True):
+    for (name,), of_controller in summary.group_by("controller", maintain_order=True):
         look = look_of(str(name), ax)
-        rows = [levels.index(level) for level in own["level"]]
-        present = own["speedup_ci_low"].is_not_null()
+        rows = [levels.index(level) for level in of_controller["level"]]
+        present = of_controller["speedup_ci_low"].is_not_null()
         ax.hlines(
             [row for row, is_known in zip(rows, present, strict=True) if is_known],
-            own.filter(present)["speedup_ci_low"],
-            own.filter(present)["speedup_ci_high"],
+            of_controller.filter(present)["speedup_ci_low"],
+            of_controller.filter(present)["speedup_ci_high"],
             color=look.color,
             linewidth=1,
         )
         ax.scatter(
-            own["speedup"],
+            of_controller["speedup"],
             rows,
             s=17,
             color=look.color,
@@ -288,10 +288,10 @@ def plot_batching_trajectory(
     ax = start_axes(ax)
     lines = []
     for worker in natural_order(batches["worker_id"].unique()):
-        own = batches.filter(pl.col("worker_id") == worker).sort("step")
+        of_worker = batches.filter(pl.col("worker_id") == worker).sort("step")
         (line,) = ax.plot(
-            [*own["step"], end],
-            [*own["batch"], own["batch"][-1]],
+            [*of_worker["step"], end],
+            [*of_worker["batch"], of_worker["batch"][-1]],
             drawstyle="steps-post",
             gid=f"worker-{worker}",
             linewidth=1.2,
@@ -372,8 +372,8 @@ def plot_batching_replay(
             ax.axvspan(
                 onset_s, end_s, color=color_of(1), alpha=0.13, linewidth=0, gid=f"episode-{number}"
             )
-    for (name,), own in steps.group_by("controller", maintain_order=True):
-        look, rows = look_of(str(name), ax), own.sort("time_s")
+    for (name,), of_controller in steps.group_by("controller", maintain_order=True):
+        look, rows = look_of(str(name), ax), of_controller.sort("time_s")
         ax.plot(
             rows["time_s"],
             rows["step_time"],
@@ -397,8 +397,8 @@ def plot_batching_replay(
 def describe_batching_replay(steps: pl.DataFrame) -> str:
     """Return one sentence on the steps shown."""
     parts = ", ".join(
-        f"{name} {three_digits(own['step_time'].to_numpy().mean())}"
-        for (name,), own in steps.group_by("controller", maintain_order=True)
+        f"{name} {three_digits(of_controller['step_time'].to_numpy().mean())}"
+        for (name,), of_controller in steps.group_by("controller", maintain_order=True)
     )
     return f"{steps['time_s'].n_unique():,} steps, mean {parts}."
 
@@ -443,13 +443,13 @@ def plot_batching_iterations(
     order = natural_order(workers["worker_id"].unique())
     ax = start_axes(ax, height_in=1.0 + 0.24 * len(order))
     for number, name in enumerate(names):
-        own, look = workers.filter(controller=name), look_of(name, ax)
+        of_controller, look = workers.filter(controller=name), look_of(name, ax)
         shift = (_BAND * (number + 0.5) / len(names)) - _BAND / 2
-        rows = [order.index(worker) + shift for worker in own["worker_id"]]
-        ax.hlines(rows, own["p05"], own["p95"], color=look.color, linewidth=0.8)
-        ax.hlines(rows, own["p25"], own["p75"], color=look.color, linewidth=2.6)
+        rows = [order.index(worker) + shift for worker in of_controller["worker_id"]]
+        ax.hlines(rows, of_controller["p05"], of_controller["p95"], color=look.color, linewidth=0.8)
+        ax.hlines(rows, of_controller["p25"], of_controller["p75"], color=look.color, linewidth=2.6)
         ax.scatter(
-            own["median"],
+            of_controller["median"],
             rows,
             s=13,
             color=look.color,
@@ -475,8 +475,8 @@ def describe_batching_iterations(workers: pl.DataFrame) -> str:
     parts = [
         f"{name} medians from {three_digits(medians.min())} to {three_digits(medians.max())}"
         for name, medians in (
-            (key, own["median"].to_numpy())
-            for (key,), own in workers.group_by("controller", maintain_order=True)
+            (key, of_controller["median"].to_numpy())
+            for (key,), of_controller in workers.group_by("controller", maintain_order=True)
         )
     ]
     return f"{workers['worker_id'].n_unique()} workers: {'; '.join(parts)}."

@@ -76,7 +76,9 @@ def build(traces: Sequence[Trace]) -> Content:
     if not traces:
         return Content((), ())
     recorded = [_recorded(trace) for trace in traces]
-    pictures = tuple(one for trace in traces for one in _draw_best(trace))[:_MAX_DRAWN]
+    pictures = tuple(shown_drawing for trace in traces for shown_drawing in _draw_best(trace))[
+        :_MAX_DRAWN
+    ]
     synthetic = (
         " SYNTHETIC data: no real system is shown."
         if traces and all(trace.synthetic for trace in traces)

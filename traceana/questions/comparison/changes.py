@@ -54,22 +54,22 @@ def compare_windows(
     as independent: Woodruff's of a median, linearization of a rate, combined on the log scale
     (Zou and Donner, Statistics in Medicine 27, 2008).
     """
-    first, second = (_measure(*one) for one in zip((before, after), windows, strict=True))
+    first, second = (_measure(*side) for side in zip((before, after), windows, strict=True))
     rows = []
     for name, label in MEASURES.items():
         a, b = first[name], second[name]
         if a.value is None and b.value is None:
             continue
         low, high = _ratio_interval(a, b)
-        known = a.value is not None and b.value is not None
+        both_known = a.value is not None and b.value is not None
         rows.append(
             {
                 "measure": name,
                 "label": label,
                 "before": a.value,
                 "after": b.value,
-                "difference": b.value - a.value if known else None,  # type: ignore[operator]
-                "ratio": b.value / a.value if known and a.value else None,  # type: ignore[operator]
+                "difference": b.value - a.value if both_known else None,  # type: ignore[operator]
+                "ratio": b.value / a.value if both_known and a.value else None,  # type: ignore[operator]
                 "ci_low": low,
                 "ci_high": high,
                 "n_before": a.n,
@@ -247,11 +247,11 @@ def _comparison(node: ast.Compare, values: dict[str, dict[str, Any]], condition:
             f"{measures[1]} stand in one comparison; join two comparisons with 'and'"
         )
     of = values.get(measures[0], {})
-    known = {name: values.get(name, {}).get("after") for name in measures}
-    known |= {side: of.get(side) for side in names & {"before", "after"}}
-    if missing := [name for name in known if known[name] is None]:
+    known_values = {name: values.get(name, {}).get("after") for name in measures}
+    known_values |= {side: of.get(side) for side in names & {"before", "after"}}
+    if missing := [name for name in known_values if known_values[name] is None]:
         raise DataError(f"condition {condition!r}: {missing[0]} has no value in these traces")
-    sides = [_number(part, known, condition) for part in (node.left, *node.comparators)]
+    sides = [_number(part, known_values, condition) for part in (node.left, *node.comparators)]
     for op, left, right in zip(node.ops, sides, sides[1:], strict=False):
         if type(op) not in _COMPARED:
             raise DataError(f"condition {condition!r}: only < <= > >= == != compare; {_FORM}")
@@ -269,7 +269,7 @@ def _number(node: ast.expr, values: dict[str, Any], condition: str) -> float:
         value = _number(node.operand, values, condition)
         return -value if isinstance(node.op, ast.USub) else value
     if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        left, right = (_number(one, values, condition) for one in (node.left, node.right))
+        left, right = (_number(side, values, condition) for side in (node.left, node.right))
         try:
             return float(_BINARY[type(node.op)](left, right))
         except (ZeroDivisionError, OverflowError):

@@ -61,7 +61,7 @@ def compare_traces(traces: Sequence[Trace], /) -> pl.DataFrame:
 
 def describe_headlines(trace: Trace, /) -> pl.DataFrame:
     """Return the headline numbers of one trace: columns of :class:`Comparison` without ranks."""
-    found = _of_jobs(trace) | {
+    headlines = _of_jobs(trace) | {
         "Variation": _or_note(_variation, trace),
         "Stragglers": _or_note(_straggler_cost, trace),
     }
@@ -69,7 +69,7 @@ def describe_headlines(trace: Trace, /) -> pl.DataFrame:
         {"question": question, "name": name, "measure": measure, "trace": trace.label}
         | {"rank": None}
         | _row()
-        | found[question]
+        | headlines[question]
         for question, (name, measure) in _QUESTIONS.items()
     ]
     return pl.DataFrame(rows, schema=schema_of(Comparison))
@@ -81,7 +81,7 @@ def _row(
     interval: tuple[float | None, float | None] = (None, None),
     note: str | None = None,
 ) -> Row:
-    low, high = (None if one is None or np.isnan(one) else float(one) for one in interval)
+    low, high = (None if bound is None or np.isnan(bound) else float(bound) for bound in interval)
     return {"n": n, "estimate": estimate, "ci_low": low, "ci_high": high, "note": note}
 
 
@@ -89,7 +89,7 @@ def _of_jobs(trace: Trace) -> dict[str, Row]:
     """Return the rows on jobs, or on tasks where only these have runtimes."""
     manifest = trace.manifest
     needs = ({"jobs": ("runtime_s",)}, *COHORT_NEEDS)
-    if not any(all(manifest.has(*need) for need in one.items()) for one in needs):
+    if not any(all(manifest.has(*need) for need in column.items()) for column in needs):
         missing = "no runtimes of jobs are recorded"
         names = ("Runtime", "Size", "Queueing", "Failure", "Failure by a runtime", "Concentration")
         return {name: _row(note=missing) for name in names}
@@ -118,7 +118,7 @@ def _runtime(cohort: Cohort, kind: str | None) -> Row:
     cut = _cut(table)
     if not cut:
         return _median(cohort, table["duration_s"], table, kind)
-    found = kaplan_meier(
+    curve = kaplan_meier(
         table,
         status=None,
         runtime="duration_s",
@@ -128,8 +128,8 @@ def _runtime(cohort: Cohort, kind: str | None) -> Row:
     ).groups.row(0, named=True)
     return _row(
         table.height,
-        found["median_s"],
-        (found["ci_low"], found["ci_high"]),
+        curve["median_s"],
+        (curve["ci_low"], curve["ci_high"]),
         _joined(kind, f"{cut:,} truncated or censored: Kaplan-Meier median", _independence(cohort)),
     )
 
@@ -165,19 +165,19 @@ def _failure(cohort: Cohort, kind: str | None) -> Row:
 
 
 def _incidence(cohort: Cohort, kind: str | None) -> Row:
-    found = cohort.trace.once(overall_failure).incidence
-    if found is None:
+    incidence = cohort.trace.once(overall_failure).incidence
+    if incidence is None:
         return _row(note="no failure with a runtime is recorded")
-    interval = (found["ci_low"], found["ci_high"])
-    within = f"within {duration(found['horizon_s'])}"
+    interval = (incidence["ci_low"], incidence["ci_high"])
+    within = f"within {duration(incidence['horizon_s'])}"
     note = _joined(kind, within, _independence(cohort))
-    return _row(found["n"], found["fraction"], interval, note)
+    return _row(incidence["n"], incidence["fraction"], interval, note)
 
 
 def _rate(stated: pl.DataFrame, cohort: Cohort, note: str | None) -> Row:
-    [found] = failure_rates(stated, "all", cluster=cohort.cluster).rows(named=True)
-    interval = (found["ci_low"], found["ci_high"])
-    return _row(found["n"], found["rate"], interval, _joined(note, _independence(cohort)))
+    [rate] = failure_rates(stated, "all", cluster=cohort.cluster).rows(named=True)
+    interval = (rate["ci_low"], rate["ci_high"])
+    return _row(rate["n"], rate["rate"], interval, _joined(note, _independence(cohort)))
 
 
 def _queueing(cohort: Cohort) -> Row:

@@ -28,16 +28,16 @@ def reasons(comparison: pl.DataFrame, /, *, answered: bool) -> list[str]:
     """Return the notes of rows with an estimate, or of those without, by measures and traces."""
     rows = comparison.filter(comparison["estimate"].is_not_null() == answered)
     every = comparison["trace"].n_unique()
-    found: dict[str, dict[tuple[str, ...], list[str]]] = {}
-    for (question, note), own in rows.drop_nulls("note").group_by(
+    tables_by_reason: dict[str, dict[tuple[str, ...], list[str]]] = {}
+    for (question, note), of_question in rows.drop_nulls("note").group_by(
         "question", "note", maintain_order=True
     ):
-        of_traces = found.setdefault(str(note), {})
-        of_traces.setdefault(tuple(own["trace"]), []).append(str(question))
+        of_traces = tables_by_reason.setdefault(str(note), {})
+        of_traces.setdefault(tuple(of_question["trace"]), []).append(str(question))
     return [
         f"{', '.join(questions)}: {note} "
         f"({'all traces' if len(traces) == every else '; '.join(traces)})"
-        for note, of_traces in found.items()
+        for note, of_traces in tables_by_reason.items()
         for traces, questions in of_traces.items()
     ]
 

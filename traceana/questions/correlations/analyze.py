@@ -52,10 +52,10 @@ def cut_correlations(trace: Trace, /) -> pl.DataFrame | None:
     tables = []
     for below_s in sorted({*_cutoffs(cohort).values()}):
         rows = cohort.rows.filter(pl.col("runtime_s") < below_s)
-        found = _correlations(cohort, rows, ("pearson",), ("row", "group_mean"))
-        if found is not None:
+        correlations = _correlations(cohort, rows, ("pearson",), ("row", "group_mean"))
+        if correlations is not None:
             tables.append(
-                found.table.select(pl.lit(below_s, pl.Float64).alias("below_s"), pl.all())
+                correlations.table.select(pl.lit(below_s, pl.Float64).alias("below_s"), pl.all())
             )
     if not tables:
         return None
@@ -73,8 +73,8 @@ def group_correlations(trace: Trace, method: str = "spearman", /) -> pl.DataFram
     if cohort.by is None:
         return None
     frame = cohort.rows.filter(pl.col(cohort.by).is_not_null())
-    found = _correlations(cohort, frame, (method,), ("row",), by=(cohort.by,))
-    return None if found is None else found.table
+    correlations = _correlations(cohort, frame, (method,), ("row",), by=(cohort.by,))
+    return None if correlations is None else correlations.table
 
 
 def published_means(trace: Trace, /) -> dict[tuple[str, str], pl.DataFrame]:
@@ -88,9 +88,9 @@ def published_means(trace: Trace, /) -> dict[tuple[str, str], pl.DataFrame]:
     means = {}
     for outcome in ("success", "failure"):
         for name in features_of(cohort):
-            own = _own_rows(cohort, outcome).drop_nulls([name, "runtime_s"])
-            if own.height:
-                means[outcome, name] = mean_by_value(own, name, "runtime_s")
+            rows_of_trace = _own_rows(cohort, outcome).drop_nulls([name, "runtime_s"])
+            if rows_of_trace.height:
+                means[outcome, name] = mean_by_value(rows_of_trace, name, "runtime_s")
     return means
 
 
@@ -102,9 +102,11 @@ def cut_points(trace: Trace, /) -> dict[tuple[str, str], CutPoints]:
         outcome, name = key.split()
         if name not in features_of(cohort):
             continue
-        own = _own_rows(cohort, outcome).filter(pl.col("runtime_s") < below_s)
-        if own.height:
-            points[outcome, name] = CutPoints(below_s, mean_by_value(own, name, "runtime_s"))
+        rows_of_trace = _own_rows(cohort, outcome).filter(pl.col("runtime_s") < below_s)
+        if rows_of_trace.height:
+            points[outcome, name] = CutPoints(
+                below_s, mean_by_value(rows_of_trace, name, "runtime_s")
+            )
     return points
 
 

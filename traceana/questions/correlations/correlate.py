@@ -131,10 +131,10 @@ def correlate(
     if flags:
         admitted = admitted.with_columns(nw.col(*dict.fromkeys(flags)).cast(nw.Float64))
     lazy = clean_columns(admitted, family.measures)
-    found = estimate_family(family, lazy, resamples=resamples, rng=random)
-    table = found.with_columns(
+    estimates = estimate_family(family, lazy, resamples=resamples, rng=random)
+    table = estimates.with_columns(
         pvalue_adjusted=pl.Series(
-            adjust_pvalues(found["pvalue"].to_numpy().astype(float), method=adjust)
+            adjust_pvalues(estimates["pvalue"].to_numpy().astype(float), method=adjust)
         ).fill_nan(None),
         note=pl.when(pl.col("pvalue") <= SMALLEST_P)
         .then(
@@ -243,7 +243,7 @@ def runtime_correlations(
     # a Boolean takes less memory than text, which replaces it at the end
     outcome = nw.col(status).is_in(list(wins)).alias("outcome")
     rows: Any = lazy.filter(used).select(*keys, *clusters, runtime, *names, outcome)
-    found = correlate(
+    correlations = correlate(
         rows.to_native(),
         names,
         runtime,
@@ -257,12 +257,12 @@ def runtime_correlations(
         rng=rng,
     )
     named = pl.when("outcome").then(pl.lit("success")).otherwise(pl.lit("failure"))
-    table = found.table.with_columns(outcome=named)
+    table = correlations.table.with_columns(outcome=named)
     if keys:
         table = table.join(excluded, on=keys, how="left", nulls_equal=True, maintain_order="left")
     else:
         table = table.with_columns(n_excluded=pl.lit(excluded["n_excluded"].item(), pl.Int64))
-    return replace(found, table=table)
+    return replace(correlations, table=table)
 
 
 def _features(frame: IntoFrame, features: Names | None) -> tuple[str, ...]:

@@ -174,10 +174,10 @@ def of_group_means(
         values["pvalue_t"] = (
             kendall_pvalue(x, mean) if (weighted, method) == (False, "kendall") else published
         )
-    known = pvalues if clusters is None else clusters.pvalues
+    pvalues_of_means = pvalues if clusters is None else clusters.pvalues
     if clusters is not None:
         values["n_clusters"] = clusters.n
-    values["pvalue"] = known.get((level, method))
+    values["pvalue"] = pvalues_of_means.get((level, method))
     if values["pvalue"] is None:
         why = (
             "too many rows or groups"
@@ -206,13 +206,13 @@ def _why_untested(clusters: Clusters, level: str, method: str) -> str:
 def _independent(
     r: float, n: int, method: str, confidence: float, error: float | None
 ) -> dict[str, Any]:
-    found = {"pvalue": correlation_pvalue(r, n, method=method), "n_effective": float(n)}
+    test = {"pvalue": correlation_pvalue(r, n, method=method), "n_effective": float(n)}
     if abs(r) == 1:
         line = "all rows are on a line" if method == "pearson" else "all pairs have the same order"
-        return found | {"note": f"{line}: no interval"}
+        return test | {"note": f"{line}: no interval"}
     if error is None:
-        return found | {"note": "one row decides r: no interval"}
-    return found | _checked(
+        return test | {"note": "one row decides r: no interval"}
+    return test | _checked(
         *fisher_interval(r, n, method=method, confidence=confidence, error=error)
     )
 
@@ -298,8 +298,8 @@ def estimate_family(
         codes = _number_clusters(rows_here, family.clusters, resamples, rng)
         ranked: dict[str, tuple[Floats, Floats]] = {}
         for at, pair in enumerate(family.pairs):
-            found = sums[*group, at]
-            note = _why_not(found.held)
+            sums_of_pair = sums[*group, at]
+            note = _why_not(sums_of_pair.held)
             values, clusters = None, None
             pvalues: dict[tuple[str, str], float] = {}
             if needs_rows and not note:
@@ -311,26 +311,26 @@ def estimate_family(
                 if codes is not None:
                     code, cells = codes
                     clusters = Clusters.of(*values, code[keep], cells[keep], asked, rng=rng)
-                elif found.points.height >= MIN_POINTS:
+                elif sums_of_pair.points.height >= MIN_POINTS:
                     means = [key for key in asked if key[0] != "row"]
                     pvalues = group_mean_pvalues(*values, means, rng=rng)
             for level, method in asked:
                 line = dict(zip(keys, group, strict=True)) | {
                     **dict(zip(("x", "y", "method", "level"), (*pair, method, level), strict=True)),
-                    **{name: found.held[name] for name in ("n", "n_missing")},
+                    **{name: sums_of_pair.held[name] for name in ("n", "n_missing")},
                     "note": note,
                 }
                 if level != "row":
-                    line["n_groups"] = found.points.height
+                    line["n_groups"] = sums_of_pair.points.height
                 if not note and level != "row":
-                    line |= of_group_means(found.points, level, method, clusters, pvalues)
+                    line |= of_group_means(sums_of_pair.points, level, method, clusters, pvalues)
                 elif not note:
                     points = values
                     if values and method == "spearman":
                         x, y = values
                         points = _ranks(pair[0], x, ranked), _ranks(pair[1], y, ranked)
                     line |= of_rows(
-                        *(found.pearson, method, found.held["n"], points, clusters),
+                        *(sums_of_pair.pearson, method, sums_of_pair.held["n"], points, clusters),
                         confidence=family.confidence,
                         rng=rng,
                     )
@@ -343,11 +343,11 @@ def estimate_family(
     return pl.DataFrame(lines, schema={**groups.schema, **columns})
 
 
-def _ranks(name: str, values: Floats, known: dict[str, tuple[Floats, Floats]]) -> Floats:
+def _ranks(name: str, values: Floats, ranks: dict[str, tuple[Floats, Floats]]) -> Floats:
     """Return the ranks of a column, which pairs with the same rows share."""
-    if name not in known or not np.array_equal(known[name][0], values):
-        known[name] = values, weighted_ranks(values)
-    return known[name][1]
+    if name not in ranks or not np.array_equal(ranks[name][0], values):
+        ranks[name] = values, weighted_ranks(values)
+    return ranks[name][1]
 
 
 def _number_clusters(

@@ -141,8 +141,8 @@ def row_correlations(
         n = pl.col("n")
         spread = (n - 1) / n * (pl.col("squares") - pl.col("away") ** 2 / n)
         decided = pl.col("most") > _DECIDES * pl.col("squares")
-        known = (pl.col("n_left") == n) & (pl.col("r").abs() < 1)
-        error = pl.when(known, ~decided).then(spread.sqrt())
+        defined = (pl.col("n_left") == n) & (pl.col("r").abs() < 1)
+        error = pl.when(defined, ~decided).then(spread.sqrt())
         parts.append(table.select(*keys, pl.lit(at).alias("pair"), "r", error.alias("error")))
     return pl.concat(parts).with_columns(pl.col("r", "error").fill_nan(None))
 
@@ -264,7 +264,7 @@ def _scales(
 ) -> list[tuple[float, float]]:
     """Return the logarithm of the smallest value above 0 and the bin width of each column."""
     positive = {axis: nw.when(nw.col(name) > 0).then(name) for axis, name in columns.items()}
-    found = reduce_frame(
+    bounds = reduce_frame(
         rows,
         (),
         **{f"{axis} low": value.min() for axis, value in positive.items()},
@@ -272,7 +272,7 @@ def _scales(
     ).row(0, named=True)
     scales = []
     for axis in columns:
-        low, high = found[f"{axis} low"], found[f"{axis} high"]
+        low, high = bounds[f"{axis} low"], bounds[f"{axis} high"]
         if low is None:  # all are 0
             scales.append((0.0, 1.0))
         elif low == high:

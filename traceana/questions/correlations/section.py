@@ -310,8 +310,8 @@ def contradictions(table: pl.DataFrame, title: str, /) -> tuple[str, ...]:
     opposite = (pl.col("r") * pl.col("r_ranks") < 0) & pl.all_horizontal(significant)
     carried = pl.col("n_carrying").is_not_null() & (pl.col("pvalue_adjusted") < ALPHA)
     matters = (pl.col("r").abs() >= _SMALL) | (pl.col("r_ranks").abs() >= _SMALL)
-    found = both.filter(opposite | carried, matters).iter_rows(named=True)
-    stated = [_contradiction(row) for row in found]
+    contradicting = both.filter(opposite | carried, matters).iter_rows(named=True)
+    stated = [_contradiction(row) for row in contradicting]
     if not stated:
         return ()
     what = "Pearson's r rests on few rows or contradicts ranks"

@@ -190,9 +190,9 @@ def _reversed(cohort: Cohort, row: dict[str, Any], within: pl.DataFrame | None) 
     """Return the groups in which a correlation is significant, if all have the opposite sign."""
     if within is None or cohort.by is None:
         return ""
-    own = within.filter(x=row["x"]).filter(pl.col("pvalue_adjusted") < ALPHA)
-    if own.is_empty() or not (own["r"] * row["r"] < 0).all():
+    of_feature = within.filter(x=row["x"]).filter(pl.col("pvalue_adjusted") < ALPHA)
+    if of_feature.is_empty() or not (of_feature["r"] * row["r"] < 0).all():
         return ""
-    named = [f"{group} {correlation(r)}" for group, r in own.select(cohort.by, "r").rows()]
+    named = [f"{group} {correlation(r)}" for group, r in of_feature.select(cohort.by, "r").rows()]
     by = in_sentence(key_heading(cohort.by))
     return f", but of opposite sign within {by} {listed(named)}"

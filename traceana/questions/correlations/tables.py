@@ -106,14 +106,14 @@ class CorrelationResult(Result):
             points = f"{row['n']:,} rows"
             if row["n_groups"] is not None:
                 points += f", {row['n_groups']:,} groups"
-            found = "none" if row["r"] is None else f"{row['r']:+.3f}"
+            text = "none" if row["r"] is None else f"{row['r']:+.3f}"
             if row["ci_low"] is not None:
-                found += f" [{row['ci_low']:+.3f}, {row['ci_high']:+.3f}]"
+                text += f" [{row['ci_low']:+.3f}, {row['ci_high']:+.3f}]"
             if row["pvalue_adjusted"] is not None:
                 points += f", adjusted p {row['pvalue_adjusted']:.2g}"
             lines.append(
                 f"{f'{where}: ' if where else ''}{row['x']} and {row['y']}, {row['method']}, "
-                f"{row['level']}: {found} ({points})" + (f"; {row['note']}" if row["note"] else "")
+                f"{row['level']}: {text} ({points})" + (f"; {row['note']}" if row["note"] else "")
             )
         return "\n".join(lines)
 

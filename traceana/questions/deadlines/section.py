@@ -133,7 +133,7 @@ def build(traces: Sequence[Trace]) -> Content:
     parts = [(trace.label, _trace(trace)) for trace in planned]
     parts += [(_title(trace), _of_jobs(trace)) for trace in others]
     content = join_parts(_OPENING, parts)
-    pictures = [one for trace in (*planned, *others) for one in _draw_missed(trace)]
+    pictures = [drawing for trace in (*planned, *others) for drawing in _draw_missed(trace)]
     lead = (Gallery(tuple(pictures[:_MAX_DRAWN])),) if pictures else ()
     return replace(content, lead=lead, limitations=_LIMITATIONS)
 

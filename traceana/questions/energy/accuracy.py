@@ -264,7 +264,7 @@ def eta_sweep(
     if dataset in tables.defaults:
         size = default_batch_size(profiles, tables.defaults[dataset])
         default = energy.filter(batch_size=size, power_limit_w=power_w)
-    found = []
+    rows = []
     for eta in etas:
         weighed = energy.with_columns(
             cost_j=eta * pl.col("eta_j") + (1 - eta) * power_w * pl.col("tta_s")
@@ -274,5 +274,5 @@ def eta_sweep(
             f"{name}_saved": None if default.is_empty() else 1 - best[column] / default[column][0]
             for name, column in (("energy", "eta_j"), ("time", "tta_s"))
         }
-        found.append({"eta": float(eta), **best, **saved})
-    return declared(pl.DataFrame(found, infer_schema_length=None), EtaSweep)
+        rows.append({"eta": float(eta), **best, **saved})
+    return declared(pl.DataFrame(rows, infer_schema_length=None), EtaSweep)

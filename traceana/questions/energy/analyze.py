@@ -50,15 +50,15 @@ def training_defaults(
     tables = read_tables(training_runs, power_profiles)
     profiled = tables.power_profiles.select("dataset", "batch_size").unique()
     runs = tables.training_runs.join(profiled, on=["dataset", "batch_size"], how="semi")
-    found = {}
+    defaults_by_job = {}
     for (name,), rows in runs.sort("dataset").group_by("dataset", maintain_order=True):
         dataset = str(name)
         stated = TRAINING_DEFAULTS.get(dataset)
         if stated and rows["target_metric"].is_close(stated.target).any():
-            found[dataset] = stated
+            defaults_by_job[dataset] = stated
         elif rows["target_epoch"].count():
-            found[dataset] = _derive(rows)
-    return found
+            defaults_by_job[dataset] = _derive(rows)
+    return defaults_by_job
 
 
 def _derive(rows: pl.DataFrame) -> TrainingDefault:
@@ -136,12 +136,12 @@ def coverage(trace: Trace, /) -> pl.DataFrame:
 def configurations(trace: Trace, gpu: str, /) -> dict[str, pl.DataFrame]:
     """Return the feasible configurations of each data set on a GPU, if there are any."""
     profiled = training_tables(trace)[1].filter(gpu=gpu)["dataset"].unique().sort()
-    found = {
+    configured = {
         dataset: _of(trace, energy_to_accuracy, gpu=gpu, dataset=dataset)
         for dataset in profiled
         if dataset in trace.once(defaults)
     }
-    return {dataset: energy for dataset, energy in found.items() if energy.height}
+    return {dataset: energy for dataset, energy in configured.items() if energy.height}
 
 
 def weights_of_energy(trace: Trace, gpu: str, dataset: str, /) -> pl.DataFrame:

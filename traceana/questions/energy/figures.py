@@ -78,14 +78,14 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
     for place, (choice, (name, color)) in enumerate(_CHOICES.items()):
         ratio = dict(savings.filter(choice=choice).select("dataset", "ratio").rows())
         rows = [row + (place - 1) * _BAR for row in range(len(datasets))]
-        known = [
+        drawn_rows = [
             (row, ratio[dataset])
             for row, dataset in zip(rows, datasets, strict=True)
             if ratio.get(dataset) is not None
         ]
         ax.barh(
-            [row for row, _ in known],
-            [value for _, value in known],
+            [row for row, _ in drawn_rows],
+            [value for _, value in drawn_rows],
             _BAR,
             color=color_of(color),
             label=name,

@@ -82,9 +82,9 @@ def energy_coverage(
             and pair[1] in trained & set(tables.defaults)
         ]
     batches = [
-        coverage(tables, gpu=one, dataset=name, target=goal)
-        for one, name in pairs
-        for goal in [target_of(tables, gpu=one, dataset=name, target=target)]
+        coverage(tables, gpu=value, dataset=name, target=goal)
+        for value, name in pairs
+        for goal in [target_of(tables, gpu=value, dataset=name, target=target)]
     ]
     if not batches:
         raise DataError("no data set of this GPU was trained and has a default target")

@@ -118,10 +118,10 @@ def analyze_outcomes(trace: Trace) -> tuple[tuple[Outcomes, ...], pl.DataFrame, 
     notes: list[str] = []
     columns: list[tuple[str | None, str | None]] = [*grouping_columns(cohort)]
     for by, strata in columns or [(None, None)]:
-        found = _outcomes(cohort, by, strata, notes)
-        groupings.append(found)
+        outcomes = _outcomes(cohort, by, strata, notes)
+        groupings.append(outcomes)
         if by is not None:
-            tests += _tests(cohort, found, by, notes)
+            tests += _tests(cohort, outcomes, by, notes)
     table = pl.DataFrame(tests, schema=schema_of(GroupTests))
     pvalues = table["pvalue"].fill_null(float("nan")).to_numpy()
     adjusted = pl.Series(adjust_pvalues(pvalues, method="holm")).fill_nan(None)
@@ -154,8 +154,8 @@ def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[st
         **seen,
     )
     comparisons, odds = {}, None
-    there = stated["status"].cast(pl.String)
-    for status in (one for one in COMPARED if by and one in there and not cohort.horizon_s):
+    statuses = stated["status"].cast(pl.String)
+    for status in (one for one in COMPARED if by and one in statuses and not cohort.horizon_s):
         try:
             comparisons[status] = compare_runtimes(
                 stated.filter(pl.col("entry_s") == 0, status=status),
@@ -201,7 +201,7 @@ def _by_horizon(
     ).filter(event="failed")
     hazards = None
     if by is not None:
-        causes = [one for one in COMPARED if one in events]
+        causes = [event for event in COMPARED if event in events]
         try:
             frame, features = _with_features(rows, [by])
             most = _MOST_MISSING * frame.height  # such as jobs without GPUs
@@ -232,13 +232,13 @@ def _standardized(
         if not chosen:
             continue
         try:
-            found = standardized_failure_rates(
+            standardized = standardized_failure_rates(
                 rows, by, strata=[column for _, column in chosen], cluster=cohort.cluster
             )
         except DataError:
             continue
-        if (found["fraction_covered"] >= _LEAST_COVERED).all():
-            return " and ".join(name for name, _ in chosen), found
+        if (standardized["fraction_covered"] >= _LEAST_COVERED).all():
+            return " and ".join(name for name, _ in chosen), standardized
     return None
 
 
@@ -275,9 +275,9 @@ def _tests(
 
 
 def _test(row: dict[str, Any], question: str, measure: str, method: str | None) -> dict[str, Any]:
-    own = {name: row.get(name) for name in GroupTests.columns()}
+    of_test = {name: row.get(name) for name in GroupTests.columns()}
     named = {"question": question, "measure": _MEASURES[measure], "method": method}
-    return own | named | {"effect": row[measure]}
+    return of_test | named | {"effect": row[measure]}
 
 
 def variance_between_units(trace: Trace, /) -> dict[str, VarianceShare]:
@@ -330,9 +330,9 @@ def fit_failure_model(
 def _with_features(rows: pl.DataFrame, columns: list[str]) -> tuple[pl.DataFrame, list[str]]:
     """Add these columns as text and the logarithms of requested resources, by their headings."""
     left_out = {"gpus"} if "gpus_requested" in columns else set()
-    there = {*rows.columns} - left_out
+    features = {*rows.columns} - left_out
     doubled = [
-        name for name in _DOUBLED if name in there and rows[name].drop_nulls().n_unique() > 1
+        name for name in _DOUBLED if name in features and rows[name].drop_nulls().n_unique() > 1
     ]
     numbers = {f"{key_heading(name)} doubled": _log2(pl.col(name)) for name in doubled}
     gpus = next((name for name in ("gpus", "gpus_requested") if name in rows.columns), None)
@@ -412,9 +412,9 @@ def incidence_difference(
 
 def _incidence_without_cells(rows: pl.DataFrame, time_s: float) -> Floats:
     """Return the incidence of failure by a runtime, of all rows and without each cell of units."""
-    own, entry = rows["duration_s"].to_numpy(), rows["entry_s"].to_numpy()
+    durations, entry = rows["duration_s"].to_numpy(), rows["entry_s"].to_numpy()
     late = entry > 0
-    time = np.concatenate([own, np.minimum(entry[late], own[late] * (1 - 2**-52))])
+    time = np.concatenate([durations, np.minimum(entry[late], durations[late] * (1 - 2**-52))])
     times, place = np.unique(time, return_inverse=True)
     kinds = rows.select("failed", "other").to_numpy()
     cut, none = ~kinds.any(axis=1), np.zeros(int(late.sum()))
@@ -422,7 +422,7 @@ def _incidence_without_cells(rows: pl.DataFrame, time_s: float) -> Floats:
     curves = leave_out_cells(
         np.concatenate([kinds, np.zeros((len(none), 2))]),
         np.concatenate([cut, none]),
-        np.concatenate([np.zeros(len(own)), none + 1]),
+        np.concatenate([np.zeros(len(durations)), none + 1]),
         *(place, np.concatenate([cell, cell[late]])),
         cells=CELLS,
     )

@@ -160,24 +160,24 @@ def _associate(
     else:
         null = cluster_covariance(of, group, part_n, part_failed, center=rate)
         spread = cluster_covariance(of, group, part_n, part_failed)
-    found = between_groups(n, failed, failures, null=null, spread=spread, confidence=confidence)
-    statistic = found.statistic * rows / (rows - 1)
+    test = between_groups(n, failed, failures, null=null, spread=spread, confidence=confidence)
+    statistic = test.statistic * rows / (rows - 1)
     expected = min(rate, 1 - rate) * n.min()
-    method, pvalue = "chi-squared, clusters independent", found.pvalue
+    method, pvalue = "chi-squared, clusters independent", test.pvalue
     if of is None:
         method, pvalue = _independent(statistic, n, rate, expected, random)
     if of is not None and result["n_clusters"] < _MANY:
         result["note"] = f"fewer than {_MANY} clusters: the interval is conservative"
-    if np.isnan(found.ci_low) or np.isnan(pvalue):
+    if np.isnan(test.ci_low) or np.isnan(pvalue):
         result["note"] = "null if outcomes do not vary within groups, or between clusters"
     return result | {
-        "n_effective": rows / found.design_effect,
-        "cramers_v": np.sqrt(found.effect),
-        "ci_low": np.sqrt(found.ci_low),
-        "ci_high": np.sqrt(found.ci_high),
-        "cramers_v_corrected": _bias_corrected(found.effect, len(n), rows / found.design_effect),
+        "n_effective": rows / test.design_effect,
+        "cramers_v": np.sqrt(test.effect),
+        "ci_low": np.sqrt(test.ci_low),
+        "ci_high": np.sqrt(test.ci_high),
+        "cramers_v_corrected": _bias_corrected(test.effect, len(n), rows / test.design_effect),
         "statistic": statistic,
-        "df": found.df,
+        "df": test.df,
         "pvalue": pvalue,
         "min_expected": expected,
         "method": method,
@@ -278,8 +278,8 @@ def failure_odds(
     )
     if cluster is not None:
         refuse_missing(counts[cluster], counts["n"])
-    found = _compare(counts, keys, within, cluster, confidence=confidence)
-    return declared(found, FailureOdds, by=(*keys, *(f"{key}_reference" for key in keys)))
+    odds = _compare(counts, keys, within, cluster, confidence=confidence)
+    return declared(odds, FailureOdds, by=(*keys, *(f"{key}_reference" for key in keys)))
 
 
 def _compare(
@@ -418,9 +418,9 @@ def failure_outliers(
     sums = {name: pl.col(name).sum() for name in ("n", "failures", "expected")}
     groups = reduce_frame(compared, (by,), **sums)
     tested = groups.filter(pl.col("expected") >= _FEWEST_EXPECTED)[by].to_list()
-    own = compared.filter(pl.col(by).is_in(tested)).partition_by(by, as_dict=True)
+    of_group = compared.filter(pl.col(by).is_in(tested)).partition_by(by, as_dict=True)
     odds = [
-        {by: group, **_compare_with_rest(own[group,], confidence=confidence)}
+        {by: group, **_compare_with_rest(of_group[group,], confidence=confidence)}
         for group in sorted(tested)
     ]
     schema: dict[str, Any] = {by: groups.schema[by], **dict.fromkeys(_FOUND, pl.Float64)}

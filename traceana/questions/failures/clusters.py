@@ -58,12 +58,12 @@ def cluster_errors(parts: pl.DataFrame, keys: Sequence[str], /) -> pl.DataFrame:
     off = (total - n * (total.sum() / n.sum())) / (n.sum() - n)
     clusters = (n > 0).sum().cast(pl.Int64)
     variance = (clusters - 1) / clusters * (off**2).sum()
-    found = {
+    errors = {
         "n_clusters": clusters,
         "effective": n.sum() ** 2 / (n.cast(pl.Float64) ** 2).sum(),
         "variance": pl.when(clusters > 1).then(variance),
     }
-    return reduce_frame(parts, keys, **found)
+    return reduce_frame(parts, keys, **errors)
 
 
 def rate_columns(

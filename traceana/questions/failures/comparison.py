@@ -136,24 +136,24 @@ def _test(
     if value.min() == value.max():
         empty = [name for name in RuntimeTest.columns() if name not in {*row, "note"}]
         return pl.DataFrame([row | dict.fromkeys(empty) | {"note": "all runtimes are equal"}])
-    found, _ = rank_anova(group, placed, cluster, confidence=confidence, equal_spreads=old)
+    test, _ = rank_anova(group, placed, cluster, confidence=confidence, equal_spreads=old)
     note = None
     if cluster is None and not old and np.bincount(group).min() < FEW:
         note = f"a group has fewer than {FEW} rows: p is approximate"
-    if np.isnan(found.pvalue) or np.isnan(found.ci_low):
+    if np.isnan(test.pvalue) or np.isnan(test.ci_low):
         note = "null if runtimes do not vary within groups, or between clusters"
         if cluster is not None:
             effective = effective_clusters(np.ones(len(value)), cluster)
             note = too_few_clusters(effective) or note
     row |= {
-        "n_effective": len(value) / (1 if cluster is None else found.design_effect),
-        "epsilon_squared": found.effect,
-        "ci_low": found.ci_low,
-        "ci_high": found.ci_high,
-        "statistic": found.statistic,
-        "df": found.df,
-        "df_error": None if np.isinf(found.error_df) else found.error_df,
-        "pvalue": found.pvalue,
+        "n_effective": len(value) / (1 if cluster is None else test.design_effect),
+        "epsilon_squared": test.effect,
+        "ci_low": test.ci_low,
+        "ci_high": test.ci_high,
+        "statistic": test.statistic,
+        "df": test.df,
+        "df_error": None if np.isinf(test.error_df) else test.error_df,
+        "pvalue": test.pvalue,
         "note": note,
     }
     return pl.DataFrame([row]).fill_nan(None)
@@ -165,15 +165,15 @@ def _groups(
     rank = placed @ np.bincount(group) + 0.5
     rows = []
     for code in range(int(group.max()) + 1):
-        own = group == code
-        of = None if cluster is None else cluster[own]
-        low, high = woodruff_interval(value[own], of, confidence=confidence)
+        in_group = group == code
+        of = None if cluster is None else cluster[in_group]
+        low, high = woodruff_interval(value[in_group], of, confidence=confidence)
         rows.append(
             {
-                "n": int(own.sum()),
+                "n": int(in_group.sum()),
                 "n_clusters": None if of is None else int(np.count_nonzero(np.bincount(of))),
-                "mean_rank": float(rank[own].mean()),
-                "median_s": float(np.median(value[own])),
+                "mean_rank": float(rank[in_group].mean()),
+                "median_s": float(np.median(value[in_group])),
                 "ci_low": low,
                 "ci_high": high,
             }
@@ -192,7 +192,7 @@ def _pairs(
     confidence: float,
 ) -> pl.DataFrame:
     pairs = list(combinations(range(labels.height), 2))
-    found = [
+    compared = [
         superiority(group, placed, cluster, a, b, confidence=confidence, mann_whitney=old)
         for a, b in pairs
     ]
@@ -203,12 +203,12 @@ def _pairs(
         labels[first]
         .rename(lambda name: f"{name}_a")
         .hstack(labels[second].rename(lambda name: f"{name}_b"))
-        .hstack(pl.DataFrame(found))
+        .hstack(pl.DataFrame(compared))
         .with_columns(
             n_a=n[first],
             n_b=n[second],
             cliffs_delta=2 * chance - 1,
-            pvalue_adjusted=adjust_pvalues([pair.pvalue for pair in found], method=adjust),
+            pvalue_adjusted=adjust_pvalues([pair.pvalue for pair in compared], method=adjust),
         )
         .fill_nan(None)
         .with_columns(

@@ -409,20 +409,22 @@ def _restricted(
     """Return [*keys, restricted_mean_s, restricted_ci_low, restricted_ci_high] of every group."""
     rows = []
     groups = times.group_by(keys, maintain_order=True) if keys else [((), times)]
-    for key, own in groups:
-        t, s = own["time_s"].to_numpy(), own["survival"].to_numpy()
+    for key, of_group in groups:
+        t, s = of_group["time_s"].to_numpy(), of_group["survival"].to_numpy()
         row = dict(zip(keys, key, strict=True)) | dict.fromkeys((*_RESTRICTED, "mean_note"))
         end = min(horizon_s, t[-1]) if len(t) and s[-1] < 1e-12 else horizon_s
-        left = int((own["n"] - own["late"]).filter(own["time_s"] >= end).sum())
-        complete = own["n_censored"].sum() == 0
+        left = int((of_group["n"] - of_group["late"]).filter(of_group["time_s"] >= end).sum())
+        complete = of_group["n_censored"].sum() == 0
         if len(t) and not (complete or left >= MIN_AT_RISK):
             row["mean_note"] = _UNSEEN
         elif len(t):
-            mean, variance = restricted_mean(t, s, own["hazard_variance"].to_numpy(), horizon_s)
-            n = int(own["n"].sum())
+            mean, variance = restricted_mean(
+                t, s, of_group["hazard_variance"].to_numpy(), horizon_s
+            )
+            n = int(of_group["n"].sum())
             df, variance = n - 1, variance * n / max(n - 1, 1)
             if cluster is not None:
-                df, variance = own.row(0, named=True)["df"], own["restricted_variance"][0]
+                df, variance = of_group.row(0, named=True)["df"], of_group["restricted_variance"][0]
             half = float(stdtrit(df, (1 + confidence) / 2)) * math.sqrt(variance)
             row["restricted_mean_s"] = mean
             if half > 0:  # not NaN

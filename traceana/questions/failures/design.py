@@ -90,16 +90,16 @@ def _drop_decided(
 ) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
     """Drop levels of which no row or every row failed, until there is none."""
     decided: list[dict[str, Any]] = []
-    found = True
-    while found and rows.height:
-        found = False
+    dropped = True
+    while dropped and rows.height:
+        dropped = False
         for name in texts:
             levels = _count_failures(rows, name)
             every = (pl.col("failures") == pl.col("n")) & (cause is None)
             sure = levels.filter((pl.col("failures") == 0) | every)
             if levels.height < 2 or sure.is_empty():
                 continue
-            found = True
+            dropped = True
             for level, n, failures in sure.sort("level").iter_rows():
                 which = "every row" if failures else "no row"
                 decided.append(
@@ -151,7 +151,7 @@ def _drop_dependent(matrix: Floats, terms: Sequence[dict[str, Any]]) -> Floats:
     dropped = dependent_columns(matrix)
     for column, *others in dropped:
         names = dict.fromkeys(present[other - 1]["feature"] for other in others if other)
-        own = present[column - 1]
-        del own["scale"]
-        own["note"] = f"determined by {', '.join(names)}: left out, not distinguishable"
+        column_values = present[column - 1]
+        del column_values["scale"]
+        column_values["note"] = f"determined by {', '.join(names)}: left out, not distinguishable"
     return np.delete(matrix, [column for column, *_ in dropped], axis=1)

@@ -91,27 +91,29 @@ def estimate_incidence(
     parts = count_events(
         *(frame, keys, events), columns=columns, cluster=cluster, running_until_s=running_until_s
     )
-    counts, known = parts, pl.col("time_s").is_not_null()
+    counts, with_time = parts, pl.col("time_s").is_not_null()
     of_clusters = {}
     if cluster is not None:
-        of_clusters["n_clusters"] = pl.col(cluster).filter(known).n_unique().cast(pl.Int64)
+        of_clusters["n_clusters"] = pl.col(cluster).filter(with_time).n_unique().cast(pl.Int64)
         refuse_missing(parts[cluster], parts["n"])
         counts = parts.group_by(*keys, "time_s", maintain_order=True).agg(
             pl.col("n", "late", *events).sum()
         )
-    sums = {name: pl.col(name).filter(known).sum() for name in ("n", *events)}
-    unknown = {f"{name} unknown": pl.col(name).filter(~known).sum() for name in events}
+    sums = {name: pl.col(name).filter(with_time).sum() for name in ("n", *events)}
+    unknown = {f"{name} unknown": pl.col(name).filter(~with_time).sum() for name in events}
     totals = {
         **sums,
         **unknown,
         "n_truncated": pl.col("late").sum(),
-        "n_excluded": pl.col("n").filter(~known).sum(),
+        "n_excluded": pl.col("n").filter(~with_time).sum(),
         "last_s": pl.col("time_s").max(),
         **of_clusters,
     }
     groups = parts.group_by(keys).agg(**totals) if keys else parts.select(**totals)
     groups = groups.with_columns(n_censored=pl.col("n") - pl.sum_horizontal(events))
-    times = counts.filter(known).with_columns(n_censored=pl.col("n") - pl.sum_horizontal(events))
+    times = counts.filter(with_time).with_columns(
+        n_censored=pl.col("n") - pl.sum_horizontal(events)
+    )
     slices = _slices(times, keys)
     curves = [
         incidence(
@@ -122,7 +124,7 @@ def estimate_incidence(
     ]
     if cluster is not None:
         of_curves, curves = _allow_for_clusters(
-            *(curves, slices, parts.filter(known), keys, events),
+            *(curves, slices, parts.filter(with_time), keys, events),
             cluster=cluster,
             horizon_s=default_horizon(times, keys, horizon_s),
         )

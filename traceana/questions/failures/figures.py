@@ -65,11 +65,11 @@ def draw_rows(
 ) -> None:
     """Draw a dot and an interval per row, the first on top, without null intervals."""
     rows = range(len(groups.names))
-    known = [row for row in rows if low[row] is not None and high[row] is not None]
+    with_interval = [row for row in rows if low[row] is not None and high[row] is not None]
     ax.hlines(
-        known,
-        [low[row] for row in known],
-        [high[row] for row in known],
+        with_interval,
+        [low[row] for row in with_interval],
+        [high[row] for row in with_interval],
         color=color_of(0),
         linewidth=1.4,
         gid="intervals",

@@ -106,10 +106,10 @@ def _drawn(result: SurvivalCurves) -> pl.DataFrame:
     return ended.filter(pl.col("n").rank("ordinal", descending=True) <= _MOST_CURVES)
 
 
-def _steps(own: pl.DataFrame, left: float, last_s: float) -> list[list[float]]:
+def _steps(steps_of_group: pl.DataFrame, left: float, last_s: float) -> list[list[float]]:
     """Return times, survival and both bounds of a line from the left end of the axis on."""
-    before = own.filter(pl.col("time_s") <= left).tail(1)
-    shown = pl.concat([before, own.filter(pl.col("time_s") > left)])
+    before = steps_of_group.filter(pl.col("time_s") <= left).tail(1)
+    shown = pl.concat([before, steps_of_group.filter(pl.col("time_s") > left)])
     bounds = shown.select(pl.col("survival", "ci_low", "ci_high").fill_null(math.nan))
     columns = [values.to_list() for values in bounds]
     if before.is_empty():
@@ -168,12 +168,14 @@ def plot_cumulative_incidence(
     if event is None and len(result.events) != 1:
         first = result.events[0]
         raise DataError(f"pass event=, one of {', '.join(result.events)}: plot(event={first!r})")
-    one = result.only(event or result.events[0])
-    keys, at_risk, some = one.by, one.at_risk, _largest_groups(one)
-    steps = one.curves.join(some.select(*keys, "event"), on=[*keys, "event"], nulls_equal=True)
+    only = result.only(event or result.events[0])
+    keys, at_risk, some = only.by, only.at_risk, _largest_groups(only)
+    steps = only.curves.join(some.select(*keys, "event"), on=[*keys, "event"], nulls_equal=True)
     times = [time for time in steps["time_s"] if time > _LEAST_S]
     if not times:
-        raise DataError(f"plot_cumulative_incidence has nothing to draw: no row is {one.events[0]}")
+        raise DataError(
+            f"plot_cumulative_incidence has nothing to draw: no row is {only.events[0]}"
+        )
     own_figure = ax is None
     ax = start_axes(ax, height_in=2.4 + 0.13 * some.height)
     use_log_axis(ax, "x", [*times, *some["last_s"]], durations=True)
@@ -184,9 +186,9 @@ def plot_cumulative_incidence(
     lines = []
     color = rcParams["axes.prop_cycle"].by_key()["color"]
     for group in some.iter_rows(named=True):
-        own = _of_group(steps, group, keys).sort("time_s")
+        of_group = _of_group(steps, group, keys).sort("time_s")
         name = name_group(group[key] for key in keys) if keys else "all"
-        line = _step(own, group["last_s"], left)
+        line = _step(of_group, group["last_s"], left)
         (drawn,) = ax.plot(
             line["time_s"],
             line["incidence"],
@@ -211,7 +213,7 @@ def plot_cumulative_incidence(
     ax.locator_params(axis="y", nbins=5)
     ax.set_ylabel("Fraction of rows")
     ax.set_xlabel("Runtime (logarithmic)")
-    ax.set_title(heading or f"Cumulative incidence: {one.events[0]}")
+    ax.set_title(heading or f"Cumulative incidence: {only.events[0]}")
     _write_at_risk(ax, some, at_risk, keys, [str(line.get_color()) for _, line in lines])
     if keys and own_figure:  # on other axes the colors of the table below name the lines
         figure = ax.get_figure(root=True)
@@ -260,14 +262,14 @@ def _id(*parts: str) -> str:
     return "-".join(parts).replace(" ", "-")
 
 
-def _step(own: pl.DataFrame, last_s: float, left: float) -> pl.DataFrame:
+def _step(steps_of_group: pl.DataFrame, last_s: float, left: float) -> pl.DataFrame:
     """Return the steps to draw, from the left end of the axis to the last time."""
-    if own.height > _MOST_STEPS:
-        at = np.unique(np.linspace(0, own.height - 1, _MOST_STEPS).astype(int))
-        spread = np.geomspace(1, own.height, _MOST_STEPS).astype(int) - 1
-        own = own[np.union1d(at, spread)]
+    if steps_of_group.height > _MOST_STEPS:
+        at = np.unique(np.linspace(0, steps_of_group.height - 1, _MOST_STEPS).astype(int))
+        spread = np.geomspace(1, steps_of_group.height, _MOST_STEPS).astype(int) - 1
+        steps_of_group = steps_of_group[np.union1d(at, spread)]
     columns = ("time_s", "incidence", "ci_low", "ci_high")
-    shown = own.select(pl.col(columns).cast(pl.Float64))
+    shown = steps_of_group.select(pl.col(columns).cast(pl.Float64))
     before = shown.filter(pl.col("time_s") <= left).tail(1).with_columns(time_s=pl.lit(left))
     if before.is_empty():
         before = pl.DataFrame([(left, 0.0, 0.0, 0.0)], schema=shown.schema, orient="row")
@@ -306,7 +308,7 @@ def _write_at_risk(
     for row, (group, color) in enumerate(
         zip(some.iter_rows(named=True), names, strict=True), start=1
     ):
-        own = _of_group(at_risk, group, keys)
+        of_group = _of_group(at_risk, group, keys)
         height = first + row * gap
         name = name_group((group[key] for key in keys), characters=24) if keys else "all"
         ax.annotate(
@@ -322,7 +324,7 @@ def _write_at_risk(
             fontweight="bold",
             annotation_clip=False,
         )
-        for time, rows in own.select("time_s", "n_at_risk").rows():
+        for time, rows in of_group.select("time_s", "n_at_risk").rows():
             if time not in apart:
                 continue
             ax.annotate(

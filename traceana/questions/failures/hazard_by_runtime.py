@@ -231,9 +231,9 @@ def time_limit_ends(
     refuse_clash(keys, TimeLimitEnds.columns())
     rows = open_frame(jobs, keys=keys, measures=(runtime, time_limit, gpus))
     limit, ran = nw.col(time_limit), nw.col(runtime)
-    known = ~(limit * ran).is_null() & (limit > 0)
-    used = nw.when(known).then(ran / limit)
-    hours = nw.when(known).then(ran * nw.col(gpus) / 3600)
+    with_limit = ~(limit * ran).is_null() & (limit > 0)
+    used = nw.when(with_limit).then(ran / limit)
+    hours = nw.when(with_limit).then(ran * nw.col(gpus) / 3600)
     prepared = rows.with_columns(used.alias("used"), hours.alias("of all"))
     at = nw.col("used") >= 1
     table = reduce_frame(

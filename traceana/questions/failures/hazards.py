@@ -118,19 +118,19 @@ def cause_specific_hazards(
     )
     rows = collect(lazy.filter(~nw.col(runtime).is_null(), ~nw.col(status).is_null()))
     rows = rows.drop_nulls([*names, *units])
-    found: list[dict[str, Any]] = []
+    hazards: list[dict[str, Any]] = []
     for cause in kinds:
         failed = pl.col(status).cast(pl.String) == cause
         if observed is not None:
             failed &= pl.col(observed)
-        found += _of_cause(
+        hazards += _of_cause(
             rows.with_columns(failure=failed.cast(pl.Int64)),
             names,
             cause,
             columns=(runtime, entry, units),
             confidence=confidence,
         )
-    table = pl.DataFrame(found, schema=schema_of(HazardRatios)).fill_nan(None)
+    table = pl.DataFrame(hazards, schema=schema_of(HazardRatios)).fill_nan(None)
     tested = table["pvalue"].cast(pl.Float64).fill_null(np.nan).to_numpy()
     adjusted = pl.Series(adjust_pvalues(tested, method="holm")).fill_nan(None)
     return declared(table.with_columns(pvalue_adjusted=adjusted), HazardRatios)
@@ -227,8 +227,8 @@ def _fit_cox(
     scores, hazard = _score_residuals((time, entry, event), matrix, coefficient)
     away = (matrix - np.average(matrix, axis=0, weights=hazard)) * np.sqrt(hazard)[:, None]
     parts = (scores, away, -model.hessian(coefficient))
-    found = [_over_clusters(*parts, of) for of in clusters]
-    variance, dfs = (np.array(part) for part in zip(*found, strict=True))
+    fits = [_over_clusters(*parts, of) for of in clusters]
+    variance, dfs = (np.array(part) for part in zip(*fits, strict=True))
     total = variance.sum(axis=0)
     if len(clusters) > 1:
         both = np.unique(np.stack(clusters), axis=1, return_inverse=True)[1]
@@ -245,16 +245,16 @@ def _over_clusters(
     """
     m, k = int(cluster.max()) + 1, scores.shape[1]
     sums = np.stack([np.bincount(cluster, column, m) for column in scores.T], axis=1)[..., None]
-    own = np.empty((m, k, k))
+    covariance = np.empty((m, k, k))
     for first, second in np.ndindex(k, k):
-        own[:, first, second] = np.bincount(cluster, away[:, first] * away[:, second], m)
-    total = own.sum(axis=0)
+        covariance[:, first, second] = np.bincount(cluster, away[:, first] * away[:, second], m)
+    total = covariance.sum(axis=0)
     try:
-        moved = np.linalg.solve(total - own, sums)
+        moved = np.linalg.solve(total - covariance, sums)
     except np.linalg.LinAlgError:  # a feature that one cluster alone has
-        moved = np.linalg.pinv(total - own) @ sums
+        moved = np.linalg.pinv(total - covariance) @ sums
     moved = moved[..., 0] @ np.linalg.solve(information, total).T
-    weight = np.diagonal(own, axis1=1, axis2=2)
+    weight = np.diagonal(covariance, axis1=1, axis2=2)
     effective: Floats = weight.sum(axis=0) ** 2 / (weight**2).sum(axis=0)
     variance: Floats = (m - 1) / m * (moved**2).sum(axis=0)
     return variance, effective - 1
@@ -283,8 +283,8 @@ def _score_residuals(
     mean = np.stack([at_risk(hazard * column) / total for column in matrix.T], axis=1)
     rise = (events / total)[:, None]
     steps, of_mean = (
-        np.concatenate([np.zeros((1, one.shape[1])), np.cumsum(one, axis=0)])
-        for one in (rise, mean * rise)
+        np.concatenate([np.zeros((1, factor.shape[1])), np.cumsum(factor, axis=0)])
+        for factor in (rise, mean * rise)
     )
     summed = steps[until] - steps[since]
     expected = matrix * summed - (of_mean[until] - of_mean[since])
@@ -342,7 +342,7 @@ def outcome_by_horizon(
     refuse_clash(keys, OutcomesByHorizon.columns())
     if horizon_s is not None and not (is_number(horizon_s) and 0 < horizon_s < np.inf):
         raise DataError(f"horizon_s must be a positive number of seconds; it is {horizon_s!r}")
-    found = cumulative_incidence(
+    incidence = cumulative_incidence(
         frame,
         by=keys,
         events=events,
@@ -353,7 +353,7 @@ def outcome_by_horizon(
         cluster=cluster,
         confidence=confidence,
     )
-    curves, groups = found.curves, found.groups
+    curves, groups = incidence.curves, incidence.groups
     if horizon_s is None:
         horizon_s = _longest(curves, groups, keys)
     columns = [*keys, "event"]

@@ -220,15 +220,17 @@ def variance_share(
         rows = rows.with_columns(pl.when(pl.col(value) > 0).then(pl.col(value).log()).alias(value))
     lines = []
     groups = rows.group_by(keys) if keys else [((), rows)]
-    for group, own in groups:
-        kept = own.drop_nulls(value)
-        found = estimate_fraction(kept[value], kept[cluster].rank("dense"), confidence=confidence)
+    for group, of_group in groups:
+        kept = of_group.drop_nulls(value)
+        fraction = estimate_fraction(
+            kept[value], kept[cluster].rank("dense"), confidence=confidence
+        )
         note = None
-        if math.isnan(found.share):
+        if math.isnan(fraction.share):
             note = "one cluster, or no variation within clusters"
-        elif math.isnan(found.ci_low):
+        elif math.isnan(fraction.ci_low):
             note = f"fewer than {FEWEST} clusters: no interval"
-        lines.append((*group, *found, own.height - kept.height, note))
+        lines.append((*group, *fraction, of_group.height - kept.height, note))
     schema = {**rows.select(keys).schema, **schema_of(VarianceBetween)}
     table = pl.DataFrame(lines, schema=schema, orient="row")
     table = table.with_columns(pl.col("intraclass_correlation", "ci_low", "ci_high").fill_nan(None))

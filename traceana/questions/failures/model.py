@@ -58,19 +58,20 @@ def why_not_comparable(
     for other in features:
         if other == name or not all(part.height for part in pair):
             continue
-        own, base = (part[other] for part in pair)
+        own_value, base = (part[other] for part in pair)
         if rows.schema[other].is_numeric():
             fractions = [
                 a.is_between(float(b.min()), float(b.max())).mean()  # type: ignore[arg-type]
-                for a, b in ((own, base), (base, own))
+                for a, b in ((own_value, base), (base, own_value))
             ]
             ranges = " against ".join(
                 f"{float(s.min()):.4g} to {float(s.max()):.4g}"  # type: ignore[arg-type]
-                for s in (own, base)
+                for s in (own_value, base)
             )
         else:
             fractions = [
-                a.is_in(b.unique().implode()).mean() for a, b in ((own, base), (base, own))
+                a.is_in(b.unique().implode()).mean()
+                for a, b in ((own_value, base), (base, own_value))
             ]
             ranges = "other levels"
         if max(float(part or 0) for part in fractions) < LEAST_OVERLAP:  # type: ignore[arg-type]
@@ -105,15 +106,15 @@ def unadjusted(
     failed = counts["failures"].to_numpy()
     np.add.at(tables, (place, side), np.stack([failed, counts["n"].to_numpy() - failed], axis=1))
     crude = odds_ratio(tables.sum(axis=0), confidence=confidence)
-    found = dict(zip(("crude_odds_ratio", "crude_ci_low", "crude_ci_high"), crude, strict=True))
+    odds = dict(zip(("crude_odds_ratio", "crude_ci_low", "crude_ci_high"), crude, strict=True))
     if within:
         pooled = pooled_odds(tables, confidence=confidence)
-        found |= {
+        odds |= {
             "stratified_odds_ratio": pooled.odds_ratio,
             "stratified_ci_low": pooled.ci_low,
             "stratified_ci_high": pooled.ci_high,
         }
-    return found
+    return odds
 
 
 def variance_inflation(matrix: Floats, /) -> tuple[Floats, float]:
@@ -351,16 +352,16 @@ def _joint_tests(
             block += [other for other in left if related(name, other)]
             left = [other for other in left if other not in block]
         columns = [column for name in block for column in features[name]]
-        found = joint_test(fit, columns, error_df)
+        tests = joint_test(fit, columns, error_df)
         rows.append(
             {
                 "features": ", ".join(block),
-                "df": found.df,
-                "statistic": found.statistic,
+                "df": tests.df,
+                "statistic": tests.statistic,
                 "df_error": None if np.isinf(error_df) else error_df,
-                "pvalue": found.pvalue,
+                "pvalue": tests.pvalue,
                 "note": "too few clusters for this test"
-                if np.isnan(found.pvalue)
+                if np.isnan(tests.pvalue)
                 else "not distinguishable where their own intervals contain 1",
             }
         )

@@ -93,10 +93,10 @@ def node_failures(
     ('n1', 25, 5.0, 5.0)
     """
     check_confidence(confidence)
-    there = column_names(jobs)
-    by = [name for name in as_names(strata) if name in there]
+    names = column_names(jobs)
+    by = [name for name in as_names(strata) if name in names]
     refuse_clash(by, NodeFailures.columns())
-    named = [name for name in (*by, end_reason, "gpus", "runtime_s") if name in there]
+    named = [name for name in (*by, end_reason, "gpus", "runtime_s") if name in names]
     keys = tuple(dict.fromkeys((node, *named)))
     success, failure = ("completed",), ("failed",)
     opened, _, _ = open_outcomes(jobs, keys, status=status, success=success, failure=failure)
@@ -104,9 +104,9 @@ def node_failures(
         pl.col(status).is_in([*success, *failure]), pl.col(node).is_not_null()
     )
     named_so = {
-        name: own
-        for name, own in ((status, "status"), (end_reason, "end_reason"))
-        if name in there and name != own
+        name: column
+        for name, column in ((status, "status"), (end_reason, "end_reason"))
+        if name in names and name != column
     }
     classes = with_end_class(rows.rename(named_so))[END_CLASS]
     hosts = pl.col(node).cast(pl.String).str.split(",")
@@ -116,22 +116,22 @@ def node_failures(
             *by,
             node=hosts,
             failure=classes.is_in(["job", "machine"]).fill_null(value=False).cast(pl.Int64),
-            hours=hours if {"gpus", "runtime_s"} <= {*there} else pl.lit(None, pl.Float64),
-            uses_gpus=pl.col("gpus") > 0 if "gpus" in there else pl.lit(value=True),
+            hours=hours if {"gpus", "runtime_s"} <= {*names} else pl.lit(None, pl.Float64),
+            uses_gpus=pl.col("gpus") > 0 if "gpus" in names else pl.lit(value=True),
             size=hosts.list.len().log(2).ceil(),
         ).with_row_index("job"),
         by,
     )
     parts: list[pl.DataFrame] = []
     while len(parts) < _MOST_NAMED:
-        found = _compare(on_node, confidence)
-        worst = found.filter(pl.col("pvalue_adjusted") < SIGNIFICANT).head(1)
+        compared = _compare(on_node, confidence)
+        worst = compared.filter(pl.col("pvalue_adjusted") < SIGNIFICANT).head(1)
         if worst.is_empty():
             break
         parts.append(worst)
         its = on_node.filter(pl.col("node") == worst["node"].item()).select("job")
         on_node = on_node.join(its, on="job", how="anti")
-    whole = pl.concat([*parts, found])
+    whole = pl.concat([*parts, compared])
     whole = whole.unique("node", keep="first", maintain_order=True)
     return declared(
         whole.sort("pvalue_adjusted", "pvalue", "node", nulls_last=True), NodeFailures, by=("node",)
@@ -196,10 +196,10 @@ def _test(table: pl.DataFrame, confidence: float) -> dict[str, Floats]:
     """Return p and the interval of the ratio; NaN where no job of the strata failed."""
     columns = ("failures", "expected", "mean", "variance")
     failures, expected, mean, variance = (table[c].to_numpy().astype(float) for c in columns)
-    known = variance > 0
-    z = (failures - mean)[known] / np.sqrt(variance[known])
+    testable = variance > 0
+    z = (failures - mean)[testable] / np.sqrt(variance[testable])
     dispersion = 1.0
-    if known.sum() >= _FEWEST_NODES:
+    if testable.sum() >= _FEWEST_NODES:
         dispersion = max(1.0, float(np.median(np.abs(z)) / _MEDIAN_OF_ABSOLUTE) ** 2)
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = dispersion * variance / mean
@@ -207,7 +207,7 @@ def _test(table: pl.DataFrame, confidence: float) -> dict[str, Floats]:
         tail = (1 - confidence) / 2
         low = np.where(failures > 0, gammaincinv(failures / scale, tail), 0.0)
         high = gammaincinv(failures / scale + 1, 1 - tail)
-        missing = np.where(known, 1.0, np.nan)
+        missing = np.where(testable, 1.0, np.nan)
         present = np.where(expected > 0, missing, np.nan)
         return {
             "pvalue": pvalue * missing,

@@ -62,15 +62,15 @@ def overall_failure(trace: Trace, /) -> Failure:
     rows, status = cohort.rows, pl.col("status").cast(pl.String)
     [rate] = failure_rates(rows, (), cluster=cohort.cluster).rows(named=True)
     medians = [
-        rows.select(pl.col("duration_s").filter(status == one).median()).item()
-        for one in ("failed", "completed")
+        rows.select(pl.col("duration_s").filter(status == ending).median()).item()
+        for ending in ("failed", "completed")
     ]
     too_high = None
     if isinstance(medians[0], float) and isinstance(medians[1], float):
         too_high = medians[0] < medians[1]
-    found = _incidence(trace)
-    censored = found is not None and is_censored(cohort)
-    return Failure(rate, rows.height, count_not_ended(cohort), found, censored, too_high)
+    incidence = _incidence(trace)
+    censored = incidence is not None and is_censored(cohort)
+    return Failure(rate, rows.height, count_not_ended(cohort), incidence, censored, too_high)
 
 
 def _incidence(trace: Trace) -> dict[str, Any] | None:
@@ -82,7 +82,7 @@ def _incidence(trace: Trace) -> dict[str, Any] | None:
     if horizon_s is None and (cohort.rows["duration_s"] >= HORIZON_S).sum() >= _FEWEST:
         horizon_s = HORIZON_S
     try:
-        found = outcome_by_horizon(
+        incidence = outcome_by_horizon(
             cohort.rows,
             events=events,
             horizon_s=horizon_s,
@@ -93,4 +93,4 @@ def _incidence(trace: Trace) -> dict[str, Any] | None:
         )
     except DataError:
         return None
-    return found.filter(event="failed").row(0, named=True)
+    return incidence.filter(event="failed").row(0, named=True)

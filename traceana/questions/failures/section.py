@@ -79,7 +79,7 @@ def draw_rates(cohort: Cohort, /) -> list[Drawing]:
     return [
         drawing(
             "outcome-rates",
-            own,
+            with_rows,
             trace=cohort.trace,
             title=cohort.title,
             key=f"failure-rates-{column}-{cohort.trace.id}",
@@ -89,7 +89,7 @@ def draw_rates(cohort: Cohort, /) -> list[Drawing]:
             else f"Failure rate by {_name(column)}",
         )
         for column, table in rates.items()
-        if (own := table.filter(pl.col("n") > 0)).height
+        if (with_rows := table.filter(pl.col("n") > 0)).height
     ]
 
 
@@ -396,7 +396,7 @@ def _draw_runtimes(cohort: Cohort, outcomes: Outcomes) -> list[Drawing]:
     return [
         drawing(
             "runtime-by",
-            own,
+            of_status,
             trace=cohort.trace,
             title=cohort.title,
             key=f"runtime{f'-{status}' * bool(status)}-{cohort.trace.id}-{by or 'status'}",
@@ -404,8 +404,8 @@ def _draw_runtimes(cohort: Cohort, outcomes: Outcomes) -> list[Drawing]:
             heading=f"{status.capitalize()} {what}".strip(),
             log_x=True,
         )
-        for status, own in parts.items()
-        if not own.is_empty()
+        for status, of_status in parts.items()
+        if not of_status.is_empty()
     ]
 
 

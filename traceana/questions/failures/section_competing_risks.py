@@ -65,7 +65,7 @@ def _build(cohort: Cohort) -> Content:
         return Content((), (Text(f"No {cohort.noun} with a runtime have ended."),))
     by = cohort.by
     try:
-        found, survival = cohort.trace.once(estimate_competing_risks, by)
+        risks, survival = cohort.trace.once(estimate_competing_risks, by)
     except DataError as error:
         return Content((), (Text(f"No curves: {error}."),))
     group = f" by {in_sentence(key_heading(by))}" if by else ""
@@ -79,8 +79,8 @@ def _build(cohort: Cohort) -> Content:
     elif "running" in events:
         running = " Rows of status running ended by their removal, which is a separate event."
     what = f"Cumulative incidence of each event of {cohort.noun}{group}"
-    panels = _figures(found, cohort, group)
-    groups = found.groups.select(found.by).n_unique() if found.by else 1
+    panels = _figures(risks, cohort, group)
+    groups = risks.groups.select(risks.by).n_unique() if risks.by else 1
     figure = small_multiples(
         panels,
         key=f"incidence-{cohort.trace.id}",
@@ -108,8 +108,8 @@ def _build(cohort: Cohort) -> Content:
         ),
     )
     about = Text(running, (*cohort.definitions, cohort.independence))
-    lead = (figure, _incidence(found, what, cohort))
-    return Content(_findings(found, cohort), (about, *tables), "", lead, _LIMITATIONS)
+    lead = (figure, _incidence(risks, what, cohort))
+    return Content(_findings(risks, cohort), (about, *tables), "", lead, _LIMITATIONS)
 
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:

@@ -76,8 +76,8 @@ def _build(cohort: Cohort) -> Content:
         for finding, block in (_limits(cohort), _goodput(cohort)):
             findings.append(finding)
             blocks += [block] if block is not None else []
-    found = tuple(filter(None, findings))
-    return Content(found, tuple(blocks), lead=(lead,), limitations=_LIMITATIONS)
+    told = tuple(filter(None, findings))
+    return Content(told, tuple(blocks), lead=(lead,), limitations=_LIMITATIONS)
 
 
 def _early(hazards: pl.DataFrame, cohort: Cohort) -> str:
@@ -115,12 +115,12 @@ def _limits(cohort: Cohort) -> tuple[str, Block | None]:
     trace = cohort.trace
     if not trace.has("jobs", ("time_limit_s", "runtime_s", "gpus")):
         return "", None
-    found = time_limit_ends(trace.scan("jobs"))
-    row = found.row(0, named=True)
+    limit_ends = time_limit_ends(trace.scan("jobs"))
+    row = limit_ends.row(0, named=True)
     if not row["n"]:
         return "", None
     block = result_table(
-        found, TimeLimitEnds, caption=f"Ends at the time limit. {trace.label}", folded=True
+        limit_ends, TimeLimitEnds, caption=f"Ends at the time limit. {trace.label}", folded=True
     )
     gpus = (
         ""

@@ -51,12 +51,12 @@ def tests_table(cohort: Cohort, tests: pl.DataFrame, /) -> Table:
     )
 
 
-def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list[str]:
+def findings_of(cohort: Cohort, outcomes: Outcomes, tests: pl.DataFrame, /) -> list[str]:
     """Return the findings on failure and runtime by one column.
 
     Groups are named by their number of rows, not by their result.
     """
-    by = found.by
+    by = outcomes.by
     if by is None:
         return []
     group = in_sentence(key_heading(by))
@@ -64,23 +64,23 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
     findings: list[str] = []
     if (test := rows.get(f"failure of {cohort.noun} by {group}")) is not None:
         what = f"failure rate of {cohort.noun} ({cohort.counted})"
-        if found.horizon is None:
-            named = [_rate(row, by, cohort) for row in _largest(found.rates, by)]
-            ratio_of_rates = _ratio_of_rates(found.rates, by, cohort)
+        if outcomes.horizon is None:
+            named = [_rate(row, by, cohort) for row in _largest(outcomes.rates, by)]
+            ratio_of_rates = _ratio_of_rates(outcomes.rates, by, cohort)
             rates = f"{'. '.join(named)}.{ratio_of_rates}"
             findings.append(f"{cohort.title}: failure rate of {cohort.noun}. {rates}")
         else:
-            named = [incidence_of(row, by) for row in _largest(found.horizon, by)]
+            named = [incidence_of(row, by) for row in _largest(outcomes.horizon, by)]
             ratio_of_rates, what = "", f"fraction of {cohort.noun} that {cohort.counted}"
             findings.append(f"{cohort.title}: {what}. {'. '.join(named)}.")
         findings += _of_rates(cohort, what, group, test, differs=bool(ratio_of_rates))
-    if found.horizon is not None:
-        named = [_median(row, by, cohort) for row in _largest(found.runtimes.groups, by)]
+    if outcomes.horizon is not None:
+        named = [_median(row, by, cohort) for row in _largest(outcomes.runtimes.groups, by)]
         what = f"median runtime of {cohort.noun} until any end (Kaplan-Meier)"
         findings.append(f"{cohort.title}: {what}. {'. '.join(named)}.")
-    for status in found.comparisons:
+    for status in outcomes.comparisons:
         test = rows[f"runtime of {status} {cohort.noun} by {group}"]
-        table = found.runtimes.groups.filter(pl.col("status") == status)
+        table = outcomes.runtimes.groups.filter(pl.col("status") == status)
         named = [_median(row, by, cohort) for row in _largest(table, by)]
         what = f"runtime of {status} {cohort.noun}"
         findings += _tested(cohort, what, group, test)
@@ -88,17 +88,17 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
     return findings
 
 
-def headline_of(cohort: Cohort, found: Outcomes, /) -> str:
+def headline_of(cohort: Cohort, outcomes: Outcomes, /) -> str:
     """Return the failure rates of the largest groups, and the ratio of the extreme ones."""
-    if found.by is None or cohort.trace.once(overall_failure).is_censored:
+    if outcomes.by is None or cohort.trace.once(overall_failure).is_censored:
         return state_overall(cohort)
     rates = [
-        f"{row[found.by]}: {share(row['rate'])} ({row['failures']:,} of {row['n']:,}"
+        f"{row[outcomes.by]}: {share(row['rate'])} ({row['failures']:,} of {row['n']:,}"
         f"{'' if row['completed'] else ', none recorded as completed'})"
-        for row in _largest(found.rates, found.by)
+        for row in _largest(outcomes.rates, outcomes.by)
     ]
-    group = in_sentence(key_heading(found.by))
-    verdict = _ratio_of_rates(found.rates, found.by, cohort)
+    group = in_sentence(key_heading(outcomes.by))
+    verdict = _ratio_of_rates(outcomes.rates, outcomes.by, cohort)
     named = ". ".join(rates)
     what = f"failure rate of completed and failed {cohort.noun} by {group}"
     return f"{cohort.title}: {what}. {named}.{verdict}"
@@ -243,38 +243,38 @@ def _excluded(cohort: Cohort) -> str:
     return f"{cohort.noun} not counted: {', '.join(parts)}."
 
 
-def details(cohort: Cohort, found: Outcomes, /) -> tuple[Block, ...]:
+def details(cohort: Cohort, outcomes: Outcomes, /) -> tuple[Block, ...]:
     """Return the pairwise comparisons of runtimes, and odds ratios within strata."""
-    if found.by is None:
+    if outcomes.by is None:
         return ()
-    heading, blocks = in_sentence(key_heading(found.by)), list[Block]()
-    if found.comparisons:
+    heading, blocks = in_sentence(key_heading(outcomes.by)), list[Block]()
+    if outcomes.comparisons:
         pairs = pl.concat(
             result.pairs.select(pl.lit(status).alias("status"), pl.all())
-            for status, result in found.comparisons.items()
+            for status, result in outcomes.comparisons.items()
         )
         blocks.append(
             result_table(
                 pairs.drop("pvalue"),
                 RuntimePairs,
-                headings={f"{found.by}_a": "First", f"{found.by}_b": "Second"},
+                headings={f"{outcomes.by}_a": "First", f"{outcomes.by}_b": "Second"},
                 caption=f"Pairs of groups by {heading}: probability that a runtime of the first is "
                 "longer, and p of Brunner and Munzel's test, adjusted (Holm) over the pairs of a "
                 f"status. Of rows that started in the observation window. {cohort.title}",
                 folded=True,
             )
         )
-    if found.odds is not None and found.strata is not None:
-        within = in_sentence(key_heading(found.strata))
+    if outcomes.odds is not None and outcomes.strata is not None:
+        within = in_sentence(key_heading(outcomes.strata))
         independent = "" if cohort.cluster else "; rows treated as independent"
-        odds = found.odds.drop("n_reference", "failures_reference")
+        odds = outcomes.odds.drop("n_reference", "failures_reference")
         adjusted = adjust_pvalues(odds["pvalue"].to_numpy().astype(float), method="holm")
         blocks.append(
             result_table(
                 odds.with_columns(pvalue=pl.Series(adjusted).fill_nan(None)),
                 FailureOdds,
                 headings={
-                    f"{found.by}_reference": "Reference",
+                    f"{outcomes.by}_reference": "Reference",
                     "odds_ratio": f"Within {within}",
                     "pvalue": "Adjusted p",
                 },

@@ -235,12 +235,12 @@ class RuntimeComparison(Result):
         if row["epsilon_squared"] is None:
             return f"{head}: {row['note']}"
         differ = (self.pairs["pvalue_adjusted"] < 0.05).sum()
-        known = "no interval"
+        bounds = "no interval"
         if row["ci_low"] is not None:
-            known = f"{row['ci_low']:.3g} to {row['ci_high']:.3g}"
+            bounds = f"{row['ci_low']:.3g} to {row['ci_high']:.3g}"
         test = "no test" if row["pvalue"] is None else f"p {row['pvalue']:.2g}"
         return (
-            f"{head}\nepsilon squared {row['epsilon_squared']:.3g} ({known}); rank ANOVA {test}"
+            f"{head}\nepsilon squared {row['epsilon_squared']:.3g} ({bounds}); rank ANOVA {test}"
             f"\n{differ} of {self.pairs.height} pairs differ at an adjusted p below 0.05"
         )
 

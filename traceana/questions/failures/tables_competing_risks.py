@@ -121,8 +121,8 @@ class _Curves(Result):
         for row in self.groups.iter_rows(named=True):
             what = ", ".join("not stated" if row[key] is None else str(row[key]) for key in keys)
             rows = f"n = {row['n']:,}, {row['n_events']:,} events, {row['n_censored']:,} censored"
-            found = (row[name], row["ci_low"], row["ci_high"])
-            end = value.format(*found) if None not in found else row["note"] or "no interval"
+            values = (row[name], row["ci_low"], row["ci_high"])
+            end = value.format(*values) if None not in values else row["note"] or "no interval"
             if str(row["note"]).startswith("biased") and end != row["note"]:
                 end += f"; {row['note']}"
             lines.append(f"{what or 'all'}: {rows}; {end}")

@@ -78,24 +78,24 @@ def replayed_jobs(trace: Trace, /) -> tuple[list[JobReplay], pl.DataFrame]:
     rows: list[dict[str, object]] = []
     for job in job_names(trace)[:MOST_JOBS]:
         try:
-            one = replay_job(trace, job)
+            replay = replay_job(trace, job)
         except DataError as error:
             rows.append({"job_id": job, "note": str(error)})
         else:
-            replays.append(one)
-            rows.append(describe_job(one))
-    replays.sort(key=lambda one: -one.replay.slowdown)
+            replays.append(replay)
+            rows.append(describe_job(replay))
+    replays.sort(key=lambda replay: -replay.replay.slowdown)
     schema = schema_of(OperationJobs)
     frame = pl.DataFrame(rows, schema=schema).sort("slowdown", descending=True, nulls_last=True)
     return replays, declared(frame, OperationJobs)
 
 
-def describe_job(one: JobReplay, /) -> dict[str, object]:
+def describe_job(replay: JobReplay, /) -> dict[str, object]:
     """Return the row of a replayed job."""
-    replayed, workers = one.replay, one.workers
+    replayed, workers = replay.replay, replay.workers
     slowest = workers.workers.filter("is_slowest")["worker"]
     return {
-        "job_id": one.job,
+        "job_id": replay.job,
         "steps": replayed.steps.height,
         "workers": workers.workers.height,
         "t_measured_s": float(replayed.step_s_measured.mean()),

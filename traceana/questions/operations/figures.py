@@ -177,8 +177,8 @@ def plot_step_timeline(
     for name, value in (("step", step), ("dp_rank", dp_rank)):
         rows = rows if value is None else rows.filter(pl.col(name) == value)
         if rows[name].n_unique() != 1:
-            there = ", ".join(map(str, timeline[name].unique().sort().head(10)))
-            raise DataError(f"plot_step_timeline draws one {name}; pass {name}= of {there}")
+            listed = ", ".join(map(str, timeline[name].unique().sort().head(10)))
+            raise DataError(f"plot_step_timeline draws one {name}; pass {name}= of {listed}")
     stages = rows["stage"].unique().sort().to_list()
     ax = start_axes(ax, height_in=1.2 + 0.36 * min(len(stages), 16))
     places = {

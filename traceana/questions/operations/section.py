@@ -49,37 +49,38 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _trace(trace: Trace) -> Content:
-    found, jobs = trace.once(replayed_jobs)
+    replays, jobs = trace.once(replayed_jobs)
     title = trace.label
     some = len(job_names(trace))
     first = f", the first {MOST_JOBS} of {some}" if some > MOST_JOBS else ""
-    lead: list[Block] = [Gallery(tuple(_draw(trace, found[0])))] if found else []
+    lead: list[Block] = [Gallery(tuple(_draw(trace, replays[0])))] if replays else []
     lead.append(table_of(jobs, OperationJobs, caption=f"Replayed jobs{first}. {title}"))
     blocks: list[Block] = []
-    for one in found[:_MOST_SHOWN]:
-        if one is not found[0]:
-            blocks.append(Gallery(tuple(_draw(trace, one))))
-        for by, found_by in (("kind", one.by_kind), ("stage", one.by_stage)):
-            caption = f"Slowdown of {one.job} by {by}, the largest first. {title}"
+    for replay in replays[:_MOST_SHOWN]:
+        if replay is not replays[0]:
+            blocks.append(Gallery(tuple(_draw(trace, replay))))
+        for by, found_by in (("kind", replay.by_kind), ("stage", replay.by_stage)):
+            caption = f"Slowdown of {replay.job} by {by}, the largest first. {title}"
             frame = found_by.sort("slowdown", descending=True)
             blocks.append(table_of(frame, SlowdownBy, caption=caption, headings={by: by.title()}))
         blocks.append(
             table_of(
-                one.workers.workers.head(_MOST_WORKERS),
+                replay.workers.workers.head(_MOST_WORKERS),
                 WorkerSlowdown,
-                caption=f"Slowest workers of {one.job}. {title}",
+                caption=f"Slowest workers of {replay.job}. {title}",
             )
         )
     findings = tuple(
         Finding(
-            f"{title}: {_finding(one)}{trace.manifest.selection if one is found[0] else ''}",
-            effect=one.replay.slowdown,
-            n=one.replay.steps.height,
-            cost_gpu_h=_lost_worker_h(one),
-            heading=f"{title}: slow operations make job {one.job} take "
-            f"{three_digits(one.replay.slowdown)} times as long",
+            f"{title}: {_finding(replay)}"
+            f"{trace.manifest.selection if replay is replays[0] else ''}",
+            effect=replay.replay.slowdown,
+            n=replay.replay.steps.height,
+            cost_gpu_h=_lost_worker_h(replay),
+            heading=f"{title}: slow operations make job {replay.job} take "
+            f"{three_digits(replay.replay.slowdown)} times as long",
         )
-        for one in found
+        for replay in replays
     )
     return Content(findings, tuple(blocks), " ".join(findings[:1]), tuple(lead), _LIMITATIONS)
 
@@ -108,8 +109,8 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     return [
         picture
         for trace in traces
-        for one in trace.once(replayed_jobs)[0]
-        for picture in _draw(trace, one)
+        for replay in trace.once(replayed_jobs)[0]
+        for picture in _draw(trace, replay)
     ]
 
 

@@ -50,10 +50,12 @@ def policy_variants(trace: Trace, gpu: str, /) -> pl.DataFrame:
 
     Each sweep has five seeds (ten by GPU); a geometric mean is over the data sets.
     """
-    tables, known = training_tables(trace), trace.once(defaults)
+    tables, tables_and_defaults = training_tables(trace), trace.once(defaults)
 
     def sweep(**options: Any) -> pl.DataFrame:  # noqa: ANN401  of sweep_recurring
-        return simulate.sweep_recurring(*tables, gpus=gpu, seeds=_SEEDS, defaults=known, **options)
+        return simulate.sweep_recurring(
+            *tables, gpus=gpu, seeds=_SEEDS, defaults=tables_and_defaults, **options
+        )
 
     every = trace.once(recurring_sweep)
     zeus = every.filter(pl.col("gpu") == gpu, pl.col("seed").is_in(_SEEDS))
@@ -142,12 +144,12 @@ def recurring_groups(
     for key in keys:
         frame = frame.filter(~nw.col(key).is_null())
     runtime = nw.col(end) - nw.col(start)
-    known = ~runtime.is_null()
+    with_runtime = ~runtime.is_null()
     groups = reduce_frame(
         frame.with_columns(
             runtime.alias(" runtime"),
-            nw.when(known).then(nw.col(start)).alias(" start"),
-            nw.when(known).then(nw.col(end)).alias(" end"),
+            nw.when(with_runtime).then(nw.col(start)).alias(" start"),
+            nw.when(with_runtime).then(nw.col(end)).alias(" end"),
         ),
         keys,
         recurrences=nw.col(" runtime").count(),
@@ -316,8 +318,8 @@ def grouped_jobs(trace: Trace, /) -> pl.DataFrame:
         jobs = rows.select("inst_id", "start_s", "end_s")
         tags = trace.rows("job_tags").group_by("inst_id").agg(nw.col("group").min())
         rows = jobs.join(tags, on="inst_id")
-    there = rows.collect_schema().names()
-    kept = [*columns, *(name for name in ("dataset", "runtime_ratio") if name in there)]
+    names = rows.collect_schema().names()
+    kept = [*columns, *(name for name in ("dataset", "runtime_ratio") if name in names)]
     frame = rows.select(kept).drop_nulls(columns).filter(nw.col("end_s") >= nw.col("start_s"))
     return trace.local(frame.to_native(), table).sort("start_s", "group", "end_s").collect()
 
@@ -332,9 +334,9 @@ def workloads_of(trace: Trace, /) -> tuple[Trace | None, str]:
     It is the trace itself if it has workloads, otherwise the first of the store that has.
     """
     found = [
-        known
-        for known in map(trace.store.trace, trace.store.traces())
-        if all(known.manifest.has(*each) for each in ENERGY_NEEDS[0].items())
+        workload
+        for workload in map(trace.store.trace, trace.store.traces())
+        if all(workload.manifest.has(*each) for each in ENERGY_NEEDS[0].items())
     ]
     if not found:
         return None, ""
@@ -347,8 +349,8 @@ def mapped_jobs(trace: Trace, workloads: Trace, gpu: str, /) -> pl.DataFrame:
     jobs = _grouped(trace)
     if "dataset" in jobs.columns:
         return jobs
-    tables, known = training_tables(workloads), workloads.once(defaults)
-    return map_groups_to_workloads(jobs, *tables, gpu=gpu, defaults=known).jobs
+    tables, tables_and_defaults = training_tables(workloads), workloads.once(defaults)
+    return map_groups_to_workloads(jobs, *tables, gpu=gpu, defaults=tables_and_defaults).jobs
 
 
 def first_groups(jobs: pl.DataFrame, most: int = MAX_JOBS, /) -> pl.DataFrame:

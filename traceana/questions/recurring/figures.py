@@ -59,10 +59,10 @@ def plot_recurring_choices(
     >>> plot_recurring_choices(history).get_ylabel()
     'Batch size'
     """
-    history, known = _history(result)
+    history, with_cost = _history(result)
     if history.is_empty():
         raise DataError("plot_recurring_choices has nothing to draw: there is no run")
-    sizes = sorted({*(batch_sizes or known), *history["batch_size"]})
+    sizes = sorted({*(batch_sizes or with_cost), *history["batch_size"]})
     row = {size: place for place, size in enumerate(sizes)}
     # without its yellow, which is too pale on white
     shades = ListedColormap(colormaps["viridis"](np.linspace(0.85, 0, 256)))

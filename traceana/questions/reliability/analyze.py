@@ -95,8 +95,8 @@ def faults_of(trace: Trace, /) -> pl.LazyFrame:
     name = node_column(jobs.collect_schema().names())
     if name is None:
         return pl.LazyFrame(schema={"machine_id": pl.String, "start_s": pl.Float64})
-    found = faults_of_jobs(jobs, machine=name)
-    return found.drop("jobs").with_columns(end_s=pl.lit(None, pl.Float64)).lazy()
+    faults = faults_of_jobs(jobs, machine=name)
+    return faults.drop("jobs").with_columns(end_s=pl.lit(None, pl.Float64)).lazy()
 
 
 def is_known(trace: Trace, /) -> bool:

@@ -135,8 +135,8 @@ def _failing(log: FaultLog) -> pl.DataFrame:
     # a machine that is repaired at that very time is up
     repaired = pl.Series(ends.search_sorted(begun["start"], side="right")).cast(pl.Int64)
     at_once = outages.filter(pl.col("end") == pl.col("start")).group_by("start").len()
-    own = begun.join(at_once, on="start", how="left")["len"].fill_null(0).cast(pl.Int64)
-    up = log.total_machines - (earlier - (repaired - own))
+    n_failing = begun.join(at_once, on="start", how="left")["len"].fill_null(0).cast(pl.Int64)
+    up = log.total_machines - (earlier - (repaired - n_failing))
     return begun.with_columns(up=up)
 
 

@@ -93,13 +93,13 @@ class FaultLog:
 
     def outages(self, keys: Sequence[str] = (), /) -> pl.DataFrame:
         """Return the times that each machine is down [*keys, machine, start, end], merged."""
-        own = [*keys, self.machine]
-        before = pl.col("end").cum_max().shift().over(own)
+        columns_of_outage = [*keys, self.machine]
+        before = pl.col("end").cum_max().shift().over(columns_of_outage)
         new = (before.is_null() | (pl.col("start") > before)).cum_sum()
         return (
-            self.downs.sort(*own, "start", nulls_last=True)
+            self.downs.sort(*columns_of_outage, "start", nulls_last=True)
             .with_columns(outage=new)
-            .group_by(*own, "outage", maintain_order=True)
+            .group_by(*columns_of_outage, "outage", maintain_order=True)
             .agg(pl.col("start").min(), pl.col("end").max())
             .drop("outage")
         )
@@ -395,17 +395,17 @@ def _rows(log: FaultLog, keys: tuple[str, ...], confidence: float) -> pl.DataFra
     lost = {tuple(group) if keys else (): value for *group, value in outages.iter_rows()}
     parts = log.rows.partition_by(keys, as_dict=True, maintain_order=True) if keys else {}
     rows = []
-    for group, own in (parts or {(): log.rows}).items():
-        n, days = own.height, log.node_days
+    for group, of_group in (parts or {(): log.rows}).items():
+        n, days = of_group.height, log.node_days
         low, high = rate_interval(
-            n, days, dispersion=dispersion_of_total(log, own), confidence=confidence
+            n, days, dispersion=dispersion_of_total(log, of_group), confidence=confidence
         )
         downtime = lost.get(group, 0.0) if log.has_ends else None
         rows.append(
             dict(zip(keys, group, strict=True))
             | {
                 "n": n,
-                "machines_failed": own[log.machine].n_unique(),
+                "machines_failed": of_group[log.machine].n_unique(),
                 "rate": 1000 * n / days,
                 "ci_low": 1000 * float(low),
                 "ci_high": 1000 * float(high),
@@ -413,7 +413,7 @@ def _rows(log: FaultLog, keys: tuple[str, ...], confidence: float) -> pl.DataFra
                 "downtime_s": downtime,
                 "availability": None if downtime is None else 1 - downtime / (days * DAY_S),
             }
-            | _repairs(own, log)
+            | _repairs(of_group, log)
         )
     types = {key: log.rows.schema[key] for key in keys}
     table = pl.DataFrame(rows, schema={**types, **schema_of(MachineReliability)})

@@ -74,10 +74,10 @@ _NAMED: Final = 3
 
 def build(traces: Sequence[Trace]) -> Content:
     """Show the reliability of the machines of each trace."""
-    known = [trace for trace in traces if is_known(trace)]
-    if not known:
+    with_machines = [trace for trace in traces if is_known(trace)]
+    if not with_machines:
         return Content()
-    return join_parts(_OPENING, ((trace.label, _trace(trace)) for trace in known))
+    return join_parts(_OPENING, ((trace.label, _trace(trace)) for trace in with_machines))
 
 
 def _trace(trace: Trace) -> Content:

@@ -252,11 +252,11 @@ class ReliabilityResult(Result):
         """Return rate, repair, availability and repeat offenders as text."""
         row = self.overall.row(0, named=True)
         days = (self.window_s[1] - self.window_s[0]) / 86_400
-        known = "" if self.is_stated else " (only machines with a fault are counted)"
+        limits = "" if self.is_stated else " (only machines with a fault are counted)"
         machines = plural(self.total_machines, "machine")
         interval = three_digits_range(row["ci_low"], row["ci_high"])
         lines = [
-            f"{plural(row['n'], 'fault')} of {machines} in {days:,.1f} days{known}",
+            f"{plural(row['n'], 'fault')} of {machines} in {days:,.1f} days{limits}",
             f"{three_digits(row['rate'])} faults per 1,000 node-days (95 % CI {interval})",
         ]
         if row["mtbf_s"] is not None:

@@ -120,7 +120,7 @@ def _median(rows: pl.DataFrame, cohort: Cohort) -> Median:
     if not (cut or cohort.sampled):
         return rows["duration_s"].quantile(0.5, "linear"), None, None
     unit = None if _codes(rows, cohort.cluster) is None else cohort.cluster
-    found = kaplan_meier(
+    curve = kaplan_meier(
         rows,
         status=None,
         runtime="duration_s",
@@ -129,7 +129,7 @@ def _median(rows: pl.DataFrame, cohort: Cohort) -> Median:
         quantiles=(0.5,),
         cluster=unit,
     )
-    low, middle, high = found.quantiles.select("ci_low", "time_s", "ci_high").row(0)
+    low, middle, high = curve.quantiles.select("ci_low", "time_s", "ci_high").row(0)
     if cut <= MOST_NOT_ENDED * rows.height and not cohort.sampled:
         return middle, None, None
     return middle, low, high
@@ -152,40 +152,40 @@ def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | No
     if rows.select(whole.all()).item():
         return None
     ignored = rows.with_columns(entry_s=pl.lit(0.0), observed=pl.lit(value=True))
-    found: list[dict[str, Any]] = []
-    for name, own in (
+    treatments: list[dict[str, Any]] = []
+    for name, treated in (
         ("delayed entry and censoring", rows),
         ("ignored", ignored),
         ("rows dropped", rows.filter(whole)),
     ):
-        seen: dict[str, Any] = {"entry": own["entry_s"], "observed": own["observed"]}
+        seen: dict[str, Any] = {"entry": treated["entry_s"], "observed": treated["observed"]}
         survival = kaplan_meier(
-            own,
+            treated,
             status=None,
             runtime="duration_s",
             entry="entry_s",
             observed="observed",
-            horizon_s=found[0]["horizon_s"] if found else None,
+            horizon_s=treatments[0]["horizon_s"] if treatments else None,
         )
         fits = fit_distributions(
-            own["duration_s"], truncated_below=truncated, criterion="bic", resamples=0, **seen
+            treated["duration_s"], truncated_below=truncated, criterion="bic", resamples=0, **seen
         )
-        tail = tail_index(own["duration_s"], **seen)
+        tail = tail_index(treated["duration_s"], **seen)
         row = survival.groups.row(0, named=True)
         estimable = row["n_truncated"] + row["n_censored"] == 0
-        found.append(
+        treatments.append(
             {
                 "treatment": name,
                 "n": row["n"],
                 "median_s": row["median_s"],
                 "restricted_mean_s": row["restricted_mean_s"],
                 "horizon_s": survival.horizon_s,
-                "mean_s": own["duration_s"].mean() if estimable else None,
+                "mean_s": treated["duration_s"].mean() if estimable else None,
                 "tail_index": tail["tail_index"].item(),
                 "best": fits.best,
             }
         )
-    return declared(pl.DataFrame(found), RuntimeSensitivity)
+    return declared(pl.DataFrame(treatments), RuntimeSensitivity)
 
 
 def _best_families(
@@ -195,23 +195,23 @@ def _best_families(
     grouped = rows.filter(pl.col(by).is_not_null()).sort(by)
     if grouped[by].n_unique() < 2:
         return None
-    found = []
-    for (group,), own in grouped.group_by(by, maintain_order=True):
+    best = []
+    for (group,), of_group in grouped.group_by(by, maintain_order=True):
         fits = fit_distributions(
-            own["duration_s"],
+            of_group["duration_s"],
             truncated_below=bound,
             criterion="bic",
             resamples=0,
-            entry=own["entry_s"],
-            observed=own["observed"],
-            cluster=_codes(own, unit),
+            entry=of_group["entry_s"],
+            observed=of_group["observed"],
+            cluster=_codes(of_group, unit),
         )
         first, second = fits.table.row(0, named=True), fits.table.row(1, named=True)
         against = fits.comparisons.filter(family=second["family"])
-        found.append(
+        best.append(
             {
                 by: group,
-                "n": own.height,
+                "n": of_group.height,
                 "best": fits.best,
                 "ks_statistic": first["ks_statistic"],
                 "second": second["family"] if second["bic"] is not None else None,
@@ -220,4 +220,4 @@ def _best_families(
                 "note": first["note"] if fits.best is None else None,
             }
         )
-    return declared(pl.DataFrame(found, infer_schema_length=None), BestFamilies, by=(by,))
+    return declared(pl.DataFrame(best, infer_schema_length=None), BestFamilies, by=(by,))

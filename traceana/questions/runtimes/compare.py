@@ -220,21 +220,21 @@ def empirical_distribution(
     else:  # sorted at once: counting takes longer, and less memory only where values repeat
         rows = collect(table).sort(value).with_columns(pl.lit(1, pl.Int64).alias(".n"))
     step = np.arange(points)
-    found = []
-    for own in rows.partition_by(keys, maintain_order=True) if keys else [rows]:
-        if own.is_empty():
+    curves = []
+    for of_group in rows.partition_by(keys, maintain_order=True) if keys else [rows]:
+        if of_group.is_empty():
             continue
-        upto = own[".n"].cum_sum()
+        upto = of_group[".n"].cum_sum()
         n = upto[-1]
         rank = np.maximum(-(-step * n // (points - 1)), 1)  # in whole numbers: exact
-        found.append(
-            own[:1]
+        curves.append(
+            of_group[:1]
             .select(*keys, pl.lit(n, pl.Int64).alias("n"))
             .join(
                 pl.DataFrame(
                     {
                         "fraction_below": step / (points - 1),
-                        "value": own[value].gather(upto.search_sorted(rank)),
+                        "value": of_group[value].gather(upto.search_sorted(rank)),
                     }
                 ),
                 how="cross",
@@ -242,4 +242,4 @@ def empirical_distribution(
         )
     kinds: dict[str, Any] = {"n": pl.Int64, "fraction_below": pl.Float64, "value": pl.Float64}
     empty = pl.DataFrame(schema={**{name: rows.schema[name] for name in keys}, **kinds})
-    return declared(pl.concat([empty, *found]), EmpiricalDistribution, by=keys)
+    return declared(pl.concat([empty, *curves]), EmpiricalDistribution, by=keys)

@@ -386,12 +386,12 @@ def plot_ratio_distribution(
     edges = np.geomspace(low, high, _BINS + 1)
     for place, stage in enumerate(stages):
         color, line = color_of(place), _LINES[place]
-        own = np.sort(ratios.filter(stage=stage)["runtime_ratio"].to_numpy())
-        name = f"{stage} (n = {len(own):,})"
+        sorted_ratios = np.sort(ratios.filter(stage=stage)["runtime_ratio"].to_numpy())
+        name = f"{stage} (n = {len(sorted_ratios):,})"
         if kind == "histogram":
-            counts, _ = np.histogram(own, edges)
+            counts, _ = np.histogram(sorted_ratios, edges)
             ax.stairs(
-                counts / len(own),
+                counts / len(sorted_ratios),
                 edges,
                 color=color,
                 linestyle=line,
@@ -400,10 +400,14 @@ def plot_ratio_distribution(
                 gid=str(stage),
             )
             continue
-        shown = np.unique(np.linspace(0, len(own) - 1, min(len(own), _MOST_POINTS)).astype(int))
+        shown = np.unique(
+            np.linspace(0, len(sorted_ratios) - 1, min(len(sorted_ratios), _MOST_POINTS)).astype(
+                int
+            )
+        )
         ax.plot(
-            own[shown],
-            (shown + 1) / len(own),
+            sorted_ratios[shown],
+            (shown + 1) / len(sorted_ratios),
             drawstyle="steps-post",
             color=color,
             linestyle=line,

@@ -240,12 +240,12 @@ def _modeled(
     ]
     matrix = np.column_stack([np.ones(len(ran)), ~np.isnan(history[:, 0]), *logs])
     y, x = np.log(ran[fitted]), matrix[fitted]
-    found = np.empty((len(ran), len(levels)))
+    predicted = np.empty((len(ran), len(levels)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # collinear columns share their coefficient
         for place, level in enumerate(levels):
-            found[:, place] = matrix @ QuantReg(y, x).fit(q=level).params
-    clipped: Floats = np.exp(np.clip(found, y.min(), y.max()))
+            predicted[:, place] = matrix @ QuantReg(y, x).fit(q=level).params
+    clipped: Floats = np.exp(np.clip(predicted, y.min(), y.max()))
     return clipped
 
 

@@ -73,8 +73,8 @@ def tail_index(
     n = len(x)
     wanted: list[int] = [math.isqrt(n)]
     if k is not None:
-        one: Any = k
-        wanted = [one] if is_number(k) else as_list("k", one)
+        k_used: Any = k
+        wanted = [k_used] if is_number(k) else as_list("k", k_used)
     fine = (is_number(number, whole=True) and 1 <= number < max(n, 1) for number in wanted)
     if k is not None and not all(fine):
         raise DataError(f"k must lie from 1 to {n - 1}, one less than the {n} values; it is {k!r}")
@@ -226,7 +226,7 @@ def fitted_quantiles(
     x, cut, entered, _ = read_values(values, observed, entry)
     if not (isinstance(fits, DistributionFits) and fits.table.height):
         raise DataError("fits must be what fit_distributions returns")
-    known = {row["family"]: row for row in fits.table.iter_rows(named=True)}
+    fit_of = {row["family"]: row for row in fits.table.iter_rows(named=True)}
     first = fits.table.row(0, named=True)
     n = len(x)
     if n < 2 or n != first["n"]:
@@ -242,12 +242,12 @@ def fitted_quantiles(
     if cut.any() or entered is not None:
         value, low, high = _of_survival(x, cut, entered, share, confidence)
         share, value, low, high = (part[np.isfinite(value)] for part in (share, value, low, high))
-        return _table(known, fits, wanted, n, share, value, low, high)
+        return _table(fit_of, fits, wanted, n, share, value, low, high)
     ordered = np.sort(x)
     rank = np.ceil(share * n).astype(np.int64)
     below, above = _ranks(share, n, confidence)
     return _table(
-        known,
+        fit_of,
         fits,
         wanted,
         n,
@@ -271,15 +271,15 @@ def _with_parameters(fits: DistributionFits, families: Names | None) -> Sequence
 
 
 def _table(
-    known: Mapping[str, Mapping[str, Any]],
+    fit_of: Mapping[str, Mapping[str, Any]],
     fits: DistributionFits,
     families: Sequence[str],
     n: int,
     share: Floats,
-    *found: Floats,
+    *row: Floats,
 ) -> pl.DataFrame:
-    columns = dict(zip(("value", "ci_low", "ci_high"), found, strict=True))
-    fitted = {name: _quantile(known[name], fits.params(name), share) for name in families}
+    columns = dict(zip(("value", "ci_low", "ci_high"), row, strict=True))
+    fitted = {name: _quantile(fit_of[name], fits.params(name), share) for name in families}
     table = pl.DataFrame(
         {"n": np.full(len(share), n), "fraction_below": share, **columns, **fitted}
     )

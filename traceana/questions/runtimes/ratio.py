@@ -71,11 +71,11 @@ def runtime_ratio(jobs: IntoFrame, /, by: Names, *, runtime: str = "runtime_s") 
         raise DataError(f"the frame has a column {_RATIO}; drop or rename it")
     others = [name for name in names if name not in (*keys, runtime)]
     rows = collect(open_frame(jobs, keys=(*keys, *others), measures={"runtime": runtime}))
-    found = nw.from_native(rows.lazy())
-    found = with_totals(found, keys, **{_RATIO: nw.col(runtime).mean()})
+    with_mean = nw.from_native(rows.lazy())
+    with_mean = with_totals(with_mean, keys, **{_RATIO: nw.col(runtime).mean()})
     mean = pl.col(_RATIO)
     ratio = pl.when(mean > 0).then(pl.col(runtime) / mean)
-    return collect(found, streaming=False).select(*names, ratio.alias(_RATIO))
+    return collect(with_mean, streaming=False).select(*names, ratio.alias(_RATIO))
 
 
 @returns(RuntimeRatioSummary)
@@ -164,7 +164,7 @@ def tables_with_runtimes(trace: Trace, /) -> list[str]:
     tasks = manifest.has("tasks") and manifest.has("instances", ("start_s", "end_s"))
     recurring = manifest.has("recurring_jobs", ("start_s", "end_s"))
     present = {"jobs": jobs, "tasks": tasks and not jobs, "recurring_jobs": recurring}
-    return [table for table, there in present.items() if there]
+    return [table for table, has_runtimes in present.items() if has_runtimes]
 
 
 def ratio_tables(trace: Trace, table: str, /) -> RatioTables:

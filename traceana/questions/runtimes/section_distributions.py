@@ -77,50 +77,50 @@ _FEWEST_ROWS = 50  # below, no family is named in a finding
 def build(traces: Sequence[Trace]) -> Content:
     """Compare the distributions of runtimes of the traces."""
     distinct = distinct_traces(traces)
-    found: Found = {}
+    fits: Found = {}
     for trace in distinct:
         cohort = form_cohort(trace)
         analyzed = trace.once(analyze_runtime_distributions)
-        found[f"{cohort.title}: {cohort.noun}"] = (cohort, analyzed)
+        fits[f"{cohort.title}: {cohort.noun}"] = (cohort, analyzed)
     blocks: list[Block] = [Text(_OPENING)]
     fitted = []
-    for name, (cohort, one) in found.items():
-        blocks += [Heading(name), *_details(cohort, one)]
-        if one.fits and one.fits.best and one.fits.table["n"][0] >= _FEWEST_ROWS:
-            fitted.append(_findings(one.fits, one, cohort.title))
-    tails = _tails(found)
+    for name, (cohort, fit) in fits.items():
+        blocks += [Heading(name), *_details(cohort, fit)]
+        if fit.fits and fit.fits.best and fit.fits.table["n"][0] >= _FEWEST_ROWS:
+            fitted.append(_findings(fit.fits, fit, cohort.title))
+    tails = _tails(fits)
     if tails:
         blocks += [Heading("Tails of the distributions"), Text(_TAIL), *tails]
-    if repeated := [one.label for one in traces if one not in distinct]:
+    if repeated := [fit.label for fit in traces if fit not in distinct]:
         blocks.append(Text(f"Repeats another trace and is not shown: {'; '.join(repeated)}."))
-    median = _median_finding(found)
+    median = _median_finding(fits)
     findings = [*(best for best, *_ in fitted), *(text for _, *more in fitted for text in more)]
     return Content(
         (*([median] if median else []), *findings),
         tuple(blocks),
         median,
-        lead=tuple(_lead(found)),
+        lead=tuple(_lead(fits)),
         limitations=_LIMITATIONS,
     )
 
 
-def _lead(found: Found) -> list[Block]:
+def _lead(fits: Found) -> list[Block]:
     lines = []
     rows = []
-    for name, (_, one) in found.items():
-        if one.fits is None or one.fits.quantiles is None:
+    for name, (_, fit) in fits.items():
+        if fit.fits is None or fit.fits.quantiles is None:
             continue
-        n = one.n_positive
+        n = fit.n_positive
         lines.append(
-            one.fits.quantiles.select(
+            fit.fits.quantiles.select(
                 pl.lit(name).alias("trace"),
                 pl.lit(n).alias("n"),
                 "fraction_below",
                 *(pl.col(part).cast(pl.Float64) for part in ("value", "ci_low", "ci_high")),
             )
         )
-        median = dict(zip(("median_s", "ci_low", "ci_high"), one.median, strict=True))
-        rows.append({"trace": name, "n": n} | median | _best(one))
+        median = dict(zip(("median_s", "ci_low", "ci_high"), fit.median, strict=True))
+        rows.append({"trace": name, "n": n} | median | _best(fit))
     if not lines:
         return []
     figure = drawing(
@@ -152,21 +152,21 @@ def _best(distributions: RuntimeDistributions) -> dict[str, object]:
     }
 
 
-def _median_finding(found: Found) -> str:
+def _median_finding(fits: Found) -> str:
     texts, short = [], []
-    for cohort, one in found.values():
-        if one.fits is None or one.fits.quantiles is None:
+    for cohort, fit in fits.values():
+        if fit.fits is None or fit.fits.quantiles is None:
             continue
-        median, low, high = one.median
+        median, low, high = fit.median
         if median is None:
             continue
         interval = ""
         if low is not None and high is not None:
             interval = f"95 % CI {duration(low)} to {duration(high)}; "
-        above = "" if one.bound is None else f" of {duration(one.bound)} and more"
+        above = "" if fit.bound is None else f" of {duration(fit.bound)} and more"
         short.append(f"{duration(median)} ({cohort.trace.label})")
         texts.append(
-            f"{duration(median)} in {cohort.title} ({interval}n = {one.n_positive:,} {cohort.noun}"
+            f"{duration(median)} in {cohort.title} ({interval}n = {fit.n_positive:,} {cohort.noun}"
             f"{above})"
         )
     if not texts:
@@ -175,10 +175,10 @@ def _median_finding(found: Found) -> str:
     if len(texts) > 1:
         first = f"Median runtimes: {'; '.join(texts)}."
     heading = f"The median runtime is {listed(short)}"
-    bounds = {one.bound for _, one in found.values()} - {None}
+    bounds = {fit.bound for _, fit in fits.values()} - {None}
     if len(texts) > 1 and bounds:  # a log without its short jobs has a longer median
         bound = max(known for known in bounds if known is not None)
-        longer = [(cohort, *median_above(cohort, bound)) for cohort, _ in found.values()]
+        longer = [(cohort, *median_above(cohort, bound)) for cohort, _ in fits.values()]
         known = [(cohort, value, n) for cohort, value, n in longer if value is not None]
         texts = [f"{duration(value)} in {cohort.title} (n = {n:,})" for cohort, value, n in known]
         above = f"Medians of the runtimes of {duration(bound)} and more: {'; '.join(texts)}."
@@ -216,11 +216,11 @@ def _details(cohort: Cohort, distributions: RuntimeDistributions) -> list[Block]
     ]
 
 
-def _tails(found: Found) -> list[Block]:
+def _tails(fits: Found) -> list[Block]:
     parts = [
-        one.tail.select(pl.lit(name).alias("trace"), pl.exclude("n", "n_missing"))
-        for name, (_, one) in found.items()
-        if one.tail is not None
+        fit.tail.select(pl.lit(name).alias("trace"), pl.exclude("n", "n_missing"))
+        for name, (_, fit) in fits.items()
+        if fit.tail is not None
     ]
     if not parts:
         return []

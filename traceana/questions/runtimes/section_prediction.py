@@ -47,7 +47,7 @@ def build(traces: Sequence[Trace]) -> Content:
 
 def score_predictions(trace: Trace) -> pl.DataFrame | None:
     """Score predictions on the latest jobs; None where there are too few."""
-    sizes = [one for one in ("gpus", "cpus", "time_limit_s") if trace.has("jobs", (one,))]
+    sizes = [column for column in ("gpus", "cpus", "time_limit_s") if trace.has("jobs", (column,))]
     jobs = trace.scan("jobs").select(*_COLUMNS, *sizes)
     latest = jobs.sort("submit_s", nulls_last=False, maintain_order=True).tail(_MOST).collect()
     try:

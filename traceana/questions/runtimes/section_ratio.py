@@ -85,12 +85,12 @@ def _form(trace: Trace, table: str) -> _Cohort:
     return _Cohort(trace, table, title, noun, result, seen.describe(noun) if seen and cut else "")
 
 
-def _lead(known: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
+def _lead(cohorts: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
     """Show the ratios of each trace without groups, and within its first grouping."""
     parts = [
-        one.found.groupings.head(2).select(
+        cohort.found.groupings.head(2).select(
             pl.concat_str(
-                pl.lit(f"{one.name}, "),
+                pl.lit(f"{cohort.name}, "),
                 pl.when(grouping="none")
                 .then(pl.lit("not grouped"))
                 .otherwise(pl.format("by {}", "grouping")),
@@ -98,7 +98,7 @@ def _lead(known: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
             "n",
             *_DISTRIBUTION,
         )
-        for one in known
+        for cohort in cohorts
     ]
     if not parts:
         return []
@@ -109,7 +109,7 @@ def _lead(known: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
         for name in shown["cohort"]
     ]
     shown = shown.with_columns(pl.Series("cohort", labels, pl.String))
-    title = "; ".join(one.name for one in known)
+    title = "; ".join(cohort.name for cohort in cohorts)
     about = "Runtime ratios over all rows, and within groups"
     picture = drawing("runtime-ratio", shown, trace=None, title=title, key=key, about=about)
     table = result_table(

@@ -57,19 +57,19 @@ class _Placed:
 
 def build(traces: Sequence[Trace]) -> Content:
     """Show the placement of each trace whose jobs and machines have GPUs."""
-    found = [one for trace in traces if (one := _placed(trace)) is not None]
-    if not found:
+    placements = [placement for trace in traces if (placement := _placed(trace)) is not None]
+    if not placements:
         return Content()
     pictures = [
         drawing(
             f"placement-{quantity}",
-            one.runs.filter(ties="name"),
-            trace=one.trace,
-            title=one.title,
-            key=picture_key(f"placement-{quantity}", one.trace),
+            placement.runs.filter(ties="name"),
+            trace=placement.trace,
+            title=placement.title,
+            key=picture_key(f"placement-{quantity}", placement.trace),
             about=about,
         )
-        for one in found
+        for placement in placements
         for quantity, about in (
             ("allocated", "Allocated GPUs as jobs arrive, by placement policy"),
             ("fragment", "Fragment as jobs arrive, by placement policy"),
@@ -77,15 +77,15 @@ def build(traces: Sequence[Trace]) -> Content:
     ]
     tables = [
         result_table(
-            one.summary.filter(pl.col("arrived").is_in(_SHOWN)),
+            placement.summary.filter(pl.col("arrived").is_in(_SHOWN)),
             PlacementSummary,
-            caption=f"GPUs allocated and fragments by policy and GPUs requested. {one.title}",
+            caption=f"GPUs allocated and fragments by policy and GPUs requested. {placement.title}",
             folded=True,
         )
-        for one in found
+        for placement in placements
     ]
     return Content(
-        tuple(text for one in found for text in _findings(one)),
+        tuple(text for placement in placements for text in _findings(placement)),
         (Text(_ABOUT), Gallery(tuple(pictures[1:])), *tables),
         lead=(Gallery(tuple(pictures[:1])),),
         limitations=_LIMITATIONS,

@@ -180,7 +180,7 @@ def oracle_by_noise(trace: Trace, /) -> dict[str, float]:
     Of the complete steps: each worker's times over their median, in a random order (seed 1).
     Samples that are spans of time are weighted by iterations, as `speedup_iterations`.
     """
-    found, rng = {}, np.random.default_rng(1)
+    ratios, rng = {}, np.random.default_rng(1)
     for (job,), rows in worker_samples(trace).group_by("job_id", maintain_order=True):
         wide = rows.pivot(
             "worker_id", index=clock(trace), values="batch_time", aggregate_function="first"
@@ -192,5 +192,5 @@ def oracle_by_noise(trace: Trace, /) -> dict[str, float]:
         best = times.shape[1] / (1 / times).sum(axis=1)
         slowest = times.max(axis=1)
         weight = 1 / slowest if clock(trace) == "time_s" else np.ones(len(best))
-        found[str(job)] = float(weight @ slowest / (weight @ best))
-    return found
+        ratios[str(job)] = float(weight @ slowest / (weight @ best))
+    return ratios

@@ -115,13 +115,13 @@ def straggler_attributes(
     check_range(frame, (value,))
     frame = with_seconds(frame, time)
     random = as_generator(rng)
-    found: list[dict[str, Any]] = []
+    rows_of_jobs: list[dict[str, Any]] = []
     groups: list[dict[str, Any]] = []
     # a bounded number of whole jobs at a time
     for some in map(frame.filter, cut_jobs(frame, keys)) if keys else [frame]:
         rows = collect(some)
-        known = rows.drop_nulls(value)
-        if known.select(pl.struct(*keys, time, worker).is_duplicated().any()).item():
+        with_value = rows.drop_nulls(value)
+        if with_value.select(pl.struct(*keys, time, worker).is_duplicated().any()).item():
             raise DataError(f"a ({', '.join((*keys, time, worker))}) has several values of {value}")
         parts = rows.partition_by(keys, maintain_order=True, as_dict=True) if keys else {(): rows}
         for key, job in parts.items():
@@ -130,11 +130,12 @@ def straggler_attributes(
                 job, names, time=time, worker=worker, value=value, resamples=resamples, rng=random
             )
             _choose(mine, min_explained)
-            found += [of_job | row for row in mine]
+            rows_of_jobs += [of_job | row for row in mine]
             groups += [of_job | row for row in each]
     like = rows.select(keys).schema
     return AttributeResult(
-        _frame(found, StragglerAttributes, keys, like), _frame(groups, AttributeGroups, keys, like)
+        _frame(rows_of_jobs, StragglerAttributes, keys, like),
+        _frame(groups, AttributeGroups, keys, like),
     )
 
 
@@ -233,14 +234,14 @@ def _systematic(times: Floats) -> Floats:
     """
     if len(times) < 2 * _BLOCKS:
         return times
-    found = []
+    systematic = []
     for block in _blocks(times):
         middle = median_present(block)
         ratio = np.divide(
             block, middle[:, None], out=np.full_like(block, np.nan), where=middle[:, None] > 0
         )
-        found.append(median_present(np.ascontiguousarray(ratio.T)) * middle.mean())
-    steady: Floats = np.stack(found)
+        systematic.append(median_present(np.ascontiguousarray(ratio.T)) * middle.mean())
+    steady: Floats = np.stack(systematic)
     shared: Floats = steady[np.count_nonzero(~np.isnan(steady), axis=1) > 1]
     return shared
 
@@ -261,14 +262,14 @@ def _gain(times: Floats, codes: Codes, code: int) -> float:
     Only steps in which one of its workers is the slowest change.
     """
     steps = codes[np.arange(len(times)), np.nanargmax(times, axis=1)] == code
-    own, here = codes[steps] == code, times[steps]
-    others = np.where(own, np.nan, here)
-    known = ~np.isnan(others).all(axis=1)
-    if not known.any():
+    in_group, here = codes[steps] == code, times[steps]
+    others = np.where(in_group, np.nan, here)
+    compared = ~np.isnan(others).all(axis=1)
+    if not compared.any():
         return 0.0
-    own, here, others = own[known], here[known], others[known]
+    in_group, here, others = in_group[compared], here[compared], others[compared]
     as_fast = np.minimum(here, median_present(others)[:, None])
-    without = np.nanmax(np.where(own, as_fast, here), axis=1)
+    without = np.nanmax(np.where(in_group, as_fast, here), axis=1)
     return float((np.nanmax(here, axis=1) - without).sum()) / len(times)
 
 
@@ -284,9 +285,9 @@ def _by_chance(times: Floats, codes: Codes, code: int, rng: np.random.Generator)
 
 def _level(ratios: Floats) -> Floats:
     """Return the mean ratio of each worker to the median; NaN without any."""
-    known = np.count_nonzero(~np.isnan(ratios), axis=0)
+    n_ratios = np.count_nonzero(~np.isnan(ratios), axis=0)
     sums = np.nansum(ratios, axis=0)
-    level: Floats = np.divide(sums, known, out=np.full(len(sums), np.nan), where=known > 0)
+    level: Floats = np.divide(sums, n_ratios, out=np.full(len(sums), np.nan), where=n_ratios > 0)
     return level
 
 
@@ -301,8 +302,11 @@ def _between(
     level: Floats, codes: Codes, resamples: int, rng: np.random.Generator
 ) -> tuple[float | None, float | None]:
     """Return the fraction of variance between groups, and the p-value of a permutation test."""
-    known = (codes >= 0) & np.isfinite(level)
-    level, codes = level[known] - level[known].mean() if known.any() else level[known], codes[known]
+    in_some = (codes >= 0) & np.isfinite(level)
+    level, codes = (
+        level[in_some] - level[in_some].mean() if in_some.any() else level[in_some],
+        codes[in_some],
+    )
     sizes = np.bincount(codes)
     total = float((level**2).sum())
     if np.count_nonzero(sizes) < 2 or np.count_nonzero(sizes) == len(codes) or not total:
@@ -335,5 +339,5 @@ def _choose(rows: list[dict[str, Any]], min_explained: float) -> None:
                 )
         return
     as_good = max(min_explained, _SAME * best)
-    good = [row for row, one in zip(rows, beyond, strict=True) if one >= as_good]
+    good = [row for row, pvalue in zip(rows, beyond, strict=True) if pvalue >= as_good]
     min(good, key=lambda row: row["n_workers"])["explains"] = True

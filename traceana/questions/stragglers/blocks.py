@@ -138,20 +138,23 @@ def _blocks(
 ) -> Iterator[Block]:
     """Lay out rows that are sorted by job, worker and time."""
     first_row = np.searchsorted(job, np.arange(len(n_workers) + 1))
-    there = np.flatnonzero(np.diff(first_row))
-    rows_of = [slice(first_row[one], first_row[one + 1]) for one in there]
+    boundaries = np.flatnonzero(np.diff(first_row))
+    rows_of = [slice(first_row[boundary], first_row[boundary + 1]) for boundary in boundaries]
     ticks = [
-        _ticks(time_s[rows], int(n_workers[one])) for one, rows in zip(there, rows_of, strict=True)
+        _ticks(time_s[rows], int(n_workers[boundary]))
+        for boundary, rows in zip(boundaries, rows_of, strict=True)
     ]
     n_ticks = np.array([len(times) for times, _ in ticks], dtype=np.intp)
-    cells = n_ticks * n_workers[there]
-    scattered = (cells > ROWS_AT_ONCE) & (cells > SPARSEST * np.diff(first_row)[there])
+    cells = n_ticks * n_workers[boundaries]
+    scattered = (cells > ROWS_AT_ONCE) & (cells > SPARSEST * np.diff(first_row)[boundaries])
     if scattered.any():
         which = int(np.flatnonzero(scattered)[0])
-        whose = jobs.row(int(there[which]), named=True)
-        raise _scattered(whose, int(n_workers[there[which]]), int(n_ticks[which]), time)
+        whose = jobs.row(int(boundaries[which]), named=True)
+        raise _scattered(whose, int(n_workers[boundaries[which]]), int(n_ticks[which]), time)
     room = np.ceil(np.log(n_ticks) / np.log(_GROWTH)).astype(np.intp)
-    shapes, shape_of = np.unique(np.stack([n_workers[there], room]), axis=1, return_inverse=True)
+    shapes, shape_of = np.unique(
+        np.stack([n_workers[boundaries], room]), axis=1, return_inverse=True
+    )
     for shape in range(shapes.shape[1]):
         alike = np.flatnonzero(shape_of.ravel() == shape)
         at_once = max(1, CELLS_AT_ONCE // int(cells[alike].max()))
@@ -159,7 +162,7 @@ def _blocks(
             members = alike[begin : begin + at_once]
             length = n_ticks[members].max()
             block = Block(
-                there[members],
+                boundaries[members],
                 np.full((len(members), length), np.nan),
                 np.full((len(members), shapes[0, shape], length), np.nan),
             )

@@ -46,14 +46,14 @@ def keep_beyond_chance(
     dropped = np.zeros(len(value), dtype=np.intp)
     kept: list[Stretch] = []
     for job in sorted({stretch.job for stretch in stretches}):
-        own = [stretch for stretch in stretches if stretch.job == job]
+        of_job = [stretch for stretch in stretches if stretch.job == job]
         n_times = int(np.count_nonzero(~np.isnan(time_s[job])))
         x = value[job, :, :n_times]
         if x.size > _MOST_CELLS:
-            kept += own
+            kept += of_job
             continue
-        areas = _largest_areas(x, time_s[job, :n_times], own, rules)
-        for stretch in own:
+        areas = _largest_areas(x, time_s[job, :n_times], of_job, rules)
+        for stretch in of_job:
             larger = int((areas >= _area(stretch) * (1 - 1e-9)).sum())
             if (1 + larger) / (1 + len(areas)) <= ALPHA:
                 kept.append(stretch)
@@ -66,11 +66,11 @@ def _area(stretch: Stretch) -> float:
     return stretch.n_reports * math.log(min(stretch.severity, stretch.excess))
 
 
-def _largest_areas(x: Floats, time_s: Floats, own: Sequence[Stretch], rules: Rules) -> Floats:
+def _largest_areas(x: Floats, time_s: Floats, stretches: Sequence[Stretch], rules: Rules) -> Floats:
     """Return the largest area of an episode in each job made from the noise of one, or 0."""
     n_workers, n_times = x.shape
     resamples = int(np.clip(_CELLS // x.size, *_RESAMPLES))
-    noise = _noise_of(x, own)
+    noise = _noise_of(x, stretches)
     if noise.effective < FEWEST_EFFECTIVE:
         return np.full(resamples, np.inf)
     if math.isinf(noise.effective):
@@ -123,15 +123,23 @@ def _noise_of(x: Floats, stretches: Sequence[Stretch] = (), /) -> _Noise:
     is_new = np.ones(x.shape, dtype=bool)
     is_new[:, 1:] = x[:, 1:] != x[:, :-1]
     is_new |= np.isnan(x)
-    reports = [own[new & ~np.isnan(own)] for own, new in zip(residual, is_new, strict=True)]
+    reports = [
+        of_report[new & ~np.isnan(of_report)]
+        for of_report, new in zip(residual, is_new, strict=True)
+    ]
     rho, inflation = _autocorrelation(reports)
     calm = residual.copy()
     for stretch in stretches:
         calm[stretch.worker, stretch.first : stretch.last + 1] = np.nan
-    reports = [own[new & ~np.isnan(own)] for own, new in zip(calm, is_new, strict=True)]
-    longest = max((len(own) for own in reports), default=0)
+    reports = [
+        of_report[new & ~np.isnan(of_report)] for of_report, new in zip(calm, is_new, strict=True)
+    ]
+    longest = max((len(of_report) for of_report in reports), default=0)
     effective = longest * (1 - rho) / (1 + rho)
-    if np.median([np.ptp(own) if len(own) else 0.0 for own in reports]) < _LEAST_NOISE:
+    if (
+        np.median([np.ptp(of_report) if len(of_report) else 0.0 for of_report in reports])
+        < _LEAST_NOISE
+    ):
         effective = math.inf  # most workers do not vary
     return _Noise(reports, is_new, base, rho, inflation, effective)
 
@@ -143,16 +151,16 @@ def _autocorrelation(reports: Sequence[Floats]) -> tuple[float, float]:
     reports (Marriott and Pope, Biometrika 41, 1954). The deviation around the mean is too small by
     the root of 1 - (1 + r) / (1 - r) / n.
     """
-    found, n = [], 1
-    for own in reports:
-        if len(own) < _FEWEST:
+    correlations, n = [], 1
+    for report in reports:
+        if len(report) < _FEWEST:
             continue
-        score = ndtri((own.argsort().argsort() + 0.5) / len(own))
-        found.append(float(score[1:] @ score[:-1] / (score @ score)))
-        n = max(n, len(own))
-    if not found:
+        score = ndtri((report.argsort().argsort() + 0.5) / len(report))
+        correlations.append(float(score[1:] @ score[:-1] / (score @ score)))
+        n = max(n, len(report))
+    if not correlations:
         return 0.0, 1.0
-    r = float(np.median(found))
+    r = float(np.median(correlations))
     r = float(np.clip(r + (1 + 4 * r) / n, 0.0, 0.98))
     return r, 1 / math.sqrt(max(1 - (1 + r) / (1 - r) / n, 0.25))
 
@@ -199,10 +207,10 @@ def measure_levels(calm: Floats, slow_level: float, /) -> Levels:
     with np.errstate(divide="ignore"):
         logarithm = np.log(np.where(of_block > 0, of_block, np.nan))
         log_median = np.log(np.where(median > 0, median, np.nan))
-    known = ~np.isnan(logarithm)
-    n = np.maximum(np.count_nonzero(known, axis=-1), 1)
+    measured = ~np.isnan(logarithm)
+    n = np.maximum(np.count_nonzero(measured, axis=-1), 1)
     mean = np.nansum(logarithm, axis=-1) / n
-    deviation = np.where(known, logarithm - mean[..., None], 0) / n[..., None]
+    deviation = np.where(measured, logarithm - mean[..., None], 0) / n[..., None]
     replicates = deviation @ _SIGNS[:, :n_blocks].T + log_median[..., None]
     apart = np.ascontiguousarray(replicates.swapaxes(1, 2))  # (job, replicate, worker)
     apart -= peers_median(apart)
@@ -291,9 +299,9 @@ def measure_noise(calm: Floats, /) -> tuple[Floats, NDArray[np.bool_]]:
     )
     common = _mean(np.diff(x, n=2, axis=-1)[..., ::3], 1).reshape(n_jobs, -1)
     shared = median_present(np.abs(common)) / np.sqrt(6)
-    own = np.nansum(np.abs(relative), axis=(1, 2, 3)) / np.maximum(n[:, 0], 1)
+    deviation = np.nansum(np.abs(relative), axis=(1, 2, 3)) / np.maximum(n[:, 0], 1)
     high, low = np.fmax.reduce(level, axis=1), np.fmin.reduce(level, axis=1)
-    as_one = (shared > _LEAST) & (own < SYNCHRONIZED * shared) & (high < SAME_LEVEL * low)
+    as_one = (shared > _LEAST) & (deviation < SYNCHRONIZED * shared) & (high < SAME_LEVEL * low)
     return slowdown, as_one & (per_time > 1)
 
 

@@ -131,13 +131,13 @@ def _saved(value: Floats, slowest: Floats, ratio: Floats) -> Floats:
     total = np.nansum(slowest, axis=-1)
     saved = np.zeros(ratio.shape)
     for job, worker in zip(*np.nonzero(ratio > 1), strict=True):
-        own = value[job, worker]
-        at = np.flatnonzero(own == slowest[job])  # elsewhere nothing changes
+        of_worker = value[job, worker]
+        at = np.flatnonzero(of_worker == slowest[job])  # elsewhere nothing changes
         if total[job] > 0 and len(at):
             others = np.delete(value[job][:, at], worker, axis=0)
             left = np.fmax.reduce(others, axis=0, initial=0.0)
             saved[job, worker] = (
-                own[at] - np.fmax(left, own[at] / ratio[job, worker])
+                of_worker[at] - np.fmax(left, of_worker[at] / ratio[job, worker])
             ).sum() / total[job]
     return np.where(np.isnan(ratio), np.nan, saved)
 
@@ -191,7 +191,7 @@ def assemble(
 ) -> Frames:
     """Return the frames of a part, sorted; the ratios to the peers are empty if not requested."""
     with ThreadPoolExecutor() as pool:  # numpy releases the interpreter lock
-        found = list(
+        parts = list(
             pool.map(_of_block, part.blocks, repeat(rules), repeat(slow_level), repeat(with_ratios))
         )
     schemas: dict[str, dict[str, Any]] = {
@@ -201,7 +201,7 @@ def assemble(
         "ratios": _RATIOS,
     }
     frames = {
-        name: pl.concat([pl.DataFrame(schema=schema), *(frames[name] for frames in found)])
+        name: pl.concat([pl.DataFrame(schema=schema), *(frames[name] for frames in parts)])
         for name, schema in schemas.items()
     }
     episodes, levels, jobs = frames["episodes"], frames["levels"], frames["jobs"]
@@ -424,12 +424,12 @@ def _ends(block: Block) -> tuple[Floats, Floats]:
 
     The fraction is 0 if the gap is at most ten times the worker's usual one.
     """
-    known = ~np.isnan(block.value)
+    reported = ~np.isnan(block.value)
     n_times = np.count_nonzero(~np.isnan(block.time_s), axis=1)[:, None]
-    last = known.shape[2] - 1 - known[..., ::-1].argmax(axis=2)
-    last = np.where(known.any(axis=2), last, n_times - 1)
-    first = known.argmax(axis=2)
-    usual = (last - first + 1) / np.maximum(np.count_nonzero(known, axis=2), 1)
+    last = reported.shape[2] - 1 - reported[..., ::-1].argmax(axis=2)
+    last = np.where(reported.any(axis=2), last, n_times - 1)
+    first = reported.argmax(axis=2)
+    usual = (last - first + 1) / np.maximum(np.count_nonzero(reported, axis=2), 1)
     gap = n_times - 1 - last
     missing = np.where(gap > _GAPS * usual, gap / n_times, 0.0)
     return np.take_along_axis(block.time_s, last, axis=1), missing

@@ -63,7 +63,7 @@ def log_ratio(value: Floats, usual: Floats, /) -> Floats:
 
 
 def excess_over_peers(
-    own: Floats, as_peer: Floats, calm: NDArray[np.bool_], /
+    block: Floats, as_peer: Floats, calm: NDArray[np.bool_], /
 ) -> tuple[Floats, Floats, Floats]:
     """Return the log ratio of a worker to its usual value, its excess over the peers', and theirs.
 
@@ -78,15 +78,15 @@ def excess_over_peers(
     others = np.count_nonzero(~np.isnan(ordered), axis=-1) - 1
     rank = (QUICK_PEER * np.maximum(others - 1, 0)).astype(np.intp)
     peers = np.ascontiguousarray(peers_at_rank(across, ordered, rank).swapaxes(1, 2))
-    peers[np.isnan(own) | (others < 1)[:, None]] = np.nan
+    peers[np.isnan(block) | (others < 1)[:, None]] = np.nan
     # a low quantile is below the usual value; subtract its own median
     peers -= _usual(peers, calm)
-    moved = own - peers
-    excess = own - np.maximum(peers, 0)
+    moved = block - peers
+    excess = block - np.maximum(peers, 0)
     # recompute the usual value of a worker that follows the job
     moved -= _usual(moved, calm)
     follows = (_size(moved, calm) < FOLLOWS * _size(excess, calm))[..., None]
-    return np.where(follows, moved, own), np.where(follows, moved, excess), peers
+    return np.where(follows, moved, block), np.where(follows, moved, excess), peers
 
 
 def noise_of_reports(mean: Floats, calm: Floats, /, *, n_workers: int) -> Floats:
@@ -115,8 +115,8 @@ def noise_of_reports(mean: Floats, calm: Floats, /, *, n_workers: int) -> Floats
         blocks = relative[:, : n_blocks * size].reshape(len(mean), n_blocks, size).mean(axis=2)
         spread = np.where(n >= FEWEST_BLOCKS * size, _spread(blocks), np.nan)
         ordered = np.sort(spread.reshape(-1, n_workers), axis=1)
-        known = np.count_nonzero(~np.isnan(ordered), axis=1)
-        middle = pick(ordered, np.maximum(known - 1, 0) // 2)
+        n_reported = np.count_nonzero(~np.isnan(ordered), axis=1)
+        middle = pick(ordered, np.maximum(n_reported - 1, 0) // 2)
         factor = np.fmax(factor, middle * np.sqrt(size))
     noise = step * np.repeat(factor, n_workers)
     # few reports estimate it poorly
@@ -220,8 +220,8 @@ def find_stretches(value: Floats, time_s: Floats, rules: Rules, /) -> list[Stret
     for stretch in suspected:
         ticks = slice(stretch.first, stretch.last + 1)
         calm[np.searchsorted(jobs, stretch.job), stretch.worker, ticks] = np.nan
-    found = _search(value[jobs], calm, time_s[jobs], rules, least)
-    return [replace(stretch, job=int(jobs[stretch.job])) for stretch in found]
+    stretches = _search(value[jobs], calm, time_s[jobs], rules, least)
+    return [replace(stretch, job=int(jobs[stretch.job])) for stretch in stretches]
 
 
 def _search(
@@ -230,17 +230,21 @@ def _search(
     _, n_workers, n_ticks = value.shape
     usual = median_present(calm)
     usual = np.where(np.isnan(usual), median_present(value), usual)
-    own = log_ratio(value, usual)
-    known = ~np.isnan(own)
-    paired = (known & (np.count_nonzero(known, axis=1) > 1)[:, None]).reshape(-1, n_ticks)
+    log_ratios = log_ratio(value, usual)
+    reported = ~np.isnan(log_ratios)
+    paired = (reported & (np.count_nonzero(reported, axis=1) > 1)[:, None]).reshape(-1, n_ticks)
     flat = value.reshape(-1, n_ticks)
     reports = read_reports(flat, paired, usual.ravel())
     coming = coming_report(flat, paired, reports)
     # a repeated value is old: a peer that reports a slowdown of the job late is in it already
-    as_peer = own if coming is flat else np.fmax(own, log_ratio(coming.reshape(value.shape), usual))
+    as_peer = (
+        log_ratios
+        if coming is flat
+        else np.fmax(log_ratios, log_ratio(coming.reshape(value.shape), usual))
+    )
     is_calm = ~np.isnan(calm)
     severity, excess, peers = (
-        numbers.reshape(-1, n_ticks) for numbers in excess_over_peers(own, as_peer, is_calm)
+        numbers.reshape(-1, n_ticks) for numbers in excess_over_peers(log_ratios, as_peer, is_calm)
     )
     present = excess[paired]
     mean = reports.at_begin(present)
@@ -321,9 +325,9 @@ def _leads_or_lags(stretch: Stretch, excess: Floats, peers: Floats, rules: Rules
     nearby = peers[max(stretch.first - edge, 0) : stretch.last + 1 + edge] > half
     if np.count_nonzero(nearby) <= edge / 4:
         return False
-    own = excess[stretch.first : stretch.last + 1]
+    excess_inside = excess[stretch.first : stretch.last + 1]
     together = peers[stretch.first : stretch.last + 1] > half
     lasting = np.count_nonzero(together) > edge
-    if lasting and np.nanmedian(own[together]) >= math.log(rules.min_severity):
+    if lasting and np.nanmedian(excess_inside[together]) >= math.log(rules.min_severity):
         return False
-    return int(np.count_nonzero(own[~together] > half)) <= edge
+    return int(np.count_nonzero(excess_inside[~together] > half)) <= edge

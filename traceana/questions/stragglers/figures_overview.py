@@ -95,8 +95,8 @@ def plot_worker_times(
     lines = []
     slow = None if stragglers is None else natural_order(set(stragglers))
     for name in natural_order(rows[worker].unique()):
-        own = rows.filter(pl.col(worker) == name)
-        times, values = _break_lines(own[clock].to_list(), own[value].to_list())
+        of_worker = rows.filter(pl.col(worker) == name)
+        times, values = _break_lines(of_worker[clock].to_list(), of_worker[value].to_list())
         look: dict[str, Any] = {}
         if slow is not None:
             colors = palette()
@@ -167,8 +167,8 @@ def draw_worker_times(samples: pl.DataFrame, /, **options: str) -> Figure:
     with use_style():
         figure = Figure(figsize=(WIDTH_IN * columns, 2.6 * rows))
         for place, job in enumerate(jobs, start=1):
-            own = samples.filter(pl.col("job_id").cast(pl.String) == job)
-            plot_worker_times(own, ax=figure.add_subplot(rows, columns, place), **options)
+            of_job = samples.filter(pl.col("job_id").cast(pl.String) == job)
+            plot_worker_times(of_job, ax=figure.add_subplot(rows, columns, place), **options)
         return figure
 
 
@@ -247,14 +247,14 @@ def plot_straggler_map(
     >>> traceana.detect_stragglers(samples).plot(job="a").get_title(loc="left")
     'Stragglers of a'
     """
-    own = result if job is None else result.of_job(job)
-    if own.jobs.height != 1:
-        raise DataError(f"plot_straggler_map draws one job of {own.jobs.height}; pass job=")
-    if own.ratios.is_empty() and own.levels["n_samples"].sum():
+    of_job = result if job is None else result.of_job(job)
+    if of_job.jobs.height != 1:
+        raise DataError(f"plot_straggler_map draws one job of {of_job.jobs.height}; pass job=")
+    if of_job.ratios.is_empty() and of_job.levels["n_samples"].sum():
         raise DataError("the ratios of this job were not kept; pass its rows alone to the analysis")
     text = pl.col("worker_id").cast(pl.String)
     ratios, episodes, levels = (
-        frame.with_columns(text) for frame in (own.ratios, own.episodes, own.levels)
+        frame.with_columns(text) for frame in (of_job.ratios, of_job.episodes, of_job.levels)
     )
     workers = natural_order(ratios["worker_id"].unique())
     edges, shown = _lay_out(ratios, workers)
@@ -294,7 +294,7 @@ def plot_straggler_map(
     _write_levels(ax, workers, levels)
     ax.set_yticks(range(len(workers)), [name_tick(worker) for worker in workers])
     ax.set_ylim(len(workers) - 0.5, -0.5)
-    ax.set_title(f"Stragglers of {name_group(own.key())}")
+    ax.set_title(f"Stragglers of {name_group(of_job.key())}")
     ax.set_xlabel(label_clock(time))
     ax.set_ylabel("Worker")
     format_axis(ax.xaxis, bins=5)
@@ -315,10 +315,10 @@ def plot_straggler_map(
 
 def describe_straggler_map(result: StragglerResult) -> str:
     """Return one sentence on the ratios shown."""
-    known = result.ratios["ratio_to_peers"].drop_nulls().to_numpy()
+    ratios = result.ratios["ratio_to_peers"].drop_nulls().to_numpy()
     return (
-        f"{result.levels.height} workers, {len(known):,} ratios from {known.min():.2f} to "
-        f"{known.max():.2f}."
+        f"{result.levels.height} workers, {len(ratios):,} ratios from {ratios.min():.2f} to "
+        f"{ratios.max():.2f}."
     )
 
 
@@ -355,10 +355,10 @@ def _after(edges: list[float], time: float) -> float:
 
 
 def _end_of_scale(shown: np.ndarray) -> float:
-    known = shown[np.isfinite(shown) & (shown > 0)]
-    if not known.size:
+    positive = shown[np.isfinite(shown) & (shown > 0)]
+    if not positive.size:
         raise DataError("plot_straggler_map needs a ratio above 0; there is none")
-    wide = np.exp(np.quantile(np.abs(np.log(known)), _SHARE_WITHIN))
+    wide = np.exp(np.quantile(np.abs(np.log(positive)), _SHARE_WITHIN))
     return next((scale for scale in _SCALES if scale >= wide), _SCALES[-1])
 
 

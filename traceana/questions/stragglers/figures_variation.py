@@ -68,12 +68,12 @@ def plot_cov(
     ax = start_axes(ax)
     lines = []
     for job in natural_order(cov["job_id"].unique()):
-        own = cov.filter(pl.col("job_id") == job).sort(clock)
+        of_job = cov.filter(pl.col("job_id") == job).sort(clock)
         (line,) = ax.plot(
-            own[clock].to_numpy(),
-            own["cov"].cast(pl.Float64).fill_null(float("nan")).to_numpy(),
+            of_job[clock].to_numpy(),
+            of_job["cov"].cast(pl.Float64).fill_null(float("nan")).to_numpy(),
             drawstyle="steps-post",
-            zorder=2 + 1 / (1 + own.height),  # short jobs on top of long ones
+            zorder=2 + 1 / (1 + of_job.height),  # short jobs on top of long ones
             gid=f"cov-{job}",
         )
         lines.append((job, line))
@@ -95,8 +95,8 @@ def label_cov(ddof: int | None) -> str:
 
 def describe_cov(cov: pl.DataFrame) -> str:
     """Return one sentence on the CoVs shown."""
-    known = cov["cov"].drop_nulls().to_numpy()
-    if not known.size:
+    covs = cov["cov"].drop_nulls().to_numpy()
+    if not covs.size:
         return f"{cov.height:,} time steps, none with a CoV."
     left_out = f"; {cov['cov'].null_count():,} without one" if cov["cov"].null_count() else ""
     over = ""
@@ -104,7 +104,7 @@ def describe_cov(cov: pl.DataFrame) -> str:
         workers = cov.drop_nulls("cov")["n_workers"]
         fewest, most = min(workers), max(workers)
         over = f", over {most} workers" if fewest == most else f", over {fewest} to {most} workers"
-    return f"{len(known):,} CoVs from {known.min():.3f} to {known.max():.3f}{over}{left_out}."
+    return f"{len(covs):,} CoVs from {covs.min():.3f} to {covs.max():.3f}{over}{left_out}."
 
 
 @figure(
@@ -182,16 +182,16 @@ def plot_cov_ecdf(
 
 def describe_cov_ecdf(cov: pl.DataFrame) -> str:
     """Return one sentence on the CoVs shown."""
-    known = cov["cov"].drop_nulls().to_numpy()
+    covs = cov["cov"].drop_nulls().to_numpy()
     jobs = plural(cov["job_id"].n_unique(), "job")
-    return (
-        f"{len(known):,} CoVs of {jobs}, median {np.median(known):.3f}, maximum {known.max():.3f}."
-    )
+    return f"{len(covs):,} CoVs of {jobs}, median {np.median(covs):.3f}, maximum {covs.max():.3f}."
 
 
 def _draw_gray(ax: Axes, cov: pl.DataFrame, /, *, label: str) -> None:
-    for _, own in cov.group_by("job_id", maintain_order=True):
-        _draw_ecdf(ax, own["cov"], label=label, color=shade(ax, 0.45), linewidth=0.4, linestyle="-")
+    for _, of_job in cov.group_by("job_id", maintain_order=True):
+        _draw_ecdf(
+            ax, of_job["cov"], label=label, color=shade(ax, 0.45), linewidth=0.4, linestyle="-"
+        )
         label = "_"
 
 
@@ -234,8 +234,8 @@ def plot_batch_time_ecdf(
         raise DataError("plot_batch_time_ecdf needs a mini-batch time; every value is null")
     ax = start_axes(ax)
     for job in natural_order(table["job_id"].unique()):
-        own = table.filter(pl.col("job_id") == job)["batch_time"]
-        ax.ecdf(own.to_numpy(), label=job, gid=f"ecdf-{job}")
+        times = table.filter(pl.col("job_id") == job)["batch_time"]
+        ax.ecdf(times.to_numpy(), label=job, gid=f"ecdf-{job}")
     ax.legend(loc="best")
     ax.set_xlim(left=0)
     ax.set_ylim(0, 1)
@@ -342,6 +342,6 @@ def describe_straggler_attributes(result: AttributeResult, *, job: object = None
 def _one_job(result: AttributeResult, job: object) -> AttributeResult:
     result = result if job is None else result.of_job(job)
     if result.groups.is_empty() or result.attributes["attribute"].is_duplicated().any():
-        found = result.attributes.filter(pl.col("attribute") == "worker").height
-        raise DataError(f"one job with two workers is needed; found {found} jobs; pass job=")
+        n_workers = result.attributes.filter(pl.col("attribute") == "worker").height
+        raise DataError(f"one job with two workers is needed; found {n_workers} jobs; pass job=")
     return result

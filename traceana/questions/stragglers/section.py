@@ -136,7 +136,7 @@ def build(traces: Sequence[Trace]) -> Content:
             _findings(frame, results[trace].levels, trace.manifest.selection)
         )
     ]
-    findings.sort(key=lambda one: one[0])  # the first of each trace before the second ones
+    findings.sort(key=lambda row: row[0])  # the first of each trace before the second ones
     return Content(
         tuple(text for _, text in findings),
         (Text(_definitions()), *blocks),
@@ -165,16 +165,16 @@ def _draw_costliest(results: dict[Trace, StragglerResult]) -> list[Drawing]:
         if len(pictures) < _MAX_DRAWN:
             samples = workers.worker_samples(trace, job)
             drawn = draw_job(trace, samples, results[trace].of_job(job))
-            pictures += [one for one in drawn if one.figure == "straggler-overview"]
+            pictures += [drawing for drawing in drawn if drawing.figure == "straggler-overview"]
     return pictures
 
 
-def draw_job(trace: Trace, samples: pl.DataFrame, own: StragglerResult, /) -> list[Drawing]:
+def draw_job(trace: Trace, samples: pl.DataFrame, of_job: StragglerResult, /) -> list[Drawing]:
     """Draw a job: its workers, their CoV, their ratios to their peers, and all on one time axis."""
-    (job,) = own.jobs["job_id"]
+    (job,) = of_job.jobs["job_id"]
     time, unit = workers.clock(trace), workers.batch_time_unit(trace)
     cov = iteration_cov(samples, ddof=0, time=time)
-    slow = {*own.levels.filter("is_slow")["worker_id"], *own.episodes["worker_id"]}
+    slow = {*of_job.levels.filter("is_slow")["worker_id"], *of_job.episodes["worker_id"]}
     pictures = [
         drawing(
             "worker-times",
@@ -197,10 +197,10 @@ def draw_job(trace: Trace, samples: pl.DataFrame, own: StragglerResult, /) -> li
                 ddof=0,
             )
         )
-    if not (own.ratios["ratio_to_peers"].drop_nulls() > 0).any():
+    if not (of_job.ratios["ratio_to_peers"].drop_nulls() > 0).any():
         return pictures  # a single worker has no peers
-    episodes, n_slow = own.jobs.select("n_episodes", "n_slow_workers").row(0)
-    found = (
+    episodes, n_slow = of_job.jobs.select("n_episodes", "n_slow_workers").row(0)
+    outcome = (
         "cannot be analyzed"
         if episodes is None
         else f"{_number(episodes, 'episode')}, {_number(n_slow, 'persistent straggler')}"
@@ -209,18 +209,18 @@ def draw_job(trace: Trace, samples: pl.DataFrame, own: StragglerResult, /) -> li
         *pictures,
         drawing(
             "straggler-map",
-            own,
+            of_job,
             trace=trace,
             key=picture_key("stragglers", trace, job),
-            about=f"Ratios to the peers in {job}: {found}",
+            about=f"Ratios to the peers in {job}: {outcome}",
             time=time,
         ),
         drawing(
             "straggler-overview",
-            own,
+            of_job,
             trace=trace,
             key=picture_key("overview", trace, job),
-            about=f"Stragglers of {job}: {found}",
+            about=f"Stragglers of {job}: {outcome}",
             samples=samples,
             cov=cov,
             time=time,
@@ -235,8 +235,8 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     for trace in traces:
         samples, result = (workers.worker_samples(trace), trace.once(workers.stragglers))
         for job in samples["job_id"].unique(maintain_order=True).head(_MAX_FILES):
-            own = samples.filter(job_id=job)
-            pictures += draw_job(trace, own, result.of_job(job))
+            of_job = samples.filter(job_id=job)
+            pictures += draw_job(trace, of_job, result.of_job(job))
     return pictures
 
 
@@ -292,8 +292,8 @@ def _definitions() -> str:
 
 def _episodes(result: StragglerResult, name: str, time: str) -> Block:
     if result.episodes.is_empty():
-        found = result.jobs["n_episodes"].count()
-        return Text("No straggler episode was found." if found else _unknown(result.jobs))
+        n_analyzed = result.jobs["n_episodes"].count()
+        return Text("No straggler episode was found." if n_analyzed else _unknown(result.jobs))
     rows = result.episodes.sort(*workers.JOB_ORDER, "onset_s", "worker_id")
     in_steps = {"onset_s": "Onset", "end_s": "End", "duration_s": "Duration"}
     headings = {} if time == "time_s" else {k: f"{v} ({time})" for k, v in in_steps.items()}
@@ -328,11 +328,11 @@ def _levels(result: StragglerResult, name: str) -> list[Block]:
 
 
 def _headline(jobs: pl.DataFrame) -> str:
-    known = jobs.drop_nulls("n_episodes")
-    if known.is_empty():
+    analyzed = jobs.drop_nulls("n_episodes")
+    if analyzed.is_empty():
         return _unknown(jobs)
-    hit = known.filter((pl.col("n_episodes") > 0) | (pl.col("n_slow_workers") > 0)).height
-    text = f"{hit} of {plural(known.height, 'job')} had stragglers"
+    hit = analyzed.filter((pl.col("n_episodes") > 0) | (pl.col("n_slow_workers") > 0)).height
+    text = f"{hit} of {plural(analyzed.height, 'job')} had stragglers"
     if cost := _span(jobs["slowdown"] - 1):
         noise = _span(jobs["slowdown_noise"] - 1)
         text += (
@@ -343,10 +343,10 @@ def _headline(jobs: pl.DataFrame) -> str:
 
 
 def _span(values: pl.Series) -> str:
-    known = values.drop_nulls().sort().to_list()
-    if len(known) > 1 and share(known[0]) != share(known[-1]):
-        return fraction_range(known[0], known[-1])
-    return share(known[0]) if known else ""
+    ordered = values.drop_nulls().sort().to_list()
+    if len(ordered) > 1 and share(ordered[0]) != share(ordered[-1]):
+        return fraction_range(ordered[0], ordered[-1])
+    return share(ordered[0]) if ordered else ""
 
 
 def _unknown(jobs: pl.DataFrame) -> str:
@@ -362,15 +362,15 @@ def _unknown(jobs: pl.DataFrame) -> str:
 
 
 def _findings(jobs: pl.DataFrame, levels: pl.DataFrame, selection: str) -> list[str]:
-    known = jobs.drop_nulls("n_episodes")
-    if known.is_empty():
+    analyzed = jobs.drop_nulls("n_episodes")
+    if analyzed.is_empty():
         return [_unknown(jobs)]
-    hit = known.filter(pl.col("n_episodes") > 0).height
-    slow = known.filter(pl.col("n_slow_workers") > 0).height
-    calm = known.filter(n_episodes=0)["job_id"].to_list()
-    none_in = f" (none in {listed(calm)})" if 0 < len(calm) < min(known.height, 4) else ""
+    hit = analyzed.filter(pl.col("n_episodes") > 0).height
+    slow = analyzed.filter(pl.col("n_slow_workers") > 0).height
+    calm = analyzed.filter(n_episodes=0)["job_id"].to_list()
+    none_in = f" (none in {listed(calm)})" if 0 < len(calm) < min(analyzed.height, 4) else ""
     text = (
-        f"{hit} of {plural(known.height, 'job')} had straggler episodes{none_in}, and "
+        f"{hit} of {plural(analyzed.height, 'job')} had straggler episodes{none_in}, and "
         f"{slow or 'none'} had persistent stragglers.{selection} {_unknown(jobs)}"
     ).rstrip()
     if sentence := _slowest(levels):

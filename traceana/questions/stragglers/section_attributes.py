@@ -77,10 +77,12 @@ def build(traces: Sequence[Trace]) -> Content:
     best = _best_of_jobs(results, names)
     job = best.row(0, named=True) if best.height else None
     pictures = [
-        one
-        for one in draw_more(traces)
-        if job and one.trace == job["id"] and one.result.attributes["job_id"][0] == job["job_id"]
-        if one.result.attributes.height > 1  # of workers alone, the table states as much
+        drawing
+        for drawing in draw_more(traces)
+        if job
+        and drawing.trace == job["id"]
+        and drawing.result.attributes["job_id"][0] == job["job_id"]
+        if drawing.result.attributes.height > 1  # of workers alone, the table states as much
     ]
     some = f", the first {_MAX_ROWS} of {best.height}" if best.height > _MAX_ROWS else ""
     lead: list[Block] = [Gallery(tuple(pictures))] if pictures else []

@@ -130,11 +130,11 @@ def build(traces: Sequence[Trace]) -> Content:
     for trace in tabled:
         parts = [_published(trace)]
         parts += [_match_jobs(trace)] if trace in sampled else []
-        findings += [f"{trace.label}: {one}" for part in parts for one in part.findings]
+        findings += [f"{trace.label}: {item}" for part in parts for item in part.findings]
         blocks += [block for part in parts for block in part.blocks]
-    drawn = {*computed, *(one for one in tabled if one not in sampled)}
+    drawn = {*computed, *(item for item in tabled if item not in sampled)}
     ecdfs = [_draw_cov(trace) for trace in traces if trace in drawn]
-    curves = [one for trace in traces if trace in drawn for one in _draw_curves(trace)]
+    curves = [item for trace in traces if trace in drawn for item in _draw_curves(trace)]
     pictures = (*ecdfs[:_MAX_DRAWN], *curves[: 2 * _MAX_DRAWN])
     lead = (*([Gallery(pictures)] if pictures else []), *_compare(computed))
     return Content(tuple(findings), tuple(blocks), " ".join(headlines), lead, _LIMITATIONS)
@@ -240,9 +240,9 @@ def _draw_curves(trace: Trace) -> list[Drawing]:
     """Draw the CoV of the first jobs against time, and that of the publisher's example jobs."""
     curves: list[tuple[pl.DataFrame, str, str, int | None]] = []
     if trace.manifest.has("worker_samples", ("batch_time",)):
-        own = _cov(trace)
-        few = own["job_id"].unique(maintain_order=True).head(_MAX_LINES)
-        shown = own.filter(pl.col("job_id").is_in(few.implode()))
+        covs = _cov(trace)
+        few = covs["job_id"].unique(maintain_order=True).head(_MAX_LINES)
+        shown = covs.filter(pl.col("job_id").is_in(few.implode()))
         curves.append((shown, "cov", f"CoV across the workers of {listed(few)}", 0))
     if trace.manifest.has("cov_samples", ("cov",)):
         cov = workers.cov_samples(trace)
@@ -261,9 +261,9 @@ def _draw_curves(trace: Trace) -> list[Drawing]:
 def _published(trace: Trace) -> Content:
     """Summarize the published table over all jobs, and by job."""
     jobs, overall = trace.once(workers.published_cov)
-    known = trace.manifest.tables["cov_samples"].workers_per_job
+    n_workers = trace.manifest.tables["cov_samples"].workers_per_job
     medians = jobs["median"].drop_nulls().to_numpy()
-    bound = _ddof_bound(overall["max"].item(), known)
+    bound = _ddof_bound(overall["max"].item(), n_workers)
     truncation = ["right_truncated"] if jobs["right_truncated"].count() else []
     blocks: tuple[Block, ...] = (
         Heading("Published CoV table"),

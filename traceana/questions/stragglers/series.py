@@ -327,12 +327,12 @@ def match_cov_rows(
     times = collect(with_seconds(frame, time)).select(
         "job_id", worker_id=worker, time_s=pl.col(time).cast(pl.Float64), batch_time=value
     )
-    found = [
+    matches = [
         _best_row(_text(job), ddof, ticks, rows)
         for ddof in (0, 1)
         for (job,), ticks in _cov_and_bound(times, ddof).group_by("job_id", maintain_order=True)
     ]
-    table = pl.DataFrame(found, schema=schema_of(CovMatch), orient="row")
+    table = pl.DataFrame(matches, schema=schema_of(CovMatch), orient="row")
     return declared(table.sort("job_id", "ddof"), CovMatch)
 
 

@@ -160,11 +160,11 @@ class StragglerResult(Result):
             raise DataError(f"job= needs the values of {', '.join(by)}; it is {job!r}")
         is_job = pl.all_horizontal(
             pl.lit(value=True),
-            *(pl.col(name).eq_missing(pl.lit(one)) for name, one in zip(by, key, strict=True)),
+            *(pl.col(name).eq_missing(pl.lit(value)) for name, value in zip(by, key, strict=True)),
         )
         if self.jobs.filter(is_job).is_empty():
-            known = ", ".join(map(str, self.jobs.select(by).head(5).rows()))
-            raise DataError(f"job= is {job!r}; no job has this key; the first are {known}")
+            jobs_held = ", ".join(map(str, self.jobs.select(by).head(5).rows()))
+            raise DataError(f"job= is {job!r}; no job has this key; the first are {jobs_held}")
         return replace(self, **{name: getattr(self, name).filter(is_job) for name in self.tables})
 
     def key(self) -> tuple[object, ...]:
@@ -376,7 +376,7 @@ class AttributeResult(Result):
         """
         by = self.attributes.columns[: self.attributes.columns.index("attribute")]
         key = job if isinstance(job, tuple) else (job,)
-        is_job = [pl.col(n).eq_missing(pl.lit(one)) for n, one in zip(by, key, strict=False)]
+        is_job = [pl.col(n).eq_missing(pl.lit(value)) for n, value in zip(by, key, strict=False)]
         frames = {name: getattr(self, name).filter(*is_job) for name in self.tables}
         if len(key) != len(by) or frames["attributes"].is_empty():
             raise DataError(f"job= is {job!r}; no job has this value of {', '.join(by)}")

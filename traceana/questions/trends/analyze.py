@@ -56,7 +56,7 @@ def clock_of(trace: Trace, /) -> str | None:
 
 def capacity_of(trace: Trace, /) -> Capacity | None:
     """Return the GPUs of a trace: as stated, of its machines, or of the nodes seen; else None."""
-    stated = sum(one.gpus for one in trace.manifest.capacity.values())
+    stated = sum(capacity.gpus for capacity in trace.manifest.capacity.values())
     if stated:
         return Capacity(float(stated), None, "as stated")
     if trace.manifest.lists_only_survivors:
@@ -97,12 +97,12 @@ def trends_of(trace: Trace, /) -> Found:
     success = tuple(word for word in ("completed",) if word not in failure)
     outcomes: dict[str, Any] = {"success": success, "failure": failure}
     capacity = capacity_of(trace)
-    found = trends(jobs, gpus=capacity and capacity.gpus, **options, **outcomes)
+    trends_table = trends(jobs, gpus=capacity and capacity.gpus, **options, **outcomes)
     cpus, hours = _cpus_of(trace), (window[1] - window[0]) / 3600 if window else 0.0
-    used = float(found["cpu_hours"].sum() or 0)
+    used = float(trends_table["cpu_hours"].sum() or 0)
     lost = outages(jobs, **options)
     return Found(
-        found,
+        trends_table,
         lost,
         *changes_and_drift(jobs, **options, **outcomes, lost=lost),
         timezone,

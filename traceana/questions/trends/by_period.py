@@ -258,12 +258,12 @@ def _ended(
     frame: nw.LazyFrame[Any], periods: Periods, success: Names, failure: Names
 ) -> pl.DataFrame:
     status = nw.col("status").cast(nw.String)
-    known = status.is_in([*success, *failure]).fill_null(value=False)
+    with_outcome = status.is_in([*success, *failure]).fill_null(value=False)
     runtime = nw.coalesce(nw.col("runtime_s"), nw.col("end_s") - nw.col("start_s"))
-    over = known | status.is_null() | (status == "cancelled").fill_null(value=False)
+    over = with_outcome | status.is_null() | (status == "cancelled").fill_null(value=False)
     rows = frame.with_columns(
         nw.when(over).then(runtime).alias("ran_s"),
-        known.cast(nw.Int64).alias("known"),
+        with_outcome.cast(nw.Int64).alias("known"),
         status.is_in([*failure]).fill_null(value=False).cast(nw.Int64).alias("failed"),
     )
     table = reduce_frame(
@@ -285,7 +285,7 @@ def used_by(
     weights = {**of, "job_hours": "one job"}
     counts = {f"n {name}": nw.col(name).count() for name in of.values()}
     rows = frame.with_columns(nw.lit(1.0).alias("one job")).filter(~nw.col(HELD).is_null())
-    there = reduce_frame(rows, (), **counts).row(0, named=True)
+    counted = reduce_frame(rows, (), **counts).row(0, named=True)
     grid = pl.DataFrame(
         {"index": range(len(edges) - 1), "length_s": [b - a for a, b in pairwise(edges)]},
         schema_overrides={"index": pl.Int64},
@@ -305,8 +305,8 @@ def used_by(
         change, left = pl.col(f"{name} change").fill_null(0), pl.col(f"{name} left").fill_null(0)
         before = change.cum_sum().over(pl.lit(0), *keys) - change
         hours = ((before * pl.col("length_s") + left) / 3600).clip(0).round(6)
-        known = weight == "one job" or there[f"n {weight}"]
-        totals[name] = hours if known else pl.lit(None, pl.Float64)
+        is_weighted = weight == "one job" or counted[f"n {weight}"]
+        totals[name] = hours if is_weighted else pl.lit(None, pl.Float64)
     jobs_mean = pl.when(pl.col("length_s") > 0).then(
         pl.col("job_hours") / pl.col("length_s") * 3600
     )

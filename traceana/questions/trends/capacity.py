@@ -252,29 +252,29 @@ def outages(
     gaps = np.diff(begin)
     outlying = long_gaps(busy_hours(begin, first, last))
     gpu_rate = rows.select((pl.col("gpus") * pl.col(HELD)).sum()).item() / max(last - first, 1.0)
-    known = bool(rows["gpus"].count())
+    with_gpus = bool(rows["gpus"].count())
     latest = np.maximum.accumulate(until)
-    found = []
+    rows_out = []
     for place, p in outlying:
         start, end = float(latest[place]), float(begin[place] + gaps[place])
         duration = end - start
         if p >= ALPHA or duration < _SHORTEST_S:
             continue
         busy = max(last - first - duration, 1.0)
-        found.append(
+        rows_out.append(
             {
                 "begin": local_time(start, timezone),
                 "start_s": start,
                 "end_s": end,
                 "duration_s": duration,
                 "gpu_hours_lost": gpu_rate * (last - first) / busy * duration / 3600
-                if known
+                if with_gpus
                 else None,
                 "jobs_lost": len(begin) / busy * duration,
                 "pvalue": p,
             }
         )
-    return declared(pl.DataFrame(found, schema=schema_of(Outages)).sort("start_s"), Outages)
+    return declared(pl.DataFrame(rows_out, schema=schema_of(Outages)).sort("start_s"), Outages)
 
 
 def busy_hours(begin: NDArray[Any], first: float, last: float, /) -> NDArray[np.float64]:

@@ -110,12 +110,12 @@ def level_changes(
     [('runtime', 'day 41'), ('demand', 'day 41')]
     """
     generator = as_generator(rng)
-    found: list[dict[str, Any]] = []
+    changes: list[dict[str, Any]] = []
     lost = outages(jobs, timezone=timezone, window=window)
     days = comparable_days(jobs, timezone, window, (success, failure), lost)
     for measure, cells, rows, edges in days:
-        found += segments((cells, rows), edges, measure, timezone, generator)
-    return declared(pl.DataFrame(found, schema=schema_of(LevelChanges)), LevelChanges)
+        changes += segments((cells, rows), edges, measure, timezone, generator)
+    return declared(pl.DataFrame(changes, schema=schema_of(LevelChanges)), LevelChanges)
 
 
 def segments(
@@ -131,13 +131,13 @@ def segments(
     `data` are the days of each stratum, and the jobs. Changes of one user's jobs of a name are
     found first, and these jobs are left out of the others.
     """
-    found: list[dict[str, Any]] = []
+    changes: list[dict[str, Any]] = []
     if measure == "runtime":
-        found, data = _own_changes(*data, edges, timezone)
+        changes, data = _own_changes(*data, edges, timezone)
     cells, rows = data
-    own = len(found)
+    n_before = len(changes)
     edges_are_days = len(edges) > 2 and edges[2] - edges[1] < 2 * DAY_S
-    while len(found) < own + _MOST_CHANGES:
+    while len(changes) < n_before + _MOST_CHANGES:
         middle = pl.col("value") - pl.col("value").mean().over("stratum")
         several = cells.filter(pl.len().over("stratum") > 1).with_columns(value=middle)
         days = several.group_by("day").agg(value=pl.col("value").mean(), w=pl.len()).sort("day")
@@ -159,10 +159,10 @@ def segments(
         smaller = min(abs(row["effect"]), abs(np.log1p(max(row["effect"], -0.99))))
         few = measure != "demand" and min(row["n"], row["n_rest"]) < _FEWEST_CHANGED
         if smaller >= np.log1p(_NOTICED[measure]) and not few:
-            found.append({"measure": measure} | dates | row)
+            changes.append({"measure": measure} | dates | row)
         inside = pl.col("day").is_between(low, high)
         cells = cells.with_columns(pl.col("value") - pl.when(inside).then(shift).otherwise(0))
-    return found
+    return changes
 
 
 def _dated(
@@ -177,12 +177,12 @@ def _dated(
     tail = max(shortest, len(place) // 20)  # few days decide no end
     if first < tail <= len(place) - after:  # nor a beginning: what follows is the new level
         first, after = after, len(place)
-    onset = [int(place[one]) for one in _onset(values, weights, (first, after), r)]
+    onset = [int(place[value]) for value in _onset(values, weights, (first, after), r)]
     low, high = int(place[first]), int(place[after - 1])
     names = ("begin", "earliest", "latest")
     dates: dict[str, Any] = {
-        name: _date(float(edges[one]), timezone)
-        for name, one in zip(names, (low, *onset), strict=True)
+        name: _date(float(edges[value]), timezone)
+        for name, value in zip(names, (low, *onset), strict=True)
     }
     dates["start_s"] = float(edges[low])
     dates["end_s"] = None if place[-1] - high < tail else float(edges[high + 1])
@@ -203,13 +203,13 @@ def _own_changes(
     sums = several.group_by("user", "name").agg(days=days, jobs=jobs, h=pl.col("gpu_hours").sum())
     sums = sums.filter(pl.col("days") >= FEWEST_DAYS, pl.col("jobs") >= 2 * _FEWEST_CHANGED)
     order = sums.sort("h", "jobs", "user", "name", descending=True).head(_MOST_NAMES)
-    found = []
+    changes = []
     for user, name in order.select("user", "name").iter_rows() if order.height > 1 else ():
         mine = (pl.col("user") == user) & (pl.col("name") == name)
         series = (
             several.filter(mine).group_by("day").agg(pl.col("value").mean(), w=jobs).sort("day")
         )
-        values, weights, place = (series[one].to_numpy() for one in ("value", "w", "day"))
+        values, weights, place = (series[column].to_numpy() for column in ("value", "w", "day"))
         weights = np.sqrt(weights)
         segment = deviating_ranks(values, min_length=_WEEK)
         p = segment.pvalue * order.height
@@ -230,10 +230,10 @@ def _own_changes(
             continue
         if abs(change[0] - common) < abs(change[0]) / 2 or abs(change[0]) < np.log1p(_LEAST):
             continue
-        effect, low_end, high_end = (float(np.expm1(one)) for one in change)
+        effect, low_end, high_end = (float(np.expm1(of_shift)) for of_shift in change)
         level, rest = _levels(of_name, inside, "runtime")
         strata = of_name["stratum"].unique()
-        found.append(
+        changes.append(
             {"measure": "runtime", "user": user, "job_name": name}
             | dates
             | {"effect": effect, "ci_low": low_end, "ci_high": high_end, "level": level}
@@ -242,8 +242,8 @@ def _own_changes(
         )
         left = ~pl.col("stratum").is_in(strata.implode())
         cells, rows = cells.filter(left), rows.filter(left)
-    found.sort(key=lambda row: -row["gpu_hours"] * abs(row["effect"]))
-    return found[:_MOST_CHANGES], (cells, rows)
+    changes.sort(key=lambda row: -row["gpu_hours"] * abs(row["effect"]))
+    return changes[:_MOST_CHANGES], (cells, rows)
 
 
 def _date(time_s: float, timezone: str | None) -> str:
@@ -412,7 +412,9 @@ def _of_medians(rows: pl.DataFrame, inside: pl.Expr) -> tuple[float, float, floa
 
     sides, variance = [median(within), median(~within)], 0.0
     for chosen in (within, ~within):
-        left = np.array([median(chosen & (group != one)) for one in np.unique(group[chosen])])
+        left = np.array(
+            [median(chosen & (group != members)) for members in np.unique(group[chosen])]
+        )
         if len(left) < 2:
             return None
         variance += (len(left) - 1) / len(left) * float(((left - left.mean()) ** 2).sum())
@@ -426,10 +428,10 @@ def _without(rows: pl.DataFrame, inside: pl.Expr) -> str | None:
     if owners.height < 2 or owners["count"][0] < DOMINANT * rows.height:
         return None
     name = owners["owner"][0]
-    found = _of_medians(rows.filter(pl.col("owner").ne_missing(name)), inside)
-    if found is None:
+    medians = _of_medians(rows.filter(pl.col("owner").ne_missing(name)), inside)
+    if medians is None:
         return None
-    size, low, high = (100 * float(np.expm1(one)) for one in found)
+    size, low, high = (100 * float(np.expm1(median)) for median in medians)
     return f"without {name}: {size:.2g} % ({low:.2g} to {high:.2g} %)"
 
 

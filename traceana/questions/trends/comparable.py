@@ -116,7 +116,7 @@ def _with_parts(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
     """Return the rows with the parts of their stratum: user, name and size."""
     reason = nw.col("end_reason").cast(nw.String)
     with_class: nw.LazyFrame[Any] = nw.from_native(with_end_class(frame.to_native()))
-    own = nw.col(END_CLASS).is_in(["user limit"]).fill_null(value=False)
+    by_limit = nw.col(END_CLASS).is_in(["user limit"]).fill_null(value=False)
     names = {name: nw.col(name).cast(nw.String) for name in ("queue", "job_name", "status")}
     names["user"] = nw.coalesce(*(nw.col(name).cast(nw.String) for name in ("user", "account")))
     return collect(
@@ -125,7 +125,7 @@ def _with_parts(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
             size=nw.coalesce(nw.col("gpus"), nw.col("cpus")),
             ran_s=nw.coalesce(nw.col("runtime_s"), nw.col("end_s") - nw.col("start_s")),
             late=reason.str.contains("(?i)^(time|deadline)").fill_null(value=False),
-            of_user=own,
+            of_user=by_limit,
             **names,
         )
     ).rename({"job_name": "name"})

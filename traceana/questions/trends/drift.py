@@ -50,7 +50,7 @@ def changes_and_drift(
     autocorrelation of 0, 94 and 94 % at 0.5, 87 and 91 % at 0.8 (`note`).
     """
     changes: list[dict[str, Any]] = []
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     generator = as_generator(1)
     of_days = comparable_days(jobs, timezone, window, (success, failure), lost)
     for measure, cells, rows, edges in of_days:
@@ -68,8 +68,8 @@ def changes_and_drift(
         row = dict(zip(("per_week", "ci_low", "ci_high"), ends, strict=True))
         n = int(several["n"].sum())
         more = {"n": n, "strata": int(strata.max()) + 1, "pvalue": p, "note": note}
-        found.append({"measure": measure} | row | more)
-    slopes = declared(pl.DataFrame(found, schema=schema_of(Drift)).fill_nan(None), Drift)
+        results.append({"measure": measure} | row | more)
+    slopes = declared(pl.DataFrame(results, schema=schema_of(Drift)).fill_nan(None), Drift)
     return declared(pl.DataFrame(changes, schema=schema_of(LevelChanges)), LevelChanges), slopes
 
 
@@ -82,7 +82,7 @@ def slope_over_time(
         of = strata[kept]
         x, y = week[kept], values[kept]
         rows = np.maximum(np.bincount(of), 1)
-        x, y = (one - (np.bincount(of, one) / rows)[of] for one in (x, y))
+        x, y = (axis - (np.bincount(of, axis) / rows)[of] for axis in (x, y))
         squares = float(x @ x)
         return float(x @ y) / squares if squares > 0 else np.nan
 
@@ -93,7 +93,7 @@ def slope_over_time(
     blocks = time_blocks(week * _WEEK * DAY_S, rest - middle[strata])
     if blocks.n_blocks < MIN_BLOCKS:
         return whole, np.nan, np.nan, np.nan, blocks.note
-    left = np.array([slope(blocks.code != one) for one in range(blocks.n_blocks)])
+    left = np.array([slope(blocks.code != block) for block in range(blocks.n_blocks)])
     share = (blocks.n_blocks - 1) / blocks.n_blocks
     variance, df = share * float(((left - left.mean()) ** 2).sum()), blocks.n_blocks - 1.0
     # blocks of a tenth of the span are too short for dependence that lasts

@@ -101,7 +101,7 @@ def _step(
         moments = pl.from_epoch((edges * 1000).cast(pl.Int64), time_unit="ms")
         local = moments.dt.replace_time_zone("UTC").dt.convert_time_zone(timezone)
         at = local.dt.replace_time_zone(None)
-    heights = [float("nan") if one is None else one for one in (*values, *values.tail(1))]
+    heights = [float("nan") if value is None else value for value in (*values, *values.tail(1))]
     ax.plot(
         list(at),
         heights,

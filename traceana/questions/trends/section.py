@@ -80,19 +80,19 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _trace(trace: Trace) -> Content:
-    found, title = trace.once(trends_of), trace.label
+    trends_table, title = trace.once(trends_of), trace.label
     panels = [
         drawing(
             "trends",
-            found.trends,
+            trends_table.trends,
             trace=trace,
             key=picture_key(f"trends-{name}", trace),
             about="Trends",
             measure=name,
-            timezone=found.timezone,
+            timezone=trends_table.timezone,
         )
         for name in _PANELS
-        if found.trends[name].sum()
+        if trends_table.trends[name].sum()
     ][:_MOST_PANELS]
     gallery = small_multiples(
         panels,
@@ -104,27 +104,29 @@ def _trace(trace: Trace) -> Content:
     )
     columns = [
         name
-        for name in found.trends.columns
-        if name == "period" or (name not in ("start_s", "end_s") and found.trends[name].sum())
+        for name in trends_table.trends.columns
+        if name == "period"
+        or (name not in ("start_s", "end_s") and trends_table.trends[name].sum())
     ]
     table = result_table(
-        found.trends,
+        trends_table.trends,
         Trends,
         caption=f"Trends by period. {title}",
         columns=columns,
-        folded=found.trends.height > 12,
+        folded=trends_table.trends.height > 12,
     )
     blocks: list[Block] = [table]
-    if found.capacity is not None:
+    if trends_table.capacity is not None:
         of_all, by_period = (
-            found.capacity.filter((pl.col("period") == "all") == one) for one in (True, False)
+            trends_table.capacity.filter((pl.col("period") == "all") == with_users)
+            for with_users in (True, False)
         )
         shown = [
             name
             for name in ("period", "gpu_type", "gpus", "gpu_hours", "allocated", "down", "idle")
-            if found.capacity[name].count()
+            if trends_table.capacity[name].count()
         ]
-        caption = f"GPUs allocated, down and idle ({found.capacity_source})"
+        caption = f"GPUs allocated, down and idle ({trends_table.capacity_source})"
         blocks += [
             result_table(
                 of_all, ClusterUtilization, columns=shown[1:], caption=f"{caption}. {title}"
@@ -137,44 +139,47 @@ def _trace(trace: Trace) -> Content:
                 caption=f"{caption}, by period. {title}",
             ),
         ]
-    if found.outages.height:
+    if trends_table.outages.height:
         lost = [
             name
-            for name in found.outages.columns
-            if name != "gpu_hours_lost" or found.outages[name].sum()
+            for name in trends_table.outages.columns
+            if name != "gpu_hours_lost" or trends_table.outages[name].sum()
         ]
         caption = f"Outages. {title}"
-        blocks.append(result_table(found.outages, Outages, caption=caption, columns=lost))
-    if found.changes.height:
+        blocks.append(result_table(trends_table.outages, Outages, caption=caption, columns=lost))
+    if trends_table.changes.height:
         caption = f"Changes of level of comparable jobs. {title}"
-        empty = [name for name in ("user", "job_name") if not found.changes[name].count()]
-        changes = found.changes.drop(empty)
+        empty = [name for name in ("user", "job_name") if not trends_table.changes[name].count()]
+        changes = trends_table.changes.drop(empty)
         blocks.append(
             result_table(changes, LevelChanges, caption=caption, null={"user": "", "job_name": ""})
         )
-    if found.drift.height:
+    if trends_table.drift.height:
         caption = f"Drift of comparable jobs: linear change per week. {title}"
-        blocks.append(result_table(found.drift, Drift, caption=caption))
+        blocks.append(result_table(trends_table.drift, Drift, caption=caption))
     findings = (
-        *(_outage(row, title) for row in found.outages.iter_rows(named=True)),
-        *(_change(row, title, _strata(trace)) for row in found.changes.iter_rows(named=True)),
+        *(_outage(row, title) for row in trends_table.outages.iter_rows(named=True)),
+        *(
+            _change(row, title, _strata(trace))
+            for row in trends_table.changes.iter_rows(named=True)
+        ),
     )
     if not findings:
-        findings = (_none(found, title),)
-    findings += tuple(_drifts(found.drift, title))
-    if found.capacity is not None:
-        findings += (_allocated(found.capacity, found.capacity_source, title, trace),)
+        findings = (_none(trends_table, title),)
+    findings += tuple(_drifts(trends_table.drift, title))
+    if trends_table.capacity is not None:
+        findings += (_allocated(trends_table.capacity, trends_table.capacity_source, title, trace),)
         picture = drawing(
             "cluster-utilization",
-            found.capacity,
+            trends_table.capacity,
             trace=trace,
-            timezone=found.timezone,
+            timezone=trends_table.timezone,
             key=f"cluster-utilization-{trace.id}",
             about="GPUs allocated",
         )
         blocks.insert(1, Gallery((picture,)))
-    if found.cpus is not None:
-        cpus, allocated, source = found.cpus
+    if trends_table.cpus is not None:
+        cpus, allocated, source = trends_table.cpus
         text = f"{share(allocated)} of {cpus:,.6g} CPUs ({source}) were allocated in the mean"
         others, certainty = _others(trace)
         findings += (Finding(f"{title}: {text}.{others}", effect=allocated, certainty=certainty),)
@@ -216,7 +221,9 @@ def _drifts(rows: pl.DataFrame, title: str) -> Iterator[Finding]:
     for row in clear.iter_rows(named=True):
         size = _WORDS[row["measure"]]
         points = " percentage points" * (row["measure"] == "failure rate")
-        low, change, high = (f"{100 * row[one]:+.2g}" for one in ("ci_low", "per_week", "ci_high"))
+        low, change, high = (
+            f"{100 * row[name]:+.2g}" for name in ("ci_low", "per_week", "ci_high")
+        )
         unit = points or " %"
         yield Finding(
             f"{title}: the {size} changes by {change}{unit} per week (95 % CI {low} to {high}; "
@@ -228,12 +235,12 @@ def _drifts(rows: pl.DataFrame, title: str) -> Iterator[Finding]:
         )
 
 
-def _none(found: Found, title: str) -> Finding:
-    rows = found.trends
+def _none(trends_table: Found, title: str) -> Finding:
+    rows = trends_table.trends
     if rows["end_s"][-1] - rows["start_s"][0] < FEWEST_DAYS * DAY_S:
         short = f"{title}: shorter than {FEWEST_DAYS} days, so changes of level are not tested"
         return Finding(f"{short}.", certainty="cannot tell", heading=short)
-    measures = found.drift["measure"].unique(maintain_order=True)
+    measures = trends_table.drift["measure"].unique(maintain_order=True)
     of_levels = f" and no change of level ({', '.join(measures)})" if measures.len() else ""
     return Finding(
         f"{title}: no outage{of_levels} is found in "
@@ -308,7 +315,9 @@ def _change(row: dict[str, Any], title: str, strata: str) -> Finding:
 def _strata(trace: Trace) -> str:
     """Return the columns by which jobs are comparable, as far as the trace has them."""
     named = {"user": "user", "job_name": "name"}
-    return listed([*(word for one, word in named.items() if trace.has("jobs", (one,))), "size"])
+    return listed(
+        [*(word for column, word in named.items() if trace.has("jobs", (column,))), "size"]
+    )
 
 
 def _counts(row: dict[str, Any], strata: str) -> str:

@@ -148,9 +148,9 @@ def _instances(trace: Trace) -> pl.DataFrame:
     of_usage.scatter(times[".place"], pl.int_range(times.height, dtype=pl.UInt32, eager=True))
     used = used.hstack(times.select(pl.col("start_s", "end_s").gather(of_usage)))
     del again, last, places, times
-    known = trace.once(instance_times).tasks
+    n_instances = trace.once(instance_times).tasks
     owners = trace.once(task_owners, "user")
-    tasks = known.select(key, "gpus", "cpus", "memory_gib", "gpu_type", _ROLE).hstack(
+    tasks = n_instances.select(key, "gpus", "cpus", "memory_gib", "gpu_type", _ROLE).hstack(
         owners.select("user") if "user" in owners.columns else []
     )
     names = [name for name in ("gpu_type", _ROLE, "user") if name in tasks.columns]
@@ -220,17 +220,17 @@ def _unused(rows: pl.DataFrame, trace: Trace) -> pl.DataFrame | None:
 
 
 def _network(trace: Trace) -> pl.DataFrame | None:
-    there = {name: kind for name, kind in _NETWORK.items() if trace.has("instance_usage", (name,))}
-    if not there:
+    kinds = {name: kind for name, kind in _NETWORK.items() if trace.has("instance_usage", (name,))}
+    if not kinds:
         return None
-    rows = sampled_rows(trace, "instance_usage", "worker_id", *there).collect(engine="streaming")
+    rows = sampled_rows(trace, "instance_usage", "worker_id", *kinds).collect(engine="streaming")
     worker = pl.col("worker_id").hash()
     rows = rows.filter(pl.col("worker_id").is_null() | worker.is_last_distinct())
     return pl.concat(
         empirical_distribution(rows.drop_nulls(name), name).select(
             pl.lit(kind).alias("kind"), pl.all()
         )
-        for name, kind in there.items()
+        for name, kind in kinds.items()
     )
 
 
@@ -262,15 +262,15 @@ def _allocation(trace: Trace) -> tuple[pl.DataFrame | None, pl.DataFrame | None,
         .rechunk()
     )
     whole = pl.lit("all").alias("gpu_type")
-    found = []
+    rates = []
     for some, capacity in (
         (held.with_columns(whole), machines.with_columns(whole)),
         (held.drop_nulls("gpu_type"), machines),
     ):
         if some.height and capacity["gpu_type"].count():
             demand = gpu_demand(some, bin_s=BIN_S, by="gpu_type")
-            found.append(allocation_rate(demand, capacity, by="gpu_type"))
-    if not found or not (every := pl.concat(found)).height:
+            rates.append(allocation_rate(demand, capacity, by="gpu_type"))
+    if not rates or not (every := pl.concat(rates)).height:
         return None, None, None
     seconds = pl.col("gpus") * (pl.col("end_s") - pl.col("start_s"))
     elsewhere = seconds.filter(~pl.col("there")).sum() / seconds.sum()

@@ -48,10 +48,13 @@ def plot_allocation_rate(
     ax = start_axes(ax)
     keys = allocation.columns[: allocation.columns.index("bin_start_s")]
     parts = allocation.partition_by(keys, maintain_order=True) if keys else [allocation]
-    for own in parts:
-        name = name_group(own.select(keys).row(0)) if keys else None
+    for part in parts:
+        name = name_group(part.select(keys).row(0)) if keys else None
         ax.plot(
-            own["bin_start_s"] / 86_400, own["allocation_rate"], drawstyle="steps-post", label=name
+            part["bin_start_s"] / 86_400,
+            part["allocation_rate"],
+            drawstyle="steps-post",
+            label=name,
         )
     ax.set_ylim(bottom=0)
     ax.margins(x=0)

@@ -79,10 +79,10 @@ def assign_gpu_samples(
     refuse_clash(added, (*_KEYS, *_MEASURES, "jobs_at_once", "interval_s"))
     rows = _read_samples(samples)
     keys = ("job_id", *added, *([] if machine in added else [machine]))
-    there = open_frame(jobs, keys=keys, measures=("start_s", "end_s"), roles={"machine": machine})
-    table = collect(there).with_columns(pl.col("job_id", machine).cast(pl.String))
+    names = open_frame(jobs, keys=keys, measures=("start_s", "end_s"), roles={"machine": machine})
+    table = collect(names).with_columns(pl.col("job_id", machine).cast(pl.String))
     running = _running(table.drop_nulls(["job_id", machine, "start_s"]), machine)
-    found = rows.join_asof(
+    assigned = rows.join_asof(
         running, on="time_s", by="machine_id", strategy="backward", check_sortedness=False
     ).with_columns(
         pl.coalesce("job_id", "running").alias("job_id"),
@@ -90,10 +90,10 @@ def assign_gpu_samples(
     )
     if added:
         owners = table.select("job_id", *added).unique("job_id", keep="first", maintain_order=True)
-        found = found.join(owners, on="job_id", how="left", maintain_order="left")
-    measures = [name for name in _MEASURES if name in found.columns]
+        assigned = assigned.join(owners, on="job_id", how="left", maintain_order="left")
+    measures = [name for name in _MEASURES if name in assigned.columns]
     named = ("job_id", *added, "jobs_at_once", "interval_s")
-    return found.sort(_KEYS).select(*_KEYS, *measures, *named)
+    return assigned.sort(_KEYS).select(*_KEYS, *measures, *named)
 
 
 @returns(SampledUsage)
@@ -174,12 +174,16 @@ def _read_samples(samples: IntoFrame, more: tuple[str, ...] = ()) -> pl.DataFram
     """Return one row per GPU and time, sorted by time, with the seconds that each represents."""
     names = column_names(samples)
     measures = [name for name in _MEASURES if name in names]
-    own = [name for name in dict.fromkeys((*more, "job_id")) if name not in _KEYS]
-    own = [name for name in own if name in names or name in more]  # others are missing: an error
-    opened = open_frame(samples, keys=("machine_id", "gpu", *own), measures=("time_s", *measures))
+    columns_read = [name for name in dict.fromkeys((*more, "job_id")) if name not in _KEYS]
+    columns_read = [
+        name for name in columns_read if name in names or name in more
+    ]  # others are missing: an error
+    opened = open_frame(
+        samples, keys=("machine_id", "gpu", *columns_read), measures=("time_s", *measures)
+    )
     given = [~nw.col(name).is_null() for name in _KEYS]
     merged: dict[str, Any] = {name: nw.col(name).mean() for name in measures}
-    merged |= {name: nw.col(name).max() for name in own}  # a label is in one of the rows
+    merged |= {name: nw.col(name).max() for name in columns_read}  # a label is in one of the rows
     rows = reduce_frame(opened.filter(*given), _KEYS, **merged)
     if "job_id" not in rows.columns:
         rows = rows.with_columns(job_id=pl.lit(None, pl.String))
@@ -247,8 +251,8 @@ def analyze_gpu_samples(trace: Trace, /) -> SampledUsageTables:
     samples = trace.frame("gpu_samples")
     machine = None
     if trace.has("jobs", ("start_s",)):
-        there = trace.scan("jobs").collect_schema().names()
-        machine = next((name for name in _MACHINES if name in there), None)
+        names = trace.scan("jobs").collect_schema().names()
+        machine = next((name for name in _MACHINES if name in names), None)
     if machine is None:
         by_job = sampled_gpu_usage(samples, by="job_id")
         return SampledUsageTables(sampled_gpu_usage(samples, by=()), None, _most(by_job))

@@ -54,7 +54,7 @@ def requested_used(trace: Trace, /) -> dict[str, pl.DataFrame]:
     sample = trace.once(sample_jobs)
     drawn = sample.fraction if sample else 1.0
     cluster = unit if unit in jobs.columns else None
-    found = {"": _compare(jobs, cluster, {}, drawn)}
+    comparisons = {"": _compare(jobs, cluster, {}, drawn)}
     for name in _GROUPS:
         if name not in jobs.columns:
             continue
@@ -65,19 +65,19 @@ def requested_used(trace: Trace, /) -> dict[str, pl.DataFrame]:
                 _compare(jobs.filter(pl.col(name) == group), cluster, {name: group}, drawn)
                 for group in groups
             ]
-            found[name] = pl.concat(parts)
-    return found
+            comparisons[name] = pl.concat(parts)
+    return comparisons
 
 
 def requested_curves(trace: Trace, /) -> pl.DataFrame:
     """Return the distribution function of use over request, by resource."""
     jobs = _hours(trace)
-    known = [
+    curves = [
         jobs.select(resource=pl.lit(name), value=jobs[f"{name} ratio"]).drop_nulls()
         for name in _RESOURCES
         if f"{name} ratio" in jobs.columns
     ]
-    return empirical_distribution(pl.concat(known), "value", by="resource")
+    return empirical_distribution(pl.concat(curves), "value", by="resource")
 
 
 def _hours(trace: Trace) -> pl.DataFrame:
@@ -94,11 +94,11 @@ def _hours(trace: Trace) -> pl.DataFrame:
     columns = [pl.col(name).cast(pl.String) for name in dict.fromkeys(names)]
     for name in there:
         _, used, requested = _RESOURCES[name]
-        known = used.is_not_null() & (requested > _LEAST_REQUEST)
+        comparable = used.is_not_null() & (requested > _LEAST_REQUEST)
         columns += [
-            pl.when(known).then(used).alias(f"{name} used"),
-            pl.when(known).then(requested).alias(f"{name} requested"),
-            pl.when(known).then(used / requested).alias(f"{name} ratio"),
+            pl.when(comparable).then(used).alias(f"{name} used"),
+            pl.when(comparable).then(requested).alias(f"{name} requested"),
+            pl.when(comparable).then(used / requested).alias(f"{name} ratio"),
         ]
     rows = ended.collect(engine="streaming")
     held = collect(open_overlap(rows, (), {"runtime": "runtime_s"}, window=trace.once(window_of)))[

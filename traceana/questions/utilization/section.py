@@ -65,37 +65,42 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _trace(trace: Trace) -> Content:
-    found, title = trace.once(analyze_utilization), task_title(trace)
+    utilization, title = trace.once(analyze_utilization), task_title(trace)
     counted = (
-        f"{found.n_rows:,} rows of usage belong to {found.n_instances:,} instances."
+        f"{utilization.n_rows:,} rows of usage belong to {utilization.n_instances:,} instances."
         f"{sample_note(trace)}"
     )
-    groups = [name for name in found.used if name]
-    above = _above_capacity(trace, found)
+    groups = [name for name in utilization.used if name]
+    above = _above_capacity(trace, utilization)
     first = "gpu_type" if "gpu_type" in groups else ""
-    others = [name for name in found.used if name != first]
+    others = [name for name in utilization.used if name != first]
     blocks: list[Block] = [
         Text(f"{counted}{above}"),
-        *(_used(found.used[name], name, title) for name in others),
+        *(_used(utilization.used[name], name, title) for name in others),
     ]
     for frame, table, key, what in (
-        (found.idle, IdleGpuHours, "gpu_type", "Idle GPU-hours by GPU type"),
-        (found.by_size, IdleGpuHours, "gpus_requested", "GPU-hours by GPUs requested"),
-        (found.shared, GpuSharing, "gpu_type", "GPUs with several instances at once"),
-        (found.allocation_summary, AllocationSummary, "gpu_type", "Allocation rate over time"),
-        (found.machines, MachineUtilization, "gpu_type", "Use of machines, weighted by time"),
+        (utilization.idle, IdleGpuHours, "gpu_type", "Idle GPU-hours by GPU type"),
+        (utilization.by_size, IdleGpuHours, "gpus_requested", "GPU-hours by GPUs requested"),
+        (utilization.shared, GpuSharing, "gpu_type", "GPUs with several instances at once"),
+        (
+            utilization.allocation_summary,
+            AllocationSummary,
+            "gpu_type",
+            "Allocation rate over time",
+        ),
+        (utilization.machines, MachineUtilization, "gpu_type", "Use of machines, weighted by time"),
     ):
         if frame is not None:
             null = {key: "not stated"}
             caption = f"{what}. {title}"
             blocks.append(result_table(frame, table, caption=caption, null=null, folded=True))
     pictures = (
-        *_allocation(found, trace, title, above),
-        *_requested_used(found, trace, title).pictures,
-        *_of_instances(found, trace, title),
+        *_allocation(utilization, trace, title, above),
+        *_requested_used(utilization, trace, title).pictures,
+        *_of_instances(utilization, trace, title),
     )
-    lead = (Gallery(pictures), _used(found.used[first], first, title))
-    return Content(_findings(found, title), tuple(blocks), "", lead, _LIMITATIONS)
+    lead = (Gallery(pictures), _used(utilization.used[first], first, title))
+    return Content(_findings(utilization, title), tuple(blocks), "", lead, _LIMITATIONS)
 
 
 def _above_capacity(trace: Trace, tables: UtilizationTables) -> str:

@@ -41,8 +41,10 @@ def build(traces: Sequence[Trace]) -> Content:
     drawings, blocks = list[Drawing](), list[Block]()
     for trace in distinct_traces(traces):
         title = task_title(trace)
-        found = {name: _limited(rows, trace) for name, rows in trace.once(requested_used).items()}
-        whole = found[""]
+        comparisons = {
+            name: _limited(rows, trace) for name, rows in trace.once(requested_used).items()
+        }
+        whole = comparisons[""]
         if not whole["n"].sum():
             continue
         headline, each = _findings(whole, title)
@@ -63,7 +65,7 @@ def build(traces: Sequence[Trace]) -> Content:
                 heading="Use over request of jobs",
             )
         )
-        for name, rows in found.items():
+        for name, rows in comparisons.items():
             by = f" by {in_sentence(key_heading(name))}" if name else ""
             caption = f"Used over requested resources{by}. {title}"
             table = result_table(
@@ -105,11 +107,11 @@ def _shown(rows: pl.DataFrame) -> list[str]:
 
 def _findings(rows: pl.DataFrame, title: str) -> tuple[str, list[str]]:
     """Return one sentence on all resources, and one on each with its interval."""
-    known = rows.filter(pl.col("n") > 0).rows(named=True)
-    names = [in_sentence(row["resource"].partition(" (")[0]) for row in known]
+    with_rows = rows.filter(pl.col("n") > 0).rows(named=True)
+    names = [in_sentence(row["resource"].partition(" (")[0]) for row in with_rows]
     medians, each = list[str](), list[str]()
-    counts = [row["n"] for row in known]
-    for row, name in zip(known, names, strict=True):
+    counts = [row["n"] for row in with_rows]
+    for row, name in zip(with_rows, names, strict=True):
         interval = ""
         if row["ci_low"] is not None:
             interval = f"95 % CI {fraction_range(row['ci_low'], row['ci_high'])}; "
@@ -125,8 +127,8 @@ def _findings(rows: pl.DataFrame, title: str) -> tuple[str, list[str]]:
     used = listed(medians)
     text = f"{title}: the median job used {used} that it requested (n = {n})."
     held = [place for place, name in enumerate(names) if name != "time limit"] or [0]
-    least = min(held, key=lambda place: float(known[place]["median"]))
-    median = share(known[least]["median"])
+    least = min(held, key=lambda place: float(with_rows[place]["median"]))
+    median = share(with_rows[least]["median"])
     heading = f"{title}: the median job used {median} of the {names[least]} it requested"
     each.insert(0, Finding(each.pop(least), heading=heading))
     return Finding(text, heading=heading), each

@@ -100,8 +100,8 @@ def utilization(
         rows = open_frame(frame, keys=(*keys, *_unit(cluster, keys)), measures=names)
         y = nw.col(used)
         x = nw.lit(1.0) if requested is None else nw.col(requested)
-        known = ~y.is_null() & (x > 0)
-        y, x = nw.when(known).then(y), nw.when(known).then(x)
+        measured = ~y.is_null() & (x > 0)
+        y, x = nw.when(measured).then(y), nw.when(measured).then(x)
         table = reduce_frame(
             rows,
             keys,
@@ -186,22 +186,22 @@ def idle_gpu_hours(
     measures = {"gpus": gpus, "used": used, "runtime": runtime}
     rows = open_frame(frame, keys=(*keys, *_unit(cluster, keys)), measures=measures)
     asked, use, hours = nw.col(gpus), nw.col(used), nw.col(runtime) / 3600
-    known = ~(asked * use * hours).is_null() & (asked > 0)
-    unused = known & (use < unused_below)
+    measured = ~(asked * use * hours).is_null() & (asked > 0)
+    unused = measured & (use < unused_below)
     table = reduce_frame(
         rows,
         keys,
         rows=nw.len(),
-        n=nw.when(known).then(asked).count(),
-        gpu_hours=nw.when(known).then(asked * hours).sum(),
-        used_gpu_hours=nw.when(known).then(use * hours).sum(),
-        idle_gpu_hours=nw.when(known).then((asked - use).clip(0) * hours).sum(),
+        n=nw.when(measured).then(asked).count(),
+        gpu_hours=nw.when(measured).then(asked * hours).sum(),
+        used_gpu_hours=nw.when(measured).then(use * hours).sum(),
+        idle_gpu_hours=nw.when(measured).then((asked - use).clip(0) * hours).sum(),
         n_unused=nw.when(unused).then(asked).count(),
         unused_gpu_hours=nw.when(unused).then(asked * hours).sum(),
     )
-    x = nw.when(known).then(asked * hours)
-    idle = nw.when(known).then((asked - use).clip(0) * hours)
-    none = nw.when(known).then(nw.when(unused).then(asked * hours).otherwise(0.0))
+    x = nw.when(measured).then(asked * hours)
+    idle = nw.when(measured).then((asked - use).clip(0) * hours)
+    none = nw.when(measured).then(nw.when(unused).then(asked * hours).otherwise(0.0))
     for share, prefix in ((idle, ""), (none, "unused_")):
         limits = _limits(rows, keys, x, share, cluster=cluster, confidence=confidence)
         table = table.hstack(limits.select(pl.all().name.prefix(prefix)))
@@ -299,11 +299,13 @@ def allocation_rate(demand: IntoFrame, machines: IntoFrame, /, by: Names = ()) -
     table = collect(bins).drop_nulls("gpus_mean")
     if keys:
         table = table.with_columns(pl.col(key).cast(capacity.schema[key]) for key in keys)
-        found = table.join(capacity, on=keys, how="inner", maintain_order="left")
+        allocated = table.join(capacity, on=keys, how="inner", maintain_order="left")
     else:
-        found = table.join(capacity, how="cross")
-    found = found.with_columns(allocation_rate=pl.col("gpus_mean") / pl.col("capacity_gpus"))
-    return declared(found, Allocation, by=keys)
+        allocated = table.join(capacity, how="cross")
+    allocated = allocated.with_columns(
+        allocation_rate=pl.col("gpus_mean") / pl.col("capacity_gpus")
+    )
+    return declared(allocated, Allocation, by=keys)
 
 
 @returns(AllocationSummary)
@@ -415,27 +417,27 @@ def gpu_sharing(
         pl.col(".step").cast(pl.Int32).cum_sum().alias(".there"),
         ((pl.col(".time").shift(-1) - pl.col(".time")) / 3600).alias(".hours"),
     )
-    there, hours = pl.col(".there"), pl.col(".hours")
+    n_there, hours = pl.col(".there"), pl.col(".hours")
     statistics = {
         "devices": pl.col(".gpu").n_unique().cast(pl.Int64),
-        "devices_shared": pl.col(".gpu").filter(there > 1).n_unique().cast(pl.Int64),
+        "devices_shared": pl.col(".gpu").filter(n_there > 1).n_unique().cast(pl.Int64),
         "n": (pl.col(".step") == 1).sum().cast(pl.Int64),
-        "busy_hours": hours.filter(there > 0).sum(),
-        "shared_hours": hours.filter(there > 1).sum(),
-        "instances_max": there.max().cast(pl.Int64),
+        "busy_hours": hours.filter(n_there > 0).sum(),
+        "shared_hours": hours.filter(n_there > 1).sum(),
+        "instances_max": n_there.max().cast(pl.Int64),
     }
     if not keys:
-        found = reduce_frame(steps, (), **statistics).with_columns(rows=pl.lit(every.height))
+        sharing = reduce_frame(steps, (), **statistics).with_columns(rows=pl.lit(every.height))
     else:
         sizes = every.group_by(keys).agg(rows=pl.len())
         shared = reduce_frame(steps, keys, **statistics)
-        found = sizes.join(shared, on=keys, how="left", nulls_equal=True)
-        found = found.sort(keys, nulls_last=True)
+        sharing = sizes.join(shared, on=keys, how="left", nulls_equal=True)
+        sharing = sharing.sort(keys, nulls_last=True)
     zero = ("devices", "devices_shared", "n", "busy_hours", "shared_hours")
-    found = found.with_columns(pl.col(zero).fill_null(0)).with_columns(
+    sharing = sharing.with_columns(pl.col(zero).fill_null(0)).with_columns(
         n_missing=(pl.col("rows") - pl.col("n")).cast(pl.Int64),
         fraction_of_time=pl.when(pl.col("busy_hours") > 0).then(
             pl.col("shared_hours") / pl.col("busy_hours")
         ),
     )
-    return declared(found, GpuSharing, by=keys)
+    return declared(sharing, GpuSharing, by=keys)

@@ -154,8 +154,8 @@ def _arrivals(since: IntoFrame, manifest: Manifest, arrived: str) -> dict[str, A
 
 
 def _capacity(trace: Trace) -> float | None:
-    known = trace.manifest.has("machines", ("gpus",))
-    return sum_gpus(trace.frame("machines")) if known else None
+    has_gpus = trace.manifest.has("machines", ("gpus",))
+    return sum_gpus(trace.frame("machines")) if has_gpus else None
 
 
 def _unless_empty(frame: pl.DataFrame) -> pl.DataFrame | None:
@@ -186,8 +186,8 @@ def grouping_column(trace: Trace, table: str, /) -> str | None:
 
     None if there is no such column, or each has more than 50 values.
     """
-    known = trace.manifest.tables[table]
-    names = [name for name in (*known.groups, *GROUPINGS) if name in known.columns]
+    table_facts = trace.manifest.tables[table]
+    names = [name for name in (*table_facts.groups, *GROUPINGS) if name in table_facts.columns]
     if not names:
         return None
     rows = trace.rows(table)
@@ -256,7 +256,7 @@ def _in_bins(jobs: IntoFrame, window: Window | None) -> pl.DataFrame | None:
 
 def weekdays_and_waits(trace: Trace, /) -> tuple[pl.DataFrame | None, dict[str, pl.DataFrame]]:
     """Return the submissions by weekday where that is known, and delays by column of the groups."""
-    manifest, found = trace.manifest, trace.once(describe_workload)
+    manifest, workload = trace.manifest, trace.once(describe_workload)
     jobs = trace.frame("jobs")
     since, _, _ = _without_survivors(jobs, manifest)
     timed = manifest.has("jobs", ("submit_s",)) and clock_name(manifest)
@@ -264,7 +264,7 @@ def weekdays_and_waits(trace: Trace, /) -> tuple[pl.DataFrame | None, dict[str, 
     rows = trace.once(jobs_of_tasks).lazy() if from_tasks(trace) else jobs
     delays = {
         name: empirical_distribution(_delays(_by_size(rows), name), "value", by=name)
-        for name in found.queueing_by
+        for name in workload.queueing_by
     }
     if delays and "runtime_s" in column_names(rows):
         delays["fraction"] = _wait_fractions(rows)
@@ -275,9 +275,9 @@ def _wait_fractions(jobs: IntoFrame) -> pl.DataFrame:
     """Return the distribution of wait / (wait + runtime), of the halves of the runtimes."""
     times = nw.from_native(jobs).lazy().select("submit_s", "start_s", "runtime_s")
     wait, runtime = pl.col("start_s") - pl.col("submit_s"), pl.col("runtime_s")
-    known = collect(times).filter(wait.is_not_null(), runtime > 0)
+    with_wait = collect(times).filter(wait.is_not_null(), runtime > 0)
     short = pl.when(runtime <= runtime.median()).then(pl.lit("short")).otherwise(pl.lit("long"))
-    rows = known.select(value=wait / (wait + runtime), length=short)
+    rows = with_wait.select(value=wait / (wait + runtime), length=short)
     return empirical_distribution(rows, "value", by="length")
 
 
@@ -298,8 +298,8 @@ def _by_size(jobs: IntoFrame) -> IntoFrame:
 
 
 def _requested(jobs: IntoFrame) -> pl.DataFrame | None:
-    found = empirical_distribution(jobs, "gpus")
-    return found if found.height and (found["value"] > 0).any() else None
+    sizes = empirical_distribution(jobs, "gpus")
+    return sizes if sizes.height and (sizes["value"] > 0).any() else None
 
 
 def _rhythm(

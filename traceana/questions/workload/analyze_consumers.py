@@ -114,8 +114,8 @@ def _opened(
     jobs: IntoFrame, keys: tuple[str, ...], window: Window | None
 ) -> tuple[nw.LazyFrame[Any], list[str]]:
     """Return the jobs with what of each lies in the window, and the numbers that they have."""
-    there = column_names(jobs)
-    numbers = [name for name in _NUMBERS if name in there and name not in keys]
+    names = column_names(jobs)
+    numbers = [name for name in _NUMBERS if name in names and name not in keys]
     roles = {"submit_s": "submit", "start_s": "start"}
     required = {roles.get(name, name): name for name in numbers} | {"runtime": "runtime_s"}
     needed = tuple(dict.fromkeys((*keys, "status", END_CLASS)))
@@ -149,10 +149,10 @@ def _aggregates(status: nw.Expr) -> dict[str, nw.Expr]:
         "busy": (column["gpu_utilization"] * column["gpus"] * held, column["gpus"] * held),
     }
     for name, (used, requested_hours) in pairs.items():
-        known = ~used.is_null() & (requested_hours > 0)
+        measured = ~used.is_null() & (requested_hours > 0)
         sums |= {
-            f"{name} used": nw.when(known).then(used),
-            f"{name} asked": nw.when(known).then(requested_hours),
+            f"{name} used": nw.when(measured).then(used),
+            f"{name} asked": nw.when(measured).then(requested_hours),
         }
     sums["energy"] = column["energy_j"]
     values: dict[str, Any] = {"jobs": nw.len()}
@@ -396,8 +396,8 @@ def _arrays(trace: Trace) -> dict[str, int]:
     if "end_reason" in columns:
         again = nw.col("end_reason").cast(nw.String).str.starts_with("REQUEUED")
         counts["requeued"] = again.cast(nw.Int64).sum()
-    found = reduce_frame(trace.rows("jobs"), (), jobs=nw.len(), **counts).row(0, named=True)
-    whole = {name: int(value) for name, value in found.items() if value is not None}
+    counted = reduce_frame(trace.rows("jobs"), (), jobs=nw.len(), **counts).row(0, named=True)
+    whole = {name: int(value) for name, value in counted.items() if value is not None}
     if "arrays" in whole:
         whole["arrays"] -= whole["jobs_in_arrays"] < whole["jobs"]  # null is no array
     if not whole.get("requeued"):

@@ -93,23 +93,23 @@ def gpu_demand(
     frame = open_overlap(jobs, keys, measures, unused=unused, window=window)
     shortest = nw.col(second) if runtime else nw.col(end) - nw.col(start)
     begun, ended = nw.col(BEGIN), nw.col(UNTIL)
-    known = ~(begun * nw.col(gpus)).is_null()
+    placed = ~(begun * nw.col(gpus)).is_null()
     groups = reduce_frame(
         frame,
         keys,
-        n_excluded=nw.len() - nw.when(known).then(begun).count(),
+        n_excluded=nw.len() - nw.when(placed).then(begun).count(),
         shortest=shortest.min(),
-        first=nw.when(known).then(begun).min(),
-        last=nw.when(known).then(ended).max(),
+        first=nw.when(placed).then(begun).min(),
+        last=nw.when(placed).then(ended).max(),
         **{
-            name: nw.when(known).then(column).otherwise(0).sum()
-            for name, column in ((one, nw.col(one)) for one in COUNTED)
+            name: nw.when(placed).then(column).otherwise(0).sum()
+            for name, column in ((weight, nw.col(weight)) for weight in COUNTED)
         },
     )
     if (groups["shortest"] < 0).any():
         raise DataError(f"a job ends before it starts: {second} is below {start}")
     grid = _grid(groups, bin_s)
-    running = frame.filter(known)
+    running = frame.filter(placed)
     edges = pl.concat(
         _edge(running, keys, time, gpus, bin_s=bin_s, sign=sign)
         for time, sign in ((begun, 1), (ended, -1))
@@ -308,13 +308,13 @@ def size_distribution(
         jobs_without_gpu_hours=nw.len() - gpu_hours.count(),
         runtime_s_median=time.quantile(0.5, interpolation="linear"),
     ).rename({gpus: "gpus"})
-    known = pl.col("jobs_without_gpu_hours") < pl.col("jobs")  # engines sum nothing to 0
+    partly_known = pl.col("jobs_without_gpu_hours") < pl.col("jobs")  # engines sum nothing to 0
 
     def fraction(column: str) -> pl.Expr:
         part, whole = pl.col(column), pl.col(column).sum().over(pl.lit(0), *keys)
         return pl.when(whole > 0).then(part / whole)
 
-    table = sizes.with_columns(gpu_hours=pl.when(known).then("gpu_hours")).with_columns(
+    table = sizes.with_columns(gpu_hours=pl.when(partly_known).then("gpu_hours")).with_columns(
         fraction_of_jobs=fraction("jobs"), fraction_of_gpu_hours=fraction("gpu_hours")
     )
     return declared(table, SizeDistribution, by=keys)

@@ -43,8 +43,8 @@ def failed_as(trace: Trace, /) -> str:
 
 
 def _facts(trace: Trace) -> list[tuple[str, str]]:
-    found = describe_workload(trace)
-    row = found.summary.row(0, named=True)
+    workload = describe_workload(trace)
+    row = workload.summary.row(0, named=True)
     facts = [("Period", _period(trace)), ("Jobs", count(row["jobs"]))]
     if trace.has("jobs", ("user",)):
         users = trace.scan("jobs").select(pl.col("user").drop_nulls().n_unique()).collect().item()
@@ -54,8 +54,8 @@ def _facts(trace: Trace) -> list[tuple[str, str]]:
     elif hours := cpu_hours_of(trace):
         facts.append(("CPU-hours", hours_text(hours)))
     facts += [("Status", none_ended := _none_ended(trace)), ("Failed", _failed(trace))]
-    if found.queueing is not None and found.queueing.height:
-        wait = found.queueing["median_s"][0]
+    if workload.queueing is not None and workload.queueing.height:
+        wait = workload.queueing["median_s"][0]
         facts.append(("Median wait", "" if wait is None else duration(wait)))
     median = row["runtime_s_median"]
     name = "Median runtime so far" if none_ended else "Median runtime"
@@ -80,12 +80,12 @@ def _none_ended(trace: Trace) -> str:
     if not trace.has("jobs", ("status",)):
         return ""
     status = trace.scan("jobs").select(pl.col("status").cast(pl.String)).collect()["status"]
-    found = status.value_counts(sort=True).rows()
-    if {word for word, _ in found} - {"running", "pending"}:
+    status_counts = status.value_counts(sort=True).rows()
+    if {word for word, _ in status_counts} - {"running", "pending"}:
         return ""
-    if len(found) == 1:
-        return f"all {found[0][0]}"
-    return f"{listed(f'{count(n)} {word}' for word, n in found)}; none ended"
+    if len(status_counts) == 1:
+        return f"all {status_counts[0][0]}"
+    return f"{listed(f'{count(n)} {word}' for word, n in status_counts)}; none ended"
 
 
 def _failed(trace: Trace) -> str:

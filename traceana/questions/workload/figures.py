@@ -58,19 +58,19 @@ def plot_arrivals(
     slot = _slot(rhythm)
     lines = split_lines(rhythm, slot)
     ax = start_axes(ax, height_in=1.8 + 0.3 * (len(lines) - 1))  # names below
-    for name, own in lines:
-        observed_h = sum(own["observed_h"])
-        mean = sum(own["jobs"]) / observed_h if observed_h else 0
+    for name, line in lines:
+        observed_h = sum(line["observed_h"])
+        mean = sum(line["jobs"]) / observed_h if observed_h else 0
         if len(lines) > 1:
             ax.plot(
-                own[slot],
-                own["jobs_per_h"] / (mean or 1),
+                line[slot],
+                line["jobs_per_h"] / (mean or 1),
                 drawstyle="steps-mid",
                 label=name,
                 gid=f"hours-{name}",
             )
             continue
-        ax.bar(own[slot], own["jobs_per_h"].fill_null(0), 0.8, color=color_of(0))
+        ax.bar(line[slot], line["jobs_per_h"].fill_null(0), 0.8, color=color_of(0))
         if observed_h:
             ax.axhline(
                 mean, color=shade(ax), linewidth=0.8, linestyle="--", gid="mean", label="mean"
@@ -103,19 +103,19 @@ def _slot(rhythm: pl.DataFrame) -> str:
 def describe_arrivals(rhythm: pl.DataFrame) -> str:
     """Return one sentence on what the figure of these arrivals shows."""
     slot = _slot(rhythm)
-    lines = [own for _, own in split_lines(rhythm, slot)]
-    days = listed(f"{sum(own['observed_h']) / 24:,.1f}" for own in lines)
-    jobs = listed(f"{sum(own['jobs']):,.0f}" for own in lines)
+    lines = [line for _, line in split_lines(rhythm, slot)]
+    days = listed(f"{sum(line['observed_h']) / 24:,.1f}" for line in lines)
+    jobs = listed(f"{sum(line['jobs']):,.0f}" for line in lines)
     text = f"{jobs} jobs over {days} days"
-    rates = [own.drop_nulls("jobs_per_h").sort("jobs_per_h", slot) for own in lines]
-    if any(own.height < 2 for own in rates):
+    rates = [line.drop_nulls("jobs_per_h").sort("jobs_per_h", slot) for line in lines]
+    if any(line.height < 2 for line in rates):
         return f"{text}."
     if len(lines) == 1:
         low, high = rates[0]["jobs_per_h"][0], rates[0]["jobs_per_h"][-1]
         text += f"; {three_digits(low)} to {three_digits(high)} jobs per hour"
     if slot == "weekday":
-        return f"{text}; busiest {listed(_WEEKDAYS[own[slot][-1] - 1] for own in rates)}."
-    times = (own["jobs_per_h"][-1] * sum(own["observed_h"]) / sum(own["jobs"]) for own in rates)
+        return f"{text}; busiest {listed(_WEEKDAYS[line[slot][-1] - 1] for line in rates)}."
+    times = (line["jobs_per_h"][-1] * sum(line["observed_h"]) / sum(line["jobs"]) for line in rates)
     return f"{text}; the largest of 24 rates is {listed(map(three_digits, times))} times the mean."
 
 
@@ -145,8 +145,8 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     """
     lines = split_lines(curve, "n", "gap_s")
     ax = start_axes(ax)
-    for (name, own), color in zip(lines, cycle(palette()), strict=False):
-        longer = own.filter(pl.col("fraction_longer") > 0)
+    for (name, line), color in zip(lines, cycle(palette()), strict=False):
+        longer = line.filter(pl.col("fraction_longer") > 0)
         ax.plot(
             longer["gap_s"],
             longer["fraction_longer"],
@@ -158,8 +158,8 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
             gid=_gid("gaps", name),
         )
         ax.plot(
-            own["gap_s"],
-            own["fraction_longer_poisson"],
+            line["gap_s"],
+            line["fraction_longer_poisson"],
             color=color,
             linestyle="--",
             linewidth=0.8,
@@ -181,8 +181,8 @@ def _gid(kind: str, name: str) -> str:
 
 def describe_interarrivals(curve: pl.DataFrame) -> str:
     """Return one sentence on what the figure of this curve shows."""
-    lines = [own for _, own in split_lines(curve, "n", "gap_s")]
-    n, longest = (listed(f"{max(own[name]):,.0f}" for own in lines) for name in ("n", "gap_s"))
+    lines = [line for _, line in split_lines(curve, "n", "gap_s")]
+    n, longest = (listed(f"{max(line[name]):,.0f}" for line in lines) for name in ("n", "gap_s"))
     if len(lines) > 1:
         return f"n = {n} interarrival times; the longest is {longest} s."
     above = curve.filter(pl.col("gap_s") > 0)["gap_s"]

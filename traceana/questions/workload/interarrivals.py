@@ -167,16 +167,16 @@ def interarrival_curve(
     schema = {key: gaps.schema[key] for key in keys} | dict.fromkeys(_CURVE, pl.Float64)
     curves = [pl.DataFrame(schema=schema | {"n": pl.Int64})]
     # without keys there is one group of all
-    for group, own in gaps.group_by(keys or pl.lit(0), maintain_order=True):
-        known, upto = own["gap_s"].to_numpy(), own[".upto"].to_numpy()
-        above = known[known > 0]
+    for group, of_group in gaps.group_by(keys or pl.lit(0), maintain_order=True):
+        gap_s, upto = of_group["gap_s"].to_numpy(), of_group[".upto"].to_numpy()
+        above = gap_s[gap_s > 0]
         if not above.size:
             continue
         at = np.geomspace(above[0], above[-1], points)
         at[0], at[-1] = above[0], above[-1]  # to the last digit
-        at = np.unique(at if above.size == known.size else np.append(0.0, at))
-        mean = (known * own[".times"].to_numpy()).sum() / upto[-1]
-        shorter = upto[np.searchsorted(known, at, side="right") - 1]  # the first is at a gap
+        at = np.unique(at if above.size == gap_s.size else np.append(0.0, at))
+        mean = (gap_s * of_group[".times"].to_numpy()).sum() / upto[-1]
+        shorter = upto[np.searchsorted(gap_s, at, side="right") - 1]  # the first is at a gap
         curve = pl.DataFrame(
             {
                 "gap_s": at,
@@ -222,8 +222,8 @@ def _gaps(rows: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:
         (again.filter(jobs > 2), zero, zero, jobs - 2),
     )
     gaps = pl.concat(
-        part.select(*keys, gap_s=own, **{".before": last, ".times": times})
-        for part, own, last, times in parts
+        part.select(*keys, gap_s=of_part, **{".before": last, ".times": times})
+        for part, of_part, last, times in parts
     ).sort(*keys, "gap_s", nulls_last=True)
     return gaps.with_columns(pl.col(".times").cum_sum().over(pl.lit(0), *keys).alias(".upto"))
 
@@ -242,8 +242,8 @@ def _quantile(x: pl.Expr, n: pl.Expr, q: float) -> pl.Expr:
 
 def _correlation(x: pl.Expr, y: pl.Expr, times: pl.Expr) -> pl.Expr:
     """Return Pearson's correlation of the pairs without null; null if x or y is constant."""
-    known = x.is_not_null() & y.is_not_null()
-    x, y, times = x.filter(known), y.filter(known), times.filter(known)
+    both_known = x.is_not_null() & y.is_not_null()
+    x, y, times = x.filter(both_known), y.filter(both_known), times.filter(both_known)
     of_x, of_y = x - _mean(x, times), y - _mean(y, times)
     squares = (of_x**2 * times).sum() * (of_y**2 * times).sum()
     varies = (x.min() < x.max()) & (y.min() < y.max())

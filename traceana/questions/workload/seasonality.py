@@ -56,9 +56,9 @@ def seasonality(times_s: ArrayLike, /, *, rng: int = 1) -> pl.DataFrame:
 
 def _pvalue(roots: NDArray[np.float64], generator: np.random.Generator) -> float:
     cycles, slots = roots.shape
-    found, exceed = roots.mean(axis=0).var(), 0
+    variances, exceed = roots.mean(axis=0).var(), 0
     for _ in range(_RESAMPLES):
         shift = generator.integers(0, slots, (cycles, 1))
         moved = np.take_along_axis(roots, (np.arange(slots) + shift) % slots, axis=1)
-        exceed += int(moved.mean(axis=0).var() >= found * (1 - 1e-12))
+        exceed += int(moved.mean(axis=0).var() >= variances * (1 - 1e-12))
     return (exceed + 1) / (_RESAMPLES + 1)

@@ -75,11 +75,13 @@ def draw_shared(
     **options: Any,  # noqa: ANN401  whatever the figure takes
 ) -> list[Drawing]:
     """Draw the frames of several traces, by title, as lines on the same axes."""
-    known = {title: frame for title, frame in frames.items() if frame is not None}
-    if not known:
+    present = {title: frame for title, frame in frames.items() if frame is not None}
+    if not present:
         return []
-    lines = [frame.select(pl.lit(title).alias("trace"), pl.all()) for title, frame in known.items()]
-    titles = "; ".join(known)
+    lines = [
+        frame.select(pl.lit(title).alias("trace"), pl.all()) for title, frame in present.items()
+    ]
+    titles = "; ".join(present)
     return [
         drawing(
             figure,
@@ -93,9 +95,9 @@ def draw_shared(
     ]
 
 
-def draw_hours(found: Found, titles: dict[Trace, str], /) -> list[Drawing]:
+def draw_hours(workloads: Found, titles: dict[Trace, str], /) -> list[Drawing]:
     """Draw submissions by hour of the day; the clock is in the name if traces differ in it."""
-    clocks = {trace: clock_name(trace.manifest) for trace in found}
+    clocks = {trace: clock_name(trace.manifest) for trace in workloads}
     same = len(set(clocks.values())) == 1
     names = {
         trace: title if same else f"{title}, {clocks[trace] or 'own clock'}"
@@ -103,7 +105,7 @@ def draw_hours(found: Found, titles: dict[Trace, str], /) -> list[Drawing]:
     }
     clock = next(iter(clocks.values())) if same else "clock of each trace"
     return draw_shared(
-        {names[trace]: one.hours for trace, one in found.items()},
+        {names[trace]: workload.hours for trace, workload in workloads.items()},
         "arrivals",
         f"Jobs submitted by hour of the day, {clock}"
         if clock
@@ -112,28 +114,28 @@ def draw_hours(found: Found, titles: dict[Trace, str], /) -> list[Drawing]:
     )
 
 
-def draw_demand(trace: Trace, title: str, found: Workload, /) -> list[Drawing]:
+def draw_demand(trace: Trace, title: str, workload: Workload, /) -> list[Drawing]:
     """Draw the GPU demand of one trace with its window and capacity."""
-    if found.demand is None:
+    if workload.demand is None:
         return []
-    manifest, seen = trace.manifest, found.observation
+    manifest, seen = trace.manifest, workload.observation
     what = "GPUs requested by hour"
-    if (found.demand["bin_start_s"].diff() > _HOUR_S).any():
+    if (workload.demand["bin_start_s"].diff() > _HOUR_S).any():
         what = "GPUs requested by year"
-    if found.starts_assumed:
+    if workload.starts_assumed:
         what += ", if every job had started when submitted (the trace has no start times)"
     return [
         drawing(
             "gpu-demand",
-            found.demand,
+            workload.demand,
             trace=trace,
             title=title,
             key=f"demand-{trace.id}",
             about=what,
-            starts_assumed=found.starts_assumed,
+            starts_assumed=workload.starts_assumed,
             timezone=(manifest.timezone or "UTC") if manifest.absolute_times else None,
             window=(seen.start_s, seen.end_s) if seen else (None, None),
-            capacity=found.capacity,
+            capacity=workload.capacity,
         )
     ]
 
@@ -185,20 +187,20 @@ _LIMITATIONS: Final = (
 def build(traces: Sequence[Trace]) -> Content:
     """Compare the jobs of the traces; one that repeats another one is named only."""
     distinct = distinct_traces(traces)
-    found = {trace: trace.once(describe_workload) for trace in distinct}
+    workloads = {trace: trace.once(describe_workload) for trace in distinct}
     titles = {trace: task_title(trace) if from_tasks(trace) else trace.label for trace in distinct}
 
     def shared(figure: str, field: str, about: str, key: str = "", **options: object) -> Gallery:
-        frames = {titles[trace]: getattr(one, field) for trace, one in found.items()}
+        frames = {titles[trace]: getattr(workload, field) for trace, workload in workloads.items()}
         return Gallery(tuple(draw_shared(frames, figure, about, key, **options)))
 
     arrivals = {
-        trace: f"{titles[trace]} (starts; no submissions)" if one.of_starts else titles[trace]
-        for trace, one in found.items()
+        trace: f"{titles[trace]} (starts; no submissions)" if workload.of_starts else titles[trace]
+        for trace, workload in workloads.items()
     }
-    gaps = {arrivals[one]: result.interarrivals for one, result in found.items()}
-    curves = {arrivals[one]: result.curve for one, result in found.items()}
-    sizes = {titles[one]: result.concentration for one, result in found.items()}
+    gaps = {arrivals[trace]: result.interarrivals for trace, result in workloads.items()}
+    curves = {arrivals[trace]: result.curve for trace, result in workloads.items()}
+    sizes = {titles[trace]: result.concentration for trace, result in workloads.items()}
     lead = Gallery(
         (
             *shared("concentration", "lorenz", "GPU-hours over jobs").pictures,
@@ -206,7 +208,7 @@ def build(traces: Sequence[Trace]) -> Content:
         )
     )
     pictures = (
-        *draw_hours(found, arrivals),
+        *draw_hours(workloads, arrivals),
         *shared(
             "empirical-distribution",
             "requested",
@@ -226,45 +228,49 @@ def build(traces: Sequence[Trace]) -> Content:
         ).pictures,
         *(
             picture
-            for trace, one in found.items()
-            for picture in draw_demand(trace, titles[trace], one)
+            for trace, workload in workloads.items()
+            for picture in draw_demand(trace, titles[trace], workload)
         ),
     )
     top, bursts = (
-        _top_finding(found, titles),
+        _top_finding(workloads, titles),
         _burst_finding(
             # merged streams of several clusters are near to Poisson, whatever each of them is
-            {arrivals[one]: gaps[arrivals[one]] for one, by in found.items() if by.by != "cluster"}
+            {
+                arrivals[trace]: gaps[arrivals[trace]]
+                for trace, workload in workloads.items()
+                if workload.by != "cluster"
+            }
         ),
     )
     cycles = (
         _cycle_finding(titles[trace], trace, row)
-        for trace, one in found.items()
-        if one.seasonality is not None
-        for row in one.seasonality.iter_rows(named=True)
+        for trace, workload in workloads.items()
+        if workload.seasonality is not None
+        for row in workload.seasonality.iter_rows(named=True)
     )
-    slower = (_wait_finding(titles[trace], trace.once(adjusted_waits)) for trace in found)
-    findings = (_size_finding(found, titles), top, bursts, *cycles, *slower)
+    slower = (_wait_finding(titles[trace], trace.once(adjusted_waits)) for trace in workloads)
+    findings = (_size_finding(workloads, titles), top, bursts, *cycles, *slower)
     return Content(
         tuple(text for text in findings if text),
         (
-            *(block for trace in found for block in _notes(trace, titles, found[trace])),
+            *(block for trace in workloads for block in _notes(trace, titles, workloads[trace])),
             *_repeats(traces),
             Gallery(pictures),
             *_split_table(sizes, Concentration, _SIZES, "Concentration of GPU-hours over jobs"),
             *_split_table(gaps, Interarrivals, _GAPS, "Burstiness of submissions"),
-            *_seasonality(found, titles),
+            *_seasonality(workloads, titles),
             *(
                 table
-                for trace in found
+                for trace in workloads
                 if from_tasks(trace)
                 for table in _gpu_hours(trace, task_title(trace))
             ),
-            *_queueing(found, titles),
-            *_adjusted_waits(found, titles),
+            *_queueing(workloads, titles),
+            *_adjusted_waits(workloads, titles),
         ),
         top,
-        lead=(lead, _overview(found, titles)),
+        lead=(lead, _overview(workloads, titles)),
         limitations=_LIMITATIONS,
     )
 
@@ -306,20 +312,22 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     return drawings
 
 
-def _overview(found: Found, titles: dict[Trace, str]) -> Table:
+def _overview(workloads: Found, titles: dict[Trace, str]) -> Table:
     rows = []
-    for trace, one in found.items():
-        gaps, sizes = one.interarrivals, one.concentration
+    for trace, workload in workloads.items():
+        gaps, sizes = workload.interarrivals, workload.concentration
         rows.append(
             {"trace": titles[trace]}
-            | one.summary.select("jobs", "gpu_hours", "runtime_s_median", "gpus_median").row(
+            | workload.summary.select("jobs", "gpu_hours", "runtime_s_median", "gpus_median").row(
                 0, named=True
             )
             | {
                 "fraction_of_top_1_percent": sizes
                 and sizes.total["fraction_of_top_1_percent"].item(),
                 "cv": gaps and _shown(gaps)["cv"].item(),
-                "delay_s_median": None if one.queueing is None else one.queueing["median_s"].item(),
+                "delay_s_median": None
+                if workload.queueing is None
+                else workload.queueing["median_s"].item(),
             }
         )
     frame = pl.DataFrame(rows, infer_schema_length=None)
@@ -361,10 +369,10 @@ def _notes(trace: Trace, titles: dict[Trace, str], workload: Workload) -> list[B
 
 def _repeats(traces: Sequence[Trace]) -> list[Text]:
     parts = [
-        f"{one.label} repeats the jobs of {one.store.trace(one.manifest.repeats).label} and is not "
-        "shown."
-        for one in traces
-        if one not in distinct_traces(traces) and one.manifest.repeats
+        f"{repeat.label} repeats the jobs of {repeat.store.trace(repeat.manifest.repeats).label} "
+        "and is not shown."
+        for repeat in traces
+        if repeat not in distinct_traces(traces) and repeat.manifest.repeats
     ]
     return [Text(" ".join(parts))] if parts else []
 
@@ -389,23 +397,23 @@ def _split_table(
     """Show a result of each trace, and without survivors."""
     rows = [
         frame.select(pl.lit(name).alias("trace"), *columns)
-        for title, one in results.items()
-        if one is not None and ("gini" not in columns or one.total["gini"].item() is not None)
-        for name, frame in ((title, one.total), (f"{title}, without survivors", one.since))
+        for title, result in results.items()
+        if result is not None and ("gini" not in columns or result.total["gini"].item() is not None)
+        for name, frame in ((title, result.total), (f"{title}, without survivors", result.since))
         if frame is not None
     ]
     return [result_table(pl.concat(rows), table, caption=caption)] if rows else []
 
 
-def _queueing(found: Found, titles: dict[Trace, str]) -> list[Block]:
-    known = {titles[trace]: one.queueing for trace, one in found.items()}
-    unknown = [title for title, one in known.items() if one is None]
+def _queueing(workloads: Found, titles: dict[Trace, str]) -> list[Block]:
+    queueing = {titles[trace]: workload.queueing for trace, workload in workloads.items()}
+    unknown = [title for title, curve in queueing.items() if curve is None]
     blocks: list[Block] = []
-    if len(unknown) < len(known):
+    if len(unknown) < len(queueing):
         rows = [
-            one.select(pl.lit(title).alias("trace"), *_QUEUEING)
-            for title, one in known.items()
-            if one is not None
+            curve.select(pl.lit(title).alias("trace"), *_QUEUEING)
+            for title, curve in queueing.items()
+            if curve is not None
         ]
         caption = "Queueing delay: time from submission to start, of the jobs that started"
         blocks.append(result_table(pl.concat(rows), QueueingDelay, caption=caption))
@@ -417,8 +425,8 @@ def _queueing(found: Found, titles: dict[Trace, str]) -> list[Block]:
                 headings={by: key_heading(by)},
                 null={by: "not stated"},
             )
-            for trace, one in found.items()
-            for by, delays in one.queueing_by.items()
+            for trace, workload in workloads.items()
+            for by, delays in workload.queueing_by.items()
         ]
     if unknown:
         blocks.append(
@@ -454,11 +462,11 @@ def _gpu_hours(trace: Trace, title: str) -> list[Table]:
     return [*tables, result_table(jobs, GpuHours, caption=caption, headings=headings)]
 
 
-def _seasonality(found: Found, titles: dict[Trace, str]) -> list[Block]:
+def _seasonality(workloads: Found, titles: dict[Trace, str]) -> list[Block]:
     rows = [
-        one.seasonality.select(pl.lit(titles[trace]).alias("trace"), pl.all())
-        for trace, one in found.items()
-        if one.seasonality is not None
+        workload.seasonality.select(pl.lit(titles[trace]).alias("trace"), pl.all())
+        for trace, workload in workloads.items()
+        if workload.seasonality is not None
     ]
     caption = "Tests of daily and weekly seasonality of submissions"
     return [result_table(pl.concat(rows), Seasonality, caption=caption)] if rows else []
@@ -482,7 +490,7 @@ def _cycle_finding(title: str, trace: Trace, row: dict[str, Any]) -> str:
     )
 
 
-def _adjusted_waits(found: Found, titles: dict[Trace, str]) -> list[Block]:
+def _adjusted_waits(workloads: Found, titles: dict[Trace, str]) -> list[Block]:
     return [
         result_table(
             fit.drop("cause", "log_hazard", "std_error"),
@@ -492,7 +500,7 @@ def _adjusted_waits(found: Found, titles: dict[Trace, str]) -> list[Block]:
             f"Below 1: longer waits. {titles[trace]}",
             null={"level": "", "reference": ""},
         )
-        for trace in found
+        for trace in workloads
         if (fit := trace.once(adjusted_waits)) is not None
     ]
 
@@ -507,7 +515,9 @@ def _wait_finding(title: str, fit: pl.DataFrame | None) -> str:
     clear = table.filter(pl.col("pvalue_adjusted") < _ALPHA)
     n = table.row(0, named=True)["n"]  # of the first feature, a number: all jobs
     if clear.is_empty():
-        names = listed([in_sentence(one) for one in table["feature"].unique(maintain_order=True)])
+        names = listed(
+            [in_sentence(feature) for feature in table["feature"].unique(maintain_order=True)]
+        )
         return f"{title}: waits of GPU jobs depend significantly on none of {names} (n = {n:,})."
     parts = [
         f"{_term(row)} {three_digits(row['hazard_ratio'])} (95 % CI "
@@ -526,10 +536,10 @@ def _term(row: dict[str, Any]) -> str:
     return f"{row['feature']} {row['level']} versus {row['reference']}"
 
 
-def _size_finding(found: Found, titles: dict[Trace, str]) -> str:
+def _size_finding(workloads: Found, titles: dict[Trace, str]) -> str:
     parts = []
-    for trace, one in found.items():
-        row = one.summary.row(0, named=True)
+    for trace, workload in workloads.items():
+        row = workload.summary.row(0, named=True)
         hours = row["gpu_hours"]
         size = "GPU-hours not recorded" if hours is None else f"{hours_text(hours)} GPU-hours"
         if not hours and (of_cpus := trace.once(cpu_hours_of)):
@@ -547,18 +557,18 @@ def _gpus(number: float) -> str:
 _FEWEST_JOBS = 100  # below, 1 % of the jobs is less than one
 
 
-def _top_finding(found: Found, titles: dict[Trace, str]) -> str:
+def _top_finding(workloads: Found, titles: dict[Trace, str]) -> str:
     parts, short = [], []
-    for trace, one in found.items():
-        if one.concentration is None or one.concentration.total["gini"].item() is None:
+    for trace, load in workloads.items():
+        if load.concentration is None or load.concentration.total["gini"].item() is None:
             continue
-        total, since = one.concentration.total, one.concentration.since
+        total, since = load.concentration.total, load.concentration.since
         if total["n"].item() < _FEWEST_JOBS:
             continue
         top = f"n = {total['n'].item():,}"
         for other in () if since is None else since["fraction_of_top_1_percent"].drop_nulls():
             top += (
-                f"; {share(other)} without the {one.survivors:,} that started before the first "
+                f"; {share(other)} without the {load.survivors:,} that started before the first "
                 "recorded end"
             )
         part = share(total["fraction_of_top_1_percent"].item())
@@ -574,9 +584,9 @@ def _top_finding(found: Found, titles: dict[Trace, str]) -> str:
 
 def _burst_finding(gaps: dict[str, Split | None]) -> str:
     parts = [
-        f"{three_digits(cv)} in {title} (n = {_shown(one)['n'].item():,})"
-        for title, one in gaps.items()
-        if one is not None and (cv := _shown(one)["cv"].item()) is not None
+        f"{three_digits(cv)} in {title} (n = {_shown(curve)['n'].item():,})"
+        for title, curve in gaps.items()
+        if curve is not None and (cv := _shown(curve)["cv"].item()) is not None
     ]
     if not parts:
         return ""

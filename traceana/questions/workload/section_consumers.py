@@ -65,18 +65,22 @@ def build(traces: Sequence[Trace]) -> Content:
     lead: list[Block] = []
     blocks: list[Block] = []
     for trace in distinct_traces(traces):
-        found, title = trace.once(describe_consumers), trace.label
-        findings += _findings(found, title, trace)
-        of_status = () if "end_reason" in found.groups else (END_CLASS,)  # it repeats the status
-        tables = [_table(found, name, title) for name in found.groups if name not in of_status]
+        consumers, title = trace.once(describe_consumers), trace.label
+        findings += _findings(consumers, title, trace)
+        of_status = (
+            () if "end_reason" in consumers.groups else (END_CLASS,)
+        )  # it repeats the status
+        tables = [
+            _table(consumers, name, title) for name in consumers.groups if name not in of_status
+        ]
         if tables and not lead:
             lead = [tables.pop(0)]
         blocks += [Heading(title)] if len(traces) > 1 else []
         blocks += tables
-        blocks += [Text(text)] if (text := _arrays(found.arrays)) else []
+        blocks += [Text(text)] if (text := _arrays(consumers.arrays)) else []
     if not lead:
         return Content()
-    findings.sort(key=lambda one: (not one.alert, -one.cost_gpu_h))
+    findings.sort(key=lambda row: (not row.alert, -row.cost_gpu_h))
     return Content(
         tuple(findings),
         tuple(blocks),
@@ -328,11 +332,11 @@ def _waits(consumers: Consumers, title: str, trace: Trace) -> Finding | None:
     delays = trace.once(describe_workload).queueing
     if delays is not None and not delays["p99_pending_s"].equals(delays["p99_s"]):
         row, started = delays.row(0, named=True), " that started"
-        known = row["p90_pending_s"]
+        pending_s = row["p90_pending_s"]
         pending = (
             f" {row['n_no_start']:,} of {row['jobs']:,} jobs never started; with the pending ones "
             "as censored, the 90th percentile is "
-            f"{'not reached' if known is None else duration(known)} (Kaplan-Meier)."
+            f"{'not reached' if pending_s is None else duration(pending_s)} (Kaplan-Meier)."
         )
     return Finding(
         f"{title}: the median job{started} waited {duration(whole['median_wait_s'])}, the 90th "
@@ -411,7 +415,9 @@ def _odds_of_types(trace: Trace, high: str, low: str) -> str | None:
 def _slow_queue(consumers: Consumers, title: str) -> Finding | None:
     """State the queue, account or GPU type whose jobs wait far longer than the others."""
     whole = consumers.whole["median_wait_s"]
-    name = next((one for one in ("queue", "account", "gpu_type") if one in consumers.groups), None)
+    name = next(
+        (column for column in ("queue", "account", "gpu_type") if column in consumers.groups), None
+    )
     if name is None or whole is None:
         return None
     table = (
@@ -437,19 +443,21 @@ def _slow_queue(consumers: Consumers, title: str) -> Finding | None:
     )
 
 
-def _arrays(found: dict[str, int]) -> str:
+def _arrays(counts: dict[str, int]) -> str:
     """Return a sentence on arrays, restarts and requeued runs."""
     parts = []
-    if found.get("jobs_in_arrays"):
+    if counts.get("jobs_in_arrays"):
         parts.append(
-            f"{found['jobs_in_arrays']:,} of {found['jobs']:,} jobs belong to "
-            f"{plural(found['arrays'], 'job array')}"
+            f"{counts['jobs_in_arrays']:,} of {counts['jobs']:,} jobs belong to "
+            f"{plural(counts['arrays'], 'job array')}"
         )
-    if "restarted" in found:
-        again = plural(found["restarted"], "job")
-        parts.append(f"{again} restarted at least once, {plural(found['restarts'], 'time')} in all")
-    if "requeued" in found:
-        parts.append(f"{plural(found['requeued'], 'run')} ended in a requeue")
+    if "restarted" in counts:
+        again = plural(counts["restarted"], "job")
+        parts.append(
+            f"{again} restarted at least once, {plural(counts['restarts'], 'time')} in all"
+        )
+    if "requeued" in counts:
+        parts.append(f"{plural(counts['requeued'], 'run')} ended in a requeue")
     return f"{'; '.join(parts)}." if parts else ""
 
 

@@ -117,10 +117,10 @@ def workload_summary(
         **count_reckoned(),
     )
     # engines sum nothing to 0
-    known = pl.col("jobs_without_gpu_hours") < pl.col("jobs")
+    partly_known = pl.col("jobs_without_gpu_hours") < pl.col("jobs")
     table = summary.with_columns(
-        gpu_hours=pl.when(known).then("gpu_hours"),
-        gpus_mean=pl.when(known & (pl.col("window_s") > 0)).then(
+        gpu_hours=pl.when(partly_known).then("gpu_hours"),
+        gpus_mean=pl.when(partly_known & (pl.col("window_s") > 0)).then(
             3600 * pl.col("gpu_hours") / pl.col("window_s")
         ),
         note=note_reckoned(),
@@ -151,7 +151,7 @@ def _by_survival(
     order = survival.groups.sort(keys, nulls_last=True) if keys else survival.groups
     cut = order["n_truncated"] + order["n_censored"] > 0
     of = survival.quantiles
-    found = {
+    runtime_columns = {
         f"runtime_s_{name}": of.filter(pl.col("quantile") == q)["time_s"]
         for name, q in quantiles.items()
     }
@@ -161,7 +161,7 @@ def _by_survival(
         runtime_s_mean=pl.when(~cut).then("runtime_s_mean"),
         runtime_s_restricted_mean=order["restricted_mean_s"],
         horizon_s=pl.lit(survival.horizon_s),
-        **found,
+        **runtime_columns,
     )
 
 
@@ -244,11 +244,11 @@ def _with_pending(
 ) -> pl.DataFrame:
     """Add the 90 and 99 % quantiles of the delays with pending jobs as censored ones."""
     submit, start = times
-    there = column_names(jobs)
+    names = column_names(jobs)
     plain = delays.with_columns(p90_pending_s="p90_s", p99_pending_s="p99_s")
-    if "status" not in there:
+    if "status" not in names:
         return plain
-    end = "end_s" if "end_s" in there and "end_s" not in (*keys, submit, start) else None
+    end = "end_s" if "end_s" in names and "end_s" not in (*keys, submit, start) else None
     measures = {"submit": submit, "start": start, **({"end": end} if end else {})}
     columns = keys if "status" in keys else (*keys, "status")
     rows = collect(open_frame(jobs, keys=columns, measures=measures))

@@ -60,7 +60,7 @@ def adjusted_waits(trace: Trace, /) -> pl.DataFrame | None:
     if users:
         rows = rows.with_columns(user=pl.coalesce("user", pl.int_range(pl.len()).cast(pl.String)))
     try:
-        found = cause_specific_hazards(
+        hazards = cause_specific_hazards(
             rows,
             features=features,
             causes="started",
@@ -70,9 +70,9 @@ def adjusted_waits(trace: Trace, /) -> pl.DataFrame | None:
     except DataError:
         return None
     trend = pl.col("feature") == _WEEKS
-    p = found["pvalue"].to_numpy().astype(float)
-    p[(found["feature"] == _WEEKS).to_numpy()] = np.nan
-    return found.with_columns(
+    p = hazards["pvalue"].to_numpy().astype(float)
+    p[(hazards["feature"] == _WEEKS).to_numpy()] = np.nan
+    return hazards.with_columns(
         *(pl.when(~trend).then(name) for name in ("ci_low", "ci_high", "pvalue")),
         pvalue_adjusted=pl.Series(adjust_pvalues(p, method="holm")).fill_nan(None),
         note=pl.when(trend)

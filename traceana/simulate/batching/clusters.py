@@ -65,9 +65,9 @@ def compare_clusters(
         raise DataError(f"overhead_share must be in [0, 1); it is {overhead_share!r}")
     rows: list[dict[str, Any]] = []
     for name, throughputs in chosen.items():
-        own = as_list(f"cluster {name}", throughputs)
-        check_throughputs(f"cluster {name}: throughputs", own)
-        systems = _systems(own, overhead_share, steps)
+        speeds = as_list(f"cluster {name}", throughputs)
+        check_throughputs(f"cluster {name}: throughputs", speeds)
+        systems = _systems(speeds, overhead_share, steps)
         rows += [{"cluster": name, **row} for row in systems]
         if clusters is None:
             uniform = systems[1]["relative_time"]
@@ -84,8 +84,8 @@ def _systems(throughputs: list[float], overhead_share: float, steps: int) -> lis
     scale = _BATCH * count / (1 - overhead_share) / total
     equal = Workers(overhead_share, [total / count * scale] * count)
     unlike = Workers(overhead_share, [each * scale for each in throughputs])
-    found = [{"workers": "homogeneous", "system": "uniform"}]
-    found += [
+    systems = [{"workers": "homogeneous", "system": "uniform"}]
+    systems += [
         {"workers": "heterogeneous", "system": name} for name in ("uniform", "static", "dynamic")
     ]
     controllers: tuple[str | Static, ...] = (
@@ -100,19 +100,19 @@ def _systems(throughputs: list[float], overhead_share: float, steps: int) -> lis
     ]
     return [
         {**row, "relative_time": job.time_s / jobs[0].time_s, "speedup": job.speedup}
-        for row, job in zip(found, jobs, strict=True)
+        for row, job in zip(systems, jobs, strict=True)
     ]
 
 
 def _published(name: str, uniform: float) -> dict[str, dict[str, float | None]]:
     """Return the times that published factors imply, given that of uniform batches."""
-    found: dict[str, dict[str, float | None]] = {}
+    printed: dict[str, dict[str, float | None]] = {}
     for gain in PUBLISHED["gains"].values():
         factor = float(gain["factor"])
         if gain["cluster"] == name:
-            found[gain["model"]] = (
+            printed[gain["model"]] = (
                 {"relative_time": factor, "speedup": None}
                 if gain.get("slowdown")
                 else {"relative_time": uniform / factor, "speedup": factor}
             )
-    return found
+    return printed

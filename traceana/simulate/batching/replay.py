@@ -109,7 +109,7 @@ def replay_batching(
     """
     chosen = _check(controllers, batch, within)
     names = [controller.name for controller in chosen]
-    found = None if episodes is None else read_episodes(episodes, by)
+    found_episodes = None if episodes is None else read_episodes(episodes, by)
     jobs: list[dict[str, Any]] = []
     steps: list[pl.DataFrame] = []
     workers: list[dict[str, Any]] = []
@@ -118,8 +118,8 @@ def replay_batching(
         samples, {"by": by, "time": time, "worker": worker, "value": value}
     )
     for job in recorded:
-        own = None if found is None else found.filter(job_id=job.job_id)
-        runs = with_and_without(job, own)
+        of_job = None if found_episodes is None else found_episodes.filter(job_id=job.job_id)
+        runs = with_and_without(job, of_job)
         courses = _run(runs, chosen, batch)
         for name in names:
             controller = chosen[names.index(name)]
@@ -136,8 +136,8 @@ def replay_batching(
                     }
                 )
             )
-        if own is not None:
-            rows += episode_rows(job, own, courses, names, within=within)
+        if of_job is not None:
+            rows += episode_rows(job, of_job, courses, names, within=within)
     jobs += [
         {"job_id": job, "controller": name, "n_steps": 0, "n_excluded": ticks, "note": _NONE}
         for job, ticks in others.items()

@@ -87,10 +87,10 @@ def simulate_batching(
     crew = read_workers(workers)
     chosen = find_controller(controller)
     size = _BATCH * len(crew.worker_id) if global_batch is None else global_batch
-    there = None if crew.is_constant else crew.samples_per_s.shape[0]
-    run = steps if steps is not None else (there or _STEPS)
-    if there is not None and run > there:
-        raise DataError(f"steps is {run}; the workers' throughput has {there} rows")
+    n_samples = None if crew.is_constant else crew.samples_per_s.shape[0]
+    run = steps if steps is not None else (n_samples or _STEPS)
+    if n_samples is not None and run > n_samples:
+        raise DataError(f"steps is {run}; the workers' throughput has {n_samples} rows")
     check_setting(size, len(crew.worker_id), min_batch, max_batch, run)
     check_memory(run, 1, len(crew.worker_id))
     course, usual = (

@@ -107,11 +107,11 @@ def sweep_batching(
     cores = _read_levels(LEVELS if levels is None else levels)
     overheads_s, noise_cvs = as_list("overheads_s", overheads_s), as_list("noise_cvs", noise_cvs)
     seeds = list(islice(seeds, _MOST_SEEDS + 1))
-    known = [
+    controllers_given = [
         None if name == "static" else find_controller(name)
         for name in as_list("controllers", controllers)
     ]
-    names = ["static" if each is None else each.name for each in known]
+    names = ["static" if each is None else each.name for each in controllers_given]
     _check(names, overheads_s, noise_cvs, seeds, samples_per_core_s)
     for of_level in cores.values():
         check_setting(global_batch, len(of_level), min_batch, max_batch, steps)
@@ -127,7 +127,7 @@ def sweep_batching(
         rate = samples_per_core_s * table / _noise(table, keys, noise_cv, steps)
         run = partial(run_course, overhead, rate, **setting)
         usual = run(Uniform())
-        for number, (name, controller) in enumerate(zip(names, known, strict=True)):
+        for number, (name, controller) in enumerate(zip(names, controllers_given, strict=True)):
             decides = Static(table) if controller is None else controller
             course = run(decides)
             of_run = _rows(
@@ -154,7 +154,7 @@ def sweep_batching(
 def _read_levels(levels: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
     if not isinstance(levels, Mapping) or not levels:
         raise DataError("levels must be one or more, each with the cores of its workers")
-    cores = {str(name): tuple(as_list(f"level {name}", one)) for name, one in levels.items()}
+    cores = {str(name): tuple(as_list(f"level {name}", level)) for name, level in levels.items()}
     for name, of_level in cores.items():
         check_throughputs(f"level {name}: cores", of_level)
     return cores
@@ -235,7 +235,7 @@ def _rows(
     notes: Sequence[str | None],
 ) -> Iterator[dict[str, Any]]:
     clock, trained = course.step_s.cumsum(0), course.samples.cumsum(0)
-    reached, there = (trained >= goal).argmax(0), trained[-1] >= goal
+    reached, reaches = (trained >= goal).argmax(0), trained[-1] >= goal
     time_s, samples = clock[-1], trained[-1]
     speedup = (usual.step_s.sum(0) / usual.samples.sum(0)) / (time_s / samples)
     idle = 1 - course.worker_s.mean(-1) / time_s
@@ -255,6 +255,6 @@ def _rows(
             "speedup": float(speedup[run]),
             "idle_fraction": max(0.0, float(idle[run])),
             "adjustments": int(course.adjustments[run]),
-            "time_to_samples_s": float(clock[reached[run], run]) if there[run] else None,
+            "time_to_samples_s": float(clock[reached[run], run]) if reaches[run] else None,
             "note": note if negative[run] else notes[run],
         }

@@ -170,8 +170,8 @@ def check_throughputs(what: str, numbers: Sequence[float], /) -> None:
 
 
 def _first_outside(numbers: Floats, least: float) -> float:
-    found: float = numbers[~((numbers >= least) & (numbers <= LARGEST))].flat[0]
-    return found
+    outside: float = numbers[~((numbers >= least) & (numbers <= LARGEST))].flat[0]
+    return outside
 
 
 def read_workers(workers: Workers | IntoFrame | Sequence[tuple[float, float]], /) -> Workers:

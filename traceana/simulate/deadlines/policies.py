@@ -135,14 +135,14 @@ def simulate_deadlines(
         for name, policy in ranks.items():
             row = {"cluster": cluster, "policy": name, "capacity": size, "n_excluded": excluded}
             rows.append(row | _outcome(fits, _ranks(policy, fits, name), size))
-    found = pl.DataFrame(rows, schema=schema_of(DeadlinePolicies)).sort(
+    tables = pl.DataFrame(rows, schema=schema_of(DeadlinePolicies)).sort(
         "cluster", maintain_order=True
     )
-    if found["cluster"].n_unique() > 1:
-        found = pl.concat([found, _together(found)], how="diagonal")
-    low, high = wilson_interval(found["n_missed"], found["n"])
+    if tables["cluster"].n_unique() > 1:
+        tables = pl.concat([tables, _together(tables)], how="diagonal")
+    low, high = wilson_interval(tables["n_missed"], tables["n"])
     return declared(
-        found.with_columns(
+        tables.with_columns(
             fraction_missed=pl.when(pl.col("n") > 0).then(pl.col("n_missed") / pl.col("n")),
             ci_low=pl.Series(low).fill_nan(None),
             ci_high=pl.Series(high).fill_nan(None),

@@ -137,19 +137,19 @@ def synthesize_deadlines(
     """
     generator = as_generator(rng)
     draw = _draw_of(tightness, distribution)
-    known = read_jobs(jobs, {"submit": submit, "runtime": runtime, "gpus": gpus})
-    if known.drop_nulls("job_id").select("cluster", "job_id").is_duplicated().any():
+    table_read = read_jobs(jobs, {"submit": submit, "runtime": runtime, "gpus": gpus})
+    if table_read.drop_nulls("job_id").select("cluster", "job_id").is_duplicated().any():
         raise DataError("a job occurs twice in the jobs table: (cluster, job_id) must be unique")
     table = published_rates() if rates is None else _check(rates, _RATE, "rates")
     _check_rates(table)
-    jobs_known = known.drop_nulls().filter(pl.col("runtime_s") > 0, pl.col("gpus") > 0)
+    jobs_known = table_read.drop_nulls().filter(pl.col("runtime_s") > 0, pl.col("gpus") > 0)
 
     pairs, rate = _rates_at(table, jobs_known["gpus"].to_numpy())
     offered = ~np.isnan(rate)
     if not offered.any(axis=1).all():
         without = jobs_known["gpus"].to_numpy()[~offered.any(axis=1)][0]
-        there = ", ".join(f"{gpus:g}" for gpus in table["gpus"].unique().sort())
-        raise DataError(f"rates offer no model at {without:g} GPUs; they have rows for {there}")
+        sizes = ", ".join(f"{gpus:g}" for gpus in table["gpus"].unique().sort())
+        raise DataError(f"rates offer no model at {without:g} GPUs; they have rows for {sizes}")
     # the k-th of the offered pairs, k uniform
     rank = generator.integers(offered.sum(axis=1))
     chosen = np.argmax(np.cumsum(offered, axis=1) > rank[:, None], axis=1)
@@ -244,8 +244,8 @@ def _rates_at(rates: pl.DataFrame, gpus: Floats) -> tuple[pl.DataFrame, Floats]:
     fewest, most = rates["gpus"].min(), rates["gpus"].max()
     columns = []
     for pair in pairs.iter_rows(named=True):
-        own = rates.filter(**pair).sort("gpus")
-        points, values = own["gpus"].to_numpy(), own["iterations_per_s"].to_numpy()
+        of_pair = rates.filter(**pair).sort("gpus")
+        points, values = of_pair["gpus"].to_numpy(), of_pair["iterations_per_s"].to_numpy()
         at = np.exp(np.interp(np.log(counts), np.log(points), np.log(values)))
         at = np.where(counts < points[0], values[0] * counts / points[0], at)
         # a count that other pairs know beyond this pair's own range is one it is not offered at

@@ -99,7 +99,7 @@ def slowdown_by(operations: IntoFrame, /, by: Names) -> pl.DataFrame:
 
 def decompose(model: Model, names: tuple[str, ...], /) -> pl.DataFrame:
     """Return what :func:`slowdown_by` does, of a job that is ready to be replayed."""
-    found = model.operations
+    operations = model.operations
     original = np.broadcast_to(replay(model.graph, list(model.own)), model.shape[:1])
     ideal = np.broadcast_to(replay(model.graph, list(model.ideal)), model.shape[:1])
     if set(names) == {"step"}:
@@ -116,7 +116,7 @@ def decompose(model: Model, names: tuple[str, ...], /) -> pl.DataFrame:
             rows += (
                 shown | {"step": step} | _shares(one, (extra, rest), whole)
                 for step, one, extra, rest in zip(
-                    found.steps.tolist(), added, times.added - ideal, removed, strict=True
+                    operations.steps.tolist(), added, times.added - ideal, removed, strict=True
                 )
             )
         else:
@@ -137,25 +137,25 @@ def _shares(slowdown: float, parts: tuple[float, float], whole: float) -> dict[s
 
 def _replays(model: Model, names: set[str]) -> list[tuple[dict[str, Any], Replays]]:
     """Return the step times of each group, of the groupings other than the step."""
-    found = model.operations
+    operations = model.operations
     by_rank = bool(names & {"dp_rank", "worker"})
-    kinds = np.array([MERGED.get(str(kind), str(kind)) for kind in found.kind])
+    kinds = np.array([MERGED.get(str(kind), str(kind)) for kind in operations.kind])
     columns: dict[str, NDArray[Any]] = {}
     if "kind" in names:
         columns["kind"] = kinds
     if names & {"stage", "worker"}:
-        columns["stage"] = found.stage
+        columns["stage"] = operations.stage
     groups = sorted(set(zip(*(column.tolist() for column in columns.values()), strict=True)))
     parts: list[tuple[dict[str, Any], Replays]] = []
     for group in groups or [()]:
-        chosen = np.ones(len(found.kind), dtype=bool)
+        chosen = np.ones(len(operations.kind), dtype=bool)
         for column, value in zip(columns.values(), group, strict=True):
             chosen &= column == value
         label = dict(zip(columns, group, strict=True))
         if by_rank:
             for rank, times in enumerate(_by_rank(model, chosen)):
-                dp_rank = int(found.dp_ranks[rank])
-                worker = found.workers[label["stage"], rank] if "stage" in label else None
+                dp_rank = int(operations.dp_ranks[rank])
+                worker = operations.workers[label["stage"], rank] if "stage" in label else None
                 parts.append((label | {"dp_rank": dp_rank, "worker": worker}, times))
         else:
             steps = model.shape[:1]
@@ -169,13 +169,13 @@ def _replays(model: Model, names: set[str]) -> list[tuple[dict[str, Any], Replay
 
 def _by_rank(model: Model, chosen: NDArray[np.bool_]) -> list[Replays]:
     nothing, everything = np.zeros_like(chosen), np.ones_like(chosen)
-    own, ideal = model.mixed(nothing), model.mixed(everything)
+    without, ideal = model.mixed(nothing), model.mixed(everything)
     # the same object where durations agree, which is how the replay knows
-    added = [a if one else b for one, a, b in zip(chosen, own, ideal, strict=True)]
-    removed = [b if one else a for one, a, b in zip(chosen, own, ideal, strict=True)]
+    added = [a if group else b for group, a, b in zip(chosen, without, ideal, strict=True)]
+    removed = [b if group else a for group, a, b in zip(chosen, without, ideal, strict=True)]
     pairs = (
         replay_ranks(model.graph, ideal, added, model.shape),
-        replay_ranks(model.graph, own, removed, model.shape),
+        replay_ranks(model.graph, without, removed, model.shape),
     )
     return [Replays(*times) for times in zip(*pairs, strict=True)]
 
@@ -224,14 +224,14 @@ def worker_slowdown(operations: IntoFrame, /) -> WorkerSlowdownResult:
 
 def slowest_workers(model: Model, /) -> WorkerSlowdownResult:
     """Return what :func:`worker_slowdown` does, of a job that is ready to be replayed."""
-    found = model.operations
+    operations = model.operations
     original = float(replay(model.graph, list(model.own)).mean())
     ideal = float(replay(model.graph, list(model.ideal)).mean())
     of_rank = decompose(model, ("dp_rank",))["slowdown"].to_numpy()
     of_stage = decompose(model, ("stage",))["slowdown"].to_numpy()
     score = np.minimum.outer(of_stage, of_rank)
     stages, ranks = (part.ravel() for part in np.indices(score.shape))
-    names = found.workers.ravel()
+    names = operations.workers.ravel()
     numbered = all(str(name).isdecimal() for name in names)
     order = sorted(
         range(len(names)),
@@ -241,7 +241,7 @@ def slowest_workers(model: Model, /) -> WorkerSlowdownResult:
     workers = pl.DataFrame(
         {
             "worker": names[order].tolist(),
-            "dp_rank": found.dp_ranks[ranks[order]],
+            "dp_rank": operations.dp_ranks[ranks[order]],
             "stage": stages[order],
             "slowdown": score.ravel()[order],
             "is_slowest": np.arange(len(names)) < n,
@@ -249,7 +249,7 @@ def slowest_workers(model: Model, /) -> WorkerSlowdownResult:
         schema_overrides={"worker": pl.String},
     )
     groups: dict[str, dict[str, Any]] = {
-        "last stage": {"stage": found.stages - 1},
+        "last stage": {"stage": operations.stages - 1},
         "slowest workers": {"worker": names[order[:n]].tolist()},
     }
     rows: list[dict[str, Any]] = []

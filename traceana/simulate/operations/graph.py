@@ -71,12 +71,12 @@ class _Builder:
     groups: list[tuple[int, ...]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        found = self.operations
-        self.start, self.end = found.start[:, 0, 0], found.end[:, 0, 0]
+        operations = self.operations
+        self.start, self.end = operations.start[:, 0, 0], operations.end[:, 0, 0]
         self.nodes: dict[tuple[str, int], list[int]] = defaultdict(list)
-        for node, (kind, stage) in enumerate(zip(found.kind, found.stage, strict=True)):
+        for node, (kind, stage) in enumerate(zip(operations.kind, operations.stage, strict=True)):
             self.nodes[str(kind), int(stage)].append(node)  # in the order of their sequence
-        self.chunks = max(int(found.chunk.max()), 0) + 1
+        self.chunks = max(int(operations.chunk.max()), 0) + 1
 
     def of(self, stage: int, *kinds: str) -> list[int]:
         """Return the operations of a stage in the order of their start."""
@@ -185,9 +185,13 @@ def _join_data_parallel(builder: _Builder, stage: int, *, overlapped: bool) -> N
                 for other in builder.nodes[REDUCE_SCATTER, stage]
                 if builder.chunk(other) == builder.chunk(node)
             )
-            of_chunk = [one for one in backward if builder.chunk(one) == builder.chunk(node)]
+            of_chunk = [
+                node_before
+                for node_before in backward
+                if builder.chunk(node_before) == builder.chunk(node)
+            ]
             if node == first:
-                latest = max(of_chunk or backward, key=lambda one: builder.end[one])
+                latest = max(of_chunk or backward, key=lambda node_before: builder.end[node_before])
                 builder.waits_for[node].append(latest)
 
 
@@ -216,7 +220,7 @@ def _pair(builder: _Builder, partners: dict[tuple[str, int], list[int]]) -> None
             other = (stage + _NEXT[send]) % stages
             sent, received = partners[send, stage], partners[receive, other]
             if len(sent) != len(received):
-                sender, receiver = (operations.workers[one, 0] for one in (stage, other))
+                sender, receiver = (operations.workers[place, 0] for place in (stage, other))
                 raise DataError(
                     f"operations: step {operations.steps[0]}, worker {sender}: {len(sent)} {send} "
                     f"for {len(received)} {receive} of worker {receiver}; each needs a partner"
@@ -235,9 +239,9 @@ def _gather(builder: _Builder) -> None:
         elif kind in (EMBEDDING, CLIP):
             of_all[str(kind), int(operations.sequence[node])].append(node)
     for (kind, _), nodes in of_all.items():
-        there = {int(operations.stage[node]) for node in nodes}
+        stages = {int(operations.stage[node]) for node in nodes}
         needed = {0, last} if kind == EMBEDDING else set(range(last + 1))
-        if wrong := needed ^ there:
+        if wrong := needed ^ stages:
             here, stage = nodes[0], min(wrong)
             verb = "lacks it" if stage in needed else "has it"
             raise DataError(

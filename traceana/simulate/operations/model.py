@@ -36,7 +36,9 @@ class Model:
 
     def mixed(self, ideal: NDArray[np.bool_], /) -> Durations:
         """Return own durations, and ideal ones of the operations that are marked."""
-        return [self.ideal[node] if one else self.own[node] for node, one in enumerate(ideal)]
+        return [
+            self.ideal[node] if is_ideal else self.own[node] for node, is_ideal in enumerate(ideal)
+        ]
 
 
 def prepare(operations: IntoFrame, /) -> Model:
@@ -46,16 +48,16 @@ def prepare(operations: IntoFrame, /) -> Model:
     latest start of its group, which contains no waiting for others. The ideal duration of a kind is
     the mean of computation and the median of communication, over all steps and workers.
     """
-    found, own = read_operations(operations)
-    graph = build_graph(found)
-    transfer_durations(graph, found, own)
-    ideal = np.empty(len(found.kind))
-    for kind in np.unique(found.kind):
-        durations = own[found.kind == kind]
+    operations_read, own = read_operations(operations)
+    graph = build_graph(operations_read)
+    transfer_durations(graph, operations_read, own)
+    ideal = np.empty(len(operations_read.kind))
+    for kind in np.unique(operations_read.kind):
+        durations = own[operations_read.kind == kind]
         usual = np.median(durations) if kind in COMMUNICATION else durations.mean(dtype=np.float64)
-        ideal[found.kind == kind] = usual
-    if not ideal[np.isin(found.kind, COMPUTE)].any():
+        ideal[operations_read.kind == kind] = usual
+    if not ideal[np.isin(operations_read.kind, COMPUTE)].any():
         raise DataError(
             f"operations: duration_s is 0 in all {' and '.join(COMPUTE)}; durations are needed"
         )
-    return Model(found, graph, own.astype(np.float64, copy=False), ideal)
+    return Model(operations_read, graph, own.astype(np.float64, copy=False), ideal)

@@ -55,21 +55,23 @@ class Group:
 
     def marks(self, model: Model, /) -> list[NDArray[np.bool_]]:
         """Return which operations are chosen: an array over (steps, ranks) for each."""
-        found = model.operations
+        operations = model.operations
         kinds = self.kind
         if kinds is not None:
             several = [kinds] if isinstance(kinds, str) else list(kinds)  # type: ignore[arg-type]
             kinds = sorted({one for name in several for one in _SETS.get(str(name), {str(name)})})
             if set(several) & set(_SETS):  # not every job has all kinds of communication
-                kinds = [kind for kind in kinds if kind in found.kind] or kinds
-        nodes = _among("kind", kinds, found.kind) & _among("stage", self.stage, found.stage)
-        steps = _among("step", self.step, found.steps)[:, None]
-        workers = _among("worker", self.worker, found.workers.astype(str))
-        pairs = workers & _among("dp_rank", self.dp_rank, found.dp_ranks)
+                kinds = [kind for kind in kinds if kind in operations.kind] or kinds
+        nodes = _among("kind", kinds, operations.kind) & _among(
+            "stage", self.stage, operations.stage
+        )
+        steps = _among("step", self.step, operations.steps)[:, None]
+        workers = _among("worker", self.worker, operations.workers.astype(str))
+        pairs = workers & _among("dp_rank", self.dp_rank, operations.dp_ranks)
         nothing = np.zeros((1, 1), dtype=bool)
         return [
             steps & pairs[stage] if chosen else nothing
-            for chosen, stage in zip(nodes, found.stage, strict=True)
+            for chosen, stage in zip(nodes, operations.stage, strict=True)
         ]
 
     def __str__(self) -> str:
@@ -148,7 +150,7 @@ class Scaled(Group):
 
     def plan(self, model: Model, /) -> tuple[Graph, Durations]:
         """Return the graph of the job and its durations."""
-        scaled = [own * self.factor for own in model.own]
+        scaled = [duration * self.factor for duration in model.own]
         return model.graph, _mixed(self.marks(model), scaled, list(model.own))
 
     def __str__(self) -> str:
@@ -176,10 +178,10 @@ class BalancedStages:
 
         Raises a DataError if stages differ in their number of computations.
         """
-        found = model.operations
+        operations = model.operations
         durations = list(model.own)
         for kind in COMPUTE:
-            stages = [_of(found, kind, stage) for stage in range(found.stages)]
+            stages = [_of(operations, kind, stage) for stage in range(operations.stages)]
             if len({len(nodes) for nodes in stages}) > 1:
                 raise DataError(f"operations: stages differ in their number of {kind}")
             for peers in zip(*stages, strict=True):
@@ -222,29 +224,29 @@ class MicroBatches:
 
         Raises a DataError if a stage has several chunks of the model.
         """
-        found = model.operations
-        if max(found.chunk.max(), 0) > 0:
+        operations = model.operations
+        if max(operations.chunk.max(), 0) > 0:
             raise DataError(
                 "operations: another number of micro-batches needs one chunk of the model per "
-                f"stage; there are {found.chunk.max() + 1}"
+                f"stage; there are {operations.chunk.max() + 1}"
             )
-        recorded = len(_of(found, COMPUTE[0], 0))
+        recorded = len(_of(operations, COMPUTE[0], 0))
         parts = {*COMPUTE, *POINT_TO_POINT}
-        kept = [node for node, kind in enumerate(found.kind) if kind not in parts]
-        rows = [(*_name(found, node), float(found.start[node, 0, 0])) for node in kept]
+        kept = [node for node, kind in enumerate(operations.kind) if kind not in parts]
+        rows = [(*_name(operations, node), float(operations.start[node, 0, 0])) for node in kept]
         durations = [model.own[node] for node in kept]
-        for stage in range(found.stages):
-            for kind, sequence, start in _one_forward_one_backward(self.number, stage, found):
-                if nodes := _of(found, kind, stage):
+        for stage in range(operations.stages):
+            for kind, sequence, start in _one_forward_one_backward(self.number, stage, operations):
+                if nodes := _of(operations, kind, stage):
                     rows.append((kind, stage, sequence, start))
-                    own = model.own[nodes].mean(axis=0)
-                    durations.append(own * (recorded / self.number))
+                    mean_s = model.own[nodes].mean(axis=0)
+                    durations.append(mean_s * (recorded / self.number))
         kinds, stages, sequences, starts = (np.array(column) for column in zip(*rows, strict=True))
         order = np.lexsort((sequences, stages, kinds))
         times = starts[order].astype(float)[:, None, None]
         nothing = np.full(len(rows), -1)
         new = replace(
-            found,
+            operations,
             kind=kinds[order],
             stage=stages[order],
             sequence=sequences[order],
@@ -279,11 +281,11 @@ def _among(name: str, values: Values, there: NDArray[Any]) -> NDArray[np.bool_]:
     if values is None:
         return np.ones(there.shape, dtype=bool)
     given = [values] if isinstance(values, str | int | np.integer) else list(values)
-    known = {str(one) for one in there.ravel()}
-    if unknown := [one for one in given if str(one) not in known]:
+    words = {str(word) for word in there.ravel()}
+    if unknown := [word for word in given if str(word) not in words]:
         listed = ", ".join(map(str, np.unique(there)[:20]))
         raise DataError(f"operations: no {name} is {unknown[0]!r}; there is {listed}")
-    return np.isin(there.astype(str), [str(one) for one in given])
+    return np.isin(there.astype(str), [str(word) for word in given])
 
 
 def _mixed(marks: Sequence[NDArray[np.bool_]], of_group: Durations, others: Durations) -> Durations:

@@ -108,7 +108,7 @@ def read_operations(operations: IntoFrame, /) -> tuple[Operations, Floats]:
     cell = node * (shape[1] * shape[2]) + lane
     del node, lane
     nothing = np.empty(0)
-    found = Operations(
+    operations_read = Operations(
         job=job,
         steps=steps,
         dp_ranks=ranks,
@@ -121,7 +121,7 @@ def read_operations(operations: IntoFrame, /) -> tuple[Operations, Floats]:
         start=nothing,
         end=nothing,
     )
-    _refuse_unequal(found, cell, shape, where)
+    _refuse_unequal(operations_read, cell, shape, where)
     values = []
     for name in ("start_s", "duration_s"):
         column = table.drop_in_place(name).to_numpy()
@@ -140,7 +140,7 @@ def read_operations(operations: IntoFrame, /) -> tuple[Operations, Floats]:
     end = start + duration
     end -= first_start
     start -= first_start
-    return replace(found, start=start, end=end), duration
+    return replace(operations_read, start=start, end=end), duration
 
 
 def _single(values: list[Floats]) -> list[Floats]:
@@ -197,8 +197,8 @@ def _compact(rows: pl.LazyFrame, names: list[str]) -> pl.DataFrame:
     )
     _check_complete(table)
     if table["kind"].null_count():
-        known = words.is_in(KINDS).fill_null(value=False)
-        unknown = collect(rows.filter(~known).select(words).head(1)).item()
+        valid = words.is_in(KINDS).fill_null(value=False)
+        unknown = collect(rows.filter(~valid).select(words).head(1)).item()
         raise DataError(
             f"operations: kind {unknown!r} is unknown; the kinds are {', '.join(KINDS)}"
         )
@@ -223,10 +223,10 @@ def _coded(column: pl.Series) -> tuple[Integers, Integers]:
     span = int(numbers.max()) - low + 1
     if span > 1_000_000:
         return np.unique(numbers, return_inverse=True)
-    there = np.zeros(span, dtype=bool)  # a table is faster than sorting
+    seen = np.zeros(span, dtype=bool)  # a table is faster than sorting
     offset = numbers - low
-    there[offset] = True
-    return np.flatnonzero(there) + low, (np.cumsum(there, dtype=np.int32) - 1)[offset]
+    seen[offset] = True
+    return np.flatnonzero(seen) + low, (np.cumsum(seen, dtype=np.int32) - 1)[offset]
 
 
 def _chunks(table: pl.DataFrame, name: str, rows: Integers) -> Integers:

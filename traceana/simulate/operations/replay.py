@@ -81,16 +81,21 @@ def replay_operations(
 def replay_model(model: Model, policy: Policy | None = None, /) -> ReplayResult:
     """Return what :func:`replay_operations` does, of a job that is ready to be replayed."""
     chosen = policy or Ideal()
-    found = model.operations
+    operations = model.operations
     graph, durations = chosen.plan(model)
     times = {
-        "measured_s": found.end.max(axis=(0, 2)),
-        "replayed_s": replay_recorded(model.graph, list(model.own), found.start, found.end),
+        "measured_s": operations.end.max(axis=(0, 2)),
+        "replayed_s": replay_recorded(
+            model.graph, list(model.own), operations.start, operations.end
+        ),
         "original_s": replay(model.graph, list(model.own)),
         "ideal_s": replay(graph, durations),
     }
     steps = pl.DataFrame(
-        {"step": found.steps}
-        | {name: np.broadcast_to(one, model.shape[:1]).astype(float) for name, one in times.items()}
+        {"step": operations.steps}
+        | {
+            name: np.broadcast_to(values, model.shape[:1]).astype(float)
+            for name, values in times.items()
+        }
     ).with_columns(slowdown=pl.col("original_s") / pl.col("ideal_s"))
-    return ReplayResult(job=found.job, policy=str(chosen), steps=steps)
+    return ReplayResult(job=operations.job, policy=str(chosen), steps=steps)

@@ -53,7 +53,7 @@ def replay_ranks(
     both: list[dict[int, Times]] = [{}, {}]
     for ends, durations in zip(both, (base, other), strict=True):
         _run(before, ends, durations, keep=needed)
-    uniform = all(np.size(one) == 1 for one in base)
+    uniform = all(np.size(rank) == 1 for rank in base)
     parts = []
     size = shape[0] * (2 if uniform else shape[1])
     block = max(_BLOCK // size, 1)
@@ -101,20 +101,20 @@ def replay_timeline(
     return begins, ends
 
 
-def transfer_durations(graph: Graph, found: Operations, own: NDArray[Any], /) -> None:
+def transfer_durations(graph: Graph, operations: Operations, durations: NDArray[Any], /) -> None:
     """Replace durations of transfers by their end minus the latest start of their group."""
     for event in graph.events:
-        if found.kind[event.members[0]] in TRANSFERS:
-            begin = _begin(event, [found.start[node] for node in event.members])
+        if operations.kind[event.members[0]] in TRANSFERS:
+            begin = _begin(event, [operations.start[node] for node in event.members])
             for node in event.members:
-                np.subtract(found.end[node], begin, out=own[node])
-                own[node][own[node] <= -NEGLIGIBLE_S] = 0
+                np.subtract(operations.end[node], begin, out=durations[node])
+                durations[node][durations[node] <= -NEGLIGIBLE_S] = 0
 
 
 def latest(arrays: Iterable[Any], /) -> Any:  # noqa: ANN401  of any dtype
     """Return the largest of arrays, element by element; 0 of none."""
-    there = list(arrays)
-    return reduce(np.maximum, there) if there else _ZERO
+    names = list(arrays)
+    return reduce(np.maximum, names) if names else _ZERO
 
 
 def _run(

@@ -82,18 +82,18 @@ def timeline_of(
     model: Model, /, *, policy: Policy, steps: Sequence[int] | None = None
 ) -> pl.DataFrame:
     """Return what :func:`operation_timeline` does, of a job that is ready to be replayed."""
-    found = model.operations
+    operations = model.operations
     chosen = _places(model, steps)
     graph, durations = policy.plan(model)
     if graph is not model.graph:
         raise DataError(f"a timeline of {policy} is not possible: it has other operations")
     picked = [duration if np.size(duration) == 1 else duration[chosen] for duration in durations]
-    shape = (len(found.kind), len(chosen), len(found.dp_ranks))
+    shape = (len(operations.kind), len(chosen), len(operations.dp_ranks))
     begin, end = replay_timeline(graph, picked, shape)
-    measured_end = found.end[:, chosen].astype(float)
+    measured_end = operations.end[:, chosen].astype(float)
     own = model.own[:, chosen]
-    waits = np.isin(found.kind, list(TRANSFERS))[:, None, None]
-    start = found.start[:, chosen].astype(float)
+    waits = np.isin(operations.kind, list(TRANSFERS))[:, None, None]
+    start = operations.start[:, chosen].astype(float)
     measured_begin = np.where(waits, np.maximum(measured_end - own, start), start)
     parts = [
         _frame(model, chosen, "measured", measured_begin, measured_end).with_columns(
@@ -123,16 +123,16 @@ def _places(model: Model, steps: Sequence[int] | None) -> list[int]:
 
 
 def _frame(model: Model, steps: list[int], scenario: str, begin: Any, end: Any) -> pl.DataFrame:  # noqa: ANN401
-    found = model.operations
+    operations = model.operations
     node, step, rank = (part.ravel() for part in np.indices(begin.shape))
     return pl.DataFrame(
         {
-            "step": found.steps[steps][step],
-            "worker": found.workers[found.stage[node], rank].tolist(),
-            "dp_rank": found.dp_ranks[rank],
-            "stage": found.stage[node],
-            "kind": found.kind[node].tolist(),
-            "sequence": found.sequence[node],
+            "step": operations.steps[steps][step],
+            "worker": operations.workers[operations.stage[node], rank].tolist(),
+            "dp_rank": operations.dp_ranks[rank],
+            "stage": operations.stage[node],
+            "kind": operations.kind[node].tolist(),
+            "sequence": operations.sequence[node],
             "begin_s": begin.ravel(),
             "end_s": end.ravel(),
         },

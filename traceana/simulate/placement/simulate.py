@@ -127,8 +127,8 @@ def _fill_up(workload: Workload, cluster: Cluster, arrivals: Ints, fill: float) 
     grid = range(_STEP, int(fill * 100 + 1e-9) + 1, _STEP)
     # position 0 is the state before the first arrival
     positions = {at: np.flatnonzero(np.round(arrived) == at) + 1 for at in grid}
-    for at, found in positions.items():
-        if not found.size:
+    for at, score in positions.items():
+        if not score.size:
             positions[at] = np.searchsorted(arrived, [at], side="right")
     recorded = np.zeros(len(arrivals) + 1, dtype=bool)
     recorded[np.concatenate(list(positions.values()))] = True

@@ -111,16 +111,16 @@ class Workload:
 
 def _read(frame: IntoFrame, what: str, *, key: str | None = None) -> pl.DataFrame:
     """Return the needed columns; optional ones that a frame does not have are null."""
-    there = set(column_names(frame))
+    names = set(column_names(frame))
     kinds: dict[str, type[pl.DataType]] = {"gpus": pl.Float64}
-    if key in there:
+    if key in names:
         kinds[key] = pl.String
-    kinds |= {name: kind for name, kind in _OPTIONAL.items() if name in there}
+    kinds |= {name: kind for name, kind in _OPTIONAL.items() if name in names}
     table = read_columns(frame, kinds, what)
     for name in ("gpus", "cpus", "memory_gib"):
         if name in kinds and (table[name] < 0).any():
             raise DataError(f"{what}: column {name} must not be negative")
-    absent = {name: kind for name, kind in _OPTIONAL.items() if name not in there}
+    absent = {name: kind for name, kind in _OPTIONAL.items() if name not in names}
     table = table.with_columns(pl.lit(None, kind).alias(name) for name, kind in absent.items())
     return table if key is None or key in kinds else table.with_row_index(key)
 

@@ -51,10 +51,10 @@ def read_job(
     in_time = pl.col("target_epoch") <= max_epochs
     if joined.filter(in_time).is_empty():
         reached = all_runs.join(profiles, on=CONFIGURATION, how="semi").filter(in_time)
-        there = ", ".join(f"{metric:g}" for metric in reached["target_metric"].unique().sort())
+        metrics = ", ".join(f"{metric:g}" for metric in reached["target_metric"].unique().sort())
         raise DataError(
             f"no run of {dataset} on {gpu} reached target {target:g} in {max_epochs} epochs; "
-            f"some run reached {there or 'none'}"
+            f"some run reached {metrics or 'none'}"
         )
     batches = _batches(joined, profiles)
     default = default_batch_size(profiles, defaults)

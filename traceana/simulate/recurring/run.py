@@ -65,8 +65,8 @@ class Runner:
         """Run the job once, given the least cost of a recurrence so far (infinite: none)."""
         batch = self.job.batches.get(batch_size)
         if batch is None:
-            there = ", ".join(map(str, self.job.batches))
-            raise DataError(f"the policy chose batch size {batch_size!r}; there is {there}")
+            choices = ", ".join(map(str, self.job.batches))
+            raise DataError(f"the policy chose batch size {batch_size!r}; there is {choices}")
         limit = self._limits.predict(batch_size)
         profiling = limit is None
         if limit is None:
@@ -75,10 +75,10 @@ class Runner:
                 self._limits.observe(batch_size, profiled, weight_w * epoch.time_s)
             limit = self._limits.predict(batch_size)
         if limit is None or limit not in batch.limits:
-            there = ", ".join(f"{each:g}" for each in batch.limits)
+            choices = ", ".join(f"{each:g}" for each in batch.limits)
             raise DataError(
                 f"the policy chose power limit {limit!r} W at batch size {batch_size}; "
-                f"there is {there}"
+                f"there is {choices}"
             )
         return self._run(batch, batch_size, limit, self._beta * least_cost_j, profiling=profiling)
 

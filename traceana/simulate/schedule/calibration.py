@@ -69,10 +69,10 @@ def _medians(rows: pl.DataFrame) -> str:
 
 def unused(rows: pl.DataFrame, /) -> str:
     """Return a clause on the groups whose jobs cannot have waited for GPUs; empty without any."""
-    own = rows.filter(pl.col("policy").is_in(_POLICIES))
-    free = own.filter(pl.col("wait_s_mean") == 0, pl.col("gpus_recorded") < pl.col("gpus")).unique(
-        "group"
-    )
+    of_policy = rows.filter(pl.col("policy").is_in(_POLICIES))
+    free = of_policy.filter(
+        pl.col("wait_s_mean") == 0, pl.col("gpus_recorded") < pl.col("gpus")
+    ).unique("group")
     if free.is_empty():
         return ""
     used, gpus = free["gpus_recorded"].sum(), free["gpus"].sum()

@@ -60,14 +60,14 @@ def find_capacity(
     result = {}
     for (group,), of_group in jobs.group_by("group", maintain_order=True):
         name = str(group)
-        known = _stated(gpus, name) or of_machines.get(name) or of_machines.get(ALL)
-        known = known or _of_manifest(capacity or {}, name) or of_demand(of_group)
+        count = _stated(gpus, name) or of_machines.get(name) or of_machines.get(ALL)
+        count = count or _of_manifest(capacity or {}, name) or of_demand(of_group)
         if change:
-            changed = math.floor(known.gpus * (1 + change) + 0.5)
-            label = f"{known.source}, {change:+.0%}"
-            known = GroupCapacity(changed, known.gpus_per_node, label)
+            changed = math.floor(count.gpus * (1 + change) + 0.5)
+            label = f"{count.source}, {change:+.0%}"
+            count = GroupCapacity(changed, count.gpus_per_node, label)
         stated = (capacity or {}).get(name) or (capacity or {}).get(ALL)
-        result[name] = replace(known, slot_s=stated.slot_s) if stated else known
+        result[name] = replace(count, slot_s=stated.slot_s) if stated else count
     return result
 
 

@@ -211,8 +211,8 @@ class ElasticFlow(SlottedPolicy):
         if restart:
             self._used.clear()
         return {
-            job: scaling_overhead_s(state.running[job], state.gpus, cached=known, restart=restart)
-            for job, known in cached.items()
+            job: scaling_overhead_s(state.running[job], state.gpus, cached=levels, restart=restart)
+            for job, levels in cached.items()
         }
 
     def wake(self, state: ScheduleState, /) -> float:

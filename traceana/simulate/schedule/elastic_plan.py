@@ -151,13 +151,13 @@ def _hold(problem: Problem, job: int, steps: Steps, plans: Plans, row: int) -> N
     """Take the GPUs of a plan, whose times are those of steps, from the free ones."""
     times, free, sizes, end = steps.times, steps.free, problem.sizes[job], plans.end[row]
     _insert(steps, end, free[_search(times, steps.used[0], end) - 1])
-    plan_times, plan_levels, m, own = plans.times[row], plans.levels[row], plans.used[row], -1
+    plan_times, plan_levels, m, at = plans.times[row], plans.levels[row], plans.used[row], -1
     for step in range(steps.used[0]):
-        if own + 1 < m and plan_times[own + 1] == times[step]:
-            own += 1  # also where the plan ends at once: it holds its GPUs until the next step
+        if at + 1 < m and plan_times[at + 1] == times[step]:
+            at += 1  # also where the plan ends at once: it holds its GPUs until the next step
         elif times[step] >= end:
             break
-        free[step] -= sizes[plan_levels[own]]
+        free[step] -= sizes[plan_levels[at]]
     _merge(steps)
 
 
@@ -362,14 +362,14 @@ def _missing(problem: Problem, job: int, plans: Plans) -> int:
 
 
 @compiled_part
-def _same_until(one: Steps, other: Steps) -> float:
+def _same_until(steps: Steps, other: Steps) -> float:
     """Return the time up to which steps are the same, the first one apart."""
-    n, m, step = one.used[0], other.used[0], 1
-    while step < min(n, m) and one.times[step] == other.times[step]:
-        if one.free[step] != other.free[step]:
+    n, m, step = steps.used[0], other.used[0], 1
+    while step < min(n, m) and steps.times[step] == other.times[step]:
+        if steps.free[step] != other.free[step]:
             break
         step += 1
-    return min(one.times[step] if step < n else NEVER, other.times[step] if step < m else NEVER)
+    return min(steps.times[step] if step < n else NEVER, other.times[step] if step < m else NEVER)
 
 
 @compiled_part

@@ -44,7 +44,7 @@ class BuddyNodes:
 
     def place(self, gpus: Mapping[int, int], /) -> dict[int, tuple[int, int]]:
         """Place jobs, sorted from the largest; return the first GPU and their number by job."""
-        found, node, used = {}, -1, self._per_node
+        places, node, used = {}, -1, self._per_node
         for job, count in gpus.items():
             if count >= self._per_node:
                 taken = [self._take() for _ in range(math.ceil(count / self._per_node))]
@@ -57,8 +57,8 @@ class BuddyNodes:
             self._nodes[job] = taken
             for one in taken:
                 self._jobs_on[one] = self._jobs_on.get(one, 0) + 1
-            found[job] = (min(taken) * self._per_node + offset, count)
-        return found
+            places[job] = (min(taken) * self._per_node + offset, count)
+        return places
 
     def _take(self) -> int:
         if self._free:

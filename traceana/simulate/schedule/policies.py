@@ -62,8 +62,8 @@ def find_policy(policy: object, /) -> tuple[str, Callable[[], SchedulingPolicy]]
         raise DataError(f"no policy is called {policy!r}; there are {', '.join(POLICIES)}")
     name = getattr(policy, "__name__", type(policy).__name__)
     make = policy if isinstance(policy, type) or not hasattr(policy, "allocate") else None
-    one = make() if callable(make) else policy
-    if missing := [method for method in _METHODS if not callable(getattr(one, method, None))]:
+    candidate = make() if callable(make) else policy
+    if missing := [method for method in _METHODS if not callable(getattr(candidate, method, None))]:
         raise DataError(
             f"policy {name} has no method {', '.join(missing)}; derive it from SchedulingPolicy"
         )

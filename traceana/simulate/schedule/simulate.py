@@ -176,14 +176,14 @@ def simulate_schedule(
         raise DataError(f"scale_load must be above 0 and below 1,000,000; it is {scale_load!r}")
     table = read_schedule_jobs(jobs, plans=plans, group=group)
     frame = table.filter("known")
-    found = find_capacity(frame, gpus=gpus, machines=machines, capacity=capacity)
+    capacities = find_capacity(frame, gpus=gpus, machines=machines, capacity=capacity)
     elastic = bool(getattr(make(), "elastic", False))
     rates = _profiles(frame, profiles) if elastic else {}
     parts, rows, steps = [], [], []
     excluded = dict(table.filter(~pl.col("known")).group_by("group").len().iter_rows())
     for (each,), of_group in frame.group_by("group", maintain_order=True):
         scaled = _scaled(of_group.sort("submit_s", maintain_order=True), scale_load)
-        where = found[str(each)]
+        where = capacities[str(each)]
         unit = 1 if (scaled["gpus"] % 1 == 0).all() else _MILLI
         schedule = run_schedule(
             _schedulable(scaled, rates, unit, elastic=elastic),
@@ -208,19 +208,19 @@ def _make(
     name: str, make: Callable[..., SchedulingPolicy], slot_s: float | None
 ) -> SchedulingPolicy:
     """Make a policy, a named one with the slots that the trace states."""
-    one = make()
-    stated = slot_s is not None and name in POLICIES and isinstance(one, SlottedPolicy)
-    return make(slot_s=slot_s) if stated else one
+    made = make()
+    stated = slot_s is not None and name in POLICIES and isinstance(made, SlottedPolicy)
+    return make(slot_s=slot_s) if stated else made
 
 
 def read_schedule_jobs(
     jobs: IntoFrame, /, *, plans: IntoFrame | None = None, group: str | None = "cluster"
 ) -> pl.DataFrame:
     """Return the jobs with a group, their row, and whether they can be scheduled."""
-    there = column_names(jobs)
+    names = column_names(jobs)
     kinds: dict[str, type[pl.DataType]] = {"job_id": pl.String, **_NEEDED}
-    kinds |= {name: kind for name, kind in _OPTIONAL.items() if name in there}
-    if group is not None and group in there:
+    kinds |= {name: kind for name, kind in _OPTIONAL.items() if name in names}
+    if group is not None and group in names:
         kinds.setdefault(group, pl.String)
     table = read_columns(jobs, kinds, "jobs")
     label = pl.col(group).cast(pl.String) if group in kinds else pl.lit(None, pl.String)
@@ -228,20 +228,20 @@ def read_schedule_jobs(
     if plans is not None:
         table = _with_plans(table, plans, group)
     numbers = [pl.col(name) for name in _NEEDED]
-    known = pl.all_horizontal(number.is_not_null() & (number >= 0) for number in numbers)
-    return table.with_columns(known=known & (pl.col("gpus") > 0))
+    complete = pl.all_horizontal(number.is_not_null() & (number >= 0) for number in numbers)
+    return table.with_columns(known=complete & (pl.col("gpus") > 0))
 
 
 def _with_plans(table: pl.DataFrame, plans: IntoFrame, group: str | None) -> pl.DataFrame:
-    there = column_names(plans)
-    keys = ["job_id", *([group] if group in there and group in table.columns else [])]
+    names = column_names(plans)
+    keys = ["job_id", *([group] if group in names and group in table.columns else [])]
     kinds: dict[str, type[pl.DataType]] = dict.fromkeys(keys, pl.String)
-    kinds |= {name: _OPTIONAL[name] for name in _PLANS if name in there}
+    kinds |= {name: _OPTIONAL[name] for name in _PLANS if name in names}
     of_plans = read_columns(plans, kinds, "plans")
     if of_plans.select(keys).is_duplicated().any():
         raise DataError(f"plans: ({', '.join(keys)}) must be unique, and one occurs twice")
-    own = table.drop(name for name in kinds if name in table.columns and name not in keys)
-    return own.join(of_plans, on=keys, how="left", maintain_order="left")
+    plan_columns = table.drop(name for name in kinds if name in table.columns and name not in keys)
+    return plan_columns.join(of_plans, on=keys, how="left", maintain_order="left")
 
 
 def _profiles(jobs: pl.DataFrame, profiles: IntoFrame | str | Path | None) -> Profiles:
@@ -378,8 +378,8 @@ def _in_order(table: pl.DataFrame, parts: list[pl.DataFrame]) -> pl.DataFrame:
     types = {"row": table.schema["row"], **schema_of(ScheduledJob)}
     none = pl.DataFrame(schema={name: types[name] for name in ("row", *columns)})
     ran = pl.concat([none, *(part.select(none.columns) for part in parts)])
-    own = table.select("row", "job_id", "group")
-    return own.join(ran, on="row", how="left", maintain_order="left").drop("row")
+    in_order = table.select("row", "job_id", "group")
+    return in_order.join(ran, on="row", how="left", maintain_order="left").drop("row")
 
 
 def _frame(rows: list[dict[str, Any]], table: type[ResultTable]) -> pl.DataFrame:

@@ -84,17 +84,17 @@ def _run(
     /,
 ) -> pl.DataFrame:
     how, replications, seed = options
-    found = simulate_schedule(jobs, policy=policy, group="group", **how).groups
+    groups = simulate_schedule(jobs, policy=policy, group="group", **how).groups
     low = high = None
     if replications:
         generator = np.random.default_rng(seed)
-        same = {**how, "gpus": found["gpus"].item(), "machines": None}
+        same = {**how, "gpus": groups["gpus"].item(), "machines": None}
         logs = (_draw_weeks(jobs, group, generator) for _ in range(replications))
         runs = (simulate_schedule(log, policy=policy, group="group", **same) for log in logs)
         waits = [wait for run in runs if (wait := run.groups["wait_s_mean"].item()) is not None]
         if waits:
             low, high = np.quantile(waits, (0.025, 0.975)).tolist()
-    return found.with_columns(
+    return groups.with_columns(
         pl.lit(name).alias("policy"),
         pl.lit(low, pl.Float64).alias("wait_s_ci_low"),
         pl.lit(high, pl.Float64).alias("wait_s_ci_high"),

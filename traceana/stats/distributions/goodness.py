@@ -46,7 +46,7 @@ def ks_distances_of_refits(
     Kaplan-Meier estimate (Efron, JASA 76, 1981). A sample without two distinct uncensored values
     has no distance. `step`: values are rounded to its multiples, as the observed ones are.
     """
-    found = []
+    distances = []
     bound = "min" if bound_is_least else sample.bound
     low = np.repeat(sample.low, (sample.ends + sample.cuts).astype(np.intp))
     entered = low > (-np.inf if sample.bound is None else sample.bound)
@@ -72,8 +72,8 @@ def ks_distances_of_refits(
             start = fit.theta.copy()
             start[0] -= drawn.center
         again = fit_family(family, drawn, start=start)
-        found.append(ks_distance(again, drawn))
-    return np.array(found)
+        distances.append(ks_distance(again, drawn))
+    return np.array(distances)
 
 
 def _draw_cuts(sample: Sample, low: Floats, rng: np.random.Generator) -> Floats:

@@ -75,18 +75,18 @@ def terms_of(family: Family, sample: Sample, theta: Floats, /) -> Floats:
     ends = family.density(sample.y, theta)[0] - sample.y - sample.center
     cuts = survival_where(sample.cuts > 0, family, sample.y, theta)[0]
     share = survival_where(sample.low > -np.inf, family, sample.low, theta)[0]
-    found: Floats = np.stack([ends, cuts]) - share
-    return found
+    terms: Floats = np.stack([ends, cuts]) - share
+    return terms
 
 
 def survival_where(chosen: NDArray[np.bool_], family: Family, y: Floats, theta: Floats) -> Floats:
     """Return the log survival at chosen values, and below it its gradient; 0 elsewhere."""
-    found = np.zeros((1 + len(theta), len(y)))
+    survival = np.zeros((1 + len(theta), len(y)))
     if chosen.any():
         values, of = np.unique(y[chosen], return_inverse=True)
         value, first, _ = family.survival(values, theta)
-        found[:, chosen] = np.vstack([value, first])[:, of]
-    return found
+        survival[:, chosen] = np.vstack([value, first])[:, of]
+    return survival
 
 
 def _likelihood(family: Family, sample: Sample, theta: Floats) -> tuple[float, Floats, Floats]:
