@@ -75,13 +75,11 @@ def draw_shared(
     **options: Any,  # noqa: ANN401  whatever the figure takes
 ) -> list[Drawing]:
     """Draw the frames of several traces, by title, as lines on the same axes."""
-    present = {title: frame for title, frame in frames.items() if frame is not None}
-    if not present:
+    given = {title: frame for title, frame in frames.items() if frame is not None}
+    if not given:
         return []
-    lines = [
-        frame.select(pl.lit(title).alias("trace"), pl.all()) for title, frame in present.items()
-    ]
-    titles = "; ".join(present)
+    lines = [frame.select(pl.lit(title).alias("trace"), pl.all()) for title, frame in given.items()]
+    titles = "; ".join(given)
     return [
         drawing(
             figure,
@@ -95,9 +93,9 @@ def draw_shared(
     ]
 
 
-def draw_hours(workloads: Found, titles: dict[Trace, str], /) -> list[Drawing]:
+def draw_hours(loads: Found, titles: dict[Trace, str], /) -> list[Drawing]:
     """Draw submissions by hour of the day; the clock is in the name if traces differ in it."""
-    clocks = {trace: clock_name(trace.manifest) for trace in workloads}
+    clocks = {trace: clock_name(trace.manifest) for trace in loads}
     same = len(set(clocks.values())) == 1
     names = {
         trace: title if same else f"{title}, {clocks[trace] or 'own clock'}"
@@ -105,7 +103,7 @@ def draw_hours(workloads: Found, titles: dict[Trace, str], /) -> list[Drawing]:
     }
     clock = next(iter(clocks.values())) if same else "clock of each trace"
     return draw_shared(
-        {names[trace]: workload.hours for trace, workload in workloads.items()},
+        {names[trace]: load.hours for trace, load in loads.items()},
         "arrivals",
         f"Jobs submitted by hour of the day, {clock}"
         if clock
@@ -114,28 +112,28 @@ def draw_hours(workloads: Found, titles: dict[Trace, str], /) -> list[Drawing]:
     )
 
 
-def draw_demand(trace: Trace, title: str, workload: Workload, /) -> list[Drawing]:
+def draw_demand(trace: Trace, title: str, load: Workload, /) -> list[Drawing]:
     """Draw the GPU demand of one trace with its window and capacity."""
-    if workload.demand is None:
+    if load.demand is None:
         return []
-    manifest, seen = trace.manifest, workload.observation
+    manifest, seen = trace.manifest, load.observation
     what = "GPUs requested by hour"
-    if (workload.demand["bin_start_s"].diff() > _HOUR_S).any():
+    if (load.demand["bin_start_s"].diff() > _HOUR_S).any():
         what = "GPUs requested by year"
-    if workload.starts_assumed:
+    if load.starts_assumed:
         what += ", if every job had started when submitted (the trace has no start times)"
     return [
         drawing(
             "gpu-demand",
-            workload.demand,
+            load.demand,
             trace=trace,
             title=title,
             key=f"demand-{trace.id}",
             about=what,
-            starts_assumed=workload.starts_assumed,
+            starts_assumed=load.starts_assumed,
             timezone=(manifest.timezone or "UTC") if manifest.absolute_times else None,
             window=(seen.start_s, seen.end_s) if seen else (None, None),
-            capacity=workload.capacity,
+            capacity=load.capacity,
         )
     ]
 
@@ -187,20 +185,20 @@ _LIMITATIONS: Final = (
 def build(traces: Sequence[Trace]) -> Content:
     """Compare the jobs of the traces; one that repeats another one is named only."""
     distinct = distinct_traces(traces)
-    workloads = {trace: trace.once(describe_workload) for trace in distinct}
+    loads = {trace: trace.once(describe_workload) for trace in distinct}
     titles = {trace: task_title(trace) if from_tasks(trace) else trace.label for trace in distinct}
 
     def shared(figure: str, field: str, about: str, key: str = "", **options: object) -> Gallery:
-        frames = {titles[trace]: getattr(workload, field) for trace, workload in workloads.items()}
+        frames = {titles[trace]: getattr(load, field) for trace, load in loads.items()}
         return Gallery(tuple(draw_shared(frames, figure, about, key, **options)))
 
     arrivals = {
-        trace: f"{titles[trace]} (starts; no submissions)" if workload.of_starts else titles[trace]
-        for trace, workload in workloads.items()
+        trace: f"{titles[trace]} (starts; no submissions)" if load.of_starts else titles[trace]
+        for trace, load in loads.items()
     }
-    gaps = {arrivals[trace]: result.interarrivals for trace, result in workloads.items()}
-    curves = {arrivals[trace]: result.curve for trace, result in workloads.items()}
-    sizes = {titles[trace]: result.concentration for trace, result in workloads.items()}
+    gaps = {arrivals[trace]: result.interarrivals for trace, result in loads.items()}
+    curves = {arrivals[trace]: result.curve for trace, result in loads.items()}
+    sizes = {titles[trace]: result.concentration for trace, result in loads.items()}
     lead = Gallery(
         (
             *shared("concentration", "lorenz", "GPU-hours over jobs").pictures,
@@ -208,7 +206,7 @@ def build(traces: Sequence[Trace]) -> Content:
         )
     )
     pictures = (
-        *draw_hours(workloads, arrivals),
+        *draw_hours(loads, arrivals),
         *shared(
             "empirical-distribution",
             "requested",
@@ -228,49 +226,45 @@ def build(traces: Sequence[Trace]) -> Content:
         ).pictures,
         *(
             picture
-            for trace, workload in workloads.items()
-            for picture in draw_demand(trace, titles[trace], workload)
+            for trace, load in loads.items()
+            for picture in draw_demand(trace, titles[trace], load)
         ),
     )
     top, bursts = (
-        _top_finding(workloads, titles),
+        _top_finding(loads, titles),
         _burst_finding(
             # merged streams of several clusters are near to Poisson, whatever each of them is
-            {
-                arrivals[trace]: gaps[arrivals[trace]]
-                for trace, workload in workloads.items()
-                if workload.by != "cluster"
-            }
+            {name: gaps[name] for trace, name in arrivals.items() if loads[trace].by != "cluster"}
         ),
     )
     cycles = (
         _cycle_finding(titles[trace], trace, row)
-        for trace, workload in workloads.items()
-        if workload.seasonality is not None
-        for row in workload.seasonality.iter_rows(named=True)
+        for trace, load in loads.items()
+        if load.seasonality is not None
+        for row in load.seasonality.iter_rows(named=True)
     )
-    slower = (_wait_finding(titles[trace], trace.once(adjusted_waits)) for trace in workloads)
-    findings = (_size_finding(workloads, titles), top, bursts, *cycles, *slower)
+    slower = (_wait_finding(titles[trace], trace.once(adjusted_waits)) for trace in loads)
+    findings = (_size_finding(loads, titles), top, bursts, *cycles, *slower)
     return Content(
         tuple(text for text in findings if text),
         (
-            *(block for trace in workloads for block in _notes(trace, titles, workloads[trace])),
+            *(block for trace in loads for block in _notes(trace, titles, loads[trace])),
             *_repeats(traces),
             Gallery(pictures),
             *_split_table(sizes, Concentration, _SIZES, "Concentration of GPU-hours over jobs"),
             *_split_table(gaps, Interarrivals, _GAPS, "Burstiness of submissions"),
-            *_seasonality(workloads, titles),
+            *_seasonality(loads, titles),
             *(
                 table
-                for trace in workloads
+                for trace in loads
                 if from_tasks(trace)
                 for table in _gpu_hours(trace, task_title(trace))
             ),
-            *_queueing(workloads, titles),
-            *_adjusted_waits(workloads, titles),
+            *_queueing(loads, titles),
+            *_adjusted_waits(loads, titles),
         ),
         top,
-        lead=(lead, _overview(workloads, titles)),
+        lead=(lead, _overview(loads, titles)),
         limitations=_LIMITATIONS,
     )
 
@@ -312,22 +306,20 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     return drawings
 
 
-def _overview(workloads: Found, titles: dict[Trace, str]) -> Table:
+def _overview(loads: Found, titles: dict[Trace, str]) -> Table:
     rows = []
-    for trace, workload in workloads.items():
-        gaps, sizes = workload.interarrivals, workload.concentration
+    for trace, load in loads.items():
+        gaps, sizes, delays = load.interarrivals, load.concentration, load.queueing
         rows.append(
             {"trace": titles[trace]}
-            | workload.summary.select("jobs", "gpu_hours", "runtime_s_median", "gpus_median").row(
+            | load.summary.select("jobs", "gpu_hours", "runtime_s_median", "gpus_median").row(
                 0, named=True
             )
             | {
                 "fraction_of_top_1_percent": sizes
                 and sizes.total["fraction_of_top_1_percent"].item(),
                 "cv": gaps and _shown(gaps)["cv"].item(),
-                "delay_s_median": None
-                if workload.queueing is None
-                else workload.queueing["median_s"].item(),
+                "delay_s_median": None if delays is None else delays["median_s"].item(),
             }
         )
     frame = pl.DataFrame(rows, infer_schema_length=None)
@@ -341,28 +333,28 @@ def _shown(gaps: Split) -> pl.DataFrame:
     return gaps.total if gaps.since is None else gaps.since
 
 
-def _notes(trace: Trace, titles: dict[Trace, str], workload: Workload) -> list[Block]:
+def _notes(trace: Trace, titles: dict[Trace, str], load: Workload) -> list[Block]:
     manifest, title = trace.manifest, titles[trace]
     table, of_tasks = manifest.tables["jobs"], from_tasks(trace)
     definitions = [*table.notes, *([_FROM_TASKS + sample_note(trace)] if of_tasks else [])]
-    if workload.observation:
-        definitions.append(workload.observation.describe(table.unit_noun))
-    if workload.survivors:
-        definitions.append(_survivors(trace, workload))
+    if load.observation:
+        definitions.append(load.observation.describe(table.unit_noun))
+    if load.survivors:
+        definitions.append(_survivors(trace, load))
     definitions.append(manifest.clock_note or "")
     blocks: list[Block] = [Heading(title), Text("", tuple(definitions))]
-    if workload.by is None or workload.by_group is None:
+    if load.by is None or load.by_group is None:
         return blocks
-    of_gpus = bool(workload.by_group["gpu_hours"].sum())
+    of_gpus = bool(load.by_group["gpu_hours"].sum())
     shown = [
         name
         for name in _SUMMARY
-        if name in workload.by_group.columns and (of_gpus or "gpu" not in name)
+        if name in load.by_group.columns and (of_gpus or "gpu" not in name)
     ]
-    what = f"Workload by {in_sentence(key_heading(workload.by))}"
-    total = workload.summary.select(pl.lit("all").alias(workload.by), *shown)
-    groups = workload.by_group.select(pl.col(workload.by).cast(pl.String), *shown)
-    null = {workload.by: "not stated"}
+    what = f"Workload by {in_sentence(key_heading(load.by))}"
+    total = load.summary.select(pl.lit("all").alias(load.by), *shown)
+    groups = load.by_group.select(pl.col(load.by).cast(pl.String), *shown)
+    null = {load.by: "not stated"}
     caption = f"{what}. {title}"
     return [*blocks, result_table(groups, WorkloadSummary, caption=caption, null=null, total=total)]
 
@@ -377,13 +369,13 @@ def _repeats(traces: Sequence[Trace]) -> list[Text]:
     return [Text(" ".join(parts))] if parts else []
 
 
-def _survivors(trace: Trace, workload: Workload) -> str:
-    manifest, jobs = trace.manifest, workload.summary
+def _survivors(trace: Trace, load: Workload) -> str:
+    manifest, jobs = trace.manifest, load.summary
     noun = manifest.tables["jobs"].unit_noun
     begin = jobs["first_submit_s"].item() if manifest.absolute_times else 0
     return (
-        f"{workload.survivors:,} of {jobs['jobs'].item():,} {noun} were submitted before the first "
-        f"recorded end (day {days(workload.first_end_s - begin)}). They are listed because they "
+        f"{load.survivors:,} of {jobs['jobs'].item():,} {noun} were submitted before the first "
+        f"recorded end (day {days(load.first_end_s - begin)}). They are listed because they "
         "still existed then (survivorship bias). Figures of submissions exclude them."
     )
 
@@ -405,8 +397,8 @@ def _split_table(
     return [result_table(pl.concat(rows), table, caption=caption)] if rows else []
 
 
-def _queueing(workloads: Found, titles: dict[Trace, str]) -> list[Block]:
-    queueing = {titles[trace]: workload.queueing for trace, workload in workloads.items()}
+def _queueing(loads: Found, titles: dict[Trace, str]) -> list[Block]:
+    queueing = {titles[trace]: load.queueing for trace, load in loads.items()}
     unknown = [title for title, curve in queueing.items() if curve is None]
     blocks: list[Block] = []
     if len(unknown) < len(queueing):
@@ -425,8 +417,8 @@ def _queueing(workloads: Found, titles: dict[Trace, str]) -> list[Block]:
                 headings={by: key_heading(by)},
                 null={by: "not stated"},
             )
-            for trace, workload in workloads.items()
-            for by, delays in workload.queueing_by.items()
+            for trace, load in loads.items()
+            for by, delays in load.queueing_by.items()
         ]
     if unknown:
         blocks.append(
@@ -462,11 +454,11 @@ def _gpu_hours(trace: Trace, title: str) -> list[Table]:
     return [*tables, result_table(jobs, GpuHours, caption=caption, headings=headings)]
 
 
-def _seasonality(workloads: Found, titles: dict[Trace, str]) -> list[Block]:
+def _seasonality(loads: Found, titles: dict[Trace, str]) -> list[Block]:
     rows = [
-        workload.seasonality.select(pl.lit(titles[trace]).alias("trace"), pl.all())
-        for trace, workload in workloads.items()
-        if workload.seasonality is not None
+        load.seasonality.select(pl.lit(titles[trace]).alias("trace"), pl.all())
+        for trace, load in loads.items()
+        if load.seasonality is not None
     ]
     caption = "Tests of daily and weekly seasonality of submissions"
     return [result_table(pl.concat(rows), Seasonality, caption=caption)] if rows else []
@@ -490,7 +482,7 @@ def _cycle_finding(title: str, trace: Trace, row: dict[str, Any]) -> str:
     )
 
 
-def _adjusted_waits(workloads: Found, titles: dict[Trace, str]) -> list[Block]:
+def _adjusted_waits(loads: Found, titles: dict[Trace, str]) -> list[Block]:
     return [
         result_table(
             fit.drop("cause", "log_hazard", "std_error"),
@@ -500,7 +492,7 @@ def _adjusted_waits(workloads: Found, titles: dict[Trace, str]) -> list[Block]:
             f"Below 1: longer waits. {titles[trace]}",
             null={"level": "", "reference": ""},
         )
-        for trace in workloads
+        for trace in loads
         if (fit := trace.once(adjusted_waits)) is not None
     ]
 
@@ -515,9 +507,7 @@ def _wait_finding(title: str, fit: pl.DataFrame | None) -> str:
     clear = table.filter(pl.col("pvalue_adjusted") < _ALPHA)
     n = table.row(0, named=True)["n"]  # of the first feature, a number: all jobs
     if clear.is_empty():
-        names = listed(
-            [in_sentence(feature) for feature in table["feature"].unique(maintain_order=True)]
-        )
+        names = listed([*map(in_sentence, table["feature"].unique(maintain_order=True))])
         return f"{title}: waits of GPU jobs depend significantly on none of {names} (n = {n:,})."
     parts = [
         f"{_term(row)} {three_digits(row['hazard_ratio'])} (95 % CI "
@@ -536,10 +526,10 @@ def _term(row: dict[str, Any]) -> str:
     return f"{row['feature']} {row['level']} versus {row['reference']}"
 
 
-def _size_finding(workloads: Found, titles: dict[Trace, str]) -> str:
+def _size_finding(loads: Found, titles: dict[Trace, str]) -> str:
     parts = []
-    for trace, workload in workloads.items():
-        row = workload.summary.row(0, named=True)
+    for trace, load in loads.items():
+        row = load.summary.row(0, named=True)
         hours = row["gpu_hours"]
         size = "GPU-hours not recorded" if hours is None else f"{hours_text(hours)} GPU-hours"
         if not hours and (of_cpus := trace.once(cpu_hours_of)):
@@ -557,9 +547,9 @@ def _gpus(number: float) -> str:
 _FEWEST_JOBS = 100  # below, 1 % of the jobs is less than one
 
 
-def _top_finding(workloads: Found, titles: dict[Trace, str]) -> str:
+def _top_finding(loads: Found, titles: dict[Trace, str]) -> str:
     parts, short = [], []
-    for trace, load in workloads.items():
+    for trace, load in loads.items():
         if load.concentration is None or load.concentration.total["gini"].item() is None:
             continue
         total, since = load.concentration.total, load.concentration.since
