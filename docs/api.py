@@ -154,7 +154,7 @@ def write_pages(folder: Path) -> None:
         "glossary.md": _glossary(folder.parents[1] / "glossary.toml"),
         "traces.md": _traces(),
     }
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for stale in {path.name for path in folder.iterdir()} - files.keys():
         (folder / stale).unlink()
     for name, text in files.items():

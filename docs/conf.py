@@ -24,6 +24,8 @@ sys.path.insert(0, str(Path(__file__).parent / "scripts"))
 sys.path.insert(0, str(Path(__file__).parent))
 from api import documented_names, write_pages
 from inventories import BASES
+from reference_figures import figures_page
+from reference_tables import tables_page
 
 REPOSITORY = "https://github.com/traceana/traceana"
 project = "traceana"
@@ -253,7 +255,10 @@ def setup(app: Any) -> None:  # noqa: ANN401
     app.connect("source-read", write_captions)
     app.connect("html-page-context", write_preview)
     app.connect("html-page-context", shorten_navigation, priority=900)  # after the theme
-    write_pages(Path(__file__).parent / "reference" / "api")
+    reference = Path(__file__).parent / "reference"
+    write_pages(reference / "api")
+    (reference / "tables.md").write_text(tables_page(), encoding="utf-8")
+    (reference / "figures.md").write_text(figures_page(), encoding="utf-8")
     app.add_html_math_renderer("mathml", (write_math, None), (write_math, None))
     app.connect("autodoc-process-docstring", write_parameters, priority=400)
     app.connect("missing-reference", find_public_name, priority=400)

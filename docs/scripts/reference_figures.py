@@ -1,11 +1,7 @@
-"""The reference page of the figures, written from the registry.
-
-``python docs/scripts/reference_figures.py > docs/reference/figures.md`` writes it anew.
-"""
+"""The reference page of the figures, which the build of the site writes from the registry."""
 
 from __future__ import annotations
 
-import sys
 from typing import Final
 
 from traceana.claims.published_figures import PUBLISHED, PublishedFigure, claims_of
@@ -13,8 +9,6 @@ from traceana.drawing.registry import figures, get_figure
 
 _HEAD: Final = """\
 # Figures
-
-<!-- Written by `python docs/scripts/reference_figures.py > docs/reference/figures.md`. -->
 
 `traceana figures ID... --out DIR` writes every version of a figure in the report, as SVG, PDF and
 PNG; options choose one:
@@ -67,7 +61,3 @@ def _papers(name: str) -> str:
         if any(one.figure == name for one in published)
     }
     return ", ".join(" ".join([f"`{paper}`", *numbers]) for paper, numbers in found.items())
-
-
-if __name__ == "__main__":
-    sys.stdout.write(figures_page())

@@ -1,13 +1,9 @@
-"""The reference page of the tables, written from their declarations.
-
-``python docs/scripts/reference_tables.py > docs/reference/tables.md`` writes it anew.
-"""
+"""The reference page of the tables, which the build of the site writes from their declarations."""
 
 from __future__ import annotations
 
 import inspect
 import re
-import sys
 from typing import Final
 
 import dataframely as dy
@@ -16,8 +12,6 @@ from traceana.schema.registry import TABLES, describe_table, rule_expressions, s
 
 _HEAD = """\
 # Tables
-
-<!-- Written by `python docs/scripts/reference_tables.py > docs/reference/tables.md`. -->
 
 Every trace has these tables and columns. Missing is null: never -1, 0, an empty string or NaN.
 Times are Unix seconds (UTC), or seconds on the trace's own clock: `absolute_times` in
@@ -83,7 +77,3 @@ def _limits(column: dy.Column) -> str:
 def _plain(expression: str) -> str:
     """Write a rule's expression without Polars' brackets."""
     return re.sub(r'[\[\]()]|col|"', "", expression)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(tables_page())

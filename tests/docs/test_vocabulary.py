@@ -23,7 +23,6 @@ THINGS = (
 PAGES = (
     "how-to/*.md",
     "tutorials/*.md",
-    "reference/*.md",
     "explanation/[!e]*.md",
     "explanation/en*.md",
 )

@@ -15,13 +15,10 @@ from traceana.figures import figures, plot_batch_time_ecdf
 from traceana.questions.stragglers.figures_variation import describe_batch_time_ecdf
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = DOCS / "reference" / "figures.md"
 
 
 def test_the_page_is_written_from_the_registry() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    written = run_path(str(DOCS / "scripts" / "reference_figures.py"))["figures_page"]()
-    assert page == written, "python docs/scripts/reference_figures.py > docs/reference/figures.md"
+    page = run_path(str(DOCS / "scripts" / "reference_figures.py"))["figures_page"]()
     rows = [line for line in page.splitlines() if line.startswith("| `") and "`plot_" not in line]
     assert [line.split("`")[1] for line in rows] == list(figures())
     assert all(line.count("|") == 5 for line in rows)  # four cells
@@ -44,7 +41,7 @@ def test_every_published_figure_is_drawn_again_or_has_a_reason() -> None:
 
 
 def test_the_gallery_has_every_figure() -> None:
-    shown = {path.stem.replace("_", "-") for path in PAGE.parents[1].glob("examples/*/*.py")}
+    shown = {path.stem.replace("_", "-") for path in DOCS.glob("examples/*/*.py")}
     assert shown == set(figures())
 
 
