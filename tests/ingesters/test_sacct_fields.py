@@ -53,6 +53,8 @@ FIELDS: list[tuple[Fields, dict[str, object]]] = [
     ({"AllocTRES": "gres/gpu=4", ".0 TRESUsageInAve": "gres/gpuutil=50", ".0 NTasks": "4"},
      {"gpu_utilization": 0.5}),
     ({"AllocTRES": "gres/gpu:a100=2"}, {"gpus": 2, "gpu_type": "a100"}),
+    ({"AllocTRES": "gres/gpu:a100:4"}, {"gpus": 4, "gpu_type": "a100"}),  # as squeue prints it
+    ({"ReqTRES": "gpu:3"}, {"gpus": 3, "gpu_type": None}),
     ({"AllocGRES": "gpu:0", "ReqGRES": "gpu:5", "NNodes": "1"}, {"gpus": 5}),
     ({"ReqMem": "2Gn", "ReqNodes": "3"}, {"memory_gib": 6}),
     ({"ReqMem": "0", "AllocTRES": "mem=8G"}, {"memory_gib": 8}),

@@ -75,20 +75,26 @@ def _memory(text: pl.Expr) -> Values:
 
 
 def _tres(prefix: str) -> Callable[[pl.Expr], Values]:
+    """Entries such as cpu=8,gres/gpu:a100=2; what has no = is a list of GPUs as in the GRES."""
+
     def parse(text: pl.Expr) -> Values:
+        older = _gres("")(text)
         typed = text.str.extract_all(rf"gres/gpu:[^=,]+={_AMOUNT}")
         counts = typed.list.eval(_read_count(pl.element().str.extract(rf"=({_AMOUNT})$")))
         names = typed.list.eval(pl.element().str.extract(r"gres/gpu:([^=,]+)="))
         # the sum of nothing is -0.0
         summed = pl.when(counts.list.len() > 0).then(counts.list.sum()).otherwise(0.0)
+        is_older = ~text.str.contains("=", literal=True) & (older["_gres"] > 0)
         total = _read_count(text.str.extract(rf"(?:^|,)gres/gpu=({_AMOUNT})"))
         memory = read_size(text.str.extract(r"(?:^|,)mem=([^,]+)"), unit="MiB", base=1024)
         return {
             f"{prefix}_cpus": _read_count(text.str.extract(rf"(?:^|,)cpu=({_AMOUNT})")),
             f"{prefix}_nodes": _read_count(text.str.extract(rf"(?:^|,)node=({_AMOUNT})")),
             f"{prefix}_memory": memory / BYTES["GiB"],
-            f"{prefix}_gpus": total.fill_null(summed),
-            f"{prefix}_type": _joined(names),
+            f"{prefix}_gpus": pl.when(is_older)
+            .then(older["_gres"])
+            .otherwise(total.fill_null(summed)),
+            f"{prefix}_type": pl.when(is_older).then(older["_gres_type"]).otherwise(_joined(names)),
         }
 
     return parse
