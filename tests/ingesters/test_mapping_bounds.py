@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ def test_values(
         (f'"{"y" * 200}"', f"no column '{'y' * 200}';"),
         (f'"{"y" * 201}"', rf"no column '{'y' * 200}\.\.\.';"),
         (f'"{"x + 1":<8193}"', "has too many terms"),
+        (f'"1{"+1" * 3000}"', "has too many terms"),
+        ("\"LENGTH(LPAD(x, 1000000000, 'y'))\"", "must pad to 999 characters or fewer"),
     ],
 )
 def test_what_cannot_be_computed_is_named(tmp_path: Path, stated: str, message: str) -> None:
@@ -53,3 +56,31 @@ def test_what_cannot_be_computed_is_named(tmp_path: Path, stated: str, message: 
 
 def test_an_expression_may_have_8192_characters(tmp_path: Path) -> None:
     assert column(tmp_path, ["1"], f'"{"x + 1":<8192}"') == [2.0]
+
+
+NO_TEXT = ["TRUE", "NULL", "1.5", "x BETWEEN 1 AND 2", "x IS NULL", "LENGTH(x)", "CAST(x AS DATE)"]
+
+
+@pytest.mark.parametrize("text", NO_TEXT)
+@pytest.mark.parametrize(
+    ("target", "form"),
+    [
+        ("status", '"{}"'),
+        ("submit_s", '{{ time = "{}" }}'),
+        ("submit_s", '{{ time = "{}", format = "%Y" }}'),
+        ("runtime_s", '{{ duration = "{}" }}'),
+        ("memory_gib_used", '{{ size = "{}" }}'),
+        ("status", '{{ column = "{}", values = {{ "a*" = "completed" }} }}'),
+        ("nodes", '{{ column = "{}", values = {{ "a*" = 2 }} }}'),
+    ],
+)
+def test_an_expression_that_is_no_text_is_read_as_text_or_refused(
+    tmp_path: Path, target: str, form: str, text: str
+) -> None:
+    with contextlib.suppress(IngestError):  # a line; without the conversion, Polars' exception
+        column(tmp_path, ["1"], form.format(text), target)
+
+
+def test_a_truth_value_is_a_status(tmp_path: Path) -> None:
+    stated = '{ column = "x > 1", values = { true = "completed", false = "failed" } }'
+    assert column(tmp_path, ["1", "2"], stated, "status") == ["failed", "completed"]

@@ -153,6 +153,9 @@ class _Compiler:
             self.derived[name] = Derived(cast_value, of, target, rule)
             self.uses.setdefault(target, set()).add(name)
         self.columns.casts.clear()
+        if want == "text" and self.dtype_of(value, target) != pl.String:
+            value = value.cast(pl.String)
+            self.dtype_of(value, target)  # a list has no text
         return value
 
     def _number(self, value: pl.Expr, target: str, label: str) -> pl.Expr:

@@ -116,6 +116,9 @@ _WORDS: Final = frozenset(
 )
 """Words that are always SQL's, also where a column has such a name."""
 _LONGEST: Final = 1 << 13
+_MOST_OPERATORS: Final = 500
+"""Polars parses a chain of operators in the square of its length."""
+_OPERATORS: Final = re.compile(r"[-+*/%|<>=]|\b(?:and|or|not)\b", re.IGNORECASE)
 _SHOWN: Final = 200
 
 
@@ -223,7 +226,7 @@ def _tree(text: str) -> Expression:
 
 def _parse(text: str, columns: Columns, where: str) -> Expression:
     quoted = _quote_names(text, columns.names)
-    if len(text) > _LONGEST:  # minutes, for Polars
+    if len(text) > _LONGEST or len(_OPERATORS.findall(text)) > _MOST_OPERATORS:
         raise RecursionError
     try:
         pl.sql_expr(quoted)
@@ -307,8 +310,7 @@ class _Walk:
         raise self._refused(kind)
 
     def _with(self, node: Expression, want: Kind | None) -> Expression:
-        """Return a node with its members walked."""
-        node = node.copy()
+        """Return the node with its members walked."""
         for member in _members(node):
             member.replace(self.walk(member, want))
         return node
@@ -326,14 +328,11 @@ class _Walk:
         tests = [case.this for case in node.args.get("ifs") or [node]]
         kind = self._kind_of(compared, *tests) or "text" if compared is not None else None
         guarded, kind_of_arms = replace(self, guarded=True), self._kind_of(*arms) or want
-        done = node.copy()
-        for arm, copy in zip(arms, _arms(done), strict=True):
-            copy.replace(guarded.walk(arm, kind_of_arms))
-        for test, holder in zip(tests, done.args.get("ifs") or [done], strict=True):
-            holder.set("this", self.walk(test, kind))
-        if compared is not None:
-            done.set("this", self.walk(compared, kind))
-        return done
+        for arm in arms:
+            arm.replace(guarded.walk(arm, kind_of_arms))
+        for test in tests if compared is None else [*tests, compared]:
+            test.replace(self.walk(test, kind))
+        return node
 
     def _cast(self, node: Expression) -> Expression:
         """Replace a failing cast by null, which breaks a rule."""
@@ -345,6 +344,8 @@ class _Walk:
 
     def _kind_of_arguments(self, node: Expression, want: Kind | None) -> Kind | None:
         name = node.name.upper()
+        if name in ("LPAD", "RPAD") and not re.fullmatch(r"\d{1,3}", node.expressions[1].sql()):
+            raise DataError(f"{self.where}: {_brief(self.text)} must pad to 999 characters or fewer")
         if name in _TEXT | _LENGTHS | _TESTS:
             return "text"
         if name in _OF_NUMBERS:
