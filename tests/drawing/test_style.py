@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from threading import Thread
 from typing import Any, cast
 
 import matplotlib.style
@@ -54,6 +55,16 @@ def test_a_parameter_that_the_user_set_wins_unless_the_house_style_is_alone() ->
         with use_style(alone=True):
             assert matplotlib.rcParams["font.size"] == 7.5
     assert matplotlib.rcParams["font.size"] == 10
+
+
+def test_a_thread_that_draws_has_the_parameters_to_itself() -> None:
+    with use_style(alone=True):
+        waits = Thread(target=plot_concentration, args=(LORENZ,))
+        waits.start()
+        waits.join(0.2)
+        assert waits.is_alive()
+    waits.join()
+    assert rcParams["font.size"] == 10
 
 
 def test_text_on_given_axes_has_the_color_of_their_labels() -> None:

@@ -86,6 +86,14 @@ def test_starts_and_ends_are_paired_in_every_format(tmp_path: Path, name: str) -
     ]
 
 
+def test_a_member_without_a_name_is_a_column(tmp_path: Path) -> None:
+    rows = [{**event, "": place} for place, event in enumerate(_PLANTED[:1])]
+    (tmp_path / "log.json").write_text(json.dumps(rows))
+    mapping = _EVENTS.replace('"what"', "'\"\"'")
+    (entry,) = ingest(tmp_path / "log.json", mapping=mapping, trace="t", store=tmp_path).entries
+    assert entry.rows_kept == 1
+
+
 def test_events_that_are_not_paired_are_rejected_with_their_text(tmp_path: Path) -> None:
     rows = events(("a", 1, "end", "gpu"), ("a", 2, "start", "gpu"), ("a", 3, "pause", "gpu"))
     (tmp_path / "log.json").write_text(json.dumps([*rows, 7]))

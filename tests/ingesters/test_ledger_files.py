@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -121,6 +123,15 @@ def test_files_are_read_into_a_store_by_their_names_and_options(tmp_path: Path) 
     assert open_store(second).traces() == ["ours"]
     third = ingest_cached(tmp_path / "march.csv", mapping=MAPPING, timezone="Asia/Tokyo")
     assert len({first, second, third}) == 3
+
+
+def test_threads_that_read_the_same_file_wait_for_each_other(tmp_path: Path) -> None:
+    (tmp_path / "march.csv").write_text("id,s\n" + "".join(f"{i},failed\n" for i in range(500)))
+    jobs = pl.DataFrame({"job_id": ["a", "b"], "gpus": [1.0, 9.0]})
+    with ThreadPoolExecutor(8) as pool:
+        read = pool.map(partial(ingest_cached, mapping=MAPPING), [tmp_path / "march.csv"] * 8)
+        assert len({*read}) == 1
+        assert len({*pool.map(store_frames, [{"jobs": jobs}] * 8)}) == 1
 
 
 def test_a_temporary_store_does_not_depend_on_the_folder_of_the_process(

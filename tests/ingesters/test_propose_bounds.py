@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import traceana
@@ -139,3 +141,25 @@ def test_microseconds_that_look_like_milliseconds_are_doubted(tmp_path: Path) ->
     assert "# unsure: as ms the values of submit_time span 84 years" in propose(
         tmp_path, f"collection_id,submit_time\n{rows}"
     )
+
+
+TYPES = {
+    "duration": [timedelta(hours=1)],
+    "date": [date(2026, 1, 1)],
+    "moment": [datetime(2026, 1, 1, tzinfo=UTC)],
+    "truth": [True],
+    "bytes": [b"x"],
+    "list": [[1]],
+    "nothing": [None],
+}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("name", ["gpus", "state", "mem", "elapsed", "submit_time", "user", "gres"])
+def test_a_column_of_any_type_is_proposed_or_left_out(tmp_path: Path, name: str, kind: str) -> None:
+    rows = pl.DataFrame({"job_id": ["a"], name: TYPES[kind]})
+    rows.write_parquet(tmp_path / "x.parquet")
+    fits = {("elapsed", "duration"), ("submit_time", "date"), ("submit_time", "moment")}
+    found = traceana.propose_mapping(tmp_path / "x.parquet")
+    if kind in ("duration", "date", "moment"):
+        assert ("has the name of" not in found) == ((name, kind) in fits or name == "gres")

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from importlib.resources import as_file, files
 from io import BytesIO
+from threading import RLock
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -25,6 +26,8 @@ MOST_MARKS: Final = 500
 """Marks of a scatter from which on they are an image, and the figure stays small."""
 
 
+_DRAWING: Final = RLock()
+"""One thread draws at a time: matplotlib's parameters are those of the process."""
 _Style = Literal["-", "--", "-.", ":"]
 
 
@@ -44,16 +47,17 @@ def use_style(*, alone: bool = False) -> Iterator[None]:
     ...
     False
     """
-    house: Any = _complete() if alone else _house()
-    current: Any = rcParams
-    default: Any = rcParamsDefault
-    changed = {key: house[key] for key in house if alone or current[key] == default[key]}
-    if "grid.color" not in changed and "axes.grid" in changed:
-        changed["grid.alpha"] = 0.25  # the color is for a grid that the user's style does not draw
-    with rc_context(changed), warnings.catch_warnings():
-        # names in the data may have characters that no font has; a box is drawn for each
-        warnings.filterwarnings("ignore", r"Glyph \d+", UserWarning)
-        yield
+    with _DRAWING:
+        house: Any = _complete() if alone else _house()
+        current: Any = rcParams
+        default: Any = rcParamsDefault
+        changed = {key: house[key] for key in house if alone or current[key] == default[key]}
+        if "grid.color" not in changed and "axes.grid" in changed:
+            changed["grid.alpha"] = 0.25  # the user's style draws no grid of that color
+        with rc_context(changed), warnings.catch_warnings():
+            # names in the data may have characters that no font has; a box is drawn for each
+            warnings.filterwarnings("ignore", r"Glyph \d+", UserWarning)
+            yield
 
 
 def follow_axes(ax: Axes | None, /) -> AbstractContextManager[None]:

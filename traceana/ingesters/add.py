@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
+from contextlib import contextmanager
 from importlib.metadata import version
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import filelock
 import polars as pl
 from platformdirs import user_cache_path
 
-from traceana.errors import DataError
+from traceana.errors import DataError, StoreError
 from traceana.ingesters.discover import name_of
 from traceana.ingesters.ingestion import Paths, ingest, read_mapping
 from traceana.ingesters.plan import Plan, ingest_plan
@@ -24,7 +26,7 @@ from traceana.store import Ledger, store_path
 from traceana.store.cache import note_command, temporary_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from narwhals.stable.v2.typing import IntoFrame
 
@@ -164,17 +166,17 @@ def ingest_cached(
     is_file = mapping is not None and "\n" not in fspath(mapping)
     given.append(str(Path(mapping).resolve()) if mapping and is_file else str(mapping))
     key = json.dumps([version("traceana"), given, reader, timezone])
-    store = _store_of(key, keep=keep)
-    ingest(
-        names,
-        trace=None if mapping is None or is_file else name_of(Path(names[0])),
-        mapping=mapping,
-        reader=reader,
-        timezone=timezone,
-        store=store,
-        replace=True,
-        progress=progress,
-    )
+    with _store_of(key, keep=keep) as store:
+        ingest(
+            names,
+            trace=None if mapping is None or is_file else name_of(Path(names[0])),
+            mapping=mapping,
+            reader=reader,
+            timezone=timezone,
+            store=store,
+            replace=True,
+            progress=progress,
+        )
     named = "M.toml" if mapping and not is_file else Path(fspath(mapping or "")).name
     options = {"--mapping": named, "--reader": reader, "--timezone": timezone}
     words = [word for option, value in options.items() if value for word in (option, value)]
@@ -190,13 +192,25 @@ def store_frames(frames: Mapping[str, IntoFrame], /) -> Path:
     """
     tables = {name: to_polars(frame) for name, frame in frames.items()}
     key = json.dumps([(name, rows.columns, digest_of(rows)) for name, rows in tables.items()])
-    store = _store_of(key, keep=False)
-    for name, rows in tables.items():
-        add_table(rows, trace="frames", table=name, store=store)
+    with _store_of(key, keep=False) as store:
+        for name, rows in tables.items():
+            add_table(rows, trace="frames", table=name, store=store)
     note_command(store, "traceana.build_report(frames)")
     return store
 
 
-def _store_of(key: str, *, keep: bool) -> Path:
+@contextmanager
+def _store_of(key: str, *, keep: bool) -> Iterator[Path]:
+    """Yield the store of a key; another process or thread waits that reads the same."""
     digest = hashlib.sha256(key.encode()).hexdigest()[:16]
-    return (user_cache_path("traceana") / "read" if keep else temporary_folder()) / digest
+    store = (user_cache_path("traceana") / "read" if keep else temporary_folder()) / digest
+    lock = filelock.FileLock(f"{store}.lock")
+    try:
+        store.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except OSError as error:
+        raise StoreError(f"{store}: cannot be written: {error.strerror or error}") from error
+    try:
+        yield store
+    finally:
+        lock.release()

@@ -345,7 +345,7 @@ class _Walk:
     def _kind_of_arguments(self, node: Expression, want: Kind | None) -> Kind | None:
         name = node.name.upper()
         if name in ("LPAD", "RPAD") and not re.fullmatch(r"\d{1,3}", node.expressions[1].sql()):
-            raise DataError(f"{self.where}: {_brief(self.text)} must pad to 999 characters or fewer")
+            raise DataError(f"{self.where}: {_brief(self.text)} may pad to 999 characters at most")
         if name in _TEXT | _LENGTHS | _TESTS:
             return "text"
         if name in _OF_NUMBERS:

@@ -74,12 +74,11 @@ class Proposal:
 
     def texts(self, column: str) -> pl.Series:
         """Return a column as text."""
-        return self.cells[column].cast(pl.String)
+        cells = self.cells[column]
+        return cells.dt.to_string() if cells.dtype == pl.Duration else cells.cast(pl.String)
 
     def numbers(self, column: str) -> pl.Series | None:
         """Return a column as numbers, or None where most of it is none."""
-        if self.cells[column].dtype == pl.Duration:
-            return None
         text = self.texts(column)
         number = text.cast(pl.Float64, strict=False)
         return number if fraction_read(number, text) >= MOST else None
@@ -91,7 +90,9 @@ _NO_GPU: Final = ("none", "no", "cpu", "cpu only", "-", "0")
 def split_gpus(matched: dict[str, str], proposal: Proposal) -> None:
     """Propose number and type of GPUs from a column that has both, such as ``A100-80G x4``."""
     column = matched.get("gpus")
-    if column is None or proposal.numbers(column) is not None:
+    if column is None or proposal.cells[column].dtype.is_temporal():
+        return
+    if proposal.numbers(column) is not None:
         return
     texts = proposal.texts(column).drop_nulls()
     without = texts.str.to_lowercase().is_in(_NO_GPU)
@@ -123,8 +124,10 @@ def split_gpus(matched: dict[str, str], proposal: Proposal) -> None:
 
 def propose_column(target: str, column: str, proposal: Proposal) -> None:
     """Add the line of a column of the table, from a column of the source."""
-    name = json.dumps(column)
-    if target == "status":
+    name, dtype = json.dumps(column), proposal.cells[column].dtype
+    if dtype.is_temporal() and target not in (_DURATIONS if dtype == pl.Duration else CLOCKS):
+        proposal.lines.append(f"# unsure: {name} has the name of {target}, but type {dtype}")
+    elif target == "status":
         _propose_status(column, proposal)
     elif target in CLOCKS:
         _propose_time(target, column, proposal)

@@ -55,12 +55,11 @@ class FrameBlock:
     @cached_property
     def cells(self) -> pl.DataFrame:
         """The columns that are used, as text, numbers or times, and ``LINE``."""
-        names = self.frame.columns
-        columns = [_read(self.frame[name], kind) for name, kind in self.kinds.items()]
-        if LINE in names:
-            return pl.DataFrame([*columns, self.frame[LINE]])
+        columns = {name: _read(self.frame[name], kind) for name, kind in self.kinds.items()}
+        if LINE in self.frame.columns:
+            return pl.DataFrame({**columns, LINE: self.frame[LINE]})
         lines = pl.int_range(self.first_line, self.first_line + self.frame.height, eager=True)
-        return pl.DataFrame([*columns, lines.alias(LINE)])
+        return pl.DataFrame({**columns, LINE: lines})
 
     def typed(self, numbers: Collection[str], /) -> pl.DataFrame | None:
         """Return the rows with these columns as numbers, or None where any is not plainly one."""
@@ -123,13 +122,13 @@ def item_blocks(
                 more = True
                 break
         cells = zip(*rows, strict=True) if rows else [()] * len(kinds)
-        columns = [_texts(name, values) for name, values in zip(kinds, cells, strict=True)]
+        columns = {name: _texts(name, values) for name, values in zip(kinds, cells, strict=True)}
         source = _texts("text", texts)
         place = pl.Series("line", wrong, pl.Int64)
         bad = [place, pl.Series("rule", rules, pl.String), source.gather(place - first)]
         if texts:
             yield FrameBlock(
-                pl.DataFrame([*columns, pl.Series(LINE, lines, pl.Int64)]),
+                pl.DataFrame({**columns, LINE: pl.Series(lines, dtype=pl.Int64)}),
                 kinds,
                 first,
                 source,
