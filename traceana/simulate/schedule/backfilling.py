@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceana.simulate.schedule.compiled import compiled
+from traceana.simulate.schedule.compiled import Compiled
 from traceana.simulate.schedule.policy import SchedulingPolicy
 
 if TYPE_CHECKING:
@@ -105,11 +105,11 @@ class _Window:
 
     def __init__(self, state: ScheduleState) -> None:
         n = len(state.jobs)
-        self._gpus = state.jobs.gpus
+        self._gpus, self._limits = state.jobs.gpus, state.jobs.time_limit_s
         blocks = n // _BLOCK + 1
         self._arrays = _Arrays(
             np.full(n, _GONE),
-            np.array(state.jobs.time_limit_s, dtype=np.float64),
+            np.full(n, math.inf),
             np.full(blocks, _GONE),
             np.full(blocks, math.inf),
         )
@@ -118,7 +118,7 @@ class _Window:
     def extend(self, arrived: Sequence[int]) -> None:
         for job in arrived:
             gpus = self._gpus[job]
-            _put(self._arrays, job, gpus)
+            _put(self._arrays, job, gpus, float(self._limits[job]))
             self._waiting[gpus] = self._waiting.get(gpus, 0) + 1
 
     def remove(self, job: int) -> None:
@@ -126,7 +126,7 @@ class _Window:
         self._waiting[gpus] -= 1
         if not self._waiting[gpus]:
             del self._waiting[gpus]
-        _put(self._arrays, job, _GONE)
+        _put(self._arrays, job, _GONE, math.inf)
 
     def smallest(self) -> int:
         """Return the fewest GPUs of a waiting job."""
@@ -137,29 +137,29 @@ class _Window:
         return int(_first_fit(self._arrays, first + 1, free, seconds, extra))
 
 
-@compiled
-def _put(arrays: _Arrays, job: int, gpus: int) -> None:
-    """Set the GPUs of a job, and the smallest of its block."""
-    arrays.gpus[job] = gpus
+@Compiled
+def _put(arrays: _Arrays, job: int, gpus: int, limit: float) -> None:
+    """Set the GPUs and limit of a job, and the smallest of its block."""
+    arrays.gpus[job], arrays.limits[job] = gpus, limit
     block = job // _BLOCK
-    fewest, shortest = _GONE, np.inf
-    for other in range(block * _BLOCK, min((block + 1) * _BLOCK, len(arrays.gpus))):
-        if arrays.gpus[other] < _GONE:
-            fewest = min(fewest, arrays.gpus[other])
-            shortest = min(shortest, arrays.limits[other])
-    arrays.block_gpus[block], arrays.block_limits[block] = fewest, shortest
+    begin = block * _BLOCK
+    arrays.block_gpus[block] = arrays.gpus[begin : begin + _BLOCK].min()
+    arrays.block_limits[block] = arrays.limits[begin : begin + _BLOCK].min()
 
 
-@compiled
+@Compiled
 def _first_fit(arrays: _Arrays, start: int, free: int, seconds: float, extra: int) -> int:
-    gpus, limits = arrays.gpus, arrays.limits
-    for block in range(start // _BLOCK, len(arrays.block_gpus)):
-        fewest = arrays.block_gpus[block]
-        if fewest > free or (arrays.block_limits[block] > seconds and fewest > extra):
-            continue
-        for job in range(max(start, block * _BLOCK), min((block + 1) * _BLOCK, len(gpus))):
-            if gpus[job] <= free and (limits[job] <= seconds or gpus[job] <= extra):
-                return job
+    first = start // _BLOCK
+    fewest, shortest = arrays.block_gpus[first:], arrays.block_limits[first:]
+    may_fit = (fewest <= free) & ((shortest <= seconds) | (fewest <= extra))
+    for block in np.flatnonzero(may_fit):
+        begin = max(start, int(first + block) * _BLOCK)
+        end = (int(first + block) + 1) * _BLOCK
+        gpus, limits = arrays.gpus[begin:end], arrays.limits[begin:end]
+        fits = (gpus <= free) & ((limits <= seconds) | (gpus <= extra))
+        nth = fits.argmax()
+        if fits[nth]:
+            return int(begin + nth)
     return -1
 
 

@@ -2,49 +2,78 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from time import perf_counter
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from platformdirs import user_cache_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Function = TypeVar("Function", bound="Callable[..., object]")
+Arguments = ParamSpec("Arguments")
+Returned = TypeVar("Returned")
+
+_PAYS_S: Final = 4.0
+"""Seconds in a function after which its compilation, which takes one to seven, pays."""
 
 
-def compiled(function: Function, /) -> Function:
-    """Compile a function of numbers and arrays when it is first called.
+class Compiled(Generic[Arguments, Returned]):
+    """A function of numbers and sequences that is compiled once its calls have taken long.
 
     The machine code is kept in the user's cache folder (``NUMBA_CACHE_DIR`` names another one),
     never beside the source: files there would outlive the package when it is removed. Without
-    numba the function stays as it is: results are equal, and large schedules take longer.
+    numba (the extra "fast") the function stays as it is: results are equal, and large schedules
+    take longer.
     """
+
+    def __init__(self, function: Callable[Arguments, Returned], /) -> None:
+        self._function = self._run = function
+        self._left_s = _PAYS_S
+
+    @property
+    def takes_arrays(self) -> bool:
+        """Whether the next call runs machine code, which needs arrays; Python prefers lists."""
+        if self._left_s <= 0 and self._run is self._function:
+            self._run, self._left_s = _machine_code(self._function), _PAYS_S
+        return self._run is not self._function
+
+    def __call__(self, *given: Arguments.args, **named: Arguments.kwargs) -> Returned:
+        """Call the function, compiled or not."""
+        if self.takes_arrays:
+            return self._run(*given, **named)
+        began = perf_counter()
+        try:
+            return self._run(*given, **named)
+        finally:
+            self._left_s -= perf_counter() - began
+
+
+def _machine_code(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
+    """Compile a function, and those of its file that it calls; without numba return it."""
     try:
         import numba  # noqa: PLC0415  the extra "fast"
     except ImportError:
         return function
-    settings = cast("Any", numba.config)
+    njit, settings = cast("Any", numba.njit), cast("Any", numba.config)
+    compile_part = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    names = dict(vars(sys.modules[function.__module__]))
+    for name, value in names.items():
+        if isinstance(value, FunctionType) and value.__module__ == function.__module__:
+            names[name] = compile_part(FunctionType(value.__code__, names, name))
+    whole = FunctionType(cast("FunctionType", function).__code__, names, function.__name__)
     named = settings.CACHE_DIR
     folder = Path(named or user_cache_path("traceana") / "compiled")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):  # else numba would take the folder of the source
             settings.CACHE_DIR = str(folder)
-        machine_code = numba.njit(cache=True)(function)
+        machine_code = njit(cache=True)(whole)
     except (OSError, RuntimeError):  # the folder cannot be written
-        machine_code = numba.njit(function)
+        machine_code = njit(whole)
     finally:
         settings.CACHE_DIR = named
-    return cast("Function", machine_code)
-
-
-def compiled_part(function: Function, /) -> Function:
-    """Compile a function that only compiled functions of its file call; it takes half the time."""
-    try:
-        import numba  # noqa: PLC0415  the extra "fast"
-    except ImportError:
-        return function
-    compile_part = cast("Any", numba.njit)(no_cpython_wrapper=True, no_cfunc_wrapper=True)
-    return cast("Function", compile_part(function))
+    return cast("Callable[Arguments, Returned]", machine_code)

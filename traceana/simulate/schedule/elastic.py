@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from traceana.errors import DataError
 from traceana.simulate.schedule.clocks import ContinuousClock
-from traceana.simulate.schedule.elastic_plan import (
-    NEVER,
-    Problem,
-    make_plans,
-    make_steps,
-    plan_jobs,
-    spread_free,
-)
+from traceana.simulate.schedule.elastic_plan import NEVER, Problem, Room, plan_jobs
 from traceana.simulate.schedule.nodes import BuddyNodes
 from traceana.simulate.schedule.overheads import is_restart, scaling_overhead_s
 from traceana.simulate.schedule.policy import SlottedPolicy
@@ -27,8 +20,6 @@ if TYPE_CHECKING:
 
     from traceana.simulate.schedule.policy import ScheduleState
     from traceana.simulate.schedule.profiles import Profile
-
-_STEPS_PER_JOB: Final = 6
 
 
 def _profile(state: ScheduleState, job: int) -> Profile:
@@ -123,7 +114,7 @@ class ElasticFlow(SlottedPolicy):
     ) -> None:
         super().__init__(slot_s=slot_s)
         self._admission = admission
-        self.least = least
+        self.least, self.room = least, Room()
         self._clock: _PlannedClock | None = None
         self._queue: list[int] = []
         self._profiles: dict[int, Profile] = {}
@@ -184,10 +175,8 @@ class ElasticFlow(SlottedPolicy):
     def allocate(self, state: ScheduleState, order: Iterable[int], /) -> dict[int, int]:
         """Plan all jobs and give free GPUs away."""
         plans = _Plans(self, state, list(order))
-        if self.least:
-            plans.spread()
         self._queue = plans.by_return()
-        self._change = plans.next_change()
+        self._change = plans.next_change
         if self._clock is not None:
             self._clock.follow(plans)
         given, held = plans.gpus(), state.running
@@ -235,58 +224,50 @@ class _Plans:
         self.jobs = sorted(jobs, key=deadline.__getitem__)
         profiles = [policy.profile(job) for job in self.jobs]
         n, width = len(profiles), max((len(one.gpus) for one in profiles), default=0) + 1
-        rates, sizes = np.zeros((n, width)), np.zeros((n, width), dtype=np.int64)
-        for row, profile in enumerate(profiles):
-            rates[row, 1 : len(profile.gpus) + 1] = profile.rates
-            sizes[row, 1 : len(profile.gpus) + 1] = profile.gpus
-        self._problem = Problem(
+        arrays = plan_jobs.takes_arrays
+        rates: Any = [(0.0, *one.rates) for one in profiles]
+        sizes: Any = [(0, *one.gpus) for one in profiles]
+        ends = [float(min(deadline[job], NEVER)) for job in self.jobs]
+        top = [len(one.gpus) for one in profiles]
+        if arrays:
+            rates, sizes = (
+                np.array([row + (0,) * (width - len(row)) for row in rows])
+                for rows in (rates, sizes)
+            )
+        self._sizes = sizes
+        problem = Problem(
             now=float(state.now),
             slot=policy.slot_s,
             gpus=state.gpus,
             least=policy.least,
-            deadline=np.array([min(deadline[job], NEVER) for job in self.jobs], dtype=float),
+            stop=stop,
+            deadline=np.array(ends) if arrays else ends,
             rates=rates,
             sizes=sizes,
-            top=np.array([len(profile.gpus) for profile in profiles], dtype=np.int64),
+            top=np.array(top) if arrays else top,
         )
-        self._room = _STEPS_PER_JOB * n + 32
-        self._steps = make_steps(self._room)
-        left = np.array([state.left[job] for job in self.jobs], dtype=float)
-        self._plans = make_plans(left, self._room, width)
-        plan_jobs(self._problem, self._steps, self._plans, stop)
-        self.all_met = bool(self._plans.met[:n].all())
-        self._rank = np.arange(n)
-
-    def spread(self) -> None:
-        """Give free GPUs away."""
-        out = make_steps(self._room)
-        spread_free(self._problem, self._steps, self._plans, out, self._rank)
+        left = [float(state.left[job]) for job in self.jobs]
+        self._plans = policy.room.plans(left, width, arrays=arrays)
+        steps, out = (policy.room.steps(n, arrays=arrays) for _ in range(2))
+        change = plan_jobs(problem, steps, self._plans, out) if n else NEVER
+        self.next_change = change if change < NEVER else math.inf
+        self.all_met = all(self._plans.met[:n])
 
     def gpus(self) -> dict[int, int]:
         """Return the GPUs by job."""
-        rows = np.arange(len(self.jobs))
-        given = self._problem.sizes[rows, self._plans.levels[:-1, 0]].tolist()
-        return dict(zip(self.jobs, given, strict=True))
+        levels = self._plans.levels
+        return {job: int(self._sizes[row][levels[row][0]]) for row, job in enumerate(self.jobs)}
 
     def ends(self) -> tuple[dict[int, float], dict[int, float]]:
         """Return the ends of the slots, and those to the second before free GPUs were given."""
-        slots, exact = self._plans.end.tolist(), self._plans.exact.tolist()
+        slots, exact = (
+            np.asarray(ends, dtype=float).tolist() for ends in (self._plans.end, self._plans.exact)
+        )
         return dict(zip(self.jobs, slots, strict=False)), dict(zip(self.jobs, exact, strict=False))
 
     def by_return(self) -> list[int]:
         """Return the jobs in order of their marginal return."""
-        return [self.jobs[row] for row in self._rank]
-
-    def next_change(self) -> float:
-        """Return when a plan changes first, if no job ends before; else infinity."""
-        change, ends = math.inf, self._plans.end[:-1]
-        for row in range(len(self.jobs)):
-            levels = self._plans.levels[row, : self._plans.used[row]]
-            if len(levels) > 1:
-                differs = np.flatnonzero(levels != levels[0])
-                if len(differs):
-                    change = min(change, float(self._plans.times[row, differs[0]]))
-        return change if change < ends.min(initial=math.inf) else math.inf
+        return [self.jobs[row] for row in self._plans.order]
 
 
 class _PlannedClock:

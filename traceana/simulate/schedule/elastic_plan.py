@@ -1,107 +1,130 @@
-"""Plans of elastic jobs until they end: the loops of ElasticFlow, compiled.
+"""Plans of elastic jobs until they end: the loops of ElasticFlow, compiled where it pays.
 
 A plan is a list of steps (time, level): the job holds the GPUs of a level until the next step,
 level 0 being none. The free GPUs of the cluster are a list of steps (time, GPUs), the last without
-an end. All times of one decision are whole slots after it. Compilation makes the decisions about
-30 times faster.
+an end. All times of one decision are whole slots after it. The loops run on lists, or on arrays
+when they are compiled.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from traceana.simulate.schedule.compiled import compiled, compiled_part
+from traceana.simulate.schedule.compiled import Compiled
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
+    from collections.abc import Sequence
 
 NEVER: Final = 1e300
+_STEPS_PER_JOB: Final = 6
 
 
 class Problem(NamedTuple):
     """A decision: time, slot, GPUs of the cluster, and the jobs in order of deadline.
 
-    `rates` and `sizes` have a row per job and a column per level; `top` is the highest level.
+    With `stop` planning ends at the first job that misses its deadline. `rates` and `sizes` have a
+    row per job and a column per level; `top` is the highest level.
     """
 
     now: float
     slot: float
     gpus: int
     least: bool
-    deadline: Floats
-    rates: Floats
-    sizes: Integers
-    top: Integers
+    stop: bool
+    deadline: Any
+    rates: Any
+    sizes: Any
+    top: Any
 
 
 class Steps(NamedTuple):
     """Free GPUs from each time on; `used[0]` steps are in use."""
 
-    times: Floats
-    free: Integers
-    used: Integers
+    times: Any
+    free: Any
+    used: Any
 
 
 class Plans(NamedTuple):
-    """A row per job, and one to try a plan: steps, work, ends, and the next step after the end."""
+    """A row per job, and one to try a plan: steps, work, ends, and the next step after the end.
 
-    times: Floats
-    levels: Integers
-    used: Integers
-    work: Floats
-    end: Floats
-    exact: Floats
-    following: Floats
-    met: NDArray[np.bool_]
-    fits: Integers
-    seconds: Floats
-    gain: Floats
-    spent: Floats
-    first: Floats
-    beside: Integers
+    `order` are the jobs by their marginal return.
+    """
 
-
-def make_steps(room: int, /) -> Steps:
-    """Return an empty list of steps."""
-    return Steps(np.empty(room), np.empty(room, dtype=np.int64), np.zeros(1, dtype=np.int64))
-
-
-def make_plans(work: Floats, room: int, levels: int, /) -> Plans:
-    """Return empty plans for jobs with this work left; arrays are made here, not when compiled."""
-    rows = len(work) + 1
-    return Plans(
-        times=np.empty((rows, room)),
-        levels=np.zeros((rows, room), dtype=np.int64),
-        used=np.zeros(rows, dtype=np.int64),
-        work=np.append(work, 0.0),
-        end=np.zeros(rows),
-        exact=np.zeros(rows),
-        following=np.full(rows, NEVER),
-        met=np.zeros(rows, dtype=np.bool_),
-        fits=np.zeros(room, dtype=np.int64),
-        seconds=np.zeros(levels),
-        gain=np.full(len(work), -NEVER),
-        spent=np.zeros(len(work)),
-        first=np.full(len(work), -NEVER),
-        beside=np.zeros(len(work), dtype=np.int64),
-    )
+    times: Any
+    levels: Any
+    used: Any
+    work: Any
+    end: Any
+    exact: Any
+    following: Any
+    met: Any
+    fits: Any
+    seconds: Any
+    gain: Any
+    spent: Any
+    first: Any
+    beside: Any
+    order: Any
 
 
-@compiled_part
+class Room:
+    """Lists or arrays for the plans of one decision; lists are used again by the next."""
+
+    def __init__(self) -> None:
+        self._times: list[list[float]] = []
+        self._levels: list[list[int]] = []
+
+    def steps(self, jobs: int, /, *, arrays: bool) -> Steps:
+        """Return an empty list of steps."""
+        room = _most_steps(jobs)
+        if arrays:
+            return Steps(np.empty(room), np.empty(room, dtype=np.int64), np.zeros(1, np.int64))
+        return Steps([0.0] * room, [0] * room, [0])
+
+    def plans(self, work: list[float], levels: int, /, *, arrays: bool) -> Plans:
+        """Return empty plans for jobs with this work left."""
+        jobs, room = len(work), _most_steps(len(work))
+        rest: list[Any] = [
+            [0] * (jobs + 1),
+            [*work, 0.0],
+            [0.0] * (jobs + 1),
+            [0.0] * (jobs + 1),
+            [NEVER] * (jobs + 1),
+            [False] * (jobs + 1),
+            [0] * room,
+            [0.0] * levels,
+            [-NEVER] * jobs,
+            [0.0] * jobs,
+            [-NEVER] * jobs,
+            [0] * jobs,
+            list(range(jobs)),
+        ]
+        if arrays:
+            chosen = np.zeros((jobs + 1, room), dtype=np.int64)
+            return Plans(np.empty((jobs + 1, room)), chosen, *map(np.array, rest))
+        if len(self._times) <= jobs:
+            self._times = [[0.0] * (2 * room) for _ in range(2 * jobs + 1)]
+            self._levels = [[0] * (2 * room) for _ in range(2 * jobs + 1)]
+        for row in self._levels[:jobs]:
+            row[0] = 0
+        return Plans(self._times, self._levels, *rest)
+
+
+def _most_steps(jobs: int) -> int:
+    return _STEPS_PER_JOB * jobs + 32
+
+
 def _aligned(start: float, at: float, slot: float) -> float:
     if at >= NEVER:  # more slots than an integer can count
         return at
     return start + math.ceil((at - start) / slot) * slot
 
 
-@compiled_part
-def _fit(sizes: Integers, top: int, free: int) -> int:
+def _fit(sizes: Sequence[int], top: int, free: int) -> int:
     """Return the highest level that fits free GPUs."""
     level = top
     while level and sizes[level] > free:
@@ -109,8 +132,7 @@ def _fit(sizes: Integers, top: int, free: int) -> int:
     return level
 
 
-@compiled_part
-def _search(times: Floats, n: int, at: float) -> int:
+def _search(times: Sequence[float], n: int, at: float) -> int:
     """Return the first of n times at or after a time."""
     low, high = 0, n
     while low < high:
@@ -122,7 +144,6 @@ def _search(times: Floats, n: int, at: float) -> int:
     return low
 
 
-@compiled_part
 def _insert(steps: Steps, at: float, value: int) -> None:
     """Insert a step unless there is one at this time."""
     times, free, n = steps.times, steps.free, steps.used[0]
@@ -135,7 +156,6 @@ def _insert(steps: Steps, at: float, value: int) -> None:
     steps.used[0] = n + 1
 
 
-@compiled_part
 def _merge(steps: Steps) -> None:
     """Remove steps that change nothing."""
     times, free, kept = steps.times, steps.free, 0
@@ -146,7 +166,6 @@ def _merge(steps: Steps) -> None:
     steps.used[0] = kept + 1
 
 
-@compiled_part
 def _hold(problem: Problem, job: int, steps: Steps, plans: Plans, row: int) -> None:
     """Take the GPUs of a plan, whose times are those of steps, from the free ones."""
     times, free, sizes, end = steps.times, steps.free, problem.sizes[job], plans.end[row]
@@ -161,7 +180,6 @@ def _hold(problem: Problem, job: int, steps: Steps, plans: Plans, row: int) -> N
     _merge(steps)
 
 
-@compiled_part
 def _plan_greedily(problem: Problem, job: int, steps: Steps, plans: Plans) -> None:
     """Give a job the highest level that fits at each step until it ends.
 
@@ -178,8 +196,8 @@ def _plan_greedily(problem: Problem, job: int, steps: Steps, plans: Plans) -> No
     plans.used[job] = 0
     for step in range(steps.used[0]):
         start, level = steps.times[step], _fit(sizes, top, steps.free[step])
-        plans.times[job, plans.used[job]] = start
-        plans.levels[job, plans.used[job]] = level
+        plans.times[job][plans.used[job]] = start
+        plans.levels[job][plans.used[job]] = level
         plans.used[job] += 1
         if not level:
             continue
@@ -195,7 +213,6 @@ def _plan_greedily(problem: Problem, job: int, steps: Steps, plans: Plans) -> No
     _hold(problem, job, steps, plans, job)
 
 
-@compiled_part
 def _least_level(problem: Problem, job: int, steps: Steps, plans: Plans, row: int) -> int:
     """Return the least level that meets the deadline, or 0; note the levels that fit."""
     deadline, first = problem.deadline[job], plans.used[row]
@@ -220,7 +237,6 @@ def _least_level(problem: Problem, job: int, steps: Steps, plans: Plans, row: in
     return 0
 
 
-@compiled_part
 def _plan_least(problem: Problem, job: int, steps: Steps, plans: Plans, row: int) -> bool:
     """Plan the least level that meets the deadline, from the first step without a plan on.
 
@@ -265,8 +281,7 @@ def _plan_least(problem: Problem, job: int, steps: Steps, plans: Plans, row: int
     return True
 
 
-@compiled_part
-def _gpu_time(plans: Plans, row: int, sizes: Integers) -> float:
+def _gpu_time(plans: Plans, row: int, sizes: Sequence[int]) -> float:
     """Return the GPU time of a plan, its last part until the next step of the free GPUs."""
     total, n = 0.0, plans.used[row]
     times, levels = plans.times[row], plans.levels[row]
@@ -277,7 +292,6 @@ def _gpu_time(plans: Plans, row: int, sizes: Integers) -> float:
     return total
 
 
-@compiled_part
 def _without(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps) -> None:
     """Write the free GPUs without a job's plan, up to the time of its trial plan's end."""
     times, free, n, sizes = steps.times, steps.free, steps.used[0], problem.sizes[job]
@@ -304,7 +318,6 @@ def _without(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps)
     out.used[0] = count
 
 
-@compiled_part
 def _scale_up(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps) -> None:
     """Plan a job in the last row: a level more until the first step, then its least share.
 
@@ -314,12 +327,12 @@ def _scale_up(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps
     aligned = _aligned(now, deadline, problem.slot)
     plans.end[row] = max(plans.end[row], aligned)
     _without(problem, job, steps, plans, out)
-    up = plans.levels[job, 0] + 1
-    rate = problem.rates[job, up]
+    up = plans.levels[job][0] + 1
+    rate = problem.rates[job][up]
     first = out.times[1] if out.used[0] > 1 else aligned
     plans.exact[row] = math.ceil(now + plans.work[job] / rate)
     plans.end[row] = _aligned(now, plans.exact[row], problem.slot)
-    plans.times[row, 0], plans.levels[row, 0], plans.used[row] = now, up, 1
+    plans.times[row][0], plans.levels[row][0], plans.used[row] = now, up, 1
     plans.following[row] = NEVER
     if first < plans.end[row] or deadline < plans.exact[row]:
         ran = (deadline if first == aligned else first) - now
@@ -327,12 +340,11 @@ def _scale_up(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps
         _plan_least(problem, job, out, plans, row)
 
 
-@compiled
-def plan_jobs(problem: Problem, steps: Steps, plans: Plans, stop: bool) -> None:
+def _plan_all(problem: Problem, steps: Steps, plans: Plans) -> None:
     """Plan jobs one after the other.
 
     Each gets its least share, and one that cannot meet its deadline as many GPUs as possible;
-    without `least` all jobs do. With `stop` the first that misses ends the planning.
+    without `least` all jobs do.
     """
     steps.times[0], steps.free[0], steps.used[0] = problem.now, problem.gpus, 1
     for job in range(len(problem.deadline)):
@@ -342,26 +354,24 @@ def plan_jobs(problem: Problem, steps: Steps, plans: Plans, stop: bool) -> None:
             if plans.met[job]:
                 _hold(problem, job, steps, plans, job)
         if not plans.met[job]:
-            if stop and problem.least:
+            if problem.stop and problem.least:
                 return
             _plan_greedily(problem, job, steps, plans)
             if not problem.least:
                 plans.met[job] = plans.exact[job] <= problem.deadline[job]
-                if stop and not plans.met[job]:
+                if problem.stop and not plans.met[job]:
                     return
 
 
-@compiled_part
 def _missing(problem: Problem, job: int, plans: Plans) -> int:
     """Return the GPUs that a job needs for its next level, or more than there are."""
-    level = plans.levels[job, 0]
+    level = plans.levels[job][0]
     if level == problem.top[job] or not plans.met[job]:
         return problem.gpus + 1
-    gpus: int = problem.sizes[job, level + 1] - problem.sizes[job, level]
+    gpus: int = problem.sizes[job][level + 1] - problem.sizes[job][level]
     return gpus
 
 
-@compiled_part
 def _same_until(steps: Steps, other: Steps) -> float:
     """Return the time up to which steps are the same, the first one apart."""
     n, m, step = steps.used[0], other.used[0], 1
@@ -372,12 +382,11 @@ def _same_until(steps: Steps, other: Steps) -> float:
     return min(steps.times[step] if step < n else NEVER, other.times[step] if step < m else NEVER)
 
 
-@compiled_part
 def _find_returns(problem: Problem, steps: Steps, plans: Plans, out: Steps, same: float) -> None:
     """Find the marginal returns; up to a time only the first step has changed."""
     row, gain, first, beside = len(plans.used) - 1, plans.gain, plans.first, plans.beside
     for job in range(len(problem.deadline)):
-        level, missing = plans.levels[job, 0], _missing(problem, job, plans)
+        level, missing = plans.levels[job][0], _missing(problem, job, plans)
         if missing > problem.gpus:
             continue
         if missing > steps.free[0]:
@@ -387,7 +396,7 @@ def _find_returns(problem: Problem, steps: Steps, plans: Plans, out: Steps, same
         elif (
             problem.deadline[job] > same
             or first[job] != steps.times[1]
-            or beside[job] == steps.free[0] + problem.sizes[job, level]
+            or beside[job] == steps.free[0] + problem.sizes[job][level]
         ):  # else all that its return depends on is as before
             plans.end[row] = problem.now
             _scale_up(problem, job, steps, plans, out)
@@ -397,15 +406,14 @@ def _find_returns(problem: Problem, steps: Steps, plans: Plans, out: Steps, same
             beside[job] = out.free[1]
 
 
-@compiled
-def spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps, order: Integers) -> None:
+def _spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps) -> None:
     """Give free GPUs away one level at a time, to the job with the largest return.
 
     The return is the GPU time that a level adds over its GPUs, as in the publisher's simulator;
     that of a job without GPUs is the largest. Sorts the jobs by their return, stably.
     """
     jobs, row, same = len(problem.deadline), len(plans.used) - 1, problem.now
-    gain, spent = plans.gain, plans.spent
+    gain, spent, order = plans.gain, plans.spent, plans.order
     for job in range(jobs):
         spent[job] = _gpu_time(plans, job, problem.sizes[job])
     spreads = steps.free[0] > 0
@@ -433,8 +441,32 @@ def spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps, order:
         for step in range(out.used[0]):
             steps.times[step], steps.free[step] = out.times[step], out.free[step]
         for step in range(plans.used[row]):
-            plans.times[chosen, step] = plans.times[row, step]
-            plans.levels[chosen, step] = plans.levels[row, step]
+            plans.times[chosen][step] = plans.times[row][step]
+            plans.levels[chosen][step] = plans.levels[row][step]
         plans.end[chosen], plans.following[chosen] = plans.end[row], plans.following[row]
         spent[chosen] = _gpu_time(plans, row, problem.sizes[chosen])
         plans.first[chosen] = -NEVER
+
+
+def _first_change(problem: Problem, plans: Plans) -> float:
+    """Return when the level of a plan changes first, if no job ends before; else NEVER."""
+    change, end = NEVER, NEVER
+    for job in range(len(problem.deadline)):
+        times, levels = plans.times[job], plans.levels[job]
+        end = min(end, plans.end[job])
+        for step in range(1, plans.used[job]):
+            if levels[step] != levels[0]:
+                change = min(change, times[step])
+                break
+    return change if change < end else NEVER
+
+
+@Compiled
+def plan_jobs(problem: Problem, steps: Steps, plans: Plans, out: Steps) -> float:
+    """Plan jobs, give free GPUs away where least shares are planned; return the first change."""
+    _plan_all(problem, steps, plans)
+    if problem.stop:
+        return NEVER
+    if problem.least:
+        _spread_free(problem, steps, plans, out)
+    return _first_change(problem, plans)

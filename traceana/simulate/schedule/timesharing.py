@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from traceana.simulate.schedule.compiled import compiled
+from traceana.simulate.schedule.compiled import Compiled
 from traceana.simulate.schedule.overheads import is_restart, scaling_overhead_s
 from traceana.simulate.schedule.policy import SlottedPolicy
 from traceana.simulate.schedule.queueing import fit_in_order
@@ -317,7 +317,7 @@ class Themis(SlottedPolicy):
         return state.now + self.slot_s if self._crowded else math.inf
 
 
-@compiled
+@Compiled
 def _fair_fractions(
     gpus: NDArray[np.float64],
     left: NDArray[np.float64],
