@@ -190,4 +190,6 @@ def fit_in_order(state: ScheduleState, order: Iterable[int], /) -> dict[int, int
                 del changes[job]
             else:
                 changes[job] = gpus[job]
+            if not free:
+                break
     return changes

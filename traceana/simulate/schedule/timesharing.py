@@ -15,7 +15,7 @@ from traceana.simulate.schedule.policy import SlottedPolicy
 from traceana.simulate.schedule.queueing import fit_in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -39,6 +39,7 @@ class Tiresias(SlottedPolicy):
         super().__init__(slot_s=slot_s)
         self._queues: list[list[int]] = [[] for _ in range(len(self.limits) + 1)]
         self._queue: dict[int, int] = {}
+        self._moved: set[int] = set()
         self._clock: _EventClock | None = None
         self._decisions = 0
         self._restart = False
@@ -62,7 +63,7 @@ class Tiresias(SlottedPolicy):
             self._queues[0].append(job)
         return arrived
 
-    def order(self, state: ScheduleState, /) -> list[int]:
+    def order(self, state: ScheduleState, /) -> Iterator[int]:
         """Demote running jobs, then return the queues one after the other."""
         gpus = state.jobs.gpus
         demoted = [
@@ -75,7 +76,8 @@ class Tiresias(SlottedPolicy):
             self._queues[queue].remove(job)
             self._queue[job] = queue + 1
             self._queues[queue + 1].append(job)
-        return list(chain(*self._queues))
+            self._moved.add(queue + 1)
+        return chain(*self._queues)
 
     def allocate(self, state: ScheduleState, order: Iterable[int], /) -> dict[int, int]:
         """Give each job in order its GPUs where they fit."""
@@ -84,10 +86,9 @@ class Tiresias(SlottedPolicy):
             return changes
         running = {*state.running, *changes}
         running -= {job for job, gpus in changes.items() if not gpus}
-        for nth, queue in enumerate(self._queues):
-            waiting = [job for job in queue if job not in running]
-            if waiting:
-                self._queues[nth] = [job for job in queue if job in running] + waiting
+        for nth in self._moved.union(self._queue[job] for job in changes):
+            self._queues[nth].sort(key=running.__contains__, reverse=True)  # stable
+        self._moved.clear()
         return changes
 
     def place(self, state: ScheduleState, changes: Mapping[int, int], /) -> dict[int, float]:
