@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
@@ -100,6 +99,9 @@ def render_file(figure: Figure, form: str, /, *, dpi: int = PNG_DPI) -> bytes:
     sheet = io.BytesIO()
     with use_style(), _kept_canvas(figure):
         if form == "pdf":
+            # slow to load, and a report writes no PDF
+            from matplotlib.backends.backend_pdf import FigureCanvasPdf  # noqa: PLC0415
+
             figure.set_dpi(dpi)
             no_date = dict.fromkeys(("Creator", "Producer", "CreationDate"))
             FigureCanvasPdf(figure).print_pdf(sheet, metadata=no_date)  # type: ignore[no-untyped-call]

@@ -59,7 +59,8 @@ class Arrivals:
     def take(self, now: float, /) -> list[int]:
         """Return the jobs that have arrived by now."""
         first = self._next
-        while self.next() <= now:
+        last = len(self._jobs)
+        while self._next < last and self._submit[self._jobs[self._next]] <= now:
             self._next += 1
         return self._jobs[first : self._next]
 
@@ -80,7 +81,7 @@ def run_schedule(
     finish, is_met = getattr(policy, "finish", None), getattr(policy, "is_met", None)
     schedule = Schedule([math.nan] * n, [math.nan] * n, [False] * n)
     arrivals = Arrivals(jobs, gpus)
-    now = arrivals.next()
+    now = coming = arrivals.next()
     while now < math.inf:
         ended = clock.advance(now)
         state.now = now
@@ -90,10 +91,11 @@ def run_schedule(
             state.free += state.running.pop(job)
         if ended and finish is not None:
             finish(state, [job for job, _ in ended])
-        if arrivals.next() <= now:
+        if coming <= now:
             new = arrivals.take(now)
+            coming = arrivals.next()
             accepted = list(policy.admit(state, new))
-            if not set(accepted) <= set(new):
+            if accepted != new and not set(accepted) <= set(new):
                 raise DataError("the policy's admit must return jobs that have just arrived")
             state.waiting.update(dict.fromkeys(accepted))
             if len(accepted) < len(new):
@@ -105,7 +107,6 @@ def run_schedule(
         woken = math.inf if wake is None else wake(state)
         if woken <= now:
             raise DataError(f"the policy's wake must be after {now:g} s; it is {woken:g}")
-        coming = arrivals.next()
         following = min(clock.next_end(), coming, woken)
         if slot and following - now <= slot:
             events = (coming < math.inf) + clock.pending() + arrivals.several()
@@ -116,7 +117,7 @@ def run_schedule(
 
 
 def _apply(state: ScheduleState, changes: Mapping[int, int], start: list[float]) -> None:
-    if not isinstance(changes, Mapping):
+    if type(changes) is not dict and not isinstance(changes, Mapping):
         raise DataError(
             f"the policy's allocate must return a mapping of GPUs by job; it returned {changes!r}"
         )
