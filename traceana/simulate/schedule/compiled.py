@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from tempfile import TemporaryFile
-from time import perf_counter
+from time import thread_time
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
 
-_PAYS_S: Final = 4.0
-"""Seconds in a function after which its compilation, which takes one to seven, pays."""
+_PAYS_S: Final = 8.0
+"""CPU seconds in a function after which its compilation, which takes one to seven, pays."""
 
 
 class Compiled(Generic[Arguments, Returned]):
@@ -45,11 +45,11 @@ class Compiled(Generic[Arguments, Returned]):
         """Call the function, compiled or not."""
         if self.takes_arrays:
             return self._run(*given, **named)
-        began = perf_counter()
+        began = thread_time()
         try:
             return self._run(*given, **named)
         finally:
-            self._left_s -= perf_counter() - began
+            self._left_s -= thread_time() - began
 
 
 def _machine_code(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
