@@ -43,7 +43,7 @@ AnonymizeOption = Annotated[
     bool,
     typer.Option(
         "--anonymize",
-        help="Replace names of users, queues and machines by digests, and leave out job names.",
+        help="Replace names of users, queues, jobs and machines by digests.",
     ),
 ]
 

@@ -254,8 +254,9 @@ def _with_unit(rows: pl.DataFrame, unit: str) -> tuple[pl.DataFrame, str | None]
     if rows[unit].null_count():
         filled = pl.coalesce(filled, pl.format("job {}", "job_id"))
     named = rows.select(filled.alias(unit))[unit]
-    # numbers in the order of the names: ranked and grouped far faster than text
-    return rows.with_columns(named.cast(pl.Enum(named.unique().sort()))), unit
+    # numbers are ranked and grouped far faster than text; in the order of the rows, so that what is
+    # drawn at random does not depend on the names
+    return rows.with_columns(named.cast(pl.Enum(named.unique(maintain_order=True)))), unit
 
 
 def _with_blocks(

@@ -19,6 +19,8 @@ _REASONS: Final = {
     "scheduler": "preempt|requeue|revoked|evicted",
 }
 """Beginnings of end reasons by class, as a regular expression without regard to case."""
+DECISIVE: Final = f"(?i)^({'|'.join(_REASONS.values())}|time|requeued)"
+"""Beginnings of end reasons that decide a result, whatever follows."""
 CLASSES: Final = (*_REASONS, "job", "removed while running", "removed before start")
 """The classes; an end without one is a completion, or not known."""
 

@@ -1,4 +1,4 @@
-"""Anonymize a trace: digests for identifiers, shifted times, no free text."""
+"""Anonymize a trace: digests for identifiers, shifted times."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import polars as pl
 
+from traceana.cohorts.ends import DECISIVE
+from traceana.cohorts.job_names import without_numbers
 from traceana.errors import DataError
 from traceana.exchange.copying import copy_trace
 from traceana.exchange.tables import Disclosure
@@ -25,6 +27,8 @@ _MOST_ROUNDED_S: Final = 366 * 86_400
 _DIGEST_BYTES: Final = 8
 _KEY_BYTES: Final = 16
 _RANK: Final = r"(?i)^(worker|rank)?[ _-]?\d{1,6}$"
+_LETTERS: Final = str.maketrans("0123456789abcdef", "ghijklmnopqrstuv")
+_MOST_NUMBERS: Final = 10**12
 _ONE_WORD: Final = r"^[A-Za-z_]{1,40}$"
 _TRACE_FACTS: Final = (
     "timezone",
@@ -62,9 +66,11 @@ def anonymize(
     column beyond the table's declaration) become 16 hexadecimal digits: BLAKE2b with a key, the
     same for the same identifier in every table. In a list of hosts each host has its own digits.
     Unix times are shifted by a whole number of weeks that depends on the key, so that hour and
-    weekday (UTC) stay true; times on the trace's own clock stay. Job names are dropped, and of the
-    reasons for an end all but single words. Everything else stays: requests, runtimes, statuses,
-    GPU types. Rejected rows are left out.
+    weekday (UTC) stay true; times on the trace's own clock stay. Job names become digests of the
+    name without numbers and of its numbers, so that ``train-1`` and ``train-2`` remain alike. A
+    reason for an end of more than one word becomes a digest, after the word that states whose
+    doing it is. Everything else stays: requests, runtimes, statuses, GPU types. Rejected rows are
+    left out.
     The rows pass the same checks as any that are ingested.
 
     Parameters
@@ -139,13 +145,16 @@ class _Rows:
         self._round_s = round_s
         self._shift_s = 0.0
         first = manifest.window_start_s
-        if manifest.absolute_times and first is not None and first >= 2 * _WEEK_S:
+        if manifest.absolute_times and first is not None:
+            # not so far that times, also of before the window, are no longer read as Unix times
+            most = max(int((first - UNIX_S) // (2 * _WEEK_S)), 1)
             drawn = int.from_bytes(self._digest("weeks").digest(), "big")
-            self._shift_s = float(_WEEK_S * (1 + drawn % int(first // _WEEK_S - 1)))
+            self._shift_s = float(_WEEK_S * (1 + drawn % most))
         rounded = "rounded" if round_s else "kept"
         self.treatments = {
             "identifier": "digest",
             "rank": "digest",
+            "name": "digest",
             "reason": "words",
             "time": "shifted" if self._shift_s else rounded,
             "duration": rounded,
@@ -163,7 +172,7 @@ class _Rows:
             numbers_only = pl.col(name).str.contains(_RANK).all()
             is_label = stored.select(numbers_only).collect(engine="streaming").item()
             privacy[name] = "label" if is_label else "identifier"
-        names = [n for n in stored.collect_schema() if privacy.get(n) != "free text"]
+        names = stored.collect_schema().names()
         stored = stored.with_columns(self._without_rare(stored.select(names), table))
 
         def change(block: pl.DataFrame) -> pl.DataFrame:
@@ -193,20 +202,45 @@ class _Rows:
         if privacy in ("time", "duration") and self._round_s:
             return (values / self._round_s).floor() * self._round_s
         if privacy == "reason":
-            return values.set(~values.str.contains(_ONE_WORD), None)
-        if privacy == "identifier":
-            words = values.cast(pl.String).rename(values.name)
-            table = words.drop_nulls().unique()
-            listed = values.name in HOST_LISTS
-            digests = [
-                ",".join(
-                    self._digest(f"id {name}").hexdigest()
-                    for name in (word.split(",") if listed else [word])
-                )
-                for word in table
-            ]
-            return words.replace_strict(table, digests, return_dtype=pl.String)
-        return values
+            word = values.str.extract(DECISIVE).str.to_uppercase()
+            digests = self._digests(values).rename("digest")
+            told = pl.select(pl.concat_str(word, digests, separator=" ", ignore_nulls=True))
+            return values.zip_with(values.str.contains(_ONE_WORD), told.to_series())
+        if privacy == "name":
+            return self._names(values)
+        return self._digests(values) if privacy == "identifier" else values
+
+    def _digests(self, values: pl.Series) -> pl.Series:
+        words = values.cast(pl.String).rename(values.name)
+        table = words.drop_nulls().unique()
+        listed = values.name in HOST_LISTS
+        digests = [
+            ",".join(
+                self._digest(f"id {name}").hexdigest()
+                for name in (word.split(",") if listed else [word])
+            )
+            for word in table
+        ]
+        return words.replace_strict(table, digests, return_dtype=pl.String)
+
+    def _names(self, values: pl.Series) -> pl.Series:
+        """Return names that are as alike as before, also without their numbers."""
+        table = values.drop_nulls().unique()
+        ending, stem = without_numbers(pl.col(values.name))
+        forms = table.to_frame().select(name=values.name, ending=ending, stem=stem)
+        digests = []
+        for name, without_end, bare in forms.iter_rows():
+            # letters beyond f: no hexadecimal number
+            digest = self._digest(f"name {bare}").hexdigest().translate(_LETTERS)
+            if without_end != bare:
+                digest += f"{self._number(without_end)}g"
+            if name != without_end:
+                digest += f"-{self._number(name)}"
+            digests.append(digest)
+        return values.replace_strict(table, digests, return_dtype=pl.String)
+
+    def _number(self, name: str) -> int:
+        return int(self._digest(f"number {name}").hexdigest(), 16) % _MOST_NUMBERS
 
     def _digest(self, text: str) -> hashlib.blake2b:
         return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES, key=self._key)

@@ -36,7 +36,8 @@ def text(
 
     `name` is given where the column's name is a keyword of Python. `privacy` states what
     anonymizing does: a ``label`` stays, an ``identifier`` becomes a digest (of a ``rank``, unless
-    it only numbers the workers), ``free text`` is dropped, and of a ``reason`` single words stay.
+    it only numbers the workers), a job's ``name`` digests of its parts, and so does a ``reason`` of
+    more than one word.
     """
     return dy.String(
         alias=name,

@@ -27,7 +27,7 @@ class Jobs(dy.Schema):
     memory_gib = measure("main memory requested", unit="GiB", nullable=True)
     gpu_type = text("GPU type requested", nullable=True)
     qos = text("quality-of-service class", nullable=True)
-    job_name = text("name that its user gave it", nullable=True, privacy="free text")
+    job_name = text("name that its user gave it", nullable=True, privacy="name")
     account = identifier("account or project that is charged", nullable=True)
     queue = identifier("queue or partition", nullable=True)
     nodes = whole("nodes requested", nullable=True, minimum=0)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from scipy import optimize, stats
 
 import traceana
@@ -111,23 +113,61 @@ def test_the_checkpoint_interval_refuses_what_is_no_time() -> None:
     assert traceana.checkpoint_interval(1, checkpoint_s=1e4)["effective_training_ratio"][2] >= 0
 
 
-def _expected_s(faults: pl.DataFrame, total: int, span_s: float, machines: int) -> float:
+Fault = tuple[str, int, int | None]
+
+
+def _expected_s(
+    faults: list[Fault], total: int, window: tuple[float, float], machines: int
+) -> float | None:
     """Compute the window over the expected failures by counting what is up at each fault."""
+    first, last = window
+    if all(end is None for _, _, end in faults):  # single events
+        faults = [(name, start, start) for name, start, _ in faults]
     outages: list[list[Any]] = []
-    for (name,), rows in faults.sort("start_s").group_by("machine_id", maintain_order=True):
-        for start, end in rows.select("start_s", "end_s").iter_rows():
-            until = math.inf if end is None else end
-            if outages and outages[-1][0] == name and start < outages[-1][2]:
-                outages[-1][2] = max(outages[-1][2], until)
-            else:
-                outages.append([name, start, until])
+    for name, start, end in sorted(faults, key=lambda one: one[:2]):
+        is_last = start == max(other for own, other, _ in faults if own == name)
+        unknown = last if is_last and start >= first else start
+        until = unknown if end is None else min(end, last)
+        if start > last or until < first:
+            continue
+        if outages and outages[-1][0] == name and start <= outages[-1][2]:
+            outages[-1][2] = max(outages[-1][2], until)
+        else:
+            outages.append([name, start, until])
     failures = 0.0
-    for time in {start for _, start, _ in outages}:
+    for time in {start for _, start, _ in outages if start >= first}:
         failing = sum(start == time for _, start, _ in outages)
         up = total - sum(start < time < end for _, start, end in outages)
         size = min(machines, up)
         failures += 1 - math.comb(up - failing, size) / math.comb(up, size)
-    return span_s / failures
+    return (last - first) / failures if failures else None
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcd"), st.integers(0, 20), st.none() | st.integers(0, 8)),
+        min_size=1,
+        max_size=8,
+    ),
+    st.integers(15, 25),
+    st.integers(1, 6),
+    st.integers(0, 2),
+)
+@example([("b", 11, None), ("a", 3, 0), ("a", 4, None)], 22, 3, 0)  # the one end: before the window
+def test_failures_are_those_counted_by_hand(
+    drawn: list[Fault], last: int, machines: int, spare: int
+) -> None:
+    faults = [(name, start, None if d is None else start + d) for name, start, d in drawn]
+    total, window = 4 + spare, (4.0, float(last))
+    frame = pl.DataFrame(
+        faults, {"machine_id": pl.String, "start_s": pl.Int64, "end_s": pl.Int64}, orient="row"
+    )
+    size = min(machines, total)
+    found = traceana.job_failure_interval(
+        frame, size, total_machines=total, window=window, resamples=1
+    ).intervals["observed_s"][0]
+    expected = _expected_s(faults, total, window, size)
+    assert found == (None if expected is None else pytest.approx(expected))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -136,17 +176,14 @@ def test_failures_of_drawn_logs_are_those_counted_by_hand(seed: int) -> None:
     total, n, span = 10, 20, 60 * 86_400.0
     start = rng.uniform(0, 58 * 86_400, n)
     start[3] = start[4]  # at once
-    faults = pl.DataFrame(
-        {
-            "machine_id": [f"m{one}" for one in rng.integers(0, total, n)],
-            "start_s": start,
-            "end_s": start + rng.exponential(86_400, n),
-        }
-    )
+    names = [f"m{one}" for one in rng.integers(0, total, n)]
+    end = start + rng.exponential(86_400, n)
+    faults = pl.DataFrame({"machine_id": names, "start_s": start, "end_s": end})
     sizes = (1, 2, 5, 10)
     found = traceana.job_failure_interval(
         faults, machines=sizes, total_machines=total, window=(0, span)
     ).intervals
     assert found["mean_s"].to_list() == pytest.approx([total * span / n / one for one in sizes])
-    counted = [_expected_s(faults, total, span, one) for one in sizes]
+    rows = faults.rows()
+    counted = [_expected_s(rows, total, (0.0, span), one) for one in sizes]
     assert found["observed_s"].to_list() == pytest.approx(counted)

@@ -230,7 +230,7 @@ def missed_deadlines(trace: Trace, /) -> pl.DataFrame:
     Deadlines are those of the trace, or synthetic ones. Clusters have so many GPUs that jobs use
     80 % of them.
     """
-    jobs = _jobs(trace).sort("submit_s", "job_id").head(MAX_JOBS)
+    jobs = _jobs(trace).sort("submit_s", maintain_order=True).head(MAX_JOBS)
     if trace.manifest.has("training_plans"):
         return simulate.simulate_deadlines(jobs, plans=trace.scan("training_plans"))
     return simulate.simulate_deadlines(jobs, plans=trace.once(synthetic))

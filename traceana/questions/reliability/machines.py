@@ -137,7 +137,7 @@ def read_log(
         pl.col("start") <= last, pl.max_horizontal("start", "end").fill_null(first) >= first
     )
     inside = inside.filter((pl.col("start") >= first) | pl.col("end").is_not_null())
-    has_ends = bool(inside["end"].count())
+    has_ends = bool(table["end"].count())  # also of faults outside of the window
     is_open = pl.lit(has_ends) & (
         (pl.col("end").is_null() & pl.col("is_last")) | (pl.col("end") > last)
     )

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from traceana.cohorts.ends import END_CLASS, with_end_class
+from traceana.cohorts.job_names import without_numbers
 from traceana.cohorts.overlap import BEGIN, HELD, Window
 from traceana.questions.trends.by_period import (
     DAY_S,
@@ -163,12 +164,7 @@ def _outcomes(
 def _keyed(rows: pl.DataFrame, edges: NDArray[Any]) -> pl.DataFrame:
     """Add stratum and day."""
     # a name of its own for every job compares nothing: numbers are left out, then the name
-    name = pl.col("name")
-    for fewer in (
-        name.str.replace(r"[-_.]?[0-9a-f]*[0-9][0-9a-f]*$", "#"),
-        name.str.replace_all(r"\d+", "#"),
-        pl.lit(None, pl.String),
-    ):
+    for fewer in (*without_numbers(pl.col("name")), pl.lit(None, pl.String)):
         few = rows.select(few=pl.len().over("user", "name", "size") < _FEWEST_JOBS)["few"]
         if not few.any():
             break

@@ -227,7 +227,6 @@ _GROUPS: Final = (
 )
 _TRENDS: Final = ("user", "account", "queue", "cluster")
 _BINS: Final = 16
-_LEAST_COVERED: Final = 0.1
 _MOST_JOBS: Final = 20
 _SMALL: Final = 1000
 """Jobs of a log of which single jobs are stated."""
@@ -348,19 +347,16 @@ def _trends(
     """Return the GPUs of each group over equal parts of the window, as a sparkline."""
     first, last = window
     width = (last - first) / _BINS
-    start = pl.col("bin_start_s")
-    # bins begin at multiples of their width: the window covers a part of the first and the last
-    ends = pl.min_horizontal(start + width, pl.lit(last)), pl.max_horizontal(start, pl.lit(first))
-    covered = (ends[0] - ends[1]) / width
+    # bins begin at multiples of their width: times are counted from the window's beginning
+    times = [name for name in ("submit_s", "start_s", "end_s") if name in column_names(jobs)]
+    counted: Any = nw.from_native(jobs)
+    counted = counted.with_columns(nw.col(name) - first for name in times).to_native()
     trends: dict[str, pl.DataFrame] = {}
     for name in _TRENDS if width > 0 else ():
         if name in groups:
-            demand = gpu_demand(jobs, by=name, bin_s=width, window=window)
-            demand = demand.filter(start.is_null() | (covered > _LEAST_COVERED)).with_columns(
-                place=((start - first) / width).ceil().cast(pl.Int64),
-                gpus=pl.col("gpus_mean") / covered,
-            )
-            parts = demand.partition_by(name, maintain_order=True)
+            demand = gpu_demand(counted, by=name, bin_s=width, window=(0.0, last - first))
+            place = (pl.col("bin_start_s") / width).round().cast(pl.Int64)
+            parts = demand.with_columns(place=place).partition_by(name, maintain_order=True)
             trends[name] = pl.concat(
                 part.select(pl.col(name).first(), trend=pl.lit(_line(part))) for part in parts
             )
@@ -368,7 +364,7 @@ def _trends(
 
 
 def _line(part: pl.DataFrame) -> str:
-    gpus = dict(part.select("place", "gpus").iter_rows())
+    gpus = dict(part.select("place", "gpus_mean").iter_rows())
     return sparkline([gpus.get(place) or 0.0 for place in range(_BINS)])
 
 
