@@ -24,8 +24,8 @@ def test_a_file_that_is_not_as_published_is_told_first(tmp_path: Path) -> None:
         item.text for item in section(read_page(page), "data-quality").all("ul")[0].all("li")
     ]
     assert told.startswith(
-        "These files of alibaba-minibatch-2020 differ from the published ones, and so may all its "
-        "numbers: job_1_norm.csv."
+        "These files of PAI workers differ from the published ones, and so may all its numbers: "
+        "job_1_norm.csv."
     )
 
 

@@ -109,8 +109,8 @@ def test_all_gpus_in_one_figure_and_the_range_on_the_v100(
         .filter(gpu="v100", objective="energy", choice="both")["ratio"]
         .to_list()
     )
-    low, high = (f"{100 * (1 - end(ratios)):.0f} %" for end in (max, min))
-    assert f"{low} to {high} of the energy" in section(page, "energy").text.replace(
+    low, high = (f"{100 * (1 - end(ratios)):.0f}" for end in (max, min))
+    assert f"{low} to {high} % of the energy" in section(page, "energy").text.replace(
         "\N{NO-BREAK SPACE}", " "
     )
 

@@ -197,5 +197,23 @@ def test_figures_of_a_paper_are_listed_without_a_store(
     assert f"the papers are {', '.join(PUBLISHED)}" in capsys.readouterr().err
 
 
+def test_a_numbered_figure_whose_file_is_missing_names_it_and_the_remedy(
+    store: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for table in ("training_runs", "power_profiles"):
+        rows = store.scan("zeus-2023", table).collect()
+        add_table(rows, trace="zeus-2023", table=table, store=tmp_path)
+    asked = ("--paper", "zeus", "--number", "9", "--store", str(tmp_path))
+    assert run(monkeypatch, *asked, "--out", str(tmp_path / "figures")) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].startswith(
+        "traceana: figure 9 of zeus, energy and time of the Alibaba groups: the store lacks "
+        "alibaba_groups.csv.xz of zeus-2023; run `traceana fetch zeus-2023"
+    )
+
+
 def test_every_figure_has_a_section_that_draws_it() -> None:
     assert {name for section in sections() for name in section.figures} == set(figures())

@@ -36,6 +36,19 @@ def test_what_finds_no_effect_is_no_main_result_and_no_alert() -> None:
     assert alerts(part) == []
 
 
+def test_a_number_of_the_head_of_the_page_is_no_main_result() -> None:
+    part = built(
+        Finding("The median runtime is 3 h (n = 9).", heading="The median runtime is 3 h"),
+        Finding("9 of 30 jobs failed.", heading="9 of 30 jobs failed"),
+        Finding("Half of the memory is free.", heading="Half of the memory is free"),
+    )
+    head: Any = [("Failed", "30 % (9 of 30)"), ("Median runtime", "3 h")]
+    trace: Any = None
+    shown = main_results(part, [(trace, head)])
+    assert [one.text for one in shown] == ["Half of the memory is free."]
+    assert len(main_results(part, [(trace, head)] * 2)) == 3
+
+
 def test_a_result_is_the_heading_before_one_that_cannot_tell() -> None:
     unclear = Finding("No outage is found.", heading="No outage", certainty="cannot tell")
     clear = Finding("12 % of the GPUs were allocated.", heading="12 % allocated")

@@ -24,6 +24,8 @@ class PublishedFigure:
     """Its number in the paper; empty where the source does not number its figures."""
     note: str = ""
     """How ours differs, or why there is none."""
+    needs: str = ""
+    """File without which a store with its trace cannot show it, and the remedy."""
 
     @property
     def command(self) -> str:

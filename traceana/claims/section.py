@@ -81,8 +81,12 @@ def _altered(results: ClaimResults) -> list[Block]:
 
 def _paper(claims: pl.DataFrame) -> Table:
     columns = ["id", "section", "kind", "statement", "published", "measured", "verdict"]
-    columns += ["tolerance", "reason", "reference"]
+    columns += ["tolerance", "reason"]
     caption = f"{PAPERS[claims['paper'][0]].title}."
+    if claims["reference"].n_unique() == 1:
+        caption += f" Reference: {claims['reference'][0]}."
+    else:
+        columns.append("reference")
     null = {"measured": "nothing", "tolerance": "printed digits"}
     return result_table(claims, ClaimVerdicts, caption=caption, columns=columns, null=null)
 
@@ -92,7 +96,8 @@ def _evidence(results: ClaimResults) -> list[Block]:
     shown = [
         result_table(
             results.evidence[row["id"]],
-            caption=f"{row['id']}: {row['published']}. By {row['function']}"
+            caption=f"{row['id']}: {row['published']}. By "
+            + ("arithmetic" if row["function"] == "none" else row["function"])
             + (f" of {row['source']}" if row["source"] else ""),
             folded=True,
         )

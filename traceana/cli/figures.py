@@ -15,6 +15,7 @@ from traceana.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traceana.claims.published_figures import PublishedFigure
     from traceana.report.figure_files import WrittenFigures
 
 
@@ -76,19 +77,20 @@ def figures(
     if data_source.is_sample:
         sys.stderr.write(f"traceana: note: {data_source.notice}\n")
     with show_steps("figures") as on_step:
-        written = [*_write(wanted, files | given | {"style": style, "on_step": on_step})]
+        options = files | given | {"style": style, "on_step": on_step}
+        written = [*_write(wanted, options, paper)]
     _name_files(written)
 
 
 def _wanted(
     ids: list[str] | None, paper: str | None, number: str | None
-) -> list[tuple[list[str], dict[str, Any]]]:
-    """Return ids of figures, with the options that choose their versions."""
+) -> list[tuple[list[str], dict[str, Any], PublishedFigure | None]]:
+    """Return ids of figures, with the options that choose their versions, and the published one."""
     if paper is None or ids:
         from traceana.report.figure_files import check_figures
 
         check_figures(ids or [])
-        return [(ids or [], {})]
+        return [(ids or [], {}, None)]
     from traceana.claims.published_figures import figures_of, numbered, options_of, traces_of
 
     published = figures_of(paper) if number is None else numbered(paper, number)
@@ -96,22 +98,29 @@ def _wanted(
         raise DataError(f"figure {number} of {paper} is {published[0].answer}")
     traces: dict[str, Any] = {"trace": traces_of(paper) or None}
     drawn = {(entry.figure, entry.options): entry for entry in published if entry.figure}
-    return [([entry.figure], options_of(entry) | traces) for entry in drawn.values()]
+    return [([entry.figure], options_of(entry) | traces, entry) for entry in drawn.values()]
 
 
 def _write(
-    wanted: list[tuple[list[str], dict[str, Any]]], options: dict[str, Any]
+    wanted: list[tuple[list[str], dict[str, Any], PublishedFigure | None]],
+    options: dict[str, Any],
+    paper: str | None,
 ) -> Iterator[WrittenFigures]:
     """Write figures; of several of a paper, those that can be drawn."""
     from traceana.report.figure_files import write_figures
 
-    for names, versions in wanted:
+    for names, versions, entry in wanted:
         try:
             yield write_figures(names, **(versions | options))
         except DataError as error:
+            text = str(error)
+            if entry is not None:
+                missing = f"the store lacks {entry.needs}" if entry.needs else text
+                number = f"figure {entry.number}" if entry.number else "a figure"
+                text = f"{number} of {paper}, {entry.shows}: {missing}"
             if len(wanted) == 1:
-                raise
-            sys.stderr.write(f"traceana: note: {error}\n")
+                raise DataError(text) from None
+            sys.stderr.write(f"traceana: note: {text}\n")
 
 
 def _name_files(written: list[WrittenFigures]) -> None:

@@ -53,11 +53,13 @@ class Observation:
             f"were still running at its end ({window})."
         )
         if self.n_truncated + self.n_censored:
-            text = (
-                f"Of {self.n:,} {noun} with {seen}, {self.n_truncated:,} started before the "
-                f"observation window (left-truncated) and {self.n_censored:,} were still running "
-                f"at its end (right-censored; {window})."
+            cut = (
+                (self.n_truncated, "started before the observation window (left-truncated)"),
+                (self.n_censored, "were still running at its end (right-censored)"),
             )
+            parts = " and ".join(f"{rows:,} {how}" for rows, how in cut if rows)
+            parts = parts if self.n_truncated else parts.replace("its end", "the window's end")
+            text = f"Of {self.n:,} {noun} with {seen}, {parts}; {window}."
         if self.n_open:
             text += (
                 f" The {self.n_open:,} {noun} with a start and no end are taken as running until "

@@ -395,8 +395,8 @@ def result_table(
     """Return a frame as a table of the page, formatted as declared.
 
     `columns`, `headings` and `null` are those of :func:`traceana.tables.display.cells_of`;
-    `total` has one row, displayed last; `note` and `n_clusters` are displayed if a row has one.
-    Quantiles beyond 1 - 1/n are null.
+    `total` has one row, displayed last; `note` and `n_clusters` are displayed if a row has one, and
+    a note of all rows is in the caption. Quantiles beyond 1 - 1/n are null.
     """
     frame = without_far_quantiles(frame)
     shown = [
@@ -404,6 +404,9 @@ def result_table(
         for name in (frame.columns if columns is None else columns)
         if name not in ("note", "n_clusters") or frame[name].count()
     ]
+    if "note" in shown and frame.height > 1 and frame["note"].n_unique() == 1:
+        shown.remove("note")
+        caption = f"{caption.rstrip('.')}. All rows: {frame['note'][0]}"
     nulls = {"note": "", **(null or {})}
     options: dict[str, Any] = {"columns": shown, "headings": headings or {}, "null": nulls}
     try:

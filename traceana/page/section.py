@@ -26,7 +26,7 @@ Needs = Mapping[str, tuple[str, ...]]
 
 
 _GROUP: Final = "traceana.sections"
-SIMULATED: Final = "Deadlines and simulations"
+SIMULATED: Final = "Simulations"
 PARTS: Final = (
     "Reproduction of published claims",
     "Workload",

@@ -18,7 +18,7 @@ from traceana.page.date import read_date
 from traceana.page.section import Section, sections
 from traceana.report.data_source import find_data_source, open_data_source
 from traceana.report.markdown import render_markdown
-from traceana.report.page import Built, alerts, main_results, number_blocks, render_page
+from traceana.report.page import Built, number_blocks, render_page, result_texts
 from traceana.report.run import build_sections
 from traceana.store import Store, Trace, open_spark, store_path
 from traceana.store.cache import command_of
@@ -140,7 +140,7 @@ def build_report(
         _remove_left(folder, began)
         _write_page(folder, built, context, title=title, forms=forms, absent=absent)
     if on_results:
-        on_results([finding.text for finding in (*alerts(built), *main_results(built))])
+        on_results(result_texts(built, context))
     failed = [part.section.id for part in built if part.content.failed]
     if on_failure and failed:
         on_failure(failed)
@@ -178,14 +178,15 @@ def summarize(
     """
     chosen = check_sections(())
     report_step = on_step or _notebook_bar()
+    context = open_context(find_data_source(store))
     contents = build_sections(
         chosen,
-        open_context(find_data_source(store)),
+        context,
         workers=workers,
         on_done=lambda done, section: report_step(done, len(chosen), section.title),
     )
     built = [Built(*pair) for pair in zip(chosen, contents, strict=True)]
-    return [finding.text for finding in (*alerts(built), *main_results(built))]
+    return result_texts(built, context)
 
 
 def _open(

@@ -24,7 +24,7 @@ def render_markdown(built: list[Built], context: Context, /, *, title: str, figu
     parts = [f"# {_prose(name_page(title, context))}"]
     if (traces := trace_titles(context)) != [title]:
         parts.append(" · ".join(traces))
-    synthetic = [trace.id for trace in context.traces if trace.synthetic]
+    synthetic = [trace.label for trace in context.traces if trace.synthetic]
     if synthetic:
         parts.append(
             f"> **SYNTHETIC data** ({', '.join(synthetic)}): no number and no figure that comes "

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import jinja2
 from markupsafe import Markup, escape
@@ -35,12 +35,16 @@ _LEAST_COST: Final = 0.05
 _MOST_HEIGHT: Final = 1.05
 """Of a figure in a small form, in widths."""
 _MAX_ROWS: Final = 8
-_MAX_COLUMNS: Final = 6
+_MAX_COLUMNS: Final = 8
 _VIEW_BOX: Final = re.compile(r'viewBox="([^"]+)"')
 _CODE: Final = re.compile(r"`([^`]+)`")
 _UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|d|kB|MB|GB)(?!\w))")
 _SENTENCE: Final = re.compile(r"(?<=[^.]\.) (?=[A-Z0-9])")
+_NUMBER: Final = re.compile(r"\d[\d.,]*\d|\d")
 _ADDRESS: Final = re.compile(r"https?://[^\s<>]+")
+
+
+Facts: TypeAlias = "tuple[Trace, list[tuple[str, str]]]"
 
 
 @dataclass(frozen=True)
@@ -114,18 +118,19 @@ class Ranked:
     heading: str = ""
 
 
-def main_results(built: list[Built], /) -> list[Ranked]:
+def main_results(built: list[Built], facts: Sequence[Facts] = (), /) -> list[Ranked]:
     """Return the main results: by cost and certainty, then the first of each other part.
 
-    If these are few, further results of these parts follow. No alert is repeated; a what-if is no
-    main result.
+    If these are few, further results of these parts follow. No alert and no number of the head of
+    the page is repeated; a what-if is no main result.
     """
+    stated = _NUMBER.findall(str(facts[0][1])) if len(facts) == 1 else []
     scored = _ranked(built, lambda finding: "" if finding.alert else _short(finding))
     scored = [result for result in scored if result.score >= _LEAST_COST]
     best = {id(result.part): result for result in reversed(scored)}  # one of each section
     chosen = sorted(best.values(), key=lambda result: -result.score)[:_MAX_RESULTS]
     others = [
-        [result for part in sections for result in _first(part)]
+        [result for part in sections for result in _first(part, {*stated})]
         for name, sections in group_parts(built)
         if name not in (PARTS[0], PARTS[-1], SIMULATED) and not best.keys() & {*map(id, sections)}
     ]
@@ -135,13 +140,14 @@ def main_results(built: list[Built], /) -> list[Ranked]:
     return chosen[:_MAX_RESULTS]
 
 
-def _first(part: Built) -> list[Ranked]:
-    """Return the first finding of a section that has a heading and no cost, if it may lead."""
+def _first(part: Built, stated: set[str]) -> list[Ranked]:
+    """Return the first finding of a section with a heading, new numbers and no cost."""
     findings = [
         finding
         for finding in part.content.every_finding
         if isinstance(finding, Finding) and finding.heading and finding.may_lead
         if not (finding.alert or finding.cost_gpu_h or finding.cost_jobs)
+        if not (numbers := {*_NUMBER.findall(finding.heading)}) or numbers - stated
     ]
     return [Ranked(part, _short(finding), 0.0, finding.heading) for finding in findings[:1]]
 
@@ -156,6 +162,12 @@ def _short(text: Finding) -> str:
 def alerts(built: list[Built], /) -> list[Ranked]:
     """Return the alerts of all findings, the most costly first."""
     return _ranked(built, lambda finding: finding.alert)[:_MAX_ALERTS]
+
+
+def result_texts(built: list[Built], context: Context, /) -> list[str]:
+    """Return the alerts and the main results as short texts."""
+    results = main_results(built, trace_facts(context))
+    return [one.text for one in (*alerts(built), *results)]
 
 
 def _ranked(built: list[Built], text: Callable[[Finding], str]) -> list[Ranked]:
@@ -236,7 +248,8 @@ def number_blocks(built: list[Built], /) -> list[Built]:
             picture,
             number=following("figure", fold),
             id=name,
-            reading=f"{picture.described} {reading}".strip(),
+            caption=f"{picture.caption} {picture.described}".strip(),
+            reading=reading,
         )
 
     def defined(paragraph: Text, section: str) -> Text:
@@ -311,10 +324,11 @@ def render_page(
     templates.filters["slug"] = slug
     templates.filters["in_sentence"] = in_sentence
     templates.filters["dict"] = dict
+    templates.filters["without"] = _without
     templates.tests["kind"] = lambda block, name: type(block).__name__ == name
     return templates.get_template("page.html.jinja").render(
         parts=group_parts(built),
-        results=main_results(built),
+        results=main_results(built, trace_facts(context)),
         alerts=alerts(built),
         absent=absent,
         facts=(facts := [fact for fact in trace_facts(context) if fact[1]]),
@@ -334,13 +348,21 @@ def render_page(
         title=name_page(title, context),
         heading=title,
         traces=trace_titles(context),
-        synthetic=[trace.id for trace in context.traces if trace.synthetic],
+        synthetic=[trace.label for trace in context.traces if trace.synthetic],
         wholly_synthetic=_is_wholly_synthetic(context),
         data_source=context.data_source,
     )
 
 
-def trace_facts(context: Context, /) -> list[tuple[Trace, list[tuple[str, str]]]]:
+def _without(text: str, heading: str) -> str:
+    """Return a text without the heading that it begins with."""
+    if not text.startswith(heading):
+        return text
+    rest = text.removeprefix(heading).lstrip("; ").removeprefix(".")
+    return rest[:1].upper() + rest[1:]
+
+
+def trace_facts(context: Context, /) -> list[Facts]:
     """Return the facts in the head of the page: of each trace (name, value)."""
     return [(trace, facts_of(trace)) for trace in context.traces]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -20,7 +21,7 @@ _ROWS: Final = ("rows_read", "rows_kept", "rows_rejected", "rows_not_applicable"
 
 def build(context: Context) -> Content:
     """Count the rows of each table, the rows that each rule rejected, and list the files."""
-    ledgers = context.ledgers
+    ledgers = _by_label(context)
     tables = pl.concat([ledger.tables for ledger in ledgers.values()])
     rejections = pl.concat([ledger.rejections for ledger in ledgers.values()])
     unused = [] if tables["rows_replaced"].sum() else ["rows_replaced"]
@@ -41,9 +42,20 @@ def build(context: Context) -> Content:
     if unknown.height:
         caption = "Values that no mapping lists: they count as unknown"
         blocks.append(result_table(unknown, UnknownValues, caption=caption))
-    blocks += [*_missing(context), Heading("Files"), _files(ledgers)]
+    blocks += [*_missing(ledgers), Heading("Files"), _files(ledgers)]
     blocks += [_rows_by_file(trace, ledger) for trace, ledger in ledgers.items()]
     return Content(_findings(tables) + _altered(ledgers) + _remarks(ledgers), tuple(blocks))
+
+
+def _by_label(context: Context) -> dict[str, Ledger]:
+    """Return the ledgers by the labels of their traces, or by the id where two have one label."""
+    labels = [trace.label for trace in context.traces]
+    named = {}
+    for trace in context.traces:
+        name = trace.label if labels.count(trace.label) == 1 else trace.id
+        entries = tuple(replace(entry, trace=name) for entry in trace.ledger.entries)
+        named[name] = replace(trace.ledger, entries=entries)
+    return named
 
 
 def _findings(tables: pl.DataFrame) -> tuple[str, ...]:
@@ -106,10 +118,10 @@ def _unknown_values(ledgers: dict[str, Ledger]) -> pl.DataFrame:
     )
 
 
-def _missing(context: Context) -> list[Block]:
+def _missing(ledgers: dict[str, Ledger]) -> list[Block]:
     return [
         Text(f"Files that were missing when {trace} was ingested: {', '.join(names)}.")
-        for trace, ledger in context.ledgers.items()
+        for trace, ledger in ledgers.items()
         if (names := ledger.missing["csv"].to_list())
     ]
 

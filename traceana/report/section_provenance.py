@@ -45,7 +45,7 @@ def build(context: Context) -> Content:
         Heading("Definitions"),
         Facts(tuple(DEFINITIONS.items())),
         Heading("Glossary"),
-        Facts(tuple(terms_of(context).items())),
+        Facts(tuple(sorted(terms_of(context).items(), key=lambda term: term[0].casefold()))),
         Heading("Provenance"),
         Facts(tuple(facts)),
     )

@@ -225,7 +225,22 @@ def _range_of(write: Callable[[float], str]) -> Callable[[float, float], str]:
     return lambda low, high: f"{write(low)} to {write(high)}"
 
 
-duration_range = _range_of(duration)
+def duration_range(low: float, high: float) -> str:
+    """Write an interval of durations, each to three digits: 6.98 to 14.0 min, 8.30 h to 2.08 d."""
+    low_unit, high_unit = (
+        next((name for name, size in _UNITS_S.items() if abs(value) >= size), "ms")
+        for value in (low, high)
+    )
+    if abs(low) >= _UNITS_S.get(high_unit, 1e-3) / 2 or low == 0:
+        low_unit = high_unit
+    ends = [
+        value / _UNITS_S.get(unit, 1e-3) for value, unit in ((low, low_unit), (high, high_unit))
+    ]
+    whole = all(end == round(end) for end in ends)
+    first, last = (count(end) if whole else three_digits(end) for end in ends)
+    return f"{first}{'' if low_unit == high_unit else f' {low_unit}'} to {last} {high_unit}"
+
+
 seconds_range = _range_of(seconds)
 ratio_range = _range_of(ratio)
 three_digits_range = _range_of(three_digits)

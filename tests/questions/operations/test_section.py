@@ -44,7 +44,7 @@ def test_the_cause_of_each_job_is_named(store: Path) -> None:
     built = content(store)
     text = "\n".join(built.findings) + str(built.blocks)
     assert "the slowest worker (5) explains" in text
-    assert "step of job slow stage takes" in text
+    assert "low operations make job slow stage take" in text
     assert "stage 1 explains" in text
     assert "no optimizer; a step ends with it" in str(built)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 import traceana
+from traceana.page.section import sections
 from traceana.questions.workload.facts import facts_of, failed_as
 
 
@@ -24,7 +26,7 @@ def test_the_logs_own_words_for_failed_jobs_are_named(tmp_path: Path) -> None:
     traceana.add_table(jobs, trace="own", table="jobs", store=tmp_path)
     trace = traceana.open_store(tmp_path).trace("own")
     assert failed_as(trace) == "TIMEOUT (3) and FAILED (2)"
-    assert ("Failed", "50 %") in facts_of(trace)
+    assert ("Failed", "50 % (5 of 10)") in facts_of(trace)
 
 
 def test_a_log_in_which_no_job_ended_is_described_as_such(tmp_path: Path) -> None:
@@ -41,3 +43,33 @@ def test_a_log_in_which_no_job_ended_is_described_as_such(tmp_path: Path) -> Non
     assert mixed["Status"] == "2 running and 1 pending; none ended"
     assert "Median runtime" not in mixed
     assert "Status" not in facts("running", "completed")
+
+
+@pytest.mark.parametrize("resource", ["gpus", "cpus"])
+def test_the_allocation_in_the_head_is_that_of_the_section(tmp_path: Path, resource: str) -> None:
+    jobs = pl.DataFrame(
+        {
+            "job_id": [str(place) for place in range(6)],
+            "user": ["a", "b"] * 3,
+            "submit_s": [0.0] * 6,
+            "start_s": [0.0, 0.0, 3600.0, 3600.0, 7200.0, 0.0],
+            "end_s": [3600.0, 7200.0, 7200.0, 10800.0, 14400.0, 14400.0],
+            "status": ["completed"] * 6,
+            resource: [4, 2, 2, 4, 4, 2],
+        }
+    ).with_columns(runtime_s=pl.col("end_s") - pl.col("start_s"))
+    machines = pl.DataFrame({"machine_id": ["m", "n"], "gpus": [0, 0]} | {resource: [8, 8]})
+    traceana.add_table(jobs, trace="own", table="jobs", store=tmp_path)
+    traceana.add_table(machines, trace="own", table="machines", store=tmp_path)
+    trace = traceana.open_store(tmp_path).trace("own")
+    # 4 + 4 + 2 + 8 + 8 + 8 of 16 times 4 hours
+    assert dict(facts_of(trace))[f"{resource.upper().rstrip('S')}s allocated"] == "53 % of 16"
+    (section,) = (part for part in sections() if part.id == "trends")
+    stated = " ".join(section.build([trace]).findings)
+    of_all = "64 GPU-hours of 16 GPUs" if resource == "gpus" else "16 CPUs"
+    assert of_all in stated
+    assert "53 % were allocated" in stated or "53 % of 16 CPUs" in stated
+    one_user = jobs.with_columns(user=pl.lit("a"))
+    traceana.add_table(one_user, trace="own", table="jobs", store=tmp_path)
+    alone = dict(facts_of(traceana.open_store(tmp_path).trace("own")))
+    assert not any("allocated" in name for name in alone)

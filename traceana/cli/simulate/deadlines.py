@@ -45,7 +45,7 @@ def deadlines(
     json: JsonOption = False,
     out: OutOption = None,
 ) -> None:
-    """Schedule jobs with deadlines on shared GPUs under simple policies.
+    """Schedule jobs with deadlines under simple policies.
 
     Without --deadline, deadlines are drawn: uniform from 0.5 to 1.5 runtimes after submission.
     """

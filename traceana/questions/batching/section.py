@@ -386,6 +386,6 @@ SECTION = Section(
     ),
     always=True,
     more=draw_more,
-    part="Deadlines and simulations",
+    part="Simulations",
     question="How much faster would jobs run if batch sizes followed the speed of workers?",
 )

@@ -12,12 +12,24 @@ from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.comparison.compare_traces import compare_traces
 from traceana.questions.comparison.tables import reasons
-from traceana.tables.formatting import duration, share, three_digits
+from traceana.tables.formatting import (
+    duration,
+    duration_range,
+    fraction_range,
+    listed,
+    share,
+    three_digits,
+    three_digits_range,
+)
 
 if TYPE_CHECKING:
     from traceana.store import Trace
 
-_UNITS: Final[dict[str, Callable[[float], str]]] = {" (s)": duration, " (fraction)": share}
+_UNITS: Final[dict[str, tuple[Callable[[float], str], Callable[[float, float], str]]]] = {
+    " (s)": (duration, duration_range),
+    " (fraction)": (share, fraction_range),
+}
+_MOST_NAMED: Final = 4
 _FINDINGS: Final = ("Runtime", "Failure", "Stragglers")
 
 
@@ -43,7 +55,8 @@ def build(traces: Sequence[Trace]) -> Content:
             _finding(alike.filter(question=finding))
             for finding in _FINDINGS
             if finding in alike["question"].to_list()
-        ),
+        )
+        or (_heading(answered),),
         tuple(
             Points(name, tuple(lines))
             for name, lines in (
@@ -77,6 +90,14 @@ def _side_by_side(answered: pl.DataFrame) -> Table:
     )
 
 
+def _heading(answered: pl.DataFrame) -> Finding:
+    """State the first measure of the traces that have it."""
+    first = answered.filter(question=answered["question"][0]).drop_nulls("estimate")
+    parts = [f"{_written(row, row['estimate'])} ({row['trace']})" for row in first.to_dicts()]
+    text = f"{_name(first['measure'][0])}: {listed(parts[:_MOST_NAMED])}"
+    return Finding(f"{text}.", heading=text)
+
+
 def _finding(rows: pl.DataFrame) -> str:
     """Return the range of an estimate over the traces."""
     table = rows.drop_nulls("estimate").sort("estimate")
@@ -99,15 +120,19 @@ def _interval(row: dict[str, Any], name: str = "") -> str:
         return ""
     if row["ci_high"] is None:  # the curve does not fall that low
         return f"{name}{_written(row, row['ci_low'])} or more; "
-    return f"{name}{_written(row, row['ci_low'])} to {_written(row, row['ci_high'])}; "
+    write = _writers(row["measure"])[1]
+    return f"{name}{write(row['ci_low'], row['ci_high'])}; "
 
 
 def _written(row: dict[str, Any], value: float) -> str:
     """Write a value of a measure in the unit that a person would choose."""
-    for unit, write in _UNITS.items():
-        if row["measure"].endswith(unit):
-            return write(value)
-    return three_digits(value)
+    return _writers(row["measure"])[0](value)
+
+
+def _writers(measure: str) -> tuple[Callable[[float], str], Callable[[float, float], str]]:
+    """Return what writes a value of a measure, and an interval."""
+    found = (write for unit, write in _UNITS.items() if measure.endswith(unit))
+    return next(found, (three_digits, three_digits_range))
 
 
 def _name(measure: str) -> str:

@@ -11,7 +11,6 @@ import polars as pl
 import scipy  # scipy.stats is slow to import and loaded when used
 
 from traceana import simulate
-from traceana.cohorts.jobs_of_tasks import from_tasks, jobs_of_tasks
 from traceana.errors import DataError
 from traceana.questions.deadlines.draws import replay_published_draws
 from traceana.questions.deadlines.rates import (
@@ -167,11 +166,6 @@ PLANS_NEEDS: Final = (
     },
 )
 """What a trace needs for deadlines."""
-JOBS_NEEDS: Final = (
-    {"jobs": ("submit_s", "runtime_s", "gpus")},
-    {"jobs": ("submit_s",), "tasks": ("gpus",), "instances": ("start_s", "end_s")},
-)
-"""What a trace needs for synthetic deadlines."""
 SEED: Final = 0
 MAX_JOBS: Final = 100_000
 """Jobs that the report schedules: the first."""
@@ -180,14 +174,6 @@ MAX_JOBS: Final = 100_000
 def _tables(trace: Trace) -> tuple[pl.DataFrame, pl.DataFrame]:
     plans, jobs = (trace.scan(table).collect() for table in ("training_plans", "jobs"))
     return plans, jobs
-
-
-def _jobs(trace: Trace) -> pl.LazyFrame:
-    """Return the jobs of a trace, with the runtimes and GPUs of their instances if need be."""
-    if from_tasks(trace):
-        return trace.once(jobs_of_tasks).lazy().drop("start_s", "gpu_type")
-    columns = ("job_id", "cluster", "submit_s", "runtime_s", "gpus")
-    return trace.scan("jobs").select(columns)
 
 
 def rules(trace: Trace, /) -> pl.DataFrame:
@@ -208,7 +194,7 @@ def draws(trace: Trace, /) -> pl.DataFrame:
 
 def synthetic(trace: Trace, /) -> pl.DataFrame:
     """Return synthetic plans of the jobs of a trace."""
-    return simulate.synthesize_deadlines(_jobs(trace), rng=SEED)
+    return simulate.synthesize_deadlines(trace.scan("jobs"), rng=SEED)
 
 
 def tightness(trace: Trace, /) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -227,13 +213,10 @@ def tightness(trace: Trace, /) -> tuple[pl.DataFrame, pl.DataFrame]:
 def missed_deadlines(trace: Trace, /) -> pl.DataFrame:
     """Return the deadlines that the first jobs of a trace miss under scheduling policies.
 
-    Deadlines are those of the trace, or synthetic ones. Clusters have so many GPUs that jobs use
-    80 % of them.
+    Clusters have so many GPUs that jobs use 80 % of them.
     """
-    jobs = _jobs(trace).sort("submit_s", maintain_order=True).head(MAX_JOBS)
-    if trace.manifest.has("training_plans"):
-        return simulate.simulate_deadlines(jobs, plans=trace.scan("training_plans"))
-    return simulate.simulate_deadlines(jobs, plans=trace.once(synthetic))
+    jobs = trace.scan("jobs").sort("submit_s", maintain_order=True).head(MAX_JOBS)
+    return simulate.simulate_deadlines(jobs, plans=trace.scan("training_plans"))
 
 
 def agreement(trace: Trace, /) -> pl.DataFrame:

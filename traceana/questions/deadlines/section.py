@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import sample_note, task_title
-from traceana.cohorts.jobs_of_tasks import from_tasks
 from traceana.errors import DataError
 from traceana.page.blocks import (
     Block,
@@ -26,7 +24,6 @@ from traceana.page.blocks import (
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.deadlines.plans import (
-    JOBS_NEEDS,
     MAX_JOBS,
     PLANS_NEEDS,
     SEED,
@@ -62,14 +59,6 @@ _GENERATED: Final = (
     "a uniform draw from 0.5 to 1.5; and models are one seeded sequence of draws. p-values are "
     "adjusted over all tests (Holm). Results on these deadlines hold for deadlines of this kind."
 )
-_DRAWN: Final = (
-    "The trace has no deadlines. They are drawn here: the time until the deadline is the runtime "
-    "times a uniform draw from 0.5 to 1.5, as in the published ElasticFlow files (seed 0)."
-)
-_OF_TASKS: Final = (
-    "A job runs from the first start to the last end of its instances; its GPUs are those of its "
-    "instances, averaged over its runtime. "
-)
 _POLICIES: Final = (
     "The jobs of a cluster share identical GPUs, as many as the jobs use to 80 % between the first "
     "submission and the last, and at least those of the largest job. A job starts on all of its "
@@ -101,7 +90,6 @@ _MET: Final = (
     "tightness_median",
     "tightness_max",
 )
-_MAX_DRAWN: Final = 2
 _MEASURES: Final = {
     "samples_per_s": "Throughput by GPUs",
     "scaling_efficiency": "Scaling efficiency by GPUs",
@@ -129,25 +117,10 @@ _FEWEST_DEADLINES = 30  # below, no finding names a policy
 
 def build(traces: Sequence[Trace]) -> Content:
     """Show tightness and rates of each trace; rules and synthetic plans if it was generated."""
-    planned, others = _split(traces)
-    parts = [(trace.label, _trace(trace)) for trace in planned]
-    parts += [(_title(trace), _of_jobs(trace)) for trace in others]
-    content = join_parts(_OPENING, parts)
-    pictures = [drawing for trace in (*planned, *others) for drawing in _draw_missed(trace)]
-    lead = (Gallery(tuple(pictures[:_MAX_DRAWN])),) if pictures else ()
+    content = join_parts(_OPENING, [(trace.label, _trace(trace)) for trace in traces])
+    pictures = [one for trace in traces for one in _draw_missed(trace)]
+    lead = (Gallery(tuple(pictures)),) if pictures else ()
     return replace(content, lead=lead, limitations=_LIMITATIONS)
-
-
-def _split(traces: Sequence[Trace]) -> tuple[list[Trace], list[Trace]]:
-    """Return the traces with plans, and others whose jobs these do not repeat."""
-    planned = [trace for trace in traces if trace.manifest.has("training_plans")]
-    repeated = {trace.manifest.repeats for trace in planned}
-    others = [trace for trace in traces if trace not in planned and trace.id not in repeated]
-    return planned, others
-
-
-def _title(trace: Trace) -> str:
-    return task_title(trace) if from_tasks(trace) else trace.label
 
 
 def _draw_tightness(trace: Trace) -> Drawing:
@@ -173,16 +146,15 @@ def _draw_missed(trace: Trace) -> list[Drawing]:
             trace=trace,
             key=picture_key("missed-deadlines", trace),
             about="Missed deadlines by cluster and policy",
-            title=_title(trace),
+            title=trace.label,
         )
     ]
 
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the missed deadlines of each trace, and the tightness and throughput of its plans."""
-    planned, others = _split(traces)
-    pictures = [picture for trace in (*planned, *others) for picture in _draw_missed(trace)]
-    for trace in planned:
+    pictures = [picture for trace in traces for picture in _draw_missed(trace)]
+    for trace in traces:
         pictures.append(_draw_tightness(trace))
         result = trace.once(rates)
         pictures += [
@@ -200,17 +172,8 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     return pictures
 
 
-def _of_jobs(trace: Trace) -> Content:
-    """Show synthetic deadlines of a trace that has none: no result on the trace is stated."""
-    _, blocks = _missed(trace)
-    about = _DRAWN
-    if from_tasks(trace):
-        about = f"{_OF_TASKS}{_DRAWN}{sample_note(trace)}"
-    return Content((), (Text(about), *blocks))
-
-
 def _missed(trace: Trace) -> tuple[tuple[str, ...], tuple[Block, ...]]:
-    title = _title(trace)
+    title = trace.label
     try:
         result = trace.once(missed_deadlines)
     except DataError as error:
@@ -345,10 +308,9 @@ SECTION = Section(
     "Deadlines",
     10,
     build,
-    needs=(*PLANS_NEEDS, *JOBS_NEEDS),
+    needs=PLANS_NEEDS,
     figures=("deadline-tightness", "throughput", "missed-deadlines"),
     more=draw_more,
-    shares="times",
-    part="Deadlines and simulations",
+    part="Simulations",
     question="How many deadlines could be met, and how tight are they?",
 )

@@ -208,7 +208,8 @@ def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
 
     def span(rows: pl.DataFrame, column: str) -> str:
         ordered = rows[column].drop_nulls().sort()
-        return " to ".join(dict.fromkeys((share(ordered[0]), share(ordered[-1]))))
+        first, last = ordered[0], ordered[-1]
+        return share(first) if first == last else fraction_range(first, last)
 
     gpus = both["gpu"].n_unique()
     others = f"; on all {gpus} GPUs {span(both, 'saved')}" if gpus > 1 else ""

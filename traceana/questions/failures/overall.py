@@ -35,7 +35,7 @@ class Failure:
     incidence: dict[str, Any] | None
     """Row of :func:`outcome_by_horizon` for failure; None if there is none."""
     is_censored: bool
-    """Whether the incidence is the headline: many rows have not ended."""
+    """Whether the incidence is the headline: many rows have not ended, and ten or more failed."""
     too_high: bool | None
     """Whether rows that fail do so sooner than others complete, which makes the rate too high."""
 
@@ -69,7 +69,7 @@ def overall_failure(trace: Trace, /) -> Failure:
     if isinstance(medians[0], float) and isinstance(medians[1], float):
         too_high = medians[0] < medians[1]
     incidence = _incidence(trace)
-    censored = incidence is not None and is_censored(cohort)
+    censored = incidence is not None and is_censored(cohort) and rate["failures"] >= _FEWEST
     return Failure(rate, rows.height, count_not_ended(cohort), incidence, censored, too_high)
 
 
@@ -79,7 +79,9 @@ def _incidence(trace: Trace) -> dict[str, Any] | None:
     if "failed" not in events:
         return None
     horizon_s = trace.once(outcome_cohort).horizon_s
-    if horizon_s is None and (cohort.rows["duration_s"] >= HORIZON_S).sum() >= _FEWEST:
+    failed = cohort.rows.filter(pl.col("status").cast(pl.String) == "failed")["duration_s"]
+    at_risk = (cohort.rows["duration_s"] >= HORIZON_S).sum()
+    if horizon_s is None and at_risk >= _FEWEST and (failed <= HORIZON_S).any():
         horizon_s = HORIZON_S
     try:
         incidence = outcome_by_horizon(

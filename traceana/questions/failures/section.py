@@ -209,6 +209,7 @@ _LIMITATIONS: Final = (
     "Jobs are not assigned to groups at random, so a difference has no single cause. Intervals of "
     "restricted means are too narrow where there is a note."
 )
+_NOT_COUNTED: Final = ("cancelled", "running", "pending", "unknown", "n_missing")
 _SHOWN: Final = (
     "n",
     "failed",
@@ -216,11 +217,7 @@ _SHOWN: Final = (
     "ci_low",
     "ci_high",
     "completed",
-    "cancelled",
-    "running",
-    "pending",
-    "unknown",
-    "n_missing",
+    *_NOT_COUNTED,
     "n_clusters",
     "note",
 )
@@ -317,6 +314,7 @@ def _group(cohort: Cohort, outcomes: Outcomes) -> tuple[Block, ...]:
             if name in outcomes.rates.columns
             # a complete log has no sampling error
             if cohort.sampled or cohort.horizon_s or not name.startswith("ci_")
+            if name not in _NOT_COUNTED or outcomes.rates[name].sum()
         ],
         headings=_headings(cohort),
         caption=f"Failure rate of {what}: {cohort.counted}. {cohort.title}",

@@ -194,8 +194,9 @@ def _figures(incidence: CumulativeIncidence, cohort: Cohort, group: str) -> list
 
 
 def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
-    """Compare failure within 24 h between the two largest groups in which some rows complete."""
+    """Compare failure within a day between the two largest groups in which some rows complete."""
     hours, by = _HOURS[-1], cohort.by
+    within = duration(hours * _HOUR_S)
     why = incidence.groups.filter(pl.col("note").str.starts_with("biased: "), event="failed")[
         "note"
     ]
@@ -229,14 +230,14 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
             f"{cohort.noun} have no runtime and are excluded."
         )
     finding = (
-        f"{cohort.title}: {cohort.noun} that failed within {hours} h, by "
+        f"{cohort.title}: {cohort.noun} that failed within {within}, by "
         f"{in_sentence(key_heading(by))}. {'. '.join(named)}. "
         f"{verdict}: {difference:.1f} percentage points (95 % CI {low:.1f} to {high:.1f})."
         f"{untimed}"
     )
     heading = (
         f"{cohort.title}: {share(first['incidence'])} of {first[by]} and "
-        f"{share(second['incidence'])} of {second[by]} {cohort.noun} fail within {hours} h"
+        f"{share(second['incidence'])} of {second[by]} {cohort.noun} fail within {within}"
     )
     equal = cohort.trace.once(incidence_difference, by, pair, hours * _HOUR_S, True)
     if equal is not None:

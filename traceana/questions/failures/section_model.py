@@ -139,16 +139,17 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
         + "; the features are not distinguishable where their own intervals contain 1."
         for row in joint.iter_rows(named=True)
     )
-    other = " ".join(
-        f"{what}: {'; '.join(_name(row) for row in rows.iter_rows(named=True))}."
+    other = "; ".join(
+        f"{what}: {', '.join(_name(row) for row in rows.iter_rows(named=True))}"
         for rows, what in (
-            (unclear, "Inconclusive"),
-            (few, f"Fewer than {_FEWEST} failures, or {_FEWEST} others, of the level"),
-            (left_out, "Left out, determined by other features"),
-            (apart, "Not comparable, no common support"),
+            (unclear, "inconclusive"),
+            (few, f"fewer than {_FEWEST} failures, or {_FEWEST} others, of the level"),
+            (left_out, "left out, determined by other features"),
+            (apart, "not comparable, no common support"),
         )
         if rows.height
     )
+    other += "." * bool(other)
     fitted = (
         f"{fit['n']:,} {'watched' if cohort.horizon_s else 'ended'} {cohort.noun} "
         f"({fit['failures']:,} failed; "

@@ -100,7 +100,7 @@ def _outliers(nodes: pl.DataFrame, title: str) -> Finding:
     parts += [f"{more.height - _NAMED} others in the table"] if more.height > _NAMED else []
     names = listed([*more["node"].head(_NAMED), *([] if more.height <= _NAMED else ["others"])])
     first, lost = more.row(0, named=True), float(more["lost_gpu_hours"].fill_null(0).sum())
-    cost = f" They cost {count(lost)} GPU-hours beyond what is expected." if lost else ""
+    cost = f" This costs {count(lost)} GPU-hours beyond what is expected." if lost else ""
     verb = "fails" if more.height == 1 else "fail"
     alert = (
         f"{'node' if more.height == 1 else 'nodes'} {names}: {three_digits(first['ratio'])} times "

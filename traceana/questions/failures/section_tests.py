@@ -125,8 +125,8 @@ def state_overall(cohort: Cohort, /) -> str:
     within = f"failed within {duration(by['horizon_s'])}"
     failed = share(by["fraction"]) if by["fraction"] else "none"
     return Finding(
-        f"{cohort.title}: {failed} of the {cohort.noun} {within} (cumulative "
-        f"incidence; {interval(by, fraction_range)}n = {by['n']:,}). {rate}",
+        f"{cohort.title}: {failed} of the {cohort.noun} {within} of runtime "
+        f"(cumulative incidence; {interval(by, fraction_range)}n = {by['n']:,}). {rate}",
         heading=f"{cohort.title}: {failed} of the {cohort.noun} {within} of runtime",
         is_null=not by["fraction"],
     )

@@ -47,7 +47,7 @@ class IncidenceAtTimes(IncidenceGroups):
 
     incidence_1h = fraction("Within 1 h", "cumulative incidence at 1 h")
     ci_low_1h, ci_high_1h = ci(display="percent")
-    incidence_24h = fraction("Within 24 h", "cumulative incidence at 24 h")
+    incidence_24h = fraction("Within 1 d", "cumulative incidence at 1 d")
     ci_low_24h, ci_high_24h = ci(display="percent")
 
 

@@ -125,8 +125,9 @@ def _finding(job_replay: JobReplay) -> str:
     replayed = job_replay.replay
     original, ideal = replayed.step_s_original.mean(), replayed.step_s_ideal.mean()
     text = (
-        f"a step of job {job_replay.job} takes {three_digits(replayed.slowdown)} times as long as "
-        f"with ideal durations ({three_digits(original)} and {three_digits(ideal)} s; n = "
+        f"slow operations make job {job_replay.job} take {three_digits(replayed.slowdown)} times "
+        f"as long as with ideal durations (a step: {three_digits(original)} and "
+        f"{three_digits(ideal)} s; n = "
         f"{plural(replayed.steps.height, 'step')}, "
         f"{plural(job_replay.workers.workers.height, 'worker')})"
     )

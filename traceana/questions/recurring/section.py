@@ -41,7 +41,7 @@ from traceana.questions.recurring.analyze import (
 from traceana.questions.runtimes.tables import FittedFamilies
 from traceana.simulate import summarize_recurring
 from traceana.simulate.recurring.tables import GroupsByDataset, SweepSummary
-from traceana.tables.formatting import count, plural, share
+from traceana.tables.formatting import count, fraction_range, plural, share
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -236,15 +236,13 @@ def _findings(rows: pl.DataFrame, gpu: str, title: str) -> tuple[str, ...]:
     least, most = rows.row(0, named=True), rows.row(-1, named=True)
     slower = rows.filter(pl.col("time_saved") < 0).height
     but = f"; {slower} of {plural(rows.height, 'job')} take longer" if slower else ""
+    energy = fraction_range(least["energy_saved"], most["energy_saved"])
     saved = (
         f"{title}: recurring jobs on {gpu} that learn their batch size and power limit save "
-        f"{share(least['energy_saved'])} to {share(most['energy_saved'])} of the energy of the "
+        f"{energy} of the energy of the "
         f"default (simulated; {plural(rows.height, 'data set')}, means of {len(SEEDS)} seeds)"
     )
-    heading = (
-        f"{title}: jobs that learn their settings save {share(least['energy_saved'])} to "
-        f"{share(most['energy_saved'])} of the energy"
-    )
+    heading = f"{title}: jobs that learn their settings save {energy} of the energy"
     return (Finding(f"{saved}{but}.", heading=heading),)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
 from matplotlib.ticker import MaxNLocator
 
 from traceana.drawing.labels import format_axis
@@ -24,7 +25,8 @@ _DAY_S: Final = 86_400
     "faults-over-time",
     result="machine_reliability",
     reading="Bar: faults that begin in a period over machines and days; line: its 95 % interval, "
-    "scaled by the dispersion over machines; dashed: mean of the whole window.",
+    "scaled by the dispersion over machines, unless it is far wider; dashed: mean of the whole "
+    "window.",
 )
 def plot_faults_over_time(result: ReliabilityResult, /, *, ax: Axes | None = None) -> Axes:
     """Draw the faults per 1,000 node-days by period.
@@ -48,15 +50,15 @@ def plot_faults_over_time(result: ReliabilityResult, /, *, ax: Axes | None = Non
     left = (periods["start_s"] - first) / _DAY_S
     width = (periods["end_s"] - periods["start_s"]) / _DAY_S
     ax.bar(left, periods["rate"], width * 0.9, align="edge", color=color_of(0))
-    ax.vlines(
-        left + width * 0.45, periods["ci_low"], periods["ci_high"], color=shade(ax), linewidth=0.8
-    )
     mean = result.overall["rate"].item()
     ax.axhline(mean, color=shade(ax), linewidth=0.8, linestyle="--", gid="mean")
     ax.margins(x=0)
-    # wide intervals are cut, so that the rates are seen
-    highest = max(periods["rate"].drop_nulls().to_list(), default=0.0)
-    ax.set_ylim(0, min(ax.get_ylim()[1], 4 * highest or 1.0))
+    # without wide intervals, so that the rates are seen
+    top = 4 * max(periods["rate"].drop_nulls().to_list(), default=0.0)
+    at = (left + width * 0.45).alias("at")
+    shown = periods.select("ci_low", "ci_high", at).filter(pl.col("ci_high") <= top)
+    ax.vlines(shown["at"], shown["ci_low"], shown["ci_high"], color=shade(ax), linewidth=0.8)
+    ax.set_ylim(0, ax.get_ylim()[1] if top else 1.0)
     format_axis(ax.yaxis)
     ax.set_xlabel("Day of the window")
     ax.set_ylabel("Faults per 1,000 node-days")

@@ -91,14 +91,19 @@ def _trace(trace: Trace) -> Content:
         for figure, about in _FIGURES.items()
         if figure != "machines-down" or result.down is not None
     ]
-    first = result.overall if result.groups is None else result.groups
+    if result.groups is not None and result.groups.height == 1:
+        by = ""  # its one row is that of all
+    first = result.groups if by and result.groups is not None else result.overall
     lead: list[Block] = [
         Gallery(tuple(pictures[:2])),
         result_table(
             first,
             MachineReliability,
             caption=f"Faults{f' by {by}' if by else ''}. {title}",
-            columns=(*([by] if by else []), *_SHOWN, "note"),
+            columns=[
+                *([by] if by else []),
+                *(name for name in (*_SHOWN, "note") if result.overall[name].count()),
+            ],
             null={by: "not stated"} if by else None,
             headings={by: by.capitalize()} if by else None,
             total=result.overall.select(pl.lit("all").alias(by), pl.all()) if by else None,

@@ -15,13 +15,15 @@ from traceana.drawing.registry import figure
 from traceana.drawing.scales import use_log_axis
 from traceana.drawing.style import MOST_MARKS, WIDTH_IN, color_of, shade, start_axes, use_style
 from traceana.errors import DataError
-from traceana.tables.formatting import plural
+from traceana.tables.formatting import listed, plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from traceana.questions.runtimes.tables import DistributionFits
 
+_MOST_SIZES: Final = 6
+"""Groups beyond which a caption states the range of their sizes."""
 Panel = Literal["shares", "tail", "quantiles"]
 """Distribution function; upper tail; quantile-quantile plot."""
 _TITLES: Final[dict[Panel, str]] = {
@@ -255,9 +257,15 @@ def plot_empirical_distribution(
 def describe_empirical_distribution(result: pl.DataFrame) -> str:
     """Return a sentence on the groups for the caption."""
     keys = result.columns[: result.columns.index("n")]
-    sizes = result.unique([*keys, "n"], maintain_order=True)["n"]
-    groups = f"{len(sizes)} groups, " if len(sizes) > 1 else ""
-    return f"{groups}n = {sizes.sum():,} values."
+    sizes = result.select(*keys, "n").unique(maintain_order=True)
+    if not keys or sizes.height == 1:
+        return f"n = {sizes['n'].sum():,} values."
+    if sizes.height > _MOST_SIZES:
+        return f"{sizes.height} groups of {min(sizes['n']):,} to {max(sizes['n']):,} values."
+    words = pl.col(keys).cast(pl.String).fill_null("not stated")
+    groups = sizes.select(pl.concat_str(words, separator=", "), "n")
+    named = (f"{n:,} ({name})" for name, n in groups.rows())
+    return f"n = {listed(named)} values."
 
 
 @figure(

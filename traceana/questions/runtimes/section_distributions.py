@@ -41,11 +41,12 @@ from traceana.store import Trace, distinct_traces
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import (
     duration,
+    duration_range,
     in_sentence,
     listed,
     p_equals,
+    ratio,
     seconds,
-    share,
     three_digits,
 )
 
@@ -162,7 +163,7 @@ def _median_finding(fits: Found) -> str:
             continue
         interval = ""
         if low is not None and high is not None:
-            interval = f"95 % CI {duration(low)} to {duration(high)}; "
+            interval = f"95 % CI {duration_range(low, high)}; "
         above = "" if fit.bound is None else f" of {duration(fit.bound)} and more"
         short.append(f"{duration(median)} ({cohort.trace.label})")
         texts.append(
@@ -224,7 +225,9 @@ def _tails(fits: Found) -> list[Block]:
     ]
     if not parts:
         return []
-    return [result_table(pl.concat(parts), TailIndex, caption="Tail index of runtimes")]
+    return [
+        result_table(pl.concat(parts), TailIndex, caption="Tail index of runtimes; threshold in s")
+    ]
 
 
 def _sensitivity(distributions: RuntimeDistributions, title: str) -> tuple[Table, ...]:
@@ -315,7 +318,7 @@ def _findings(fits: DistributionFits, distributions: RuntimeDistributions, title
     )
     finding = (
         f"{title}: of {fits.table.height} families {fits.best} fits best by BIC (n = {first['n']:,}"
-        f"{bound}). Its KS distance is {share(first['ks_statistic'])}"
+        f"{bound}). Its KS distance is {ratio(first['ks_statistic'])}"
     )
     if distributions.pvalue is not None:
         none = "" if distributions.pvalue >= _ALPHA else ": no family fits"
@@ -345,8 +348,8 @@ def _without_cut_rows(fits: DistributionFits, distributions: RuntimeDistribution
     if dropped["best"] == fits.best:
         return ""
     return (
-        f" Without the left-truncated and censored rows, which biases low, {dropped['best']} "
-        f"fits best (n = {dropped['n']:,})."
+        f" {dropped['best'].capitalize()} fits best without the left-truncated and censored rows, "
+        f"which biases low (n = {dropped['n']:,})."
     )
 
 

@@ -13,7 +13,7 @@ from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.runtimes.predict import predict_runtimes
 from traceana.questions.runtimes.tables import RuntimePredictions
-from traceana.tables.formatting import count, fraction_range, listed, share
+from traceana.tables.formatting import count, fraction_range, share
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -31,11 +31,13 @@ _LIMITATIONS: Final = (
 )
 _COLUMNS: Final = ("submit_s", "end_s", "runtime_s", "user", "job_name")
 _NAMED: Final = {
-    "last": "the last runtime of the same user and name",
-    "mean": "their mean",
-    "quantile": "their median",
-    "model": "a quantile regression",
+    "all": "median of all earlier jobs",
+    "last": "last runtime of the same user and name",
+    "mean": "mean of the same user and name",
+    "quantile": "median of the same user and name",
+    "model": "quantile regression",
 }
+_SHOWN: Final = ("predictor", "n", "pinball_s", "skill", "ci_low", "ci_high")
 _MOST: Final = 200_000
 """Latest jobs that are used."""
 
@@ -63,37 +65,31 @@ def _trace(trace: Trace) -> Content:
     table = result_table(
         result, RuntimePredictions, caption=f"Predicted runtimes of jobs. {trace.label}"
     )
-    rows = result.filter(pl.col("predictor") != "all", quantile=0.5).drop_nulls("skill")
-    findings = []
-    if rows.height:
-        parts = [
-            f"{_NAMED[row['predictor']]} {share(row['skill'])}"
-            + (
-                ""
-                if row["ci_low"] is None
-                else f" (95 % CI {fraction_range(row['ci_low'], row['ci_high'])})"
-            )
-            for row in rows.iter_rows(named=True)
-        ]
-        median = rows.filter(predictor="quantile").row(0, named=True)
-        low, high = median["ci_low"], median["ci_high"]
-        is_null = low is None or low <= 0 <= high
-        if is_null:
-            change = "predicts no better than that of all jobs"
-        else:
-            verb = "reduces" if low > 0 else "increases"
-            change = f"{verb} the error of predictions by {share(abs(median['skill']))}"
-        findings.append(
-            Finding(
-                f"{trace.label}: reduction of the pinball loss of predicted runtimes, compared "
-                f"with the median of all earlier jobs: by {listed(parts)} (n = "
-                f"{count(rows['n'][0])} later jobs).",
-                heading=f"{trace.label}: the median of earlier runs of the same user and name "
-                f"{change}",
-                is_null=is_null,
-            )
+    medians = result.filter(quantile=0.5)
+    better = medians.filter(pl.col("ci_low") > 0).sort("skill")
+    if better.height:
+        best = better.row(-1, named=True)
+        article = "a" if best["predictor"] == "model" else "the"
+        change = (
+            f"{article} {_NAMED[best['predictor']]} predicts runtimes {share(best['skill'])} better"
         )
-    return Content(tuple(findings), (table,), limitations=_LIMITATIONS)
+        interval = f"95 % CI {fraction_range(best['ci_low'], best['ci_high'])}; "
+    else:
+        change, interval = "earlier runs of the same user and name predict runtimes no better", ""
+    heading = f"{trace.label}: {change} than the median of all earlier jobs"
+    finding = Finding(
+        f"{heading} (pinball loss; {interval}n = {count(medians['n'][0])} later jobs).",
+        heading=heading,
+        is_null=better.is_empty(),
+    )
+    lead = result_table(
+        medians.with_columns(pl.col("predictor").replace(_NAMED)),
+        RuntimePredictions,
+        columns=_SHOWN,
+        caption="Predicted median runtimes of jobs; skill: reduction of the loss compared with the "
+        f"median of all earlier jobs. {trace.label}",
+    )
+    return Content((finding,), (table,), lead=(lead,), limitations=_LIMITATIONS)
 
 
 SECTION = Section(

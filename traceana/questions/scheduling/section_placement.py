@@ -143,6 +143,6 @@ SECTION = Section(
     build,
     needs=(NEEDED_TO_PLACE,),
     figures=("placement-allocated", "placement-fragment"),
-    part="Deadlines and simulations",
+    part="Simulations",
     question="How many GPUs can each placement policy allocate, and how many are fragments?",
 )

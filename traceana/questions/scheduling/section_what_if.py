@@ -201,6 +201,6 @@ SECTION = Section(
     build,
     needs=(NEEDED,),
     figures=("deadlines-met", "policy-lines"),
-    part="Deadlines and simulations",
+    part="Simulations",
     question="How long would jobs wait under another policy or with more GPUs?",
 )

@@ -113,16 +113,13 @@ def build(traces: Sequence[Trace]) -> Content:
     )
     shown = rows.sort("slowdown", descending=True, nulls_last=True).head(_MAX_ROWS)
     some = f", the {_MAX_ROWS} largest of {rows.height}" if rows.height > _MAX_ROWS else ""
-    lead = (
-        Gallery(tuple(_draw_costliest(results))),
-        result_table(
-            shown,
-            StragglerJobs,
-            columns=_LEAD if len(traces) > 1 else _LEAD[1:],
-            headings={"trace": "Trace"},
-            caption=f"Slowdown by stragglers{some}. {'; '.join(names.values())}",
-        ),
-    )
+    lead: tuple[Block, ...] = (Gallery(tuple(_draw_costliest(results))),)
+    if len(traces) > 1:  # the details have the jobs of each
+        caption = f"Slowdown by stragglers{some}. {'; '.join(names.values())}"
+        heading = {"trace": "Trace"}
+        lead += (
+            result_table(shown, StragglerJobs, columns=_LEAD, headings=heading, caption=caption),
+        )
     blocks = (block for trace in traces for block in _details(trace, results[trace]))
     sampled = pl.col("slowdown_iterations").alias("slowdown")
     weighted = {

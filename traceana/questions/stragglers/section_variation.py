@@ -141,8 +141,8 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _compare(computed: dict[Trace, pl.DataFrame]) -> list[Block]:
-    """Return the table of the jobs of all traces with the largest median CoV."""
-    if not computed:
+    """Return the table of the jobs of several traces with the largest median CoV."""
+    if len(computed) < 2:
         return []
     rows = pl.concat(
         frame.filter(ddof=0).with_columns(trace=pl.lit(trace.label))
@@ -152,7 +152,7 @@ def _compare(computed: dict[Trace, pl.DataFrame]) -> list[Block]:
     table = result_table(
         rows.head(_MAX_ROWS),
         CovSeries,
-        columns=_LEAD if len(computed) > 1 else _LEAD[1:],
+        columns=_LEAD,
         headings={"trace": "Trace"},
         caption=f"CoV across workers by job (ddof 0), largest median first. {titles}.",
     )

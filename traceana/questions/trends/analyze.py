@@ -91,34 +91,52 @@ def _cpus_of(trace: Trace) -> Capacity | None:
 
 def trends_of(trace: Trace, /) -> Found:
     """Compute trends, outages and changes of level of a trace."""
-    jobs, window, timezone = trace.frame("jobs"), trace.once(window_of), clock_of(trace)
-    options: dict[str, Any] = {"timezone": timezone, "window": window}
-    failure = trace.manifest.failure_statuses
-    success = tuple(word for word in ("completed",) if word not in failure)
-    outcomes: dict[str, Any] = {"success": success, "failure": failure}
+    jobs, options, outcomes = trace.frame("jobs"), _clock(trace), _outcomes(trace)
     capacity = capacity_of(trace)
-    trends_table = trends(jobs, gpus=capacity and capacity.gpus, **options, **outcomes)
-    cpus, hours = _cpus_of(trace), (window[1] - window[0]) / 3600 if window else 0.0
-    used = float(trends_table["cpu_hours"].sum() or 0)
     lost = outages(jobs, **options)
     return Found(
-        trends_table,
+        trace.once(_by_period),
         lost,
         *changes_and_drift(jobs, **options, **outcomes, lost=lost),
-        timezone,
-        None if capacity is None else _shares(trace, capacity, options),
+        options["timezone"],
+        trace.once(gpus_allocated),
         "" if capacity is None else capacity.source,
-        None if cpus is None or not hours else (cpus.gpus, used / (cpus.gpus * hours), cpus.source),
+        trace.once(cpus_allocated),
     )
 
 
-def _shares(trace: Trace, capacity: Capacity, options: dict[str, Any]) -> pl.DataFrame | None:
-    """Return what of the GPUs was allocated, down and idle; None without the GPUs of jobs."""
-    if not trace.has("jobs", ("gpus",)):
+def _clock(trace: Trace) -> dict[str, Any]:
+    return {"timezone": clock_of(trace), "window": trace.once(window_of)}
+
+
+def _outcomes(trace: Trace) -> dict[str, Any]:
+    failure = trace.manifest.failure_statuses
+    return {"success": tuple({"completed"} - {*failure}), "failure": failure}
+
+
+def _by_period(trace: Trace) -> pl.DataFrame:
+    capacity = capacity_of(trace)
+    gpus = capacity and capacity.gpus
+    return trends(trace.frame("jobs"), gpus=gpus, **_clock(trace), **_outcomes(trace))
+
+
+def cpus_allocated(trace: Trace, /) -> tuple[float, float, str] | None:
+    """Return the CPUs of the cluster, the fraction allocated, and where the number is from."""
+    cpus, window = _cpus_of(trace), trace.once(window_of)
+    if cpus is None or window is None or window[0] == window[1]:
         return None
-    more: dict[str, Any] = {}
+    used = float(trace.once(_by_period)["cpu_hours"].sum() or 0)
+    return cpus.gpus, used * 3600 / (cpus.gpus * (window[1] - window[0])), cpus.source
+
+
+def gpus_allocated(trace: Trace, /) -> pl.DataFrame | None:
+    """Return what of the GPUs was allocated, down and idle; None where they are unknown."""
+    capacity = capacity_of(trace) if trace.has("jobs", ("gpus",)) else None
+    if capacity is None:
+        return None
+    more = _clock(trace)
     if capacity.machines is not None:
         more["machines"] = capacity.machines
         if trace.has("faults", ("end_s",)):
             more["faults"] = trace.scan("faults")
-    return cluster_utilization(trace.frame("jobs"), gpus=capacity.gpus, **options, **more)
+    return cluster_utilization(trace.frame("jobs"), gpus=capacity.gpus, **more)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import polars as pl
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _DAY_S: Final = 86_400
+_UNITS_S: Final = {"d": _DAY_S, "h": 3600, "min": 60, "s": 1}
+_TWO: Final = 2
+"""Of a unit: below, a smaller one is the unit of an axis."""
 _MOST_TYPES: Final = 5
 _STYLES: Final = ("-", "--", "-.", (0, (4, 1, 1, 1, 1, 1)), (0, (6, 2)))
 _NAMES: Final = {
@@ -26,8 +29,8 @@ _NAMES: Final = {
     "cpu_hours": "CPU-hours per day",
     "node_hours": "Node-hours per day",
     "utilization": "Utilization",
-    "wait_s_median": "Median wait (min)",
-    "runtime_s_median": "Median runtime (min)",
+    "wait_s_median": "Median wait",
+    "runtime_s_median": "Median runtime",
     "failure_rate": "Failure rate",
 }
 """Measures that are drawn, and the label of each."""
@@ -71,23 +74,25 @@ def plot_trends(
         raise DataError(f"measure must be one of {', '.join(_NAMES)}; it is {measure!r}")
     if not trends[measure].count():
         raise DataError(f"plot_trends has nothing to draw: {measure} is null")
-    values = trends[measure].cast(pl.Float64)
+    values, label = trends[measure].cast(pl.Float64), _NAMES[measure]
     if measure.endswith("_hours"):
         values = values / ((trends["end_s"] - trends["start_s"]) / _DAY_S)
     elif measure.endswith("_s_median"):
-        values = values / 60
+        most = float(cast("float", values.max()))
+        unit, size = next(one for one in _UNITS_S.items() if most >= _TWO * one[1] or one[1] == 1)
+        values, label = values / size, f"{label} ({unit})"
     ax = start_axes(ax, height_in=1.8)
     _step(ax, trends, values, timezone, color=color_of(0), gid=measure)
     ax.set_ylim(bottom=0)
     ax.margins(x=0)
-    ax.yaxis.set_major_formatter("{x:,.5g}")
+    ax.yaxis.set_major_formatter("{x:,.10g}")
     if measure in ("failure_rate", "utilization"):
         ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
         ax.set_ylim(top=1.04 * ax.get_ylim()[1])
     ax.locator_params(axis="y", nbins=4)
     _date(ax, timezone)
-    ax.set_ylabel(_NAMES[measure])
-    ax.set_title(_NAMES[measure])
+    ax.set_ylabel(label)
+    ax.set_title(label)
     return ax
 
 
@@ -157,7 +162,7 @@ def plot_cluster_utilization(
             _step(ax, rows, both, timezone, color=color_of(place), linestyle=":", gid="down")
     ax.set_ylim(0, max(1.0, *ax.get_ylim()))
     ax.margins(x=0)
-    ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
     _date(ax, timezone)
     ax.set_ylabel("Allocated")
     ax.set_title("GPUs allocated over time")

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from traceana.cohorts.groups import count_users
 from traceana.page.blocks import (
     Block,
     Content,
@@ -28,7 +29,6 @@ from traceana.questions.trends.tables import (
     Outages,
     Trends,
 )
-from traceana.questions.workload.facts import facts_of
 from traceana.stats.time_blocks import DAY_S
 from traceana.store import Trace, distinct_traces
 from traceana.tables.formatting import (
@@ -140,19 +140,23 @@ def _trace(trace: Trace) -> Content:
             ),
         ]
     if trends_table.outages.height:
-        lost = [
-            name
-            for name in trends_table.outages.columns
-            if name != "gpu_hours_lost" or trends_table.outages[name].sum()
-        ]
+        lost = ["start_s", "end_s", "gpu_hours_lost", "jobs_lost", "pvalue"]
+        if not trends_table.outages["gpu_hours_lost"].sum():
+            lost.remove("gpu_hours_lost")
         caption = f"Outages. {title}"
         blocks.append(result_table(trends_table.outages, Outages, caption=caption, columns=lost))
     if trends_table.changes.height:
         caption = f"Changes of level of comparable jobs. {title}"
-        empty = [name for name in ("user", "job_name") if not trends_table.changes[name].count()]
-        changes = trends_table.changes.drop(empty)
+        left = {"start_s", "level", "level_rest"}  # the sentences have them
+        left |= {name for name in ("user", "job_name") if not trends_table.changes[name].count()}
         blocks.append(
-            result_table(changes, LevelChanges, caption=caption, null={"user": "", "job_name": ""})
+            result_table(
+                trends_table.changes,
+                LevelChanges,
+                caption=caption,
+                columns=[name for name in trends_table.changes.columns if name not in left],
+                null={"user": "", "job_name": ""},
+            )
         )
     if trends_table.drift.height:
         caption = f"Drift of comparable jobs: linear change per week. {title}"
@@ -210,7 +214,7 @@ def _allocated(capacity: pl.DataFrame, source: str, title: str, trace: Trace) ->
 
 def _others(trace: Trace) -> tuple[str, Certainty]:
     """Return what a log of one user leaves open, and how certain an allocation is."""
-    if dict(facts_of(trace)).get("Users") != "1":
+    if count_users(trace) != 1:
         return "", "exact"
     return " The log has one user; the jobs of others are not in it.", "cannot tell"
 

@@ -74,20 +74,20 @@ def build(traces: Sequence[Trace]) -> Content:
             blocks.append(table)
     if not headlines:
         return Content()
-    several = ("trace",) if len(lead) > 1 else ()
-    rows = pl.concat(lead)
-    table = result_table(
-        rows,
-        RequestedUsed,
-        columns=[*several, *(name for name in _shown(rows) if name in _SHOWN)],
-        headings={"trace": "Trace"} if several else None,
-        caption="Used over requested resources of ended jobs",
-    )
+    several, tables = len(lead) > 1, list[Block]()
+    if several:  # the details have the table of each
+        rows = pl.concat(lead)
+        columns = ["trace", *(name for name in _shown(rows) if name in _SHOWN)]
+        caption = "Used over requested resources of ended jobs"
+        heading = {"trace": "Trace"}
+        tables.append(
+            result_table(rows, RequestedUsed, columns=columns, headings=heading, caption=caption)
+        )
     return Content(
         tuple(headlines if several else findings),
         tuple(blocks),
         headlines[0],
-        lead=(Gallery(tuple(drawings[:2])), table),
+        lead=(Gallery(tuple(drawings[:2])), *tables),
         limitations="Memory used is the largest that the scheduler sampled, so it can be too low. "
         "Jobs without a recorded use are excluded.",
     )
@@ -129,7 +129,7 @@ def _findings(rows: pl.DataFrame, title: str) -> tuple[str, list[str]]:
     held = [place for place, name in enumerate(names) if name != "time limit"] or [0]
     least = min(held, key=lambda place: float(with_rows[place]["median"]))
     median = share(with_rows[least]["median"])
-    heading = f"{title}: the median job used {median} of the {names[least]} it requested"
+    heading = f"{title}: the median job used {median} of the {names[least]} that it requested"
     each.insert(0, Finding(each.pop(least), heading=heading))
     return Finding(text, heading=heading), each
 

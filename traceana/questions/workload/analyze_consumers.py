@@ -292,7 +292,7 @@ def describe_consumers(trace: Trace, /) -> Consumers:
         others = opened.filter(nw.col("user") != largest)
         without = _usage(others, numbers, ()).row(0, named=True)
     if {"gpu_utilization", "gpus"} <= set(names):
-        groups |= _most_idle(trace, jobs, window)
+        groups |= _most_idle(trace, jobs, window, whole["gpu_hours"])
     cohort = form_cohort(trace)
     if count_not_ended(cohort) > MOST_NOT_ENDED * cohort.rows.height:
         # jobs of groups that run longer have ended less often, and rather if they failed
@@ -329,15 +329,16 @@ def _largest(users: pl.DataFrame) -> str | None:
 
 
 def _most_idle(
-    trace: Trace, jobs: nw.LazyFrame[Any], window: Window | None
+    trace: Trace, jobs: nw.LazyFrame[Any], window: Window | None, total: float | None
 ) -> dict[str, pl.DataFrame]:
-    """Return the jobs with the most idle GPU-hours, as a group."""
+    """Return the jobs with the most idle GPU-hours, as a group; `total` are those of all jobs."""
     idle = nw.col("gpus") * nw.col("runtime_s") * (1 - nw.col("gpu_utilization"))
     local = trace.local(jobs.with_columns(idle=idle).drop_nulls("idle").to_native(), "jobs")
     most = local.top_k(_MOST_JOBS, by="idle").drop("idle").collect()
     if most.height <= 1:
         return {}
     usage = resource_usage(most, by="job_id", window=window)
+    usage = usage.with_columns(fraction_of_all=pl.col("gpu_hours") / pl.lit(total, pl.Float64))
     return {"job_id": usage.sort("idle_gpu_hours", descending=True, nulls_last=True)}
 
 

@@ -8,10 +8,12 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
+from traceana.cohorts.groups import count_users
 from traceana.questions.failures.overall import overall_failure
+from traceana.questions.trends.analyze import NEEDS, cpus_allocated, gpus_allocated
 from traceana.questions.workload.analyze import describe_workload
 from traceana.questions.workload.analyze_consumers import cpu_hours_of
-from traceana.tables.formatting import count, duration, hours_text, listed, share
+from traceana.tables.formatting import count, duration, hours_text, listed, plain, share
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -46,13 +48,14 @@ def _facts(trace: Trace) -> list[tuple[str, str]]:
     workload = describe_workload(trace)
     row = workload.summary.row(0, named=True)
     facts = [("Period", _period(trace)), ("Jobs", count(row["jobs"]))]
-    if trace.has("jobs", ("user",)):
-        users = trace.scan("jobs").select(pl.col("user").drop_nulls().n_unique()).collect().item()
+    if users := count_users(trace):
         facts.append(("Users", count(users)))
     if row["gpu_hours"]:
         facts.append(("GPU-hours", hours_text(row["gpu_hours"])))
     elif hours := cpu_hours_of(trace):
         facts.append(("CPU-hours", hours_text(hours)))
+    if users != 1:  # others may have had the rest
+        facts += _allocated(trace)
     facts += [("Status", none_ended := _none_ended(trace)), ("Failed", _failed(trace))]
     if workload.queueing is not None and workload.queueing.height:
         wait = workload.queueing["median_s"][0]
@@ -61,6 +64,18 @@ def _facts(trace: Trace) -> list[tuple[str, str]]:
     name = "Median runtime so far" if none_ended else "Median runtime"
     facts.append((name, "" if median is None else duration(median)))
     return [(name, value) for name, value in facts if value]
+
+
+def _allocated(trace: Trace) -> list[tuple[str, str]]:
+    """Return how much of the GPUs, else of the CPUs, was allocated; empty where it is unknown."""
+    if not any(trace.has(*need) for needs in NEEDS for need in needs.items()):
+        return []
+    gpus = trace.once(gpus_allocated)
+    if gpus is not None and gpus["allocated"][0]:
+        of_all = gpus.row(0, named=True)
+        return [("GPUs allocated", f"{share(of_all['allocated'])} of {plain(of_all['gpus'])}")]
+    cpus = trace.once(cpus_allocated)
+    return [("CPUs allocated", f"{share(cpus[1])} of {plain(cpus[0])}")] if cpus else []
 
 
 def _period(trace: Trace) -> str:
@@ -92,11 +107,6 @@ def _failed(trace: Trace) -> str:
     """Return the failed among the completed and failed jobs, or within a runtime if many run."""
     if not trace.has("jobs", ("status",)):
         return ""
-    if trace.has("jobs", ("runtime_s",)):
-        result = trace.once(overall_failure)
-        if result.is_censored and result.incidence is not None:
-            by = duration(result.incidence["horizon_s"])
-            return f"{share(result.incidence['fraction'])} within {by}"
     status = pl.col("status").cast(pl.String)
     failed, ended = (
         trace.scan("jobs")
@@ -104,4 +114,9 @@ def _failed(trace: Trace) -> str:
         .collect()
         .row(0)
     )
-    return share(failed / ended) if ended else ""
+    if trace.has("jobs", ("runtime_s",)):
+        result = trace.once(overall_failure)
+        if result.is_censored and result.incidence is not None:
+            by = duration(result.incidence["horizon_s"])
+            return f"{share(result.incidence['fraction'])} within {by}"
+    return f"{share(failed / ended)} ({count(failed)} of {count(ended)})" if ended else ""

@@ -15,7 +15,7 @@ from traceana.drawing.registry import figure
 from traceana.drawing.scales import use_log_axis
 from traceana.drawing.style import color_of, palette, shade, start_axes
 from traceana.errors import DataError
-from traceana.tables.formatting import listed, three_digits
+from traceana.tables.formatting import duration, listed, percent, three_digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -181,14 +181,15 @@ def _gid(kind: str, name: str) -> str:
 
 def describe_interarrivals(curve: pl.DataFrame) -> str:
     """Return one sentence on what the figure of this curve shows."""
-    lines = [line for _, line in split_lines(curve, "n", "gap_s")]
-    n, longest = (listed(f"{max(line[name]):,.0f}" for line in lines) for name in ("n", "gap_s"))
+    lines = [own for _, own in split_lines(curve, "n", "gap_s")]
+    n = listed(f"{max(own['n']):,}" for own in lines)
+    longest = listed(duration(max(own["gap_s"])) for own in lines)
     if len(lines) > 1:
-        return f"n = {n} interarrival times; the longest is {longest} s."
+        return f"n = {n} interarrival times; the longest is {longest}."
     above = curve.filter(pl.col("gap_s") > 0)["gap_s"]
     at_once = curve.filter(gap_s=0)["fraction_longer"].to_list()
-    least = f"{100 * (1 - at_once[0]):.1f} % are 0 s" if at_once else f"from {min(above):,.3g} s"
-    return f"n = {n} interarrival times: {least}, the longest is {longest} s."
+    least = f"{100 * (1 - at_once[0]):.1f} % are 0 s" if at_once else f"from {duration(min(above))}"
+    return f"n = {n} interarrival times: {least}, the longest is {longest}."
 
 
 @figure(
@@ -363,5 +364,5 @@ def describe_concentration(curve: pl.DataFrame) -> str:
     keys = curve.columns[: curve.columns.index("fraction_of_jobs")]
     lower = curve.filter(pl.col("fraction_of_jobs") <= 0.5)
     halves = lower.group_by(keys, maintain_order=True).last() if keys else lower.tail(1)
-    shares = listed(f"{100 * half:.2f} %" for half in halves["fraction_of_gpu_hours"])
+    shares = listed(map(percent, halves["fraction_of_gpu_hours"]))
     return f"The smaller half of the GPU jobs uses {shares} of the GPU-hours."

@@ -59,6 +59,18 @@ _HIGHER: Final = 1.1
 errors, and ratio of failure rates, from which a GPU type is named."""
 
 
+_FIRST: Final = (
+    "jobs",
+    "gpu_hours",
+    "fraction_of_all",
+    "median_wait_s",
+    "failure_rate",
+    "fraction_wasted",
+    "trend",
+)
+"""Columns that come first, in the order in which a manager asks for them."""
+
+
 def build(traces: Sequence[Trace]) -> Content:
     """Show the resources by group of each trace, with waste and idle GPUs."""
     findings: list[Finding] = []
@@ -98,6 +110,7 @@ def _table(consumers: Consumers, name: str, title: str) -> Table:
         for column in rows.columns
         if column in (name, "jobs") or rows[column].count()
         if column not in ("measured_gpu_hours", "ended", "own_failures")
+        if column != "jobs" or name != "job_id"  # one each
         if not column.startswith("gpu_hours") or consumers.unit == "GPU"
     ]
     most_idle = f"of the {rows.height} jobs with the most idle hours"
@@ -108,6 +121,8 @@ def _table(consumers: Consumers, name: str, title: str) -> Table:
         first = first.join(trend, on=name, how="left", nulls_equal=True, maintain_order="left")
         headings = {"trend": "GPUs over the period"}
         shown.append("trend")
+    ranked = {column: place for place, column in enumerate((name, *_FIRST))}
+    shown.sort(key=lambda column: ranked.get(column, len(ranked)))
     table = result_table(
         first,
         ResourceUsage,
@@ -216,16 +231,12 @@ def _wasted(consumers: Consumers, title: str) -> list[Finding]:
 
 
 def _plain(consumers: Consumers, title: str) -> Finding | None:
-    """State what failed, the longest wait, the largest job and the waste of a small log."""
+    """State the longest wait, the largest job and the waste of a small log."""
     if consumers.each is None:
         return None
     whole, unit = consumers.whole, consumers.unit
-    rate, ended = whole["failure_rate"], whole["ended"]
-    facts = (
-        [] if rate is None else [f"{round(rate * ended):,} of {plural(ended, 'ended job')} failed"]
-    )
     waited = consumers.each.drop_nulls("median_wait_s").sort("median_wait_s", descending=True)
-    facts += [
+    facts = [
         f"the longest wait was {duration(row['median_wait_s'])} (job {row['job_id']})"
         for row in waited.head(1).rows(named=True)
     ]
@@ -241,7 +252,7 @@ def _plain(consumers: Consumers, title: str) -> Finding | None:
         n=whole["jobs"],
         cost_gpu_h=whole["gpu_hours"] or 0.0,
         cost_jobs=whole["jobs"],
-        heading=f"{title}: {'; '.join(facts[:2])}",
+        heading=f"{title}: {facts[0]}",
     )
 
 

@@ -24,7 +24,7 @@ class WorkloadSummary(ResultTable):
         "GPU-hours", "null where no job has both GPUs and runtime", display="hours", unit="h"
     )
     jobs_without_gpu_hours = count(
-        "GPU-hours missing", "jobs whose GPUs or time in the window are missing"
+        "Without GPU-hours", "jobs whose GPUs or time in the window are missing"
     )
     gpus_mean = number(
         "Mean demand (GPUs)", "GPU-hours over the window's hours; null without times", unit="GPUs"
@@ -44,11 +44,11 @@ class WorkloadSummary(ResultTable):
     horizon_s = number(
         "Horizon", "of the restricted mean", display="duration", unit="s", optional=True
     )
-    runtime_s_p25 = seconds("25 %", "quantile of the runtime")
-    runtime_s_median = seconds("Median", "median runtime")
-    runtime_s_p75 = seconds("75 %", "quantile of the runtime")
-    runtime_s_p95 = seconds("95 %", "quantile of the runtime")
-    runtime_s_p99 = seconds("99 %", "quantile of the runtime")
+    runtime_s_p25 = seconds("Runtime: 25 %", "quantile of the runtime")
+    runtime_s_median = seconds("Runtime: median", "median runtime")
+    runtime_s_p75 = seconds("Runtime: 75 %", "quantile of the runtime")
+    runtime_s_p95 = seconds("Runtime: 95 %", "quantile of the runtime")
+    runtime_s_p99 = seconds("Runtime: 99 %", "quantile of the runtime")
     gpus_median = number("GPUs: median", "over the jobs whose GPUs are known", display="plain")
     gpus_p95 = number("GPUs: 95 %", "quantile of the GPUs", display="plain")
     gpus_max = number("GPUs: maximum", display="plain")
@@ -80,7 +80,7 @@ class SizeDistribution(ResultTable):
         "GPU-hours", "null where no job has both GPUs and runtime", display="hours", unit="h"
     )
     fraction_of_gpu_hours = fraction("Fraction of GPU-hours", "within the group")
-    jobs_without_gpu_hours = count("GPU-hours missing", "jobs whose GPUs or runtime are missing")
+    jobs_without_gpu_hours = count("Without GPU-hours", "jobs whose GPUs or runtime are missing")
     runtime_s_median = seconds("Median runtime")
 
 
@@ -223,7 +223,8 @@ class ResourceUsage(ResultTable):
     median_wait_s = seconds("Median wait", "median time from submission to start")
     failure_rate = fraction("Failure rate", "failed among completed and failed jobs")
     own_failure_rate = fraction(
-        "Without limits", "failed, but not by a time or memory limit, among completed and failed"
+        "Failure rate without limits",
+        "failed, but not by a time or memory limit, among completed and failed",
     )
     fraction_wasted = fraction(
         "Wasted", "fraction of the group's hours in failed and cancelled jobs"
@@ -255,7 +256,7 @@ class GpuHours(ResultTable):
     """GPU-hours by group, with what was lost."""
 
     jobs = count("Jobs")
-    n_missing = count("GPU-hours missing", "jobs whose GPUs or runtime are missing")
+    n_missing = count("Without GPU-hours", "jobs whose GPUs or runtime are missing")
     gpu_hours = hours("GPU-hours")
     fraction_of_all = fraction("Of all", "fraction of the GPU-hours of all groups")
     failed = fraction("Failed", "fraction of the group's GPU-hours in failed jobs")
