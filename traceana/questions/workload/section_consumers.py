@@ -68,7 +68,7 @@ _FIRST: Final = (
     "fraction_wasted",
     "trend",
 )
-"""Columns that come first, in the order in which a manager asks for them."""
+"""Columns that come first, also in the excerpt."""
 
 
 def build(traces: Sequence[Trace]) -> Content:
