@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import inspect
 import os
@@ -131,6 +132,7 @@ def _share(
 
 def _open(context: Context, threshold: tuple[int, int, int]) -> None:
     gc.set_threshold(*threshold)
+    atexit.register(gc.freeze)  # as the command does
     parent = parent_process()
     if parent is not None:
         # a killed parent cannot end its workers
