@@ -90,7 +90,7 @@ def test_a_missing_value_is_a_dash_and_a_zero_is_not() -> None:
 
 def test_both_ends_of_an_interval_of_durations_have_three_digits_and_one_unit_if_near() -> None:
     assert formatting.duration_range(418.8, 840) == "6.98 to 14.0 min"
-    assert formatting.duration_range(3414, 3960) == "0.948 to 1.10 h"
+    assert formatting.duration_range(3414, 3960) == "56.9 min to 1.10 h"
     assert formatting.duration_range(29_880, 179_712) == "8.30 h to 2.08 d"
     assert formatting.duration_range(0, 30) == "0 to 30 s"
     assert formatting.duration_range(0.002, 0.5) == "2 to 500 ms"

@@ -115,7 +115,8 @@ def _write(
         except DataError as error:
             text = str(error)
             if entry is not None:
-                missing = f"the store lacks {entry.needs}" if entry.needs else text
+                of = f" of {' or '.join(versions['trace'])}" if versions.get("trace") else ""
+                missing = f"the store lacks {entry.needs}" if entry.needs else f"{text}{of}"
                 number = f"figure {entry.number}" if entry.number else "a figure"
                 text = f"{number} of {paper}, {entry.shows}: {missing}"
             if len(wanted) == 1:

@@ -406,7 +406,7 @@ def result_table(
     ]
     if "note" in shown and frame.height > 1 and frame["note"].n_unique() == 1:
         shown.remove("note")
-        caption = f"{caption.rstrip('.')}. All rows: {frame['note'][0]}"
+        caption = f"{caption.rstrip('.')}. Note: {frame['note'][0]}"
     nulls = {"note": "", **(null or {})}
     options: dict[str, Any] = {"columns": shown, "headings": headings or {}, "null": nulls}
     try:

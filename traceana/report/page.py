@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from traceana.page.blocks import Block, Content, Gallery, Heading, Picture, Table, Text
 from traceana.page.finding import Finding
 from traceana.page.section import PARTS, SIMULATED, Section
-from traceana.questions.workload.facts import facts_of, failed_as
+from traceana.questions.workload.facts import FACTS, facts_of, failed_as
 from traceana.report.section_provenance import terms_of
 from traceana.tables.formatting import in_sentence, listed, plural
 from traceana.tables.formatting import text as shortened
@@ -333,9 +333,7 @@ def render_page(
         absent=absent,
         facts=(facts := [fact for fact in trace_facts(context) if fact[1]]),
         others=[trace for trace, facts_of_trace in trace_facts(context) if not facts_of_trace],
-        fact_names=list(
-            dict.fromkeys(name for _, facts_of_trace in facts for name, _ in facts_of_trace)
-        ),
+        fact_names=[name for name in FACTS if any(name in dict(found) for _, found in facts)],
         has_failures=any(
             name == "Failed" for _, facts_of_trace in facts for name, _ in facts_of_trace
         ),

@@ -231,8 +231,7 @@ def duration_range(low: float, high: float) -> str:
         next((name for name, size in _UNITS_S.items() if abs(value) >= size), "ms")
         for value in (low, high)
     )
-    if abs(low) >= _UNITS_S.get(high_unit, 1e-3) / 2 or low == 0:
-        low_unit = high_unit
+    low_unit = low_unit if low else high_unit
     ends = [
         value / _UNITS_S.get(unit, 1e-3) for value, unit in ((low, low_unit), (high, high_unit))
     ]

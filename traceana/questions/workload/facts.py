@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 import polars as pl
@@ -18,6 +18,11 @@ from traceana.tables.formatting import count, duration, hours_text, listed, plai
 if TYPE_CHECKING:
     from traceana.store import Trace
 
+FACTS: Final = (
+    *("Period", "Jobs", "Users", "GPU-hours", "CPU-hours", "GPUs allocated", "CPUs allocated"),
+    *("Status", "Failed", "Median wait", "Median runtime", "Median runtime so far"),
+)
+"""Names in their order."""
 _SHORTEST_S = 60.0
 _WORDS = 4
 
@@ -54,7 +59,8 @@ def _facts(trace: Trace) -> list[tuple[str, str]]:
         facts.append(("GPU-hours", hours_text(row["gpu_hours"])))
     elif hours := cpu_hours_of(trace):
         facts.append(("CPU-hours", hours_text(hours)))
-    if users != 1:  # others may have had the rest
+    # others may have had the rest; and no section states it of jobs that another trace has
+    if users != 1 and trace.manifest.repeats not in trace.store.traces():
         facts += _allocated(trace)
     facts += [("Status", none_ended := _none_ended(trace)), ("Failed", _failed(trace))]
     if workload.queueing is not None and workload.queueing.height:

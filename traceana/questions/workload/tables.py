@@ -218,7 +218,7 @@ class ResourceUsage(ResultTable):
     cpu_hours = hours("CPU-hours", "CPUs times hours in the window")
     node_hours = hours("Node-hours", "nodes times hours in the window")
     fraction_of_all = fraction(
-        "Of all", "fraction of all GPU-hours; of CPU-hours where no job has GPUs"
+        "Of all hours", "fraction of all GPU-hours; of CPU-hours where no job has GPUs"
     )
     median_wait_s = seconds("Median wait", "median time from submission to start")
     failure_rate = fraction("Failure rate", "failed among completed and failed jobs")
