@@ -207,10 +207,10 @@ def test_how_figures_of_one_kind_are_read_is_said_once() -> None:
     lead, fold = (Gallery((one, other)), table), (Gallery((two,)), table)
     part = Built(sections()[0], Content((), fold, lead=lead))
     (numbered,) = number_blocks([part])
-    assert [(p.number, p.id, p.reading) for p in numbered.pictures] == [
-        ("1", "figure-a", "Read so."),
-        ("S1", "figure-c", "n = 1. Read otherwise."),
-        ("S2", "figure-b", ""),
+    assert [(p.number, p.id, p.caption, p.reading) for p in numbered.pictures] == [
+        ("1", "figure-a", "a.", "Read so."),
+        ("S1", "figure-c", "c. n = 1.", "Read otherwise."),
+        ("S2", "figure-b", "b.", ""),
     ], "one figure is open, the rest is in the fold"
     tables = [block for block in numbered.blocks if isinstance(block, Table)]
     assert [(t.number, t.id) for t in tables] == [

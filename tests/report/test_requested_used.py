@@ -46,9 +46,12 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_hours_unused_are_those_of_ended_jobs(page: str) -> None:
     # 200 jobs leave 3 of 4 core-hours, 199 leave 1; the limit leaves 3 of 4 h
-    assert "| CPU time (core-hours) | 399 | 25.0 % | 25.0 % | 75.0 % |" in page
-    assert f"| {200 * 3 + 199:,.1f} | {100 * (200 * 3 + 199) / (399 * 4):.1f} % |" in page
-    assert "| Time limit (hours) | 399 | 25.0 % | 25.0 % | 25.0 % |" in page
+    assert "| CPU time (core-hours) | 399 | 0 | 25.0 % | 25.0 % | 75.0 % |" in page
+    assert (
+        f"| {399 * 4:,.1f} | {200 * 3 + 199:,.1f} | {100 * (200 * 3 + 199) / (399 * 4):.1f} % |"
+        in page
+    )
+    assert "| Time limit (hours) | 399 | 0 | 25.0 % | 25.0 % | 25.0 % |" in page
     assert f"| {399 * 3:,.1f} | 75.0 % |" in page
 
 

@@ -188,7 +188,7 @@ def _best_effort_lines() -> pl.DataFrame:
     means = runs.join(gandiva, on=["percent", "draw"]).group_by(
         "policy", "percent", maintain_order=True
     )
-    return means.agg(ratio.alias("Completion time, Gandiva's over the policy's")).rename(
+    return means.agg(ratio.alias("Completion time: Gandiva's / policy's")).rename(
         {"percent": "Jobs without a deadline (%)"}
     )
 
