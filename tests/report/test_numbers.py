@@ -44,7 +44,7 @@ def test_rows_by_table_are_the_ledgers(store: Store, page: Element) -> None:
 def test_rows_by_file_sum_up_to_the_tables(store: Store, page: Element) -> None:
     part = section(page, "data-quality")
     for trace in store.traces():
-        *rows, total = read_table(part, f"Rows by file and table: {store.trace(trace).label}")
+        *rows, total = read_table(part, f"{store.trace(trace).label}: rows by file and table")
         sums: dict[str, int] = defaultdict(int)
         for row in rows:
             sums[row["Table"]] += int(number(row["Rows read"]))
@@ -132,7 +132,7 @@ def test_workload_is_summed_within_each_trace_alone(store: Store, page: Element)
         assert number(total["Jobs"]) == len(jobs)
         assert number(total["GPU-hours"]) == pytest.approx(hours, abs=0.0501)
         assert number(total["Without GPU-hours"]) == len(jobs) - len(known)
-        assert number(total["Median"]) == pytest.approx(_median_runtime(known), rel=6e-3)
+        assert number(total["Runtime: median"]) == pytest.approx(_median_runtime(known), rel=6e-3)
         by = "qos" if trace == "alibaba-openb-2023" else "cluster"
         assert [next(iter(row.values())) for row in clusters] == sorted(jobs[by].unique())
         assert sum(number(row["Jobs"]) for row in clusters) == len(jobs)

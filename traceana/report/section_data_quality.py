@@ -158,7 +158,7 @@ def _rows_by_file(trace: str, ledger: Ledger) -> Table:
         files,
         RowCounts,
         columns=("file", "table", *_ROWS),
-        caption=f"Rows by file and table: {trace}",
+        caption=f"{trace}: rows by file and table",
         null={"table": ""},
         total=files.select(*map(pl.sum, _ROWS), file=pl.lit("Sum"), table=pl.lit(None, pl.String)),
         folded=True,
