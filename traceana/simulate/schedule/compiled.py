@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
 
-_PAYS_S: Final = 8.0
-"""CPU seconds in a function after which its compilation, which takes one to seven, pays."""
+_PAYS_S: Final = 15.0
+"""CPU seconds in a function after which its compilation, which takes up to seven, pays."""
 
 
 class Compiled(Generic[Arguments, Returned]):
