@@ -151,7 +151,7 @@ def test_times_between_submissions_are_drawn_beside_a_poisson_process() -> None:
     np.testing.assert_allclose(line(ax, "poisson")[:, 1], curve["fraction_longer_poisson"])
     assert (ax.get_xscale(), ax.get_yscale()) == ("symlog", "log")
     assert describe_interarrivals(curve) == (
-        "n = 4 interarrival times: 25.0 % are 0 s, the longest is 100 s."
+        "n = 4 interarrival times: 25.0 % are 0 s, the longest is 1.67 min."
     )
     with pytest.raises(DataError, match="each gap_s once"):
         plot_interarrivals(pl.concat([curve, curve]))
@@ -162,5 +162,5 @@ def test_times_between_submissions_are_drawn_beside_a_poisson_process() -> None:
     )
     assert legend(ax) == ["a", "b"]
     assert describe_interarrivals(both) == (
-        "n = 4 and 4 interarrival times; the longest is 100 and 100 s."
+        "n = 4 and 4 interarrival times; the longest is 1.67 min and 1.67 min."
     )
