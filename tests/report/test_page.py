@@ -12,7 +12,7 @@ import pytest
 from tests.report.reader import Element, read_page, section
 from traceana.errors import DataError
 from traceana.figures import WATERMARK
-from traceana.page.blocks import Content, Gallery, Picture, Points, Table, Text, arrange
+from traceana.page.blocks import Content, Gallery, Heading, Picture, Points, Table, Text, arrange
 from traceana.page.section import PARTS, Section, sections
 from traceana.report import build_report
 from traceana.report.page import Built, number_blocks, write_prose
@@ -217,6 +217,12 @@ def test_how_figures_of_one_kind_are_read_is_said_once() -> None:
         ("S1", "table-claims"),
         ("S2", "table-claims-2"),
     ]
+
+
+def test_a_section_of_text_and_headings_alone_is_empty() -> None:
+    text = Content((), (Heading("mine"), Text("No model.")))
+    assert Built(sections()[0], text).is_empty
+    assert not Built(sections()[0], Content(("A finding.",), text.blocks)).is_empty
 
 
 def test_a_definition_stands_once_and_is_referred_to() -> None:

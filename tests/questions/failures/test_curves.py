@@ -279,3 +279,16 @@ def test_rows_without_a_runtime_bias_no_curve_of_any_end() -> None:
     jobs = pl.DataFrame({"runtime_s": [1.0, 2, 3] * 9 + [None] * 9, "status": ["completed"] * 36})
     groups = kaplan_meier(jobs, status=None).groups
     assert groups.select("n", "n_excluded", "note").row(0) == (27, 9, None)
+
+
+def test_an_event_without_a_row_is_not_biased() -> None:
+    statuses = ["cancelled"] + ["completed"] * 6 + ["cancelled", "failed", "completed"]
+    jobs = pl.DataFrame(
+        {
+            "runtime_s": [None, *map(float, range(10, 80, 10)), 10.0, 20.0],
+            "status": statuses,
+            "group": ["a"] * 8 + ["b"] * 2,
+        }
+    )
+    found = kaplan_meier(jobs, by="group", events=("completed", "failed", "cancelled"))
+    assert not found.groups["note"].str.starts_with("biased").any()

@@ -462,7 +462,7 @@ def _note_unknown(event: str, events: Keys) -> pl.Expr:
     # the difference of two fractions, against its standard error without a difference
     pooled = unknown / (ended + unknown)
     error = (pooled * (1 - pooled) * (1 / rows + 1 / others)).sqrt()
-    return pl.when((others > 0) & (excess > _FEWER_KNOWN) & (excess > 3 * error)).then(
+    return pl.when((others > 0) & (rows > 0) & (excess > _FEWER_KNOWN) & (excess > 3 * error)).then(
         pl.format(
             "biased: {} of {} rows of status {} have no runtime, {} of {} of the other events",
             missing,

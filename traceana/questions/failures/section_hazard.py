@@ -122,14 +122,14 @@ def _limits(cohort: Cohort) -> tuple[str, Block | None]:
     block = result_table(
         limit_ends, TimeLimitEnds, caption=f"Ends at the time limit. {trace.label}", folded=True
     )
-    gpus = (
-        ""
-        if row["fraction_hours"] is None
-        else f", with {share(row['fraction_hours'])} of GPU-hours"
-    )
+    reached = f"none of the {cohort.noun} reaches its time limit"
+    if row["fraction_at_limit"]:
+        reached = f"{share(row['fraction_at_limit'])} of {cohort.noun} reach their time limit"
+        if row["fraction_hours"] is not None:
+            reached += f", with {share(row['fraction_hours'])} of GPU-hours"
     finding = (
-        f"{trace.label}: {share(row['fraction_at_limit'])} of {cohort.noun} reach their time limit"
-        f"{gpus}; the median one uses {share(row['median'])} of its limit (n = {count(row['n'])})."
+        f"{trace.label}: {reached}; the median one uses {share(row['median'])} of its limit "
+        f"(n = {count(row['n'])})."
     )
     return finding, block
 
