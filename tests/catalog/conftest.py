@@ -37,6 +37,7 @@ class Server:
     lies: dict[str, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     stalls: threading.Event | None = None
+    over: threading.Event = field(default_factory=threading.Event)
 
 
 @pytest.fixture
@@ -67,6 +68,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
             self.wfile.write(content[len(content) // 2 :])
 
         def lie(self, lie: str, content: bytes) -> None:
+            while lie == "no headers" and not told.over.wait(0.02):
+                self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             loop = lie == "redirects for ever"
             self.send_response(302 if loop or lie.startswith("to ") else 200)
             if loop or lie.startswith("to "):
@@ -75,7 +78,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
                 self.send_header("Content-Length", lie.removeprefix("length "))
             if lie == "a bomb":
                 self.send_header("Content-Encoding", "gzip")
-                content = gzip.compress(bytes(1 << 26))
+                content = gzip.compress(bytes(1 << 22))
             self.end_headers()
             with suppress(OSError):
                 self.wfile.write(content)
@@ -92,6 +95,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         thread = threading.Thread(target=listening.serve_forever, args=(0.01,))
         thread.start()
         yield told
+        told.over.set()
         if told.stalls is not None:
             told.stalls.set()
         listening.shutdown()

@@ -324,6 +324,19 @@ def test_server_that_lies_costs_one_line_and_little_disk(
     assert held(tmp_path / "to") == without("b.csv")
 
 
+def test_a_server_that_never_ends_its_headers_is_left(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(download, "_CHUNK", 1 << 8)
+    server.files = {f"/{name}": content for name, content in PUBLISHED.items()}
+    server.lies = {"/a.csv": "no headers"}
+    first, second = told(to=tmp_path / "to", mirror=server.address)
+    assert first.endswith("does not answer; is there a network? Else name a mirror")
+    assert second == "planted: not tried for the same reason: b.csv, c.csv.xz"
+    assert not held(tmp_path / "to")
+
+
 def test_servers_refusal_is_one_line(tmp_path: Path, server: Server) -> None:
     server.files = {f"/{name}": content for name, content in PUBLISHED.items()}
     server.status = {"/a.csv": 503}

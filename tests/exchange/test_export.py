@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars as pl
@@ -49,6 +50,17 @@ def test_parquet_and_csv_hold_every_row(store: Path, tmp_path: Path) -> None:
     back = pl.read_csv(path, schema_overrides=held.schema)
     assert back["user"][0] == "'=cmd()"  # a spreadsheet runs nothing
     assert back.drop("user").equals(held.drop("user"))
+
+
+def test_threads_that_write_the_same_file_do_not_share_a_temporary_one(
+    store: Path, tmp_path: Path
+) -> None:
+    def export(_: int) -> list[Path]:
+        return traceana.export_tables("mine", store=store, out=tmp_path, file_format="swf")
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len({path for (path,) in pool.map(export, range(32))}) == 1
+    assert [path.name for path in tmp_path.glob("*jobs*")] == ["jobs.swf"]
 
 
 def test_swf_has_the_eighteen_fields_of_the_standard(store: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import shutil
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -244,14 +245,16 @@ class _Bounded:
     def flush(self) -> None:
         self._stream.flush()
 
-    def watch(self, answers: list[Any], done: threading.Event) -> None:
-        """End answers that come too slowly: a timeout is for each read, however little it gets."""
+    def wait(self, worker: threading.Thread, answers: list[Any]) -> None:
+        """Wait for a download; leave one that is too slow: timeouts are for each read alone."""
         began = time.monotonic()
-        while not (self.is_slow or done.wait(_PATIENCE_S)):
-            if self._size + _CHUNK < _SLOWEST * (time.monotonic() - began):
-                self.is_slow = True
-                for answer in answers[-1:]:
-                    answer.raw.shutdown()
+        while worker.is_alive() and not self.is_slow:
+            worker.join(_PATIENCE_S)
+            slowest = _SLOWEST * (time.monotonic() - began)
+            self.is_slow = worker.is_alive() and self._size + _CHUNK < slowest
+        for answer in answers[-1:] if self.is_slow else ():
+            with suppress(ValueError):  # a redirect, which has no connection any more
+                answer.raw.shutdown()
 
 
 def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bool:
@@ -274,15 +277,24 @@ def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bo
         headers={"Accept-Encoding": "identity"},  # the published bytes, not unpacked on the way
         hooks={"response": lambda answer, **_: answers.append(answer)},
     )
-    done = threading.Event()
+    faults: list[Exception] = []
     try:
         with progress, part.open("wb") as stream:
             copy = _Bounded(stream, file.bytes or _MOST_BYTES)
-            watch = threading.Thread(target=copy.watch, args=(answers, done), daemon=True)
-            watch.start()
-            download(url, copy, None)
+
+            def run() -> None:
+                try:
+                    download(url, copy, None)
+                except Exception as error:  # noqa: BLE001  raised below
+                    faults.append(error)
+
+            worker = threading.Thread(target=run, daemon=True)
+            worker.start()
+            copy.wait(worker, answers)
             if copy.is_slow:
                 raise ConnectionError
+            for error in faults:
+                raise error
     except ValueError as error:
         fault = f"the answer is no file of its {file.bytes or _MOST_BYTES} bytes ({error})"
         raise CatalogError(f"{file.name} from {url}: {fault}; name a mirror") from None
@@ -299,7 +311,6 @@ def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bo
             fault = f"{host} does not answer; is there a network? Else name a mirror"
         raise CatalogError(f"{file.name} from {url}: {fault}") from None
     finally:
-        done.set()
         for answer in answers:
             answer.close()
     return True

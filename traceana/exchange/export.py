@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -80,7 +81,7 @@ def export_tables(
     written = []
     for table, frame in frames.items():
         path = folder / f"{table}.{file_format}"
-        beside = path.with_name(f".{path.name}.tmp")
+        beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")  # of this writer alone
         try:
             if file_format == "parquet":
                 frame.sink_parquet(beside)
