@@ -70,10 +70,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         def lie(self, lie: str, content: bytes) -> None:
             while lie == "no headers" and not told.over.wait(0.02):
                 self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            loop = lie == "redirects for ever"
-            self.send_response(302 if loop or lie.startswith("to ") else 200)
-            if loop or lie.startswith("to "):
-                self.send_header("Location", self.path if loop else lie.removeprefix("to "))
+            loop, (before, moved, place) = lie == "redirects for ever", lie.rpartition("to ")
+            self.send_response(302 if loop or moved else 200)
+            if loop or moved:
+                self.send_header("Location", self.path if loop else place)
             if lie.startswith("length "):
                 self.send_header("Content-Length", lie.removeprefix("length "))
             if lie == "a bomb":
@@ -82,7 +82,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
             self.end_headers()
             with suppress(OSError):
                 self.wfile.write(content)
-                while lie in ("endless", "drip"):
+                while lie in ("endless", "drip") or before == "endless ":
                     self.wfile.write(b"x" if lie == "drip" else bytes(1 << 16))
                     time.sleep(0.01 if lie == "drip" else 0)
 

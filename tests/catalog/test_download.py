@@ -324,6 +324,13 @@ def test_server_that_lies_costs_one_line_and_little_disk(
     assert held(tmp_path / "to") == without("b.csv")
 
 
+def test_the_body_of_a_redirect_is_not_read(tmp_path: Path, server: Server) -> None:
+    server.files = {f"/{name}": content for name, content in PUBLISHED.items()}
+    server.files["/b"] = PUBLISHED["b.csv"]
+    server.lies = {"/b.csv": "endless to /b"}
+    assert held(fetch("planted", to=tmp_path / "to", mirror=server.address)) == PUBLISHED
+
+
 def test_a_server_that_never_ends_its_headers_is_left(
     tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

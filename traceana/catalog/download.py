@@ -268,6 +268,12 @@ def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bo
         raise _SilentHostError(host)
     _log.info("requesting %s", url)
     answers: list[Any] = []  # requests' responses: the last one, and redirects before it
+
+    def note(answer: Any, **_: object) -> None:  # noqa: ANN401  requests'
+        answers.append(answer)
+        if answer.is_redirect:  # else requests reads all of its body
+            answer.close()
+
     shown = sys.stderr.isatty() or "ipykernel" in sys.modules
     console = Console(stderr=True, force_terminal=shown, force_jupyter=False)
     progress = Progress(console=console, disable=not shown)
@@ -275,7 +281,7 @@ def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bo
         progressbar=_Bar(progress, progress.add_task(file.name, total=None)),
         chunk_size=_CHUNK,
         headers={"Accept-Encoding": "identity"},  # the published bytes, not unpacked on the way
-        hooks={"response": lambda answer, **_: answers.append(answer)},
+        hooks={"response": note},
     )
     faults: list[Exception] = []
     try:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _LINE_SPACING: Final = 1.15
 _LEGEND_CHARACTERS: Final = 52
 TICK_CHARACTERS: Final = 28
+_MOST_LINES: Final = 4
+"""Lines of a name."""
 _SHORT: Final = 10
 """Characters of the longest label up to which a legend has three columns."""
 _BELOW_IN: Final = -0.42
@@ -77,13 +79,13 @@ def name_columns(columns: Iterable[str], /) -> str:
 def name_group(values: Iterable[object], /, *, characters: int = 60) -> str:
     """Return one name for a group: its columns' values; null becomes "not stated".
 
-    Of a line of more characters the middle is left out.
+    Of a line of more characters the middle is left out, of a name of many lines the end.
     """
     name = ", ".join("not stated" if value is None else _plain(value) for value in values)
     half = characters // 2
     return "\n".join(
         line if len(line) <= characters else f"{line[:half]}…{line[-half:]}"
-        for line in name.split("\n")
+        for line in name.split("\n", _MOST_LINES)[:_MOST_LINES]
     )
 
 
@@ -147,6 +149,7 @@ def name_lines(
         points = points[np.isfinite(points).all(axis=1)]
         if not len(points):
             continue
+        name = name_tick(name)  # noqa: PLW2901
         x, y = points[-1].tolist()
         across, height = to_axes.transform((x, y)).tolist()
         if across < margin_from:

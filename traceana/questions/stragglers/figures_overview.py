@@ -124,7 +124,7 @@ def plot_worker_times(
 
 def _write_legend(ax: Axes, lines: list[tuple[str, Line2D]], slow: list[str]) -> None:
     """State what the colors mean: each straggler has its own, the other workers share gray."""
-    colored = [(line, name) for name, line in lines if name in slow]
+    colored = [(line, name_tick(name)) for name, line in lines if name in slow]
     colored = [
         (line, name if place and len(colored) > _SPELLED else f"straggler {name}")
         for place, (line, name) in enumerate(colored)
