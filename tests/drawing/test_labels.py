@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from traceana import failure_rates
 from traceana.drawing.labels import name_group, name_tick, natural_order, spread
-from traceana.figures import draw_figure, render_svg
+from traceana.figures import (
+    draw_figure,
+    plot_batch_time_ecdf,
+    plot_worker_times,
+    render_svg,
+)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20).map(sorted), st.floats(0, 1))
@@ -45,6 +50,28 @@ def test_of_a_long_name_both_ends_are_kept() -> None:
     assert name_group(["a" * 100 + "b" * 100 + "\nc"]) == "a" * 30 + "…" + "b" * 30 + "\nc"
     assert name_tick("a" * 28) == "a" * 28
     assert name_tick("a" * 100 + "b" * 100) == "a" * 14 + "…" + "b" * 14
+
+
+def test_names_of_any_length_are_drawn_short() -> None:
+    long = "x" * 100_000
+    samples = pl.DataFrame(
+        {"job_id": long, "time_s": [0, 0, 30, 30], "worker_id": ["a", long] * 2, "batch_time": 1.0}
+    )
+    times, ecdf = plot_worker_times(samples), plot_batch_time_ecdf(samples)
+    assert max(len(text.get_text()) for text in times.texts) <= 30
+    legend = ecdf.get_legend()
+    assert legend is not None
+    assert [len(text.get_text()) for text in legend.get_texts()] == [61]
+    assert name_group(["a\n" * 100_000]) == "a\na\na\na"
+
+
+def test_a_name_that_begins_with_an_underscore_is_in_the_legend() -> None:
+    samples = pl.DataFrame({"job_id": "_apt", "time_s": [0, 30], "worker_id": "a", "batch_time": 1})
+    legend = plot_batch_time_ecdf(samples).get_legend()
+    assert legend is not None
+    assert [text.get_text().strip("\N{ZERO WIDTH SPACE}") for text in legend.get_texts()] == [
+        "_apt"
+    ]
 
 
 def test_dollar_signs_in_a_name_are_no_formula() -> None:

@@ -77,6 +77,12 @@ def test_durations() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("text", ["\uff11\uff12", "\u0663", "1:\uff12\uff10:00", "\uff11 G"])
+def test_digits_of_other_scripts_are_no_numbers(text: str) -> None:
+    assert read([text], read_size(X, unit="B", base=1024)) == [None]
+    assert read([text], read_duration(X)) == [None]
+
+
 def test_times() -> None:
     noon = datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp()
     texts = ["2026-03-01 12:00:00", "2026-03-01T12:00:00", "2026-03-01 12:00",

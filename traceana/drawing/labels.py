@@ -82,6 +82,8 @@ def name_group(values: Iterable[object], /, *, characters: int = 60) -> str:
     Of a line of more characters the middle is left out, of a name of many lines the end.
     """
     name = ", ".join("not stated" if value is None else _plain(value) for value in values)
+    if name.startswith("_"):  # matplotlib leaves such labels out of legends
+        name = f"\N{ZERO WIDTH SPACE}{name}"
     half = characters // 2
     return "\n".join(
         line if len(line) <= characters else f"{line[:half]}…{line[-half:]}"
@@ -92,6 +94,15 @@ def name_group(values: Iterable[object], /, *, characters: int = 60) -> str:
 def name_tick(value: object, /) -> str:
     """Return the name of a group as short as the label of a tick must be."""
     return name_group([value], characters=TICK_CHARACTERS)
+
+
+def shorten_legends(ax: Axes, /) -> None:
+    """Shorten the names in the legends of a figure, whatever a trace calls its groups."""
+    figure = ax.get_figure(root=True)
+    for axes in figure.axes if figure else ():
+        legend = axes.get_legend()
+        for text in legend.get_texts() if legend else ():
+            text.set_text(name_group([text.get_text()]))
 
 
 def split_lines(

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar, cast
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from traceana.drawing.labels import shorten_legends
 from traceana.drawing.style import follow_axes, use_style
 from traceana.errors import DataError, TraceanaError, did_you_mean
 from traceana.modules import import_named
@@ -98,7 +99,8 @@ def figure(name: str, /, *, result: str, reading: str) -> Callable[[Plot], Plot]
                 )
             with use_style(), follow_axes(cast("Axes | None", options.get("ax"))):
                 try:
-                    return plot(*args, **options)
+                    ax = plot(*args, **options)
+                    shorten_legends(ax)
                 except (TraceanaError, Warning, MemoryError):
                     raise
                 except Exception as error:
@@ -107,6 +109,7 @@ def figure(name: str, /, *, result: str, reading: str) -> Callable[[Plot], Plot]
                         f"{name} cannot be drawn from this: pass what {result} returns, as a frame "
                         f"of Polars, and known options ({said[:_LONGEST]})"
                     ) from error
+                return ax
 
         text = inspect.cleandoc(plot.__doc__ or "")
         styled.__doc__ = _PARAMETERS.sub(rf"\1{_AX}\2{_RETURNS}", text, 1)

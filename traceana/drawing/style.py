@@ -57,6 +57,7 @@ def use_style(*, alone: bool = False) -> Iterator[None]:
         with rc_context(changed), warnings.catch_warnings():
             # names in the data may have characters that no font has; a box is drawn for each
             warnings.filterwarnings("ignore", r"Glyph \d+", UserWarning)
+            warnings.filterwarnings("ignore", "constrained_layout not applied", UserWarning)
             yield
 
 

@@ -31,11 +31,11 @@ _ZONE: Final = re.compile(r"%(?:[:#]*z|\+)")
 _ISO: Final = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d")
 _HAS_OFFSET: Final = r"[+-]\d{2}:?\d{2}$"
 _DURATION: Final = (
-    r"^(?:(?:(?<days>\d+)(?:-| days?,? *))?(?<hours>\d+):)?(?<minutes>\d+):"
-    r"(?<seconds>\d+(?:\.\d+)?)$"
+    r"^(?:(?:(?<days>[0-9]+)(?:-| days?,? *))?(?<hours>[0-9]+):)?(?<minutes>[0-9]+):"
+    r"(?<seconds>[0-9]+(?:\.[0-9]+)?)$"
 )
 _SIZE: Final = (
-    r"^(?<number>\d+(?:\.\d+)?(?:[eE]\d+)?)\s*(?<prefix>[KMGTPkmgtp]?)(?<binary>i?)[Bb]?$"
+    r"^(?<number>[0-9]+(?:\.[0-9]+)?(?:[eE][0-9]+)?)\s*(?<prefix>[KMGTPkmgtp]?)(?<binary>i?)[Bb]?$"
 )
 
 

@@ -43,7 +43,7 @@ _NULLS: Final = (
 )
 _NO_ENERGY: Final = 1e18  # Slurm's marks of no value are near 2**64
 
-_AMOUNT: Final = r"\d+(?:\.\d+)?[KMGTP]?"
+_AMOUNT: Final = r"[0-9]+(?:\.[0-9]+)?[KMGTP]?"
 _COMMENTS: Final = ("Comment", "AdminComment", "SystemComment")
 NO_NODE: Final = ("None assigned", "None", "(null)", "")
 _MOST_HOSTS: Final = 1 << 16  # of a list; what has more stays abbreviated
@@ -102,7 +102,7 @@ def _tres(prefix: str) -> Callable[[pl.Expr], Values]:
 
 def _tasks_usage(suffix: str) -> Callable[[pl.Expr], Values]:
     """Usage of tasks: GPUs in use (Slurm adds up percentages), memory and CPU time."""
-    percent = r"(?:^|,)gres/gpuutil=(\d+(?:\.\d+)?)(?:,|$)"
+    percent = r"(?:^|,)gres/gpuutil=([0-9]+(?:\.[0-9]+)?)(?:,|$)"
 
     def parse(text: pl.Expr) -> Values:
         memory = text.str.extract(r"(?:^|,)mem=([^,]+)")
@@ -146,9 +146,9 @@ def _gres(prefix: str) -> Callable[[pl.Expr], Values]:
     """GPUs as Slurm printed them before it counted them in TRES: gpu:2, gpu:a100:2."""
 
     def parse(text: pl.Expr) -> Values:
-        entries = text.str.extract_all(r"gpu(?::[A-Za-z][^:,(]*)?:\d+")
-        counts = entries.list.eval(pl.element().str.extract(r":(\d+)$").cast(pl.Float64))
-        names = entries.list.eval(pl.element().str.extract(r"gpu:(.+):\d+$"))
+        entries = text.str.extract_all(r"gpu(?::[A-Za-z][^:,(]*)?:[0-9]+")
+        counts = entries.list.eval(pl.element().str.extract(r":([0-9]+)$").cast(pl.Float64))
+        names = entries.list.eval(pl.element().str.extract(r"gpu:(.+):[0-9]+$"))
         return {f"{prefix}_gres": counts.list.sum(), f"{prefix}_gres_type": _joined(names)}
 
     return parse

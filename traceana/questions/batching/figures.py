@@ -379,7 +379,7 @@ def plot_batching_replay(
             rows["step_time"],
             color=look.color,
             drawstyle="steps-post",
-            label=name,
+            label=name_group([name]),
             gid=str(name),
             linewidth=0.7,
         )
@@ -455,7 +455,7 @@ def plot_batching_iterations(
             color=look.color,
             marker=look.marker,
             zorder=4,
-            label=name,
+            label=name_group([name]),
             gid=name,
             edgecolors=shade(ax, 0),
             linewidths=0.4,

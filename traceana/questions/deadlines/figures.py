@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 from matplotlib.ticker import LogLocator, NullLocator
 
-from traceana.drawing.labels import name_lines, name_tick, natural_order, small_size
+from traceana.drawing.labels import name_group, name_lines, name_tick, natural_order, small_size
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
@@ -234,7 +234,7 @@ def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) ->
             marker=marker,
             linewidths=0,
             zorder=4,
-            label=policy,
+            label=name_group([policy]),
             gid=policy,
         )
     ax.set_yticks(range(len(clusters)), [name_tick(one) for one in clusters])

@@ -11,7 +11,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from traceana.drawing.labels import name_tick
+from traceana.drawing.labels import name_group, name_tick
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
@@ -420,7 +420,7 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
             markersize=3.4,
             color=color,
             linestyle="none",
-            label=gpu,
+            label=name_group([gpu]),
         )
     ax.axvline(0, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.xaxis.set_major_locator(MaxNLocator(6))  # a percentage is wide

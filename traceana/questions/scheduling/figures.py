@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 from matplotlib.ticker import PercentFormatter
 
-from traceana.drawing.labels import name_tick, natural_order, small_size
+from traceana.drawing.labels import name_group, name_tick, natural_order, small_size
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, start_axes
 from traceana.errors import DataError
@@ -50,7 +50,9 @@ def plot_deadlines_met(groups: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     for nth, policy in enumerate(policies):
         rows = table.filter(policy=policy)
         at = [names.index(name) + width * (nth + 0.5) - 0.4 for name in rows["group"]]
-        bars = ax.barh(at, 100 * rows["fraction_met"], width, color=color_of(nth), label=policy)
+        bars = ax.barh(
+            at, 100 * rows["fraction_met"], width, color=color_of(nth), label=name_group([policy])
+        )
         ax.bar_label(
             bars,
             [f"{policy} {share(met)}" for met in rows["fraction_met"]],
@@ -208,7 +210,7 @@ def _policies(lines: pl.DataFrame, x: str, y: str, ax: Axes | None) -> Axes:
     ax = start_axes(ax)
     for policy in policies:
         mean = lines.filter(policy=policy).group_by(x).agg(pl.col(y).mean()).sort(x)
-        ax.plot(mean[x], mean[y], label=policy)
+        ax.plot(mean[x], mean[y], label=name_group([policy]))
     ax.margins(x=0)
     ax.locator_params(axis="x", nbins=5)
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))

@@ -9,7 +9,14 @@ import numpy as np
 import polars as pl
 from matplotlib.ticker import PercentFormatter
 
-from traceana.drawing.labels import find_clock, format_axis, name_lines, natural_order, small_size
+from traceana.drawing.labels import (
+    find_clock,
+    format_axis,
+    name_group,
+    name_lines,
+    natural_order,
+    small_size,
+)
 from traceana.drawing.registry import figure
 from traceana.drawing.scales import use_log_axis
 from traceana.drawing.style import color_of, shade, start_axes
@@ -153,7 +160,7 @@ def plot_cov_ecdf(
         _draw_gray(ax, published.drop_nulls("cov"), label="published jobs")
     if len(jobs) <= _MOST_NAMED:
         for job in jobs:
-            _draw_ecdf(ax, table.filter(pl.col("job_id") == job)["cov"], label=job)
+            _draw_ecdf(ax, table.filter(pl.col("job_id") == job)["cov"], label=name_group([job]))
     else:
         _draw_gray(ax, table, label="one job")
         _draw_ecdf(
@@ -235,7 +242,7 @@ def plot_batch_time_ecdf(
     ax = start_axes(ax)
     for job in natural_order(table["job_id"].unique()):
         times = table.filter(pl.col("job_id") == job)["batch_time"]
-        ax.ecdf(times.to_numpy(), label=job, gid=f"ecdf-{job}")
+        ax.ecdf(times.to_numpy(), label=name_group([job]), gid=f"ecdf-{job}")
     ax.legend(loc="best")
     ax.set_xlim(left=0)
     ax.set_ylim(0, 1)
