@@ -16,7 +16,7 @@ import pytest
 
 from tests.ingesters.conftest import itp_archive, itp_csv, tar_gz, worker_rows, worker_times
 from traceana.errors import SourceError
-from traceana.ingesters import IngestError, ingest
+from traceana.ingesters import IngestError, discover, ingest
 from traceana.store import Ledger, open_store
 
 Write = Callable[[str, bytes | str], Path]
@@ -349,6 +349,21 @@ def test_the_same_csv_twice_is_read_once_or_refused(write: Write, tmp_path: Path
         ingest(folder, store=tmp_path / "store2")
     one_line(error)
     assert error.value.ledger.left_out == ()
+
+
+def test_a_csv_in_a_hundred_folders_is_not_compared(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[object] = []
+    monkeypatch.setattr(discover, "content_sha256", lambda file: read.append(file) or "same")
+    for place in range(101):
+        folder = write(f"{place}/{JOB}", worker_times())
+    with pytest.raises(
+        IngestError, match=r"is here 101 times: .*, \.\.\.; name one of them"
+    ) as error:
+        ingest(folder, store=tmp_path / "store")
+    assert len(one_line(error)) < 1000
+    assert not read
 
 
 def test_real_and_synthetic_rows_are_not_mixed(write: Write, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path, PurePath
 
 from traceana.catalog import Content, get_trace, load_catalog
@@ -25,6 +26,8 @@ from traceana.ingesters.source import Source, open_source
 from traceana.ingesters.unwrap import plain
 
 _SHOWN = 120  # characters of a name
+_PLACES = 3  # in a message
+_MOST_COPIES = 100  # of a file, each read to compare it
 
 
 @dataclass
@@ -230,8 +233,12 @@ def _drop_repeated(trace: str, discovery: Discovery) -> None:
         if not others:
             continue
         places = [file.where for _, file in sources]
-        if len({content_sha256(file) for _, file in sources}) > 1:
-            reason = f"{name} is here twice and the two differ: {', '.join(places)}"
+        contents = (content_sha256(file) for _, file in sources)
+        if len(sources) > _MOST_COPIES or any(a != b for a, b in pairwise(contents)):
+            few = len(sources) <= _MOST_COPIES
+            times = "twice and the two differ" if few else f"{len(sources):,} times"
+            more = ", ..." if len(places) > _PLACES else ""
+            reason = f"{name} is here {times}: {', '.join(places[:_PLACES])}{more}"
             discovery.failures.append((trace, f"{reason}; name one of them"))
         else:
             copies = [f"{place} (same as {places[0]})" for place in places[1:]]
