@@ -43,16 +43,17 @@ def test_a_format_is_known_by_the_name_or_by_the_beginning(
     assert parquet.READER.detect(file) == columnar
 
 
+@pytest.mark.parametrize("fault", [ZeroDivisionError, pl.exceptions.ColumnNotFoundError])
 @pytest.mark.parametrize("name", readers())
 def test_a_fault_in_a_reader_is_an_error_of_the_file_that_names_it(
-    tmp_path: Path, name: str
+    tmp_path: Path, name: str, fault: type[Exception]
 ) -> None:
     def fail(*_: object) -> Any:
-        raise ZeroDivisionError("division by zero")
+        raise fault("division by zero")
 
     (tmp_path / "x.parquet").write_text("a\n")
     file, reader = file_of(tmp_path / "x.parquet"), readers()[name]
-    said = rf"x.parquet: it .* reader {name}, ZeroDivisionError in test_readers.py:\d+: division"
+    said = rf"x.parquet: it .* reader {name}, {fault.__name__} in test_readers.py:\d+: division"
     with pytest.raises(SourceError, match=said):
         replace(reader, detect=fail).detects(file)
     with pytest.raises(SourceError, match=said):

@@ -131,8 +131,6 @@ def _naming(reader: str, where: str) -> Iterator[None]:
     except (TraceanaError, OSError, MemoryError):
         raise
     except Exception as error:
-        if type(error).__module__.startswith("polars"):
-            raise
         at = extract_tb(error.__traceback__)[-1]
         reason = (str(error).splitlines() or [""])[0][:_LONGEST]
         raise SourceError(
