@@ -5,11 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from traceana import failure_rates
-from traceana.drawing.labels import name_group, name_tick, natural_order, spread
+from traceana.drawing.labels import name_group, name_tick, natural_order, split_lines, spread
+from traceana.errors import DataError
 from traceana.figures import (
     draw_figure,
     plot_batch_time_ecdf,
@@ -72,6 +74,22 @@ def test_a_name_that_begins_with_an_underscore_is_in_the_legend() -> None:
     assert [text.get_text().strip("\N{ZERO WIDTH SPACE}") for text in legend.get_texts()] == [
         "_apt"
     ]
+
+
+def test_more_groups_than_can_be_told_apart_are_refused() -> None:
+    names = [f"g{place}" for place in range(4000)]
+    statuses = ["failed", "completed"] * 4000
+    rates = failure_rates(pl.DataFrame({"queue": names * 2, "status": statuses}), by="queue")
+    samples = pl.DataFrame({"job_id": names, "time_s": 0, "worker_id": "a", "batch_time": 1.0})
+    workers = samples.with_columns(job_id=pl.lit("a"), worker_id="job_id")
+    for draw in (
+        lambda: draw_figure("outcome-rates", rates),
+        lambda: plot_batch_time_ecdf(samples),
+        lambda: plot_worker_times(workers),
+        lambda: split_lines(samples, "time_s"),
+    ):
+        with pytest.raises(DataError, match="more than 3,000 groups"):
+            draw()
 
 
 def test_dollar_signs_in_a_name_are_no_formula() -> None:

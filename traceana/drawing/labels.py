@@ -11,7 +11,7 @@ from matplotlib import font_manager, rcParams
 from matplotlib.dates import AutoDateFormatter
 from matplotlib.transforms import ScaledTranslation
 
-from traceana.drawing.style import shade
+from traceana.drawing.style import check_groups, shade
 from traceana.errors import DataError
 from traceana.tables.display import key_heading
 
@@ -117,6 +117,7 @@ def split_lines(
     unique = unique or first
     keys = result.columns[: result.columns.index(first)]
     parts = result.partition_by(keys, maintain_order=True) if keys else [result]
+    check_groups(len(parts))
     if result.is_empty() or not all(part[unique].is_unique().all() for part in parts):
         raise DataError(f"a line needs rows, and each {unique} once per group")
     return [(name_group(part.select(keys).row(0)) if keys else "", part) for part in parts]

@@ -19,6 +19,8 @@ from matplotlib.colors import to_hex, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from traceana.errors import DataError
+
 WIDTH_IN: Final = 3.6
 """Width of a figure in inches: one column of print, or a phone's screen."""
 _HEIGHT_IN: Final = 2.6
@@ -26,6 +28,9 @@ MOST_MARKS: Final = 500
 """Marks of a scatter from which on they are an image, and the figure stays small."""
 
 
+_MOST_GROUPS: Final = 3000
+_LEAST_IN: Final = 0.1
+"""Height of a group in a figure that has one below the other."""
 _DRAWING: Final = RLock()
 """One thread draws at a time: matplotlib's parameters are those of the process."""
 _Style = Literal["-", "--", "-.", ":"]
@@ -139,8 +144,18 @@ class ShownAxes(Axes):
         return picture.getvalue()
 
 
+def check_groups(number: int, /) -> None:
+    """Raise a DataError for more groups than a figure can have."""
+    if number > _MOST_GROUPS:
+        raise DataError(
+            f"more than {_MOST_GROUPS:,} groups, which no figure can tell apart; keep fewer rows, "
+            "such as those of the largest groups"
+        )
+
+
 def start_axes(ax: Axes | None, /, *, height_in: float = 2.6) -> Axes:
     """Return the given axes, or those of a new figure that pyplot does not manage."""
+    check_groups(int(height_in / _LEAST_IN))
     if ax is not None:
         return ax
     width, usual_height = rcParams["figure.figsize"]

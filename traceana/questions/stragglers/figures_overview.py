@@ -26,7 +26,7 @@ from traceana.drawing.labels import (
     small_size,
 )
 from traceana.drawing.registry import figure
-from traceana.drawing.style import WIDTH_IN, palette, shade, start_axes, use_style
+from traceana.drawing.style import WIDTH_IN, check_groups, palette, shade, start_axes, use_style
 from traceana.errors import DataError
 from traceana.questions.stragglers.figures_variation import plot_cov
 from traceana.tables.formatting import three_digits
@@ -94,7 +94,9 @@ def plot_worker_times(
     rows = samples.with_columns(pl.col(worker).cast(pl.String)).sort(clock)
     lines = []
     slow = None if stragglers is None else natural_order(set(stragglers))
-    for name in natural_order(rows[worker].unique()):
+    workers = natural_order(rows[worker].unique())
+    check_groups(len(workers))
+    for name in workers:
         of_worker = rows.filter(pl.col(worker) == name)
         times, values = _break_lines(of_worker[clock].to_list(), of_worker[value].to_list())
         look: dict[str, Any] = {}

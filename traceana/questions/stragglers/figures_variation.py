@@ -19,7 +19,7 @@ from traceana.drawing.labels import (
 )
 from traceana.drawing.registry import figure
 from traceana.drawing.scales import use_log_axis
-from traceana.drawing.style import color_of, shade, start_axes
+from traceana.drawing.style import check_groups, color_of, shade, start_axes
 from traceana.errors import DataError
 from traceana.tables.formatting import plural, share, three_digits
 
@@ -239,8 +239,10 @@ def plot_batch_time_ecdf(
     table = samples.select(pl.col("job_id").cast(pl.String), "batch_time").drop_nulls("batch_time")
     if table.is_empty():
         raise DataError("plot_batch_time_ecdf needs a mini-batch time; every value is null")
+    jobs = natural_order(table["job_id"].unique())
+    check_groups(len(jobs))
     ax = start_axes(ax)
-    for job in natural_order(table["job_id"].unique()):
+    for job in jobs:
         times = table.filter(pl.col("job_id") == job)["batch_time"]
         ax.ecdf(times.to_numpy(), label=name_group([job]), gid=f"ecdf-{job}")
     ax.legend(loc="best")
