@@ -354,8 +354,7 @@ def test_the_same_csv_twice_is_read_once_or_refused(write: Write, tmp_path: Path
 def test_a_csv_in_a_hundred_folders_is_not_compared(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read: list[object] = []
-    monkeypatch.setattr(discover, "content_sha256", lambda file: read.append(file) or "same")
+    monkeypatch.delattr(discover, "content_sha256")
     for place in range(101):
         folder = write(f"{place}/{JOB}", worker_times())
     with pytest.raises(
@@ -363,7 +362,6 @@ def test_a_csv_in_a_hundred_folders_is_not_compared(
     ) as error:
         ingest(folder, store=tmp_path / "store")
     assert len(one_line(error)) < 1000
-    assert not read
 
 
 def test_real_and_synthetic_rows_are_not_mixed(write: Write, tmp_path: Path) -> None:
