@@ -135,4 +135,4 @@ def test_data_sets_that_nobody_named_reach_energy_recurring_and_deadlines(
         drawn = [block for block in content.all_blocks if isinstance(block, Gallery)]
         assert sum(len(gallery.pictures) for gallery in drawn) >= figures
         # rules are tested where the publisher generated the plans, which nobody states here
-        assert "Tests of the rules" not in str(content.all_blocks)
+        assert "Rules of the plans" not in str(content.all_blocks)

@@ -271,12 +271,33 @@ def test_two_distinct_values_are_enough_and_p_is_of_the_samples_with_a_fit() -> 
     assert fit_distributions([2.0, 2.0], families=["lognormal"]).table["note"].item() is not None
 
 
-def test_intervals_over_few_clusters_state_that_they_are_likely_too_narrow() -> None:
-    rng = np.random.default_rng(3)
-    runtimes = rng.lognormal(5, 1, size=200)
-    few = fit_distributions(runtimes, cluster=pl.Series(np.arange(200) % 10), resamples=0)
-    many = fit_distributions(runtimes, cluster=pl.Series(np.arange(200) % 100), resamples=0)
-    rows = fit_distributions(runtimes, resamples=0)
-    assert few.parameters["note"].str.contains("too narrow").all()
-    assert many.parameters["note"].null_count() == many.parameters.height
-    assert rows.parameters["note"].null_count() == rows.parameters.height
+@pytest.mark.parametrize(("clusters", "index"), [(10, None), (30, 1.5)])
+def test_intervals_over_few_clusters_cover(clusters: int, index: float | None) -> None:
+    # of 2,000 such samples 95 to 98 %; by the sandwich with t(k - 1) 88 and 91 % of sigma
+    rng = np.random.default_rng(7)
+    covered = {"mu": 0, "sigma": 0}
+    for _ in range(120):
+        size = np.ones(clusters) if index is None else rng.pareto(index, clusters) + 0.2
+        of = rng.choice(clusters, 400, p=size / size.sum())
+        own, common = rng.standard_normal(400), rng.standard_normal(clusters)
+        values = np.exp(5 + np.sqrt(0.7) * own + np.sqrt(0.3) * common[of])
+        fits = fit_distributions(
+            values, families=["lognormal"], cluster=pl.Series(of), resamples=0
+        ).parameters.fill_null(np.inf)
+        for row, truth in zip(fits.iter_rows(named=True), (5, 1), strict=True):
+            covered[row["parameter"]] += row["ci_low"] <= truth <= row["ci_high"]
+    # with 95 % at least 109 of 120 in all but 2 % of the seeds; with 90 % in a third
+    assert min(covered.values()) >= 109
+
+
+def test_intervals_over_many_clusters_are_those_of_rows() -> None:
+    runtimes = np.random.default_rng(3).lognormal(5, 1, size=2000)
+    rows, clusters = (
+        fit_distributions(runtimes, cluster=of, resamples=0).parameters.filter(
+            pl.col("family").is_in(["lognormal", "loglogistic"])
+        )
+        for of in (None, pl.Series(np.arange(2000)))
+    )
+    for end in ("ci_low", "ci_high"):
+        width = (rows["ci_high"] - rows["ci_low"]).to_numpy()
+        assert np.abs((clusters[end] - rows[end]).to_numpy() / width).max() < 0.1

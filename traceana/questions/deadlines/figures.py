@@ -193,7 +193,7 @@ def describe_throughput(rates: pl.DataFrame) -> str:
     "missed-deadlines",
     result="simulate_deadlines",
     reading="Mark: fraction of deadlines missed; line: its 95 % confidence interval (Wilson), "
-    "often narrower than the mark.",
+    "often narrower than the mark. Drawn deadlines have none.",
 )
 def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the fraction of missed deadlines, one row per cluster and one mark per policy.

@@ -201,13 +201,27 @@ def tightness(trace: Trace, /) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the tightness by kind of plans and cluster, and of all plans of the trace."""
     plans, jobs = _tables(trace)
     kinds = {"published": plans}
-    if trace.manifest.tables["training_plans"].generated:
+    if are_drawn(trace):
         kinds["synthetic"] = trace.once(synthetic)
     by_cluster = [
         deadline_tightness(each, jobs, by="cluster").select(pl.lit(kind).alias("plans"), pl.all())
         for kind, each in kinds.items()
     ]
-    return pl.concat(by_cluster), deadline_tightness(plans, jobs)
+    return (
+        _for_trace(trace, pl.concat(by_cluster)),
+        _for_trace(trace, deadline_tightness(plans, jobs)),
+    )
+
+
+def are_drawn(trace: Trace, /) -> bool:
+    """Return whether the publishers drew the deadlines."""
+    return trace.manifest.tables["training_plans"].generated
+
+
+def _for_trace(trace: Trace, found: pl.DataFrame) -> pl.DataFrame:
+    """Leave out intervals of drawn deadlines: they would be those of a random number generator."""
+    ends = pl.lit(None, pl.Float64).alias("ci_low"), pl.lit(None, pl.Float64).alias("ci_high")
+    return found.with_columns(*ends) if are_drawn(trace) else found
 
 
 def missed_deadlines(trace: Trace, /) -> pl.DataFrame:
@@ -216,7 +230,8 @@ def missed_deadlines(trace: Trace, /) -> pl.DataFrame:
     Clusters have so many GPUs that jobs use 80 % of them.
     """
     jobs = trace.scan("jobs").sort("submit_s", maintain_order=True).head(MAX_JOBS)
-    return simulate.simulate_deadlines(jobs, plans=trace.scan("training_plans"))
+    missed = simulate.simulate_deadlines(jobs, plans=trace.scan("training_plans"))
+    return _for_trace(trace, missed)
 
 
 def agreement(trace: Trace, /) -> pl.DataFrame:

@@ -1,8 +1,8 @@
-"""Section on deadlines: tested rules, tightness, throughput, and synthetic plans."""
+"""Section on deadlines: rules, tightness, throughput, and synthetic plans."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +28,7 @@ from traceana.questions.deadlines.plans import (
     PLANS_NEEDS,
     SEED,
     agreement,
+    are_drawn,
     draws,
     missed_deadlines,
     rates,
@@ -50,14 +51,14 @@ if TYPE_CHECKING:
 _OPENING: Final = (
     "A deadline counts as met if the job, started when submitted, ends in time at the requested "
     "GPUs; with more GPUs, if it does at the fastest rate of its model and batch size. Intervals "
-    "are Wilson intervals."
+    "are Wilson intervals; drawn deadlines have none."
 )
 _GENERATED: Final = (
     "The publishers generated model, batch size, iterations and deadline of these plans; the rule "
-    "is not stated. The tests below support these rules: iterations are the runtime times a rate "
+    "is not stated. The values below support these rules: iterations are the runtime times a rate "
     "of (model, batch size, GPUs), rounded down; the time until the deadline is the runtime times "
-    "a uniform draw from 0.5 to 1.5; and models are one seeded sequence of draws. p-values are "
-    "adjusted over all tests (Holm). Results on these deadlines hold for deadlines of this kind."
+    "a uniform draw from 0.5 to 1.5; and models are one seeded sequence of draws. No p-value is "
+    "stated: it would test a generator of random numbers."
 )
 _POLICIES: Final = (
     "The jobs of a cluster share identical GPUs, as many as the jobs use to 80 % between the first "
@@ -67,6 +68,7 @@ _POLICIES: Final = (
     "fifo: by submission; sjf: shortest runtime first; edf: earliest deadline first; least_slack: "
     "by deadline minus runtime. At most the first {most:,} jobs are scheduled."
 )
+_RULES: Final = ("rule", "n", "measure", "value")
 _MISSED: Final = (
     "policy",
     "n",
@@ -97,7 +99,8 @@ _MEASURES: Final = {
 _LIMITATIONS: Final = (
     "Fractions that could be met leave out queueing and contention, so they are upper bounds for "
     "any scheduler. Policies are simulated on identical GPUs, at 80 % load if these suffice for "
-    "the largest job. Intervals treat deadlines as independent; those of policies are too narrow."
+    "the largest job. Intervals treat deadlines as independent; those of policies are too narrow. "
+    "Results on drawn deadlines hold for deadlines of that kind."
 )
 _RATES: Final = (
     "model",
@@ -172,6 +175,12 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     return pictures
 
 
+def _stated(trace: Trace, columns: Iterable[str]) -> tuple[str, ...]:
+    """Return the columns that are shown; drawn deadlines have no interval."""
+    left_out = ("ci_low", "ci_high") if are_drawn(trace) else ()
+    return tuple(name for name in columns if name not in left_out)
+
+
 def _missed(trace: Trace) -> tuple[tuple[str, ...], tuple[Block, ...]]:
     title = trace.label
     try:
@@ -185,7 +194,8 @@ def _missed(trace: Trace) -> tuple[tuple[str, ...], tuple[Block, ...]]:
     finding = (
         f"{title}: at a utilization of {share(best['utilization'])} the policy {best['policy']} "
         f"misses {share(best['fraction_missed'])} of {count(best['n'])} deadlines, "
-        f"{worst['policy']} {share(worst['fraction_missed'])} (simulated). A deadline before "
+        f"{worst['policy']} {share(worst['fraction_missed'])} (simulated"
+        f"{'; the deadlines were drawn at random' * are_drawn(trace)}). A deadline before "
         "submission plus runtime is missed in any case."
     )
     blocks: tuple[Block, ...] = (
@@ -195,10 +205,14 @@ def _missed(trace: Trace) -> tuple[tuple[str, ...], tuple[Block, ...]]:
             total,
             DeadlinePolicies,
             caption=f"Missed deadlines, all clusters. {title}",
-            columns=_MISSED,
+            columns=_stated(trace, _MISSED),
         ),
         result_table(
-            named, DeadlinePolicies, caption=f"Missed deadlines by cluster. {title}", folded=True
+            named,
+            DeadlinePolicies,
+            caption=f"Missed deadlines by cluster. {title}",
+            columns=_stated(trace, DeadlinePolicies.columns()),
+            folded=True,
         ),
     )
     findings = (finding,) if best["n"] >= _FEWEST_DEADLINES else ()
@@ -217,23 +231,30 @@ def _trace(trace: Trace) -> Content:
             by_cluster.filter(plans="published"),
             DeadlineTightness,
             caption=f"Deadlines that jobs without a wait would meet. {title}",
-            columns=_MET,
+            columns=_stated(trace, _MET),
             total=everything,
         ),
         Heading("Throughput"),
         *_throughput(trace),
         *(_synthetic(trace) if generated else ()),
     ]
-    first, *rule = _findings(trace, total.row(0, named=True), generated=generated)
     missed, scheduled = _missed(trace)
-    return Content((first, *missed, *rule), (*blocks, *scheduled))
+    found = _rule(trace) if generated else _met(trace, total.row(0, named=True))
+    # how many drawn deadlines could be met is a result on the generator
+    findings = (*missed, found) if generated else (found, *missed)
+    return Content(findings, (*blocks, *scheduled))
 
 
 def _rules(trace: Trace) -> tuple[Block, ...]:
     title = trace.label
     return (
         Text(_GENERATED),
-        result_table(trace.once(rules), DeadlineRules, caption=f"Tests of the rules. {title}"),
+        result_table(
+            trace.once(rules),
+            DeadlineRules,
+            caption=f"Rules of the plans. {title}",
+            columns=_RULES,
+        ),
         result_table(
             trace.once(draws),
             PublishedDraws,
@@ -273,34 +294,30 @@ def _synthetic(trace: Trace) -> tuple[Block, ...]:
             trace.once(agreement),
             PlanComparison,
             caption=f"Synthetic and published plans compared. {trace.label}",
+            columns=("compared", "n", "n_synthetic", "measure", "value"),
         ),
     )
 
 
-def _findings(trace: Trace, met: dict[str, float], /, *, generated: bool) -> list[str]:
-    title = trace.label
-    # an interval of drawn deadlines would be that of a random number generator
-    interval = " (the deadlines were drawn at random)"
-    if not generated:
-        interval = f" (95 % CI {fraction_range(met['ci_low'], met['ci_high'])})"
-    fractions = (
-        f"{title}: {share(met['fraction_met'])} of {count(met['n'])} deadlines could be met at the "
-        f"requested GPUs{interval}, {share(met['fraction_met_fastest'])} with more GPUs."
+def _met(trace: Trace, met: dict[str, float]) -> Finding:
+    fractions = f"{share(met['fraction_met'])} of {{}} could be met"
+    more = f"{share(met['fraction_met_fastest'])} with more GPUs"
+    interval = f"95 % CI {fraction_range(met['ci_low'], met['ci_high'])}"
+    return Finding(
+        f"{trace.label}: {fractions.format(count(met['n']) + ' deadlines')} at the requested GPUs "
+        f"({interval}), {more}.",
+        heading=f"{trace.label}: {fractions.format('the deadlines')}, {more}",
     )
-    heading = (
-        f"{title}: {share(met['fraction_met'])} of the deadlines could be met, "
-        f"{share(met['fraction_met_fastest'])} with more GPUs"
-    )
-    fractions = Finding(fractions, heading=heading)
-    if not generated:
-        return [fractions]
+
+
+def _rule(trace: Trace) -> str:
     determined, uniform, *_ = trace.once(rules).rows(named=True)
-    rule = (
-        f"{title}: the iterations are the rate times the runtime in {share(determined['value'])} "
-        f"of {count(determined['n'])} plans. The tightness (time until the deadline over runtime) "
-        f"differs from uniform on 0.5 to 1.5 by a KS distance of {uniform['value']:.2g}."
+    return (
+        f"{trace.label}: the iterations are the rate times the runtime in "
+        f"{share(determined['value'])} of {count(determined['n'])} plans. The tightness (time "
+        f"until the deadline over runtime) differs from uniform on 0.5 to 1.5 by a KS distance of "
+        f"{uniform['value']:.2g}."
     )
-    return [fractions, rule]
 
 
 SECTION = Section(

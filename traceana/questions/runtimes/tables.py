@@ -86,7 +86,6 @@ class FamilyParameters(ResultTable):
     parameter = text("Parameter", "name of the parameter")
     estimate = number("Estimate", "maximum-likelihood estimate")
     ci_low, ci_high = ci("Wald interval on the scale of the logarithm (of mu as it is)")
-    note = text("Note", "that the interval is likely too narrow")
 
 
 class FamilyComparisons(ResultTable):

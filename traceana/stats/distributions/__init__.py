@@ -1,8 +1,9 @@
 """Distributions of durations: fits, comparisons, goodness of fit and tails."""
 
 from traceana.stats.distributions.clusters import (
-    cluster_covariance_of_fit,
-    cluster_scores,
+    ClusterTerms,
+    cluster_interval_of_fit,
+    cluster_terms,
     multiplier_pvalue,
 )
 from traceana.stats.distributions.families import FAMILIES, Family
@@ -14,13 +15,14 @@ from traceana.stats.distributions.tail import Tail, hill
 
 __all__ = [
     "FAMILIES",
+    "ClusterTerms",
     "Family",
     "Fit",
     "PairTest",
     "Sample",
     "Tail",
-    "cluster_covariance_of_fit",
-    "cluster_scores",
+    "cluster_interval_of_fit",
+    "cluster_terms",
     "fit_family",
     "hill",
     "ks_distance",
