@@ -58,7 +58,7 @@ def test_top_users_and_losses_are_the_planted_ones(page: str) -> None:
 
 
 def test_waits_differ_by_size(page: str) -> None:
-    assert "jobs of 8 GPUs with 1 h (n = 200)" in page
+    assert "jobs of 8 GPUs with 1 h (200 jobs)" in page
     assert "of equal size" not in page
 
 

@@ -130,9 +130,11 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
         f"(backfilling), and with 10 % more GPUs {fifo} and {easy} (simulated; n = {jobs:,})."
     )
     closest = "easy"
+    explained = of["fifo"] >= _EXPLAINED * of.get("recorded", 0.0)
     if "recorded" in of:
         closest = min(WAITS, key=lambda policy: abs(of[policy] - of["recorded"]))
-        text += f" They waited {shown['recorded']}, which is closer to {closest}."
+        how = f"which is closer to {closest}" if explained else "far longer than under either"
+        text += f" They waited {shown['recorded']}, {how}."
     _, running, lacking = trace.once(jobs_to_schedule, MOST_JOBS)
     if running:
         text += f" Running jobs (n = {running:,}) hold their GPUs until the end of the window."
@@ -141,7 +143,7 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
             f" GPU jobs without a runtime (n = {lacking:,}) are left out, so waits are too short."
         )
     heading = _heading(closest, shown)
-    if of["fifo"] < _EXPLAINED * of.get("recorded", 0.0):
+    if not explained:
         heading = "the number of GPUs explains little of the waits"
     return Finding(
         f"{trace.label}: {text}", heading=f"{trace.label}: {heading}", certainty="estimated"

@@ -333,7 +333,7 @@ def _waits(consumers: Consumers, title: str, trace: Trace) -> Finding | None:
             row = table.sort("median_wait_s", descending=True).row(0, named=True)
             parts.append(
                 f"{_named(name, row[name])} with {duration(row['median_wait_s'])} "
-                f"(n = {row['jobs']:,})"
+                f"({row['jobs']:,} jobs)"
             )
     longest = f" Longest by group: {listed(parts)}." if parts else ""
     stretched = ""
@@ -420,7 +420,7 @@ def _odds_of_types(trace: Trace, high: str, low: str) -> str | None:
         way = "no significant difference"
     else:
         way = _SAME_SIGN if ratio > 1 else "the opposite sign, Simpson's paradox"
-    return f"{way} with equal requested resources: odds ratio {three_digits(ratio)}"
+    return f"{way} with equal requested resources: odds ratio {three_digits(ratio)}, limits counted"
 
 
 def _slow_queue(consumers: Consumers, title: str) -> Finding | None:
@@ -445,7 +445,7 @@ def _slow_queue(consumers: Consumers, title: str) -> Finding | None:
     text = f"median wait {duration(row['median_wait_s'])}, of all jobs {duration(whole)}"
     of = f"{in_sentence(key_heading(name))} {row[name]}"
     return Finding(
-        f"{title}: jobs in {of} wait longest: {text} (n = {row['jobs']:,}).",
+        f"{title}: jobs in {of} wait longest: {text} ({row['jobs']:,} jobs).",
         effect=row["median_wait_s"],
         n=row["jobs"],
         cost_jobs=row["jobs"],
