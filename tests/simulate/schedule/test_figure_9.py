@@ -3,9 +3,33 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 
+from traceana import simulate_schedule
 from traceana.claims.elasticflow_figures import draw_jobs, figure_9, figure_10
+from traceana.simulate.deadlines.synthesis import published_rates
+from traceana.simulate.schedule.compiled import Compiled
+from traceana.simulate.schedule.elastic_plan import plan_jobs
+
+
+@pytest.fixture(autouse=True)
+def _compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_jobs, "_left_s", 0.0)
+
+
+def test_compiled_plans_are_those_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs, rates = draw_jobs(150, 300, rng=1, best_effort=0.2), published_rates()
+
+    def run() -> pl.DataFrame:
+        return simulate_schedule(jobs, policy="elasticflow", gpus=32, profiles=rates).jobs
+
+    compiled = run()
+    assert plan_jobs.takes_arrays
+    plain = Compiled(plan_jobs._function)
+    monkeypatch.setattr("traceana.simulate.schedule.elastic.plan_jobs", plain)
+    assert run().equals(compiled)
+    assert not plain.takes_arrays
 
 
 @pytest.mark.parametrize(
