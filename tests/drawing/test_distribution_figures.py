@@ -83,7 +83,7 @@ def test_the_largest_jobs_are_marked_with_what_they_hold() -> None:
     assert legend(ax) == ["all GPU jobs (top 1 %: 82.0 %)"]
     np.testing.assert_allclose(np.asarray(ax.collections[0].get_offsets()), [[0.01, 0.82]])
     assert describe_concentration(curve) == (
-        "The smaller half of the GPU jobs uses 5.00 % of the GPU-hours."
+        "The smaller half of the GPU jobs uses 5.0 % of the GPU-hours."
     )
     with pytest.raises(DataError, match="each fraction_of_jobs once"):
         plot_concentration(pl.concat([curve, curve]))
@@ -100,5 +100,5 @@ def test_each_group_has_a_lorenz_curve() -> None:
     # of two jobs the largest 1 % is 2 % of the larger one: 0.02 * 3 of 4 GPU-hours
     assert legend(ax) == ["a (top 1 %: 1.0 %)", "b (top 1 %: 1.5 %)"]
     assert describe_concentration(curves) == (
-        "The smaller half of the GPU jobs uses 50.00 % and 25.00 % of the GPU-hours."
+        "The smaller half of the GPU jobs uses 50.0 % and 25.0 % of the GPU-hours."
     )
