@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,6 +78,32 @@ def test_parquet_is_a_file_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(data[:50])
     with pytest.raises(SourceError, match=r"cannot be read as Parquet \(Parquet magic bytes not"):
         parquet.open_parquet(file_of(tmp_path / "x.parquet"))
+
+
+_FOOTERS = """
+import io, pathlib, sys
+import pyarrow as pa, pyarrow.parquet as pq
+from traceana.errors import SourceError
+from traceana.ingesters.files import list_csvs
+from traceana.ingesters.readers.parquet import open_parquet, read_frames
+
+path, whole = pathlib.Path(sys.argv[1]), io.BytesIO()
+pq.write_table(pa.table({"id": ["a" * 70_000, "b" * 70_000]}), whole)
+data = whole.getvalue()
+for at in range(len(data) - 8 - int.from_bytes(data[-8:-4], "little"), len(data) - 8):
+    path.write_bytes(data[:at] + b"\x46" + data[at + 1 :])
+    (file,) = list_csvs(path, suffixes=(".parquet",)).csvs
+    try:
+        open_parquet(file)
+        list(read_frames(file, ()))
+    except SourceError:
+        continue
+"""
+
+
+def test_no_byte_of_a_parquet_footer_ends_the_process(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _FOOTERS, str(tmp_path / "x.parquet")]
+    subprocess.run(command, check=True)
 
 
 def test_rows_of_parquet_are_numbered_over_blocks(

@@ -58,7 +58,9 @@ def discover(
     catalog = load_catalog()
     wanted = [get_trace(trace)] if trace in catalog else [] if reader else list(catalog.values())
     contents = [(entry.id, content) for entry in wanted for content in entry.contents]
-    suffixes = _suffixes(contents, reader)
+    formats = [get_reader(reader)] if reader else [way for way in readers().values() if way.mapping]
+    published = (PurePath(csv).suffix or csv for _, content in contents for csv in content.csvs)
+    suffixes = (".csv", *(suffix for way in formats for suffix in way.suffixes), *published)
     discovery = Discovery()
     for path in paths:
         listing = list_csvs(path, leave_out=leave_out, read_through=read_through, suffixes=suffixes)
@@ -69,13 +71,6 @@ def discover(
     if not (discovery.sources or discovery.formats or discovery.failures):
         raise _nothing_found(paths, trace, discovery.not_recognised, contents)
     return discovery
-
-
-def _suffixes(contents: list[tuple[str, Content]], reader: str | None) -> tuple[str, ...]:
-    """Return how the names of files end that may be read."""
-    formats = [get_reader(reader)] if reader else [way for way in readers().values() if way.mapping]
-    published = (PurePath(csv).suffix or csv for _, content in contents for csv in content.csvs)
-    return (".csv", *(suffix for way in formats for suffix in way.suffixes), *published)
 
 
 def known_names(trace: str | None = None) -> str:

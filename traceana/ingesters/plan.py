@@ -80,7 +80,9 @@ def ingest_plan(plan: Plan, store: Path, progress: Progress | None = None) -> Le
 
 
 def _ingest_locked(plan: Plan, folder: Path, progress: Progress | None) -> Ledger:
-    _remove_remains(folder)
+    for left in folder.rglob(".*.tmp"):  # of an ingest that was killed
+        left.unlink()
+    shutil.rmtree(folder / _SCRATCH, ignore_errors=True)
     old = read_ledger(folder)
     # raises where it cannot be read
     manifest = Store(folder.parent).manifest(plan.trace) if old else None
@@ -113,13 +115,6 @@ def _ingest_locked(plan: Plan, folder: Path, progress: Progress | None) -> Ledge
         write_whole(folder / MANIFEST, manifest_json(manifest))
         write_whole(folder / LEDGER, ledger_json(ledger))
     return ledger
-
-
-def _remove_remains(folder: Path) -> None:
-    """Remove the files of an ingest that was killed."""
-    for left in folder.rglob(".*.tmp"):
-        left.unlink()
-    shutil.rmtree(folder / _SCRATCH, ignore_errors=True)
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,9 @@ def list_of(file: CsvFile, /) -> JsonList:
         return named[0]
     if not lists:
         raise SourceError(f"{file.where}: no list of JSON objects is in it")
-    listed = ", ".join(f"{part.path[:_SHOWN]} ({_count(part)})" for part in lists[:_MOST_SHOWN])
+    counts = ("many" if part.elements is None else f"{part.elements:,}" for part in lists)
+    shown = zip(lists[:_MOST_SHOWN], counts, strict=False)
+    listed = ", ".join(f"{part.path[:_SHOWN]} ({count})" for part, count in shown)
     listed += f", ... ({len(lists):,} in all)" if len(lists) > _MOST_SHOWN else ""
     if file.rows is not None:
         raise SourceError(
@@ -110,10 +112,6 @@ def list_of(file: CsvFile, /) -> JsonList:
 def longest(lists: Sequence[JsonList], /) -> JsonList:
     """Return the list with the most elements."""
     return max(lists, key=lambda text: math.inf if text.elements is None else text.elements)
-
-
-def _count(json_list: JsonList) -> str:
-    return "many" if json_list.elements is None else f"{json_list.elements:,}"
 
 
 def lists_of(file: CsvFile, /) -> list[JsonList]:

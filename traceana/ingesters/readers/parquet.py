@@ -94,23 +94,18 @@ def _batches(
 def _rows_at_once(coded: ParquetFile, text: frozenset[str], group: int) -> int:
     """Return how many rows of a group fit into a block, by the longest text of a dictionary."""
     about = coded.metadata.row_group(group)
-    chunks = [about.column(at) for at in range(about.num_columns)]
     most = min(_ROWS_AT_ONCE, ROWS_A_BLOCK)
-    large = [
-        chunk
-        for chunk in chunks
-        if chunk.path_in_schema in text and chunk.total_uncompressed_size > _BYTES_A_BLOCK // most
-    ]
-    if not large:
+    if not text or about.total_byte_size <= _BYTES_A_BLOCK // most:
         return most
-    lengths = [column.total_uncompressed_size // max(about.num_rows, 1) for column in large]
-    names = [column.path_in_schema for column in large]
-    for first in coded.iter_batches(1, row_groups=[group], columns=names):
-        dictionaries = [
-            column.dictionary for column in first if pa.types.is_dictionary(column.type)
-        ]
-        lengths += [pc.max(pc.binary_length(column)).as_py() or 0 for column in dictionaries]
-        break
+    # damage raises here; of a damaged column, about.column() would end the process
+    first = next(coded.iter_batches(1, row_groups=[group], columns=[*text]), ())
+    dictionaries = [column.dictionary for column in first if pa.types.is_dictionary(column.type)]
+    lengths = [pc.max(pc.binary_length(column)).as_py() or 0 for column in dictionaries]
+    lengths += [
+        about.column(at).total_uncompressed_size // max(about.num_rows, 1)
+        for at in range(about.num_columns)
+        if coded.schema.column(at).path in text
+    ]
     return max(1, min(most, _BYTES_A_BLOCK // max(1, *map(int, lengths))))
 
 
