@@ -124,7 +124,10 @@ def swf_jobs(jobs: pl.LazyFrame, /) -> pl.DataFrame:
         "time_limit": col("time_limit_s"),
         "memory": col("memory_gib") * kib / cores,
         "status": col("status").replace_strict(_SWF_STATUS, default=None, return_dtype=pl.Int64),
-        **{name: _numbered(name) for name in ("user", "account", "workload", "queue", "cluster")},
+        **{  # numbers from 1 in the order of the first rows
+            name: pl.when(col(name).is_not_null()).then(col(_ROW).min().over(name)).rank("dense")
+            for name in ("user", "account", "workload", "queue", "cluster")
+        },
         "preceding": pl.lit(None, pl.Int64),
         "think": pl.lit(None, pl.Int64),
     }
@@ -133,9 +136,3 @@ def swf_jobs(jobs: pl.LazyFrame, /) -> pl.DataFrame:
         value.cast(pl.Float64).round().cast(pl.Int64).fill_null(-1).alias(name)
         for name, value in fields.items()
     ).collect()
-
-
-def _numbered(name: str) -> pl.Expr:
-    """Return numbers from 1 in the order of the first rows; null where there is no value."""
-    first = pl.when(pl.col(name).is_not_null()).then(pl.col(_ROW).min().over(name))
-    return first.rank("dense")

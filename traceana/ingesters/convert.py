@@ -201,7 +201,11 @@ def _with_faults(
             rules[name] = derived.rule
             faults[name] = _unread(name, derived.of)
     if not_utf8:
-        broken_text = _broken_text(source, compiled)
+        broken_text = {
+            view: pl.col(view).str.contains("\ufffd", literal=True)
+            for view in compiled.views.values()
+            if source.schema.get(view) == pl.String and view not in compiled.numbers
+        }
         rules |= {view: f"{view.split(chr(0))[0] or 'index'}|not_utf8" for view in broken_text}
         faults |= broken_text
     rules |= {rule: rule for rule in compiled.whole}
@@ -287,14 +291,6 @@ def _stated(compiled: CompiledMapping) -> dict[str, pl.Expr]:
     return {
         name: compiled.stated.get(name, pl.lit(None)).cast(dtype)
         for name, dtype in compiled.schema.items()
-    }
-
-
-def _broken_text(source: pl.DataFrame, compiled: CompiledMapping) -> dict[str, pl.Expr]:
-    return {
-        view: pl.col(view).str.contains("\ufffd", literal=True)
-        for view in compiled.views.values()
-        if source.schema.get(view) == pl.String and view not in compiled.numbers
     }
 
 

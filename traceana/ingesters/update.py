@@ -59,7 +59,10 @@ def merge_newest(
             marks = index[at : at + rows.height]
             at += rows.height
             if recurs and OCCASION in rows.columns:
-                rows = rows.with_columns(job_id=_name(marks))
+                name = pl.col("job_id").str.replace("@.*$", "")  # id@submit, but the first of an id
+                others = pl.concat_str(name, pl.lit("@"), OCCASION)
+                first = pl.when(marks["is_first"])
+                rows = rows.with_columns(job_id=first.then(name).otherwise(others))
             rows = rows.filter(marks["is_kept"])
             missing = [pl.lit(None).alias(name) for name in schema if name not in rows.columns]
             writer.keep(rows.with_columns(missing).select(*schema).cast(pl.Schema(schema)))
@@ -109,10 +112,3 @@ def _drop_outdated(index: pl.DataFrame) -> pl.DataFrame:
     return index.with_columns(
         is_kept=pl.col("is_kept") & ~stale & ~pl.col("at").is_in(old.implode())
     )
-
-
-def _name(marks: pl.DataFrame) -> pl.Expr:
-    """Return the id of a job: as in the log for the first job of an id, `id@submit` for others."""
-    name = pl.col("job_id").str.replace("@.*$", "")
-    others = pl.concat_str(name, pl.lit("@"), OCCASION)
-    return pl.when(marks["is_first"]).then(name).otherwise(others)

@@ -43,7 +43,10 @@ def guess_columns(lines: list[str], /) -> tuple[str, ...] | None:
 
     JobID, State and the times of submission, start and end have to be among them.
     """
-    columns = _columns_of_jobs(lines)
+    rows = [line.split("|") for line in lines[:_LINES]]
+    rows = [row for row in rows if len(row) == len(rows[0])]
+    jobs = [row for row in rows if "." not in row[0]]  # no steps
+    columns = list(zip(*(jobs or rows), strict=True))
     names: dict[int, str] = {}
     for name, form in (("JobID", _ID), ("State", re.compile(_STATES))):
         places = _find(columns, names, form)
@@ -67,14 +70,6 @@ def guess_columns(lines: list[str], /) -> tuple[str, ...] | None:
     for name, form, sign in _FURTHER:
         names |= dict.fromkeys(_find(columns, names, form, sign)[:1], name)
     return tuple(names.get(n, f"column {n + 1}") for n in range(len(columns)))
-
-
-def _columns_of_jobs(lines: list[str]) -> list[tuple[str, ...]]:
-    """Return the cells by column, of jobs where there are any among steps of jobs."""
-    rows = [line.split("|") for line in lines[:_LINES]]
-    rows = [row for row in rows if len(row) == len(rows[0])]
-    jobs = [row for row in rows if "." not in row[0]]
-    return list(zip(*(jobs or rows), strict=True))
 
 
 def _find(
