@@ -61,8 +61,8 @@ def merge_newest(
             if recurs and OCCASION in rows.columns:
                 name = pl.col("job_id").str.replace("@.*$", "")  # id@submit, but the first of an id
                 others = pl.concat_str(name, pl.lit("@"), OCCASION)
-                first = pl.when(marks["is_first"])
-                rows = rows.with_columns(job_id=first.then(name).otherwise(others))
+                is_first = pl.when(marks["is_first"])
+                rows = rows.with_columns(job_id=is_first.then(name).otherwise(others))
             rows = rows.filter(marks["is_kept"])
             missing = [pl.lit(None).alias(name) for name in schema if name not in rows.columns]
             writer.keep(rows.with_columns(missing).select(*schema).cast(pl.Schema(schema)))
