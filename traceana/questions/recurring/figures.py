@@ -142,7 +142,7 @@ def plot_regret(recurrences: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes
         ax.plot(
             rows["recurrence"],
             rows["cumulative_regret_j"] / 1e6,
-            label=name,
+            label=name_group([name]),
             gid=name,
             color=color_of(place),
             linestyle=line,
@@ -335,7 +335,7 @@ def plot_policy_variants(variants: pl.DataFrame, /, *, ax: Axes | None = None) -
             fontsize="small",
         )
     ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
-    ax.set_yticks(rows, table["variant"].to_list())
+    ax.set_yticks(rows, [name_tick(variant) for variant in table["variant"]])
     ax.set_ylim(table.height - 0.5, -0.7)
     ax.margins(x=0.12)
     ax.grid(visible=False, axis="y")

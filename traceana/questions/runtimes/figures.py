@@ -10,7 +10,7 @@ import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from traceana.drawing.labels import place_legend, split_lines
+from traceana.drawing.labels import name_group, place_legend, split_lines
 from traceana.drawing.registry import figure
 from traceana.drawing.scales import use_log_axis
 from traceana.drawing.style import MOST_MARKS, WIDTH_IN, color_of, shade, start_axes, use_style
@@ -395,7 +395,7 @@ def plot_ratio_distribution(
     for place, stage in enumerate(stages):
         color, line = color_of(place), _LINES[place]
         sorted_ratios = np.sort(ratios.filter(stage=stage)["runtime_ratio"].to_numpy())
-        name = f"{stage} (n = {len(sorted_ratios):,})"
+        name = f"{name_group([stage])} (n = {len(sorted_ratios):,})"
         if kind == "histogram":
             counts, _ = np.histogram(sorted_ratios, edges)
             ax.stairs(
