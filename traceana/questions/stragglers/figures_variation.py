@@ -14,6 +14,7 @@ from traceana.drawing.labels import (
     format_axis,
     name_group,
     name_lines,
+    name_tick,
     natural_order,
     small_size,
 )
@@ -320,7 +321,7 @@ def plot_straggler_attributes(
             va="center",
             fontsize=small_size(),
         )
-    ax.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
+    ax.set_yticks(range(len(names)), [name_tick(name.replace("_", " ")) for name in names])
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(0, max(0.1, 1.3 * result.groups["gain"].fill_null(0.0).to_numpy().max()))
     ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
@@ -331,7 +332,7 @@ def plot_straggler_attributes(
 
 def _name(values: dict[str, Any]) -> str:
     """Return the group that gains most, with its number of workers if it has several."""
-    name = f"{values['attribute'].replace('_', ' ')} {values['group']}"
+    name = name_group([f"{values['attribute'].replace('_', ' ')} {values['group']}"])
     return name if values["n_workers"] == 1 else f"{name} ({values['n_workers']} workers)"
 
 
