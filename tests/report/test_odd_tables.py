@@ -61,7 +61,7 @@ GROUPS: dict[str, Any] = {
              "tasks": {"job_id": ["z"], "task_name": "t", "status": "failed"},
              "instances": {"job_id": ["z"], "task_name": "t", "start_s": 0.0, "end_s": 60.0}},
             "outcomes,distributions",
-            "1 task",
+            "100 % of the completed and failed tasks failed (1 of 1)",
         ),
         (
             {"training_runs": RUN, "power_profiles": PROFILE | {"dataset": "other"}},

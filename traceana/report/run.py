@@ -89,7 +89,7 @@ def _share(
     workers: int,
     take: Callable[[Section, Content], None],
 ) -> None:
-    """Build sections here and in other processes; those that share a frame are built by one."""
+    """Build sections in other processes; those that share a frame are built by one."""
     tasks = any(context.store.traces(table=table) for table in ("tasks", "instances"))
     alike: dict[str, list[Section]] = {}
     for section in missing:
@@ -100,7 +100,7 @@ def _share(
     before = active_children()
     # spawned, not forked: Polars' and BLAS's threads do not outlive a fork
     pool = ProcessPoolExecutor(
-        min(workers, len(groups)) - 1,
+        min(workers, len(groups)),
         mp_context=get_context("spawn"),
         initializer=_open,
         initargs=(context, gc.get_threshold()),
@@ -109,11 +109,7 @@ def _share(
         built = {
             pool.submit(_build_by_id, *(section.id for section in group)): group for group in groups
         }
-        for future, group in built.items():
-            if future.cancel():  # no other process has begun it
-                for section in group:
-                    take(section, _build(section, context))
-        for future in as_completed(future for future in built if not future.cancelled()):
+        for future in as_completed(built):
             for section, content in zip(built[future], future.result(), strict=True):
                 take(section, content)
     except BrokenProcessPool as error:
