@@ -74,7 +74,8 @@ def without_far_quantiles(frame: pl.DataFrame, /) -> pl.DataFrame:
     import polars as pl  # noqa: PLC0415  a page needs none of it
 
     n = next((name for name in ("n", "jobs") if name in frame.columns), None)
-    levels = {name: re.search(r"(?:^|_)p(\d\d)(?:_s|_wait_s)?$", name) for name in frame.columns}
+    level_of = re.compile(r"(?:^|_)p(\d\d)(?:_s|_wait_s|_pending_s)?$")
+    levels = {name: level_of.search(name) for name in frame.columns}
     tails = {
         name: min(level := int(values[1]), 100 - level)
         for name, values in levels.items()
