@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
 
-_PAYS_S: Final = 15.0
-"""CPU seconds in a function after which its compilation, which takes up to seven, pays."""
+_PAYS_S: Final = 0.3
+"""CPU seconds in a function after which it is compiled: in up to seven, once for all later runs."""
 
 
 class Compiled(Generic[Arguments, Returned]):
