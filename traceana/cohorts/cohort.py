@@ -134,7 +134,7 @@ class Cohort:
         n = self.rows[self.cluster].n_unique()
         if self.block_s is not None:
             return f"{n:,} blocks of {duration(self.block_s)} of submission"
-        return f"{n:,} values of `{self.cluster}`"
+        return f"{n:,} value{'s' * (n != 1)} of `{self.cluster}`"
 
 
 def form_cohort(trace: Trace, /, *, end_imputation: str = "drop") -> Cohort:

@@ -54,3 +54,17 @@ def test_the_heading_starts_from_the_policy_that_the_log_resembles(tmp_path: Pat
         "mine: backfilling (easy) would change the mean wait from 1.67 min to 33.3 s, 10 % more "
         "GPUs to 1.67 min"
     )
+
+
+def test_waits_are_closer_to_no_policy_where_both_give_the_same(tmp_path: Path) -> None:
+    jobs = pl.DataFrame(
+        {"job_id": ["a", "b"], "submit_s": [0.0, 0.0], "start_s": [0.0, 120.0],
+         "end_s": [100.0, 220.0], "runtime_s": [100.0] * 2, "gpus": [8.0, 8.0]}
+    )  # fmt: skip
+    machines = pl.DataFrame({"machine_id": ["m"], "gpus": [8.0]})
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    traceana.add_table(machines, trace="mine", table="machines", store=tmp_path)
+    [finding] = build([traceana.open_store(tmp_path).trace("mine")]).findings
+    text = getattr(finding, "text", finding)
+    assert "50 s on average under fifo and 50 s under easy" in text
+    assert text.endswith("They waited 1 min.")

@@ -133,8 +133,12 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
     explained = of["fifo"] >= _EXPLAINED * of.get("recorded", 0.0)
     if "recorded" in of:
         closest = min(WAITS, key=lambda policy: abs(of[policy] - of["recorded"]))
-        how = f"which is closer to {closest}" if explained else "far longer than under either"
-        text += f" They waited {shown['recorded']}, {how}."
+        how = ""
+        if not explained:
+            how = ", far longer than under either"
+        elif shown["fifo"] != shown["easy"]:
+            how = f", which is closer to {closest}"
+        text += f" They waited {shown['recorded']}{how}."
     _, running, lacking = trace.once(jobs_to_schedule, MOST_JOBS)
     if running:
         text += f" Running jobs (n = {running:,}) hold their GPUs until the end of the window."
