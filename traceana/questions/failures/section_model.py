@@ -107,7 +107,7 @@ def _build(cohort: Cohort) -> Content:
 
 
 def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
-    """Return what each group of terms allows to conclude, in the order of the table."""
+    """Return what each term allows to conclude, first that with the most failures."""
     terms, fit = model.odds_ratios, model.fit.row(0, named=True)
     tested = terms.drop_nulls(["pvalue_adjusted", "ci_low", "ci_high"])
     enough = pl.min_horizontal("failures", pl.col("n") - pl.col("failures")) >= _FEWEST
@@ -117,9 +117,10 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     left_out = terms.filter(pl.col("note").str.starts_with("determined by"))
     apart = terms.filter(pl.col("note").str.starts_with("not comparable"))
     features = [*dict.fromkeys(tested["feature"].to_list())]
-    parts = [_ratio_of(row, features, cohort.noun) for row in clear.iter_rows(named=True)]
-    text = f"{'; '.join(parts)}." if parts else ""
-    text = text or "no odds ratio of a single feature differs significantly from 1."
+    clear = clear.sort(_more_failures(), descending=True)
+    text, *more = [
+        f"{_ratio_of(row, features, cohort.noun)}." for row in clear.iter_rows(named=True)
+    ] or ["no odds ratio of a single feature differs significantly from 1."]
     opposite = clear.filter(pl.col("note") == REVERSED)
     reversed_ = [
         f"{_reversed(row, cohort.noun)} (odds ratio {three_digits(row['crude_odds_ratio'])}; "
@@ -160,12 +161,12 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     blocks = joint.filter(pl.col("pvalue") < _ALPHA)
     only_together = clear.is_empty() and not blocks.is_empty()
     stated = (together, lead) if only_together else (lead, together)
-    said = (*reversed_, *stated, other, f"the model is fitted to {fitted}.")
+    said = (*reversed_, *stated, *more, other, f"the model is fitted to {fitted}.")
     first, *others = [f"{cohort.title}: {part}" for part in said if part]
     unclear_all = clear.is_empty() and not only_together
     certainty: Certainty = "cannot tell" if unclear_all else "estimated"
     if opposite.height:
-        heading = _reversed(_costliest(opposite), cohort.noun)
+        heading = _reversed(opposite.row(0, named=True), cohort.noun)
     elif only_together:
         heading = f"{blocks['features'][0]} predict failure, but only together"
     else:
@@ -176,7 +177,7 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
 def _heading(clear: pl.DataFrame) -> str:
     if clear.is_empty():
         return "no single feature predicts failure when the others are equal"
-    row = _costliest(clear)
+    row = clear.row(0, named=True)
     return f"{_name(row)}: the odds of failure are {_times(row['odds_ratio'])} as high"
 
 
@@ -210,11 +211,9 @@ def _such(row: dict[str, Any], which: str, noun: str = "those") -> str:
     return f"{noun} that request {value} GPU{'' if value in ('1', 'a fraction of one') else 's'}"
 
 
-def _costliest(terms: pl.DataFrame) -> dict[str, Any]:
-    """Return the term with the most failures more, or fewer, than at an odds ratio of 1."""
-    return terms.sort(
-        (pl.col("failures") * (1 - 1 / pl.col("odds_ratio"))).abs(), descending=True
-    ).row(0, named=True)
+def _more_failures() -> pl.Expr:
+    """Return the failures of a term more, or fewer, than at an odds ratio of 1."""
+    return (pl.col("failures") * (1 - 1 / pl.col("odds_ratio"))).abs()
 
 
 def _name(row: dict[str, Any]) -> str:
