@@ -16,7 +16,7 @@ import numpy as np
 from rich.console import Console
 
 from traceana import sweep_batching
-from traceana.simulate.batching.devices import LEVELS
+from traceana.simulate.batching.workers import LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

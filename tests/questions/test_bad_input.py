@@ -18,7 +18,7 @@ import traceana as analysis
 from tests.questions.energy.zeus_tables import POWER, RUNS
 from tests.questions.questions import FAULTS, QUESTIONS, ROW, ROWS, is_sound
 from traceana.errors import DataError
-from traceana.simulate.recurring import energy_tables as tables
+from traceana.simulate.recurring import read as tables
 
 FRAMES = {id(frame): frame for frame in (ROWS, RUNS, POWER)}
 READ: dict[tuple[str, int], pl.DataFrame | DataError] = {}

@@ -11,9 +11,8 @@ from traceana.claims.claim import Claim, Judgement, decide, not_testable, untest
 from traceana.errors import DataError
 from traceana.questions.operations.analyze import job_names, operations_of
 from traceana.questions.stragglers.analyze import straggler_attributes
-from traceana.simulate.operations.decompose import decompose, slowest_workers
-from traceana.simulate.operations.model import prepare
-from traceana.simulate.operations.replay import replay_model
+from traceana.simulate.operations.replay import decompose, replay_model, slowest_workers
+from traceana.simulate.operations.run import prepare
 
 if TYPE_CHECKING:
     from traceana.store import Store, Trace

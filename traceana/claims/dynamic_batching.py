@@ -21,8 +21,8 @@ from traceana.simulate import (
     simulate_batching,
     sweep_batching,
 )
-from traceana.simulate.batching.devices import LEVELS, PUBLISHED, SPLITS
-from traceana.simulate.batching.gains import largest_gain
+from traceana.simulate.batching.published import largest_gain
+from traceana.simulate.batching.workers import LEVELS, PUBLISHED, SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ from traceana import (
     replay_published_draws,
 )
 from traceana.errors import DataError
-from traceana.questions.deadlines.draws import PAIRS
+from traceana.questions.deadlines.rates import PAIRS
 
 NO_DRAWS = pl.DataFrame({"n_ordered": [0], "n_as_drawn": [0], "n_passed_over": [0]})
 

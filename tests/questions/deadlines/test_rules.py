@@ -12,7 +12,7 @@ from scipy import stats
 
 from tests.questions.deadlines.plans import planted
 from traceana import deadline_rules, replay_published_draws
-from traceana.questions.deadlines.draws import PAIRS
+from traceana.questions.deadlines.rates import PAIRS
 from traceana.store import Store
 
 

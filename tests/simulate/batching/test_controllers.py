@@ -12,10 +12,10 @@ from traceana import simulate_batching
 from traceana.errors import DataError
 from traceana.simulate import Measured, OmniLearn, Proportional, Saturating, Static, Workers
 from traceana.simulate.batching.controllers import CONTROLLERS, Seen
-from traceana.simulate.batching.split import earliest, whole
+from traceana.simulate.batching.workers import earliest, whole
 
 if TYPE_CHECKING:
-    from traceana.simulate.batching.split import Batches, Reals
+    from traceana.stats.arrays import Floats, Integers
 
 
 def seen(batches: list[int], times: list[float], total: int, n_steps: int = 1) -> Seen:
@@ -134,8 +134,8 @@ def test_speeds_and_splits_have_limits() -> None:
         with pytest.raises(DataError, match="speed must return samples/s from"):
             simulate_batching(crew(speed), controller="uniform", steps=2)
 
-    def times(batches: Batches) -> Reals:
-        result: Reals = batches.astype(float) * np.array([1.0, 3])
+    def times(batches: Integers) -> Floats:
+        result: Floats = batches.astype(float) * np.array([1.0, 3])
         return result
 
     # 20,000 samples of 300 runs of two workers are 12 million times
@@ -164,10 +164,10 @@ def test_mean_times_are_those_since_the_last_change() -> None:
         def __init__(self) -> None:
             self.means: list[list[float]] = []
 
-        def first(self, _setting: Seen) -> Batches:
+        def first(self, _setting: Seen) -> Integers:
             return np.array([2, 4])
 
-        def adjust(self, now: Seen) -> Batches:
+        def adjust(self, now: Seen) -> Integers:
             self.means.append(now.mean_times_s.tolist())
             return np.array([4, 2]) if now.n_steps >= 2 else now.batches
 

@@ -8,7 +8,7 @@ import pytest
 
 from traceana import detect_stragglers, replay_batching
 from traceana.errors import DataError
-from traceana.simulate.batching.episodes import RecordedJob, with_and_without
+from traceana.simulate.batching.replay import RecordedJob, with_and_without
 from traceana.store import Store
 
 TICKS = 20

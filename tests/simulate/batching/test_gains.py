@@ -9,8 +9,8 @@ import pytest
 
 from traceana import compare_clusters, implied_throughput_ratio, published_gains
 from traceana.errors import DataError
-from traceana.simulate.batching.devices import DEVICES, LEVELS
-from traceana.simulate.batching.gains import largest_gain
+from traceana.simulate.batching.published import largest_gain
+from traceana.simulate.batching.workers import DEVICES, LEVELS
 
 
 def test_devices_are_as_their_data_sheets() -> None:

@@ -13,8 +13,8 @@ from traceana import simulate_batching
 from traceana.errors import DataError
 from traceana.simulate import OmniLearn
 from traceana.simulate.batching.controllers import Seen, Uniform
-from traceana.simulate.batching.run import check_memory, check_setting
-from traceana.simulate.batching.split import share
+from traceana.simulate.batching.simulate import check_memory, check_setting
+from traceana.simulate.batching.workers import share
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from traceana import simulate_batching, summarize_batching, sweep_batching
 from traceana.errors import DataError
 from traceana.simulate import OmniLearn, Proportional, Static, Workers
 from traceana.simulate.batching import sweep as module
-from traceana.simulate.batching.devices import LEVELS
+from traceana.simulate.batching.workers import LEVELS
 
 SMALL: dict[str, Any] = {"steps": 12, "seeds": range(3), "noise_cvs": (0.0, 0.2)}
 

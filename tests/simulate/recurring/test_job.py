@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from traceana.errors import DataError
-from traceana.simulate.recurring.job import BatchTrace, Epoch, JobTrace
 from traceana.simulate.recurring.policies import policy_maker
+from traceana.simulate.recurring.read import BatchTrace, Epoch, JobTrace
 
 
 def job(max_epochs: int) -> JobTrace:

@@ -11,7 +11,7 @@ from tests.simulate.recurring.tiny import POWER, RUNS, tiny_runs
 from traceana import simulate_recurring, summarize_recurring, sweep_recurring
 from traceana.errors import DataError
 from traceana.schema import TRAINING_DEFAULTS
-from traceana.simulate.recurring import sweep as module
+from traceana.simulate.recurring import simulate as module
 
 NOISY = tiny_runs({2: [3, 5, 4], 4: [6, 4, 9]})
 

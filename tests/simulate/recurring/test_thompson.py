@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from traceana.errors import DataError
-from traceana.simulate.recurring.thompson import PruningThompson
+from traceana.simulate.recurring.policies import PruningThompson
 
 SIZES = [8, 16, 32, 64, 128]
 

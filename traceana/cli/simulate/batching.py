@@ -57,8 +57,8 @@ def _simulate(throughputs: str, names: list[Any] | None, *, json: bool, out: Pat
 
     from traceana.simulate import Static, simulate_batching
     from traceana.simulate.batching.controllers import CONTROLLERS
-    from traceana.simulate.batching.devices import SPLITS
     from traceana.simulate.batching.tables import Batches, BatchingSweep
+    from traceana.simulate.batching.workers import SPLITS
 
     speeds = SPLITS.get(throughputs) or read_numbers("--throughputs", throughputs)
     workers = [(0.0, float(speed)) for speed in speeds]

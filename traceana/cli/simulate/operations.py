@@ -92,7 +92,7 @@ def _read_group(text: str | None) -> dict[str, str] | None:
 
 def _as_json(replay: JobReplay) -> dict[str, Any]:
     from traceana.questions.operations.analyze import describe_job
-    from traceana.simulate.operations.decompose import decompose
+    from traceana.simulate.operations.replay import decompose
 
     row = describe_job(replay)
     groupings = {"kind": replay.by_kind, "stage": replay.by_stage}

@@ -23,7 +23,6 @@ from traceana.page.blocks import (
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
-from traceana.simulate.batching.devices import SPLITS
 from traceana.simulate.batching.tables import (
     BatchingReplay,
     BatchingSummary,
@@ -31,6 +30,7 @@ from traceana.simulate.batching.tables import (
     ReplayEpisodes,
     ReplayJobs,
 )
+from traceana.simulate.batching.workers import SPLITS
 from traceana.tables.declare import with_columns
 from traceana.tables.formatting import plural, three_digits
 

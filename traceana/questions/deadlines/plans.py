@@ -12,7 +12,6 @@ import scipy  # scipy.stats is slow to import and loaded when used
 
 from traceana import simulate
 from traceana.errors import DataError
-from traceana.questions.deadlines.draws import replay_published_draws
 from traceana.questions.deadlines.rates import (
     CELL,
     deadline_rules,
@@ -20,6 +19,7 @@ from traceana.questions.deadlines.rates import (
     iteration_rates,
     join_plans,
     rates_of,
+    replay_published_draws,
     with_holm,
 )
 from traceana.simulate.deadlines.tables import PlanComparison

@@ -20,7 +20,7 @@ from traceana.schema.training_tables import (
     target_of,
     trained_profiles,
 )
-from traceana.simulate.recurring.energy_tables import read_tables, trained_batches
+from traceana.simulate.recurring.read import read_tables, trained_batches
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:

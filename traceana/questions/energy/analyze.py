@@ -12,7 +12,7 @@ from traceana.questions.energy.accuracy import energy_to_accuracy, eta_sweep
 from traceana.questions.energy.savings import energy_coverage, energy_savings
 from traceana.schema import TRAINING_DEFAULTS
 from traceana.schema.training_defaults import TrainingDefault
-from traceana.simulate.recurring.energy_tables import read_tables
+from traceana.simulate.recurring.read import read_tables
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame

@@ -10,10 +10,9 @@ import polars as pl
 
 from traceana.errors import DataError
 from traceana.questions.operations.tables import OperationJobs
-from traceana.simulate.operations.decompose import decompose, slowest_workers
-from traceana.simulate.operations.model import Model, prepare
 from traceana.simulate.operations.policies import Ideal, Policy
-from traceana.simulate.operations.replay import replay_model
+from traceana.simulate.operations.replay import decompose, replay_model, slowest_workers
+from traceana.simulate.operations.run import Model, prepare
 from traceana.simulate.operations.timeline import timeline_of
 from traceana.tables.declare import declared, schema_of
 

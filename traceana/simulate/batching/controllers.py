@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 import numpy as np
 
 from traceana.errors import DataError
-from traceana.simulate.batching.devices import PUBLISHED
-from traceana.simulate.batching.split import earliest, share, whole
-from traceana.simulate.batching.workers import LARGEST, Speed, iteration_times
+from traceana.simulate.batching.workers import (
+    LARGEST,
+    PUBLISHED,
+    Speed,
+    earliest,
+    iteration_times,
+    share,
+    whole,
+)
 from traceana.stats.arguments import takes
+from traceana.stats.arrays import Floats, Integers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import ArrayLike
-
-    from traceana.simulate.batching.split import Batches, Reals
 
 
 _LARGEST: Final = 1e15
@@ -29,16 +34,16 @@ _LARGEST: Final = 1e15
 class Seen:
     """Observations of a controller; workers are on the last axis, runs on any axis before it."""
 
-    batches: Batches
+    batches: Integers
     """Samples of each worker in the last step."""
-    times_s: Reals
+    times_s: Floats
     """Iteration times of the last step."""
-    mean_times_s: Reals
+    mean_times_s: Floats
     """Their means since the batches last changed."""
     n_steps: int
     """Steps done."""
-    overhead_s: Reals
-    samples_per_s: Reals
+    overhead_s: Floats
+    samples_per_s: Floats
     """True values of the next step; only an oracle uses them."""
     global_batch: int
     min_batch: int
@@ -80,24 +85,24 @@ class BatchController(Protocol):
     def settles(self) -> bool:
         """Whether its decision depends on batch sizes and times alone."""
 
-    def first(self, setting: Seen, /) -> Batches:
+    def first(self, setting: Seen, /) -> Integers:
         """Return the batches of the first step; the setting's times are not yet known (NaN)."""
 
-    def adjust(self, seen: Seen, /) -> Batches:
+    def adjust(self, seen: Seen, /) -> Integers:
         """Return the batches of the next step; the same ones to leave them."""
 
 
-def even(setting: Seen) -> Batches:
+def even(setting: Seen) -> Integers:
     """Split the global batch evenly; remaining samples go to the first workers."""
     return in_proportion(setting, np.ones(setting.overhead_s.shape))
 
 
-def rates(batches: Batches, times_s: Reals) -> Reals:
+def rates(batches: Integers, times_s: Floats) -> Floats:
     """Return samples per second; 0 for a worker without samples."""
     return np.divide(batches, times_s, out=np.zeros(times_s.shape), where=times_s != 0)
 
 
-def in_proportion(setting: Seen, weights: Reals) -> Batches:
+def in_proportion(setting: Seen, weights: Floats) -> Integers:
     """Split the global batch in proportion to weights, within the bounds."""
     bounds = {"min_batch": setting.min_batch, "max_batch": setting.max_batch}
     split = share(setting.global_batch, weights, **bounds)
@@ -105,7 +110,7 @@ def in_proportion(setting: Seen, weights: Reals) -> Batches:
 
 
 class _StartsEvenly:
-    def first(self, setting: Seen, /) -> Batches:
+    def first(self, setting: Seen, /) -> Integers:
         """Split evenly."""
         return even(setting)
 
@@ -126,7 +131,7 @@ class Uniform(_StartsEvenly):
     name: str = "uniform"
     settles: bool = True
 
-    def adjust(self, seen: Seen, /) -> Batches:
+    def adjust(self, seen: Seen, /) -> Integers:
         """Keep them."""
         return seen.batches
 
@@ -152,7 +157,7 @@ class Static:
     name: str = "static"
     settles: bool = True
 
-    def first(self, setting: Seen, /) -> Batches:
+    def first(self, setting: Seen, /) -> Integers:
         """Split in proportion to the estimate."""
         weights = np.asarray(self.estimate, dtype=float)
         shape = setting.overhead_s.shape
@@ -164,7 +169,7 @@ class Static:
             )
         return in_proportion(setting, np.broadcast_to(weights, shape))
 
-    def adjust(self, seen: Seen, /) -> Batches:
+    def adjust(self, seen: Seen, /) -> Integers:
         """Keep them."""
         return seen.batches
 
@@ -190,7 +195,7 @@ class Measured(_StartsEvenly):
         if self.after < 1:
             raise DataError(f"after must be at least 1; it is {self.after}")
 
-    def adjust(self, seen: Seen, /) -> Batches:
+    def adjust(self, seen: Seen, /) -> Integers:
         """Split once in proportion to the throughput so far."""
         if seen.n_steps != self.after:
             return seen.batches
@@ -231,14 +236,14 @@ class Proportional(_StartsEvenly):
     def __post_init__(self) -> None:
         _check_dead_band(self.dead_band)
 
-    def adjust(self, seen: Seen, /) -> Batches:
+    def adjust(self, seen: Seen, /) -> Integers:
         """Move every worker towards the mean iteration time."""
         times = seen.mean_times_s if self.averages else seen.times_s
         wanted = rates(seen.batches, times) * times.mean(-1, keepdims=True)
         per_sample = times / np.maximum(seen.batches, 1)
         if not self.keeps_global_batch:
             _check_size(wanted)
-            drifting: Batches = np.rint(wanted).astype(np.int64)
+            drifting: Integers = np.rint(wanted).astype(np.int64)
             return drifting
         split = share(seen.global_batch, wanted, min_batch=seen.min_batch, max_batch=seen.max_batch)
         new = whole(split, seen.global_batch, per_sample_s=per_sample, max_batch=seen.max_batch)
@@ -278,7 +283,7 @@ class Smoothed(_StartsEvenly):
         if not 0 < self.weight <= 1:
             raise DataError(f"weight must be above 0 and at most 1; it is {self.weight}")
 
-    def adjust(self, seen: Seen, /) -> Batches:
+    def adjust(self, seen: Seen, /) -> Integers:
         """Move every worker towards the mean smoothed time, up to its learned bound."""
         kept = seen.memory
         before = kept.get("batches", seen.batches)
@@ -328,7 +333,7 @@ class OmniLearn(_StartsEvenly):
         if not 0 <= self.bounds[0] <= self.bounds[1]:
             raise DataError(f"bounds must be 0 <= min_batch <= max_batch; they are {self.bounds}")
 
-    def adjust(self, seen: Seen, /) -> Batches:
+    def adjust(self, seen: Seen, /) -> Integers:
         """Move the workers outside the dead-band, then restore the global batch equally."""
         times = seen.mean_times_s
         wanted = rates(seen.batches, times) * times.mean(-1, keepdims=True)
@@ -358,11 +363,11 @@ class Oracle:
     name: str = "oracle"
     settles: bool = True
 
-    def first(self, setting: Seen, /) -> Batches:
+    def first(self, setting: Seen, /) -> Integers:
         """Split by the true values of the first step."""
         return self.adjust(setting)
 
-    def adjust(self, seen: Seen, /) -> Batches:
+    def adjust(self, seen: Seen, /) -> Integers:
         """Split by the true values of the next step."""
         x, a = seen.samples_per_s, seen.overhead_s
         if seen.speed is not None:
@@ -393,7 +398,7 @@ CONTROLLERS: Final[dict[str, Callable[[], BatchController]]] = {
 """Controllers by name; `static` needs an estimate and is not among them."""
 
 
-def _outside(new: Batches, old: Batches, dead_band: float) -> Batches:
+def _outside(new: Integers, old: Integers, dead_band: float) -> Integers:
     """Return the new batch sizes if one changes by this fraction of its new value or more."""
     change = np.abs(new - old) / np.maximum(new, 1)
     return np.where((change >= dead_band).any(-1, keepdims=True), new, old)
@@ -404,7 +409,7 @@ def _check_dead_band(dead_band: float) -> None:
         raise DataError(f"dead_band must be at least 0; it is {dead_band}")
 
 
-def _check_size(wanted: Reals) -> None:
+def _check_size(wanted: Floats) -> None:
     if wanted.max() > _LARGEST:
         raise DataError(
             f"a worker would get {wanted.max():.3g} samples in a step; the workers are too unlike "

@@ -1,4 +1,4 @@
-"""Sweep over the heterogeneity of the workers at equal total cores."""
+"""Sweep over the heterogeneity of the workers at equal total cores, and its summary."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ import polars as pl
 
 from traceana.errors import DataError
 from traceana.simulate.batching.controllers import BatchController, Static, Uniform, find_controller
-from traceana.simulate.batching.devices import LEVELS
-from traceana.simulate.batching.run import (
+from traceana.simulate.batching.simulate import (
     Course,
     check_memory,
     check_setting,
     held_back,
     run_course,
 )
-from traceana.simulate.batching.tables import BatchingSweep
-from traceana.simulate.batching.workers import check_throughputs
+from traceana.simulate.batching.tables import BatchingSummary, BatchingSweep
+from traceana.simulate.batching.workers import LEVELS, check_throughputs
+from traceana.simulate.frames import over_seeds, read_result, with_intervals
 from traceana.stats.arguments import as_list, is_number
+from traceana.stats.arrays import Floats
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
-    from traceana.simulate.batching.split import Reals
+    from narwhals.stable.v2.typing import IntoFrame
+
 
 _CONTROLLERS: Final = (
     "uniform",
@@ -208,8 +210,8 @@ def _blocks(
 
 
 def _noise(
-    table: Reals, keys: Sequence[tuple[str, float, int | None]], cv: float, steps: int
-) -> Reals:
+    table: Floats, keys: Sequence[tuple[str, float, int | None]], cv: float, steps: int
+) -> Floats:
     """Return lognormal noise of mean 1: (steps, runs, workers), the same for the same seed."""
     if cv == 0:
         return np.ones(table.shape)
@@ -220,7 +222,7 @@ def _noise(
         for seed in {seed for _, _, seed in keys}
     }
     drawn = np.stack([by_seed[seed] for _, _, seed in keys], axis=1)
-    noise: Reals = np.exp(sigma * drawn - sigma**2 / 2)
+    noise: Floats = np.exp(sigma * drawn - sigma**2 / 2)
     return noise
 
 
@@ -258,3 +260,45 @@ def _rows(
             "time_to_samples_s": float(clock[reached[run], run]) if reaches[run] else None,
             "note": note if negative[run] else notes[run],
         }
+
+
+_KEYS: Final = ("level", "n_workers", "mean_over_min", "overhead_s", "noise_cv", "controller")
+_READ: Final = (*_KEYS, "speedup", "step_s", "idle_fraction", "adjustments", "note")
+
+
+@returns(BatchingSummary)
+def summarize_batching(sweep: IntoFrame, /, *, confidence: float = 0.95) -> pl.DataFrame:
+    """Average the runs of a sweep over the seeds.
+
+    Parameters
+    ----------
+    sweep
+        What :func:`sweep_batching` returns.
+    confidence
+        Coverage of the intervals, in (0, 1).
+
+    Returns
+    -------
+    DataFrame
+        One row per (level, overhead_s, noise_cv, controller), in the order of the sweep:
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> sweep = traceana.sweep_batching(
+    ...     {"uneven": [36, 12]}, controllers=["oracle"], overheads_s=[0.1], noise_cvs=[0.1],
+    ...     seeds=range(3), steps=20,
+    ... )
+    >>> found = traceana.summarize_batching(sweep)
+    >>> found.select("controller", pl.col("speedup", "speedup_ci_low").round(2)).rows()
+    [('oracle', 1.91, 1.77)]
+    """
+    rows = read_result(sweep, BatchingSweep, _READ, "summarize_batching")
+    grouped = rows.group_by(_KEYS, maintain_order=True).agg(
+        *over_seeds(["speedup"]),
+        pl.col("step_s", "idle_fraction", "adjustments").mean(),
+        pl.col("note").drop_nulls().first(),
+        n=pl.len().cast(pl.Int64),
+    )
+    return declared(with_intervals(grouped, ["speedup"], confidence=confidence), BatchingSummary)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import numpy as np
 
 from traceana.errors import DataError
-from traceana.simulate.operations.kinds import (
+from traceana.simulate.operations.read import (
     ALL_GATHER,
     ALL_REDUCE,
     BACKWARD,

@@ -10,14 +10,13 @@ import numpy as np
 
 from traceana.errors import DataError
 from traceana.simulate.operations.graph import Graph, build_graph
-from traceana.simulate.operations.kinds import COMMUNICATION, COMPUTE, POINT_TO_POINT
+from traceana.simulate.operations.read import COMMUNICATION, COMPUTE, POINT_TO_POINT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from traceana.simulate.operations.model import Model
     from traceana.simulate.operations.read import Operations
-    from traceana.simulate.operations.run import Durations
+    from traceana.simulate.operations.run import Durations, Model
 
 Values: TypeAlias = str | int | Sequence[str] | Sequence[int] | None
 """One value of a grouping or several; None is all."""

@@ -1,21 +1,39 @@
-"""Replay the training steps of a job with other durations of its operations."""
+"""Replay the training steps of a job with other durations, and find what explains its slowdown."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
-from traceana.simulate.operations.model import Model, prepare
-from traceana.simulate.operations.policies import Ideal, Policy, as_policy
-from traceana.simulate.operations.run import replay, replay_recorded
-from traceana.simulate.operations.tables import ReplayResult
+from traceana.errors import DataError
+from traceana.simulate.operations.policies import AsMeasured, Ideal, Policy, as_policy
+from traceana.simulate.operations.read import MERGED
+from traceana.simulate.operations.run import (
+    Model,
+    Times,
+    prepare,
+    replay,
+    replay_ranks,
+    replay_recorded,
+)
+from traceana.simulate.operations.tables import (
+    Explained,
+    ReplayResult,
+    SlowdownBy,
+    WorkerSlowdown,
+    WorkerSlowdownResult,
+)
+from traceana.store.frames import Names, as_names
+from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from narwhals.stable.v2.typing import IntoFrame
+    from numpy.typing import NDArray
 
 
 def replay_operations(
@@ -99,3 +117,250 @@ def replay_model(model: Model, policy: Policy | None = None, /) -> ReplayResult:
         }
     ).with_columns(slowdown=pl.col("original_s") / pl.col("ideal_s"))
     return ReplayResult(job=operations.job, policy=str(chosen), steps=steps)
+
+
+GROUPINGS: Final = ("kind", "stage", "dp_rank", "worker", "step")
+"""What operations can be grouped by."""
+SLOWEST_PERCENT: Final = 3
+"""Percentage of workers, rounded up, that are the slowest."""
+
+
+@dataclass(frozen=True)
+class Replays:
+    """Step times of one group of operations, over steps."""
+
+    added: Times
+    """Everything ideal but the group."""
+    removed: Times
+    """The group ideal and everything else as it was."""
+
+
+@returns(SlowdownBy)
+def slowdown_by(operations: IntoFrame, /, by: Names) -> pl.DataFrame:
+    r"""Attribute the slowdown of a training job to groups of operations.
+
+    The job is replayed with ideal durations except in one group g, and as it was except that the
+    group is ideal (see :func:`replay_operations`). With :math:`T` the mean step time, the slowdown
+    of a group is :math:`T_{\text{all ideal but } g} / T_{\text{ideal}}`. By addition, the group
+    explains the fraction :math:`(T_{\text{all ideal but } g} - T_{\text{ideal}}) /
+    (T_{\text{original}} - T_{\text{ideal}})` of the job's slowdown; by removal,
+    :math:`(T_{\text{original}} - T_{g \text{ ideal}}) / (T_{\text{original}} - T_{\text{ideal}})`.
+    Fractions may be negative or above 1, and do not add up to 1: operations overlap.
+
+    Parameters
+    ----------
+    operations
+        One row per operation of one job, as for :func:`replay_operations`.
+    by
+        One or more of "kind", "stage", "dp_rank", "worker" and "step". Sends and receives of one
+        direction are one kind, forward-pp-comm or backward-pp-comm. With "step", the slowdown is
+        that of the step's own time, and the fractions are those of the slowdown of all steps.
+
+    Returns
+    -------
+    DataFrame
+        One row per group, sorted by `by`: a column for each name in `by` and
+
+    {columns}
+
+    Raises
+    ------
+    DataError
+        As :func:`replay_operations` does, or if `by` has another name.
+
+    References
+    ----------
+    Lin et al., "Understanding Stragglers in Large Model Training Using What-if Analysis", OSDI'25.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> kinds = ["forward-compute", "backward-compute", "optimizer"]
+    >>> operations = pl.DataFrame({
+    ...     "step": [0, 0, 0, 1, 1, 1], "dp_rank": 0, "stage": 0, "kind": kinds * 2,
+    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
+    ... })
+    >>> traceana.slowdown_by(operations, by="step")["slowdown"].to_list()
+    [0.8, 1.2]
+    """
+    names = as_names(by)
+    if not names or len(set(names)) < len(names) or not set(names) <= set(GROUPINGS):
+        raise DataError(f"by must be of {', '.join(GROUPINGS)}, each once; it is {by!r}")
+    return decompose(prepare(operations), names)
+
+
+def decompose(model: Model, names: tuple[str, ...], /) -> pl.DataFrame:
+    """Return what :func:`slowdown_by` does, of a job that is ready to be replayed."""
+    operations = model.operations
+    original = np.broadcast_to(replay(model.graph, list(model.own)), model.shape[:1])
+    ideal = np.broadcast_to(replay(model.graph, list(model.ideal)), model.shape[:1])
+    if set(names) == {"step"}:
+        parts: list[tuple[dict[str, Any], Replays]] = [({}, Replays(original, ideal))]
+    else:
+        parts = list(_replays(model, set(names)))
+    rows: list[dict[str, Any]] = []
+    excess = original.mean() - ideal.mean()
+    for group, times in parts:
+        shown = {name: group[name] for name in names if name != "step"}
+        if "step" in names:
+            added, removed = times.added / ideal, original - times.removed
+            whole = excess * len(ideal)
+            rows += (
+                shown | {"step": step} | _shares(one, (extra, rest), whole)
+                for step, one, extra, rest in zip(
+                    operations.steps.tolist(), added, times.added - ideal, removed, strict=True
+                )
+            )
+        else:
+            extra, rest = times.added.mean() - ideal.mean(), original.mean() - times.removed.mean()
+            rows.append(shown | _shares(times.added.mean() / ideal.mean(), (extra, rest), excess))
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    return declared(frame, SlowdownBy, by=names).sort(names, maintain_order=True)
+
+
+def _shares(slowdown: float, parts: tuple[float, float], whole: float) -> dict[str, float | None]:
+    added, removed = (float(part / whole) if whole else None for part in parts)
+    return {
+        "slowdown": float(slowdown),
+        "explained_removal": removed,
+        "explained_addition": added,
+    }
+
+
+def _replays(model: Model, names: set[str]) -> list[tuple[dict[str, Any], Replays]]:
+    """Return the step times of each group, of the groupings other than the step."""
+    operations = model.operations
+    by_rank = bool(names & {"dp_rank", "worker"})
+    kinds = np.array([MERGED.get(str(kind), str(kind)) for kind in operations.kind])
+    columns: dict[str, NDArray[Any]] = {}
+    if "kind" in names:
+        columns["kind"] = kinds
+    if names & {"stage", "worker"}:
+        columns["stage"] = operations.stage
+    groups = sorted(set(zip(*(column.tolist() for column in columns.values()), strict=True)))
+    parts: list[tuple[dict[str, Any], Replays]] = []
+    for group in groups or [()]:
+        chosen = np.ones(len(operations.kind), dtype=bool)
+        for column, value in zip(columns.values(), group, strict=True):
+            chosen &= column == value
+        label = dict(zip(columns, group, strict=True))
+        if by_rank:
+            for rank, times in enumerate(_by_rank(model, chosen)):
+                dp_rank = int(operations.dp_ranks[rank])
+                worker = operations.workers[label["stage"], rank] if "stage" in label else None
+                parts.append((label | {"dp_rank": dp_rank, "worker": worker}, times))
+        else:
+            steps = model.shape[:1]
+            added, removed = (
+                np.broadcast_to(replay(model.graph, model.mixed(mask)), steps)
+                for mask in (~chosen, chosen)
+            )
+            parts.append((label, Replays(added, removed)))
+    return parts
+
+
+def _by_rank(model: Model, chosen: NDArray[np.bool_]) -> list[Replays]:
+    nothing, everything = np.zeros_like(chosen), np.ones_like(chosen)
+    without, ideal = model.mixed(nothing), model.mixed(everything)
+    # the same object where durations agree, which is how the replay knows
+    added = [a if group else b for group, a, b in zip(chosen, without, ideal, strict=True)]
+    removed = [b if group else a for group, a, b in zip(chosen, without, ideal, strict=True)]
+    pairs = (
+        replay_ranks(model.graph, ideal, added, model.shape),
+        replay_ranks(model.graph, without, removed, model.shape),
+    )
+    return [Replays(*times) for times in zip(*pairs, strict=True)]
+
+
+def worker_slowdown(operations: IntoFrame, /) -> WorkerSlowdownResult:
+    r"""Find the slowest workers and what they and the last stage explain.
+
+    The slowdown of a worker is the smaller one of its data-parallel rank's and its stage's (see
+    :func:`slowdown_by`). M_S is the fraction of the job's slowdown that vanishes if the last stage
+    has ideal durations, M_W if the slowest 3 % of the workers (rounded up) have.
+
+    Parameters
+    ----------
+    operations
+        One row per operation of one job, as for :func:`replay_operations`.
+
+    Returns
+    -------
+    WorkerSlowdownResult
+        `m_s`, `m_w`; `workers` with the slowdown of each worker, the slowest first; `explained`
+        with the step times of both what-ifs; `t_original_s` and `t_ideal_s`, mean step times.
+        `m_s` and `m_w` are NaN for a job whose ideal step time is the original.
+
+    Raises
+    ------
+    DataError
+        As :func:`replay_operations` does.
+
+    References
+    ----------
+    Lin et al., "Understanding Stragglers in Large Model Training Using What-if Analysis", OSDI'25.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> kinds = ["forward-compute", "backward-compute", "optimizer"]
+    >>> operations = pl.DataFrame({
+    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0, "kind": kinds * 2,
+    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
+    ... })
+    >>> traceana.worker_slowdown(operations).workers["worker"][0]
+    '1-0'
+    """
+    return slowest_workers(prepare(operations))
+
+
+def slowest_workers(model: Model, /) -> WorkerSlowdownResult:
+    """Return what :func:`worker_slowdown` does, of a job that is ready to be replayed."""
+    operations = model.operations
+    original = float(replay(model.graph, list(model.own)).mean())
+    ideal = float(replay(model.graph, list(model.ideal)).mean())
+    of_rank = decompose(model, ("dp_rank",))["slowdown"].to_numpy()
+    of_stage = decompose(model, ("stage",))["slowdown"].to_numpy()
+    score = np.minimum.outer(of_stage, of_rank)
+    stages, ranks = (part.ravel() for part in np.indices(score.shape))
+    names = operations.workers.ravel()
+    numbered = all(str(name).isdecimal() for name in names)
+    order = sorted(
+        range(len(names)),
+        key=lambda i: (-score.flat[i], int(names[i]) if numbered else 0, stages[i], ranks[i]),
+    )
+    n = -(-len(names) * SLOWEST_PERCENT // 100)
+    workers = pl.DataFrame(
+        {
+            "worker": names[order].tolist(),
+            "dp_rank": operations.dp_ranks[ranks[order]],
+            "stage": stages[order],
+            "slowdown": score.ravel()[order],
+            "is_slowest": np.arange(len(names)) < n,
+        },
+        schema_overrides={"worker": pl.String},
+    )
+    groups: dict[str, dict[str, Any]] = {
+        "last stage": {"stage": operations.stages - 1},
+        "slowest workers": {"worker": names[order[:n]].tolist()},
+    }
+    rows: list[dict[str, Any]] = []
+    for group, chosen in groups.items():
+        removed, added = (
+            float(replay(*policy(**chosen).plan(model)).mean()) for policy in (Ideal, AsMeasured)
+        )
+        shares = _shares(1, (added - ideal, original - removed), original - ideal)
+        del shares["slowdown"]
+        rows.append({"group": group, "t_removal_s": removed, "t_addition_s": added} | shares)
+    return WorkerSlowdownResult(
+        m_s=_or_nan(rows[0]["explained_removal"]),
+        m_w=_or_nan(rows[1]["explained_removal"]),
+        t_original_s=original,
+        t_ideal_s=ideal,
+        workers=declared(workers, WorkerSlowdown),
+        explained=declared(pl.DataFrame(rows), Explained),
+    )
+
+
+def _or_nan(value: float | None) -> float:
+    return float("nan") if value is None else value

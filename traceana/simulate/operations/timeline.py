@@ -12,10 +12,9 @@ import polars as pl
 
 from traceana.errors import DataError
 from traceana.simulate.frames import read_result
-from traceana.simulate.operations.kinds import POINT_TO_POINT, TRANSFERS
-from traceana.simulate.operations.model import Model, prepare
 from traceana.simulate.operations.policies import Policy, as_policy
-from traceana.simulate.operations.run import replay_timeline
+from traceana.simulate.operations.read import POINT_TO_POINT, TRANSFERS
+from traceana.simulate.operations.run import Model, prepare, replay_timeline
 from traceana.simulate.operations.tables import OperationTimeline
 from traceana.tables.declare import declared, returns
 

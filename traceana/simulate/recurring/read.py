@@ -1,15 +1,19 @@
-"""Read the data of a job from the tables."""
+"""Training runs and power profiles, and a recurring job as they recorded it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
 from traceana.errors import DataError
+from traceana.schema import TRAINING_DEFAULTS, TrainingDefaults, get_table
 from traceana.schema.training_tables import (
     CONFIGURATION,
     TrainingTables,
+    check_rows,
     default_batch_size,
     max_power_w,
     refuse_several_kinds,
@@ -17,15 +21,148 @@ from traceana.schema.training_tables import (
     target_of,
     trained_profiles,
 )
-from traceana.simulate.recurring.energy_tables import read_table
-from traceana.simulate.recurring.job import BatchTrace, Epoch, JobTrace
 from traceana.stats.arguments import as_generator, is_number
+from traceana.store.frames import admit_columns, clean_columns, collect
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy as np
     from narwhals.stable.v2.typing import IntoFrame
+
+
+class Epoch(NamedTuple):
+    """One epoch at a batch size and power limit, as measured."""
+
+    time_s: float
+    mean_power_w: float
+    energy_j: float
+
+
+@dataclass(frozen=True)
+class BatchTrace:
+    """What is known of one batch size."""
+
+    epochs: tuple[int | None, ...]
+    """Epochs to the target of each run, in the trace's order; None: it never reached it."""
+    limits: Mapping[float, Epoch]
+    """An epoch by power limit in W, from the highest to the lowest."""
+    profiling: Epoch
+    """The first epoch of a run that profiles the limits: each limit has an equal part of it."""
+
+
+@dataclass(frozen=True)
+class JobTrace:
+    """A data set trained to a target on a GPU: all that a policy and a simulation may know."""
+
+    gpu: str
+    dataset: str
+    target: float
+    """Which job it is."""
+    default_batch_size: int
+    """b0, cut to the largest batch size profiled on the GPU."""
+    max_epochs: int
+    """Epochs after which a run is given up."""
+    max_power_w: float
+    """The GPU's largest power limit: the power that time is weighed with."""
+    batches: Mapping[int, BatchTrace]
+    """By batch size, ascending: those both trained and profiled."""
+    gaps: pl.DataFrame
+    """[batch_size, runs, power_limits, points_missing, note]: batch sizes of which the trace
+    answers nothing or not every power limit; points_missing counts (batch size, limit)."""
+
+    @property
+    def power_limits_w(self) -> list[float]:
+        """Every power limit of any batch size, from the highest to the lowest."""
+        return sorted({limit for batch in self.batches.values() for limit in batch.limits})[::-1]
+
+    def expected(self, batch_size: int, power_limit_w: float, /) -> tuple[float, float] | None:
+        """Return mean energy (J) and time (s) to the target over the runs of a batch size.
+
+        None where the point is not in the trace, or a run does not reach it in max_epochs.
+        """
+        batch = self.batches.get(batch_size)
+        if batch is None or power_limit_w not in batch.limits:
+            return None
+        reached = [e for e in batch.epochs if e is not None and e <= self.max_epochs]
+        if len(reached) < len(batch.epochs):
+            return None
+        mean, epoch = sum(reached) / len(reached), batch.limits[power_limit_w]
+        return mean * epoch.energy_j, mean * epoch.time_s
+
+    def cost(self, energy_j: float, time_s: float, eta: float, /) -> float:
+        """Return eta * energy + (1 - eta) * max_power * time, in J."""
+        return eta * energy_j + (1 - eta) * self.max_power_w * time_s
+
+    def best(self, eta: float, /) -> tuple[int, float] | None:
+        """Return the feasible (batch size, power limit) of least expected cost."""
+        costs = {
+            (size, limit): self.cost(*expected, eta)
+            for size, batch in self.batches.items()
+            for limit in batch.limits
+            if (expected := self.expected(size, limit)) is not None
+        }
+        return min(costs, key=costs.__getitem__) if costs else None
+
+
+def read_tables(
+    training_runs: IntoFrame,
+    power_profiles: IntoFrame,
+    /,
+    *,
+    defaults: TrainingDefaults | None = None,
+) -> TrainingTables:
+    """Read both tables and check them against their declarations."""
+    if not (defaults is None or isinstance(defaults, Mapping)):
+        raise DataError(f"defaults must be a mapping by data set; it is {defaults!r}")
+    return TrainingTables(
+        read_table("training_runs", training_runs),
+        read_table("power_profiles", power_profiles),
+        TRAINING_DEFAULTS if defaults is None else defaults,
+    )
+
+
+def trained_batches(tables: TrainingTables, /, *, dataset: str, target: float) -> pl.DataFrame:
+    """Epochs to the target by batch size: one row per (network, batch_size, optimizer).
+
+    A mean, a spread and an extreme are null unless every run reached the target.
+    """
+    at_target = pl.col("target_metric").is_close(target)
+    of_dataset = tables.training_runs.filter(dataset=dataset)
+    refuse_several_rates(of_dataset, dataset=dataset)
+    runs = of_dataset.group_by(*CONFIGURATION, "run", maintain_order=True).agg(
+        known=at_target.any(),
+        epochs=pl.col("target_epoch").filter(at_target).first(),
+    )
+    epochs = pl.col("epochs")
+    default = tables.defaults.get(dataset)
+    batches = runs.group_by(CONFIGURATION, maintain_order=True).agg(
+        runs=pl.len().cast(pl.Int64),
+        runs_reached=epochs.count().cast(pl.Int64),
+        runs_unknown=(~pl.col("known")).sum().cast(pl.Int64),
+        runs_past_max_epochs=(
+            (epochs > default.max_epochs).sum().cast(pl.Int64)
+            if default
+            else pl.lit(None, pl.Int64)
+        ),
+        epochs_mean=epochs.mean(),
+        epochs_std=epochs.std(ddof=1),
+        epochs_min=epochs.min(),
+        epochs_max=epochs.max(),
+        epochs_of_runs=epochs.sort(),
+    )
+    all_reached = pl.col("runs_reached") == pl.col("runs")
+    of_all = pl.when(all_reached).then(pl.col("^epochs_.*$")).name.keep()
+    return batches.with_columns(of_all)
+
+
+def read_table(name: str, frame: IntoFrame, /, *, times: Sequence[str] = ()) -> pl.DataFrame:
+    """Read a table in its order and check it against its declaration; datetimes become seconds."""
+    categories = pl.selectors.categorical() | pl.selectors.enum()
+    columns = get_table(name).column_names()
+    try:
+        rows = collect(clean_columns(admit_columns(frame, columns), times))
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
+    return check_rows(name, rows.cast({categories: pl.String}))
 
 
 def read_job(

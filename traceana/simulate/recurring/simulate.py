@@ -1,32 +1,48 @@
-"""Simulate one recurring job on the trace (Zeus, NSDI'23)."""
+"""Simulate recurring jobs on the trace: one, a sweep with its summary, groups (Zeus, NSDI'23)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
-from traceana.simulate.recurring.energy_tables import read_tables
+from traceana.errors import DataError
+from traceana.schema.training_tables import check_one_of
+from traceana.simulate.frames import over_seeds, read_result, with_intervals
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
-from traceana.simulate.recurring.read import read_job
-from traceana.simulate.recurring.recurrences import (
+from traceana.simulate.recurring.read import read_job, read_table, read_tables
+from traceana.simulate.recurring.run import (
+    Ended,
+    Submission,
+    by_recurrence,
     check_knobs,
     count_recurrences,
-    recur,
-)
-from traceana.simulate.recurring.replications import (
-    by_recurrence,
     history_frame,
+    recur,
+    recur_concurrently,
     reference_points,
     replication,
 )
-from traceana.simulate.recurring.tables import RecurringResult as RecurringResult  # noqa: PLC0414  public in the stub
+from traceana.simulate.recurring.tables import (
+    GroupRuns,
+    Groups,
+    RecurringGroupsResult,
+    RecurringResult,
+    Sweep,
+    SweepSummary,
+)
+from traceana.stats.arguments import is_number
+from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.schema import TrainingDefaults
+    from traceana.simulate.recurring.read import JobTrace
 
 
 def simulate_recurring(
@@ -115,3 +131,282 @@ def simulate_recurring(
         gaps=job.gaps,
         job=job,
     )
+
+
+_MOST_SEEDS: Final = 100_000
+_SUMMARIZED: Final = ("energy_saved", "time_saved", "cost_saved", "regret_fraction")
+_READ: Final = ("gpu", "dataset", "runs", "points_missing", "note", *_SUMMARIZED)
+
+
+@returns(Sweep)
+def sweep_recurring(
+    training_runs: IntoFrame,
+    power_profiles: IntoFrame,
+    /,
+    *,
+    gpus: str | Sequence[str] | None = None,
+    datasets: str | Sequence[str] | None = None,
+    seeds: Iterable[int] = range(10),
+    eta: float = 0.5,
+    beta: float = 2.0,
+    recurrences: int | None = None,
+    defaults: TrainingDefaults | None = None,
+    policy: str | PolicyMaker = "zeus",
+    progress: Callable[[float], None] | None = None,
+) -> pl.DataFrame:
+    """Simulate all recurring jobs of a trace with several seeds.
+
+    Parameters
+    ----------
+    training_runs, power_profiles, eta, beta, recurrences, defaults, policy
+        As in :func:`simulate_recurring`.
+    gpus, datasets
+        One or several; None: all that were profiled.
+    seeds
+        Seeds, one replication each.
+    progress
+        Called after each job with the completed fraction.
+
+    Returns
+    -------
+    DataFrame
+        One row per (gpu, dataset, seed), trained to the default target. Sums are over all runs,
+        savings over the last five recurrences. What cannot be simulated is null, with a note:
+        {columns}
+
+    Examples
+    --------
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> sweep = traceana.sweep_recurring(runs, power, datasets="cifar100", seeds=[1, 2])
+    >>> sweep.select("gpu", "seed", "recurrences").rows()[:2]
+    [('a40', 1, 180), ('a40', 2, 180)]
+    """
+    if not isinstance(seeds, Iterable):
+        raise DataError(f"seeds must be several whole numbers, such as range(10); it is {seeds!r}")
+    seeds = list(islice(seeds, _MOST_SEEDS + 1))
+    check_knobs(eta=eta, beta=beta, seeds=seeds, recurrences=recurrences)
+    _, maker = policy_maker(policy)
+    if not 0 < len(seeds) <= _MOST_SEEDS:
+        raise DataError(f"seeds must be 1 to {_MOST_SEEDS:,}")
+    tables = read_tables(training_runs, power_profiles, defaults=defaults)
+    jobs = _profiled(tables.power_profiles, gpu=gpus, dataset=datasets)
+    rows: list[dict[str, object]] = []
+    for done, (gpu, dataset) in enumerate(jobs, 1):
+        key: dict[str, object] = {"gpu": gpu, "dataset": dataset}
+        try:
+            job = read_job(tables, gpu=gpu, dataset=dataset)
+        except DataError as error:
+            rows += [{**key, "seed": seed, "note": str(error)} for seed in seeds]
+        else:
+            replications = _replications(
+                job, maker, seeds, eta=eta, beta=beta, recurrences=recurrences
+            )
+            rows += [{**key, **row} for row in replications]
+        if progress is not None:
+            progress(done / len(jobs))
+    return declared(pl.DataFrame(rows, schema=schema_of(Sweep)), Sweep)
+
+
+def _profiled(power: pl.DataFrame, **wanted: str | Sequence[str] | None) -> list[tuple[str, str]]:
+    """Return the GPU and the data set of each profiled job, of all or of those wanted."""
+    jobs = power.select("gpu", "dataset").unique().sort("gpu", "dataset")
+    for column, given in wanted.items():
+        if given is not None:
+            names = [given] if isinstance(given, str) else list(given)
+            for name in names:
+                check_one_of(column, name, power[column])
+            jobs = jobs.filter(pl.col(column).is_in(names))
+    return jobs.rows()
+
+
+def _replications(
+    job: JobTrace,
+    maker: PolicyMaker,
+    seeds: Sequence[int],
+    *,
+    eta: float,
+    beta: float,
+    recurrences: int | None,
+) -> Iterator[dict[str, object]]:
+    number = count_recurrences(job, recurrences)
+    references = reference_points(job, eta=eta)
+    note = "; ".join(references["note"].drop_nulls()) or None
+    for seed in seeds:
+        try:
+            runs = recur(job, maker, eta=eta, beta=beta, recurrences=number, rng=seed)
+        except DataError as error:
+            yield {"seed": seed, "note": str(error)}
+        else:
+            yield {"seed": seed, "note": note, **replication(job, runs, references)}
+
+
+@returns(SweepSummary)
+def summarize_recurring(sweep: IntoFrame, /, *, confidence: float = 0.95) -> pl.DataFrame:
+    """Average savings and regret over the seeds of a sweep.
+
+    The intervals cover the randomness of the simulation only. They do not cover that each epoch
+    was measured once and each batch size was trained a few times.
+
+    Parameters
+    ----------
+    sweep
+        What :func:`sweep_recurring` returns.
+    confidence
+        Coverage of the intervals, in (0, 1).
+
+    Returns
+    -------
+    DataFrame
+        One row per (gpu, dataset). Means are over the seeds that could be simulated, which is
+        optimistic for a job with seeds_failed. Bounds are null for fewer than two:
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> sweep = traceana.sweep_recurring(runs, power, datasets="cifar100", seeds=[1, 2])
+    >>> found = traceana.summarize_recurring(sweep)
+    >>> found.filter(gpu="v100").select("seeds", pl.col("energy_saved").round(1)).rows()
+    [(2, 0.7)]
+    """
+    simulated = pl.col("runs").is_not_null()
+    rows = read_result(sweep, Sweep, _READ, "summarize_recurring")
+    grouped = rows.group_by("gpu", "dataset", maintain_order=True).agg(
+        *over_seeds(_SUMMARIZED),
+        seeds=simulated.sum().cast(pl.Int64),
+        seeds_failed=(~simulated).sum().cast(pl.Int64),
+        points_missing=pl.col("points_missing").max(),
+        note=pl.col("note").drop_nulls().first(),
+    )
+    return declared(with_intervals(grouped, _SUMMARIZED, confidence=confidence), SweepSummary)
+
+
+def simulate_recurring_groups(
+    training_runs: IntoFrame,
+    power_profiles: IntoFrame,
+    recurring_jobs: IntoFrame,
+    /,
+    *,
+    gpu: str,
+    eta: float = 0.5,
+    beta: float = 2.0,
+    rng: int = 1,
+    defaults: TrainingDefaults | None = None,
+    policy: str | PolicyMaker = "zeus",
+) -> RecurringGroupsResult:
+    """Simulate groups of recurring jobs on the trace's timeline.
+
+    A job that starts while others of its group run takes the batch size of the cheapest run known
+    by then (the default if there is none). Otherwise the policy chooses. The policy observes a run
+    when it ends. A run that misses its target is repeated when it ends, for the same time on the
+    clock of the trace. Energy, time and cost are scaled by the runtime_ratio of the job; policies
+    observe them unscaled. Unlike in :func:`simulate_recurring`, the bound on a run is beta times
+    the least cost of a single run. Data sets are trained to their default targets.
+
+    Parameters
+    ----------
+    training_runs, power_profiles, gpu, eta, beta, defaults, policy
+        As in :func:`simulate_recurring`.
+    recurring_jobs
+        [group, start_s, end_s, dataset, runtime_ratio], as the table of that name.
+    rng
+        Seed. The seed of a group is the Adler-32 checksum of its name plus rng - 1, so that 1
+        gives the published seeds.
+
+    Raises
+    ------
+    DataError
+        If a group has more than one data set. A group that cannot be simulated has a note instead.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> jobs = store.scan("zeus-2023", "recurring_jobs").head(20)
+    >>> result = traceana.simulate_recurring_groups(runs, power, jobs, gpu="v100")
+    >>> result.groups.select("dataset", "recurrences").head(2).rows()
+    [('librispeech', 13), ('movielens-1m', 3)]
+    """
+    check_knobs(eta=eta, beta=beta, seeds=[])
+    if not is_number(rng, whole=True):
+        raise DataError(f"rng must be a whole number; it is {rng!r}")
+    name, maker = policy_maker(policy)
+    tables = read_tables(training_runs, power_profiles, defaults=defaults)
+    rows = read_table("recurring_jobs", recurring_jobs, times=("start_s", "end_s"))
+    jobs: dict[str, JobTrace | DataError] = {}
+    for dataset in rows["dataset"].unique().sort():
+        try:
+            jobs[dataset] = read_job(tables, gpu=gpu, dataset=dataset)
+        except DataError as error:
+            jobs[dataset] = error
+    if jobs and all(isinstance(job, DataError) for job in jobs.values()):
+        raise DataError(str(next(iter(jobs.values()))))
+    history: list[tuple[object, ...]] = []
+    groups = []
+    for (group,), members in rows.group_by("group", maintain_order=True):
+        datasets = members["dataset"].unique().sort().to_list()
+        if len(datasets) > 1:
+            raise DataError(f"group {group!s} has several data sets: {', '.join(datasets)}")
+        key: dict[str, object] = {"group": group, "dataset": datasets[0]}
+        job = jobs[datasets[0]]
+        submissions = [
+            Submission(*each)
+            for each in members.select("start_s", "end_s", "runtime_ratio").iter_rows()
+        ]
+        try:
+            if isinstance(job, DataError):
+                raise job
+            own_seed = (zlib.adler32(str(group).encode()) + rng - 1) % 2**32
+            ended = recur_concurrently(job, maker, submissions, eta=eta, beta=beta, rng=own_seed)
+        except DataError as error:
+            groups.append({**key, "note": str(error)})
+            continue
+        history += [(group, datasets[0], *_scaled(each)) for each in ended]
+        groups.append({**key, **_account(job, submissions, ended)})
+    return RecurringGroupsResult(
+        gpu=gpu,
+        policy=name,
+        eta=eta,
+        beta=beta,
+        history=pl.DataFrame(history, schema=schema_of(GroupRuns), orient="row"),
+        groups=pl.DataFrame(groups, schema=schema_of(Groups)),
+    )
+
+
+def _scaled(ended: Ended) -> tuple[object, ...]:
+    run, ratio = ended.run, ended.runtime_ratio
+    return (
+        *(ended.recurrence, run.batch_size, run.power_limit_w),
+        *(run.energy_j * ratio, run.time_s * ratio, run.cost_j * ratio, run.reached),
+        *(ended.concurrent, ended.start_s, ended.end_s, ratio),
+    )
+
+
+def _account(
+    job: JobTrace, submissions: Sequence[Submission], ended: Sequence[Ended]
+) -> dict[str, object]:
+    row: dict[str, object] = {
+        "recurrences": len(submissions),
+        "runs": len(ended),
+        "runs_missed": sum(not each.run.reached for each in ended),
+        "runs_concurrent": sum(each.concurrent for each in ended),
+    }
+    ratio = sum(each.runtime_ratio for each in submissions)
+    expected = job.expected(job.default_batch_size, job.max_power_w)
+    taken = {
+        "energy_j": sum(each.run.energy_j * each.runtime_ratio for each in ended),
+        "time_s": sum(each.run.time_s * each.runtime_ratio for each in ended),
+    }
+    row |= taken
+    for (measure, total), default in zip(taken.items(), expected or (None, None), strict=True):
+        row[f"default_{measure}"] = None if default is None else default * ratio
+        saved = None if not default or not ratio else 1 - total / (default * ratio)
+        row[measure.rsplit("_", 1)[0] + "_saved"] = saved
+    if expected is None:
+        row["note"] = f"no default: a run of batch size {job.default_batch_size} missed the target"
+    return row
