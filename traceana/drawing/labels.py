@@ -143,6 +143,19 @@ def place_legend(ax: Axes, /) -> None:
     )
 
 
+def legend_above(ax: Axes, /, **look: object) -> None:
+    """Put the legend above the axes, from their left end unless `look` has another place."""
+    place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
+    ax.legend(**place | look)
+
+
+def name_rows(ax: Axes, names: Sequence[object], /, *, below: float = 0.5) -> None:
+    """Name the rows of a figure, the first on top, without lines of the grid between them."""
+    ax.set_yticks(range(len(names)), [name_tick(name) for name in names])
+    ax.set_ylim(len(names) - below, below - 1)
+    ax.grid(visible=False, axis="y")
+
+
 def name_lines(
     ax: Axes, lines: Sequence[tuple[str, Line2D]], /, *, heading: str, margin_from: float = 0.9
 ) -> None:

@@ -171,7 +171,7 @@ def _groups(trace: Trace, gpu: str | None, eta: float, policies: list[Any]) -> _
 def _variants(trace: Trace, gpu: str | None) -> _Printed:
     from traceana.questions.energy.analyze import shown_gpu
     from traceana.questions.recurring.analyze import policy_variants
-    from traceana.questions.recurring.tables import PolicyVariants
+    from traceana.simulate.recurring.tables import PolicyVariants
 
     gpu = gpu or shown_gpu(trace)
     about = {"gpu": gpu, "synthetic": trace.synthetic}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -10,6 +9,7 @@ import polars as pl
 from traceana.drawing.labels import (
     format_axis,
     label_clock,
+    legend_above,
     name_group,
     name_lines,
     name_tick,
@@ -19,18 +19,10 @@ from traceana.drawing.labels import (
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
-from traceana.tables.formatting import three_digits
+from traceana.tables.formatting import plural, three_digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-@dataclass(frozen=True)
-class Look:
-    """How a controller is drawn."""
-
-    color: str
-    marker: str
 
 
 _LOOKS: Final = {
@@ -43,16 +35,25 @@ _LOOKS: Final = {
     "smoothed": (6, "h"),
 }
 """Place among the colors of the style, and marker."""
+_RIGHT: Final = {"loc": "lower right", "bbox_to_anchor": (1, 1)}
 
 
-def look_of(controller: str, ax: Axes, /) -> Look:
-    """Return the look of a controller on axes; those of users share one."""
+def look_of(controller: str, ax: Axes, /) -> tuple[str, str]:
+    """Return the color and the marker of a controller on axes; those of users share one."""
     if controller == "uniform":
-        return Look(shade(ax, 0.6), "s")
+        return shade(ax, 0.6), "s"
     if controller not in _LOOKS:
-        return Look(shade(ax), "P")
+        return shade(ax), "P"
     place, marker = _LOOKS[controller]
-    return Look(color_of(place), marker)
+    return color_of(place), marker
+
+
+def _only_job(rows: pl.DataFrame, figure: str, what: str) -> str:
+    """Return the job of a figure that draws one."""
+    jobs = rows["job_id"].unique().to_list()
+    if len(jobs) != 1:
+        raise DataError(f"{figure} draws one job; found {len(jobs)} jobs in the {what}")
+    return name_group(jobs)
 
 
 @figure(
@@ -90,23 +91,19 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
     ax = start_axes(ax, height_in=1.1 + 0.24 * len(levels))
     limit = summary.unique("level", maintain_order=True)["mean_over_min"]
     ax.scatter(limit, range(len(levels)), s=130, marker="|", color=shade(ax), gid="limit")
-    for (name,), of_controller in summary.group_by("controller", maintain_order=True):
-        look = look_of(str(name), ax)
-        rows = [levels.index(level) for level in of_controller["level"]]
-        present = of_controller["speedup_ci_low"].is_not_null()
-        ax.hlines(
-            [row for row, is_known in zip(rows, present, strict=True) if is_known],
-            of_controller.filter(present)["speedup_ci_low"],
-            of_controller.filter(present)["speedup_ci_high"],
-            color=look.color,
-            linewidth=1,
-        )
+    row = pl.col("level").replace_strict(levels, range(len(levels)))
+    placed = summary.with_columns(row=row)
+    for (name,), of_controller in placed.group_by("controller", maintain_order=True):
+        color, marker = look_of(str(name), ax)
+        known = of_controller.drop_nulls("speedup_ci_low")
+        bounds = (known["speedup_ci_low"], known["speedup_ci_high"])
+        ax.hlines(known["row"], *bounds, color=color, linewidth=1)
         ax.scatter(
             of_controller["speedup"],
-            rows,
+            of_controller["row"],
             s=17,
-            color=look.color,
-            marker=look.marker,
+            color=color,
+            marker=marker,
             zorder=4,
             label=name,
             gid=str(name),
@@ -117,14 +114,7 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
     ax.set_ylim(len(levels) - 0.5, -0.5)
     ax.set_xlabel("Speedup over uniform batches")
     ax.set_ylabel("Cores of the workers")
-    ax.legend(
-        loc="lower right",
-        bbox_to_anchor=(1, 1),
-        ncols=4,
-        borderaxespad=0.2,
-        columnspacing=0.9,
-        handletextpad=0.2,
-    )
+    legend_above(ax, **_RIGHT, ncols=4, columnspacing=0.9, handletextpad=0.2)
     return ax
 
 
@@ -196,14 +186,7 @@ def plot_batching_clusters(comparison: pl.DataFrame, /, *, ax: Axes | None = Non
     ax.set_ylim(place - 1, -0.8)
     ax.grid(visible=False, axis="y")
     ax.set_xlabel("Time relative to equal workers")
-    ax.legend(
-        loc="lower right",
-        bbox_to_anchor=(1, 1),
-        ncols=2,
-        borderaxespad=0.2,
-        handlelength=1.0,
-        columnspacing=0.9,
-    )
+    legend_above(ax, **_RIGHT, ncols=2, handlelength=1.0, columnspacing=0.9)
     return ax
 
 
@@ -307,17 +290,13 @@ def plot_batching_trajectory(
 
 def describe_batching_trajectory(batches: pl.DataFrame) -> str:
     """Return one sentence on the batches shown."""
-    first, last = (batches.filter(pl.col("step") == step) for step in _ends(batches))
-    texts = (", ".join(f"{batch:,}" for batch in rows["batch"]) for rows in (first, last))
-    changes = batches["step"].n_unique() - 1
+    steps = batches["step"]
+    ends = (batches.filter(steps == step)["batch"] for step in (steps.min(), steps.max()))
+    texts = (", ".join(f"{batch:,}" for batch in batch_sizes) for batch_sizes in ends)
     return (
         f"{batches['worker_id'].n_unique()} workers from {' to '.join(texts)} samples in "
-        f"{changes:,} {'adjustment' if changes == 1 else 'adjustments'}."
+        f"{plural(steps.n_unique() - 1, 'adjustment')}."
     )
-
-
-def _ends(batches: pl.DataFrame) -> tuple[int, int]:
-    return int(str(batches["step"].min())), int(str(batches["step"].max()))
 
 
 _BAND: Final = 0.7
@@ -362,9 +341,7 @@ def plot_batching_replay(
     >>> plot_batching_replay(replay.steps).get_ylabel()
     'Time of a step (s)'
     """
-    jobs = steps["job_id"].unique().to_list()
-    if len(jobs) != 1:
-        raise DataError(f"plot_batching_replay draws one job; found {len(jobs)} jobs in the steps")
+    job = _only_job(steps, "plot_batching_replay", "steps")
     ax = start_axes(ax)
     if episodes is not None:
         spans = episodes.select("onset_s", "end_s").unique(maintain_order=True)
@@ -373,11 +350,11 @@ def plot_batching_replay(
                 onset_s, end_s, color=color_of(1), alpha=0.13, linewidth=0, gid=f"episode-{number}"
             )
     for (name,), of_controller in steps.group_by("controller", maintain_order=True):
-        look, rows = look_of(str(name), ax), of_controller.sort("time_s")
+        (color, _), rows = look_of(str(name), ax), of_controller.sort("time_s")
         ax.plot(
             rows["time_s"],
             rows["step_time"],
-            color=look.color,
+            color=color,
             drawstyle="steps-post",
             label=name_group([name]),
             gid=str(name),
@@ -385,12 +362,12 @@ def plot_batching_replay(
         )
     ax.set_ylim(bottom=0)
     ax.margins(x=0)
-    ax.set_title(name_group(jobs[:1]), pad=16)
+    ax.set_title(job, pad=16)
     ax.set_xlabel(label_clock(time))
     ax.set_ylabel(f"Time of a step ({unit})")
     format_axis(ax.xaxis, bins=5)
     format_axis(ax.yaxis)
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
+    legend_above(ax, ncols=4)
     return ax
 
 
@@ -434,26 +411,22 @@ def plot_batching_iterations(
     >>> plot_batching_iterations(replay.workers).get_xlabel()
     'Iteration time (s)'
     """
-    jobs = workers["job_id"].unique().to_list()
-    if len(jobs) != 1:
-        raise DataError(
-            f"plot_batching_iterations draws one job; found {len(jobs)} jobs in the workers"
-        )
+    job = _only_job(workers, "plot_batching_iterations", "workers")
     names = workers["controller"].unique(maintain_order=True).to_list()
     order = natural_order(workers["worker_id"].unique())
     ax = start_axes(ax, height_in=1.0 + 0.24 * len(order))
     for number, name in enumerate(names):
-        of_controller, look = workers.filter(controller=name), look_of(name, ax)
+        of_controller, (color, marker) = workers.filter(controller=name), look_of(name, ax)
         shift = (_BAND * (number + 0.5) / len(names)) - _BAND / 2
         rows = [order.index(worker) + shift for worker in of_controller["worker_id"]]
-        ax.hlines(rows, of_controller["p05"], of_controller["p95"], color=look.color, linewidth=0.8)
-        ax.hlines(rows, of_controller["p25"], of_controller["p75"], color=look.color, linewidth=2.6)
+        ax.hlines(rows, of_controller["p05"], of_controller["p95"], color=color, linewidth=0.8)
+        ax.hlines(rows, of_controller["p25"], of_controller["p75"], color=color, linewidth=2.6)
         ax.scatter(
             of_controller["median"],
             rows,
             s=13,
-            color=look.color,
-            marker=look.marker,
+            color=color,
+            marker=marker,
             zorder=4,
             label=name_group([name]),
             gid=name,
@@ -462,21 +435,19 @@ def plot_batching_iterations(
         )
     ax.set_yticks(range(len(order)), [name_tick(one) for one in order])
     ax.set_ylim(len(order) - 0.5, -0.5)
-    ax.set_title(name_group(jobs[:1]), pad=16)
+    ax.set_title(job, pad=16)
     ax.set_xlabel(f"Iteration time ({unit})")
     ax.set_ylabel("Worker")
     format_axis(ax.xaxis)
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
+    legend_above(ax, ncols=4)
     return ax
 
 
 def describe_batching_iterations(workers: pl.DataFrame) -> str:
     """Return one sentence on the workers shown."""
     parts = [
-        f"{name} medians from {three_digits(medians.min())} to {three_digits(medians.max())}"
-        for name, medians in (
-            (key, of_controller["median"].to_numpy())
-            for (key,), of_controller in workers.group_by("controller", maintain_order=True)
-        )
+        f"{name!s} medians from {three_digits(rows['median'].to_numpy().min())} to "
+        f"{three_digits(rows['median'].to_numpy().max())}"
+        for (name,), rows in workers.group_by("controller", maintain_order=True)
     ]
     return f"{workers['worker_id'].n_unique()} workers: {'; '.join(parts)}."

@@ -43,6 +43,25 @@ _LIMITATIONS: Final = (
     "Speedups are simulated on recorded times and hold if every step waits for its slowest worker. "
     "A worker's time is taken as proportional to its batch size, without overhead."
 )
+_CONTROLLERS: Final = (
+    "A synchronous step takes as long as its slowest worker. With equal batch sizes fast "
+    "workers wait; with batch sizes in proportion to throughput they do not. Worker k "
+    "takes a + b / x seconds for b samples, with overhead a and throughput x. Controllers: "
+    "uniform (equal batch sizes), static (in proportion to an estimate, here cores), "
+    "measured once (after ten steps), proportional (moved towards the mean time at each "
+    "step), smoothed (the controller of the paper: smoothed times, a dead-band of 5 % and "
+    "a learned upper bound), with dead-band (unless no batch size would change by a "
+    "fifth), OmniLearn (the authors' later code), and the oracle, which knows each step in "
+    "advance."
+)
+_SPEEDUPS: Final = (
+    "Without overhead the maximum speedup over uniform batch sizes is mean(x) / min(x). "
+    "Each published speedup therefore implies a throughput ratio of fast to slow workers; "
+    "with overhead the ratio is larger. A published factor is plausible if it is at most "
+    "the maximum speedup of its workers, by CPU cores or half-precision FLOPS. Overhead at "
+    "FLOPS: the fraction of the uniform step that must be overhead for the cores or FLOPS "
+    "to give exactly this factor."
+)
 _DRAWN: Final = ("uniform", "proportional", "oracle")
 _OVERHEAD_S: Final = 0.1
 _CV: Final = 0.1
@@ -76,50 +95,24 @@ def build(traces: Sequence[Trace]) -> Content:
     if not traces:
         return Content((), ())
     recorded = [_recorded(trace) for trace in traces]
-    pictures = tuple(shown_drawing for trace in traces for shown_drawing in _draw_best(trace))[
-        :_MAX_DRAWN
-    ]
-    synthetic = (
-        " SYNTHETIC data: no real system is shown."
-        if traces and all(trace.synthetic for trace in traces)
-        else ""
+    pictures = [one for trace in traces for one in _draw_best(trace)][:_MAX_DRAWN]
+    all_synthetic = all(trace.synthetic for trace in traces)
+    synthetic = " SYNTHETIC data: no real system is shown." if all_synthetic else ""
+    clusters = drawing(
+        "batching-clusters",
+        simulate.compare_clusters(),
+        trace=None,
+        key="batching-clusters",
+        about="Uniform, static and dynamic batching by cluster, without overhead",
     )
-    sweep = simulate.sweep_batching(overheads_s=[0.0, _OVERHEAD_S], noise_cvs=[0.0, _CV])
-    blocks: list[Block] = [
-        Text(
-            "A synchronous step takes as long as its slowest worker. With equal batch sizes fast "
-            "workers wait; with batch sizes in proportion to throughput they do not. Worker k "
-            "takes a + b / x seconds for b samples, with overhead a and throughput x. Controllers: "
-            "uniform (equal batch sizes), static (in proportion to an estimate, here cores), "
-            "measured once (after ten steps), proportional (moved towards the mean time at each "
-            "step), smoothed (the controller of the paper: smoothed times, a dead-band of 5 % and "
-            "a learned upper bound), with dead-band (unless no batch size would change by a "
-            "fifth), OmniLearn (the authors' later code), and the oracle, which knows each step in "
-            "advance."
-        ),
+    blocks: tuple[Block, ...] = (
+        Text(_CONTROLLERS),
         *(block for part in recorded for block in part.blocks),
         Heading("Simulated workers"),
-        *_levels(simulate.summarize_batching(sweep), synthetic),
+        *_levels(synthetic),
         Heading("Published speedups"),
-        Text(
-            "Without overhead the maximum speedup over uniform batch sizes is mean(x) / min(x). "
-            "Each published speedup therefore implies a throughput ratio of fast to slow workers; "
-            "with overhead the ratio is larger. A published factor is plausible if it is at most "
-            "the maximum speedup of its workers, by CPU cores or half-precision FLOPS. Overhead at "
-            "FLOPS: the fraction of the uniform step that must be overhead for the cores or FLOPS "
-            "to give exactly this factor."
-        ),
-        Gallery(
-            (
-                drawing(
-                    "batching-clusters",
-                    simulate.compare_clusters(),
-                    trace=None,
-                    key="batching-clusters",
-                    about="Uniform, static and dynamic batching by cluster, without overhead",
-                ),
-            )
-        ),
+        Text(_SPEEDUPS),
+        Gallery((clusters,)),
         result_table(
             simulate.published_gains(),
             PublishedGains,
@@ -128,10 +121,10 @@ def build(traces: Sequence[Trace]) -> Content:
             caption="Throughput ratios that the published speedups imply. Computed from the claims "
             f"and data sheets, from no trace.{synthetic}",
         ),
-    ]
+    )
     findings = tuple(line for part in recorded for line in part.findings)
-    lead = (*([Gallery(pictures)] if pictures else []), *_compare(traces))
-    return Content(findings, tuple(blocks), "", lead, _LIMITATIONS if pictures else "")
+    lead = (*([Gallery(tuple(pictures))] if pictures else []), *_compare(traces))
+    return Content(findings, blocks, "", lead, _LIMITATIONS if pictures else "")
 
 
 def _compare(traces: Sequence[Trace]) -> list[Block]:
@@ -153,10 +146,9 @@ def _compare(traces: Sequence[Trace]) -> list[Block]:
         "idle_fraction_proportional": "Idle, proportional",
     }
     index = ["trace", "job_id", "n_steps", "n_excluded"]
+    wide = jobs.pivot("controller", index=index, values=values)
     table = result_table(
-        jobs.pivot("controller", index=index, values=values).sort(
-            "speedup_oracle", descending=True
-        ),
+        wide.sort("speedup_oracle", descending=True),
         with_columns(ReplayJobs, {f"{value}_{each}": value for value in values for each in names}),
         columns=[*index[len(frames) < 2 :], *headings],
         headings={"trace": "Trace"} | headings,
@@ -179,18 +171,14 @@ def _recorded(trace: Trace) -> Content:
     if isinstance(result, str):
         return Content((), (heading, Text(f"No job was replayed: {result}.")))
     jobs = _weighted(trace, result).sort(*workers.JOB_ORDER, maintain_order=True)
-    blocks: tuple[Block, ...] = (
-        heading,
-        Text(
-            "Each time at which all workers of a job have a sample is a step, and a worker's "
-            "recorded time is its throughput then, without overhead. A controller sees a step only "
-            "after it. Samples that are spans of time are weighted by the iterations in them, and "
-            "are coarser than training steps, so a real controller would react sooner."
-        ),
-        _episodes(result, name, workers.clock(trace)),
+    text = Text(
+        "Each time at which all workers of a job have a sample is a step, and a worker's "
+        "recorded time is its throughput then, without overhead. A controller sees a step only "
+        "after it. Samples that are spans of time are weighted by the iterations in them, and "
+        "are coarser than training steps, so a real controller would react sooner."
     )
-    alone = trace.once(workers.oracle_by_noise)
-    return Content((_finding(jobs.drop_nulls("speedup"), name, alone),), blocks)
+    finding = _finding(jobs.drop_nulls("speedup"), name, trace.once(workers.oracle_by_noise))
+    return Content((finding,), (heading, text, _episodes(result, name, workers.clock(trace))))
 
 
 def _episodes(result: BatchingReplay, name: str, time: str) -> Block:
@@ -205,12 +193,11 @@ def _episodes(result: BatchingReplay, name: str, time: str) -> Block:
         "fraction_within_proportional": "Near the oracle",
     }
     onset = {} if time == "time_s" else {"onset_s": f"Onset ({time})"}
+    index = ["job_id", "worker_id", "onset_s", "n_steps"]
     return result_table(
-        rows.pivot(
-            "controller", index=["job_id", "worker_id", "onset_s", "n_steps"], values=values
-        ),
+        rows.pivot("controller", index=index, values=values),
         with_columns(ReplayEpisodes, {f"{v}_{each}": v for v in values for each in names}),
-        columns=["job_id", "worker_id", "onset_s", "n_steps", *costs, *others],
+        columns=[*index, *costs, *others],
         headings=costs | others | onset,
         null={"recovery_steps_proportional": "none"},
         caption="Relative cost of straggler episodes: additional time of the steps of the episode "
@@ -223,16 +210,12 @@ def _episodes(result: BatchingReplay, name: str, time: str) -> Block:
 def _draw_best(trace: Trace) -> list[Drawing]:
     """Draw the steps of the job with the largest possible speedup."""
     result = trace.once(workers.batching_replay)
-    if isinstance(result, str):
-        return []
-    return [_draw_steps(trace, result, _most(result))]
+    return [] if isinstance(result, str) else [_draw_steps(trace, result, _most(result))]
 
 
 def _most(result: BatchingReplay) -> str:
-    job: str = (
-        result.jobs.drop_nulls("speedup").filter(controller="oracle").sort("speedup")["job_id"][-1]
-    )
-    return job
+    oracle = result.jobs.drop_nulls("speedup").filter(controller="oracle")
+    return str(oracle.sort("speedup")["job_id"][-1])
 
 
 def _draw_steps(trace: Trace, result: BatchingReplay, job: str) -> Drawing:
@@ -277,7 +260,6 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
 
 def _finding(jobs: pl.DataFrame, name: str, alone: dict[str, float]) -> str:
     wide = jobs.pivot("controller", index="job_id", values="speedup").sort("oracle")
-    low, high = wide.row(0, named=True), wide.row(-1, named=True)
     gains = wide["proportional"].to_numpy()
     span = " to ".join(dict.fromkeys((three_digits(gains.min()), three_digits(gains.max()))))
     text = (
@@ -286,14 +268,13 @@ def _finding(jobs: pl.DataFrame, name: str, alone: dict[str, float]) -> str:
         "(simulated on recorded workers)."
     )
     if wide.height > 1:
-        text += " With the oracle it is " + " and ".join(
+        ends = " and ".join(
             f"{three_digits(row['oracle'])} in {row['job_id']}"
             f" ({three_digits(alone[row['job_id']])} by random variation alone)"
-            for row in (low, high)
+            for row in (wide.row(0, named=True), wide.row(-1, named=True))
         )
-        text += "."
-    idle = int((wide["damped"] <= 1).sum())
-    if idle:
+        text += f" With the oracle it is {ends}."
+    if idle := int((wide["damped"] <= 1).sum()):
         text += f" With a dead-band of a fifth, {idle} would not be faster."
     heading = f"{name}: batches that follow the workers make jobs {span} times as fast (simulated)"
     return Finding(text, heading=heading)
@@ -324,20 +305,18 @@ def _trajectories() -> list[Drawing]:
 
 def _iterations_of_split() -> Drawing:
     """Iteration times of workers with 3, 5 and 12 cores, as if they were recorded."""
-    cores = SPLITS["figure-3"]
     samples = pl.DataFrame(
         [
-            ("figure 3", float(step), f"{each} cores", 1 / each)
+            ("figure 3", float(step), f"{cores} cores", 1 / cores)
             for step in range(100)
-            for each in cores
+            for cores in SPLITS["figure-3"]
         ],
         schema=["job_id", "time_s", "worker_id", "batch_time"],
         orient="row",
     )
-    workers = simulate.replay_batching(samples, controllers=["uniform", "proportional"]).workers
     return drawing(
         "batching-iterations",
-        workers,
+        simulate.replay_batching(samples, controllers=["uniform", "proportional"]).workers,
         trace=None,
         key="iterations-figure-3",
         about="Iteration times of workers with 3, 5 and 12 cores under two controllers",
@@ -345,7 +324,9 @@ def _iterations_of_split() -> Drawing:
     )
 
 
-def _levels(summary: pl.DataFrame, synthetic: str) -> list[Block]:
+def _levels(synthetic: str) -> list[Block]:
+    sweep = simulate.sweep_batching(overheads_s=[0.0, _OVERHEAD_S], noise_cvs=[0.0, _CV])
+    summary = simulate.summarize_batching(sweep)
     picture = drawing(
         "batching-speedup",
         summary.filter(overhead_s=_OVERHEAD_S, noise_cv=_CV, n_workers=3),
@@ -364,8 +345,7 @@ def _levels(summary: pl.DataFrame, synthetic: str) -> list[Block]:
         folded=True,
         caption=f"Speedup over uniform batch sizes, mean of {plural(summary['n'].max(), 'seed')} "  # type: ignore[arg-type]
         "of the noise. A step of equal workers takes 1 s plus the overhead with 48 cores and 1.2 s "
-        "with 39. Simulated, from no "
-        f"trace.{synthetic}",
+        f"with 39. Simulated, from no trace.{synthetic}",
     )
     return [Gallery((picture,)), table]
 

@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 from matplotlib.ticker import LogLocator, NullLocator
 
-from traceana.drawing.labels import name_group, name_lines, name_tick, natural_order, small_size
+from traceana.drawing.labels import (
+    legend_above,
+    name_group,
+    name_lines,
+    name_rows,
+    name_tick,
+    natural_order,
+    small_size,
+)
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
+from traceana.tables.formatting import plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,8 +58,7 @@ def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = Non
     >>> plot_deadline_tightness(tightness).get_xlabel()
     '(Deadline - submission) / runtime'
     """
-    if "plans" not in tightness.columns:
-        tightness = tightness.with_columns(plans=pl.lit("plans"))
+    tightness = _with_kinds(tightness)
     kinds = tightness["plans"].unique(maintain_order=True).to_list()
     if not 0 < len(kinds) <= _MAX_KINDS:
         raise DataError(
@@ -91,20 +99,20 @@ def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = Non
                 annotation_clip=False,
             )
     ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
-    ax.set_yticks(range(len(clusters)), [name_tick(one) for one in clusters])
-    ax.set_ylim(len(clusters) - 0.4, -0.6)
-    ax.grid(visible=False, axis="y")
+    name_rows(ax, clusters, below=0.4)
     ax.set_xlabel("(Deadline - submission) / runtime")
-    ax.legend(
-        loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2, handletextpad=0.1
-    )
+    legend_above(ax, ncols=2, handletextpad=0.1)
     return ax
+
+
+def _with_kinds(tightness: pl.DataFrame) -> pl.DataFrame:
+    kind = [] if "plans" in tightness.columns else [pl.lit("plans").alias("plans")]
+    return tightness.with_columns(kind)
 
 
 def describe_deadline_tightness(tightness: pl.DataFrame) -> str:
     """Return one sentence on what the figure of these quantiles shows."""
-    if "plans" not in tightness.columns:
-        tightness = tightness.with_columns(plans=pl.lit("plans"))
+    tightness = _with_kinds(tightness)
     parts = [
         f"{kind!s}: {rows['n'].sum():,} deadlines, medians {min(rows['tightness_median']):.2f} to "
         f"{max(rows['tightness_median']):.2f}"
@@ -223,9 +231,8 @@ def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) ->
         rows = table.filter(policy=policy)
         shift = 0.7 * ((nth + 0.5) / len(policies) - 0.5)
         at = [clusters.index(cluster) + shift for cluster in rows["cluster"]]
-        color = color_of(nth)
+        color, marker = color_of(nth), _MARKERS[nth % len(_MARKERS)]
         ax.hlines(at, 100 * rows["ci_low"], 100 * rows["ci_high"], color=color, linewidth=1)
-        marker = _MARKERS[nth % len(_MARKERS)]
         ax.scatter(
             100 * rows["fraction_missed"],
             at,
@@ -243,9 +250,7 @@ def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) ->
     ax.grid(visible=False, axis="y")
     ax.set_xlabel("Missed deadlines (%)")
     ax.set_title("Missed deadlines by policy", pad=6 + 13 * -(-len(policies) // 2))
-    ax.legend(
-        loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2, handletextpad=0.1
-    )
+    legend_above(ax, ncols=2, handletextpad=0.1)
     return ax
 
 
@@ -254,6 +259,5 @@ def describe_missed_deadlines(missed: pl.DataFrame) -> str:
     table = missed.drop_nulls(["cluster", "fraction_missed"])
     sums = table.group_by("policy", maintain_order=True).agg(pl.col("n", "n_missed").sum())
     texts = (f"{policy} {100 * missed / n:.1f} %" for policy, n, missed in sums.iter_rows())
-    clusters = table["cluster"].n_unique()
-    named = f"{clusters} {'cluster' if clusters == 1 else 'clusters'}"
-    return f"{named}, {sums['n'][0]:,} jobs; {', '.join(texts)}."
+    clusters = plural(table["cluster"].n_unique(), "cluster")
+    return f"{clusters}, {sums['n'][0]:,} jobs; {', '.join(texts)}."

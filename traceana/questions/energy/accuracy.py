@@ -39,7 +39,6 @@ _NEEDED: Final = (
     "epoch_s",
     "mean_power_w",
 )
-_ENDS: Final = {"low": "min", "high": "max"}
 
 
 @returns(BatchSizeSweep)
@@ -79,18 +78,14 @@ def batch_size_sweep(energy: pl.DataFrame, /) -> pl.DataFrame:
         "best": ordered.unique("batch_size", keep="first", maintain_order=True),
         "largest": ordered.filter(pl.col("power_limit_w") == pl.col("power_limit_w").max()),
     }
-
-    ranges = []
-    for end, of in _ENDS.items():
-        time = pl.col(f"epochs_{of}") * pl.col("epoch_s")
-        ranges += [
-            time.alias(f"tta_{end}_s"),
-            (time * pl.col("mean_power_w")).alias(f"eta_{end}_j"),
-        ]
     swept = pl.concat(
         rows.select(pl.lit(limit).alias("limit"), pl.all()) for limit, rows in limits.items()
     )
-    return declared(swept.with_columns(ranges), BatchSizeSweep)
+    low, high = (pl.col(f"epochs_{end}") * pl.col("epoch_s") for end in ("min", "max"))
+    power_w = pl.col("mean_power_w")
+    ranges = {"tta_low_s": low, "tta_high_s": high}
+    joules = {"eta_low_j": low * power_w, "eta_high_j": high * power_w}
+    return declared(swept.with_columns(**ranges, **joules), BatchSizeSweep)
 
 
 _UNITS = "epoch_s must be in s and mean_power_w in W"

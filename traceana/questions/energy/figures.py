@@ -10,7 +10,13 @@ from matplotlib import colormaps
 from matplotlib.colors import ListedColormap, LogNorm, to_rgb
 from matplotlib.ticker import LogLocator, NullLocator, PercentFormatter
 
-from traceana.drawing.labels import name_group, name_tick, small_size, spread
+from traceana.drawing.labels import (
+    legend_above,
+    name_group,
+    name_rows,
+    small_size,
+    spread,
+)
 from traceana.drawing.registry import figure
 from traceana.drawing.scales import use_log_axis
 from traceana.drawing.style import color_of, shade, start_axes
@@ -77,20 +83,16 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
     ax = start_axes(ax, height_in=1.0 + 0.42 * len(datasets))
     for place, (choice, (name, color)) in enumerate(_CHOICES.items()):
         ratio = dict(savings.filter(choice=choice).select("dataset", "ratio").rows())
-        rows = [row + (place - 1) * _BAR for row in range(len(datasets))]
-        drawn_rows = [
-            (row, ratio[dataset])
-            for row, dataset in zip(rows, datasets, strict=True)
-            if ratio.get(dataset) is not None
-        ]
+        at = {dataset: row + (place - 1) * _BAR for row, dataset in enumerate(datasets)}
+        drawn = [dataset for dataset in datasets if ratio.get(dataset) is not None]
         ax.barh(
-            [row for row, _ in drawn_rows],
-            [value for _, value in drawn_rows],
+            [at[dataset] for dataset in drawn],
+            [ratio[dataset] for dataset in drawn],
             _BAR,
             color=color_of(color),
             label=name,
         )
-        for row, dataset in zip(rows, datasets, strict=True):
+        for dataset, row in at.items():
             value = ratio.get(dataset)
             ax.annotate(
                 "unknown" if value is None else f"{100 * value:.1f} %",
@@ -105,20 +107,12 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
     ax.set_xlim(0, 1.14)
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1])
     ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))
-    ax.set_yticks(range(len(datasets)), [name_tick(one) for one in datasets])
-    ax.set_ylim(len(datasets) - 0.5, -0.5)
-    ax.grid(visible=False, axis="y")
+    name_rows(ax, datasets)
     of = datasets[0] if len(datasets) == 1 else f"{len(datasets)} data sets"
     ax.set_title(f"{name_group([gpu])}, {of}", pad=16)
     ax.set_xlabel(f"{objective.capitalize()} to the target, relative to the default")
-    ax.legend(
-        loc="lower right",
-        bbox_to_anchor=(1, 1),
-        ncols=3,
-        borderaxespad=0.1,
-        handlelength=1.0,
-        columnspacing=0.9,
-    )
+    right = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.1}
+    legend_above(ax, **right, ncols=3, handlelength=1.0, columnspacing=0.9)
     return ax
 
 
@@ -199,18 +193,14 @@ def plot_batch_sweep(
         ax.set_ylim(bottom=0)
     ax.set_xlabel("Batch size")
     ax.set_ylabel(label)
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
+    legend_above(ax, ncols=2)
     return ax
 
 
 def describe_batch_sweep(sweep: pl.DataFrame) -> str:
     """Return one sentence on what the figure of this sweep shows."""
-    energy, time = (
-        f"{row['batch_size']} with {row['power_limit_w']:g} W"
-        for row in (
-            sweep.sort(measure, "batch_size").row(0, named=True) for measure in ("eta_j", "tta_s")
-        )
-    )
+    least = (sweep.sort(name, "batch_size").row(0, named=True) for name in ("eta_j", "tta_s"))
+    energy, time = (f"{row['batch_size']} with {row['power_limit_w']:g} W" for row in least)
     return (
         f"{sweep['batch_size'].n_unique()} batch sizes; the least energy is at {energy}, the least "
         f"time at {time}."
@@ -297,7 +287,7 @@ def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     _name_points(ax, front)
     ax.set_xlabel("Time to the target (h)")
     ax.set_ylabel("Energy to the target (MJ)")
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
+    legend_above(ax)
     return ax
 
 
@@ -533,7 +523,7 @@ def plot_power_sweep(
     _tick(ax.yaxis, max(energy[column]) / min(energy[column]))
     ax.set_xlabel("Power limit (W)")
     ax.set_ylabel(label.replace(")", ", logarithmic)"))
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
+    legend_above(ax)
     return ax
 
 

@@ -81,11 +81,10 @@ def energy_coverage(
             and dataset in (None, pair[1])
             and pair[1] in trained & set(tables.defaults)
         ]
-    batches = [
-        coverage(tables, gpu=value, dataset=name, target=goal)
-        for value, name in pairs
-        for goal in [target_of(tables, gpu=value, dataset=name, target=target)]
-    ]
+    batches = []
+    for value, name in pairs:
+        goal = target_of(tables, gpu=value, dataset=name, target=target)
+        batches.append(coverage(tables, gpu=value, dataset=name, target=goal))
     if not batches:
         raise DataError("no data set of this GPU was trained and has a default target")
     return pl.concat(batches)
@@ -269,40 +268,47 @@ def _interval(
     if among.is_empty() or baseline.is_empty():
         return {"note": note}
     best, default = (int(_best(part, column)["batch_size"]) for part in (among, baseline))
-    runs = {size: len(folds[size].epochs) for size in among["batch_size"].unique().sort()}
-    fewest = min(runs[best], runs[default])
-    values: dict[str, object] = {}
-    why: str | None = None
-    if fewest == 1:
-        alone = ", ".join(str(size) for size in sorted({best, default}) if runs[size] == 1)
-        why = f"no interval: trained once at batch size {alone}"
-    else:
+    once = [size for size in among["batch_size"].unique().sort() if len(folds[size].epochs) == 1]
+    alone = _listed({*once} & {best, default})
+    left_out = _listed({*once} - {best, default})
+    values: dict[str, float] = {}
+    why = f"no interval: trained once at batch size {alone}"
+    if not alone:
         ratio, always = _held_out_ratio(among, baseline, column, folds)
+        if choice == "baseline":
+            why = ""
+        else:
+            other = best
+            if best == default and not always:
+                # a default that is chosen only here and there is compared with the next best
+                others = among.filter(pl.col("batch_size") != default)
+                other = int(_best(others, column)["batch_size"])
+            fewest = min(len(folds[best].epochs), len(folds[default].epochs))
+            values, why = _ends(ratio, folds[other], folds[default], fewest)
         values["ratio_held_out"] = ratio
-        if best == default and always and choice != "baseline":
-            why = "no interval: the epochs of one batch size cancel"
-        elif choice != "baseline":
-            # a default that is chosen only here and there is compared with the next best
-            other = best if best != default else _runner_up(among, column, default)
-            ends, why = _interval_of_runs(ratio, folds[other], folds[default], fewest)
-            values |= ends
-    once = [str(size) for size, n in runs.items() if n == 1 and size not in {best, default}]
-    left_out = f"batch size {', '.join(once)} trained once: not held out" if once else None
-    return values | {"note": "; ".join(filter(None, (note, why, left_out))) or None}
+    not_held = left_out and f"batch size {left_out} trained once: not held out"
+    return values | {"note": "; ".join(filter(None, (note, why, not_held))) or None}
 
 
-def _interval_of_runs(
-    ratio: float, chosen: Fold, default: Fold, fewest: int
-) -> tuple[dict[str, float], str | None]:
-    """Return the ends of the interval, and a note on it or on why there is none."""
+def _listed(sizes: set[int]) -> str:
+    return ", ".join(map(str, sorted(sizes)))
+
+
+def _ends(ratio: float, chosen: Fold, default: Fold, fewest: int) -> tuple[dict[str, float], str]:
+    """Return the ends of Welch's interval, and a note on it or on why there is none."""
+    if chosen is default:
+        return {}, "no interval: the epochs of one batch size cancel"
     if fewest < _MIN_RUNS:
         return {}, f"no interval: under {_MIN_RUNS} runs of a batch size"
-    low, high = _welch_interval(ratio, chosen.epochs, default.epochs)
-    if low == high:
+    runs = (chosen.epochs, default.epochs)
+    parts = [float(np.log(epochs).var(ddof=1) / len(epochs)) for epochs in runs]
+    if sum(parts) < 1e-20:  # rounding
         return {}, "no interval: the epochs do not vary"
+    freedom = (part**2 / (len(epochs) - 1) for part, epochs in zip(parts, runs, strict=True))
+    half = float(stdtrit(sum(parts) ** 2 / sum(freedom), 0.975)) * sum(parts) ** 0.5
     few = fewest < _FEW_RUNS
-    note = f"{fewest} runs of a batch size: the interval is approximate" if few else None
-    return {"ci_low": low, "ci_high": high}, note
+    note = f"{fewest} runs of a batch size: the interval is approximate" if few else ""
+    return {"ci_low": ratio * float(np.exp(-half)), "ci_high": ratio * float(np.exp(half))}, note
 
 
 def _partition_runs(energy: pl.DataFrame, random: np.random.Generator) -> Folds:
@@ -361,22 +367,6 @@ def _from_other_limits(
     left_out = (y - hat @ y) / (1 - np.diag(hat))
     expected: NDArray[np.float64] = np.exp(y - left_out)
     return np.where(cost > _FAR * expected, cost, expected)
-
-
-def _runner_up(among: pl.DataFrame, column: str, default: int) -> int:
-    return int(_best(among.filter(pl.col("batch_size") != default), column)["batch_size"])
-
-
-def _welch_interval(
-    ratio: float, first: NDArray[np.float64], second: NDArray[np.float64]
-) -> tuple[float, float]:
-    parts = [float(np.log(epochs).var(ddof=1) / len(epochs)) for epochs in (first, second)]
-    if sum(parts) < 1e-20:  # rounding
-        return ratio, ratio
-    degrees = (len(first) - 1, len(second) - 1)
-    df = sum(parts) ** 2 / sum(part**2 / d for part, d in zip(parts, degrees, strict=True))
-    half = float(stdtrit(df, 0.975)) * sum(parts) ** 0.5
-    return ratio * float(np.exp(-half)), ratio * float(np.exp(half))
 
 
 def _best(energy: pl.DataFrame, column: str) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -84,12 +84,20 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _trace(trace: Trace) -> Content:
-    saved, title = trace.once(savings), trace.label
-    gpu = shown_gpu(trace)
+    saved, title, gpu = trace.once(savings), trace.label, shown_gpu(trace)
     energy = trace.once(configurations, gpu)
     by_choice = {measure: _by_choice(saved, measure) for measure in _CAPTIONS}
     pictures = _draw_savings(saved, trace)
-    blocks: list[Block] = [_savings(rows, name, title) for name, rows in by_choice.items()]
+    blocks: list[Block] = [
+        result_table(
+            rows,
+            SavingsByChoice,
+            caption=f"{_CAPTIONS[measure]}. {title}",
+            columns=list(SavingsByChoice.columns()),
+            folded=True,
+        )
+        for measure, rows in by_choice.items()
+    ]
     if energy:
         dataset = _shown_dataset(energy)
         front, heat, *_ = draw_configurations(trace, gpu, {dataset: energy[dataset]})
@@ -103,15 +111,13 @@ def _trace(trace: Trace) -> Content:
         ),
         _coverage(trace.once(coverage), title),
     ]
-    lead: tuple[Block, ...] = (
-        *([Gallery(tuple(pictures))] if pictures else []),
-        result_table(
-            by_choice["energy"].filter(gpu=gpu),
-            SavingsByChoice,
-            caption=f"Energy saved on {gpu} by data set. {title}",
-            columns=_LEAD,
-        ),
+    table = result_table(
+        by_choice["energy"].filter(gpu=gpu),
+        SavingsByChoice,
+        caption=f"Energy saved on {gpu} by data set. {title}",
+        columns=_LEAD,
     )
+    lead: tuple[Block, ...] = (*([Gallery(tuple(pictures))] if pictures else []), table)
     return Content(tuple(_findings(saved, gpu, title)), tuple(blocks), "", lead, _LIMITATIONS)
 
 
@@ -162,17 +168,6 @@ def _by_choice(savings: pl.DataFrame, objective: str) -> pl.DataFrame:
     return fractions.join(default, on=on).join(best, on=on).sort(on)
 
 
-def _savings(rows: pl.DataFrame, objective: str, title: str) -> Table:
-    return result_table(
-        rows,
-        SavingsByChoice,
-        caption=f"{_CAPTIONS[objective]}. {title}",
-        columns=list(SavingsByChoice.columns()),
-        null={"note": ""},
-        folded=True,
-    )
-
-
 def _coverage(batches: pl.DataFrame, title: str) -> Table:
     feasible = pl.col("feasible")
     counts = batches.group_by("gpu", "dataset", maintain_order=True).agg(
@@ -214,35 +209,24 @@ def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
     gpus = both["gpu"].n_unique()
     others = f"; on all {gpus} GPUs {span(both, 'saved')}" if gpus > 1 else ""
     held = on_gpu.drop_nulls("held_out").sort("held_out")
-    column = "held_out" if held.height else "saved"
-    heading = (
-        f"{title}: a better batch size and power limit save {span(on_gpu, column)} of the energy"
-    )
-    optimistic = f"{span(on_gpu, 'saved')} of the energy of the default on {gpu}"
+    spanned = span(on_gpu, "held_out" if held.height else "saved")
+    heading = f"{title}: a better batch size and power limit save {spanned} of the energy"
+    optimistic = f"{span(on_gpu, 'saved')} of the energy of the default on {gpu}{others}"
     if held.is_empty():
-        text = f"{title}: the best batch size and power limit together save {optimistic}{others}"
+        text = f"{title}: the best batch size and power limit together save {optimistic}"
         return [Finding(f"{text} (measured on the runs that chose them).", heading=heading)]
-    ends = [
-        f"{share(row['held_out'])} for {row['dataset']}"
-        + (
-            f" (95 % CI {fraction_range(1 - row['ci_high'], 1 - row['ci_low'])})"
-            if row["ci_low"] is not None
-            else ""
-        )
-        for row in pl.concat([held.head(1), held.tail(1)])
-        .unique()
-        .sort("held_out")
-        .rows(named=True)
-    ]
+    ends = []
+    for row in pl.concat([held.head(1), held.tail(1)]).unique().sort("held_out").rows(named=True):
+        end = f"{share(row['held_out'])} for {row['dataset']}"
+        if row["ci_low"] is not None:
+            end += f" (95 % CI {fraction_range(1 - row['ci_high'], 1 - row['ci_low'])})"
+        ends.append(end)
     first = (
         f"{title}: held out, the best batch size and power limit together save {listed(ends)} of "
         f"the energy of the default on {gpu} (n = {plural(held.height, 'data set')})."
     )
-    second = (
-        f"{title}: measured on the runs that chose them, they save {optimistic}{others}, which is "
-        "optimistic."
-    )
-    return [Finding(first, heading=heading), second]
+    second = f"{title}: measured on the runs that chose them, they save {optimistic}, which is "
+    return [Finding(first, heading=heading), f"{second}optimistic."]
 
 
 def _tables(trace: Trace, gpu: str, dataset: str, energy: pl.DataFrame) -> list[Block]:
@@ -272,53 +256,33 @@ def draw_configurations(
     """
     dataset = _shown_dataset(energy)
     rows, job = energy[dataset], f"{trace.id}-{gpu}-{dataset}"
-    where, subject = f"of {dataset} on {gpu}", f"{dataset} on {gpu.upper()}"
-    pictures = [
-        drawing(
-            "energy-front",
-            rows,
-            trace=trace,
-            key=f"front-{job}",
-            subject=subject,
-            about=f"Energy versus time to the target {where}",
-        ),
-        *(
-            drawing(
-                "energy-map",
-                rows,
-                trace=trace,
-                key=f"map-{measure}-{job}",
-                subject=subject,
-                about=f"{measure.capitalize()} to the target {where} by batch size and power limit",
-                measure=measure,
-            )
-            for measure in ("energy", "time")
-        ),
-        drawing(
-            "power-sweep",
-            rows,
-            trace=trace,
-            key=f"power-{job}",
-            subject=subject,
-            about=f"Energy to the target {where} by power limit",
-        ),
-    ]
-    sweeps = {name: batch_size_sweep(each) for name, each in energy.items()}
-    timed = max(sweeps, key=lambda name: (sweeps[name]["batch_size"].n_unique(), name))
+
+    def draw(
+        figure: str, result: pl.DataFrame, key: str, what: str, of: str = dataset, **options: str
+    ) -> Drawing:
+        about = what.format(f"to the target of {of} on {gpu}")
+        given: dict[str, Any] = {"about": about, "subject": f"{of} on {gpu.upper()}", **options}
+        return drawing(figure, result, trace=trace, key=key, **given)
+
+    pictures = [draw("energy-front", rows, f"front-{job}", "Energy versus time {}")]
     pictures += [
-        drawing(
-            "batch-sweep",
-            sweep,
-            trace=trace,
-            key=f"sweep-{measure}-{trace.id}-{name}",
-            subject=f"{name} on {gpu.upper()}",
-            about=f"{what} to the target of {name} on {gpu} by batch size",
+        draw(
+            "energy-map",
+            rows,
+            f"map-{measure}-{job}",
+            f"{measure.capitalize()} {{}} by batch size and power limit",
             measure=measure,
         )
-        for name, sweep in sweeps.items()
-        for measure, what in (("eta", "Energy"), ("tta", "Time"))
-        if measure == "eta" or name == timed
+        for measure in ("energy", "time")
     ]
+    pictures.append(draw("power-sweep", rows, f"power-{job}", "Energy {} by power limit"))
+    sweeps = {name: batch_size_sweep(each) for name, each in energy.items()}
+    timed = max(sweeps, key=lambda name: (sweeps[name]["batch_size"].n_unique(), name))
+    for name, sweep in sweeps.items():
+        for measure, what in {"eta": "Energy", "tta": "Time"}.items():
+            if measure == "eta" or name == timed:
+                key, about = f"sweep-{measure}-{trace.id}-{name}", f"{what} {{}} by batch size"
+                pictures.append(draw("batch-sweep", sweep, key, about, name, measure=measure))
     return pictures
 
 

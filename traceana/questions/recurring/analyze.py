@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
@@ -19,9 +20,9 @@ from traceana.questions.energy.analyze import (
     training_tables,
 )
 from traceana.questions.energy.savings import energy_savings
-from traceana.questions.recurring.tables import PolicyVariants
 from traceana.questions.runtimes.fit import fit_distributions
 from traceana.questions.runtimes.ratio import runtime_ratio
+from traceana.simulate.recurring.tables import PolicyVariants
 from traceana.stats.arguments import check_count
 from traceana.stats.kmeans import kmeans_1d
 from traceana.store.frames import Names, as_names, collect, open_frame, reduce_frame
@@ -60,12 +61,10 @@ def policy_variants(trace: Trace, gpu: str, /) -> pl.DataFrame:
     every = trace.once(recurring_sweep)
     zeus = every.filter(pl.col("gpu") == gpu, pl.col("seed").is_in(_SEEDS))
     usual = zeus.select("dataset", "seed", usual_j="energy_j")
-    compared = [
-        *(("beta", f"{beta:g}", zeus if beta == 2 else sweep(beta=beta)) for beta in _BETAS),
-        *(
-            ("part left out", name, sweep(**options) if options else zeus)
-            for name, options in _PARTS.items()
-        ),
+    compared = [("beta", f"{beta:g}", zeus if beta == 2 else sweep(beta=beta)) for beta in _BETAS]
+    compared += [
+        ("part left out", name, sweep(**options) if options else zeus)
+        for name, options in _PARTS.items()
     ]
     rows = [
         (what, name, *_means(runs.join(usual, on=("dataset", "seed")), "energy_j", "usual_j"))
@@ -76,9 +75,8 @@ def policy_variants(trace: Trace, gpu: str, /) -> pl.DataFrame:
         ("GPU", str(name), *_means(runs, "left", "one"))
         for (name,), runs in by_gpu.group_by("gpu", maintain_order=True)
     ]
-    return declared(
-        pl.DataFrame(rows, schema=schema_of(PolicyVariants), orient="row"), PolicyVariants
-    )
+    table = pl.DataFrame(rows, schema=schema_of(PolicyVariants), orient="row")
+    return declared(table, PolicyVariants)
 
 
 def _means(runs: pl.DataFrame, value: str, reference: str) -> tuple[object, ...]:
@@ -87,9 +85,8 @@ def _means(runs: pl.DataFrame, value: str, reference: str) -> tuple[object, ...]
     A data set that cannot be simulated with any seed is left out.
     """
     table = runs.drop_nulls([value, reference])
-    of_dataset = table.group_by("dataset").agg(
-        ratio=pl.col(value).mean() / pl.col(reference).mean()
-    )
+    means = pl.col(value).mean() / pl.col(reference).mean()
+    of_dataset = table.group_by("dataset").agg(ratio=means)
     mean = of_dataset.select(pl.col("ratio").log().mean().exp()).item()
     ratio = pl.col(value) / pl.col(reference)
     of_seed = table.group_by("seed").agg(ratio=ratio.log().mean().exp())["ratio"]
@@ -333,15 +330,11 @@ def workloads_of(trace: Trace, /) -> tuple[Trace | None, str]:
 
     It is the trace itself if it has workloads, otherwise the first of the store that has.
     """
-    found = [
-        workload
-        for workload in map(trace.store.trace, trace.store.traces())
-        if all(workload.manifest.has(*each) for each in ENERGY_NEEDS[0].items())
-    ]
-    if not found:
-        return None, ""
-    workloads = trace if trace in found else found[0]
-    return workloads, shown_gpu(workloads)
+    (needs,) = ENERGY_NEEDS
+    for workloads in (trace, *map(trace.store.trace, trace.store.traces())):
+        if all(map(workloads.manifest.has, needs, needs.values())):
+            return workloads, shown_gpu(workloads)
+    return None, ""
 
 
 def mapped_jobs(trace: Trace, workloads: Trace, gpu: str, /) -> pl.DataFrame:
@@ -383,11 +376,8 @@ def ratio_stages(trace: Trace, workloads: Trace | None, gpu: str, /) -> pl.DataF
     timed = several.select("group", runtime_s=pl.col("end_s") - pl.col("start_s"))
     stages = {"before mapping": runtime_ratio(timed, by="group")}
     if workloads:
-        try:
-            mapped = trace.once(mapped_jobs, workloads, gpu)
-            stages["after mapping"] = mapped
-        except DataError:  # too few groups; group_simulation states why
-            pass
+        with suppress(DataError):  # too few groups; group_simulation states why
+            stages["after mapping"] = trace.once(mapped_jobs, workloads, gpu)
     return (
         pl.concat(
             rows.select(pl.lit(stage).alias("stage"), "runtime_ratio")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -11,7 +11,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from traceana.drawing.labels import name_group, name_tick
+from traceana.drawing.labels import legend_above, name_group, name_rows, name_tick
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
@@ -59,9 +59,10 @@ def plot_recurring_choices(
     >>> plot_recurring_choices(history).get_ylabel()
     'Batch size'
     """
-    history, with_cost = _history(result)
+    history = result if isinstance(result, pl.DataFrame) else result.history
     if history.is_empty():
         raise DataError("plot_recurring_choices has nothing to draw: there is no run")
+    with_cost = [] if isinstance(result, pl.DataFrame) else list(result.job.batches)
     sizes = sorted({*(batch_sizes or with_cost), *history["batch_size"]})
     row = {size: place for place, size in enumerate(sizes)}
     # without its yellow, which is too pale on white
@@ -92,15 +93,9 @@ def plot_recurring_choices(
     return ax
 
 
-def _history(result: RecurringResult | pl.DataFrame) -> tuple[pl.DataFrame, list[int]]:
-    if isinstance(result, pl.DataFrame):
-        return result, []
-    return result.history, list(result.job.batches)
-
-
 def describe_recurring_choices(result: RecurringResult | pl.DataFrame) -> str:
     """Return one sentence on what the figure of this result shows."""
-    history, _ = _history(result)
+    history = result if isinstance(result, pl.DataFrame) else result.history
     most = history["batch_size"].mode().sort()[0]
     share = (history["batch_size"] == most).mean()
     missed = history.filter(pl.col("reached").not_()).height
@@ -151,18 +146,16 @@ def plot_regret(recurrences: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes
     ax.set_xlim(left=0)
     ax.set_xlabel("Recurrence")
     ax.set_ylabel("Cumulative regret (MJ)")
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
+    legend_above(ax, ncols=4)
     return ax
 
 
 def describe_regret(recurrences: pl.DataFrame) -> str:
     """Return one sentence on what the figure of these recurrences shows."""
     last = recurrences.group_by("policy", maintain_order=True).last()
-    last_regrets = ", ".join(
-        f"{policy} {regret_j / 1e6:,.2f} MJ"
-        for policy, regret_j in last.select("policy", "cumulative_regret_j").iter_rows()
-    )
-    return f"{recurrences['recurrence'].n_unique()} recurrences; final regret: {last_regrets}."
+    regrets = last.select("policy", "cumulative_regret_j").rows()
+    listed = ", ".join(f"{policy} {regret_j / 1e6:,.2f} MJ" for policy, regret_j in regrets)
+    return f"{recurrences['recurrence'].n_unique()} recurrences; final regret: {listed}."
 
 
 @figure(
@@ -206,15 +199,9 @@ def plot_search_path(
     if not known:
         raise DataError("plot_search_path has nothing to draw: no run is on the map")
     ax = plot_energy_map(energy, ax=ax, measure="cost")
-    line = withStroke(linewidth=2.2, foreground=shade(ax, 0))
-    ax.plot(
-        *zip(*known, strict=True),
-        color=color_of(1),
-        linewidth=1.0,
-        linestyle="-",
-        path_effects=[line],
-        gid="path",
-    )
+    look: dict[str, Any] = {"color": color_of(1), "linewidth": 1.0, "linestyle": "-", "gid": "path"}
+    edge = withStroke(linewidth=2.2, foreground=shade(ax, 0))
+    ax.plot(*zip(*known, strict=True), **look, path_effects=[edge])
     places = list(dict.fromkeys(known))
     across, up = zip(*places, strict=True)
     ax.scatter(
@@ -425,13 +412,9 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     ax.axvline(0, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.xaxis.set_major_locator(MaxNLocator(6))  # a percentage is wide
     ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))
-    ax.set_yticks(range(len(datasets)), [name_tick(dataset) for dataset in datasets])
-    ax.set_ylim(len(datasets) - 0.5, -0.5)
-    ax.grid(visible=False, axis="y")
+    name_rows(ax, datasets)
     ax.set_xlabel(measure.replace("_", " ").capitalize())
-    ax.legend(
-        loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2, handletextpad=0.2
-    )
+    legend_above(ax, ncols=4, handletextpad=0.2)
     return ax
 
 

@@ -96,33 +96,36 @@ def build(traces: Sequence[Trace]) -> Content:
 
 def _split(traces: Sequence[Trace]) -> tuple[list[Trace], list[Trace]]:
     """Return the traces with energy to accuracy, and those with groups of recurring jobs."""
-    manifests = {trace: trace.manifest for trace in traces}
     energy, groups = (
         [
             trace
-            for trace, manifest in manifests.items()
-            if any(all(manifest.has(*each) for each in need.items()) for need in needs)
+            for trace in traces
+            if any(all(map(trace.manifest.has, need, need.values())) for need in needs)
         ]
         for needs in (ENERGY_NEEDS, GROUP_NEEDS)
     )
     return energy, groups
 
 
+def _summary(trace: Trace) -> tuple[pl.DataFrame, pl.DataFrame, str]:
+    """Return the savings of all jobs; those on the GPU shown, the least first; and the GPU."""
+    summary, gpu = summarize_recurring(trace.once(recurring_sweep)), shown_gpu(trace)
+    return summary, summary.drop_nulls("energy_saved").sort("energy_saved").filter(gpu=gpu), gpu
+
+
 def _trace(trace: Trace) -> Content:
-    summary = summarize_recurring(trace.once(recurring_sweep))
-    title, gpu = trace.label, shown_gpu(trace)
-    frame = summary.drop_nulls("energy_saved").sort("energy_saved")
-    on_gpu = frame.filter(gpu=gpu)
+    title = trace.label
+    summary, on_gpu, gpu = _summary(trace)
+    mean = f"mean of {plural(len(SEEDS), 'seed')}"
     pictures: list[Drawing] = []
-    if frame.height:
+    if summary["energy_saved"].count():
         pictures += [
             drawing(
                 "energy-saved",
                 summary.drop(pl.selectors.starts_with(f"{other}_saved")),
                 trace=trace,
                 key=f"recurring-{what}-{trace.id}",
-                about=f"{what.capitalize()} saved by the last five recurrences, mean of "
-                f"{plural(len(SEEDS), 'seed')}",
+                about=f"{what.capitalize()} saved by the last five recurrences, {mean}",
             )
             for what, other in (("energy", "time"), ("time", "energy"))
         ]
@@ -132,32 +135,30 @@ def _trace(trace: Trace) -> Content:
     table = result_table(
         summary,
         SweepSummary,
-        caption=(
-            f"Last five recurrences versus the default, mean of {plural(len(SEEDS), 'seed')}. "
-            "Regret: cost of all recurrences above that of the best feasible configuration, as "
-            "a percentage of the latter. Points missing: pairs of batch size and power limit "
-            f"without data. {title}"
-        ),
+        caption=f"Last five recurrences versus the default, {mean}. "
+        "Regret: cost of all recurrences above that of the best feasible configuration, as "
+        "a percentage of the latter. Points missing: pairs of batch size and power limit "
+        f"without data. {title}",
         columns=_SHOWN,
-        null={"note": ""},
         folded=True,
     )
     lead: list[Block] = [Gallery(tuple(pictures))] if pictures else []
     if on_gpu.height:
-        lead.append(
-            result_table(
-                on_gpu.sort("dataset"),
-                SweepSummary,
-                caption=f"Savings of the last five recurrences on {gpu} by data set, mean of "
-                f"{plural(len(SEEDS), 'seed')}. {title}",
-                columns=_LEAD,
-            )
-        )
+        caption = f"Savings of the last five recurrences on {gpu} by data set, {mean}. {title}"
+        rows = on_gpu.sort("dataset")
+        lead.append(result_table(rows, SweepSummary, caption=caption, columns=_LEAD))
     return Content(_findings(on_gpu, gpu, title), (table,), "", tuple(lead), _LIMITATIONS)
 
 
 def draw_one_job(trace: Trace, gpu: str, dataset: str, /) -> list[Drawing]:
     """Draw the regret by policy of a job, its choices and their path, and optima on the front."""
+    where = f"of {dataset} on {gpu}"
+
+    def draw(figure: str, result: object, kind: str, about: str, **options: object) -> Drawing:
+        key, subject = f"{kind}-{trace.id}-{gpu}-{dataset}", f"{dataset} on {gpu.upper()}"
+        given: dict[str, Any] = {"key": key, "about": about, "subject": subject, **options}
+        return drawing(figure, result, trace=trace, **given)
+
     results = trace.once(recurring_policies, gpu, dataset)
     regret = pl.concat(
         result.recurrences.select(pl.lit(result.policy).alias("policy"), pl.all())
@@ -165,47 +166,20 @@ def draw_one_job(trace: Trace, gpu: str, dataset: str, /) -> list[Drawing]:
     )
     pictures = []
     if not regret["cumulative_regret_j"].has_nulls():
-        pictures.append(
-            drawing(
-                "regret",
-                regret,
-                trace=trace,
-                key=f"regret-{trace.id}-{gpu}-{dataset}",
-                subject=f"{dataset} on {gpu.upper()}",
-                about=f"Regret of {dataset} on {gpu} by policy",
-            )
-        )
-    choices = drawing(
-        "recurring-choices",
-        results[0],
-        trace=trace,
-        key=f"choices-{trace.id}-{gpu}-{dataset}",
-        subject=f"{dataset} on {gpu.upper()}",
-        about=f"Batch sizes of {dataset} on {gpu} chosen by the policy {results[0].policy}",
-    )
-    where = f"of {dataset} on {gpu}"
+        pictures.append(draw("regret", regret, "regret", f"Regret {where} by policy"))
+    zeus = results[0]
+    chosen = f"Batch sizes {where} chosen by the policy {zeus.policy}"
+    pictures.append(draw("recurring-choices", zeus, "choices", chosen))
     energy = trace.once(configurations, gpu).get(dataset)
-    if energy is None:
-        return [*pictures, choices]
-    path = drawing(
-        "search-path",
-        energy,
-        trace=trace,
-        key=f"path-{trace.id}-{gpu}-{dataset}",
-        subject=f"{dataset} on {gpu.upper()}",
-        about=f"Runs {where} by the policy {results[0].policy} on the map of costs",
-        history=results[0].history,
-    )
-    optima = drawing(
-        "energy-optima",
-        energy,
-        trace=trace,
-        key=f"optima-{trace.id}-{gpu}-{dataset}",
-        subject=f"{dataset} on {gpu.upper()}",
-        about=f"Energy versus time to the target {where}, and the optimum of each weight of energy",
-        optima=trace.once(weights_of_energy, gpu, dataset),
-    )
-    return [*pictures, choices, path, optima]
+    if energy is not None:
+        about = f"Runs {where} by the policy {zeus.policy} on the map of costs"
+        pictures.append(draw("search-path", energy, "path", about, history=zeus.history))
+        about = (
+            f"Energy versus time to the target {where}, and the optimum of each weight of energy"
+        )
+        optima = trace.once(weights_of_energy, gpu, dataset)
+        pictures.append(draw("energy-optima", energy, "optima", about, optima=optima))
+    return pictures
 
 
 def draw_variants(trace: Trace, gpu: str, /) -> list[Drawing]:
@@ -233,17 +207,16 @@ def draw_variants(trace: Trace, gpu: str, /) -> list[Drawing]:
 def _findings(rows: pl.DataFrame, gpu: str, title: str) -> tuple[str, ...]:
     if rows.is_empty():
         return ()
-    least, most = rows.row(0, named=True), rows.row(-1, named=True)
+    least, most = rows["energy_saved"][0], rows["energy_saved"][-1]
     slower = rows.filter(pl.col("time_saved") < 0).height
     but = f"; {slower} of {plural(rows.height, 'job')} take longer" if slower else ""
-    energy = fraction_range(least["energy_saved"], most["energy_saved"])
+    energy = f"{fraction_range(least, most)} of the energy"
     saved = (
         f"{title}: recurring jobs on {gpu} that learn their batch size and power limit save "
-        f"{energy} of the energy of the "
-        f"default (simulated; {plural(rows.height, 'data set')}, means of {len(SEEDS)} seeds)"
+        f"{energy} of the default (simulated; {plural(rows.height, 'data set')}, means of "
+        f"{len(SEEDS)} seeds){but}."
     )
-    heading = f"{title}: jobs that learn their settings save {energy} of the energy"
-    return (Finding(f"{saved}{but}.", heading=heading),)
+    return (Finding(saved, heading=f"{title}: jobs that learn their settings save {energy}"),)
 
 
 def build_groups(trace: Trace, /) -> Content:
@@ -272,13 +245,11 @@ def build_groups(trace: Trace, /) -> Content:
             )
         )
     if not workloads:
-        needed = "training_runs and power_profiles"
-        blocks.append(Text(f"No trace in the store has {needed}: groups cannot be simulated."))
-        return Content((), tuple(blocks))
+        missing = "No trace in the store has training_runs and power_profiles"
+        return Content((), (*blocks, Text(f"{missing}: groups cannot be simulated.")))
     simulated = trace.once(group_simulation, workloads, gpu)
     if isinstance(simulated, str):
-        blocks.append(Text(f"The groups cannot be simulated: {simulated}."))
-        return Content((), tuple(blocks))
+        return Content((), (*blocks, Text(f"The groups cannot be simulated: {simulated}.")))
     table = simulated.by_dataset()
     several = table["dataset"].null_count()
     blocks += [
@@ -309,12 +280,10 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     energy, groups = _split(traces)
     pictures = []
     for trace in energy:
-        gpu = shown_gpu(trace)
-        summary = summarize_recurring(trace.once(recurring_sweep)).filter(gpu=gpu)
-        table = summary.drop_nulls("energy_saved").sort("energy_saved")
+        _, on_gpu, gpu = _summary(trace)
         pictures += draw_variants(trace, gpu)
-        if table.height:
-            pictures += draw_one_job(trace, gpu, table["dataset"][-1])
+        if on_gpu.height:
+            pictures += draw_one_job(trace, gpu, on_gpu["dataset"][-1])
     for trace in groups:
         workloads, gpu = workloads_of(trace)
         ratios = trace.once(ratio_stages, workloads, gpu)
@@ -353,9 +322,9 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
 
 
 def _group_finding(row: dict[str, Any], gpu: str, title: str) -> tuple[str, ...]:
-    if row["energy_saved"] is None:
-        return ()
     saved = row["energy_saved"]
+    if saved is None:
+        return ()
     finding = (
         f"{title}: {count(row['recurrences'])} jobs in {plural(row['groups'], 'recurring group')} "
         f"that learn their batch size and power limit use {share(abs(saved))} "

@@ -12,6 +12,7 @@ from matplotlib.ticker import PercentFormatter
 from traceana.drawing.labels import (
     find_clock,
     format_axis,
+    legend_above,
     name_group,
     name_lines,
     name_tick,
@@ -182,7 +183,7 @@ def plot_cov_ecdf(
     ax.set_xlabel(f"{label_cov(ddof)}{', logarithmic' if ax.get_xscale() == 'log' else ''}")
     n_names = len(ax.get_legend_handles_labels()[1])
     ax.set_title("Distribution of CoV by job", pad=8 + 13 * math.ceil(n_names / 3))
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
+    legend_above(ax, ncols=3)
     ax.set_ylabel("Fraction of time steps")
     ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
     return ax

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -107,56 +108,49 @@ def build(traces: Sequence[Trace]) -> Content:
     """The costliest jobs as figures, the cost of all jobs, and each trace's stragglers."""
     results = {trace: trace.once(workers.stragglers) for trace in traces}
     jobs = {trace: result.jobs.sort(*workers.JOB_ORDER) for trace, result in results.items()}
-    names = {trace: trace.label for trace in traces}
-    rows = pl.concat(
-        frame.with_columns(trace=pl.lit(names[trace])) for trace, frame in jobs.items()
-    )
-    shown = rows.sort("slowdown", descending=True, nulls_last=True).head(_MAX_ROWS)
-    some = f", the {_MAX_ROWS} largest of {rows.height}" if rows.height > _MAX_ROWS else ""
     lead: tuple[Block, ...] = (Gallery(tuple(_draw_costliest(results))),)
     if len(traces) > 1:  # the details have the jobs of each
-        caption = f"Slowdown by stragglers{some}. {'; '.join(names.values())}"
-        heading = {"trace": "Trace"}
-        lead += (
-            result_table(shown, StragglerJobs, columns=_LEAD, headings=heading, caption=caption),
+        rows = pl.concat(
+            frame.with_columns(trace=pl.lit(trace.label)) for trace, frame in jobs.items()
         )
+        some = f", the {_MAX_ROWS} largest of {rows.height}" if rows.height > _MAX_ROWS else ""
+        table = result_table(
+            rows.sort("slowdown", descending=True, nulls_last=True).head(_MAX_ROWS),
+            StragglerJobs,
+            columns=_LEAD,
+            headings={"trace": "Trace"},
+            caption=f"Slowdown by stragglers{some}. {'; '.join(trace.label for trace in traces)}",
+        )
+        lead += (table,)
+    weighted = {trace: _weighted(trace, rows) for trace, rows in jobs.items()}
+    of_each = [_findings(trace, rows, results[trace].levels) for trace, rows in weighted.items()]
+    # the first of each trace before the second ones
+    findings = [finding for same in zip_longest(*of_each) for finding in same if finding]
     blocks = (block for trace in traces for block in _details(trace, results[trace]))
-    sampled = pl.col("slowdown_iterations").alias("slowdown")
-    weighted = {
-        trace: frame.with_columns(sampled) if workers.clock(trace) == "time_s" else frame
-        for trace, frame in jobs.items()
-    }
-    findings = [
-        (place, _finding(trace, f"{names[trace]}: {text}", frame, results[trace], place))
-        for trace, frame in weighted.items()
-        for place, text in enumerate(
-            _findings(frame, results[trace].levels, trace.manifest.selection)
-        )
-    ]
-    findings.sort(key=lambda row: row[0])  # the first of each trace before the second ones
-    return Content(
-        tuple(text for _, text in findings),
-        (Text(_definitions()), *blocks),
-        " ".join(
-            f"{names[trace]}: {_headline(frame)}{trace.manifest.selection}"
-            for trace, frame in weighted.items()
-        ),
-        lead,
-        _LIMITATIONS,
+    headlines = (
+        f"{trace.label}: {_headline(rows)}{trace.manifest.selection}"
+        for trace, rows in weighted.items()
     )
+    text = Text(_definitions())
+    return Content(tuple(findings), (text, *blocks), " ".join(headlines), lead, _LIMITATIONS)
+
+
+def _weighted(trace: Trace, jobs: pl.DataFrame) -> pl.DataFrame:
+    """Return jobs with the slowdown weighted by iterations if samples are spans of time."""
+    weighted = pl.col("slowdown_iterations").alias("slowdown")
+    return jobs.with_columns(weighted) if workers.clock(trace) == "time_s" else jobs
 
 
 def _draw_costliest(results: dict[Trace, StragglerResult]) -> list[Drawing]:
     """Draw the costliest job of each of two traces, or two of one trace."""
+    order = ["slowdown", *workers.JOB_ORDER]
     of_each = {
-        trace: result.jobs.drop_nulls("slowdown").sort(
-            "slowdown", *workers.JOB_ORDER, descending=[True, False, False]
-        )["job_id"]
+        trace: result.jobs.drop_nulls("slowdown").sort(order, descending=[True, False, False])
         for trace, result in results.items()
     }
-    chosen = [(trace, ids[0]) for trace, ids in of_each.items() if len(ids)]
+    chosen = [(trace, jobs["job_id"][0]) for trace, jobs in of_each.items() if jobs.height]
     if len(chosen) == 1:
-        chosen = [(trace, job) for trace, ids in of_each.items() for job in ids]
+        chosen = [(trace, job) for trace, jobs in of_each.items() for job in jobs["job_id"]]
     pictures: list[Drawing] = []
     for trace, job in chosen:
         if len(pictures) < _MAX_DRAWN:
@@ -171,58 +165,27 @@ def draw_job(trace: Trace, samples: pl.DataFrame, of_job: StragglerResult, /) ->
     (job,) = of_job.jobs["job_id"]
     time, unit = workers.clock(trace), workers.batch_time_unit(trace)
     cov = iteration_cov(samples, ddof=0, time=time)
-    slow = {*of_job.levels.filter("is_slow")["worker_id"], *of_job.episodes["worker_id"]}
-    pictures = [
-        drawing(
-            "worker-times",
-            samples,
-            trace=trace,
-            key=picture_key("times", trace, job),
-            about=f"Mini-batch time of the workers of {job}",
-            unit=unit,
-            stragglers=sorted(slow),
-        )
-    ]
+
+    def draw(figure: str, result: object, kind: str, about: str, **options: object) -> Drawing:
+        given: dict[str, Any] = {"key": picture_key(kind, trace, job), "about": about, **options}
+        return drawing(figure, result, trace=trace, **given)
+
+    slow = sorted({*of_job.levels.filter("is_slow")["worker_id"], *of_job.episodes["worker_id"]})
+    about = f"Mini-batch time of the workers of {job}"
+    pictures = [draw("worker-times", samples, "times", about, unit=unit, stragglers=slow)]
     if not cov.is_empty():
-        pictures.append(
-            drawing(
-                "cov",
-                cov,
-                trace=trace,
-                key=picture_key("cov", trace, job),
-                about=f"CoV across the workers of {job}",
-                ddof=0,
-            )
-        )
+        pictures.append(draw("cov", cov, "cov", f"CoV across the workers of {job}", ddof=0))
     if not (of_job.ratios["ratio_to_peers"].drop_nulls() > 0).any():
         return pictures  # a single worker has no peers
     episodes, n_slow = of_job.jobs.select("n_episodes", "n_slow_workers").row(0)
-    outcome = (
-        "cannot be analyzed"
-        if episodes is None
-        else f"{_number(episodes, 'episode')}, {_number(n_slow, 'persistent straggler')}"
-    )
+    outcome = f"{_number(episodes, 'episode')}, {_number(n_slow, 'persistent straggler')}"
+    outcome = "cannot be analyzed" if episodes is None else outcome
+    about = f"Ratios to the peers in {job}: {outcome}"
+    both = {"samples": samples, "cov": cov, "time": time, "unit": unit}
     return [
         *pictures,
-        drawing(
-            "straggler-map",
-            of_job,
-            trace=trace,
-            key=picture_key("stragglers", trace, job),
-            about=f"Ratios to the peers in {job}: {outcome}",
-            time=time,
-        ),
-        drawing(
-            "straggler-overview",
-            of_job,
-            trace=trace,
-            key=picture_key("overview", trace, job),
-            about=f"Stragglers of {job}: {outcome}",
-            samples=samples,
-            cov=cov,
-            time=time,
-            unit=unit,
-        ),
+        draw("straggler-map", of_job, "stragglers", about, time=time),
+        draw("straggler-overview", of_job, "overview", f"Stragglers of {job}: {outcome}", **both),
     ]
 
 
@@ -237,7 +200,7 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     return pictures
 
 
-def _number(number: int, noun: str) -> str:
+def _number(number: int | None, noun: str) -> str:
     return plural(number, noun) if number else f"no {noun}"
 
 
@@ -304,23 +267,20 @@ def _levels(result: StragglerResult, name: str) -> list[Block]:
     rows = result.levels.sort(order, descending=[False, False, True])
     slow = (pl.col("is_slow") | pl.col("is_slower")).fill_null(value=False)
     waited = "Waited for: fraction of the waiting time in which the worker is the slowest."
-    options: dict[str, Any] = {"columns": _LEVELS}
     blocks: list[Block] = []
     if (table := rows.filter(slow)).is_empty():
         unknown = result.jobs["n_episodes"].null_count() == result.jobs.height
-        blocks.append(
-            Text(
-                "Inconclusive: a worker slower than its peers is within the noise of the job."
-                if unknown
-                else "No worker is slower than its peers beyond noise."
-            )
+        inconclusive = (
+            "Inconclusive: a worker slower than its peers is within the noise of the job."
         )
+        none = "No worker is slower than its peers beyond noise."
+        blocks.append(Text(inconclusive if unknown else none))
     else:
         caption = f"Workers slower than their peers beyond noise. {waited} {name}"
-        blocks.append(result_table(table, Levels, caption=caption, **options))
+        blocks.append(result_table(table, Levels, caption=caption, columns=_LEVELS))
     if not (others := rows.filter(~slow)).is_empty():
         caption = f"Levels of the other workers. {waited} {name}"
-        blocks.append(result_table(others, Levels, caption=caption, folded=True, **options))
+        blocks.append(result_table(others, Levels, caption=caption, folded=True, columns=_LEVELS))
     return blocks
 
 
@@ -358,37 +318,42 @@ def _unknown(jobs: pl.DataFrame) -> str:
     return f"Cannot tell for {listed(parts)}." if parts else ""
 
 
-def _findings(jobs: pl.DataFrame, levels: pl.DataFrame, selection: str) -> list[str]:
+def _findings(trace: Trace, jobs: pl.DataFrame, levels: pl.DataFrame) -> list[Finding]:
+    """Return how many jobs have stragglers, what the costliest job loses, and to which kind."""
+    name, selection = trace.label, trace.manifest.selection
     analyzed = jobs.drop_nulls("n_episodes")
-    if analyzed.is_empty():
-        return [_unknown(jobs)]
-    hit = analyzed.filter(pl.col("n_episodes") > 0).height
-    slow = analyzed.filter(pl.col("n_slow_workers") > 0).height
-    calm = analyzed.filter(n_episodes=0)["job_id"].to_list()
-    none_in = f" (none in {listed(calm)})" if 0 < len(calm) < min(analyzed.height, 4) else ""
-    text = (
-        f"{hit} of {plural(analyzed.height, 'job')} had straggler episodes{none_in}, and "
-        f"{slow or 'none'} had persistent stragglers.{selection} {_unknown(jobs)}"
-    ).rstrip()
-    if sentence := _slowest(levels):
-        text += f" {sentence}"
+    text = _unknown(jobs)
+    if not analyzed.is_empty():
+        hit = analyzed.filter(pl.col("n_episodes") > 0).height
+        slow = analyzed.filter(pl.col("n_slow_workers") > 0).height
+        calm = analyzed.filter(n_episodes=0)["job_id"].to_list()
+        none_in = f" (none in {listed(calm)})" if 0 < len(calm) < min(analyzed.height, 4) else ""
+        text = (
+            f"{hit} of {plural(analyzed.height, 'job')} had straggler episodes{none_in}, and "
+            f"{slow or 'none'} had persistent stragglers.{selection} {text}"
+        ).rstrip()
+        text = f"{text} {_slowest(levels)}".rstrip()
+    alert, saved = _alert(name, levels)
+    findings = [Finding(f"{name}: {text}", alert=alert, cost_jobs=saved)]
     by_cost = jobs.drop_nulls("slowdown").sort("slowdown", descending=True).rows(named=True)
-    if not by_cost:
-        return [text]
+    if not by_cost or analyzed.is_empty():
+        return findings
     most, least = by_cost[0], by_cost[-1]
-    cost = (
-        "if all workers waited for the slowest one at every time step, "
-        f"{most['job_id']} would take {_longer(most)}."
-    )
+    job, longer = most["job_id"], _longer(most)
+    waits = "if all workers waited for the slowest one at every time step"
+    cost = f"{name}: {waits}, {job} would take {longer}."
     if len(by_cost) > 1:
         cost += f" For {least['job_id']}, it is {_longer(least, '')}."
-    if not (most["episodes_fraction"] or most["levels_fraction"]):
-        return [text, cost]
-    causes = (
-        f"of the loss of {most['job_id']}, {share(most['episodes_fraction'])} is due to episodes "
-        f"and {share(most['levels_fraction'])} to workers that are slower beyond noise."
-    )
-    return [text, cost, causes]
+    heading = f"{name}: waiting for its slowest worker would make {job} take {longer}"
+    is_null = not (most["n_episodes"] or most["n_slow_workers"])
+    findings.append(Finding(cost, heading=heading, is_null=is_null))
+    if most["episodes_fraction"] or most["levels_fraction"]:
+        causes = (
+            f"{name}: of the loss of {job}, {share(most['episodes_fraction'])} is due to episodes "
+            f"and {share(most['levels_fraction'])} to workers that are slower beyond noise."
+        )
+        findings.append(Finding(causes))
+    return findings
 
 
 def _longer(job: dict[str, Any], word: str = " longer") -> str:
@@ -403,27 +368,17 @@ def _slower(levels: pl.DataFrame) -> pl.DataFrame:
     return levels.filter("is_slower").sort("saved", "ratio_to_peers", descending=True)
 
 
-def _finding(
-    trace: Trace, text: str, jobs: pl.DataFrame, result: StragglerResult, place: int
-) -> Finding:
-    """Return a finding; the first has the costliest worker as its alert, the second a heading."""
-    if place == 1:
-        row = jobs.drop_nulls("slowdown").sort("slowdown").row(-1, named=True)
-        heading = f"waiting for its slowest worker would make {row['job_id']} take {_longer(row)}"
-        slow = row["n_episodes"] or row["n_slow_workers"]
-        return Finding(text, heading=f"{trace.label}: {heading}", is_null=not slow)
-    if place:
-        return Finding(text)
-    alert, saved = "", 0.0
-    for row in _slower(result.levels).head(1).rows(named=True):
+def _alert(name: str, levels: pl.DataFrame) -> tuple[str, float]:
+    """Return the costliest worker as an alert if it costs much, and the time that it costs."""
+    for row in _slower(levels).head(1).rows(named=True):
         saved = row["saved"] or 0.0
-        if saved >= _COSTLY:
-            alert = (
-                f"{trace.label}: worker {row['worker_id']} of {row['job_id']} is "
-                f"{three_digits(row['ratio_to_peers'])} times as slow as its peers and takes "
-                f"{share(saved)} of the job's time"
-            )
-    return Finding(text, alert=alert, cost_jobs=saved)
+        alert = (
+            f"{name}: worker {row['worker_id']} of {row['job_id']} is "
+            f"{three_digits(row['ratio_to_peers'])} times as slow as its peers and takes "
+            f"{share(saved)} of the job's time"
+        )
+        return alert if saved >= _COSTLY else "", saved
+    return "", 0.0
 
 
 def _slowest(levels: pl.DataFrame) -> str:

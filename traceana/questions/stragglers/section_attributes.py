@@ -69,64 +69,63 @@ def build(traces: Sequence[Trace]) -> Content:
     results = {trace: result for trace, result in results.items() if result.attributes.height}
     if not results:
         return Content()
-    names = {trace: trace.label for trace in traces}
     findings = tuple(
-        _finding(result.attributes.sort(*workers.JOB_ORDER), names[trace])
+        _finding(result.attributes.sort(*workers.JOB_ORDER), trace.label)
         for trace, result in results.items()
     )
-    best = _best_of_jobs(results, names)
-    job = best.row(0, named=True) if best.height else None
+    blocks = (block for trace, result in results.items() for block in _details(trace, result))
+    lead = _lead(traces, results)
+    return Content(findings, (Text(_DEFINITIONS), *blocks), " ".join(findings), lead, _LIMITATIONS)
+
+
+def _details(trace: Trace, result: AttributeResult) -> tuple[Block, ...]:
+    costly = result.groups.filter(pl.col("explained") >= 0.05)
+    return (
+        result_table(
+            result.attributes.sort(*workers.JOB_ORDER, maintain_order=True),
+            StragglerAttributes,
+            caption=f"What explains slow jobs. {trace.label}",
+        ),
+        result_table(
+            costly.sort(*workers.JOB_ORDER, maintain_order=True),
+            AttributeGroups,
+            caption=f"Groups that explain at least 5 % of the slowdown. {trace.label}",
+            folded=True,
+        ),
+    )
+
+
+def _lead(traces: Sequence[Trace], results: dict[Trace, AttributeResult]) -> tuple[Block, ...]:
+    """Return the attribute of each job that explains, or else gains most, and the first as figure.
+
+    A figure of workers alone would state no more than the table.
+    """
+    order: dict[str, Any] = {"descending": True, "nulls_last": True, "maintain_order": True}
+    best = pl.concat(
+        result.attributes.drop_nulls("gain")
+        .sort("explains", "gain", **order)
+        .unique("job_id", keep="first", maintain_order=True)
+        .with_columns(trace=pl.lit(trace.label), id=pl.lit(trace.id))
+        for trace, result in results.items()
+    ).sort("explains", "gain", **order)
+    if best.is_empty():
+        return ()
+    job, trace_id = best.select("job_id", "id").row(0)
     pictures = [
         drawing
-        for drawing in draw_more(traces)
-        if job
-        and drawing.trace == job["id"]
-        and drawing.result.attributes["job_id"][0] == job["job_id"]
-        if drawing.result.attributes.height > 1  # of workers alone, the table states as much
+        for drawing in draw_more([trace for trace in traces if trace.id == trace_id])
+        if drawing.result.attributes["job_id"][0] == job and drawing.result.attributes.height > 1
     ]
     some = f", the first {_MAX_ROWS} of {best.height}" if best.height > _MAX_ROWS else ""
-    lead: list[Block] = [Gallery(tuple(pictures))] if pictures else []
-    if best.height:
-        table = result_table(
-            best.head(_MAX_ROWS),
-            StragglerAttributes,
-            columns=_LEAD if len(traces) > 1 else _LEAD[1:],
-            headings={"trace": "Trace"},
-            caption="Group that explains most of each job's slowdown, the most time gained first"
-            f"{some}. {'; '.join(names.values())}",
-        )
-        lead.append(table)
-    blocks: list[Block] = [Text(_DEFINITIONS)]
-    for trace, result in results.items():
-        costly = result.groups.filter(pl.col("explained") >= 0.05)
-        blocks += [
-            result_table(
-                result.attributes.sort(*workers.JOB_ORDER, maintain_order=True),
-                StragglerAttributes,
-                caption=f"What explains slow jobs. {names[trace]}",
-            ),
-            result_table(
-                costly.sort(*workers.JOB_ORDER, maintain_order=True),
-                AttributeGroups,
-                caption=f"Groups that explain at least 5 % of the slowdown. {names[trace]}",
-                folded=True,
-            ),
-        ]
-    return Content(findings, tuple(blocks), " ".join(findings), tuple(lead), _LIMITATIONS)
-
-
-def _best_of_jobs(results: dict[Trace, AttributeResult], names: dict[Trace, str]) -> pl.DataFrame:
-    """Return the attribute of each job that explains, or else that gains most."""
-    best = [
-        result.attributes.drop_nulls("gain")
-        .sort("explains", "gain", descending=True, nulls_last=True, maintain_order=True)
-        .unique("job_id", keep="first", maintain_order=True)
-        .with_columns(id=pl.lit(trace.id), trace=pl.lit(names[trace]))
-        for trace, result in results.items()
-    ]
-    return pl.concat(best).sort(
-        "explains", "gain", descending=True, nulls_last=True, maintain_order=True
+    table = result_table(
+        best.head(_MAX_ROWS),
+        StragglerAttributes,
+        columns=_LEAD if len(traces) > 1 else _LEAD[1:],
+        headings={"trace": "Trace"},
+        caption="Group that explains most of each job's slowdown, the most time gained first"
+        f"{some}. {'; '.join(trace.label for trace in traces)}",
     )
+    return (*([Gallery(tuple(pictures))] if pictures else []), table)
 
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
@@ -169,30 +168,21 @@ def _finding(jobs: pl.DataFrame, name: str) -> str:
         heading = f"{name}: no single group of workers explains the slowness of {of}"
         return Finding(f"{heading}.", heading=heading, certainty="cannot tell")
     row, *others = table.head(3).rows(named=True)
-    parts = [
+    group, job = f"{row['attribute']} {row['group']}", row["job_id"]
+    heading = f"{name}: {group} explains {share(row['explained'])} of the slowdown of {job}"
+    parts = [f"{heading} ({_by_chance(row)})."]
+    parts += [
         f"In {other['job_id']}, {other['attribute']} {other['group']} explains "
         f"{share(other['explained'])} ({_by_chance(other)})."
         for other in others
     ]
-    alert = ""
-    if row["gain"] >= _COSTLY and row["attribute"] != "worker":
-        alert = (
-            f"{name}: {row['attribute']} {row['group']} takes {share(row['gain'])} of the time of "
-            f"{row['job_id']}"
-        )
-    heading = (
-        f"{name}: {row['attribute']} {row['group']} explains {share(row['explained'])} "
-        f"of the slowdown of {row['job_id']}"
-    )
     if number > 1:
         of = f"{table.height} of {plural(number, 'job')}"
         parts.append(f"One group of workers explains the slowdown of {of}.")
-    return Finding(
-        " ".join((f"{heading} ({_by_chance(row)}).", *parts)),
-        heading=heading,
-        alert=alert,
-        cost_jobs=row["gain"],
-    )
+    alert = ""
+    if row["gain"] >= _COSTLY and row["attribute"] != "worker":
+        alert = f"{name}: {group} takes {share(row['gain'])} of the time of {job}"
+    return Finding(" ".join(parts), heading=heading, alert=alert, cost_jobs=row["gain"])
 
 
 def _by_chance(row: dict[str, Any]) -> str:

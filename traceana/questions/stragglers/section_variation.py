@@ -20,10 +20,10 @@ from traceana.page.blocks import (
     result_table,
 )
 from traceana.page.finding import Finding
-from traceana.page.section import Section
+from traceana.page.section import Needs, Section
 from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers.iterations import iteration_cov
-from traceana.questions.stragglers.tables import CovMatch, CovPooled, CovSeries
+from traceana.questions.stragglers.tables import CovMatch, CovPooled, CovSeries, CovSummary
 from traceana.tables.formatting import (
     count,
     fine_fraction,
@@ -40,43 +40,16 @@ if TYPE_CHECKING:
 _MAX_DRAWN: Final = 2
 _MAX_LINES: Final = 7
 _MAX_ROWS: Final = 10
-_LEAD: Final = (
-    "trace",
-    "job_id",
-    "n",
-    "median",
-    "median_ci_low",
-    "median_ci_high",
-    "p95",
-    "max",
-    "fraction_above_0_5",
-)
+_FEW: Final = ("n", "median", "median_ci_low", "median_ci_high", "p95", "max", "fraction_above_0_5")
+_LEAD: Final = ("trace", "job_id", *_FEW)
+_PUBLISHED: Final = ("job_id", *_FEW, "effective_n")
 _COLUMNS: Final = (
-    "n",
-    "mean",
-    "p05",
-    "p25",
-    "median",
-    "p75",
-    "p95",
-    "max",
-    "fraction_above_0_1",
-    "fraction_above_0_5",
-    "fraction_above_1",
+    *(name for name in CovSummary.columns() if name != "n_missing"),
     "median_ci_low",
     "median_ci_high",
 )
-_PUBLISHED: Final = (
-    "job_id",
-    "n",
-    "median",
-    "median_ci_low",
-    "median_ci_high",
-    "p95",
-    "max",
-    "fraction_above_0_5",
-    "effective_n",
-)
+_SAMPLED: Final[Needs] = {"worker_samples": ("batch_time",)}
+_TABLED: Final[Needs] = {"cov_samples": ("cov",)}
 _IS_ROW: Final = 0.99
 """Fraction of differences within rounding from which a job is a row of the table."""
 _OPENING: Final = (
@@ -93,51 +66,79 @@ _LIMITATIONS: Final = (
 
 def build(traces: Sequence[Trace]) -> Content:
     """CoV by job, the published CoV table, and the match of the two."""
-    has = {trace: trace.manifest.has for trace in traces}
-    sampled = [trace for trace in traces if has[trace]("worker_samples", ("batch_time",))]
-    tabled = [trace for trace in traces if has[trace]("cov_samples", ("cov",))]
-    computed = {
-        trace: trace.once(workers.cov_by_job).join(
-            workers.synchronized(trace), on="job_id", how="anti"
-        )
-        for trace in sampled
-    }
-    computed = {trace: rows for trace, rows in computed.items() if rows["median"].count()}
-    findings: list[str] = []
-    headlines: list[str] = []
-    blocks: list[Block] = [Text(_OPENING)]
-    for trace, rows in computed.items():
-        name = trace.label
-        blocks.append(
-            result_table(
-                rows,
-                CovSeries,
-                columns=["job_id", "ddof", *_COLUMNS, "effective_n", "note"],
-                headings={"ddof": "ddof"},
-                caption=f"CoV of mini-batch time across workers, by job. {name}",
-            )
-        )
-        finding, headline = _conclude(rows.filter(ddof=0).drop_nulls("median"))
-        findings.append(Finding(f"{name}: {finding}", heading=_heading(name, rows)))
-        headlines.append(f"{name}: {headline}")
-    blocks += [
-        Text(
-            f"{trace.label}: no time step has two workers with times of their own; there is no CoV."
-        )
-        for trace in sampled
-        if trace not in computed
-    ]
+    sampled, tabled = _having(traces, _SAMPLED), _having(traces, _TABLED)
+    by_job = {trace: _cov_by_job(trace) for trace in sampled}
+    parts = [_computed(trace.label, rows) for trace, rows in by_job.items()]
+    parts.sort(key=lambda part: not part.findings)
     for trace in tabled:
-        parts = [_published(trace)]
-        parts += [_match_jobs(trace)] if trace in sampled else []
-        findings += [f"{trace.label}: {item}" for part in parts for item in part.findings]
-        blocks += [block for part in parts for block in part.blocks]
-    drawn = {*computed, *(item for item in tabled if item not in sampled)}
-    ecdfs = [_draw_cov(trace) for trace in traces if trace in drawn]
-    curves = [item for trace in traces if trace in drawn for item in _draw_curves(trace)]
-    pictures = (*ecdfs[:_MAX_DRAWN], *curves[: 2 * _MAX_DRAWN])
+        parts.append(_published(trace))
+        parts += [_match_jobs(trace)] if trace in by_job else []
+    computed = {trace: rows for trace, rows in by_job.items() if rows["median"].count()}
+    pictures = _pictures([trace for trace in traces if trace in computed or trace not in by_job])
     lead = (*([Gallery(pictures)] if pictures else []), *_compare(computed))
-    return Content(tuple(findings), tuple(blocks), " ".join(headlines), lead, _LIMITATIONS)
+    return _joined(parts, lead)
+
+
+def _joined(parts: Sequence[Content], lead: tuple[Block, ...]) -> Content:
+    findings = tuple(finding for part in parts for finding in part.findings)
+    blocks = (Text(_OPENING), *(block for part in parts for block in part.blocks))
+    headline = " ".join(part.headline for part in parts if part.headline)
+    return Content(findings, blocks, headline, lead, _LIMITATIONS)
+
+
+def _cov_by_job(trace: Trace) -> pl.DataFrame:
+    """Return the distribution of each job's CoV, without jobs whose workers move as one."""
+    return trace.once(workers.cov_by_job).join(workers.synchronized(trace), on="job_id", how="anti")
+
+
+def _pictures(traces: Sequence[Trace]) -> tuple[Drawing, ...]:
+    ecdfs = [_draw_cov(trace) for trace in traces]
+    curves = [item for trace in traces for item in _draw_curves(trace)]
+    return (*ecdfs[:_MAX_DRAWN], *curves[: 2 * _MAX_DRAWN])
+
+
+def _having(traces: Sequence[Trace], needs: Needs) -> list[Trace]:
+    ((table, columns),) = needs.items()
+    return [trace for trace in traces if trace.manifest.has(table, columns)]
+
+
+def _computed(name: str, rows: pl.DataFrame) -> Content:
+    """Table of the CoV of each job, with the median CoV of the jobs where it is least and most."""
+    if not rows["median"].count():
+        why = "no time step has two workers with times of their own; there is no CoV."
+        return Content(blocks=(Text(f"{name}: {why}"),))
+    table = result_table(
+        rows,
+        CovSeries,
+        columns=["job_id", "ddof", *_COLUMNS, "effective_n", "note"],
+        headings={"ddof": "ddof"},
+        caption=f"CoV of mini-batch time across workers, by job. {name}",
+    )
+    by_median = rows.filter(ddof=0).drop_nulls("median").sort("median").rows(named=True)
+    low, high = by_median[0], by_median[-1]
+    largest = f"{three_digits(high['median'])}, maximum {three_digits(high['max'])}"
+    jobs = plural(len(by_median), "job")
+    headline = f"{name}: the median standard deviation of mini-batch time across workers is "
+    if len(by_median) == 1:
+        finding = (
+            f"the median CoV across workers (ddof 0) of {low['job_id']} is "
+            f"{three_digits(low['median'])} (maximum {three_digits(low['max'])}; "
+            f"n = {low['n']:,} time steps)."
+        )
+        headline += f"{share(low['median'])} of the mean in {low['job_id']}."
+    else:
+        finding = (
+            f"the median CoV across workers (ddof 0) is lowest in {low['job_id']} "
+            f"({three_digits(low['median'])}; n = {low['n']:,} time steps). It is highest in "
+            f"{high['job_id']} ({largest}; n = {high['n']:,}), of {jobs}."
+        )
+        headline += (
+            f"between {share(low['median'])} ({low['job_id']}) and {share(high['median'])} "
+            f"({high['job_id']}) of the mean (n = {jobs})."
+        )
+    differ = f"workers of {high['job_id']} differ by {share(high['median'])} of their mean time"
+    found = Finding(f"{name}: {finding}", heading=f"{name}: {differ}")
+    return Content((found,), (table,), headline)
 
 
 def _compare(computed: dict[Trace, pl.DataFrame]) -> list[Block]:
@@ -159,29 +160,21 @@ def _compare(computed: dict[Trace, pl.DataFrame]) -> list[Block]:
     return [table]
 
 
-def _heading(name: str, rows: pl.DataFrame) -> str:
-    """State the median CoV of the job with the largest one."""
-    most = rows.filter(ddof=0).drop_nulls("median").sort("median").row(-1, named=True)
-    return (
-        f"{name}: workers of {most['job_id']} differ by {share(most['median'])} of their mean time"
-    )
+def _draw(
+    figure: str, result: pl.DataFrame, trace: Trace, key: str, about: str, **options: object
+) -> Drawing:
+    given: dict[str, Any] = {"key": picture_key(key, trace), "about": about, **options}
+    return drawing(figure, result, trace=trace, **given)
 
 
 def _draw_cov(trace: Trace) -> Drawing:
     """Draw the distributions over the time steps of each job, in front of the published ones."""
-    manifest, published = trace.manifest, None
-    if manifest.has("cov_samples", ("cov",)):
-        published = workers.cov_samples(trace)
-    ddof = 0 if manifest.has("worker_samples", ("batch_time",)) else None
-    return drawing(
-        "cov-ecdf",
-        published if ddof is None else _cov(trace),
-        trace=trace,
-        key=picture_key("cov-ecdf", trace),
-        about="Distribution of CoV by job",
-        ddof=ddof,
-        published=None if ddof is None else published,
-    )
+    published = workers.cov_samples(trace) if _having([trace], _TABLED) else None
+    if _having([trace], _SAMPLED) or published is None:
+        cov, options = _cov(trace), {"ddof": 0, "published": published}
+    else:
+        cov, options = published, {"ddof": None, "published": None}
+    return _draw("cov-ecdf", cov, trace, "cov-ecdf", "Distribution of CoV by job", **options)
 
 
 def _cov(trace: Trace) -> pl.DataFrame:
@@ -193,19 +186,11 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the distributions of mini-batch time, and the published CoV as published."""
     pictures = []
     for trace in traces:
-        if trace.manifest.has("worker_samples", ("batch_time",)):
-            samples = workers.worker_samples(trace)
-            pictures += draw_distributions(trace, samples)[:1]
-        if trace.manifest.has("cov_samples", ("cov",)):
-            pictures.append(
-                drawing(
-                    "cov-ecdf",
-                    workers.cov_samples(trace),
-                    trace=trace,
-                    key=picture_key("published-ecdf", trace),
-                    about="Distribution of the published CoV",
-                )
-            )
+        if _having([trace], _SAMPLED):
+            pictures += draw_distributions(trace, workers.worker_samples(trace))[:1]
+        if _having([trace], _TABLED):
+            cov, about = workers.cov_samples(trace), "Distribution of the published CoV"
+            pictures.append(_draw("cov-ecdf", cov, trace, "published-ecdf", about))
     return pictures
 
 
@@ -216,46 +201,30 @@ def draw_distributions(trace: Trace, samples: pl.DataFrame, /) -> list[Drawing]:
     unit = workers.batch_time_unit(trace)
     some = f" (first {len(few)} of {len(jobs)} jobs)" if len(few) < len(jobs) else ""
     scale = "; the times of each job have their own scale" if unit == "relative" else ""
+    shown = samples.filter(samples["job_id"].is_in(few.implode()))
+    about = f"Distribution of mini-batch time by job{some}{scale}"
+    cov = iteration_cov(samples, ddof=0, time=workers.clock(trace))
     return [
-        drawing(
-            "batch-time-ecdf",
-            samples.filter(samples["job_id"].is_in(few.implode())),
-            trace=trace,
-            key=picture_key("batch-time-ecdf", trace),
-            about=f"Distribution of mini-batch time by job{some}{scale}",
-            unit=unit,
-        ),
-        drawing(
-            "cov-ecdf",
-            iteration_cov(samples, ddof=0, time=workers.clock(trace)),
-            trace=trace,
-            key=picture_key("cov-ecdf", trace),
-            about="Distribution of CoV by job",
-            ddof=0,
-        ),
+        _draw("batch-time-ecdf", shown, trace, "batch-time-ecdf", about, unit=unit),
+        _draw("cov-ecdf", cov, trace, "cov-ecdf", "Distribution of CoV by job", ddof=0),
     ]
 
 
 def _draw_curves(trace: Trace) -> list[Drawing]:
     """Draw the CoV of the first jobs against time, and that of the publisher's example jobs."""
-    curves: list[tuple[pl.DataFrame, str, str, int | None]] = []
-    if trace.manifest.has("worker_samples", ("batch_time",)):
+    curves = []
+    if _having([trace], _SAMPLED):
         covs = _cov(trace)
         few = covs["job_id"].unique(maintain_order=True).head(_MAX_LINES)
         shown = covs.filter(pl.col("job_id").is_in(few.implode()))
-        curves.append((shown, "cov", f"CoV across the workers of {listed(few)}", 0))
-    if trace.manifest.has("cov_samples", ("cov",)):
-        cov = workers.cov_samples(trace)
-        shown = cov.filter(
-            pl.col("job_id").is_in(trace.manifest.tables["cov_samples"].example_jobs)
-        )
+        about = f"CoV across the workers of {listed(few)}"
+        curves.append(_draw("cov", shown, trace, "cov", about, ddof=0))
+    if _having([trace], _TABLED):
+        examples = trace.manifest.tables["cov_samples"].example_jobs
+        shown = workers.cov_samples(trace).filter(pl.col("job_id").is_in(examples))
         about = "Published CoV of the jobs in the publisher's figure"
-        curves.append((shown, "published", about, None))
-    return [
-        drawing("cov", shown, trace=trace, key=picture_key(key, trace), about=about, ddof=ddof)
-        for shown, key, about, ddof in curves
-        if shown.height
-    ]
+        curves.append(_draw("cov", shown, trace, "published", about, ddof=None))
+    return [curve for curve in curves if curve.result.height]
 
 
 def _published(trace: Trace) -> Content:
@@ -263,7 +232,6 @@ def _published(trace: Trace) -> Content:
     jobs, overall = trace.once(workers.published_cov)
     n_workers = trace.manifest.tables["cov_samples"].workers_per_job
     medians = jobs["median"].drop_nulls().to_numpy()
-    bound = _ddof_bound(overall["max"].item(), n_workers)
     truncation = ["right_truncated"] if jobs["right_truncated"].count() else []
     blocks: tuple[Block, ...] = (
         Heading("Published CoV table"),
@@ -290,24 +258,20 @@ def _published(trace: Trace) -> Content:
     if not len(medians):
         return Content((), blocks)
     finding = (
-        f"in the published CoV table ({plural(jobs.height, 'job')}, "
+        f"{trace.label}: in the published CoV table ({plural(jobs.height, 'job')}, "
         f"{overall['n'].item():,} values) the medians by job range from "
         f"{three_digits_range(medians.min(), medians.max())}. Of all values, "
-        f"{share(overall['fraction_above_0_5'].item())} exceed 0.5.{bound}"
+        f"{share(overall['fraction_above_0_5'].item())} exceed 0.5."
     )
+    largest = overall["max"].item()
+    if largest is not None and n_workers is not None:
+        bound = math.sqrt(n_workers - 1)  # of values with ddof 0
+        some = "all values may have ddof 0" if largest <= bound else "some values have another ddof"
+        finding += (
+            f" With ddof 0 a CoV of {n_workers} workers is at most {bound:g}. The largest is "
+            f"{three_digits(largest)}, so {some}."
+        )
     return Content((finding,), blocks)
-
-
-def _ddof_bound(largest: float | None, n_workers: int | None) -> str:
-    """Return whether the values can have ddof 0, which bounds them."""
-    if largest is None or n_workers is None:
-        return ""
-    bound = math.sqrt(n_workers - 1)
-    which = "all values may have ddof 0" if largest <= bound else "some values have another ddof"
-    return (
-        f" With ddof 0 a CoV of {n_workers} workers is at most {bound:g}. The largest is "
-        f"{three_digits(largest)}, so {which}."
-    )
 
 
 def _lengths(overall: dict[str, Any]) -> str:
@@ -340,66 +304,26 @@ def _match_jobs(trace: Trace) -> Content:
         result_table(
             matches.drop_nulls("overlap"),
             CovMatch,
-            columns=[
-                "job_id",
-                "ddof",
-                "cov_job_id",
-                "first_sample",
-                "overlap",
-                "max_abs_difference",
-                "median_abs_difference",
-                "fraction_within_rounding",
-            ],
+            columns=[name for name in CovMatch.columns() if name != "first_time_s"],
             caption="Best match of each job in the published CoV table. " + trace.label,
         ),
     )
-    return Content((_finding(matches),), blocks)
-
-
-def _finding(matches: pl.DataFrame) -> str:
-    jobs = matches["job_id"].n_unique()
+    jobs = plural(matches["job_id"].n_unique(), "job")
     rows = matches.filter(pl.col("fraction_within_rounding") >= _IS_ROW).sort("job_id")
     if rows.is_empty():
-        return f"none of {plural(jobs, 'job')} with worker times is a row of the CoV table."
-    named = ", ".join(
-        f"{row['job_id']} is {row['cov_job_id']} (ddof {row['ddof']}, "
-        f"{fine_fraction(row['fraction_within_rounding'])} of {row['overlap']:,} differences "
-        "within rounding)"
-        for row in rows.iter_rows(named=True)
-    )
-    return (
-        f"of {plural(jobs, 'job')} with worker times, {rows['job_id'].n_unique()} are rows of the "
-        f"published CoV table: {named}."
-    )
-
-
-def _conclude(summary: pl.DataFrame) -> tuple[str, str]:
-    """Return the finding and the headline."""
-    by_median = summary.sort("median").rows(named=True)
-    low, high = by_median[0], by_median[-1]
-    if len(by_median) == 1:
+        finding = f"none of {jobs} with worker times is a row of the CoV table."
+    else:
+        named = ", ".join(
+            f"{row['job_id']} is {row['cov_job_id']} (ddof {row['ddof']}, "
+            f"{fine_fraction(row['fraction_within_rounding'])} of {row['overlap']:,} differences "
+            "within rounding)"
+            for row in rows.iter_rows(named=True)
+        )
         finding = (
-            f"the median CoV across workers (ddof 0) of {low['job_id']} is "
-            f"{three_digits(low['median'])} (maximum {three_digits(low['max'])}; "
-            f"n = {low['n']:,} time steps)."
+            f"of {jobs} with worker times, {rows['job_id'].n_unique()} are rows of the published "
+            f"CoV table: {named}."
         )
-        median = f"{share(low['median'])} of the mean in {low['job_id']}."
-        return (
-            finding,
-            f"the median standard deviation of mini-batch time across workers is {median}",
-        )
-    finding = (
-        f"the median CoV across workers (ddof 0) is lowest in {low['job_id']} "
-        f"({three_digits(low['median'])}; n = {low['n']:,} time steps). It is highest in "
-        f"{high['job_id']} ({three_digits(high['median'])}, maximum {three_digits(high['max'])}; "
-        f"n = {high['n']:,}), of {plural(len(by_median), 'job')}."
-    )
-    headline = (
-        "the median standard deviation of mini-batch time across workers is between "
-        f"{share(low['median'])} ({low['job_id']}) and {share(high['median'])} "
-        f"({high['job_id']}) of the mean (n = {plural(len(by_median), 'job')})."
-    )
-    return finding, headline
+    return Content((f"{trace.label}: {finding}",), blocks)
 
 
 SECTION = Section(
@@ -407,7 +331,7 @@ SECTION = Section(
     "Variation between workers",
     20,
     build,
-    needs=({"worker_samples": ("batch_time",)}, {"cov_samples": ("cov",)}),
+    needs=(_SAMPLED, _TABLED),
     unless=workers.PIPELINE,
     figures=("cov-ecdf", "batch-time-ecdf", "cov"),
     more=draw_more,

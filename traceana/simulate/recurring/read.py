@@ -310,6 +310,7 @@ def _gaps(runs: pl.DataFrame, profiles: pl.DataFrame) -> pl.DataFrame:
     trained = runs.group_by(kind).agg(runs=pl.len().cast(pl.Int64))
     profiled = profiles.group_by(kind).agg(power_limits=pl.len().cast(pl.Int64))
     counts = pl.col("runs", "power_limits")
+    trained_points = pl.when(pl.col("runs") > 0).then("power_limits").otherwise(0)
     note = (
         pl.when(pl.col("runs") == 0)
         .then(pl.lit("profiled only"))
@@ -317,17 +318,10 @@ def _gaps(runs: pl.DataFrame, profiles: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit("trained only"))
         .otherwise(pl.lit("not profiled at every power limit"))
     )
-    trained_points = pl.when(pl.col("runs") > 0).then("power_limits").otherwise(0)
     return (
         trained.join(profiled, on=kind, how="full", coalesce=True)
         .with_columns(counts.fill_null(0))
-        .select(
-            "batch_size",
-            "runs",
-            "power_limits",
-            points_missing=grid - trained_points,
-            note=note,
-        )
+        .select("batch_size", counts, points_missing=grid - trained_points, note=note)
         .filter(pl.col("points_missing") > 0)
         .sort("batch_size")
     )

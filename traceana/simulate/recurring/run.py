@@ -1,10 +1,10 @@
-"""Runs of a job: one, recurrence after recurrence, or concurrent ones on the clock; their sums."""
+"""Runs of a recurring job: one, recurrence after recurrence, or concurrent ones on the clock."""
 
 from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -12,19 +12,21 @@ import polars as pl
 
 from traceana.errors import DataError
 from traceana.schema.training_tables import check_eta
-from traceana.simulate.recurring.tables import LAST, References, Runs
+from traceana.simulate.recurring.tables import LAST, References
 from traceana.stats.arguments import is_number, takes
 from traceana.tables.declare import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from traceana.simulate.recurring.policies import Policies, PolicyMaker, Rng
-    from traceana.simulate.recurring.read import BatchTrace, JobTrace
+    from traceana.simulate.recurring.policies import PolicyMaker, Rng
+    from traceana.simulate.recurring.read import JobTrace
 
-
-MOST_TRIES = 20
+MOST_TRIES: Final = 20
 """Runs after which a recurrence that has not reached its target is given up."""
+_MOST: Final = 1_000_000
+"""Recurrences of a job, of which each run is kept."""
+_MEASURES: Final = ("energy_j", "time_s", "cost_j")
 
 
 class Run(NamedTuple):
@@ -41,18 +43,19 @@ class Run(NamedTuple):
 
 
 class Runner:
-    """Runs a job at given batch sizes and at the power limits that its policy chooses."""
+    """Runs a job at the batch sizes and power limits that its policies choose."""
 
     def __init__(
-        self, job: JobTrace, policies: Policies, *, eta: float, beta: float, rng: Rng
+        self, job: JobTrace, maker: PolicyMaker, *, eta: float, beta: float, rng: Rng
     ) -> None:
-        self.job = job
+        policies = maker(job, eta, rng)
         if not (isinstance(policies, tuple) and len(policies) == 2):
             raise DataError(
                 "a policy's function must return a pair (batch size policy, power limit policy); "
                 f"it returned {policies!r}"
             )
-        self.batch_size_policy, self._limits = policies
+        self.job = job
+        self.batch_sizes, self._limits = policies
         for policy, what, asked, observed in (
             (policies[0], "batch size", 0, 4),
             (policies[1], "power limit", 1, 3),
@@ -65,9 +68,8 @@ class Runner:
                     f"the {what} policy {type(policy).__name__} must have predict, which takes "
                     f"{asked} arguments, and observe, which takes {observed}"
                 )
-        self._eta = eta
+        self._eta, self._beta = eta, beta
         self._time_weight_w = (1 - eta) * job.max_power_w
-        self._beta = beta
         self._rng = np.random.default_rng(rng)
 
     def run(self, batch_size: int, least_cost_j: float, /) -> Run:
@@ -89,15 +91,10 @@ class Runner:
                 f"the policy chose power limit {limit!r} W at batch size {batch_size}; "
                 f"there is {choices}"
             )
-        return self._run(batch, batch_size, limit, self._beta * least_cost_j, profiling=profiling)
-
-    def _run(
-        self, batch: BatchTrace, batch_size: int, limit: float, bound_j: float, *, profiling: bool
-    ) -> Run:
         # the same draw as choice(n, size=1, replace=False), at a fifth of its time
         path = batch.epochs[self._rng.integers(len(batch.epochs))]
-        epoch = batch.limits[limit]
-        most = self.job.max_epochs
+        epoch, most = batch.limits[limit], self.job.max_epochs
+        bound_j = self._beta * least_cost_j
         if bound_j < math.inf:
             cost_j = self._eta * epoch.energy_j + self._time_weight_w * epoch.time_s
             # floor division is exact where the quotient of two floats is rounded up first
@@ -112,29 +109,55 @@ class Runner:
         cost_j = self._eta * energy_j + self._time_weight_w * time_s
         return Run(batch_size, limit, energy_j, time_s, cost_j, reached, epochs, profiling)
 
-    def penalty_j(self, least_cost_j: float, /) -> float:
-        """Return the cost observed by a batch size whose first epoch exceeds the threshold."""
-        return 100 * self._beta * least_cost_j
+    def observe(self, run: Run, least_cost_j: float, /) -> None:
+        """Tell the policy the cost of a run, which is high if its first epoch exceeds the bound."""
+        cost_j = run.cost_j if run.epochs else 100 * self._beta * least_cost_j
+        self.batch_sizes.observe(run.batch_size, run.power_limit_w, cost_j, run.reached)
+
+    def give_up(self, recurrence: int, /) -> DataError:
+        """Return the error of a recurrence that misses its target again and again."""
+        return DataError(
+            f"recurrence {recurrence} of {self.job.dataset} on {self.job.gpu} missed target "
+            f"{self.job.target:g} in {MOST_TRIES} runs; a larger beta stops fewer runs early"
+        )
 
 
-_MOST: Final = 1_000_000
-"""Recurrences of a job, of which each run is kept."""
+def check_knobs(*, eta: float, beta: float, recurrences: int | None = None) -> None:
+    """Refuse what cannot be weighed, bound or counted."""
+    check_eta(eta)
+    if not (is_number(beta) and beta > 0):
+        raise DataError(f"beta must be above 0 (infinite: no run is stopped early); it is {beta!r}")
+    if recurrences is not None and not (
+        is_number(recurrences, whole=True) and 1 <= recurrences <= _MOST
+    ):
+        raise DataError(
+            f"recurrences must be a whole number from 1 to {_MOST:,} or None; found {recurrences!r}"
+        )
 
 
 def recur(
-    job: JobTrace, maker: PolicyMaker, /, *, eta: float, beta: float, recurrences: int, rng: Rng
+    job: JobTrace,
+    maker: PolicyMaker,
+    /,
+    *,
+    eta: float,
+    beta: float,
+    recurrences: int | None,
+    rng: Rng,
 ) -> list[tuple[int, Run]]:
-    """Return every run with the number of its recurrence, from 1."""
-    runner = Runner(job, maker(job, eta, rng), eta=eta, beta=beta, rng=rng)
-    policy = runner.batch_size_policy
+    """Return every run with the number of its recurrence, from 1.
+
+    There are twice as many recurrences as points of the grid if their number is None.
+    """
+    number = recurrences or 2 * len(job.batches) * len(job.power_limits_w)
+    runner = Runner(job, maker, eta=eta, beta=beta, rng=rng)
     least_j = math.inf
     history = []
-    for recurrence in range(1, recurrences + 1):
+    for recurrence in range(1, number + 1):
         spent_j = 0.0
         for _ in range(MOST_TRIES):
-            run = runner.run(policy.predict(), least_j)
-            cost_j = run.cost_j if run.epochs else runner.penalty_j(least_j)
-            policy.observe(run.batch_size, run.power_limit_w, cost_j, run.reached)
+            run = runner.run(runner.batch_sizes.predict(), least_j)
+            runner.observe(run, least_j)
             if not run.epochs:
                 continue
             spent_j += run.cost_j
@@ -145,36 +168,8 @@ def recur(
             if recurrence == 1:
                 raise DataError(_no_first(job, run))
         else:
-            raise DataError(
-                f"recurrence {recurrence} of {job.dataset} on {job.gpu} missed target "
-                f"{job.target:g} in {MOST_TRIES} runs; a larger beta stops fewer runs early"
-            )
+            raise runner.give_up(recurrence)
     return history
-
-
-def check_knobs(
-    *, eta: float, beta: float, seeds: Sequence[int], recurrences: int | None = None
-) -> None:
-    """Refuse what cannot be weighed, bound or drawn."""
-    check_eta(eta)
-    if not (is_number(beta) and beta > 0):
-        raise DataError(f"beta must be above 0 (infinite: no run is stopped early); it is {beta!r}")
-    for seed in seeds:
-        if not (is_number(seed, whole=True) and seed >= 0):
-            raise DataError(
-                f"rng must be a whole number from 0 on or a numpy Generator; it is {seed!r}"
-            )
-    if recurrences is not None and not (
-        is_number(recurrences, whole=True) and 1 <= recurrences <= _MOST
-    ):
-        raise DataError(
-            f"recurrences must be a whole number from 1 to {_MOST:,} or None; found {recurrences!r}"
-        )
-
-
-def count_recurrences(job: JobTrace, recurrences: int | None, /) -> int:
-    """Return the given number, or twice the points of the grid."""
-    return 2 * len(job.batches) * len(job.power_limits_w) if recurrences is None else recurrences
 
 
 def _no_first(job: JobTrace, run: Run) -> str:
@@ -198,19 +193,9 @@ class Submission(NamedTuple):
     runtime_ratio: float
 
 
-class Ended(NamedTuple):
-    """A run of a group that has ended; its run is not yet scaled by runtime_ratio."""
+class Flight(NamedTuple):
+    """A run of a group on the clock of the trace, not yet scaled by runtime_ratio."""
 
-    recurrence: int
-    runtime_ratio: float
-    start_s: float
-    end_s: float
-    concurrent: bool
-    run: Run
-
-
-@dataclass
-class _InFlight:
     recurrence: int
     tries: int
     submission: Submission
@@ -228,7 +213,7 @@ def recur_concurrently(
     eta: float,
     beta: float,
     rng: int,
-) -> list[Ended]:
+) -> list[Flight]:
     """Return the runs of a group in the order in which they end.
 
     A run takes its recorded time on the trace's clock, whatever its simulated time is; its
@@ -236,67 +221,37 @@ def recur_concurrently(
     batch size of the cheapest run so far, the default while there is none; else the policy
     chooses. A run that misses the target is repeated when it ends, for as long.
     """
-    group = _Group(Runner(job, maker(job, eta, rng), eta=eta, beta=beta, rng=rng))
+    runner = Runner(job, maker, eta=eta, beta=beta, rng=rng)
+    in_flight: list[tuple[float, int, Flight]] = []
+    ended: list[Flight] = []
+    started = count()  # those that end at once do so in the order they began
+    least_j, cheapest = math.inf, job.default_batch_size
+
+    def start(recurrence: int, submission: Submission, tries: int) -> None:
+        concurrent = bool(in_flight)
+        run = runner.run(cheapest if concurrent else runner.batch_sizes.predict(), least_j)
+        flight = Flight(recurrence, tries, submission, concurrent, run, least_j)
+        heapq.heappush(in_flight, (submission.end_s, next(started), flight))
+
     in_order = sorted(submissions, key=lambda submission: submission.start_s)
-    for recurrence, submission in enumerate(in_order, 1):
-        group.end_until(submission.start_s)
-        group.start(recurrence, submission, tries=1)
-    group.end_until(math.inf)
-    return group.ended
-
-
-class _Group:
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-        self._in_flight: list[tuple[float, int, _InFlight]] = []
-        self._started = 0
-        self._least_j = math.inf
-        self._cheapest = runner.job.default_batch_size
-        self.ended: list[Ended] = []
-
-    def start(self, recurrence: int, submission: Submission, *, tries: int) -> None:
-        concurrent = bool(self._in_flight)
-        policy = self._runner.batch_size_policy
-        size = self._cheapest if concurrent else policy.predict()
-        run = self._runner.run(size, self._least_j)
-        begun = _InFlight(recurrence, tries, submission, concurrent, run, self._least_j)
-        self._started += 1  # those that end at once do so in the order they began
-        heapq.heappush(self._in_flight, (submission.end_s, self._started, begun))
-
-    def end_until(self, now_s: float) -> None:
-        while self._in_flight and self._in_flight[0][0] <= now_s:
-            self._end(heapq.heappop(self._in_flight)[2])
-
-    def _end(self, job: _InFlight) -> None:
-        run = job.run
-        start_s, end_s, ratio = job.submission
-        cost_j = run.cost_j if run.epochs else self._runner.penalty_j(job.least_j)
-        self._runner.batch_size_policy.observe(
-            run.batch_size, run.power_limit_w, cost_j, run.reached
-        )
-        if run.epochs:
-            self.ended.append(Ended(job.recurrence, ratio, start_s, end_s, job.concurrent, run))
-        if run.reached:
-            if run.cost_j < self._least_j:
-                self._least_j, self._cheapest = run.cost_j, run.batch_size
-            return
-        if job.tries == MOST_TRIES:
-            trace = self._runner.job
-            raise DataError(
-                f"recurrence {job.recurrence} of {trace.dataset} on {trace.gpu} missed target "
-                f"{trace.target:g} in {MOST_TRIES} runs; a larger beta stops fewer runs early"
-            )
-        again = Submission(end_s, 2 * end_s - start_s, ratio)
-        self.start(job.recurrence, again, tries=job.tries + 1)
-
-
-_MEASURES: Final = ("energy_j", "time_s", "cost_j")
-
-
-def history_frame(history: Sequence[tuple[int, Run]], /) -> pl.DataFrame:
-    """Return a history as a frame, one row per run."""
-    rows = [(recurrence, *run) for recurrence, run in history]
-    return pl.DataFrame(rows, schema=schema_of(Runs), orient="row")
+    for recurrence, submission in enumerate([*in_order, None], 1):
+        now_s = submission.start_s if submission else math.inf
+        while in_flight and in_flight[0][0] <= now_s:
+            flight = heapq.heappop(in_flight)[2]
+            run, (start_s, end_s, ratio) = flight.run, flight.submission
+            runner.observe(run, flight.least_j)
+            if run.epochs:
+                ended.append(flight)
+            if not run.reached:
+                if flight.tries == MOST_TRIES:
+                    raise runner.give_up(flight.recurrence)
+                again = Submission(end_s, 2 * end_s - start_s, ratio)
+                start(flight.recurrence, again, flight.tries + 1)
+            elif run.cost_j < least_j:
+                least_j, cheapest = run.cost_j, run.batch_size
+        if submission:
+            start(recurrence, submission, 1)
+    return ended
 
 
 def reference_points(job: JobTrace, /, *, eta: float) -> pl.DataFrame:
@@ -304,7 +259,8 @@ def reference_points(job: JobTrace, /, *, eta: float) -> pl.DataFrame:
 
     They are null, with a note, where a run misses the target or the point was not measured.
     """
-    points = {"default": (job.default_batch_size, job.max_power_w), "oracle": job.best(eta)}
+    size = job.default_batch_size
+    points = {"default": (size, job.max_power_w), "oracle": job.best(eta)}
     rows = []
     for policy, point in points.items():
         expected = point and job.expected(*point)
@@ -312,20 +268,15 @@ def reference_points(job: JobTrace, /, *, eta: float) -> pl.DataFrame:
         if point:
             row |= {"batch_size": point[0], "power_limit_w": point[1]}
         if expected:
-            measures = (*expected, job.cost(*expected, eta))
-            row |= dict(zip(_MEASURES, measures, strict=True))
+            row |= zip(_MEASURES, (*expected, job.cost(*expected, eta)), strict=True)
+        elif policy == "oracle":
+            row["note"] = "of every batch size a run missed the target"
+        elif job.max_power_w not in job.batches[size].limits:
+            row["note"] = f"batch size {size} was not profiled at {job.max_power_w:g} W"
         else:
-            row["note"] = _why_unknown(job, policy)
+            row["note"] = f"a run of batch size {size} missed the target"
         rows.append(row)
     return pl.DataFrame(rows, schema=schema_of(References))
-
-
-def _why_unknown(job: JobTrace, policy: str) -> str:
-    if policy == "oracle":
-        return "of every batch size a run missed the target"
-    if job.max_power_w not in job.batches[job.default_batch_size].limits:
-        return f"batch size {job.default_batch_size} was not profiled at {job.max_power_w:g} W"
-    return f"a run of batch size {job.default_batch_size} missed the target"
 
 
 def by_recurrence(history: pl.DataFrame, references: pl.DataFrame, /) -> pl.DataFrame:
@@ -334,12 +285,9 @@ def by_recurrence(history: pl.DataFrame, references: pl.DataFrame, /) -> pl.Data
     return (
         history.group_by("recurrence", maintain_order=True)
         .agg(
-            runs=pl.len().cast(pl.Int64),
-            batch_size=pl.col("batch_size").last(),
-            power_limit_w=pl.col("power_limit_w").last(),
-            energy_j=pl.col("energy_j").sum(),
-            time_s=pl.col("time_s").sum(),
-            cost_j=pl.col("cost_j").sum(),
+            pl.len().cast(pl.Int64).alias("runs"),
+            pl.col("batch_size", "power_limit_w").last(),
+            pl.col(_MEASURES).sum(),
         )
         .with_columns(
             cumulative_cost_j=pl.col("cost_j").cum_sum(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -16,12 +16,10 @@ from traceana.simulate.frames import over_seeds, read_result, with_intervals
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
 from traceana.simulate.recurring.read import read_job, read_table, read_tables
 from traceana.simulate.recurring.run import (
-    Ended,
+    Flight,
     Submission,
     by_recurrence,
     check_knobs,
-    count_recurrences,
-    history_frame,
     recur,
     recur_concurrently,
     reference_points,
@@ -32,10 +30,11 @@ from traceana.simulate.recurring.tables import (
     Groups,
     RecurringGroupsResult,
     RecurringResult,
+    Runs,
     Sweep,
     SweepSummary,
 )
-from traceana.stats.arguments import is_number
+from traceana.stats.arguments import as_generator, is_number
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
@@ -108,14 +107,15 @@ def simulate_recurring(
     >>> result.history.select("recurrence", "batch_size", "power_limit_w").tail(2).rows()
     [(139, 128, 200.0), (140, 128, 200.0)]
     """
-    seeds = [] if isinstance(rng, np.random.Generator) else [rng]
-    check_knobs(eta=eta, beta=beta, seeds=seeds, recurrences=recurrences)
+    check_knobs(eta=eta, beta=beta, recurrences=recurrences)
+    as_generator(rng)
     name, maker = policy_maker(policy)
     tables = read_tables(training_runs, power_profiles, defaults=defaults)
     job = read_job(tables, gpu=gpu, dataset=dataset, target=target)
-    number = count_recurrences(job, recurrences)
-    runs = recur(job, maker, eta=eta, beta=beta, recurrences=number, rng=rng)
-    history, references = history_frame(runs), reference_points(job, eta=eta)
+    runs = recur(job, maker, eta=eta, beta=beta, recurrences=recurrences, rng=rng)
+    rows = [(recurrence, *run) for recurrence, run in runs]
+    history = pl.DataFrame(rows, schema=schema_of(Runs), orient="row")
+    references = reference_points(job, eta=eta)
     return RecurringResult(
         gpu=gpu,
         dataset=dataset,
@@ -186,10 +186,13 @@ def sweep_recurring(
     if not isinstance(seeds, Iterable):
         raise DataError(f"seeds must be several whole numbers, such as range(10); it is {seeds!r}")
     seeds = list(islice(seeds, _MOST_SEEDS + 1))
-    check_knobs(eta=eta, beta=beta, seeds=seeds, recurrences=recurrences)
+    whole = all(is_number(seed, whole=True) and seed >= 0 for seed in seeds)
+    if not (whole and 0 < len(seeds) <= _MOST_SEEDS):
+        raise DataError(
+            f"seeds must be 1 to {_MOST_SEEDS:,} whole numbers from 0 on; found {seeds[:5]}"
+        )
+    check_knobs(eta=eta, beta=beta, recurrences=recurrences)
     _, maker = policy_maker(policy)
-    if not 0 < len(seeds) <= _MOST_SEEDS:
-        raise DataError(f"seeds must be 1 to {_MOST_SEEDS:,}")
     tables = read_tables(training_runs, power_profiles, defaults=defaults)
     jobs = _profiled(tables.power_profiles, gpu=gpus, dataset=datasets)
     rows: list[dict[str, object]] = []
@@ -200,10 +203,16 @@ def sweep_recurring(
         except DataError as error:
             rows += [{**key, "seed": seed, "note": str(error)} for seed in seeds]
         else:
-            replications = _replications(
-                job, maker, seeds, eta=eta, beta=beta, recurrences=recurrences
-            )
-            rows += [{**key, **row} for row in replications]
+            references = reference_points(job, eta=eta)
+            note = "; ".join(references["note"].drop_nulls()) or None
+            for seed in seeds:
+                row = {**key, "seed": seed, "note": note}
+                try:
+                    runs = recur(job, maker, eta=eta, beta=beta, recurrences=recurrences, rng=seed)
+                    row |= replication(job, runs, references)
+                except DataError as error:
+                    row["note"] = str(error)
+                rows.append(row)
         if progress is not None:
             progress(done / len(jobs))
     return declared(pl.DataFrame(rows, schema=schema_of(Sweep)), Sweep)
@@ -219,27 +228,6 @@ def _profiled(power: pl.DataFrame, **wanted: str | Sequence[str] | None) -> list
                 check_one_of(column, name, power[column])
             jobs = jobs.filter(pl.col(column).is_in(names))
     return jobs.rows()
-
-
-def _replications(
-    job: JobTrace,
-    maker: PolicyMaker,
-    seeds: Sequence[int],
-    *,
-    eta: float,
-    beta: float,
-    recurrences: int | None,
-) -> Iterator[dict[str, object]]:
-    number = count_recurrences(job, recurrences)
-    references = reference_points(job, eta=eta)
-    note = "; ".join(references["note"].drop_nulls()) or None
-    for seed in seeds:
-        try:
-            runs = recur(job, maker, eta=eta, beta=beta, recurrences=number, rng=seed)
-        except DataError as error:
-            yield {"seed": seed, "note": str(error)}
-        else:
-            yield {"seed": seed, "note": note, **replication(job, runs, references)}
 
 
 @returns(SweepSummary)
@@ -332,7 +320,7 @@ def simulate_recurring_groups(
     >>> result.groups.select("dataset", "recurrences").head(2).rows()
     [('librispeech', 13), ('movielens-1m', 3)]
     """
-    check_knobs(eta=eta, beta=beta, seeds=[])
+    check_knobs(eta=eta, beta=beta)
     if not is_number(rng, whole=True):
         raise DataError(f"rng must be a whole number; it is {rng!r}")
     name, maker = policy_maker(policy)
@@ -378,17 +366,15 @@ def simulate_recurring_groups(
     )
 
 
-def _scaled(ended: Ended) -> tuple[object, ...]:
-    run, ratio = ended.run, ended.runtime_ratio
-    return (
-        *(ended.recurrence, run.batch_size, run.power_limit_w),
-        *(run.energy_j * ratio, run.time_s * ratio, run.cost_j * ratio, run.reached),
-        *(ended.concurrent, ended.start_s, ended.end_s, ratio),
-    )
+def _scaled(flight: Flight) -> tuple[object, ...]:
+    run, (start_s, end_s, ratio) = flight.run, flight.submission
+    energy_j, time_s, cost_j = (each * ratio for each in (run.energy_j, run.time_s, run.cost_j))
+    ran = (flight.recurrence, run.batch_size, run.power_limit_w, energy_j, time_s, cost_j)
+    return (*ran, run.reached, flight.concurrent, start_s, end_s, ratio)
 
 
 def _account(
-    job: JobTrace, submissions: Sequence[Submission], ended: Sequence[Ended]
+    job: JobTrace, submissions: Sequence[Submission], ended: Sequence[Flight]
 ) -> dict[str, object]:
     row: dict[str, object] = {
         "recurrences": len(submissions),
@@ -398,12 +384,9 @@ def _account(
     }
     ratio = sum(each.runtime_ratio for each in submissions)
     expected = job.expected(job.default_batch_size, job.max_power_w)
-    taken = {
-        "energy_j": sum(each.run.energy_j * each.runtime_ratio for each in ended),
-        "time_s": sum(each.run.time_s * each.runtime_ratio for each in ended),
-    }
-    row |= taken
-    for (measure, total), default in zip(taken.items(), expected or (None, None), strict=True):
+    for measure, default in zip(("energy_j", "time_s"), expected or (None, None), strict=True):
+        total = sum(getattr(each.run, measure) * each.submission.runtime_ratio for each in ended)
+        row[measure] = total
         row[f"default_{measure}"] = None if default is None else default * ratio
         saved = None if not default or not ratio else 1 - total / (default * ratio)
         row[measure.rsplit("_", 1)[0] + "_saved"] = saved

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
+import dataframely as dy
 import numpy as np
 import polars as pl
 
@@ -17,6 +18,7 @@ from traceana.tables.declare import (
     fraction,
     interval,
     number,
+    ratio,
     seconds,
     text,
 )
@@ -26,15 +28,28 @@ LAST: Final = 5
 """Recurrences at the end of a history that savings are computed from, as published."""
 
 
+def _configuration(of: str = "") -> tuple[dy.Int64, dy.Float64]:
+    """Declare the columns of a batch size and a power limit."""
+    limit = number("Power limit (W)", of, display="plain", unit="W")
+    return count("Batch size", of, unit="samples"), limit
+
+
+def _joules(heading: str, description: str = "") -> dy.Float64:
+    """Declare a column of energy, or of a cost in its unit."""
+    return number(f"{heading} (J)", description, display="count", unit="J")
+
+
+def _spent(how: str = "") -> tuple[dy.Float64, dy.Float64, dy.Float64]:
+    """Declare the columns of energy, time and cost."""
+    return _joules("Energy", how), seconds("Time", how), _joules("Cost", how)
+
+
 class Runs(ResultTable):
     """Runs of a recurring job, in order."""
 
     recurrence = count("Recurrence", "number of the recurrence, from 1")
-    batch_size = count("Batch size", unit="samples")
-    power_limit_w = number("Power limit (W)", display="plain", unit="W")
-    energy_j = number("Energy (J)", display="count", unit="J")
-    time_s = seconds("Time")
-    cost_j = number("Cost (J)", display="count", unit="J")
+    batch_size, power_limit_w = _configuration()
+    energy_j, time_s, cost_j = _spent()
     reached = flag("Reached the target")
     epochs = count("Epochs", unit="epochs")
     profiled = flag("Profiled", "the first epoch covered all power limits")
@@ -46,27 +61,19 @@ class Recurrences(ResultTable):
     policy = text("Policy", optional=True)
     recurrence = count("Recurrence")
     runs = count("Runs")
-    batch_size = count("Batch size", "of the last run", unit="samples")
-    power_limit_w = number("Power limit (W)", "of the last run", display="plain", unit="W")
-    energy_j = number("Energy (J)", display="count", unit="J")
-    time_s = seconds("Time")
-    cost_j = number("Cost (J)", display="count", unit="J")
-    cumulative_cost_j = number("Cumulative cost (J)", display="count", unit="J")
-    regret_j = number(
-        "Regret (J)", "cost minus the expected cost of the oracle", display="count", unit="J"
-    )
-    cumulative_regret_j = number("Cumulative regret (J)", display="count", unit="J")
+    batch_size, power_limit_w = _configuration("of the last run")
+    energy_j, time_s, cost_j = _spent()
+    cumulative_cost_j = _joules("Cumulative cost")
+    regret_j = _joules("Regret", "cost minus the expected cost of the oracle")
+    cumulative_regret_j = _joules("Cumulative regret")
 
 
 class References(ResultTable):
     """Expected energy, time and cost of a recurrence with the default and with the oracle."""
 
     policy = text("Policy", "default or oracle")
-    batch_size = count("Batch size", unit="samples")
-    power_limit_w = number("Power limit (W)", display="plain", unit="W")
-    energy_j = number("Energy (J)", display="count", unit="J")
-    time_s = seconds("Time")
-    cost_j = number("Cost (J)", display="count", unit="J")
+    batch_size, power_limit_w = _configuration()
+    energy_j, time_s, cost_j = _spent()
     note = text("Note", "why values are null")
 
 
@@ -78,13 +85,13 @@ class Totals(ResultTable):
     runs_missed = count("Missed", "runs that missed the target")
     batch_sizes_tried = count("Batch sizes tried")
     points_missing = count("Points missing", "(batch size, power limit) without data")
-    energy_j = number("Energy (J)", display="count", unit="J")
+    energy_j = _joules("Energy")
     energy_saved = fraction("Energy saved")
     time_s = seconds("Time")
     time_saved = fraction("Time saved")
-    cost_j = number("Cost (J)", display="count", unit="J")
+    cost_j = _joules("Cost")
     cost_saved = fraction("Cost saved")
-    regret_j = number("Regret (J)", "cost minus that of the oracle", display="count", unit="J")
+    regret_j = _joules("Regret", "cost minus that of the oracle")
     regret_fraction = fraction("Regret", "regret over the cost of the oracle")
 
 
@@ -108,6 +115,22 @@ class Sweep(_Seed, Totals):
     """Totals of each GPU, data set and seed."""
 
     note = text("Note", "why values are null")
+
+
+class PolicyVariants(ResultTable):
+    """Energy of variants of a policy, geometric mean over data sets."""
+
+    comparison = text("Comparison", "beta, part left out, or GPU")
+    variant = text("Variant", "value of beta, the part, or the GPU")
+    energy = ratio(
+        "Relative energy",
+        "energy of all recurrences over that of zeus (beta 2); by GPU of the last five over that "
+        "of the default",
+    )
+    energy_low = ratio("Lowest", "the same of the seed with the least")
+    energy_high = ratio("Highest", "the same of the seed with the most")
+    datasets = count("Data sets", "in the geometric mean")
+    missing = count("Missing", "replications that could not be simulated")
 
 
 class SweepSummary(ResultTable):
@@ -135,11 +158,8 @@ class GroupRuns(ResultTable):
     group = text("Group")
     dataset = text("Data set")
     recurrence = count("Recurrence")
-    batch_size = count("Batch size", unit="samples")
-    power_limit_w = number("Power limit (W)", display="plain", unit="W")
-    energy_j = number("Energy (J)", "scaled by runtime_ratio", display="count", unit="J")
-    time_s = seconds("Time", "scaled by runtime_ratio")
-    cost_j = number("Cost (J)", "scaled by runtime_ratio", display="count", unit="J")
+    batch_size, power_limit_w = _configuration()
+    energy_j, time_s, cost_j = _spent("scaled by runtime_ratio")
     reached = flag("Reached the target")
     concurrent = flag("Concurrent", "began while others of its group ran")
     start_s = clock("Start", "on the clock of the trace")
@@ -156,9 +176,9 @@ class Groups(ResultTable):
     runs = count("Runs")
     runs_missed = count("Missed", "runs that missed the target")
     runs_concurrent = count("Concurrent", "runs that began while others of the group ran")
-    energy_j = number("Energy (J)", display="count", unit="J")
+    energy_j = _joules("Energy")
     time_s = seconds("Time")
-    default_energy_j = number("Default energy (J)", "expected", display="count", unit="J")
+    default_energy_j = _joules("Default energy", "expected")
     default_time_s = seconds("Default time", "expected")
     energy_saved = fraction("Energy saved")
     time_saved = fraction("Time saved")
@@ -175,7 +195,7 @@ class GroupsByDataset(ResultTable):
     runs = count("Runs")
     runs_missed = count("Missed", "runs that missed the target")
     concurrent = fraction("Concurrent", "fraction of runs that began while others of the group ran")
-    energy_j = number("Energy (J)", display="count", unit="J")
+    energy_j = _joules("Energy")
     energy_saved = fraction("Energy saved", "of all runs, relative to the default")
     time_saved = fraction("Time saved", "of all runs, relative to the default")
 
@@ -239,10 +259,11 @@ class RecurringResult(Result):
     def summary(self) -> str:
         """Return a short text on the result."""
         row = self.totals.row(0, named=True)
+        seed = f"seed {self.rng}" if isinstance(self.rng, int) else "a generator"
         lines = [
             (
                 f"{self.dataset} on {self.gpu} to {self.target:g}, policy {self.policy}, "
-                f"eta {self.eta:g}, beta {self.beta:g}, {_seed(self.rng)}"
+                f"eta {self.eta:g}, beta {self.beta:g}, {seed}"
             ),
             (
                 f"runs:    {row['runs']:,} in {row['recurrences']:,} recurrences, "
@@ -250,20 +271,18 @@ class RecurringResult(Result):
             ),
             f"took:    {row['energy_j']:,.0f} J, {row['time_s']:,.0f} s",
         ]
-        saved = [(name, row[f"{name}_saved"]) for name in ("energy", "time", "cost")]
         if row["energy_saved"] is not None:
-            listed = ", ".join(f"{100 * value:.1f} % of {name}" for name, value in saved)
+            measures = ("energy", "time", "cost")
+            saved = ", ".join(f"{100 * row[f'{name}_saved']:.1f} % of {name}" for name in measures)
             last = min(LAST, row["recurrences"])
-            lines.append(f"saved:   {listed} (last {last} recurrences, relative to the default)")
+            lines.append(f"saved:   {saved} (last {last} recurrences, relative to the default)")
         if row["regret_j"] is not None:
             lines.append(
                 f"regret:  {row['regret_j']:,.0f} J over the oracle, "
                 f"{100 * row['regret_fraction']:.1f} % of its cost"
             )
-        lines += [
-            f"note:    no {name}: {note}"
-            for name, note in self.references.select("policy", "note").drop_nulls().rows()
-        ]
+        notes = self.references.select("policy", "note").drop_nulls().rows()
+        lines += [f"note:    no {name}: {note}" for name, note in notes]
         if row["points_missing"]:
             lines.append(
                 f"missing: {row['points_missing']:,} points (batch size, power limit) "
@@ -319,25 +338,18 @@ class RecurringGroupsResult(Result):
             pl.col("recurrences", "runs", "runs_missed", "energy_j").sum(),
             (pl.col("runs_concurrent").sum() / pl.col("runs").sum()).alias("concurrent"),
             *(
-                (1 - pl.col(taken).filter(present).sum() / pl.col(f"default_{taken}").sum())
-                .fill_nan(None)
-                .alias(saved)
+                (1 - pl.col(taken).filter(present).sum() / pl.col(f"default_{taken}").sum()).alias(
+                    saved
+                )
                 for taken, saved in (("energy_j", "energy_saved"), ("time_s", "time_saved"))
             ),
         ]
         table = self.groups.group_by("dataset").agg(sums).sort("dataset")
         if table.height > 1:
-            everything = self.groups.select(sums)
-            table = pl.concat(
-                [
-                    table,
-                    everything.with_columns(dataset=pl.lit(None, pl.String)).select(table.columns),
-                ]
-            )
-        return declared(
-            table.with_columns(pl.col("concurrent", "energy_saved", "time_saved").fill_nan(None)),
-            GroupsByDataset,
-        )
+            together = self.groups.select(sums).with_columns(dataset=pl.lit(None, pl.String))
+            table = pl.concat([table, together.select(table.columns)])
+        fractions = pl.col("concurrent", "energy_saved", "time_saved").fill_nan(None)
+        return declared(table.with_columns(fractions), GroupsByDataset)
 
     def summary(self) -> str:
         """Return a short text on the result."""
@@ -362,7 +374,3 @@ class RecurringGroupsResult(Result):
         notes = self.groups["note"].value_counts(sort=True).drop_nulls().rows()
         lines += [f"note:   {number:,} groups: {note!s}" for note, number in notes]
         return "\n".join(lines)
-
-
-def _seed(rng: int | np.random.Generator) -> str:
-    return f"seed {rng}" if isinstance(rng, int) else "a generator"
