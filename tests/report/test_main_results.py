@@ -36,6 +36,20 @@ def test_what_finds_no_effect_is_no_main_result_and_no_alert() -> None:
     assert alerts(part) == []
 
 
+def test_the_alerts_of_one_machine_are_one_line() -> None:
+    faults, other = (
+        Finding("Faults.", alert=f"machine {name}: 28 faults", machine=name, cost_jobs=cost)
+        for name, cost in (("n7", 27), ("n9", 5))
+    )
+    fails = Finding("Jobs.", alert="node n7: 6 times the failures", machine="n7", cost_jobs=80)
+    late = Finding("Waits.", alert="long waits", cost_jobs=40)
+    assert [one.text for one in alerts(built(faults, late, other, fails))] == [
+        "node n7: 6 times the failures; 28 faults",
+        "long waits",
+        "machine n9: 28 faults",
+    ]
+
+
 def test_a_number_of_the_head_of_the_page_is_no_main_result() -> None:
     part = built(
         Finding("The median runtime is 3 h (n = 9).", heading="The median runtime is 3 h"),

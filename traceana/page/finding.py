@@ -25,6 +25,8 @@ class Finding(str):
         again, ``cannot tell`` where the data decide nothing: such a finding is never a main result.
     alert
         One line for the alerts at the top of the page; empty for none.
+    machine
+        The machine that the alert is about, if it is one: its alerts are one line.
     heading
         The result in at most twelve words, for the heading of its section; empty for none.
     is_null
@@ -47,6 +49,7 @@ class Finding(str):
     cost_jobs: float
     certainty: Certainty
     alert: str
+    machine: str
     heading: str
     is_null: bool
 
@@ -62,6 +65,7 @@ class Finding(str):
         cost_jobs: float = 0.0,
         certainty: Certainty = "exact",
         alert: str = "",
+        machine: str = "",
         heading: str = "",
         is_null: bool = False,
     ) -> Finding:
@@ -72,8 +76,8 @@ class Finding(str):
         made.effect, made.n = effect, n
         made.ci_low, made.ci_high = interval or (None, None)
         made.cost_gpu_h, made.cost_jobs = cost_gpu_h, cost_jobs
-        made.certainty, made.alert, made.heading = certainty, alert, heading
-        made.is_null = is_null
+        made.certainty, made.alert, made.machine = certainty, alert, machine
+        made.heading, made.is_null = heading, is_null
         return made
 
     @property

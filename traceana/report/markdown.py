@@ -6,7 +6,16 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from traceana.page.blocks import Block, Facts, Gallery, Heading, Points, Quote, Table, Text
-from traceana.report.page import Built, group_parts, name_page, trace_titles
+from traceana.report.page import (
+    Built,
+    Ranked,
+    alerts,
+    group_parts,
+    main_results,
+    name_page,
+    trace_facts,
+    trace_titles,
+)
 from traceana.tables.formatting import text as shortened
 
 if TYPE_CHECKING:
@@ -30,13 +39,7 @@ def render_markdown(built: list[Built], context: Context, /, *, title: str, figu
             f"> **SYNTHETIC data** ({', '.join(synthetic)}): no number and no figure that comes "
             "from them describes a real system."
         )
-    texts = [
-        f"- {_prose(part.headline)} ([more](#{_anchor(part.section.title)}))"
-        for part in built
-        if part.headline
-    ]
-    if texts:
-        parts += ["## Summary", "\n".join(texts)]
+    parts += _summary(built, context)
     for name, sections in group_parts(built):
         parts.append(f"## {name}")
         for part in sections:
@@ -44,6 +47,28 @@ def render_markdown(built: list[Built], context: Context, /, *, title: str, figu
                 parts.append(f"### {_prose(part.section.title)}")
             parts += _section(part, figures)
     return "\n\n".join(parts) + "\n"
+
+
+def _summary(built: list[Built], context: Context) -> Iterator[str]:
+    """Write the head of the page: facts of each trace, alerts and main results."""
+    facts = [
+        f"- **{_prose(trace.label)}**: "
+        + "; ".join(f"{name} {_prose(value)}" for name, value in values)
+        for trace, values in trace_facts(context)
+        if values
+    ]
+    results = main_results(built, trace_facts(context))
+    lists = (("", facts), ("Alerts", _linked(alerts(built))), ("Main results", _linked(results)))
+    if any(lines for _, lines in lists):
+        yield "## Summary"
+    for name, lines in lists:
+        if lines:
+            yield from (f"### {name}",) if name else ()
+            yield "\n".join(lines)
+
+
+def _linked(results: list[Ranked]) -> list[str]:
+    return [f"- {_prose(one.text)} ([more](#{_anchor(one.part.section.title)}))" for one in results]
 
 
 def _section(part: Built, figures: str) -> Iterator[str]:

@@ -66,11 +66,6 @@ class Built:
         return [picture for gallery in galleries for picture in gallery.drawn]
 
     @property
-    def headline(self) -> str:
-        """Its most important result."""
-        return self.content.headline or next(iter(self.content.findings), "")
-
-    @property
     def is_empty(self) -> bool:
         """Whether the store has no data for it."""
         return not (self.content.findings or self.content.headline or self.content.failed) and not (
@@ -116,6 +111,7 @@ class Ranked:
     text: str
     score: float
     heading: str = ""
+    machine: str = ""
 
 
 def main_results(built: list[Built], facts: Sequence[Facts] = (), /) -> list[Ranked]:
@@ -160,8 +156,15 @@ def _short(text: Finding) -> str:
 
 
 def alerts(built: list[Built], /) -> list[Ranked]:
-    """Return the alerts of all findings, the most costly first."""
-    return _ranked(built, lambda finding: finding.alert)[:_MAX_ALERTS]
+    """Return the alerts of all findings, the most costly first; those of a machine are one."""
+    stated: dict[str, Ranked] = {}
+    for alert in _ranked(built, lambda finding: finding.alert):
+        name = alert.machine or alert.text
+        first = stated.setdefault(name, alert)
+        if first is not alert:
+            more = alert.text.rpartition(f"{name}: ")[2]
+            stated[name] = replace(first, text=f"{first.text}; {more}")
+    return list(stated.values())[:_MAX_ALERTS]
 
 
 def result_texts(built: list[Built], context: Context, /) -> list[str]:
@@ -186,6 +189,7 @@ def _ranked(built: list[Built], text: Callable[[Finding], str]) -> list[Ranked]:
             text(one),
             max(one.cost_gpu_h / hours, one.cost_jobs / jobs / 2) * _WEIGHTS[one.certainty],
             one.heading,
+            one.machine,
         )
         for part, one in findings
     ]

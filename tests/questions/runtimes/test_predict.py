@@ -42,14 +42,14 @@ def test_earlier_runs_of_the_same_job_predict_its_runtime() -> None:
     assert coverage["last", 0.9] == pytest.approx(0.5, abs=0.05)
     row = found.filter(predictor="quantile", quantile=0.5).row(0, named=True)
     assert row["ci_low"] < row["skill"] < row["ci_high"] < 1
-    assert row["n"] == pytest.approx(1500, abs=1)
+    assert row["n"] == 1500
     assert row["with_history"] > 0.95
 
 
 def test_the_pinball_loss_is_that_of_the_definition() -> None:
     jobs = planted(np.random.default_rng(2), 400)
     found = traceana.predict_runtimes(jobs, quantiles=[0.9], same="job_name", split=0.3)
-    at = float(np.quantile(jobs["submit_s"], 0.3, method="nearest"))
+    at = float(np.quantile(jobs["submit_s"], 0.3, method="lower"))
     losses = []
     for row in jobs.filter(pl.col("submit_s") > at).iter_rows(named=True):
         done = jobs.filter(pl.col("end_s") <= row["submit_s"], job_name=row["job_name"])
@@ -74,7 +74,7 @@ def test_a_run_that_has_not_ended_is_not_known() -> None:
     later = pl.DataFrame(
         {"user": "u", "job_name": "a", "submit_s": [90.0], "runtime_s": [40.0], "end_s": [130.0]}
     )
-    found = traceana.predict_runtimes(pl.concat([jobs, later]), quantiles=[0.5], split=0.7)
+    found = traceana.predict_runtimes(pl.concat([jobs, later]), quantiles=[0.5], split=0.8)
     # the second run of a still runs at 90 s: the last one that ended took 10 s
     assert found["n"].to_list() == [1] * 4
     assert scores(found, "pinball_s")["last", 0.5] == pytest.approx(15)

@@ -67,4 +67,4 @@ def test_waits_are_closer_to_no_policy_where_both_give_the_same(tmp_path: Path) 
     [finding] = build([traceana.open_store(tmp_path).trace("mine")]).findings
     text = getattr(finding, "text", finding)
     assert "50 s on average under fifo and 50 s under easy" in text
-    assert text.endswith("They waited 1 min.")
+    assert text.endswith("They waited 1 min, longer than under either.")

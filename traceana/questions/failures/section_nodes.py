@@ -116,6 +116,7 @@ def _outliers(nodes: pl.DataFrame, title: str) -> Finding:
         cost_jobs=float((more["failures"] - more["expected"]).sum()),
         certainty="estimated",
         alert=f"{title}: {alert}",
+        machine=names if more.height == 1 else "",
         heading=f"{title}: {alert}",
     )
 

@@ -161,7 +161,7 @@ def _rate(result: ReliabilityResult, title: str) -> str:
 def _offenders(result: ReliabilityResult, title: str) -> str:
     """State which machines fail more often than chance explains, and how faults cluster."""
     worst = result.offenders
-    machine, alert, excess = result.machines.columns[0], "", 0.0
+    machine, alert, excess, name = result.machines.columns[0], "", 0.0, ""
     if worst.height:
         expected = three_digits(worst["expected"][0])
         names = [f"{name} ({n})" for name, n in worst.select(machine, "n").head(_NAMED).rows()]
@@ -173,9 +173,9 @@ def _offenders(result: ReliabilityResult, title: str) -> str:
             f"{p_equals(worst['pvalue_adjusted'][-1])})"
         )
         row = worst.row(0, named=True)
-        excess = row["n"] - row["expected"]
+        excess, name = row["n"] - row["expected"], str(row[machine])
         alert = (
-            f"{title}: machine {row[machine]}: {plural(row['n'], 'fault')}, "
+            f"{title}: machine {name}: {plural(row['n'], 'fault')}, "
             f"{three_digits(row['expected'])} expected"
         )
     else:
@@ -189,7 +189,7 @@ def _offenders(result: ReliabilityResult, title: str) -> str:
             ". The variance of the number of faults, compared with independent faults, is "
             f"{listed(clustered)}"
         )
-    return Finding(f"{text}.", alert=alert, cost_jobs=excess)
+    return Finding(f"{text}.", alert=alert, machine=name, cost_jobs=excess)
 
 
 def _job(intervals: pl.DataFrame, total: int, title: str) -> str:

@@ -111,7 +111,7 @@ def predict_runtimes(
     sizes = [name for name in _SIZES if name in column_names(jobs) and name not in keys]
     rows = collect(open_frame(jobs, keys=keys, measures=(submit, end, runtime, *sizes)))
     frame = rows.drop_nulls([submit, end, runtime]).sort(submit, end, maintain_order=True)
-    at = frame[submit].quantile(split, "nearest")
+    at = frame[submit].quantile(split, "lower")
     earlier = frame.filter(pl.col(end) <= (at or 0.0))[runtime].to_numpy()
     is_later = frame.select(pl.col(submit) > (at or 0.0)).to_series()
     if not len(earlier) or not is_later.any():

@@ -133,11 +133,13 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
     explained = of["fifo"] >= _EXPLAINED * of.get("recorded", 0.0)
     if "recorded" in of:
         closest = min(WAITS, key=lambda policy: abs(of[policy] - of["recorded"]))
-        how = ""
-        if not explained:
-            how = ", far longer than under either"
-        elif shown["fifo"] != shown["easy"]:
-            how = f", which is closer to {closest}"
+        low, high = sorted(of[policy] for policy in WAITS)
+        if of["recorded"] > 2 * high - low:
+            how = f", {'' if explained else 'far '}longer than under either"
+        elif of["recorded"] < 2 * low - high:
+            how = ", shorter than under either"
+        else:
+            how = f", which is closer to {closest}" if shown["fifo"] != shown["easy"] else ""
         text += f" They waited {shown['recorded']}{how}."
     _, running, lacking = trace.once(jobs_to_schedule, MOST_JOBS)
     if running:

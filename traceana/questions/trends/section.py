@@ -295,10 +295,10 @@ def _change(row: dict[str, Any], title: str, strata: str) -> Finding:
         what = f"{what} {share(size)} {'longer' if worse else 'shorter'}"
     interval = fraction_range(low, high)
     limits = f" (95 % CI {interval})" if row["measure"] in ("runtime", "failure rate") else ""
-    since = row["begin"]
+    since = f"{row['begin']} {until}"
     if row["earliest"] != row["latest"]:
-        since += f" (between {row['earliest']} and {row['latest']})"
-    text = f"{what}{limits} from {since} {until}"
+        since += f" (it began between {row['earliest']} and {row['latest']})"
+    text = f"{what}{limits} from {since}"
     text += f"; {row['note']}" if row["note"] else ""
     # fraction of the jobs' hours that the change added
     part = {"runtime": size / (1 + size), "failure rate": size}.get(row["measure"], 0.0)
@@ -311,8 +311,8 @@ def _change(row: dict[str, Any], title: str, strata: str) -> Finding:
         cost_gpu_h=row["gpu_hours"] * part if worse else 0.0,
         cost_jobs=row["n"] * part if worse else 0.0,
         certainty="estimated",
-        alert=f"{title}: {what} from {since} {until}" if certain else "",
-        heading=f"{title}: {what} from {since}",
+        alert=f"{title}: {what} from {since}" if certain else "",
+        heading=f"{title}: {what} from {row['begin']} {until}",
     )
 
 
