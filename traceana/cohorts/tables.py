@@ -11,6 +11,7 @@ from traceana.tables.declare import (
     clock,
     count,
     fraction,
+    hours,
     number,
     quantiles,
     seconds,
@@ -53,18 +54,14 @@ class CapacityCheck(ResultTable):
     median_s = seconds("Median", "median runtime")
     instances = count("Instances", "instances of these tasks")
     instances_used = count("Instances used", "instances that runtimes are computed from")
-    gpu_hours = number("GPU-hours", "GPUs times instance time", display="hours", unit="h")
-    gpu_hours_gang = number(
+    gpu_hours = hours("GPU-hours", "GPUs times instance time")
+    gpu_hours_gang = hours(
         "GPU-hours if gang-scheduled",
         "GPUs times instances used times runtime: all held from the first start to the last end",
-        display="hours",
-        unit="h",
     )
     machine_gpus = number("GPUs of the machines", "sum over the machines", display="plain")
-    span_h = number("Time span (h)", "from the first to the last time", display="hours", unit="h")
-    capacity_gpu_hours = number(
-        "Capacity (GPU-hours)", "machine_gpus times span_h", display="hours", unit="h"
-    )
+    span_h = hours("Time span (h)", "from the first to the last time")
+    capacity_gpu_hours = hours("Capacity (GPU-hours)", "machine_gpus times span_h")
     fraction_of_capacity = fraction("Fraction of capacity", "gpu_hours over capacity_gpu_hours")
     tasks_without_gpus = count(
         "Tasks without GPUs", "tasks with a runtime whose number of GPUs is missing, counted as 0"

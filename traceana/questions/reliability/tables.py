@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 import dataframely as dy
 
-from traceana.tables.declare import ResultTable, clock, count, interval, number, ratio, text
+from traceana.tables.declare import (
+    ResultTable,
+    clock,
+    count,
+    interval,
+    number,
+    ratio,
+    seconds,
+    text,
+)
 from traceana.tables.formatting import (
     duration,
     p_equals,
@@ -46,26 +55,14 @@ class MachineReliability(ResultTable):
     machines_failed = count("Machines", "machines with such a fault")
     rate = number("Faults per 1,000 node-days", "faults over machines times days", unit=_RATE)
     ci_low, ci_high = interval(description="of rate, scaled by the dispersion of the faults")
-    mtbf_s = number(
-        "MTBF",
-        "machine time over faults: mean time between failures of a machine",
-        display="duration",
-        unit="s",
-    )
+    mtbf_s = seconds("MTBF", "machine time over faults: mean time between failures of a machine")
     n_open = count("Not repaired", "faults whose repair had not ended with the window")
     n_missing = count("Without end", "faults without a recorded end, before another of the machine")
-    mttr_s = number(
-        "MTTR",
-        "mean time to repair by Kaplan-Meier, up to the longest observed downtime",
-        display="duration",
-        unit="s",
+    mttr_s = seconds(
+        "MTTR", "mean time to repair by Kaplan-Meier, up to the longest observed downtime"
     )
-    median_s = number(
-        "Median repair", "median time to repair by Kaplan-Meier", display="duration", unit="s"
-    )
-    downtime_s = number(
-        "Downtime", "machine time with at least one fault", display="duration", unit="s"
-    )
+    median_s = seconds("Median repair", "median time to repair by Kaplan-Meier")
+    downtime_s = seconds("Downtime", "machine time with at least one fault")
     availability = number(
         "Availability", "fraction of the machine time without a fault", display="fine_fraction"
     )
@@ -84,7 +81,7 @@ class MachineFaults(ResultTable):
         "tail of the distribution fitted to the other machines, Holm's adjustment",
         display="pvalue",
     )
-    downtime_s = number("Downtime", "time with at least one fault", display="duration", unit="s")
+    downtime_s = seconds("Downtime", "time with at least one fault")
     last_s = clock("Last fault", "beginning of its last fault")
 
 
@@ -143,18 +140,10 @@ class JobFailureIntervals(ResultTable):
     """Mean time to failure of a job, one row per number of machines."""
 
     machines = count("Machines", "machines of the job")
-    mean_s = number(
-        "Mean time to failure",
-        "1 / (r N): independent faults at rate r per machine",
-        display="duration",
-        unit="s",
-    )
+    mean_s = seconds("Mean time to failure", "1 / (r N): independent faults at rate r per machine")
     ci_low_s, ci_high_s = interval(description="of mean_s", display="duration")
-    observed_s = number(
-        "From the log",
-        "window over expected failures of a job on random machines that are up",
-        display="duration",
-        unit="s",
+    observed_s = seconds(
+        "From the log", "window over expected failures of a job on random machines that are up"
     )
     observed_ci_low_s, observed_ci_high_s = interval(
         description="of observed_s, over blocks of time", display="duration"
@@ -165,11 +154,9 @@ class JobFailureIntervals(ResultTable):
 class CheckpointIntervals(ResultTable):
     """Interval between checkpoints, and the fraction of time that trains."""
 
-    mttf_s = number("Mean time to failure", "of the job", display="duration", unit="s")
+    mttf_s = seconds("Mean time to failure", "of the job")
     method = text("Method", "young: first order, daly: higher order, exact: maximum of the ratio")
-    interval_s = number(
-        "Checkpoint every", "training time between two checkpoints", display="duration", unit="s"
-    )
+    interval_s = seconds("Checkpoint every", "training time between two checkpoints")
     effective_training_ratio = number(
         "Effective training time", "fraction of the wall time that trains", display="fine_fraction"
     )

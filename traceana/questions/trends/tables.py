@@ -41,11 +41,8 @@ class Outages(ResultTable):
     start_s = clock("Start", "on the clock of the trace")
     end_s = clock("End", "on the clock of the trace")
     duration_s = seconds("Duration")
-    gpu_hours_lost = number(
-        "GPU-hours lost",
-        "duration times the mean GPUs in use; null without GPUs",
-        display="hours",
-        unit="h",
+    gpu_hours_lost = hours(
+        "GPU-hours lost", "duration times the mean GPUs in use; null without GPUs"
     )
     jobs_lost = number("Jobs lost", "duration times the mean rate of submissions")
     pvalue = number("p", "probability of such a gap by chance", display="pvalue")
@@ -78,9 +75,7 @@ class Drift(ResultTable):
     """Linear change of each measure of comparable jobs."""
 
     measure = text("Measure", "runtime, failure rate, wait or demand")
-    per_week = number(
-        "Change per week", "ratio minus 1; of the failure rate the difference", display="percent"
-    )
+    per_week = fraction("Change per week", "ratio minus 1; of the failure rate the difference")
     ci_low, ci_high = ci("of the change, over blocks of days", display="percent")
     n = count("Jobs", "comparable jobs; of the demand, days")
     strata = count("Strata", "user, name and size (wait: queue and size) with several days")

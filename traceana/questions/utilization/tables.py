@@ -39,9 +39,7 @@ class RequestedUsed(ResultTable):
     ci_low = fraction("95 % CI of the median", "Woodruff's interval")
     ci_high = fraction("95 % CI of the median", "Woodruff's interval")
     requested_hours = hours("Requested", "sum over jobs")
-    unused_hours = number(
-        "Unused", "requested minus used, at least 0, summed", display="hours", unit="h"
-    )
+    unused_hours = hours("Unused", "requested minus used, at least 0, summed")
     fraction_unused = fraction("Fraction unused", "unused_hours over requested_hours")
 
 
@@ -52,15 +50,11 @@ class IdleGpuHours(ResultTable):
     n_missing = count("Without", "rows without GPUs, use or runtime")
     gpu_hours = hours("GPU-hours", "GPUs times runtime")
     used_gpu_hours = hours("Used", "used GPUs times runtime")
-    idle_gpu_hours = number(
-        "Idle", "GPUs minus used GPUs, at least 0, times runtime", display="hours", unit="h"
-    )
+    idle_gpu_hours = hours("Idle", "GPUs minus used GPUs, at least 0, times runtime")
     fraction_idle = fraction("Fraction idle", "idle_gpu_hours over gpu_hours")
     ci_low, ci_high = ci("of fraction_idle", display="percent")
     n_unused = count("Unused", "rows whose use is below the limit")
-    unused_gpu_hours = number(
-        "GPU-hours unused", "GPU-hours of these rows", display="hours", unit="h"
-    )
+    unused_gpu_hours = hours("GPU-hours unused", "GPU-hours of these rows")
     fraction_unused = fraction("Fraction unused", "unused_gpu_hours over gpu_hours")
     unused_ci_low, unused_ci_high = ci("of fraction_unused", display="percent")
     note = text("Note", "that the rows are likely not independent", optional=True)
@@ -120,9 +114,7 @@ class SampledUsage(ResultTable):
     n_missing = count("Without", "samples without a utilization")
     n_ambiguous = count("Shared", "samples of a machine with several jobs, which are in no job")
     gpu_hours = hours("GPU-hours", "time that the samples cover")
-    idle_gpu_hours = number(
-        "Idle", "of them, those of samples below the idle limit", display="hours", unit="h"
-    )
+    idle_gpu_hours = hours("Idle", "of them, those of samples below the idle limit")
     fraction_idle = fraction("Fraction idle", "idle_gpu_hours over gpu_hours with a utilization")
     utilization_mean = fraction("Utilization (mean)", "weighted by time")
     memory_gib_max = number("Memory (most)", "largest GPU memory of a sample", unit="GiB")

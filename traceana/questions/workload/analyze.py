@@ -21,9 +21,12 @@ from traceana.questions.runtimes.compare import empirical_distribution
 from traceana.questions.workload.concentration import concentration as compute_concentration
 from traceana.questions.workload.concentration import lorenz_curve
 from traceana.questions.workload.demand import gpu_demand
-from traceana.questions.workload.interarrivals import arrival_rhythm, interarrival_curve
+from traceana.questions.workload.interarrivals import (
+    arrival_rhythm,
+    interarrival_curve,
+    seasonality,
+)
 from traceana.questions.workload.interarrivals import interarrivals as compute_interarrivals
-from traceana.questions.workload.seasonality import seasonality
 from traceana.questions.workload.summary import queueing_delay, workload_summary
 from traceana.store.frames import Names, collect, column_names, reduce_frame
 

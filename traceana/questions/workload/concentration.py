@@ -11,7 +11,7 @@ import polars as pl
 from traceana.cohorts.overlap import HELD, Window, count_reckoned, note_reckoned, open_overlap
 from traceana.questions.workload.tables import Concentration, GpuHours, LorenzCurve
 from traceana.stats.arguments import check_count
-from traceana.store.frames import Names, as_names, count_values, reduce_frame, refuse_clash
+from traceana.store.frames import Names, as_names, collect, reduce_frame, refuse_clash
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
@@ -42,16 +42,8 @@ def concentration(
 
     Parameters
     ----------
-    jobs
-        One row per job; eager or lazy, of any supported engine. The engine counts the jobs of each
-        distinct number of GPU-hours, so that a large trace needs little memory.
-    by
-        Columns to group by; null is a group of its own. By default all rows are one group.
-    runtime, gpus
-        Columns of the runtime and the requested GPUs.
-    window
-        First and last second of the observation window on the clock of the trace; None: from the
-        first to the last time in the frame.
+    jobs, by, runtime, gpus, window
+        As in :func:`workload_summary`.
 
     Returns
     -------
@@ -69,27 +61,27 @@ def concentration(
     """
     keys = as_names(by)
     refuse_clash(keys, Concentration.columns())
-    rows = _gpu_hours(jobs, keys, runtime, gpus, window)
-    x, jobs_each, upto = pl.col("gpu_hours"), pl.col(".n"), pl.col(".upto")
-    n = jobs_each.filter(x.is_not_null()).sum()
-    total = (jobs_each * x).sum()
+    x = pl.col("gpu_hours").drop_nulls()
+    n, total = x.len(), x.sum()
+    rank = pl.int_range(1, n + 1)
 
-    def sum_of(some: pl.Expr) -> pl.Expr:
-        """Return the fraction that so many jobs of each value have."""
-        return (some.clip(0, jobs_each) * x).sum() / total
+    def held_by(part: pl.Expr) -> pl.Expr:
+        """Return the fraction of the GPU-hours that parts of the jobs have."""
+        return (part.clip(0, 1) * x).sum() / total
 
-    statistics = {
-        "jobs": jobs_each.sum(),
-        "n_missing": jobs_each.filter(x.is_null()).sum(),
-        "n": n,
-        "gpu_hours": pl.when(n > 0).then(total),
-        **{name: sum_of(top * n - (n - upto)) for name, top in _TOP.items()},
-        "fraction_of_lower_half": sum_of(n / 2 - (upto - jobs_each)),
-        # the sum of the ranks of equal values
-        "gini": (jobs_each * (2 * upto - jobs_each + 1) * x).sum() / (n * total) - (n + 1) / n,
-    }
+    table = reduce_frame(
+        _gpu_hours(jobs, keys, runtime, gpus, window),
+        keys,
+        jobs=pl.len(),
+        n_missing=pl.col("gpu_hours").null_count(),
+        n=n,
+        gpu_hours=pl.when(n > 0).then(total),
+        **{name: held_by(rank - n + top * n) for name, top in _TOP.items()},
+        fraction_of_lower_half=held_by(n / 2 - rank + 1),
+        gini=2 * (rank * x).sum() / (n * total) - (n + 1) / n,
+    )
     some = pl.col("gpu_hours") > 0
-    table = reduce_frame(rows, keys, **statistics).with_columns(
+    table = table.with_columns(
         pl.when(some).then(pl.col(*_SPREAD)).name.keep(),
         note=pl.when(some.fill_null(value=False).not_()).then(pl.lit("no GPU-hours")),
     )
@@ -134,43 +126,30 @@ def lorenz_curve(
     check_count("points", points, least=2, most=_MOST_POINTS)
     keys = as_names(by)
     refuse_clash(keys, ("fraction_of_jobs", "fraction_of_gpu_hours", "gpu_hours"))
+    held = pl.col("gpu_hours")
     table = _gpu_hours(jobs, keys, runtime, gpus, window).drop_nulls("gpu_hours")
-    table = table.with_columns(gpu_hours=pl.col("gpu_hours") * pl.col(".n"))
-    held = pl.col("gpu_hours", ".upto")
     groups = table.group_by(keys).agg(held) if keys else table.select(held.implode())
-    groups = groups.filter(pl.col("gpu_hours").list.sum() > 0)
-    shares = np.linspace(0, 1, points)
-    curves = []
-    for hours, upto in groups.select(held).iter_rows():
-        summed, below = np.cumsum([0.0, *hours]), [0, *upto]
-        curves.append(np.interp(shares * upto[-1], below, summed / summed[-1]))
-    both = ("fraction_of_jobs", "fraction_of_gpu_hours")
+    groups = groups.filter(held.list.sum() > 0)
+    below, curves = np.linspace(0, 1, points), []
+    for hours in groups["gpu_hours"]:
+        summed = np.cumsum([0.0, *hours])
+        curves.append(np.interp(below * len(hours), range(len(summed)), summed / summed[-1]))
     lists = pl.List(pl.Float64)
-    curve = (
-        groups.select(
-            *keys,
-            pl.Series(both[0], [shares] * groups.height, dtype=lists),
-            pl.Series(both[1], curves, dtype=lists),
-        )
-        .explode(both)
-        .sort(*keys, both[0], nulls_last=True)
-    )
-    return declared(curve, LorenzCurve, by=keys)
+    curve = groups.select(
+        *keys,
+        fraction_of_jobs=pl.Series([below] * groups.height, dtype=lists),
+        fraction_of_gpu_hours=pl.Series(curves, dtype=lists),
+    ).explode("fraction_of_jobs", "fraction_of_gpu_hours")
+    return declared(curve.sort(*keys, "fraction_of_jobs", nulls_last=True), LorenzCurve, by=keys)
 
 
 def _gpu_hours(
     jobs: IntoFrame, keys: tuple[str, ...], runtime: str, gpus: str, window: Window | None
 ) -> pl.DataFrame:
-    """Return [*keys, gpu_hours, .n, .upto], one row per distinct value, in their order.
-
-    .upto is the number of jobs with at most as many GPU-hours.
-    """
+    """Return [*keys, gpu_hours] of the jobs, the fewest GPU-hours first."""
     hours = nw.when(nw.col(gpus) > 0).then(nw.col(gpus) * nw.col(HELD) / 3600)
     frame = open_overlap(jobs, keys, {"runtime": runtime, "gpus": gpus}, window=window)
-    held = frame.select(*keys, hours.alias("gpu_hours"))
-    rows = count_values(held, (*keys, "gpu_hours"))
-    upto = pl.col(".n").cum_sum().over(pl.lit(0), *keys)
-    return rows.with_columns(upto.alias(".upto")).rechunk()
+    return collect(frame.select(*keys, hours.alias("gpu_hours"))).sort("gpu_hours")
 
 
 @returns(GpuHours)
@@ -189,26 +168,18 @@ def gpu_hours_by(
 
     Parameters
     ----------
-    jobs
-        One row per job; eager or lazy, of any supported engine. Null and NaN are missing.
-    by
-        Columns to group by; null is a group of its own.
-    runtime, gpus, status
-        Columns of the runtime, the requested GPUs and the status.
+    jobs, by, runtime, gpus, window
+        As in :func:`workload_summary`.
+    status
+        Column of the status.
     user
         Column of the user, to count users; None: they are not counted.
-    window
-        First and last second of the observation window on the clock of the trace; None: from the
-        first to the last time in the frame.
 
     Returns
     -------
     DataFrame
         The largest group first, with the columns of `by` and
         {columns}
-
-        GPU-hours are gpus times the hours of a job within the window, as for
-        :func:`workload_summary`.
 
     Examples
     --------

@@ -1,32 +1,37 @@
-"""Submissions: times between them, counts in windows, and by hour and weekday."""
+"""Submissions: times between them, counts in windows, by hour and weekday, and seasonality."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.questions.workload.tables import ArrivalRhythm, InterarrivalCurve, Interarrivals
+from traceana.questions.workload.tables import (
+    ArrivalRhythm,
+    InterarrivalCurve,
+    Interarrivals,
+    Seasonality,
+)
 from traceana.stats.arguments import check_count, is_number
 from traceana.store.frames import (
     LARGEST,
     Names,
     as_names,
-    count_values,
+    collect,
     open_frame,
     reduce_frame,
     refuse_clash,
 )
-from traceana.tables.declare import declared, returns
+from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
+    from numpy.typing import ArrayLike, NDArray
 
 _MOST_POINTS: Final = 1_000_000
-_CURVE: Final = ("n", "gap_s", "fraction_longer", "fraction_longer_poisson")
 
 
 @returns(Interarrivals)
@@ -47,15 +52,10 @@ def interarrivals(
 
     Parameters
     ----------
-    jobs
-        One row per job; eager or lazy, of any supported engine. The engine counts the jobs of each
-        distinct submission, so that a large trace needs little memory.
-    by
-        Columns to group by; null is a group of its own. By default all rows are one group.
+    jobs, by, submit
+        As in :func:`workload_summary`.
     window_s
         Length of a window in s.
-    submit
-        Column of the submission: seconds or datetimes.
 
     Returns
     -------
@@ -77,8 +77,7 @@ def interarrivals(
         raise DataError(f"window_s must be a positive number of seconds; it is {window_s!r}")
     keys = as_names(by)
     refuse_clash(keys, (*Interarrivals.columns(), "submit_s", "gap_s"))
-    rows = _submissions(jobs, keys, submit)
-    time, jobs_at = pl.col("submit_s"), pl.col(".n")
+    rows, time = _gaps(jobs, keys, submit), pl.col("submit_s")
     if rows.select(time.max().fill_null(0)).item() / window_s > 2**53:
         raise DataError(
             f"window_s {window_s:g} is too short for this clock, which allows 2^53 windows"
@@ -86,43 +85,36 @@ def interarrivals(
     window = (time / window_s).floor()
     first, end = (time.min() / window_s).ceil(), (time.max() / window_s).floor()
     whole = (window >= first) & (window < end)
-    counts = {
-        "jobs": jobs_at.sum(),
-        "n_missing": jobs_at.filter(time.is_null()).sum(),
-        "windows": (end - first).clip(0).fill_null(0).cast(pl.Int64, strict=False),
-        "in_windows": jobs_at.filter(whole).sum(),
-        "squares": (jobs_at * pl.col(".in_window")).filter(whole).sum().cast(pl.Float64),
-    }
-    gap, before, times = pl.col("gap_s"), pl.col(".before"), pl.col(".times")
-    total = times.filter(gap.is_not_null()).sum()
-    mean = _mean(gap, times)
-    statistics = {
-        "n": total,
-        "mean_s": mean,
-        "median_s": _quantile(gap, total, 0.5),
-        "p99_s": _quantile(gap, total, 0.99),
-        "max_s": gap.max(),
-        "fraction_zero": _mean((gap == 0).cast(pl.Float64), times),
-        "cv": pl.when(total > 1, mean > 0).then(
-            (((gap - mean) ** 2 * times).sum() / (total - 1)).sqrt() / mean
-        ),
-        "memory": _correlation(gap, before, times),
-    }
-    each = rows.with_columns(jobs_at.sum().over(window, *keys).alias(".in_window"))
-
-    of_gaps = reduce_frame(_gaps(rows, keys), keys, **statistics).drop(keys)
-    parts = (reduce_frame(each, keys, **counts), of_gaps)
-    gaps = pl.concat(parts, how="horizontal")
-    windows, arrivals = pl.col("windows"), pl.col("in_windows")
+    gap, before = pl.col("gap_s"), pl.col(".before")
+    pairs = gap.is_not_null() & before.is_not_null()
+    both = [column.filter(pairs) for column in (gap, before)]
+    vary = pl.all_horizontal(column.min() < column.max() for column in both)
+    table = reduce_frame(
+        rows.with_columns(pl.len().over(window, *keys).alias(".in_window")),
+        keys,
+        jobs=pl.len(),
+        n_missing=time.null_count(),
+        n=gap.count(),
+        mean_s=gap.mean(),
+        median_s=gap.quantile(0.5, "linear"),
+        p99_s=gap.quantile(0.99, "linear"),
+        max_s=gap.max(),
+        fraction_zero=(gap == 0).mean(),
+        cv=pl.when(gap.mean() > 0).then(gap.std() / gap.mean()),
+        memory=pl.when(vary).then(pl.corr(*both)),
+        windows=(end - first).clip(0).fill_null(0).cast(pl.Int64, strict=False),
+        in_windows=whole.sum(),
+        squares=pl.col(".in_window").filter(whole).sum().cast(pl.Float64),
+    )
+    windows, arrivals, cv = pl.col("windows"), pl.col("in_windows"), pl.col("cv")
     variance = (pl.col("squares") - arrivals**2 / windows) / (windows - 1)
-    cv = pl.col("cv")
     note = (
         pl.when(pl.col("n") < 2)
         .then(pl.lit("fewer than 3 submissions"))
         .when(cv.is_null())
         .then(pl.lit("all at one time"))
     )
-    table = gaps.with_columns(
+    table = table.with_columns(
         burstiness=(cv - 1) / (cv + 1),
         dispersion=pl.when(windows > 1, arrivals > 0).then(variance / (arrivals / windows)),
         note=note,
@@ -162,92 +154,38 @@ def interarrival_curve(
     """
     check_count("points", points, least=2, most=_MOST_POINTS)
     keys = as_names(by)
-    refuse_clash(keys, (*_CURVE, "submit_s"))
-    gaps = _gaps(_submissions(jobs, keys, submit), keys).drop_nulls("gap_s")
-    schema = {key: gaps.schema[key] for key in keys} | dict.fromkeys(_CURVE, pl.Float64)
-    curves = [pl.DataFrame(schema=schema | {"n": pl.Int64})]
+    refuse_clash(keys, (*InterarrivalCurve.columns(), "submit_s"))
+    gaps = _gaps(jobs, keys, submit).drop_nulls("gap_s")
+    schema = {key: gaps.schema[key] for key in keys} | schema_of(InterarrivalCurve)
+    curves = [pl.DataFrame(schema=schema)]
     # without keys there is one group of all
-    for group, of_group in gaps.group_by(keys or pl.lit(0), maintain_order=True):
-        gap_s, upto = of_group["gap_s"].to_numpy(), of_group[".upto"].to_numpy()
+    for _, of_group in gaps.group_by(keys or pl.lit(0), maintain_order=True):
+        gap_s = of_group["gap_s"].sort().to_numpy()
         above = gap_s[gap_s > 0]
         if not above.size:
             continue
         at = np.geomspace(above[0], above[-1], points)
         at[0], at[-1] = above[0], above[-1]  # to the last digit
         at = np.unique(at if above.size == gap_s.size else np.append(0.0, at))
-        mean = (gap_s * of_group[".times"].to_numpy()).sum() / upto[-1]
-        shorter = upto[np.searchsorted(gap_s, at, side="right") - 1]  # the first is at a gap
-        curve = pl.DataFrame(
-            {
-                "gap_s": at,
-                "fraction_longer": 1 - shorter / upto[-1],
-                "fraction_longer_poisson": np.exp(-at / mean),
-            }
-        )
-        named = dict(zip(keys, group, strict=False))
-        curves.append(
-            curve.select(
-                *(pl.lit(named[key], dtype=schema[key]).alias(key) for key in keys),
-                pl.lit(upto[-1], dtype=pl.Int64).alias("n"),
-                *_CURVE[1:],
-            )
-        )
+        curve = {
+            "gap_s": at,
+            "fraction_longer": 1 - np.searchsorted(gap_s, at, side="right") / gap_s.size,
+            "fraction_longer_poisson": np.exp(-at / gap_s.mean()),
+        }
+        group = of_group[:1].select(*keys, n=pl.lit(gap_s.size, pl.Int64))
+        curves.append(group.join(pl.DataFrame(curve), how="cross"))
     return declared(pl.concat(curves), InterarrivalCurve, by=keys)
 
 
-def _submissions(jobs: IntoFrame, keys: tuple[str, ...], submit: str) -> pl.DataFrame:
-    """Return [*keys, submit_s, .n], one row per distinct submission, in their order."""
-    times = open_frame(jobs, keys=keys, measures={"submit": submit})
-    return count_values(times, (*keys, submit)).rename({submit: "submit_s"})
+def _gaps(jobs: IntoFrame, keys: tuple[str, ...], submit: str) -> pl.DataFrame:
+    """Return [*keys, submit_s, gap_s, .before], sorted: the time since the last submission.
 
-
-def _gaps(rows: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:
-    """Return [*keys, gap_s, .before, .times, .upto] sorted: pairs of successive gaps, counted.
-
-    Jobs of one submission follow each other after gaps of 0. A gap or a pair that does not exist
-    is null.
+    .before is the gap before that one; both are null where there is none.
     """
-    time, jobs, gap = pl.col("submit_s"), pl.col(".n"), pl.col("gap_s")
-
-    def previous(column: pl.Expr) -> pl.Expr:
-        return column.shift(1).over(pl.lit(0), *keys)
-
-    rows = rows.with_columns(gap_s=time - previous(time), **{".one": pl.lit(1, pl.Int64)})
-    again = rows.drop_nulls("submit_s").filter(jobs > 1)
-    zero = pl.lit(0.0)
-    before = pl.when(previous(jobs) > 1).then(zero).otherwise(previous(gap))
-    parts = (
-        (rows, gap, before, pl.col(".one")),
-        (again, zero, gap, pl.col(".one")),
-        (again.filter(jobs > 2), zero, zero, jobs - 2),
-    )
-    gaps = pl.concat(
-        part.select(*keys, gap_s=of_part, **{".before": last, ".times": times})
-        for part, of_part, last, times in parts
-    ).sort(*keys, "gap_s", nulls_last=True)
-    return gaps.with_columns(pl.col(".times").cum_sum().over(pl.lit(0), *keys).alias(".upto"))
-
-
-def _mean(x: pl.Expr, times: pl.Expr) -> pl.Expr:
-    n = times.filter(x.is_not_null()).sum()
-    return pl.when(n > 0).then((x * times).sum() / n)
-
-
-def _quantile(x: pl.Expr, n: pl.Expr, q: float) -> pl.Expr:
-    """Return the quantile of sorted values, interpolated between order statistics (type 7)."""
-    place = (n - 1) * q
-    low, high = (x.filter(pl.col(".upto") > rank).first() for rank in (place.floor(), place.ceil()))
-    return low + (high - low) * (place - place.floor())
-
-
-def _correlation(x: pl.Expr, y: pl.Expr, times: pl.Expr) -> pl.Expr:
-    """Return Pearson's correlation of the pairs without null; null if x or y is constant."""
-    both_known = x.is_not_null() & y.is_not_null()
-    x, y, times = x.filter(both_known), y.filter(both_known), times.filter(both_known)
-    of_x, of_y = x - _mean(x, times), y - _mean(y, times)
-    squares = (of_x**2 * times).sum() * (of_y**2 * times).sum()
-    varies = (x.min() < x.max()) & (y.min() < y.max())
-    return pl.when(varies).then((of_x * of_y * times).sum() / squares.sqrt())
+    times = collect(open_frame(jobs, keys=keys, measures={"submit": submit}))
+    rows = times.rename({submit: "submit_s"}).sort(*keys, "submit_s", nulls_last=True)
+    rows = rows.with_columns(gap_s=pl.col("submit_s").diff().over(pl.lit(0), *keys))
+    return rows.with_columns(pl.col("gap_s").shift(1).over(pl.lit(0), *keys).alias(".before"))
 
 
 _HOUR_S: Final = 3600
@@ -278,16 +216,12 @@ def arrival_rhythm(
 
     Parameters
     ----------
-    jobs
-        One row per job; eager or lazy, of any supported engine.
+    jobs, by, submit
+        As in :func:`workload_summary`.
     per
         "hour" for hours 0 to 23, "weekday" for 1 (Monday) to 7, as in ISO 8601.
     utc_offset_h
         Hours to add to the clock for local time, -24 to 24.
-    by
-        Columns to group by; null is a group of its own. By default all rows are one group.
-    submit
-        Column of the submission: seconds or datetimes.
 
     Returns
     -------
@@ -355,3 +289,53 @@ def arrival_rhythm(
         .sort(*keys, per, nulls_last=True)
     )
     return declared(table, ArrivalRhythm, by=keys)
+
+
+_CYCLES: Final = {"day": (_DAY_S, 24, 10), "week": (_WEEK_S, 7, 5)}
+"""Length, slots, and the fewest whole cycles."""
+_RESAMPLES: Final = 999
+
+
+def seasonality(times_s: ArrayLike, /, *, rng: int = 1) -> pl.DataFrame:
+    """Test whether submissions depend on the hour of the day, and on the day of the week.
+
+    Each whole day is shifted in a circle by a random number of hours (each week by days), which
+    keeps its total and the dependence of consecutive hours but no common phase. The statistic is
+    the variance of the mean square roots of the counts by hour. The phase of the clock does not
+    matter. Cycles of which fewer than 10 days or 5 weeks are whole are not tested. Returns
+    :class:`~traceana.questions.workload.tables.Seasonality`; p is at least 1 / 1,000.
+    """
+    times = np.asarray(times_s, dtype=np.float64)
+    times = times[np.isfinite(times)]
+    generator = np.random.default_rng(rng)
+    rows: list[dict[str, Any]] = []
+    for name, (length_s, slots, fewest) in _CYCLES.items():
+        first = np.ceil(times.min() / length_s) if len(times) else 0.0
+        cycles = int(times.max() // length_s - first) if len(times) else 0
+        if cycles < fewest:
+            continue
+        place = ((times - first * length_s) // (length_s / slots)).astype(np.int64)
+        place = place[(place >= 0) & (place < cycles * slots)]
+        counts = np.bincount(place, minlength=cycles * slots).reshape(cycles, slots)
+        if not counts.any():
+            continue
+        rows.append(
+            {
+                "cycle": name,
+                "n_cycles": cycles,
+                "n": int(counts.sum()),
+                "amplitude": float(counts.mean(axis=0).std() / counts.mean()),
+                "pvalue": _pvalue(np.sqrt(counts), generator),
+            }
+        )
+    return declared(pl.DataFrame(rows, schema=schema_of(Seasonality)), Seasonality)
+
+
+def _pvalue(roots: NDArray[np.float64], generator: np.random.Generator) -> float:
+    cycles, slots = roots.shape
+    variances, exceed = roots.mean(axis=0).var(), 0
+    for _ in range(_RESAMPLES):
+        shift = generator.integers(0, slots, (cycles, 1))
+        moved = np.take_along_axis(roots, (np.arange(slots) + shift) % slots, axis=1)
+        exceed += int(moved.mean(axis=0).var() >= variances * (1 - 1e-12))
+    return (exceed + 1) / (_RESAMPLES + 1)

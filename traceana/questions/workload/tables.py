@@ -20,9 +20,7 @@ class WorkloadSummary(ResultTable):
 
     jobs = count("Jobs", "rows")
     jobs_with_runtime = count("Jobs with runtime")
-    gpu_hours = number(
-        "GPU-hours", "null where no job has both GPUs and runtime", display="hours", unit="h"
-    )
+    gpu_hours = hours("GPU-hours", "null where no job has both GPUs and runtime")
     jobs_without_gpu_hours = count(
         "Without GPU-hours", "jobs whose GPUs or time in the window are missing"
     )
@@ -76,9 +74,7 @@ class SizeDistribution(ResultTable):
     gpus = number("GPUs", "number of GPUs; null: not known", display="plain")
     jobs = count("Jobs")
     fraction_of_jobs = fraction("Fraction of jobs", "within the group")
-    gpu_hours = number(
-        "GPU-hours", "null where no job has both GPUs and runtime", display="hours", unit="h"
-    )
+    gpu_hours = hours("GPU-hours", "null where no job has both GPUs and runtime")
     fraction_of_gpu_hours = fraction("Fraction of GPU-hours", "within the group")
     jobs_without_gpu_hours = count("Without GPU-hours", "jobs whose GPUs or runtime are missing")
     runtime_s_median = seconds("Median runtime")
@@ -109,9 +105,7 @@ class ArrivalRhythm(ResultTable):
     weekday = count("Weekday", "1 (Monday) to 7; with per='weekday'", unit="", optional=True)
     jobs = count("Jobs", "submissions in the slot")
     fraction_of_all = fraction("Fraction", "of the submissions of the group")
-    observed_h = number(
-        "Observed (h)", "time for which the slot was observed", display="hours", unit="h"
-    )
+    observed_h = hours("Observed (h)", "time for which the slot was observed")
     jobs_per_h = number("Jobs per hour", "null where the slot was not observed", unit="1/h")
 
 
@@ -155,9 +149,7 @@ class Seasonality(ResultTable):
     cycle = text("Cycle", "day (by hour) or week (by day)")
     n_cycles = count("Cycles", "whole days or weeks")
     n = count("Submissions", "within whole cycles")
-    amplitude = number(
-        "Amplitude", "standard deviation over mean of the counts by hour or day", display="percent"
-    )
+    amplitude = fraction("Amplitude", "standard deviation over mean of the counts by hour or day")
     pvalue = number("p", "of circular shifts of each cycle", display="pvalue")
 
 
@@ -230,22 +222,15 @@ class ResourceUsage(ResultTable):
         "Wasted", "fraction of the group's hours in failed and cancelled jobs"
     )
     gpu_utilization = fraction("GPU utilization", "weighted by GPU-hours, of jobs that record it")
-    idle_gpu_hours = number(
-        "Idle GPU-hours", "GPU-hours times 1 - utilization", display="hours", unit="h"
-    )
+    idle_gpu_hours = hours("Idle GPU-hours", "GPU-hours times 1 - utilization")
     cpu_used = fraction("CPU used", "CPU time used of that allocated, of jobs with both")
     memory_used = fraction("Memory used", "memory used of that requested, weighted by runtime")
-    wasted_hours = number(
-        "Hours wasted",
-        "hours of `share` in failed and cancelled jobs, time limits included",
-        display="hours",
-        unit="h",
+    wasted_hours = hours(
+        "Hours wasted", "hours of `share` in failed and cancelled jobs, time limits included"
     )
     p90_wait_s = seconds("90 % wait", "90th percentile of the wait")
     median_expansion = number("Expansion", "median of (wait + runtime) / runtime")
-    measured_gpu_hours = number(
-        "Measured GPU-hours", "GPU-hours of jobs with utilization", display="hours", unit="h"
-    )
+    measured_gpu_hours = hours("Measured GPU-hours", "GPU-hours of jobs with utilization")
     ended = count("Ended", "completed and failed jobs")
     own_failures = count("Failures", "those that failed, but not by a limit")
     energy_kwh = number("Energy (kWh)", "recorded energy", display="hours", unit="kWh")
