@@ -12,7 +12,7 @@ from traceana.stats.arguments import is_number
 from traceana.store.frames import column_names, open_frame, reduce_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from narwhals.stable.v2.typing import IntoFrame
 
@@ -20,6 +20,8 @@ Window: TypeAlias = tuple[float, float]
 """First and last second of an observation window, on the clock of the trace."""
 BEGIN, UNTIL, HELD = "begin in window", "end in window", "seconds in window"
 """Columns: when a row's time within the window begins and ends, and its length in seconds."""
+JOBS: Final = "one job"
+"""Weight of a row in :func:`sum_edges`."""
 LENGTH: Final = "seconds of the window"
 """Column of the window's own length; null without times."""
 COUNTED: Final = {
@@ -173,6 +175,32 @@ def note_reckoned(noun: str = "jobs") -> pl.Expr:
     ]
     joined = pl.concat_str(parts, separator="; ", ignore_nulls=True)
     return pl.when(joined != "").then(joined)
+
+
+def sum_edges(
+    frame: nw.LazyFrame[Any],
+    keys: Sequence[str],
+    weights: Sequence[str],
+    place: Callable[[nw.Expr], tuple[nw.Expr, nw.Expr]],
+    /,
+) -> pl.DataFrame:
+    """Return, by period, what begins minus what ends, and its seconds to the period's end.
+
+    [*keys, index, "WEIGHT change", "WEIGHT left"] for each of the weights and :data:`JOBS`, of rows
+    with BEGIN and UNTIL. `place` returns the index of a time's period, and the seconds left of it.
+    """
+    every, parts = (*weights, JOBS), []
+    frame = frame.with_columns(nw.lit(1.0).alias(JOBS))
+    for time, sign in ((BEGIN, 1), (UNTIL, -1)):
+        index, left_s = place(nw.col(time))
+        placed = frame.with_columns(
+            index.cast(nw.Int64).alias("index"),
+            *((nw.col(weight) * left_s).alias(f"{weight} left") for weight in every),
+        )
+        sums = {f"{weight} change": nw.col(weight).sum() * sign for weight in every}
+        sums |= {f"{weight} left": nw.col(f"{weight} left").sum() * sign for weight in every}
+        parts.append(reduce_frame(placed, (*keys, "index"), **sums))
+    return pl.concat(parts).group_by(*keys, "index").agg(pl.all().sum())
 
 
 def _least(time: nw.Expr, end: nw.Expr) -> nw.Expr:

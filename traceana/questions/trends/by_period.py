@@ -12,7 +12,7 @@ import polars as pl
 
 from traceana.cohorts.definitions import OUTCOMES
 from traceana.cohorts.local_time import step_value
-from traceana.cohorts.overlap import BEGIN, HELD, UNTIL, Window, open_overlap
+from traceana.cohorts.overlap import BEGIN, HELD, JOBS, UNTIL, Window, open_overlap, sum_edges
 from traceana.errors import DataError
 from traceana.questions.trends.tables import Trends
 from traceana.stats.arguments import check_choice, is_number
@@ -102,6 +102,7 @@ def _on_calendar(
     return seconds.to_list(), begins.dt.strftime(label).to_list()
 
 
+_INDEX: Final = {"index": pl.Int64}
 _USED: Final = {"gpu_hours": "gpus", "cpu_hours": "cpus", "node_hours": "nodes"}
 ENDED: Final = "time of the end"
 """Column: when a job ended, also outside of the window."""
@@ -178,7 +179,7 @@ def trends(
         _arrived(frame, periods),
         _waits(frame, periods),
         _ended(frame, periods, as_names(success), as_names(failure)),
-        used_by(frame, periods, (), _USED),
+        used_by(frame, periods, _USED),
     ):
         table = table.join(part, on="index", how="left", maintain_order="left")
     hours = (pl.col("end_s") - pl.col("start_s")) / 3600
@@ -277,58 +278,26 @@ def _ended(
     return table.select("index", "runtime_s_median", "n_ended", failure_rate=rate)
 
 
-def used_by(
-    frame: nw.LazyFrame[Any], periods: Periods, keys: tuple[str, ...], of: dict[str, str], /
-) -> pl.DataFrame:
-    """Return [*keys, index, *of, jobs_mean]: hours of resources within each period, and jobs."""
-    edges = periods.edges_s
-    weights = {**of, "job_hours": "one job"}
-    counts = {f"n {name}": nw.col(name).count() for name in of.values()}
-    rows = frame.with_columns(nw.lit(1.0).alias("one job")).filter(~nw.col(HELD).is_null())
-    counted = reduce_frame(rows, (), **counts).row(0, named=True)
-    grid = pl.DataFrame(
-        {"index": range(len(edges) - 1), "length_s": [b - a for a, b in pairwise(edges)]},
-        schema_overrides={"index": pl.Int64},
-    )
-    changes = pl.concat(
-        _edge(rows, periods, keys, weights, (nw.col(time), sign))
-        for time, sign in ((BEGIN, 1.0), (UNTIL, -1.0))
-    )
-    changes = changes.group_by(*keys, "index").agg(pl.all().sum())
-    groups = changes.select(keys).unique().sort(keys) if keys else pl.DataFrame({"": [0]})
-    every = groups.join(grid, how="cross").select(*keys, *grid.columns)
-    joined = every.join(
-        changes, on=[*keys, "index"], how="left", nulls_equal=True, maintain_order="left"
-    )
-    totals = {}
-    for name, weight in weights.items():
-        change, left = pl.col(f"{name} change").fill_null(0), pl.col(f"{name} left").fill_null(0)
-        before = change.cum_sum().over(pl.lit(0), *keys) - change
-        hours = ((before * pl.col("length_s") + left) / 3600).clip(0).round(6)
-        is_weighted = weight == "one job" or counted[f"n {weight}"]
-        totals[name] = hours if is_weighted else pl.lit(None, pl.Float64)
-    jobs_mean = pl.when(pl.col("length_s") > 0).then(
-        pl.col("job_hours") / pl.col("length_s") * 3600
-    )
-    return joined.with_columns(**totals).select(*keys, "index", *of, jobs_mean=jobs_mean)
+def used_by(frame: nw.LazyFrame[Any], periods: Periods, of: dict[str, str], /) -> pl.DataFrame:
+    """Return [index, *of, jobs_mean]: hours of resources within each period, and running jobs."""
+    edges, weights = periods.edges_s, {**of, "job_hours": JOBS}
+    numbers = range(len(edges) - 1)
 
+    def place(time: nw.Expr) -> tuple[nw.Expr, nw.Expr]:
+        ends = step_value(time, edges[:-1], edges[1:])
+        return step_value(time, edges[:-1], numbers), ends - time
 
-def _edge(
-    rows: nw.LazyFrame[Any],
-    periods: Periods,
-    keys: tuple[str, ...],
-    weights: dict[str, str],
-    edge: tuple[nw.Expr, float],
-) -> pl.DataFrame:
-    """Return, by period, what comes or goes, and its seconds to the period's end."""
-    (time, sign), edges = edge, periods.edges_s
-    left_s = step_value(time, edges[:-1], edges[1:]) - time
-    placed = _in(rows, time, periods).with_columns((left_s * sign).alias("left s"))
-    sums: dict[str, nw.Expr] = {}
+    rows = frame.filter(~nw.col(BEGIN).is_null(), ~nw.col(HELD).is_null())
+    counts = {weight: nw.col(weight).count() for weight in of.values()}
+    counted = reduce_frame(rows, (), **counts).row(0, named=True) | {JOBS: 1}
+    changes = sum_edges(rows, (), tuple(of.values()), place)
+    lengths = [end - begin for begin, end in pairwise(edges)]
+    grid = pl.DataFrame({"index": numbers, "length_s": lengths}, schema_overrides=_INDEX)
+    table = grid.join(changes, on="index", how="left", maintain_order="left").fill_null(0)
+    length, totals = pl.col("length_s"), {}
     for name, weight in weights.items():
-        sums[f"{name} change"] = nw.col(weight).sum() * sign
-        sums[f"{name} left"] = nw.col(f"{weight} left").sum()
-    placed = placed.with_columns(
-        (nw.col(weight) * nw.col("left s")).alias(f"{weight} left") for weight in weights.values()
-    )
-    return reduce_frame(placed, (*keys, "index"), **sums)
+        change, left = pl.col(f"{weight} change"), pl.col(f"{weight} left")
+        hours = (((change.cum_sum() - change) * length + left) / 3600).clip(0).round(6)
+        totals[name] = hours if counted[weight] else pl.lit(None, pl.Float64)
+    mean = pl.when(length > 0).then(pl.col("job_hours") / length * 3600)
+    return table.with_columns(**totals).select("index", *of, jobs_mean=mean)

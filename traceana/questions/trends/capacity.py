@@ -129,10 +129,10 @@ def _shares(
     periods: Periods,
     gpu_type: str,
 ) -> pl.DataFrame:
-    used = used_by(frame, periods, (), _USED)
+    used = used_by(frame, periods, _USED)
     lost = pl.Series([None] * used.height, dtype=pl.Float64)
     if down is not None:
-        lost = used_by(nw.from_native(down.lazy()), periods, (), _USED)["used"].fill_null(0)
+        lost = used_by(nw.from_native(down.lazy()), periods, _USED)["used"].fill_null(0)
     by_period = pl.DataFrame(
         {
             "period": periods.labels,

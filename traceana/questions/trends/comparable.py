@@ -96,7 +96,7 @@ def _days_of(lost: pl.DataFrame, edges: NDArray[Any]) -> list[int]:
 def _demand(frame: nw.LazyFrame[Any], periods: Periods) -> pl.DataFrame:
     """Return the mean GPUs in use of each whole day over their mean, or CPUs; as one stratum."""
     hours = np.diff(np.array(periods.edges_s)) / 3600
-    sizes = (used_by(frame, periods, (), {"": name})[""] for name in ("gpus", "cpus"))
+    sizes = (used_by(frame, periods, {"": name})[""] for name in ("gpus", "cpus"))
     size = next((one for one in sizes if one.sum()), None)
     if size is None or not len(hours) > 2:
         return pl.DataFrame()

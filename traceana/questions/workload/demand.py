@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
@@ -11,10 +11,12 @@ from traceana.cohorts.overlap import (
     BEGIN,
     COUNTED,
     HELD,
+    JOBS,
     UNTIL,
     Window,
     note_reckoned,
     open_overlap,
+    sum_edges,
 )
 from traceana.errors import DataError
 from traceana.questions.workload.tables import GpuDemand, JobQuantiles, SizeDistribution
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 _MOST_BINS: Final = 10_000_000
-_CHANGES: Final = ("gpus_change", "gpu_s", "asking_change", "jobs_change", "job_s")
 
 
 @returns(GpuDemand)
@@ -52,21 +53,16 @@ def gpu_demand(
 
     Parameters
     ----------
-    jobs
-        One row per job; eager or lazy, of any supported engine.
+    jobs, by, window
+        As in :func:`workload_summary`.
     bin_s
         Length of a bin in s; bins are [k, k + 1) * bin_s on the clock of the trace, at most ten
         million.
-    by
-        Columns to group by; null is a group of its own. By default all rows are one group.
     start, end, gpus
         Columns of the start (seconds or datetimes), the end and the requested GPUs.
     runtime
         Column of the runtime: jobs end at start + runtime, and `end` is not used. None: runtime_s
         where the frame has it, else `end`.
-    window
-        First and last second of the observation window on the clock of the trace; None: from the
-        first to the last time in the frame.
 
     Returns
     -------
@@ -86,7 +82,7 @@ def gpu_demand(
     if not (is_number(bin_s) and 0 < bin_s <= LARGEST):
         raise DataError(f"bin_s must be a positive number of seconds; it is {bin_s!r}")
     keys = as_names(by)
-    refuse_clash(keys, (*GpuDemand.columns(), "bin", "left_s"))
+    refuse_clash(keys, (*GpuDemand.columns(), "index"))
     second = end if runtime is None else runtime
     measures = {"start": start, "end" if runtime is None else "runtime": second, "gpus": gpus}
     unused = () if runtime is None else ("end",)
@@ -109,33 +105,29 @@ def gpu_demand(
     if (groups["shortest"] < 0).any():
         raise DataError(f"a job ends before it starts: {second} is below {start}")
     grid = _grid(groups, bin_s)
-    running = frame.filter(placed)
-    edges = pl.concat(
-        _edge(running, keys, time, gpus, bin_s=bin_s, sign=sign)
-        for time, sign in ((begun, 1), (ended, -1))
-    )
-    changes = edges.group_by(*keys, "bin").agg(pl.all().sum())
 
-    def before(change: str) -> pl.Expr:
-        return pl.col(change).cum_sum().shift(1, fill_value=0).over(pl.lit(0), *keys)
+    def place(time: nw.Expr) -> tuple[nw.Expr, nw.Expr]:
+        number = (time / bin_s).floor()
+        return number, (number + 1) * bin_s - time
 
-    def mean(change: str, seconds: str, jobs: str) -> pl.Expr:
-        """Return the GPUs at the beginning of each bin, and the changes within it."""
-        # what is added up and taken away again leaves a rounding error, at times below 0; how many
-        # jobs it was of is an integer, and exactly 0 when no job is left
-        present = pl.when(before(jobs) > 0).then(before(change)).otherwise(0)
+    changes = sum_edges(frame.filter(placed), keys, (gpus,), place)
+
+    def mean(weight: str) -> pl.Expr:
+        """Return the weight at the beginning of each bin, and the changes within it."""
+        before = pl.col(f"{weight} change").cum_sum().shift(1, fill_value=0)
+        mean = before.over(pl.lit(0), *keys) + pl.col(f"{weight} left") / bin_s
         # the order of the sums differs between engines, by less than a billionth of a GPU
-        return (present + pl.col(seconds) / bin_s).clip(0).round(9)
+        return pl.when(~left_out).then(mean.clip(0).round(9))
 
-    left_out = pl.col("bin").is_null()
+    left_out = pl.col("index").is_null()
     why = f"no job has {start}, {second} and {gpus}"
     demand = (
-        grid.join(changes, on=[*keys, "bin"], how="left", nulls_equal=True, maintain_order="left")
-        .with_columns(pl.col(_CHANGES).fill_null(0))
+        grid.join(changes, on=[*keys, "index"], how="left", nulls_equal=True, maintain_order="left")
+        .with_columns(pl.selectors.matches(" (change|left)$").fill_null(0))
         .with_columns(
-            bin_start_s=pl.col("bin") * float(bin_s),
-            gpus_mean=pl.when(~left_out).then(mean("gpus_change", "gpu_s", "asking_change")),
-            jobs_mean=pl.when(~left_out).then(mean("jobs_change", "job_s", "jobs_change")),
+            bin_start_s=pl.col("index") * float(bin_s),
+            gpus_mean=mean(gpus),
+            jobs_mean=mean(JOBS),
             note=pl.when(left_out).then(pl.lit(why)).otherwise(note_reckoned()),
         )
     )
@@ -143,7 +135,7 @@ def gpu_demand(
 
 
 def _grid(groups: pl.DataFrame, bin_s: float) -> pl.DataFrame:
-    """Return [*keys, n_excluded, bin] with every bin of every group, null where it has none."""
+    """Return [*keys, n_excluded, index] with every bin of every group, null where it has none."""
     ends = groups.with_columns(
         (pl.col("first") / bin_s).floor(), (pl.col("last") / bin_s).ceil() - 1
     ).with_columns(pl.max_horizontal("first", "last").alias("last"))
@@ -155,32 +147,9 @@ def _grid(groups: pl.DataFrame, bin_s: float) -> pl.DataFrame:
         )
     first, last = (pl.col(name).cast(pl.Int64) for name in ("first", "last"))
     return (
-        ends.with_columns(bin=pl.int_ranges(first, last + 1))
+        ends.with_columns(index=pl.int_ranges(first, last + 1))
         .drop("shortest", "first", "last")
-        .explode("bin")
-    )
-
-
-def _edge(
-    running: nw.LazyFrame[Any],
-    keys: tuple[str, ...],
-    time: nw.Expr,
-    gpus: str,
-    *,
-    bin_s: float,
-    sign: int,
-) -> pl.DataFrame:
-    """Return, by bin, the jobs and GPUs that come or go, and their seconds to the bin's end."""
-    bin_of = (time / bin_s).floor()
-    left_s = ((bin_of + 1) * bin_s - time) * sign
-    return reduce_frame(
-        running.with_columns(bin_of.cast(nw.Int64).alias("bin"), left_s.alias("left_s")),
-        (*keys, "bin"),
-        gpus_change=nw.col(gpus).sum() * sign,
-        gpu_s=(nw.col(gpus) * nw.col("left_s")).sum(),
-        asking_change=nw.when(nw.col(gpus) > 0).then(nw.col(gpus)).count() * sign,
-        jobs_change=nw.len() * sign,
-        job_s=nw.col("left_s").sum(),
+        .explode("index")
     )
 
 
@@ -209,14 +178,8 @@ def job_quantiles(
 
     Parameters
     ----------
-    jobs
-        One row per job; eager or lazy, of any supported engine. Null and NaN are missing.
-    by
-        Columns to group by; null is a group of its own. By default all rows are one group.
-    runtime, gpus
-        Columns of the runtime and the requested GPUs.
-    window
-        As in :func:`workload_summary`: GPU-hours are those within it.
+    jobs, by, runtime, gpus, window
+        As in :func:`workload_summary`; GPU-hours are those within the window.
 
     Returns
     -------
@@ -274,10 +237,8 @@ def size_distribution(
 
     Parameters
     ----------
-    jobs, by, runtime, gpus
-        As in :func:`job_quantiles`.
-    window
-        As in :func:`workload_summary`: GPU-hours are those within it.
+    jobs, by, runtime, gpus, window
+        As in :func:`workload_summary`; GPU-hours are those within the window.
 
     Returns
     -------
