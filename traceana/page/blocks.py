@@ -417,3 +417,25 @@ def result_table(
         name = table.__name__ if table else "without declaration"
         return Table(caption, (), (), (), fault=(name, error))
     return Table(caption, cells.headings, cells.numeric, cells.rows, last, folded, data)
+
+
+def traces_table(
+    frames: Mapping[str, pl.DataFrame | None],
+    table: type[ResultTable],
+    /,
+    *,
+    caption: str,
+    columns: Sequence[str] = (),
+) -> list[Table]:
+    """Return one table with the rows of several traces, by title, if any has rows.
+
+    `columns` are those displayed after the trace; by default all.
+    """
+    import polars as pl  # noqa: PLC0415  a page needs none of it
+
+    parts = [
+        frame.select(pl.lit(title).alias("trace"), *(columns or frame.columns))
+        for title, frame in frames.items()
+        if frame is not None and frame.height
+    ]
+    return [result_table(pl.concat(parts), table, caption=caption)] if parts else []

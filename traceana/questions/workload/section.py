@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
@@ -19,6 +19,7 @@ from traceana.page.blocks import (
     Text,
     drawing,
     result_table,
+    traces_table,
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
@@ -57,87 +58,10 @@ from traceana.tables.formatting import (
     three_digits_range,
 )
 
-if TYPE_CHECKING:
-    from traceana.tables.declare import ResultTable
-
 _ALPHA: Final = 0.05
-
-Found = dict["Trace", "Workload"]
 _HOUR_S: Final = 3600
-
-
-def draw_shared(
-    frames: Mapping[str, pl.DataFrame | None],
-    /,
-    figure: str,
-    about: str,
-    key: str = "",
-    **options: Any,  # noqa: ANN401  whatever the figure takes
-) -> list[Drawing]:
-    """Draw the frames of several traces, by title, as lines on the same axes."""
-    given = {title: frame for title, frame in frames.items() if frame is not None}
-    if not given:
-        return []
-    lines = [frame.select(pl.lit(title).alias("trace"), pl.all()) for title, frame in given.items()]
-    titles = "; ".join(given)
-    return [
-        drawing(
-            figure,
-            pl.concat(lines),
-            trace=None,
-            key=key or figure,
-            about=about,
-            title=titles,
-            **options,
-        )
-    ]
-
-
-def draw_hours(loads: Found, titles: dict[Trace, str], /) -> list[Drawing]:
-    """Draw submissions by hour of the day; the clock is in the name if traces differ in it."""
-    clocks = {trace: clock_name(trace.manifest) for trace in loads}
-    same = len(set(clocks.values())) == 1
-    names = {
-        trace: title if same else f"{title}, {clocks[trace] or 'own clock'}"
-        for trace, title in titles.items()
-    }
-    clock = next(iter(clocks.values())) if same else "clock of each trace"
-    return draw_shared(
-        {names[trace]: load.hours for trace, load in loads.items()},
-        "arrivals",
-        f"Jobs submitted by hour of the day, {clock}"
-        if clock
-        else "Jobs submitted by hour, modulo 24, on a clock whose time of day is unknown",
-        clock=clock,
-    )
-
-
-def draw_demand(trace: Trace, title: str, load: Workload, /) -> list[Drawing]:
-    """Draw the GPU demand of one trace with its window and capacity."""
-    if load.demand is None:
-        return []
-    manifest, seen = trace.manifest, load.observation
-    what = "GPUs requested by hour"
-    if (load.demand["bin_start_s"].diff() > _HOUR_S).any():
-        what = "GPUs requested by year"
-    if load.starts_assumed:
-        what += ", if every job had started when submitted (the trace has no start times)"
-    return [
-        drawing(
-            "gpu-demand",
-            load.demand,
-            trace=trace,
-            title=title,
-            key=f"demand-{trace.id}",
-            about=what,
-            starts_assumed=load.starts_assumed,
-            timezone=(manifest.timezone or "UTC") if manifest.absolute_times else None,
-            window=(seen.start_s, seen.end_s) if seen else (None, None),
-            capacity=load.capacity,
-        )
-    ]
-
-
+_MOST_GROUPS: Final = 20
+_FEWEST_JOBS: Final = 100  # below, 1 % of the jobs is less than one
 _SUMMARY: Final = (
     "jobs",
     "gpu_hours",
@@ -159,7 +83,6 @@ _SIZES: Final = (
 )
 _GAPS: Final = ("n", "median_s", "max_s", "cv", "burstiness", "memory", "dispersion")
 _GPU_HOURS: Final = ("jobs", "n_missing", "gpu_hours", "fraction_of_all")
-_MOST_GROUPS: Final = 20
 _QUEUEING: Final = (
     "jobs",
     "n",
@@ -182,91 +105,167 @@ _LIMITATIONS: Final = (
 )
 
 
+class _Load(NamedTuple):
+    trace: Trace
+    title: str
+    results: Workload
+
+    @property
+    def arrivals(self) -> str:
+        """The title of results on submissions."""
+        return f"{self.title} (starts; no submissions)" if self.results.of_starts else self.title
+
+    @property
+    def gaps(self) -> pl.DataFrame | None:
+        """The times between submissions, without survivors if there are any."""
+        split = self.results.interarrivals
+        if split is None:
+            return None
+        return split.total if split.since is None else split.since
+
+
 def build(traces: Sequence[Trace]) -> Content:
     """Compare the jobs of the traces; one that repeats another one is named only."""
-    distinct = distinct_traces(traces)
-    loads = {trace: trace.once(describe_workload) for trace in distinct}
-    titles = {trace: task_title(trace) if from_tasks(trace) else trace.label for trace in distinct}
-
-    def shared(figure: str, field: str, about: str, key: str = "", **options: object) -> Gallery:
-        frames = {titles[trace]: getattr(load, field) for trace, load in loads.items()}
-        return Gallery(tuple(draw_shared(frames, figure, about, key, **options)))
-
-    arrivals = {
-        trace: f"{titles[trace]} (starts; no submissions)" if load.of_starts else titles[trace]
-        for trace, load in loads.items()
-    }
-    gaps = {arrivals[trace]: result.interarrivals for trace, result in loads.items()}
-    curves = {arrivals[trace]: result.curve for trace, result in loads.items()}
-    sizes = {titles[trace]: result.concentration for trace, result in loads.items()}
-    lead = Gallery(
-        (
-            *shared("concentration", "lorenz", "GPU-hours over jobs").pictures,
-            *draw_shared(curves, "interarrivals", "Times between submissions"),
+    loads = [
+        _Load(
+            trace,
+            task_title(trace) if from_tasks(trace) else trace.label,
+            trace.once(describe_workload),
         )
+        for trace in distinct_traces(traces)
+    ]
+    of_jobs = {load.title: load.results for load in loads}
+    of_arrivals = {load.arrivals: load.results for load in loads}
+    top = _top_finding(loads)
+    findings = (
+        _size_finding(loads),
+        top,
+        _burst_finding(loads),
+        *(text for load in loads for text in _cycle_findings(load)),
+        *(_wait_finding(load.title, load.trace.once(adjusted_waits)) for load in loads),
+    )
+    lead = (
+        *_shared(of_jobs, "lorenz", "concentration", "GPU-hours over jobs"),
+        *_shared(of_arrivals, "curve", "interarrivals", "Times between submissions"),
     )
     pictures = (
-        *draw_hours(loads, arrivals),
-        *shared(
-            "empirical-distribution",
+        *_hours(loads),
+        *_shared(
+            of_jobs,
             "requested",
+            "empirical-distribution",
             "GPUs requested per job",
             key="gpus-requested",
             x_label="GPUs",
             heading="GPUs requested per job",
-        ).pictures,
-        *shared(
-            "empirical-distribution",
+        ),
+        *_shared(
+            of_jobs,
             "waits",
+            "empirical-distribution",
             "Queueing delay: time from submission to start",
             key="wait-distribution",
             x_label="Queueing delay",
             heading="Queueing delay",
             durations=True,
-        ).pictures,
-        *(
-            picture
-            for trace, load in loads.items()
-            for picture in draw_demand(trace, titles[trace], load)
         ),
+        *(picture for load in loads for picture in _demand(load)),
     )
-    top, bursts = (
-        _top_finding(loads, titles),
-        _burst_finding(
-            # merged streams of several clusters are near to Poisson, whatever each of them is
-            {name: gaps[name] for trace, name in arrivals.items() if loads[trace].by != "cluster"}
-        ),
-    )
-    cycles = (
-        _cycle_finding(titles[trace], trace, row)
-        for trace, load in loads.items()
-        if load.seasonality is not None
-        for row in load.seasonality.iter_rows(named=True)
-    )
-    slower = (_wait_finding(titles[trace], trace.once(adjusted_waits)) for trace in loads)
-    findings = (_size_finding(loads, titles), top, bursts, *cycles, *slower)
     return Content(
         tuple(text for text in findings if text),
         (
-            *(block for trace in loads for block in _notes(trace, titles, loads[trace])),
+            *(block for load in loads for block in _notes(load)),
             *_repeats(traces),
             Gallery(pictures),
-            *_split_table(sizes, Concentration, _SIZES, "Concentration of GPU-hours over jobs"),
-            *_split_table(gaps, Interarrivals, _GAPS, "Burstiness of submissions"),
-            *_seasonality(loads, titles),
-            *(
-                table
-                for trace in loads
-                if from_tasks(trace)
-                for table in _gpu_hours(trace, task_title(trace))
-            ),
-            *_queueing(loads, titles),
-            *_adjusted_waits(loads, titles),
+            *_tables(loads),
         ),
         top,
-        lead=(lead, _overview(loads, titles)),
+        lead=(Gallery(lead), _overview(loads)),
         limitations=_LIMITATIONS,
     )
+
+
+def _tables(loads: list[_Load]) -> Iterator[Block]:
+    yield from traces_table(
+        _split({load.title: load.results.concentration for load in loads}),
+        Concentration,
+        caption="Concentration of GPU-hours over jobs",
+        columns=_SIZES,
+    )
+    yield from traces_table(
+        _split({load.arrivals: load.results.interarrivals for load in loads}),
+        Interarrivals,
+        caption="Burstiness of submissions",
+        columns=_GAPS,
+    )
+    caption = "Tests of daily and weekly seasonality of submissions"
+    seasons = {load.title: load.results.seasonality for load in loads}
+    yield from traces_table(seasons, Seasonality, caption=caption)
+    for load in loads:
+        if from_tasks(load.trace):
+            yield from _gpu_hours(load)
+    yield from _queueing(loads)
+    for load in loads:
+        yield from _adjusted_waits(load)
+
+
+def _shared(
+    loads: dict[str, Workload],
+    field: str,
+    figure: str,
+    about: str,
+    **options: Any,  # noqa: ANN401  of the figure
+) -> list[Drawing]:
+    """Draw a result of several traces, by title, as lines on the same axes."""
+    given = {
+        title: frame for title, load in loads.items() if (frame := getattr(load, field)) is not None
+    }
+    if not given:
+        return []
+    lines = [frame.select(pl.lit(title).alias("trace"), pl.all()) for title, frame in given.items()]
+    shown = {"key": figure, **options}
+    return [
+        drawing(figure, pl.concat(lines), trace=None, about=about, title="; ".join(given), **shown)
+    ]
+
+
+def _hours(loads: list[_Load]) -> list[Drawing]:
+    """Draw submissions by hour of the day; the clock is in the name if traces differ in it."""
+    clocks = [clock_name(load.trace.manifest) for load in loads]
+    same = len(set(clocks)) == 1
+    named = {
+        load.arrivals if same else f"{load.arrivals}, {clock or 'own clock'}": load.results
+        for load, clock in zip(loads, clocks, strict=True)
+    }
+    clock = clocks[0] if same else "clock of each trace"
+    about = "Jobs submitted by hour, modulo 24, on a clock whose time of day is unknown"
+    about = f"Jobs submitted by hour of the day, {clock}" if clock else about
+    return _shared(named, "hours", "arrivals", about, clock=clock)
+
+
+def _demand(load: _Load) -> list[Drawing]:
+    """Draw the GPU demand of one trace with its window and capacity."""
+    demand, seen, manifest = load.results.demand, load.results.observation, load.trace.manifest
+    if demand is None:
+        return []
+    is_hourly = not (demand["bin_start_s"].diff() > _HOUR_S).any()
+    what = f"GPUs requested by {'hour' if is_hourly else 'year'}"
+    if load.results.starts_assumed:
+        what += ", if every job had started when submitted (the trace has no start times)"
+    return [
+        drawing(
+            "gpu-demand",
+            demand,
+            trace=load.trace,
+            title=load.title,
+            key=f"demand-{load.trace.id}",
+            about=what,
+            starts_assumed=load.results.starts_assumed,
+            timezone=(manifest.timezone or "UTC") if manifest.absolute_times else None,
+            window=(seen.start_s, seen.end_s) if seen else (None, None),
+            capacity=load.results.capacity,
+        )
+    ]
 
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
@@ -306,57 +305,46 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     return drawings
 
 
-def _overview(loads: Found, titles: dict[Trace, str]) -> Table:
+def _overview(loads: list[_Load]) -> Table:
     rows = []
-    for trace, load in loads.items():
-        gaps, sizes, delays = load.interarrivals, load.concentration, load.queueing
-        rows.append(
-            {"trace": titles[trace]}
-            | load.summary.select("jobs", "gpu_hours", "runtime_s_median", "gpus_median").row(
-                0, named=True
-            )
-            | {
-                "fraction_of_top_1_percent": sizes
-                and sizes.total["fraction_of_top_1_percent"].item(),
-                "cv": gaps and _shown(gaps)["cv"].item(),
-                "delay_s_median": None if delays is None else delays["median_s"].item(),
-            }
-        )
+    for load in loads:
+        sizes, delays = load.results.concentration, load.results.queueing
+        row = load.results.summary.row(0, named=True)
+        top = sizes and sizes.total["fraction_of_top_1_percent"].item()
+        row |= {"trace": load.title, "fraction_of_top_1_percent": top}
+        row["cv"] = None if load.gaps is None else load.gaps["cv"].item()
+        row["delay_s_median"] = None if delays is None else delays["median_s"].item()
+        rows.append({name: row[name] for name in WorkloadOverview.columns()})
     frame = pl.DataFrame(rows, infer_schema_length=None)
     if not frame["gpu_hours"].sum():
         frame = frame.drop("gpu_hours", "gpus_median", "fraction_of_top_1_percent")
     return result_table(frame, WorkloadOverview, caption="Workload of each trace")
 
 
-def _shown(gaps: Split) -> pl.DataFrame:
-    """Return the result without survivors, if there are any."""
-    return gaps.total if gaps.since is None else gaps.since
-
-
-def _notes(trace: Trace, titles: dict[Trace, str], load: Workload) -> list[Block]:
-    manifest, title = trace.manifest, titles[trace]
-    table, of_tasks = manifest.tables["jobs"], from_tasks(trace)
-    definitions = [*table.notes, *([_FROM_TASKS + sample_note(trace)] if of_tasks else [])]
-    if load.observation:
-        definitions.append(load.observation.describe(table.unit_noun))
-    if load.survivors:
-        definitions.append(_survivors(trace, load))
-    definitions.append(manifest.clock_note or "")
-    blocks: list[Block] = [Heading(title), Text("", tuple(definitions))]
-    if load.by is None or load.by_group is None:
-        return blocks
-    of_gpus = bool(load.by_group["gpu_hours"].sum())
-    shown = [
-        name
-        for name in _SUMMARY
-        if name in load.by_group.columns and (of_gpus or "gpu" not in name)
+def _notes(load: _Load) -> list[Block]:
+    trace, results = load.trace, load.results
+    table = trace.manifest.tables["jobs"]
+    definitions = [
+        *table.notes,
+        _FROM_TASKS + sample_note(trace) if from_tasks(trace) else "",
+        results.observation.describe(table.unit_noun) if results.observation else "",
+        _survivors(load) if results.survivors else "",
+        trace.manifest.clock_note or "",
     ]
-    what = f"Workload by {in_sentence(key_heading(load.by))}"
-    total = load.summary.select(pl.lit("all").alias(load.by), *shown)
-    groups = load.by_group.select(pl.col(load.by).cast(pl.String), *shown)
-    null = {load.by: "not stated"}
-    caption = f"{what}. {title}"
-    return [*blocks, result_table(groups, WorkloadSummary, caption=caption, null=null, total=total)]
+    blocks: list[Block] = [Heading(load.title), Text("", tuple(filter(None, definitions)))]
+    by, groups = results.by, results.by_group
+    if by is None or groups is None:
+        return blocks
+    of_gpus = bool(groups["gpu_hours"].sum())
+    shown = [name for name in _SUMMARY if name in groups.columns and (of_gpus or "gpu" not in name)]
+    summary = result_table(
+        groups.select(pl.col(by).cast(pl.String), *shown),
+        WorkloadSummary,
+        caption=f"Workload by {in_sentence(key_heading(by))}. {load.title}",
+        null={by: "not stated"},
+        total=results.summary.select(pl.lit("all").alias(by), *shown),
+    )
+    return [*blocks, summary]
 
 
 def _repeats(traces: Sequence[Trace]) -> list[Text]:
@@ -369,57 +357,46 @@ def _repeats(traces: Sequence[Trace]) -> list[Text]:
     return [Text(" ".join(parts))] if parts else []
 
 
-def _survivors(trace: Trace, load: Workload) -> str:
-    manifest, jobs = trace.manifest, load.summary
-    noun = manifest.tables["jobs"].unit_noun
-    begin = jobs["first_submit_s"].item() if manifest.absolute_times else 0
+def _survivors(load: _Load) -> str:
+    manifest, row = load.trace.manifest, load.results.summary.row(0, named=True)
+    begin = row["first_submit_s"] if manifest.absolute_times else 0
     return (
-        f"{load.survivors:,} of {jobs['jobs'].item():,} {noun} were submitted before the first "
-        f"recorded end (day {days(load.first_end_s - begin)}). They are listed because they "
+        f"{load.results.survivors:,} of {row['jobs']:,} {manifest.tables['jobs'].unit_noun} were "
+        "submitted before the first recorded end (day "
+        f"{days(load.results.first_end_s - begin)}). They are listed because they "
         "still existed then (survivorship bias). Figures of submissions exclude them."
     )
 
 
-def _split_table(
-    results: dict[str, Split | None],
-    table: type[ResultTable],
-    columns: tuple[str, ...],
-    caption: str,
-) -> list[Table]:
-    """Show a result of each trace, and without survivors."""
-    rows = [
-        frame.select(pl.lit(name).alias("trace"), *columns)
+def _split(results: dict[str, Split | None]) -> dict[str, pl.DataFrame | None]:
+    """Return a result of each trace, and without survivors; of none without GPU-hours."""
+    return {
+        name: frame
         for title, result in results.items()
-        if result is not None and ("gini" not in columns or result.total["gini"].item() is not None)
+        if result is not None
+        if "gini" not in result.total.columns or result.total["gini"].item() is not None
         for name, frame in ((title, result.total), (f"{title}, without survivors", result.since))
-        if frame is not None
-    ]
-    return [result_table(pl.concat(rows), table, caption=caption)] if rows else []
+    }
 
 
-def _queueing(loads: Found, titles: dict[Trace, str]) -> list[Block]:
-    queueing = {titles[trace]: load.queueing for trace, load in loads.items()}
-    unknown = [title for title, curve in queueing.items() if curve is None]
-    blocks: list[Block] = []
-    if len(unknown) < len(queueing):
-        rows = [
-            curve.select(pl.lit(title).alias("trace"), *_QUEUEING)
-            for title, curve in queueing.items()
-            if curve is not None
-        ]
-        caption = "Queueing delay: time from submission to start, of the jobs that started"
-        blocks.append(result_table(pl.concat(rows), QueueingDelay, caption=caption))
-        blocks += [
+def _queueing(loads: list[_Load]) -> list[Block]:
+    unknown = [load.title for load in loads if load.results.queueing is None]
+    caption = "Queueing delay: time from submission to start, of the jobs that started"
+    queueing = {load.title: load.results.queueing for load in loads}
+    blocks: list[Block] = [
+        *traces_table(queueing, QueueingDelay, caption=caption, columns=_QUEUEING),
+        *(
             result_table(
                 delays.select(by, *_QUEUEING),
                 QueueingDelay,
-                caption=f"Queueing delay by {in_sentence(key_heading(by))}. {titles[trace]}",
+                caption=f"Queueing delay by {in_sentence(key_heading(by))}. {load.title}",
                 headings={by: key_heading(by)},
                 null={by: "not stated"},
             )
-            for trace, load in loads.items()
-            for by, delays in load.queueing_by.items()
-        ]
+            for load in loads
+            for by, delays in load.results.queueing_by.items()
+        ),
+    ]
     if unknown:
         blocks.append(
             Text(f"Without start times the queueing delay is not known: {'; '.join(unknown)}.")
@@ -427,9 +404,9 @@ def _queueing(loads: Found, titles: dict[Trace, str]) -> list[Block]:
     return blocks
 
 
-def _gpu_hours(trace: Trace, title: str) -> list[Table]:
+def _gpu_hours(load: _Load) -> list[Table]:
     """Return the GPU-hours by status and by user, and the number of tasks per job."""
-    rows = trace.once(task_gpu_hours)
+    rows = load.trace.once(task_gpu_hours)
     note = "instances without a start or an end are excluded"
     tables = [
         result_table(
@@ -437,64 +414,53 @@ def _gpu_hours(trace: Trace, title: str) -> list[Table]:
             GpuHours,
             columns=(by, *_GPU_HOURS, *(("failed", "cancelled") if by == "user" else ())),
             headings={"jobs": "Tasks", by: key_heading(by)},
-            caption=f"GPU-hours of tasks by {by}, most first; {note}. {title}",
+            caption=f"GPU-hours of tasks by {by}, most first; {note}. {load.title}",
             null={by: "not stated"},
         )
         for by in ("status", "user")
         if by in rows.columns
     ]
-    each = rows.group_by("job_id").len("tasks")["tasks"].value_counts().sort("tasks")
-    jobs = each.select(
-        pl.col("tasks").cast(pl.Int64),
-        jobs=pl.col("count").cast(pl.Int64),
-        fraction_of_all=pl.col("count") / pl.col("count").sum(),
-    ).head(_MOST_GROUPS)
+    each = rows.group_by("job_id").len("tasks")["tasks"].value_counts(name="jobs").sort("tasks")
+    jobs = each.cast(pl.Int64).with_columns(fraction_of_all=pl.col("jobs") / pl.col("jobs").sum())
     headings = {"tasks": "Tasks per job", "fraction_of_all": "Of all jobs"}
-    caption = f"Jobs by their number of tasks. {title}"
+    caption = f"Jobs by their number of tasks. {load.title}"
+    jobs = jobs.head(_MOST_GROUPS)
     return [*tables, result_table(jobs, GpuHours, caption=caption, headings=headings)]
 
 
-def _seasonality(loads: Found, titles: dict[Trace, str]) -> list[Block]:
-    rows = [
-        load.seasonality.select(pl.lit(titles[trace]).alias("trace"), pl.all())
-        for trace, load in loads.items()
-        if load.seasonality is not None
-    ]
-    caption = "Tests of daily and weekly seasonality of submissions"
-    return [result_table(pl.concat(rows), Seasonality, caption=caption)] if rows else []
-
-
-def _cycle_finding(title: str, trace: Trace, row: dict[str, Any]) -> str:
+def _cycle_findings(load: _Load) -> Iterator[str]:
     """State whether submissions depend on the hour, or the day, of a cycle."""
-    if row["cycle"] == "week" and clock_name(trace.manifest) is None:
-        return ""
-    clock = clock_name(trace.manifest)
-    what = "hour of the day" if clock else "hour modulo 24"
-    what = "day of the week" if row["cycle"] == "week" else what
-    counted = (
-        f"{p_equals(row['pvalue'])}; n = {row['n']:,} in {plural(row['n_cycles'], row['cycle'])}"
-    )
-    if row["pvalue"] >= _ALPHA:
-        return f"{title}: no dependence of submissions on the {what} is found ({counted})."
-    return (
-        f"{title}: submissions depend on the {what}: the mean counts deviate by "
-        f"{share(row['amplitude'])} (standard deviation over mean; {counted})."
-    )
+    clock, seasons = clock_name(load.trace.manifest), load.results.seasonality
+    for row in () if seasons is None else seasons.iter_rows(named=True):
+        what = "hour of the day" if clock else "hour modulo 24"
+        if row["cycle"] == "week":
+            if clock is None:
+                continue
+            what = "day of the week"
+        cycles = plural(row["n_cycles"], row["cycle"])
+        counted = f"{p_equals(row['pvalue'])}; n = {row['n']:,} in {cycles}"
+        if row["pvalue"] >= _ALPHA:
+            yield f"{load.title}: no dependence of submissions on the {what} is found ({counted})."
+        else:
+            yield (
+                f"{load.title}: submissions depend on the {what}: the mean counts deviate by "
+                f"{share(row['amplitude'])} (standard deviation over mean; {counted})."
+            )
 
 
-def _adjusted_waits(loads: Found, titles: dict[Trace, str]) -> list[Block]:
-    return [
-        result_table(
-            fit.drop("cause", "log_hazard", "std_error"),
-            HazardRatios,
-            caption="Hazard ratios of the start of GPU jobs, all other features equal (Cox; "
-            "pending jobs censored; intervals over blocks of days or users, whichever is wider). "
-            f"Below 1: longer waits. {titles[trace]}",
-            null={"level": "", "reference": ""},
-        )
-        for trace in loads
-        if (fit := trace.once(adjusted_waits)) is not None
-    ]
+def _adjusted_waits(load: _Load) -> list[Table]:
+    fit = load.trace.once(adjusted_waits)
+    if fit is None:
+        return []
+    table = result_table(
+        fit.drop("cause", "log_hazard", "std_error"),
+        HazardRatios,
+        caption="Hazard ratios of the start of GPU jobs, all other features equal (Cox; "
+        "pending jobs censored; intervals over blocks of days or users, whichever is wider). "
+        f"Below 1: longer waits. {load.title}",
+        null={"level": "", "reference": ""},
+    )
+    return [table]
 
 
 def _wait_finding(title: str, fit: pl.DataFrame | None) -> str:
@@ -526,44 +492,39 @@ def _term(row: dict[str, Any]) -> str:
     return f"{row['feature']} {row['level']} versus {row['reference']}"
 
 
-def _size_finding(loads: Found, titles: dict[Trace, str]) -> str:
+def _size_finding(loads: list[_Load]) -> str:
     parts = []
-    for trace, load in loads.items():
-        row = load.summary.row(0, named=True)
-        hours = row["gpu_hours"]
+    for load in loads:
+        row = load.results.summary.row(0, named=True)
+        hours, gpus = row["gpu_hours"], row["gpus_median"]
         size = "GPU-hours not recorded" if hours is None else f"{hours_text(hours)} GPU-hours"
-        if not hours and (of_cpus := trace.once(cpu_hours_of)):
+        if not hours and (of_cpus := load.trace.once(cpu_hours_of)):
             size = f"{hours_text(of_cpus)} CPU-hours"
-        elif row["gpus_median"] is not None:
-            size += f", median {_gpus(row['gpus_median'])}"
-        parts.append(f"{titles[trace]}: {plural(row['jobs'], 'job')}, {size}")
+        elif gpus is not None:
+            size += f", median {'1 GPU' if gpus == 1 else f'{gpus:,.3g} GPUs'}"
+        parts.append(f"{load.title}: {plural(row['jobs'], 'job')}, {size}")
     return f"{'; '.join(parts)}."
 
 
-def _gpus(number: float) -> str:
-    return "1 GPU" if number == 1 else f"{number:,.3g} GPUs"
-
-
-_FEWEST_JOBS = 100  # below, 1 % of the jobs is less than one
-
-
-def _top_finding(loads: Found, titles: dict[Trace, str]) -> str:
+def _top_finding(loads: list[_Load]) -> str:
     parts, short = [], []
-    for trace, load in loads.items():
-        if load.concentration is None or load.concentration.total["gini"].item() is None:
+    for load in loads:
+        sizes = load.results.concentration
+        if sizes is None or sizes.total["gini"].item() is None:
             continue
-        total, since = load.concentration.total, load.concentration.since
-        if total["n"].item() < _FEWEST_JOBS:
+        row = sizes.total.row(0, named=True)
+        if row["n"] < _FEWEST_JOBS:
             continue
-        top = f"n = {total['n'].item():,}"
-        for other in () if since is None else since["fraction_of_top_1_percent"].drop_nulls():
-            top += (
-                f"; {share(other)} without the {load.survivors:,} that started before the first "
-                "recorded end"
-            )
-        part = share(total["fraction_of_top_1_percent"].item())
-        parts.append(f"{part} in {titles[trace]} ({top})")
-        short.append(f"{part} ({trace.label})")
+        top = f"n = {row['n']:,}"
+        for other in () if sizes.since is None else sizes.since["fraction_of_top_1_percent"]:
+            if other is not None:
+                top += (
+                    f"; {share(other)} without the {load.results.survivors:,} that started before "
+                    "the first recorded end"
+                )
+        part = share(row["fraction_of_top_1_percent"])
+        parts.append(f"{part} in {load.title} ({top})")
+        short.append(f"{part} ({load.trace.label})")
     if not parts:
         return ""
     return Finding(
@@ -572,12 +533,12 @@ def _top_finding(loads: Found, titles: dict[Trace, str]) -> str:
     )
 
 
-def _burst_finding(gaps: dict[str, Split | None]) -> str:
-    parts = [
-        f"{three_digits(cv)} in {title} (n = {_shown(curve)['n'].item():,})"
-        for title, curve in gaps.items()
-        if curve is not None and (cv := _shown(curve)["cv"].item()) is not None
-    ]
+def _burst_finding(loads: list[_Load]) -> str:
+    parts = []
+    for load in loads:  # merged streams of clusters are near to Poisson, whatever each of them is
+        if load.gaps is not None and load.results.by != "cluster":
+            cv, n = load.gaps.select("cv", "n").row(0)
+            parts += [] if cv is None else [f"{three_digits(cv)} in {load.arrivals} (n = {n:,})"]
     if not parts:
         return ""
     return (
