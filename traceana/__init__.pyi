@@ -5,7 +5,7 @@ from .catalog import fetch as fetch
 from .catalog import list_traces as list_traces
 from .claims import check_claims as check_claims
 from .cohorts.ends import with_end_class as with_end_class
-from .cohorts.task_runtimes import task_runtimes as task_runtimes
+from .cohorts.task_times import task_runtimes as task_runtimes
 from .errors import TraceanaError as TraceanaError
 from .exchange import anonymize as anonymize
 from .exchange import export_tables as export_tables
@@ -82,7 +82,7 @@ from .questions.trends.changes import level_changes as level_changes
 from .questions.trends.capacity import outages as outages
 from .questions.utilization.used import allocation_rate as allocation_rate
 from .questions.utilization.used import summarize_allocation as summarize_allocation
-from .cohorts.capacity import gpu_capacity_check as gpu_capacity_check
+from .cohorts.task_times import gpu_capacity_check as gpu_capacity_check
 from .questions.utilization.used import gpu_sharing as gpu_sharing
 from .questions.utilization.gpu_samples import assign_gpu_samples as assign_gpu_samples
 from .questions.utilization.gpu_samples import sampled_gpu_usage as sampled_gpu_usage

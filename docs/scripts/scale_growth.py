@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 from findings import as_table, write_measured
 
-from traceana.cohorts.job_sample import SAMPLED_TASKS
+from traceana.cohorts.tasks import SAMPLED_TASKS
 
 TRACE = "alibaba-pai-2020"
 STEPS = ("sample", "tar", "ingest", "report", "workload section alone")

@@ -27,7 +27,7 @@ import sys
 import time
 from traceana import open_store
 import traceana as analysis
-from traceana.cohorts import job_sample
+from traceana.cohorts import tasks as job_sample
 from traceana.cohorts.tasks import instance_times
 from traceana.store.session import Session
 job_sample.MAX_TASKS, job_sample.SAMPLED_TASKS = 20_000, 15_000

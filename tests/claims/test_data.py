@@ -30,7 +30,7 @@ from traceana.claims import (
     decide,
 )
 from traceana.claims.undecided import undecided
-from traceana.cohorts import job_sample
+from traceana.cohorts import tasks as job_sample
 from traceana.errors import DataError
 from traceana.ingesters import ingest
 from traceana.questions.energy.analyze import defaults

@@ -14,7 +14,7 @@ from tests.questions.runtimes import traces
 from tests.questions.runtimes.traces import make_instances, make_tasks
 from tests.store.test_frames import ENGINES
 from traceana import gpu_capacity_check, task_runtimes
-from traceana.cohorts.task_runtimes import END_IMPUTATIONS
+from traceana.cohorts.task_times import END_IMPUTATIONS
 from traceana.errors import DataError
 
 H = 3600.0

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from traceana import resource_usage
-from traceana.cohorts.clip import clip_jobs
+from traceana.cohorts.overlap import clip_jobs
 
 DAY_S = 86_400.0
 

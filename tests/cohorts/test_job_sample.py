@@ -9,10 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from traceana.cohorts import job_sample
+from traceana.cohorts import tasks as job_sample
 from traceana.cohorts.cohort import form_cohort
-from traceana.cohorts.job_sample import draw_jobs
-from traceana.cohorts.tasks import task_owners
+from traceana.cohorts.tasks import draw_jobs, task_owners
 from traceana.ingesters import add_table
 from traceana.questions.workload.analyze import describe_workload
 from traceana.store import Store

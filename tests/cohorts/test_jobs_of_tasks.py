@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from traceana.cohorts.jobs_of_tasks import from_tasks, jobs_of_tasks
+from traceana.cohorts.tasks import from_tasks, jobs_of_tasks
 from traceana.ingesters import add_table
 from traceana.questions.runtimes.task_tables import capacity
 from traceana.questions.workload.analyze import describe_workload

@@ -11,8 +11,7 @@ import pytest
 from scipy.stats import t
 
 import traceana
-from traceana.cohorts.cohort import BLOCK, form_cohort
-from traceana.cohorts.horizon import outcome_cohort
+from traceana.cohorts.cohort import BLOCK, form_cohort, outcome_cohort
 from traceana.questions.failures.analyze import (
     analyze_outcomes,
     fit_failure_model,

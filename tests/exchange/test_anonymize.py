@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import traceana
 from traceana.cli import app
-from traceana.cohorts.job_names import without_numbers
+from traceana.cohorts.ends import without_numbers
 from traceana.errors import DataError
 from traceana.exchange.tables import Disclosure
 from traceana.questions.failures.analyze import fit_failure_model

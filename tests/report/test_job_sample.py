@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from tests.generator.pai_shares import ROWS
-from traceana.cohorts import job_sample
+from traceana.cohorts import tasks as job_sample
 from traceana.cohorts.tasks import instance_times, sample_jobs
 from traceana.page.blocks import Drawing, Gallery, Table, Text
 from traceana.page.section import sections

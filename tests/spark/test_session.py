@@ -35,7 +35,7 @@ from tests.spark.questions import (
 from tests.store.test_frames import QUESTIONS, ROWS
 from traceana import runtime_by
 from traceana.cli import main
-from traceana.cohorts import job_sample
+from traceana.cohorts import tasks as job_sample
 from traceana.errors import DataError, TraceanaError
 from traceana.ingesters import add_table, ingest
 from traceana.page.blocks import Content, Gallery

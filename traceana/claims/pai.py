@@ -15,7 +15,7 @@ import polars as pl
 from traceana.claims.claim import Claim, Judgement, decide, untested
 from traceana.claims.papers import PAPERS
 from traceana.claims.rounding import agrees, round_as, span
-from traceana.cohorts.task_runtimes import END_IMPUTATIONS
+from traceana.cohorts.task_times import END_IMPUTATIONS
 from traceana.cohorts.tasks import instance_times, sample_jobs, task_times
 from traceana.questions.correlations.correlate import runtime_correlations
 from traceana.questions.correlations.points import implied_n

@@ -1,15 +1,95 @@
-"""Whose doing an end is: the job's, the user's limit, the machine's or the scheduler's."""
+"""Status values that count as success and failure, whose doing an end is, and names of jobs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
+import polars as pl
 
-from traceana.store.frames import column_names
+from traceana.errors import DataError
+from traceana.schema import STATUSES
+from traceana.store.frames import (
+    Names,
+    admit_columns,
+    as_names,
+    check_range,
+    clean_columns,
+    collect,
+    column_names,
+)
 
 if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrameT
+    from collections.abc import Mapping, Sequence
+
+    from narwhals.stable.v2.typing import IntoFrame, IntoFrameT
+
+
+OUTCOMES: Final[dict[str, Any]] = {"success": ("completed",), "failure": ("failed",)}
+"""A failure rate counts the failed among the completed and failed; all other rows are excluded."""
+
+
+def open_statuses(
+    frame: IntoFrame,
+    keys: Sequence[str],
+    /,
+    *,
+    status: str,
+    named: Mapping[str, Sequence[str]],
+    measures: Mapping[str, str] | None = None,
+) -> nw.LazyFrame[Any]:
+    """Return [*keys, status, *measures] as a lazy frame, the status as text."""
+    roles = {"status": status, **(measures or {})}
+    numbers = tuple(roles.values())[1:]
+    lazy = clean_columns(admit_columns(frame, (*keys, *roles.values()), roles=roles), numbers)
+    lazy = lazy.with_columns(nw.col(status).cast(nw.String))
+    if numbers:
+        check_range(lazy, numbers)
+    column = nw.col(status)
+    own = {word: role for role, words in named.items() for word in words if word not in STATUSES}
+    if not own:
+        unknown = nw.when(~column.is_in(STATUSES)).then(column).min().alias("unknown")
+        if (other := collect(lazy.select(unknown)).item()) is not None:
+            parameters = " and ".join(f"{role}=" for role in named)
+            raise DataError(
+                f"status {other!r} is found; statuses are {', '.join(STATUSES)}; pass {parameters} "
+                f"to name other values of column {status}"
+            )
+        return lazy
+    present = nw.when(column.is_in(list(own))).then(column).alias("present")
+    for word in set(own).difference(collect(lazy.select(present).unique())["present"]):
+        raise DataError(
+            f"{own[word]} names status {word!r}; statuses are {', '.join(STATUSES)}, or those in "
+            f"column {status}"
+        )
+    return lazy
+
+
+def open_outcomes(
+    frame: IntoFrame, keys: Sequence[str], /, *, status: str, success: Names, failure: Names
+) -> tuple[nw.LazyFrame[Any], tuple[str, ...], tuple[str, ...]]:
+    """Return [*keys, status] as a lazy frame, and the status values of success and of failure."""
+    succeeded, failed = as_names(success), as_names(failure)
+    for name, words in (("success", succeeded), ("failure", failed)):
+        if not words:
+            raise DataError(
+                f"{name} names no status, such as {name}={STATUSES[name == 'failure']!r}"
+            )
+    if both := sorted({*succeeded} & {*failed}):
+        raise DataError(f"status {', '.join(both)} cannot be a success and a failure")
+    named = {"success": succeeded, "failure": failed}
+    return open_statuses(frame, keys, status=status, named=named), succeeded, failed
+
+
+def with_failure(
+    lazy: nw.LazyFrame[Any], status: str, success: Sequence[str], failure: Sequence[str], /
+) -> nw.LazyFrame[Any]:
+    """Return the successes and failures, with a column `failure` of 0 and 1."""
+    if "failure" in lazy.collect_schema().names() and status != "failure":
+        raise DataError("column failure needs another name: the outcome of a row has it")
+    failed = nw.col(status).is_in(list(failure)).cast(nw.Int64).alias("failure")
+    return lazy.filter(nw.col(status).is_in([*success, *failure])).with_columns(failed)
+
 
 END_CLASS: Final = "end_class"
 """Name of the column."""
@@ -86,3 +166,12 @@ def _end_class(names: list[str]) -> nw.Expr:
         chosen = (ended & is_one).fill_null(value=False)
         end_class = nw.when(chosen).then(nw.lit(name)).otherwise(end_class)
     return end_class
+
+
+def without_numbers(name: pl.Expr, /) -> tuple[pl.Expr, pl.Expr]:
+    """Return the names with # for the number that they end in, and then for every number.
+
+    A number at the end may be hexadecimal, such as that of a commit.
+    """
+    ending = name.str.replace(r"[-_.]?[0-9a-f]*[0-9][0-9a-f]*$", "#")
+    return ending, ending.str.replace_all(r"\d+", "#")

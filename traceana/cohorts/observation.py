@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
+import numpy as np
+import polars as pl
 
-from traceana.cohorts.truncation import estimate_unlisted
+from traceana.cohorts.overlap import BEGIN, UNTIL, open_overlap
+from traceana.stats.survival import product_limit
 from traceana.store.frames import collect, reduce_frame
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame, IntoFrameT
 
-    from traceana.cohorts.job_sample import JobSample
     from traceana.cohorts.overlap import Window
+    from traceana.cohorts.tasks import JobSample
     from traceana.store import Trace
     from traceana.store.manifest import Manifest
 
@@ -190,3 +193,94 @@ def _estimate_unlisted(
     drawn: Any = nw.from_native(sample.rows_of(listed.to_native())) if sample else listed
     unlisted = estimate_unlisted(collect(drawn.select("runtime_s", start)), start, last)
     return unlisted / sample.fraction if unlisted is not None and sample else unlisted
+
+
+def estimate_unlisted(rows: pl.DataFrame, start: str, last: float, /) -> float | None:
+    """Estimate the rows missing under right truncation (Lynden-Bell, MNRAS 155, 1971).
+
+    A runtime is listed only if it is at most the time left in the window. With time reversed this
+    is left truncation, and a listed row has weight 1 / F(time left).
+    """
+    kept = rows.drop_nulls([start, "runtime_s"])
+    runtime, left = kept["runtime_s"].to_numpy(), last - kept[start].to_numpy()
+    if not len(kept) or (runtime > left + 1).any():
+        return None
+    left = np.maximum(left, runtime)
+    times = np.unique(runtime)
+    ends = np.bincount(np.searchsorted(times, runtime), minlength=len(times))
+    # in reversed time a row enters after the last runtime beyond the time left
+    beyond = np.searchsorted(times, left, side="right")
+    late = np.bincount(beyond, minlength=len(times) + 1)[: len(times)]
+    below = np.append(product_limit(ends[::-1], 0 * ends, late[::-1])[::-1], 1.0)
+    # F below each runtime; a row has weight 1 / F(time left)
+    share = below[beyond]
+    return float((1 / share[share > 0] - 1).sum())
+
+
+NODES: Final = ("NodeList", "node", "host", "machine_id")
+"""Columns of the nodes of a job, in the order of preference."""
+
+
+_MOST_WITHOUT: Final = 0.01
+_SIZES: Final = ("gpus", "cpus")
+
+
+def node_column(columns: tuple[str, ...] | list[str], /) -> str | None:
+    """Return the column of the nodes of a job; None: there is none."""
+    return next((name for name in NODES if name in columns), None)
+
+
+def nodes_seen(trace: Trace, /) -> pl.DataFrame:
+    """Return [machine_id, gpu_type, gpus, cpus]: the most in use at a time on each node.
+
+    A job on several nodes has an equal part of its GPUs and CPUs on each. The type of a node is
+    that of most of its jobs. The numbers are lower bounds: a node that was never full has more
+    GPUs. They are null where more than a hundredth of the jobs with GPUs (CPUs) has no node;
+    without a column of nodes there are no rows.
+    """
+    columns = trace.manifest.tables["jobs"].columns
+    name = node_column(columns)
+    empty = {"machine_id": pl.String, "gpu_type": pl.String, **dict.fromkeys(_SIZES, pl.Float64)}
+    if name is None:
+        return pl.DataFrame(schema=empty)
+    kept = tuple(column for column in (name, "gpu_type") if column in columns)
+    sized: dict[str, str] = {size: size for size in _SIZES if size in columns}
+    frame = open_overlap(trace.frame("jobs"), kept, sized, window=trace.once(window_of))
+    rows = collect(frame.select(BEGIN, UNTIL, *kept, *sized).filter(~nw.col(BEGIN).is_null()))
+    used = [
+        size
+        for size in sized
+        if (using := rows.filter(pl.col(size) > 0))[name].null_count()
+        <= _MOST_WITHOUT * using.height
+    ]
+    hosts = pl.col(name).cast(pl.String).str.split(",")
+    kind = pl.col("gpu_type") if "gpu_type" in kept else pl.lit(None, pl.String)
+    rows = (
+        rows.filter(pl.col(name).is_not_null())
+        .select(
+            BEGIN,
+            UNTIL,
+            gpu_type=kind.cast(pl.String),
+            machine_id=hosts,
+            **{size: pl.col(size).fill_null(0) / hosts.list.len() for size in used},
+        )
+        .explode("machine_id")
+        .with_columns(node=pl.col("machine_id").rank("dense"))
+    )
+    named = rows.group_by("node").agg(
+        pl.col("machine_id").first(), pl.col("gpu_type").drop_nulls().mode().sort().first()
+    )
+    none = {size: pl.lit(None, pl.Float64) for size in _SIZES if size not in used}
+    most = _most_in_use(rows, used).join(named, on="node")
+    return most.with_columns(**none).select(*empty).sort("machine_id")
+
+
+def _most_in_use(rows: pl.DataFrame, sizes: list[str]) -> pl.DataFrame:
+    """Return [node, *sizes]: the largest sums of the rows that run at a time."""
+    # what ends at a time makes room for what begins then
+    changes = pl.concat(
+        rows.select("node", pl.lit(sign).alias("sign"), pl.col(sizes) * sign, time=time)
+        for time, sign in ((BEGIN, 1), (UNTIL, -1))
+    ).sort("node", "time", "sign")
+    in_use = changes.select("node", pl.col(sizes).cum_sum().over("node"))
+    return in_use.group_by("node").agg(pl.col(sizes).max().round(3))

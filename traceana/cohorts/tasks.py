@@ -1,22 +1,121 @@
-"""Runtimes of a trace's tasks from the times of their instances, and the owners of the tasks."""
+"""Tasks of a trace, or of a reproducible sample of its jobs, their owners, and jobs of tasks."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
+import numpy as np
 import polars as pl
 
-from traceana.cohorts import job_sample
-from traceana.cohorts.task_runtimes import impute_ends
-from traceana.cohorts.task_times import TaskTimes, read_task_times
-from traceana.store.frames import open_frame, reduce_frame
+from traceana.cohorts.task_times import TaskTimes, impute_ends, read_task_times
+from traceana.store.frames import admit_columns, open_frame, reduce_frame
 
 if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
+    from narwhals.stable.v2.typing import IntoFrame, IntoFrameT
 
     from traceana.store import Trace
+
+
+MAX_TASKS: Final = 1_300_000
+"""A trace with at most so many tasks is analyzed completely, such as the published PAI trace.
+
+In a trace without tasks, each job counts as one.
+"""
+SAMPLED_TASKS: Final = 1_000_000
+"""About so many tasks are sampled from a larger trace."""
+SEED: Final = 1
+_LETTERS: Final = (3, 4, 5)
+"""Three characters at the end of a job_id have some thousand values, in digests and numbers."""
+_MIN_ENDINGS: Final = 50
+
+
+@dataclass(frozen=True)
+class JobSample:
+    """The jobs whose job_id ends in one of the endings that were drawn at random.
+
+    Rows of any table are thus selected by job_id alone, in any engine, without a list of jobs.
+    """
+
+    endings: tuple[str, ...]
+    """The endings drawn."""
+    letters: int
+    """Characters of an ending."""
+    n_endings: int
+    """Number of possible endings."""
+    drawn: int
+    tasks: int
+    """Tasks of the jobs drawn, and of all jobs."""
+    noun: str = "tasks"
+    """What is counted: tasks, or jobs in a trace without tasks."""
+
+    @property
+    def fraction(self) -> float:
+        """Fraction of the tasks that is in the sample."""
+        return self.drawn / self.tasks
+
+    @property
+    def description(self) -> str:
+        """What is in the sample, for a sentence."""
+        return (
+            f"{self.drawn:,} of {self.tasks:,} {self.noun} ({100 * self.fraction:.1f} %), "
+            f"{'those of whole jobs ' * (self.noun != 'jobs')}drawn by the end of their job_id "
+            f"(seed {SEED})"
+        )
+
+    def rows_of(self, frame: IntoFrameT, /) -> IntoFrameT:
+        """Return the rows of a table with a job_id that are in the sample, lazily if it is lazy."""
+        rows: nw.LazyFrame[Any] = nw.from_native(frame)
+        drawn: IntoFrameT = rows.filter(_ending(self.letters).is_in(list(self.endings))).to_native()
+        return drawn
+
+    def relative_errors(self, tasks: pl.DataFrame, /) -> dict[str, float | None]:
+        """Estimate the relative standard errors of totals over all tasks.
+
+        A total is estimated by the ratio estimator for cluster samples: the total of the sample
+        times all tasks over those drawn. With G endings drawn without replacement, a fraction f of
+        all, totals t_g and numbers of tasks n_g, the relative error is sqrt((1 - f) G / (G - 1) sum
+        of (t_g - n_g t / n)^2) / t (Cochran, Sampling Techniques, 1977, section 6.4). None if G is
+        1 or the total is 0. `tasks` are those of the sample: job_id, and the columns to sum,
+        null as 0.
+        """
+        ending = pl.col("job_id").cast(pl.String).str.tail(self.letters)
+        sums = {name: pl.col(name).sum() for name in tasks.columns if name != "job_id"}
+        parts = reduce_frame(tasks.with_columns(ending), ("job_id",), **sums, **{".n": pl.len()})
+        n = parts[".n"].cast(pl.Float64).to_numpy()
+        left = (1 - len(self.endings) / self.n_endings) * len(n) / max(len(n) - 1, 1)
+        errors: dict[str, float | None] = {}
+        for total in parts.drop("job_id", ".n"):
+            t = total.cast(pl.Float64).to_numpy()
+            off = t - n * (t.sum() / n.sum())
+            has_spread = len(t) > 1 and t.sum() > 0
+            errors[total.name] = (
+                float(np.sqrt(left * (off**2).sum()) / t.sum()) if has_spread else None
+            )
+        return errors
+
+
+def draw_jobs(tasks: IntoFrame, /, *, max_tasks: int, noun: str = "tasks") -> JobSample:
+    """Draw endings of job_id at random until their jobs would exceed `max_tasks` tasks.
+
+    Endings have three characters, or more if fewer than 50 of them would be drawn.
+    """
+    rows = admit_columns(tasks, ("job_id",))
+    for letters in _LETTERS:
+        parts = reduce_frame(rows.select(ending=_ending(letters)), ("ending",), tasks=nw.len())
+        table = parts.drop_nulls("ending")
+        mixed = table[np.random.default_rng(SEED).permutation(table.height)]
+        within = int((mixed["tasks"].cum_sum() <= max_tasks).sum())
+        if within >= _MIN_ENDINGS:
+            break
+    chosen = mixed.head(max(within, 1)).sort("ending")
+    drawn, total = (int(each["tasks"].sum()) for each in (chosen, parts))
+    return JobSample(tuple(chosen["ending"]), letters, table.height, drawn, total, noun)
+
+
+def _ending(letters: int) -> nw.Expr:
+    return nw.col("job_id").cast(nw.String).str.tail(letters)
 
 
 _RUNTIMES: Final = (
@@ -33,14 +132,14 @@ OWNERS: Final = ("user", "group", "account", "job_name")
 """Columns of a job by which its tasks are grouped, if they have values."""
 
 
-def sample_jobs(trace: Trace, /) -> job_sample.JobSample | None:
+def sample_jobs(trace: Trace, /) -> JobSample | None:
     """Return the sample of jobs that are analyzed one by one; None if all are."""
     tables = trace.manifest.tables
     table = "tasks" if trace.has("tasks") else "jobs"
-    if table not in tables or tables[table].rows <= job_sample.MAX_TASKS:
+    if table not in tables or tables[table].rows <= MAX_TASKS:
         return None
     rows = trace.frame(table)
-    return job_sample.draw_jobs(rows, max_tasks=job_sample.SAMPLED_TASKS, noun=table)
+    return draw_jobs(rows, max_tasks=SAMPLED_TASKS, noun=table)
 
 
 def sampled_rows(trace: Trace, table: str, /, *columns: str) -> pl.LazyFrame:
@@ -123,3 +222,45 @@ def _ends(frame: IntoFrame) -> tuple[float | None, ...]:
     times = open_frame(frame, keys=(), measures=("start_s", "end_s"))
     ends = {"a": start.min(), "b": start.max(), "c": end.min(), "d": end.max()}
     return reduce_frame(times, (), **ends).row(0)
+
+
+def from_tasks(trace: Trace, /) -> bool:
+    """Return whether the runtimes of a trace's jobs are known from their tasks only."""
+    manifest = trace.manifest
+    if manifest.has("jobs", ("runtime_s",)) or not manifest.has("jobs"):
+        return False
+    return manifest.has("tasks") and manifest.has("instances", ("start_s", "end_s"))
+
+
+def jobs_of_tasks(trace: Trace, /) -> pl.DataFrame:
+    """Return one row per job: [job_id, submit_s, start_s, runtime_s, gpus, gpu_type].
+
+    start_s is the first start of a task, null if it is before the submission. runtime_s is from the
+    first start to the last end of the instances that have both; gpus are the GPUs that these hold,
+    averaged over the runtime, so that their product is the GPU time. gpu_type is that of the first
+    task that has one.
+    """
+    tasks = trace.once(instance_times).tasks.lazy()
+    gpus = pl.col("gpus")
+    by_job = tasks.group_by("job_id").agg(
+        start_s=pl.col("task_start_s").min(),
+        runtime_s=pl.col("last_s").max() - pl.col("first_s").min(),
+        gpu_s=(gpus * pl.col("known_s")).sum(),
+        n_gpus=(gpus * pl.col("known_s")).count(),
+        gpu_type=pl.col("gpu_type").drop_nulls().first(),
+    )
+    jobs = sampled_rows(trace, "jobs", "job_id", "submit_s")
+    early = pl.col("start_s") < pl.col("submit_s")
+    has_runtime = (pl.col("n_gpus") > 0) & (pl.col("runtime_s") > 0)
+    return (
+        jobs.join(by_job, on="job_id", how="left", maintain_order="left")
+        .select(
+            "job_id",
+            "submit_s",
+            pl.when(early.fill_null(value=False).not_()).then("start_s").alias("start_s"),
+            "runtime_s",
+            pl.when(has_runtime).then(pl.col("gpu_s") / pl.col("runtime_s")).alias("gpus"),
+            "gpu_type",
+        )
+        .collect(engine="streaming")
+    )

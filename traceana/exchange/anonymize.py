@@ -10,8 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from traceana.cohorts.ends import DECISIVE
-from traceana.cohorts.job_names import without_numbers
+from traceana.cohorts.ends import DECISIVE, without_numbers
 from traceana.errors import DataError
 from traceana.exchange.copying import copy_trace
 from traceana.exchange.tables import Disclosure

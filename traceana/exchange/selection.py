@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 
 from polars.exceptions import PolarsError
 
-from traceana.cohorts.clip import clip_jobs
 from traceana.cohorts.observation import find_window
+from traceana.cohorts.overlap import clip_jobs
 from traceana.errors import DataError
 from traceana.exchange.copying import copy_trace
 from traceana.ingesters.expressions import row_condition

@@ -11,7 +11,7 @@ import scipy.stats
 
 import traceana
 from tests.questions.defaults import numbers_by_default
-from traceana.cohorts.truncation import estimate_unlisted
+from traceana.cohorts.observation import estimate_unlisted
 from traceana.errors import DataError
 from traceana.questions.failures.curves import incidence_and_survival
 from traceana.questions.failures.design import make_design

@@ -16,8 +16,7 @@ from tests.questions.runtimes import traces
 from tests.questions.runtimes.traces import make_instances, make_tasks, runtime_one_by_one
 from tests.store.test_frames import ENGINES
 from traceana import task_runtimes
-from traceana.cohorts.task_runtimes import END_IMPUTATIONS
-from traceana.cohorts.task_times import read_task_times
+from traceana.cohorts.task_times import END_IMPUTATIONS, read_task_times
 from traceana.errors import DataError
 
 CONTRACT = [

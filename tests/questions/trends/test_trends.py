@@ -21,7 +21,7 @@ from traceana import (
     workload_summary,
 )
 from traceana.cli.limits import limited_store
-from traceana.cohorts.nodes_seen import nodes_seen
+from traceana.cohorts.observation import nodes_seen
 from traceana.errors import DataError
 from traceana.questions.trends.analyze import trends_of
 from traceana.questions.trends.by_period import divide_window

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
-from traceana.cohorts.cohort import Cohort, form_cohort
-from traceana.cohorts.horizon import outcome_cohort
+from traceana.cohorts.cohort import Cohort, form_cohort, outcome_cohort
 from traceana.questions.correlations.correlate import (
     failure_correlations,
     runtime_correlations,

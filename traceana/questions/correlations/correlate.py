@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.cohorts.definitions import open_outcomes, with_failure
+from traceana.cohorts.ends import open_outcomes, with_failure
 from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
 from traceana.questions.correlations.family import LEVELS, Family, estimate_family

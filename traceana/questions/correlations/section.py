@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import COHORT_NEEDS, Cohort, form_cohort
-from traceana.cohorts.horizon import MOST_NOT_ENDED
+from traceana.cohorts.cohort import COHORT_NEEDS, MOST_NOT_ENDED, Cohort, form_cohort
 from traceana.page.blocks import (
     Block,
     Content,

@@ -11,11 +11,9 @@ import numpy as np
 import polars as pl
 from scipy.special import stdtrit
 
-from traceana.cohorts.cohort import Cohort, form_cohort
-from traceana.cohorts.definitions import OUTCOMES
-from traceana.cohorts.groups import MOST_GROUPS
-from traceana.cohorts.horizon import outcome_cohort
-from traceana.cohorts.nodes_seen import NODES, node_column
+from traceana.cohorts.cohort import MOST_GROUPS, Cohort, form_cohort, outcome_cohort
+from traceana.cohorts.ends import OUTCOMES
+from traceana.cohorts.observation import NODES, node_column
 from traceana.errors import DataError
 from traceana.questions.failures.association import (
     failure_odds,

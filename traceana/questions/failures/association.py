@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from scipy.special import chdtrc, stdtrit
 
-from traceana.cohorts.definitions import open_outcomes, with_failure
+from traceana.cohorts.ends import open_outcomes, with_failure
 from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
 from traceana.questions.failures.clusters import (

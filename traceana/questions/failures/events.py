@@ -12,7 +12,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from traceana.cohorts.definitions import open_statuses
+from traceana.cohorts.ends import open_statuses
 from traceana.errors import DataError
 from traceana.questions.failures.clusters import refuse_missing
 from traceana.questions.failures.tables_competing_risks import RowsAtRisk

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from scipy.special import stdtr, stdtrit
 
-from traceana.cohorts.definitions import open_statuses
+from traceana.cohorts.ends import open_statuses
 from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
 from traceana.questions.failures.clusters import cluster_codes

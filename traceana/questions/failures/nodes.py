@@ -8,8 +8,7 @@ import numpy as np
 import polars as pl
 from scipy.special import gammainc, gammaincinv
 
-from traceana.cohorts.definitions import open_outcomes
-from traceana.cohorts.ends import END_CLASS, with_end_class
+from traceana.cohorts.ends import END_CLASS, open_outcomes, with_end_class
 from traceana.questions.failures.tables import NodeFailures
 from traceana.stats.arguments import check_confidence
 from traceana.stats.multiplicity import adjust_pvalues

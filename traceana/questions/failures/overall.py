@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import form_cohort
-from traceana.cohorts.horizon import count_not_ended, is_censored, outcome_cohort
+from traceana.cohorts.cohort import count_not_ended, form_cohort, is_censored, outcome_cohort
 from traceana.errors import DataError
 from traceana.questions.failures.hazards import outcome_by_horizon
 from traceana.questions.failures.rates import failure_rates

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.cohorts.definitions import OUTCOMES, open_outcomes
-from traceana.cohorts.horizon import outcome_cohort
+from traceana.cohorts.cohort import outcome_cohort
+from traceana.cohorts.ends import OUTCOMES, open_outcomes
 from traceana.cohorts.unit_note import notes_unit
 from traceana.questions.correlations.analyze import features_of
 from traceana.questions.failures.clusters import (

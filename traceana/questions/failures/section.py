@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import COHORT_NEEDS, Cohort, form_cohort
-from traceana.cohorts.horizon import outcome_cohort
+from traceana.cohorts.cohort import COHORT_NEEDS, Cohort, form_cohort, outcome_cohort
 from traceana.page.blocks import (
     Block,
     Content,

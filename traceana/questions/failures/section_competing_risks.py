@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import COHORT_NEEDS, Cohort, form_cohort
-from traceana.cohorts.horizon import MOST_UNTIMED
+from traceana.cohorts.cohort import COHORT_NEEDS, MOST_UNTIMED, Cohort, form_cohort
 from traceana.errors import DataError
 from traceana.page.blocks import (
     Content,

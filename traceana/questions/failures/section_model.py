@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import COHORT_NEEDS, Cohort
-from traceana.cohorts.horizon import outcome_cohort
+from traceana.cohorts.cohort import COHORT_NEEDS, Cohort, outcome_cohort
 from traceana.page.blocks import Block, Content, Gallery, Text, drawing, result_table
 from traceana.page.finding import Certainty, Finding
 from traceana.page.section import Section

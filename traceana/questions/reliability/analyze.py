@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.cohorts.ends import END_CLASS, with_end_class
-from traceana.cohorts.nodes_seen import node_column, nodes_seen
+from traceana.cohorts.observation import node_column, nodes_seen
 from traceana.questions.reliability.jobs import job_failure_interval
 from traceana.questions.reliability.machines import Window, machine_reliability
 from traceana.questions.reliability.tables import JobFailureResult, JobFaults, ReliabilityResult

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import polars as pl
 
-from traceana.cohorts.cohort import Cohort, form_cohort
-from traceana.cohorts.horizon import MOST_NOT_ENDED
+from traceana.cohorts.cohort import MOST_NOT_ENDED, Cohort, form_cohort
 from traceana.questions.failures.curves import kaplan_meier
 from traceana.questions.runtimes.fit import fit_distributions
 from traceana.questions.runtimes.quantiles import tail_index

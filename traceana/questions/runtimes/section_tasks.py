@@ -9,7 +9,7 @@ import polars as pl
 
 from traceana.cohorts.cohort import task_title
 from traceana.cohorts.tables import CapacityCheck, MissingTimes
-from traceana.cohorts.task_runtimes import END_IMPUTATIONS
+from traceana.cohorts.task_times import END_IMPUTATIONS
 from traceana.cohorts.tasks import sample_jobs
 from traceana.page.blocks import Block, Content, Heading, Points, Table, Text, result_table
 from traceana.page.section import Section

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from traceana.cohorts.capacity import check_capacity, sum_gpus
 from traceana.cohorts.tables import MissingTimes
-from traceana.cohorts.task_runtimes import END_IMPUTATIONS, impute_ends
+from traceana.cohorts.task_times import END_IMPUTATIONS, check_capacity, impute_ends, sum_gpus
 from traceana.cohorts.tasks import instance_times, sample_jobs, task_owners
 from traceana.store.frames import reduce_frame
 from traceana.tables.declare import declared

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
 
-from traceana.cohorts.capacity import sum_gpus
-from traceana.cohorts.nodes_seen import nodes_seen
-from traceana.cohorts.observation import window_of
+from traceana.cohorts.observation import nodes_seen, window_of
+from traceana.cohorts.task_times import sum_gpus
 from traceana.questions.trends.by_period import trends
 from traceana.questions.trends.capacity import cluster_utilization, outages
 from traceana.questions.trends.drift import changes_and_drift

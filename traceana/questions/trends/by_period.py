@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.cohorts.definitions import OUTCOMES
+from traceana.cohorts.ends import OUTCOMES
 from traceana.cohorts.local_time import step_value
 from traceana.cohorts.overlap import BEGIN, HELD, JOBS, UNTIL, Window, open_overlap, sum_edges
 from traceana.errors import DataError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from traceana.cohorts.definitions import OUTCOMES
+from traceana.cohorts.ends import OUTCOMES
 from traceana.cohorts.overlap import Window
 from traceana.questions.trends.by_period import DAY_S, local_time
 from traceana.questions.trends.capacity import outages

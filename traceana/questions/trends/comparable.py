@@ -8,8 +8,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from traceana.cohorts.ends import END_CLASS, with_end_class
-from traceana.cohorts.job_names import without_numbers
+from traceana.cohorts.ends import END_CLASS, with_end_class, without_numbers
 from traceana.cohorts.overlap import BEGIN, HELD, Window
 from traceana.questions.trends.by_period import (
     DAY_S,

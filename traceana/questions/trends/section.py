@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from traceana.cohorts.groups import count_users
+from traceana.cohorts.cohort import count_users
 from traceana.page.blocks import (
     Block,
     Content,

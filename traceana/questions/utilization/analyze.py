@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.cohorts.groups import MOST_GROUPS
+from traceana.cohorts.cohort import MOST_GROUPS
 from traceana.cohorts.task_times import KEYS, hash_keys
 from traceana.cohorts.tasks import instance_times, sample_jobs, sampled_rows, task_owners
 from traceana.questions.runtimes.compare import empirical_distribution

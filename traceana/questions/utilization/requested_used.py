@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceana.cohorts.groups import MOST_GROUPS
+from traceana.cohorts.cohort import MOST_GROUPS
 from traceana.cohorts.observation import window_of
-from traceana.cohorts.overlap import HELD, open_overlap
+from traceana.cohorts.overlap import ENDED_STATUSES, HELD, open_overlap
 from traceana.cohorts.tasks import sample_jobs, sampled_rows
 from traceana.questions.runtimes.compare import empirical_distribution
 from traceana.questions.utilization.tables import RequestedUsed
@@ -45,7 +45,6 @@ REQUESTED_NEEDS: Final = tuple(
 _GROUPS: Final = ("queue", "gpu_type")
 _LEAST_REQUEST: Final = 1e-9
 """Hours; no ratio to a smaller request is a number that means anything."""
-_ENDED: Final = ("completed", "failed", "cancelled")
 
 
 def requested_used(trace: Trace, /) -> dict[str, pl.DataFrame]:
@@ -89,7 +88,7 @@ def _hours(trace: Trace) -> pl.DataFrame:
     times = [name for name in ("submit_s", "start_s", "end_s") if manifest.has("jobs", (name,))]
     needed = {"status", "runtime_s", *names, *times}.union(*stated)
     ended = sampled_rows(trace, "jobs", *sorted(needed)).filter(
-        pl.col("status").cast(pl.String).is_in(_ENDED), pl.col("runtime_s") > 0
+        pl.col("status").cast(pl.String).is_in(ENDED_STATUSES), pl.col("runtime_s") > 0
     )
     columns = [pl.col(name).cast(pl.String) for name in dict.fromkeys(names)]
     for name in there:

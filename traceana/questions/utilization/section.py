@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import sample_note, task_title
-from traceana.cohorts.groups import MOST_GROUPS
+from traceana.cohorts.cohort import MOST_GROUPS, sample_note, task_title
 from traceana.page.blocks import (
     Block,
     Content,

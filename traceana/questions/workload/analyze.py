@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.cohorts.capacity import sum_gpus
 from traceana.cohorts.cohort import GROUPINGS
-from traceana.cohorts.jobs_of_tasks import from_tasks, jobs_of_tasks
 from traceana.cohorts.local_time import read_clock
 from traceana.cohorts.observation import Observation, observe, window_of
-from traceana.cohorts.tasks import sample_jobs
+from traceana.cohorts.task_times import sum_gpus
+from traceana.cohorts.tasks import from_tasks, jobs_of_tasks, sample_jobs
 from traceana.errors import DataError
 from traceana.questions.runtimes.compare import empirical_distribution
 from traceana.questions.workload.concentration import concentration as compute_concentration

@@ -9,9 +9,8 @@ import narwhals.stable.v2 as nw
 import narwhals.stable.v2.selectors as ncs
 import polars as pl
 
-from traceana.cohorts.cohort import form_cohort
+from traceana.cohorts.cohort import MOST_NOT_ENDED, count_not_ended, form_cohort
 from traceana.cohorts.ends import END_CLASS, with_end_class
-from traceana.cohorts.horizon import MOST_NOT_ENDED, count_not_ended
 from traceana.cohorts.observation import window_of
 from traceana.cohorts.overlap import (
     COUNTED,

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
-from traceana.cohorts.groups import count_users
+from traceana.cohorts.cohort import count_users
 from traceana.questions.failures.overall import overall_failure
 from traceana.questions.trends.analyze import NEEDS, cpus_allocated, gpus_allocated
 from traceana.questions.workload.analyze import describe_workload

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import polars as pl
 
 from traceana.cohorts.cohort import sample_note, task_title
-from traceana.cohorts.jobs_of_tasks import from_tasks
+from traceana.cohorts.tasks import from_tasks
 from traceana.page.blocks import (
     Block,
     Content,
