@@ -134,7 +134,7 @@ def compare(
     """
     from traceana.cohorts.observation import window_of  # noqa: PLC0415  heavy, and for this alone
     from traceana.exchange.selection import to_seconds  # noqa: PLC0415  as above
-    from traceana.questions.comparison.changes import compare_windows  # noqa: PLC0415  as above
+    from traceana.questions.comparison.compare_traces import compare_windows  # noqa: PLC0415  as above
 
     traces = [one if isinstance(one, Trace) else read(one) for one in (a, *b) if one is not None]
     if len(traces) != (2 if split is None else 1):

@@ -9,7 +9,7 @@ import pytest
 
 from traceana.cohorts.tasks import from_tasks, jobs_of_tasks
 from traceana.ingesters import add_table
-from traceana.questions.runtimes.task_tables import capacity
+from traceana.questions.runtimes.ratio import capacity
 from traceana.questions.workload.analyze import describe_workload
 from traceana.store import Store, open_store
 

@@ -49,7 +49,7 @@ from traceana.ingesters import add_table
 from traceana.questions.recurring.analyze import grouped_jobs
 from traceana.questions.runtimes.ratio import ratio_tables
 from traceana.questions.stragglers.analyze import cov_by_job, stragglers, worker_samples
-from traceana.questions.utilization.requested_used import requested_used
+from traceana.questions.utilization.analyze import requested_used
 from traceana.questions.workload.analyze import describe_workload, weekdays_and_waits
 from traceana.questions.workload.analyze_consumers import describe_consumers
 from traceana.store import Trace

@@ -67,8 +67,7 @@ def compare(
     """
     from traceana.exchange import select_jobs
     from traceana.opening import compare as compare_two
-    from traceana.questions.comparison.changes import check_condition, holds
-    from traceana.questions.comparison.compare_traces import compare_traces
+    from traceana.questions.comparison.compare_traces import check_condition, compare_traces, holds
     from traceana.questions.comparison.tables import Comparison
     from traceana.store import open_store
 

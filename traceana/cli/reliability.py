@@ -42,13 +42,13 @@ def reliability(
 
     With --checkpoint-cost, also the checkpoint interval that loses the least time.
     """
-    from traceana.questions.reliability.analyze import (
+    from traceana.questions.reliability.jobs import (
         NEEDS,
+        checkpoint_interval,
         group_column,
         job_failures_of,
         reliability_of,
     )
-    from traceana.questions.reliability.jobs import checkpoint_interval
     from traceana.store import open_store
 
     chosen = qualifying_trace(open_store(store), trace, NEEDS)

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from traceana.page.blocks import Block, Content, Gallery, Heading, Picture, Table, Text
 from traceana.page.finding import Finding
 from traceana.page.section import PARTS, SIMULATED, Section
-from traceana.questions.workload.facts import FACTS, facts_of, failed_as
+from traceana.questions.workload.analyze_consumers import FACTS, facts_of, failed_as
 from traceana.report.section_provenance import terms_of
 from traceana.tables.formatting import in_sentence, listed, plural
 from traceana.tables.formatting import text as shortened

@@ -12,7 +12,7 @@ import traceana
 from tests.questions.trends.logs import BEGIN_S, DAY_S, slower, stationary
 from traceana.cli import app
 from traceana.errors import DataError
-from traceana.questions.comparison.changes import check_condition, holds
+from traceana.questions.comparison.compare_traces import check_condition, holds
 
 JOBS = pl.DataFrame(
     {

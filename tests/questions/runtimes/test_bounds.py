@@ -17,7 +17,7 @@ from traceana import (
     tail_index,
 )
 from traceana.errors import DataError
-from traceana.questions.runtimes.quantiles import read_values
+from traceana.questions.runtimes.distributions import read_values
 
 VALUES = np.random.default_rng(11).gamma(1.5, 1000, 300)
 

@@ -23,8 +23,8 @@ from traceana import (
 from traceana.cli.limits import limited_store
 from traceana.cohorts.observation import nodes_seen
 from traceana.errors import DataError
-from traceana.questions.trends.analyze import trends_of
 from traceana.questions.trends.by_period import divide_window
+from traceana.questions.trends.capacity import trends_of
 
 
 def test_use_is_by_overlap_and_events_where_they_happen() -> None:

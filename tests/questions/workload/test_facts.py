@@ -9,7 +9,7 @@ import pytest
 
 import traceana
 from traceana.page.section import sections
-from traceana.questions.workload.facts import facts_of, failed_as
+from traceana.questions.workload.analyze_consumers import facts_of, failed_as
 
 
 def test_the_logs_own_words_for_failed_jobs_are_named(tmp_path: Path) -> None:

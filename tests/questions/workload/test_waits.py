@@ -10,10 +10,10 @@ import pytest
 
 import traceana
 from traceana.questions.trends.capacity import outages
-from traceana.questions.trends.drift import changes_and_drift, slope_over_time
+from traceana.questions.trends.changes import changes_and_drift, slope_over_time
 from traceana.questions.workload import section
+from traceana.questions.workload.analyze import adjusted_waits
 from traceana.questions.workload.interarrivals import seasonality
-from traceana.questions.workload.waits import adjusted_waits
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import traceana
-from traceana.questions.runtimes.task_tables import task_gpu_hours
+from traceana.questions.runtimes.ratio import task_gpu_hours
 from traceana.questions.utilization.analyze import analyze_utilization
 from traceana.questions.workload.analyze import describe_workload, weekdays_and_waits
 

@@ -40,6 +40,7 @@ from traceana.stats.counts import (
 )
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.survival import censored_quantiles, product_limit, restricted_mean
+from traceana.stats.time_blocks import DAY_S
 from traceana.store.frames import Names, as_names, collect, open_frame, refuse_clash
 from traceana.tables.declare import schema_of
 from traceana.tables.formatting import duration
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
 
     Counts = NDArray[np.int64]
 
-DAY_S: Final = 86_400.0
 Window = tuple[float | datetime, float | datetime]
 
 

@@ -10,7 +10,7 @@ import polars as pl
 from traceana.page.blocks import Block, Content, Gallery, drawing, join_parts, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.reliability.analyze import (
+from traceana.questions.reliability.jobs import (
     NEEDS,
     group_column,
     is_known,

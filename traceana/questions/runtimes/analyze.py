@@ -9,8 +9,8 @@ import polars as pl
 
 from traceana.cohorts.cohort import MOST_NOT_ENDED, Cohort, form_cohort
 from traceana.questions.failures.curves import kaplan_meier
+from traceana.questions.runtimes.distributions import tail_index
 from traceana.questions.runtimes.fit import fit_distributions
-from traceana.questions.runtimes.quantiles import tail_index
 from traceana.questions.runtimes.tables import BestFamilies, DistributionFits, RuntimeSensitivity
 from traceana.tables.declare import declared
 

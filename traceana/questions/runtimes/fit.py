@@ -12,7 +12,7 @@ import polars as pl
 from scipy.special import ndtri
 
 from traceana.errors import DataError
-from traceana.questions.runtimes.quantiles import (
+from traceana.questions.runtimes.distributions import (
     Flags,
     Values,
     fitted_quantiles,

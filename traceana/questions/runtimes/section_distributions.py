@@ -28,7 +28,7 @@ from traceana.questions.runtimes.analyze import (
     analyze_runtime_distributions,
     median_above,
 )
-from traceana.questions.runtimes.compare import empirical_distribution
+from traceana.questions.runtimes.distributions import empirical_distribution
 from traceana.questions.runtimes.tables import (
     BestFamilies,
     DistributionFits,

@@ -13,7 +13,7 @@ from traceana.cohorts.task_times import END_IMPUTATIONS
 from traceana.cohorts.tasks import sample_jobs
 from traceana.page.blocks import Block, Content, Heading, Points, Table, Text, result_table
 from traceana.page.section import Section
-from traceana.questions.runtimes.task_tables import capacity, means_by_outcome, missing_times
+from traceana.questions.runtimes.ratio import capacity, means_by_outcome, missing_times
 from traceana.tables.formatting import duration, hours, plain, share, three_digits
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ from traceana.cohorts.overlap import BEGIN, HELD, JOBS, UNTIL, Window, open_over
 from traceana.errors import DataError
 from traceana.questions.trends.tables import Trends
 from traceana.stats.arguments import check_choice, is_number
+from traceana.stats.time_blocks import DAY_S
 from traceana.store.frames import Names, as_names, column_names, reduce_frame
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-DAY_S: Final = 86_400.0
 _DATE: Final = "%Y-%m-%d"
 _PERIODS: Final = {
     "hour": (3600.0, "1h", f"{_DATE} %H:%M"),

@@ -11,7 +11,7 @@ from traceana.cohorts.tasks import sample_jobs
 from traceana.page.blocks import Block, Content, Drawing, Gallery, Text, drawing, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.utilization.requested_used import (
+from traceana.questions.utilization.analyze import (
     REQUESTED_NEEDS,
     requested_curves,
     requested_used,

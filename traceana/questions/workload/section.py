@@ -24,16 +24,17 @@ from traceana.page.blocks import (
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.failures.tables import HazardRatios
-from traceana.questions.runtimes.task_tables import task_gpu_hours
+from traceana.questions.runtimes.ratio import task_gpu_hours
 from traceana.questions.workload.analyze import (
     Split,
     Workload,
+    adjusted_waits,
     clock_name,
     describe_workload,
     weekdays_and_waits,
 )
 from traceana.questions.workload.analyze_consumers import cpu_hours_of
-from traceana.questions.workload.concentration import gpu_hours_by
+from traceana.questions.workload.summary import gpu_hours_by
 from traceana.questions.workload.tables import (
     Concentration,
     GpuHours,
@@ -43,7 +44,6 @@ from traceana.questions.workload.tables import (
     WorkloadOverview,
     WorkloadSummary,
 )
-from traceana.questions.workload.waits import adjusted_waits
 from traceana.store import Trace, distinct_traces
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import (
