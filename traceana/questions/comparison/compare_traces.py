@@ -25,9 +25,10 @@ from traceana.questions.stragglers.analyze import (
     published_cov,
     stragglers,
 )
-from traceana.questions.trends.by_period import DAY_S, ENDED, open_jobs, span
+from traceana.questions.trends.by_period import ENDED, open_jobs, span
 from traceana.questions.workload.summary import concentration
 from traceana.stats.quantiles import woodruff_interval
+from traceana.stats.time_blocks import DAY_S
 from traceana.store import Trace, distinct_traces
 from traceana.store.frames import collect
 from traceana.tables.declare import declared, schema_of

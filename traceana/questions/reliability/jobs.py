@@ -14,7 +14,6 @@ from traceana.cohorts.ends import END_CLASS, with_end_class
 from traceana.cohorts.observation import node_column, nodes_seen
 from traceana.errors import DataError
 from traceana.questions.reliability.machines import (
-    DAY_S,
     FaultLog,
     Window,
     dispersion_of_total,
@@ -39,6 +38,7 @@ from traceana.stats.arguments import (
     is_number,
 )
 from traceana.stats.counts import dispersion_index, rate_interval
+from traceana.stats.time_blocks import DAY_S
 from traceana.store.frames import collect, open_frame
 from traceana.tables.declare import declared, returns, schema_of
 
