@@ -336,13 +336,13 @@ def concentration(
     """
     keys = as_names(by)
     refuse_clash(keys, Concentration.columns())
-    x = pl.col("gpu_hours").drop_nulls()
-    n, total = x.len(), x.sum()
-    rank = pl.int_range(1, n + 1)
+    values = pl.col("gpu_hours").rle().struct
+    x, each = values.field("value"), values.field("len").cast(pl.Int64)
+    upto, n, total = each.cum_sum(), each.filter(x.is_not_null()).sum(), (each * x).sum()
 
-    def held_by(part: pl.Expr) -> pl.Expr:
-        """Return the fraction of the GPU-hours that parts of the jobs have."""
-        return (part.clip(0, 1) * x).sum() / total
+    def held_by(some: pl.Expr) -> pl.Expr:
+        """Return the fraction that so many jobs of each value have."""
+        return (some.clip(0, each) * x).sum() / total
 
     table = reduce_frame(
         _gpu_hours(jobs, keys, runtime, gpus, window),
@@ -351,9 +351,10 @@ def concentration(
         n_missing=pl.col("gpu_hours").null_count(),
         n=n,
         gpu_hours=pl.when(n > 0).then(total),
-        **{name: held_by(rank - n + top * n) for name, top in _TOP.items()},
-        fraction_of_lower_half=held_by(n / 2 - rank + 1),
-        gini=2 * (rank * x).sum() / (n * total) - (n + 1) / n,
+        **{name: held_by(top * n - (n - upto)) for name, top in _TOP.items()},
+        fraction_of_lower_half=held_by(n / 2 - (upto - each)),
+        # the sum of the ranks of equal values
+        gini=(each * (2 * upto - each + 1) * x).sum() / (n * total) - (n + 1) / n,
     )
     some = pl.col("gpu_hours") > 0
     table = table.with_columns(
@@ -424,7 +425,8 @@ def _gpu_hours(
     """Return [*keys, gpu_hours] of the jobs, the fewest GPU-hours first."""
     hours = nw.when(nw.col(gpus) > 0).then(nw.col(gpus) * nw.col(HELD) / 3600)
     frame = open_overlap(jobs, keys, {"runtime": runtime, "gpus": gpus}, window=window)
-    return collect(frame.select(*keys, hours.alias("gpu_hours"))).sort("gpu_hours")
+    rows = collect(frame.select(*keys, hours.alias("gpu_hours")))
+    return rows.sort("gpu_hours", nulls_last=True)
 
 
 @returns(GpuHours)
