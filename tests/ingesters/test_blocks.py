@@ -16,10 +16,10 @@ import pytest
 
 from tests.ingesters.conftest import tar_gz
 from traceana.errors import SourceError
-from traceana.ingesters import ahead, archive, build, convert, files, ingest
+from traceana.ingesters import build, convert, files, ingest, unwrap
 from traceana.ingesters.files import CsvFile, list_csvs, open_csv
 from traceana.ingesters.readers import lines, sacct_lines
-from traceana.ingesters.unwrap import open_unwrapped
+from traceana.ingesters.unwrap import Forward, open_unwrapped
 from traceana.store import open_store
 
 DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "ingestion.md"
@@ -40,8 +40,8 @@ def test_limits_are_those_in_the_documentation() -> None:
         "separators in a line with quotes": lines._MOST_QUOTED,
         "expression that fails, other than by `CAST`": convert._MOST_FAILED,
         "distinct unknown values of a column": build._WORDS,
-        "header of an archive's member": archive._LONGEST_HEADER,
-        "members of an archive": archive._MOST_MEMBERS,
+        "header of an archive's member": unwrap._LONGEST_HEADER,
+        "members of an archive": unwrap._MOST_MEMBERS,
         "lines of a Slurm record whose name contains line ends": sacct_lines._MOST_LINES,
     }
     stated = re.findall(
@@ -56,7 +56,7 @@ def test_limits_are_those_in_the_documentation() -> None:
 @pytest.mark.parametrize("size", [1, 2, 7, 32, 33, 64, 1000])
 def test_blocks_of_whole_lines_together_are_the_file(tmp_path: Path, size: int) -> None:
     content = b"a,b\r\n1,2\r\n\r\n3\r,4\n" + b"55,66\r\n" * 30 + b"7"
-    blocks = list(ahead.whole_lines(source_of(tmp_path / "x.csv", content), size=size))
+    blocks = list(files.whole_lines(source_of(tmp_path / "x.csv", content), size=size))
     assert b"".join(blocks) == content.replace(b"\r\n", b"\n") + b"\n"
     assert all(block.endswith(b"\n") for block in blocks)
 
@@ -64,23 +64,23 @@ def test_blocks_of_whole_lines_together_are_the_file(tmp_path: Path, size: int) 
 def test_a_line_may_be_as_long_as_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ahead, "LONGEST_LINE", 100)
+    monkeypatch.setattr(files, "LONGEST_LINE", 100)
     whole = b"x" * 164 + b"\n"
     for before in (b"", b"a\n" * 32):
         content = before + whole
-        blocks = list(ahead.whole_lines(source_of(tmp_path / "x.csv", content), size=64))
+        blocks = list(files.whole_lines(source_of(tmp_path / "x.csv", content), size=64))
         assert blocks == [block for block in (before, whole) if block]
     with pytest.raises(SourceError, match="a line of more than"):
-        list(ahead.whole_lines(source_of(tmp_path / "x.csv", b"x" + b"x" + whole), size=64))
+        list(files.whole_lines(source_of(tmp_path / "x.csv", b"x" + b"x" + whole), size=64))
 
 
 def test_an_empty_member_has_no_lines(tmp_path: Path) -> None:
     path = tar_gz(tmp_path / "a.tar.gz", {"a.csv": b""})
-    assert list(ahead.whole_lines(list_csvs(path).csvs[0])) == []
+    assert list(files.whole_lines(list_csvs(path).csvs[0])) == []
 
 
 def test_a_header_has_at_most_a_mebibyte() -> None:
-    forward = archive.Forward(io.BytesIO(b"x" * (5 << 20)))
+    forward = Forward(io.BytesIO(b"x" * (5 << 20)))
     with forward.reading_header():
         assert len(forward.read(1 << 19)) + len(forward.read(1 << 19)) == 2**20
     assert len(forward.read(2 << 20)) == 2 * 2**20
@@ -181,10 +181,7 @@ def test_bytes_of_another_compression_are_no_text(tmp_path: Path) -> None:
         ingest(tmp_path, store=tmp_path / "store")
 
 
-def test_the_holes_of_a_sparse_member_are_zeros(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(archive, "_LARGE", 100)
+def test_the_holes_of_a_sparse_member_are_zeros(tmp_path: Path) -> None:
     info = tarfile.TarInfo(NAME)
     info.type, info.size = tarfile.GNUTYPE_SPARSE, 1024
     header = bytearray(info.tobuf(tarfile.GNU_FORMAT))
@@ -196,36 +193,11 @@ def test_the_holes_of_a_sparse_member_are_zeros(
     first, second = b"a" * 511 + b"\n", b"b" * 511 + b"\n"
     packed = gzip.compress(bytes(header) + first + second + b"\0" * 1024)
     source = source_of(tmp_path / "a.tar.gz", packed)
-    assert not source.last
     with open_csv(source) as stream:
         assert stream.read() == first + b"\0" * 512 + second
 
 
-def test_a_large_member_is_taken_for_the_last_by_the_size_that_gzip_states(tmp_path: Path) -> None:
-    member, path = tarfile.TarInfo("x.csv"), tmp_path / "a.tar.gz"
-    member.size, member.offset_data = (5 << 30) + 1, 512
-    end = 512 + (5 << 30) + 512  # the data, filled up to a whole block
-
-    def is_last(behind: int, start: bytes = b"\x1f\x8b") -> bool:
-        path.write_bytes(start + b"..." + ((end + behind) % 2**32).to_bytes(4, "little"))
-        return archive.seems_last(member, (path,))
-
-    # an archive ends with two empty blocks, and is filled up to a record of 20 blocks
-    assert all(is_last(512 * blocks) for blocks in (0, 2, 22))
-    assert not any(map(is_last, (-512, 512 * 22 + 1, 512 * 23, 1 << 31)))
-    assert not is_last(0, b"PK")
-    member.sparse = [(0, 1)]  # type: ignore[assignment]
-    assert not is_last(0)
-    member.sparse, member.size, end = None, archive._LARGE, 512 + archive._LARGE
-    assert is_last(1024)
-    member.size -= 1
-    assert not is_last(1024)
-
-
-def test_an_unknown_table_does_not_hide_the_next_member(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(archive, "_LARGE", 100)
+def test_an_unknown_table_does_not_hide_the_next_member(tmp_path: Path) -> None:
     spec = "".join(f"m{row},T4,96,512,2\n" for row in range(2000)).encode()
     path = tar_gz(tmp_path / "a.tar.gz", {"unknown.csv": b"x,y\n" * 100, NAME: spec})
     ledger = ingest(path, store=tmp_path / "store")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 
 import pytest
 
-from tests.ingesters.conftest import tar_gz
 from traceana.errors import SourceError
-from traceana.ingesters import archive
 from traceana.ingesters.files import CsvFile, list_csvs
 from traceana.ingesters.readers import csv, kubectl
 
@@ -52,13 +49,3 @@ def test_an_object_of_kubernetes_has_metadata_and_a_spec(
     tmp_path: Path, members: str, *, known: bool
 ) -> None:
     assert kubectl.READER.detect(file_of(tmp_path, f'{{"kind": "Pod", {members}}}')) == known
-
-
-@pytest.mark.parametrize("size", [512, 9215, 9216])
-def test_a_member_before_the_longest_padding_seems_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
-) -> None:
-    monkeypatch.setattr(archive, "_LARGE", 1)
-    path = tar_gz(tmp_path / "x.tar.gz", {"a": bytes(size)})  # of 9,216 bytes: 10,752 follow
-    with tarfile.open(path) as opened:
-        assert archive.seems_last(opened.getmember("a"), (path,))

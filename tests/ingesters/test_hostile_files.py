@@ -268,7 +268,7 @@ def test_links_devices_and_archives_in_an_archive_are_not_read(
     [
         (["../a.csv"], "leads out of the archive"),
         (["/a.csv"], "leads out of the archive"),
-        (["a.csv", "a.csv"], "stands in it twice"),
+        (["a.csv", "a.csv"], "is in it twice"),
         ([], "cut short or damaged"),
     ],
 )

@@ -328,10 +328,10 @@ def test_asking_a_store_for_what_it_lacks(files: Path, tmp_path: Path) -> None:
 
 STARTS = """
 import os, sys
-from traceana.ingesters import ahead
+from traceana.ingesters import files
 from traceana.ingesters import ingest
 from traceana.store import writer
-ahead._BLOCK, writer._ROWS_A_GROUP = 1 << 14, 500  # so that many blocks and groups are under way
+files._BLOCK, writer._ROWS_A_GROUP = 1 << 14, 500  # so that many blocks and groups are under way
 for folder in sys.stdin:
     child = os.fork()  # before Polars has any thread: the imports are done once for all
     if not child:

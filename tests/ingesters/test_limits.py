@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tarfile
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -24,8 +24,7 @@ from tests.benchmarks.rejected import FIRST_ROWS, FORMATS, ingest_faults
 from tests.ingesters.conftest import itp_archive, worker_rows
 from traceana.catalog import get_trace
 from traceana.errors import DataError
-from traceana.ingesters import IngestError, ahead, archive, build, convert, ingest
-from traceana.ingesters.archive import members, open_archive
+from traceana.ingesters import IngestError, build, convert, files, ingest, unwrap
 from traceana.ingesters.compiled import compile_mapping
 from traceana.ingesters.files import list_csvs
 from traceana.ingesters.mapping import parse_mapping
@@ -34,6 +33,7 @@ from traceana.ingesters.readers import lines
 from traceana.ingesters.readers.lines import Block
 from traceana.ingesters.readers.parquet import read_frames
 from traceana.ingesters.readers.sacct_fields import expand_hosts
+from traceana.ingesters.unwrap import read_tar
 from traceana.store import open_store
 
 Write = Callable[[str, bytes | str], Path]
@@ -208,7 +208,7 @@ def test_a_quoted_cell_of_very_many_lines_is_an_error_early(
     monkeypatch.setattr(build, "_MOST_LINES", 2_000_000 if len(line) > 9 else 1000)
     monkeypatch.setattr(build, "_MOST_BYTES", 1 << 20)
     monkeypatch.setattr(lines, "_CELLS_A_PART", 500)
-    monkeypatch.setattr(ahead, "_BLOCK", 1 << 16)
+    monkeypatch.setattr(files, "_BLOCK", 1 << 16)
     read: list[int] = []
     opened = b'3,0,25,51,"' + line * (20 if len(line) > 9 else 5000)
     folder = write(JOB, HEAD + GOOD + opened + b'"x\n')  # no cell ends so
@@ -227,7 +227,7 @@ def test_lines_of_which_none_is_a_row_are_an_error_early(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build, "_MOST_LINES", 1000)
-    monkeypatch.setattr(ahead, "_BLOCK", 1 << 10)
+    monkeypatch.setattr(files, "_BLOCK", 1 << 10)
     read: list[int] = []
     folder = write(JOB, HEAD + GOOD + b"\n" * 100_000 + GOOD)
     with pytest.raises(IngestError, match=r"none of the [\d,]+ lines up to .*\(blank_line\)"):
@@ -258,7 +258,7 @@ def test_empty_objects_are_no_rows_and_an_error_early(
 
 
 def test_a_list_of_pods_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "_BLOCK", 1 << 10)
+    monkeypatch.setattr(files, "_BLOCK", 1 << 10)
     rows = "".join(f"p{n},1000,1024,1,{n}\n" for n in range(200))
     text = f"name,cpu_milli,memory_mib,num_gpu,gpu_milli\n{rows}{',' * 5000}\np,1,1\n{rows}"
     (tmp_path / "pods.csv").write_text(text, encoding="utf-8")
@@ -307,8 +307,8 @@ def header(kind: bytes, size: int) -> bytes:
 @pytest.mark.parametrize("kind", [b"x", b"g", b"L", b"K", b"X"])
 def test_no_more_than_a_mebibyte_of_a_header_is_read(kind: bytes) -> None:
     stream = Endless(header(kind, 2 << 30), b"a")
-    with pytest.raises(tarfile.ReadError, match="header of more than 1 MiB"), open_archive(stream):  # type: ignore[arg-type]
-        pass
+    with pytest.raises(tarfile.ReadError, match="header of more than 1 MiB"):
+        next(read_tar(stream))  # type: ignore[arg-type]
     assert stream.count <= 1 << 20
 
 
@@ -316,18 +316,15 @@ def test_no_more_than_a_mebibyte_of_a_sparse_map_is_read() -> None:
     sparse = bytearray(header(b"S", 512))
     sparse[482] = 1  # more of the map follows
     stream = Endless(bytes(sparse), b"7")
-    with pytest.raises(tarfile.ReadError), open_archive(stream):  # type: ignore[arg-type]
-        pass
+    with pytest.raises(tarfile.ReadError):
+        next(read_tar(stream))  # type: ignore[arg-type]
     assert stream.count <= (1 << 20) + 512
 
 
 def test_an_archive_of_too_many_members_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "_MOST_MEMBERS", 10)
-    one = header(b"0", 0)
-    with open_archive(io.BytesIO(one * 20)) as (forward, opened):
-        found: Iterator[tarfile.TarInfo] = members(forward, opened)
-        with pytest.raises(tarfile.ReadError, match="more than 10 members"):
-            list(found)
+    monkeypatch.setattr(unwrap, "_MOST_MEMBERS", 10)
+    with pytest.raises(tarfile.ReadError, match="more than 10 members"):
+        list(read_tar(io.BytesIO(header(b"0", 0) * 20)))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ingesters.test_mapping import ingest_text
-from traceana.ingesters import ahead
+from traceana.ingesters import files
 from traceana.ingesters.readers import lines
 
 MAPPING = '[trace]\nkeep = ["note"]\n[jobs]\njob_id = "id"\ngpus = "g"\n'
@@ -31,7 +31,7 @@ def test_rows_are_those_of_the_csv_module(
     writer = csv.writer(text, lineterminator="\n")
     writer.writerows([["id", "note", "g"], *([f"j{n}", note, n] for n, note in enumerate(notes))])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ahead, "_BLOCK", block)
+        patch.setattr(files, "_BLOCK", block)
         patch.setattr(lines, "_CELLS_A_PART", part)
         store, ledger = ingest_text(tmp_path_factory.mktemp("x"), text.getvalue(), MAPPING)
     jobs = store.scan("mine", "jobs").collect()

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traceana.errors import SourceError
-from traceana.ingesters import ahead
+from traceana.ingesters import files
 from traceana.ingesters.files import list_csvs
 from traceana.ingesters.readers import frames
 from traceana.ingesters.readers.csv import read_blocks
@@ -42,7 +42,7 @@ lines = st.one_of(
 @given(content=st.lists(lines, min_size=1, max_size=30), block=st.integers(1, 64))
 def test_every_line_is_a_row_or_a_bad_line(content: list[bytes], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ahead, "_BLOCK", block)
+        patch.setattr(files, "_BLOCK", block)
         blocks = blocks_of(b"\n".join([b"a,b,c", *content, b""]))
     good = [row for one in blocks for row in one.cells.rows()]
     bad = [line for one in blocks for line in one.bad["line"]]
@@ -57,7 +57,7 @@ def test_every_line_is_a_row_or_a_bad_line(content: list[bytes], block: int) -> 
 
 
 def test_text_of_a_line_over_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "_BLOCK", 8)
+    monkeypatch.setattr(files, "_BLOCK", 8)
     blocks = blocks_of(b"a,b,c\n1,2,3\n4,5,\xff6\n7,8,9")
     lines = [one.cells[LINE] for one in blocks]
     texts = [one.text_of(numbers) for one, numbers in zip(blocks, lines, strict=True)]
@@ -66,8 +66,8 @@ def test_text_of_a_line_over_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_line_without_end_is_no_csv(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "LONGEST_LINE", 100)
-    monkeypatch.setattr(ahead, "_BLOCK", 64)
+    monkeypatch.setattr(files, "LONGEST_LINE", 100)
+    monkeypatch.setattr(files, "_BLOCK", 64)
     with pytest.raises(SourceError, match="this is no CSV"):
         blocks_of(b"a,b,c\n" + b"x" * 500)
 

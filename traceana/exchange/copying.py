@@ -10,7 +10,7 @@ from typing import Any
 
 from traceana.errors import DataError
 from traceana.ingesters import ingest
-from traceana.ingesters.files import SYNTHETIC_PREFIX
+from traceana.ingesters.unwrap import SYNTHETIC_PREFIX
 from traceana.schema import get_table
 from traceana.store import Manifest, Store, TableManifest
 

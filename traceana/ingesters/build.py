@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import SourceError
-from traceana.ingesters.ahead import read_ahead
 from traceana.ingesters.convert import Converted, convert
 from traceana.ingesters.duplicates import KeyFilter, RowCounter
+from traceana.ingesters.files import read_ahead
 from traceana.ingesters.readers.lines import LINE
 from traceana.ingesters.unwrap import plain
 from traceana.ingesters.update import OCCASION, SOURCE, UPDATE

@@ -1,4 +1,4 @@
-"""Find the trace of each CSV in a folder tree, by name and header."""
+"""Find the trace and the tables of each file: by names and columns, or by a user's mapping."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from traceana.catalog import Content, get_trace, load_catalog
-from traceana.errors import SourceError
-from traceana.ingesters.files import (
-    LONGEST_HEAD,
-    SYNTHETIC_PREFIX,
-    CsvFile,
-    Listing,
-    content_sha256,
-    list_csvs,
-)
+from traceana.errors import SourceError, TraceanaError
+from traceana.ingesters.expressions import MissingColumnError
+from traceana.ingesters.files import LONGEST_HEAD, CsvFile, Listing, content_sha256, list_csvs
 from traceana.ingesters.readers.csv import csv_rows, read_header
 from traceana.ingesters.readers.registry import detect_reader, get_reader, readers
 from traceana.ingesters.source import Source, open_source
-from traceana.ingesters.unwrap import plain
+from traceana.ingesters.unwrap import SYNTHETIC_PREFIX, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from traceana.ingesters.mapping import Mapping
+    from traceana.ingesters.readers.reader import Reader
 
 _SHOWN = 120  # characters of a name
 _PLACES = 3  # in a message
@@ -51,7 +52,6 @@ def discover(
     trace: str | None,
     reader: str | None = None,
     leave_out: Sequence[Path] = (),
-    read_through: bool = False,
     columns: tuple[str, ...] | None = None,
 ) -> Discovery:
     """Find the traces under some files and folders."""
@@ -60,17 +60,58 @@ def discover(
     contents = [(entry.id, content) for entry in wanted for content in entry.contents]
     formats = [get_reader(reader)] if reader else [way for way in readers().values() if way.mapping]
     published = (PurePath(csv).suffix or csv for _, content in contents for csv in content.csvs)
-    suffixes = (".csv", *(suffix for way in formats for suffix in way.suffixes), *published)
     discovery = Discovery()
-    for path in paths:
-        listing = list_csvs(path, leave_out=leave_out, read_through=read_through, suffixes=suffixes)
-        listing.csvs = [replace(csv, columns=columns) for csv in listing.csvs]
-        _match(listing, contents, discovery, trace or name_of(path), reader)
+    for path, listing in _list(paths, formats, leave_out, columns, (".csv", *published)):
+        _sort(listing, contents, discovery, trace or name_of(path), formats[0] if reader else None)
+        discovery.failures += [
+            (_trace_packed(archive, contents), str(reason)) for archive, reason in listing.broken
+        ]
     for name in discovery.sources:
         _drop_repeated(name, discovery)
     if not (discovery.sources or discovery.formats or discovery.failures):
         raise _nothing_found(paths, trace, discovery.not_recognised, contents)
     return discovery
+
+
+def match_files(
+    paths: Sequence[Path],
+    mapping: Mapping,
+    /,
+    *,
+    trace: str,
+    reader: str | None,
+    leave_out: Sequence[Path] = (),
+    columns: tuple[str, ...] | None = None,
+) -> Discovery:
+    """Find the tables of a user's mapping that each file is for: those whose columns it has."""
+    reader = reader or mapping.reader
+    formats = [get_reader(reader)] if reader else readers().values()
+    discovery = Discovery()
+    for path, listing in _list(paths, formats, leave_out, columns):
+        discovery.not_recognised += listing.others
+        discovery.failures += [(trace, str(error)) for _, error in listing.broken]
+        fit_files(
+            listing.csvs, mapping, discovery, trace=trace, reader=reader, named=path.is_file()
+        )
+    if not discovery.sources[trace] and not discovery.failures:
+        others = f"; {discovery.not_recognised[0]}" if discovery.not_recognised else ""
+        raise SourceError(f"{', '.join(map(str, paths))}: no file fits {mapping.where}{others}")
+    return discovery
+
+
+def _list(
+    paths: Sequence[Path],
+    formats: Iterable[Reader],
+    leave_out: Sequence[Path],
+    columns: tuple[str, ...] | None,
+    further: tuple[str, ...] = (),
+) -> Iterator[tuple[Path, Listing]]:
+    """List the files of some formats."""
+    suffixes = (*further, *(suffix for way in formats for suffix in way.suffixes))
+    for path in paths:
+        listing = list_csvs(path, leave_out=leave_out, suffixes=suffixes)
+        listing.csvs = [replace(csv, columns=columns) for csv in listing.csvs]
+        yield path, listing
 
 
 def known_names(trace: str | None = None) -> str:
@@ -86,14 +127,14 @@ def name_of(path: Path) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._") or "trace"
 
 
-def _match(
+def _sort(
     listing: Listing,
     contents: list[tuple[str, Content]],
     discovery: Discovery,
     fallback: str,
-    reader: str | None,
+    stated: Reader | None,
 ) -> None:
-    stated = get_reader(reader) if reader else None
+    """Add each file to those of its trace, or of its format."""
     for csv in listing.csvs:
         named = [(t, c) for t, c in contents if re.fullmatch(c.pattern, csv.name)]
         format_ = stated or (None if named else detect_reader(csv, mapped=True))
@@ -109,9 +150,6 @@ def _match(
             else:
                 discovery.sources[trace] += sources
     discovery.not_recognised += listing.others
-    discovery.failures += [
-        (_trace_packed(archive, contents), str(reason)) for archive, reason in listing.broken
-    ]
 
 
 def _trace_packed(archive: str, contents: list[tuple[str, Content]]) -> str | None:
@@ -134,9 +172,8 @@ def _trace_beside(
     beside = {
         trace
         for trace in traces & discovery.sources.keys()
-        if any(
-            source.file and source.file.folder == csv.folder for source in discovery.sources[trace]
-        )
+        for source in discovery.sources[trace]
+        if source.file and source.file.folder == csv.folder
     }
     return _only(beside or traces)
 
@@ -216,29 +253,23 @@ def _open(file: CsvFile, content: Content) -> Source:
 
 def _drop_repeated(trace: str, discovery: Discovery) -> None:
     """Read a CSV with two equal copies once; refuse two that differ."""
-    by_name: dict[tuple[str, str], list[tuple[Source, CsvFile]]] = defaultdict(list)
+    by_name: dict[tuple[str, str], list[tuple[CsvFile, Source]]] = defaultdict(list)
     for source in discovery.sources[trace]:
-        if source.file:
-            name = source.file.within + source.file.name
-            by_name[name, source.reader].append((source, source.file))
-    kept = []
-    for (name, _), sources in by_name.items():
-        (first, _), *others = sources
-        kept.append(first)
-        if not others:
-            continue
-        places = [file.where for _, file in sources]
-        contents = (content_sha256(file) for _, file in sources)
-        if len(sources) > _MOST_COPIES or any(a != b for a, b in pairwise(contents)):
-            few = len(sources) <= _MOST_COPIES
-            times = "twice and the two differ" if few else f"{len(sources):,} times"
+        if file := source.file:
+            by_name[file.within + file.name, source.reader].append((file, source))
+    discovery.sources[trace] = [same[0][1] for same in by_name.values()]
+    for (name, _), same in by_name.items():
+        first, *others = places = [file.where for file, _ in same]
+        few = len(places) <= _MOST_COPIES
+        digests = (content_sha256(file) for file, _ in same if others)
+        if few and all(a == b for a, b in pairwise(digests)):
+            copies = [f"{place} (same as {first})" for place in others]
+            discovery.left_out += [copy for copy in copies if copy not in discovery.left_out]
+        else:
+            times = "twice and the two differ" if few else f"{len(places):,} times"
             more = ", ..." if len(places) > _PLACES else ""
             reason = f"{name} is here {times}: {', '.join(places[:_PLACES])}{more}"
             discovery.failures.append((trace, f"{reason}; name one of them"))
-        else:
-            copies = [f"{place} (same as {places[0]})" for place in places[1:]]
-            discovery.left_out += [copy for copy in copies if copy not in discovery.left_out]
-    discovery.sources[trace] = kept
 
 
 def _nothing_found(
@@ -267,3 +298,64 @@ def _nothing_found(
 def _shorten(names: tuple[str, ...], most: int = 12) -> str:
     shown = ", ".join(plain(name[:_SHOWN]) or "(no name)" for name in names[:most])
     return f"{shown}, ... ({len(names)} in all)" if len(names) > most else shown or "nothing"
+
+
+def fit_files(
+    files: Sequence[CsvFile],
+    mapping: Mapping,
+    discovery: Discovery,
+    /,
+    *,
+    trace: str,
+    reader: str | None,
+    named: bool,
+) -> None:
+    """Add to the sources of a trace the files that its mapping fits."""
+    for file in files:
+        try:
+            discovery.sources[trace].append(_fit_mapping(file, mapping, reader))
+        except (MissingColumnError, SourceError) as error:
+            if named:
+                discovery.failures.append((trace, str(error)))
+            else:
+                discovery.not_recognised.append(f"{file.label} ({error})")
+        except TraceanaError as error:
+            discovery.failures.append((trace, f"{file.where}: {error}"))
+    discovery.sources[trace] = _name_apart(discovery.sources[trace], discovery)
+
+
+def _fit_mapping(file: CsvFile, mapping: Mapping, reader: str | None) -> Source:
+    file = replace(file, rows=mapping.rows)
+    source = open_source(file, reader=reader, timezone=mapping.timezone)
+    tables, missing = [], []
+    for name in mapping.tables:
+        try:
+            source.compiled(mapping, name)
+        except MissingColumnError as error:
+            missing.append(error)
+        else:
+            tables.append(name)
+    if not tables:
+        raise MissingColumnError(f"{file.where}: {missing[0]}")
+    return replace(source, tables=tuple(tables))
+
+
+def _name_apart(sources: list[Source], discovery: Discovery) -> list[Source]:
+    """Call files of the same name by their folder too; read the same content once."""
+    by_label = defaultdict(list)
+    for source in sources:
+        by_label[source.label].append(source)
+    kept: list[Source] = []
+    for same in by_label.values():
+        seen: dict[str, str] = {}
+        for source in same:
+            file = source.file
+            if len(same) > 1 and file is not None:
+                digest = content_sha256(file)
+                if digest in seen:
+                    discovery.left_out.append(f"{file.where} (same as {seen[digest]})")
+                    continue
+                seen[digest] = file.where
+                file = replace(file, within=f"{file.folder.resolve().name}/")
+            kept.append(replace(source, file=file))
+    return kept

@@ -8,21 +8,23 @@ detected by a file's first bytes, so a wrong ending does no harm.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import re
-from collections import Counter
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import IO, Final
-from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, BadZipFile, ZipFile
+from typing import IO, Final, TypeVar
 
 from traceana.errors import SourceError
-from traceana.ingesters.archive import members, open_archive, open_member, seems_last
 from traceana.ingesters.unwrap import (
+    SYNTHETIC_PREFIX,
+    bare_name,
     label_of,
-    name_of,
+    open_archive,
     open_packed,
     open_unwrapped,
     plain,
@@ -30,11 +32,14 @@ from traceana.ingesters.unwrap import (
     where_of,
 )
 
-SYNTHETIC_PREFIX: Final = "SYNTHETIC-"
+Item = TypeVar("Item")
+
 LONGEST_LINE: Final = 1 << 24
 LONGEST_HEAD: Final = 1 << 18
 """Bytes of a first line that are kept of each file: more than any header has."""
-_PACKED: Final = (ZIP_STORED, ZIP_DEFLATED, ZIP_BZIP2, ZIP_LZMA)
+_BLOCK: Final = 1 << 24
+_PARTS: Final = 32  # one stays in a processor's cache until its block is joined
+_AHEAD: Final = 2
 
 
 @dataclass(frozen=True)
@@ -46,13 +51,11 @@ class CsvFile:
     paths: tuple[Path, ...]
     """The file, or its split parts in order."""
     member: str | None
-    """Name inside the tar archive, if it is in one."""
+    """Name inside the archive, if it is in one."""
     synthetic: bool
     """Whether its name, or its archive's, marks it as synthetic."""
     head: bytes = field(repr=False)
     """Its first line (or the first 256 KiB where it is longer), without the line end."""
-    last: bool = False
-    """Whether it is taken for the last member of an archive that was not read through."""
     within: str = ""
     """Its folder with a slash, where another file has its name."""
     rows: str | None = None
@@ -91,29 +94,19 @@ class Listing:
 
 
 def list_csvs(
-    root: Path,
-    *,
-    leave_out: Sequence[Path] = (),
-    read_through: bool = False,
-    suffixes: tuple[str, ...] | None = None,
+    root: Path, *, leave_out: Sequence[Path] = (), suffixes: tuple[str, ...] = (".csv",)
 ) -> Listing:
-    """List every CSV under a folder, or the one file given."""
+    """List the files with these suffixes under a folder, or the one file given."""
     if not root.exists():
         raise SourceError(f"{root}: no such file or folder")
     listing = Listing()
     for paths in _join_parts(_list_files(root, leave_out, listing)):
         n_csvs = len(listing.csvs)
         try:
-            _list_one(
-                paths,
-                listing,
-                read_through=read_through,
-                suffixes=suffixes or (".csv",),
-                named=suffixes is not None and root.is_file(),
-            )
+            _list_one(paths, listing, suffixes=suffixes, named=root.is_file())
         except SourceError as error:
             del listing.csvs[n_csvs:]  # of an archive that broke off
-            listing.broken.append((_bare(paths), error))
+            listing.broken.append((bare_name(paths), error))
     return listing
 
 
@@ -162,90 +155,46 @@ def _join_parts(paths: list[Path]) -> list[tuple[Path, ...]]:
 
 
 def _list_one(
-    paths: tuple[Path, ...],
-    listing: Listing,
-    *,
-    read_through: bool,
-    suffixes: tuple[str, ...],
-    named: bool,
+    paths: tuple[Path, ...], listing: Listing, *, suffixes: tuple[str, ...], named: bool
 ) -> None:
-    bare = _bare(paths)
-    archive = bare.endswith((".tar", ".tgz", ".zip"))
+    bare = bare_name(paths)
+    is_archive = bare.endswith((".tar", ".tgz", ".zip"))
     if bare.endswith(".header") and not named:
         listing.headers[paths[0].parent, bare.removesuffix(".header")] = paths[0]
-    elif not named and (bare.startswith(".") or not (archive or bare.endswith(suffixes))):
+    elif not named and (bare.startswith(".") or not (is_archive or bare.endswith(suffixes))):
         if not paths[0].name.startswith("SYNTHETIC"):
             listing.others.append(label_of(paths))
+    elif is_archive:
+        _list_archive(paths, listing, suffixes)
     else:
-        synthetic = paths[0].name.startswith(SYNTHETIC_PREFIX)
-        if bare.endswith(".zip"):
-            _list_zip(paths, synthetic, listing, suffixes=suffixes)
-            return
         with reading(paths), open_unwrapped(paths) as stream:
-            if not archive:
-                head = _first_line(stream)
-                listing.csvs.append(CsvFile(bare, paths, None, synthetic, head))
-            else:
-                _list_archive(
-                    paths, stream, synthetic, listing, read_through=read_through, suffixes=suffixes
-                )
+            synthetic = paths[0].name.startswith(SYNTHETIC_PREFIX)
+            listing.csvs.append(CsvFile(bare, paths, None, synthetic, _first_line(stream)))
 
 
-def _list_archive(
-    paths: tuple[Path, ...],
-    stream: IO[bytes],
-    synthetic: bool,
-    listing: Listing,
-    *,
-    read_through: bool,
-    suffixes: tuple[str, ...],
-) -> None:
+def _list_archive(paths: tuple[Path, ...], listing: Listing, suffixes: tuple[str, ...]) -> None:
     seen: set[str] = set()
-    with open_archive(stream) as (forward, archive):
-        for member in members(forward, archive):
-            path = _check_member(member.name, paths)
-            if member.isdir():
-                continue
-            if member.name in seen:
+    with open_archive(paths) as members:
+        for member in members:
+            path = PurePosixPath(member.name)
+            out = path.is_absolute() or ".." in path.parts
+            if out or (member.name in seen and not member.is_folder):
+                fault = "leads out of the archive" if out else "is in it twice"
                 raise SourceError(
-                    f"{where_of(paths)}: member {member.name!r} is in it twice, unlike any "
-                    "published trace; fetch the file again from its publisher"
+                    f"{where_of(paths)}: member {member.name!r} {fault}, unlike any published "
+                    "trace; fetch the file again from its publisher"
                 )
             seen.add(member.name)
-            text = archive.extractfile(member) if member.isreg() else None
-            if text is None or path.suffix not in suffixes or path.name.startswith("."):
-                listing.others.append(_unread(paths, path, is_file=member.isreg()))
+            if member.is_folder:
+                continue
+            if not member.is_file or path.suffix not in suffixes or path.name.startswith("."):
+                listing.others.append(_unread(paths, path, is_file=member.is_file))
                 continue
             name = path.name.removeprefix(SYNTHETIC_PREFIX)
-            marked = synthetic or name != path.name
-            last = not read_through and seems_last(member, paths)
-            listing.csvs.append(CsvFile(name, paths, member.name, marked, _first_line(text), last))
-            if last:
-                return
-        forward.finish()
-
-
-def _list_zip(
-    paths: tuple[Path, ...], synthetic: bool, listing: Listing, *, suffixes: tuple[str, ...]
-) -> None:
-    with reading(paths), ZipFile(paths[0]) as archive:
-        names = Counter(archive.namelist())
-        if repeated := next((name for name, times in names.items() if times > 1), None):
-            raise BadZipFile(f"member {repeated!r} stands in it twice")
-        for member in archive.infolist():
-            path = _check_member(member.filename, paths)
-            if member.is_dir():
-                continue
-            if path.suffix not in suffixes or path.name.startswith("."):
-                listing.others.append(_unread(paths, path, is_file=True))
-                continue
-            name = path.name.removeprefix(SYNTHETIC_PREFIX)
-            if member.flag_bits & 1 or member.compress_type not in _PACKED:
-                raise BadZipFile(f"member {member.filename!r} has a password or an unknown packing")
-            with archive.open(member) as text:
-                head = _first_line(text)
-            marked = synthetic or name != path.name
-            listing.csvs.append(CsvFile(name, paths, member.filename, marked, head))
+            marked = name != path.name or paths[0].name.startswith(SYNTHETIC_PREFIX)
+            with member.open() as stream:
+                head = _first_line(stream)
+            listing.csvs.append(CsvFile(name, paths, member.name, marked, head))
 
 
 def _unread(paths: tuple[Path, ...], member: PurePosixPath, *, is_file: bool) -> str:
@@ -256,17 +205,6 @@ def _unread(paths: tuple[Path, ...], member: PurePosixPath, *, is_file: bool) ->
     return f"{label_of(paths)}:{member}{why}"
 
 
-def _check_member(name: str, paths: tuple[Path, ...]) -> PurePosixPath:
-    """Return the path of a member, unless it leads out of the archive."""
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts:
-        raise SourceError(
-            f"{where_of(paths)}: member {name!r} leads out of the archive, which no "
-            "published trace does; fetch the file again from its publisher"
-        )
-    return path
-
-
 @contextmanager
 def open_csv(csv: CsvFile) -> Iterator[IO[bytes]]:
     """Open a CSV, also one inside an archive, as a stream of its bytes.
@@ -275,8 +213,6 @@ def open_csv(csv: CsvFile) -> Iterator[IO[bytes]]:
     ------
     SourceError
         If the file, or the archive around it, is cut short, damaged or gone.
-    UnlistedMemberError
-        At its end, if the archive was not read through and more follows.
 
     Examples
     --------
@@ -291,20 +227,18 @@ def open_csv(csv: CsvFile) -> Iterator[IO[bytes]]:
     ...
     [b'job,gpus', b'a,2']
     """
-    if csv.member is not None and _bare(csv.paths).endswith(".zip"):
-        with reading(csv.paths), ZipFile(csv.paths[0]) as packed, packed.open(csv.member) as text:
-            yield text
-        return
-    with reading(csv.paths), open_unwrapped(csv.paths) as stream:
-        if csv.member is None:
+    if csv.member is None:
+        with reading(csv.paths), open_unwrapped(csv.paths) as stream:
             yield stream
-            return
-        with open_member(stream, csv.member, last=csv.last) as member:
-            if member is None:
-                raise SourceError(
-                    f"{csv.where}: the member is gone; the archive changed while it was read"
-                )
-            yield member
+        return
+    with open_archive(csv.paths) as members:
+        member = next((each for each in members if each.name == csv.member), None)
+        if member is None:
+            raise SourceError(
+                f"{csv.where}: the member is gone; the archive changed while it was read"
+            )
+        with member.open() as stream:
+            yield stream
 
 
 def beginning(csv: CsvFile, size: int, /) -> bytes:
@@ -320,6 +254,52 @@ def _first_line(stream: IO[bytes]) -> bytes:
     return stream.readline(LONGEST_HEAD).rstrip(b"\r\n")
 
 
-def _bare(paths: tuple[Path, ...]) -> str:
-    """Name without parts, compression and the mark of synthetic data."""
-    return re.sub(r"\.(gz|xz)$", "", name_of(paths)).removeprefix(SYNTHETIC_PREFIX)
+def read_ahead(items: Iterator[Item], /) -> Iterator[Item]:
+    """Make the next items in a thread while this one is worked on."""
+    with ThreadPoolExecutor(1) as thread:
+        waiting = deque(thread.submit(next, items, None) for _ in range(_AHEAD))
+        while (item := waiting.popleft().result()) is not None:
+            waiting.append(thread.submit(next, items, None))
+            yield item
+
+
+def text_lines(source: CsvFile, /) -> Iterator[str]:
+    """Read the lines of a text file; bytes that are no UTF-8 are escaped."""
+    for data in read_ahead(whole_lines(source)):
+        for text in io.StringIO(data.decode(errors="backslashreplace"), newline="\n"):
+            yield text[:-1]
+
+
+def first_lines(source: CsvFile, /) -> list[str]:
+    """Return the lines of a text file's first 16 MiB."""
+    return next(whole_lines(source), b"").decode(errors="replace").splitlines()
+
+
+def whole_lines(source: CsvFile, /, *, size: int | None = None) -> Iterator[bytes]:
+    """Read a text file in blocks (of 16 MiB, or of another size) that end at a line's end."""
+    with open_csv(source) as stream:
+        parts: list[bytes] = []
+        limit = size or _BLOCK
+        held = 0
+        plain = True  # whether all line ends are
+        while part := stream.read(-(-limit // _PARTS)):
+            parts.append(part)
+            held += len(part)
+            plain = plain and b"\r" not in part
+            if held < limit:
+                continue
+            cut = part.rfind(b"\n") + 1
+            if cut:
+                parts[-1] = part[:cut]
+                yield _joined(parts, plain=plain)
+                parts, held = [part[cut:]], len(part) - cut
+            elif held > limit + LONGEST_LINE:
+                raise SourceError(f"{source.where}: a line of more than 16 MiB; this is no CSV")
+        if held:  # publishers leave out the last line's end
+            parts.append(b"" if parts[-1].endswith(b"\n") else b"\n")
+            yield _joined(parts, plain=plain)
+
+
+def _joined(parts: list[bytes], *, plain: bool) -> bytes:
+    data = b"".join(parts)
+    return data if plain else data.replace(b"\r\n", b"\n")

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.catalog import get_trace
 from traceana.errors import DataError, SourceError, StoreError, TraceanaError
-from traceana.ingesters.archive import UnlistedMemberError
-from traceana.ingesters.discover import Discovery, discover
+from traceana.ingesters.discover import Discovery, discover, fit_files, match_files
 from traceana.ingesters.mapping import Mapping, check_zone, parse_mapping
-from traceana.ingesters.match import fit_files, match_files
 from traceana.ingesters.plan import Plan, ingest_plan
 from traceana.ingesters.readers.registry import get_reader
 from traceana.store.ledger import Ledger
@@ -137,72 +135,42 @@ def ingest(
         check_id(trace)
 
     named_columns = tuple(columns) if columns else None
+    plans: dict[str, Plan] = {}
 
-    def run(*, read_through: bool) -> Ledger:
-        if of_mapping is None:
-            discovery = discover(
-                folders,
-                trace=trace,
-                reader=reader,
-                leave_out=leave_out,
-                read_through=read_through,
-                columns=named_columns,
-            )
-            plans = {
-                trace_name: Plan(
-                    trace_name,
-                    parse_mapping(get_trace(trace_name).text, where=trace_name),
-                    sources,
-                    "catalog",
-                )
-                for trace_name, sources in sorted(discovery.sources.items())
-            }
-            for (trace_name, format_), files in sorted(discovery.formats.items()):
-                builtin = parse_mapping(get_reader(format_).mapping or "", where=f"{format_}.toml")
-                named = trace_name if trace_name not in plans else f"{trace_name}-{format_}"
-                fitted = _in_zone(builtin, timezone)
-                fit_files(files, fitted, discovery, trace=named, reader=format_, named=True)
-                plans[named] = _plan(
-                    named, fitted, discovery.sources[named], timezone, anew=replace
-                )
-        else:
-            own_zone = _in_zone(of_mapping, timezone)
-            discovery = match_files(
-                folders,
-                own_zone,
-                trace=name,
-                reader=reader,
-                leave_out=leave_out,
-                read_through=read_through,
-                columns=named_columns,
-            )
-            sources = discovery.sources[name]
-            plans = {name: _plan(name, own_zone, sources, timezone, anew=replace)}
-        return _ingest_found(discovery, plans, folder, progress)
+    def plan(named: str, stated: Mapping, sources: list[Source]) -> None:
+        facts = {k: v for source in sources for k, v in source.rows.facts.items()}
+        facts |= {"timezone": timezone} if timezone else {}
+        plans[named] = Plan(named, stated, sources, "mapping", facts=facts, replace=replace)
 
-    try:
-        return run(read_through=False)
-    except UnlistedMemberError:  # an archive has more members than its size implies
-        return run(read_through=True)
+    if of_mapping is None:
+        discovery = discover(
+            folders, trace=trace, reader=reader, leave_out=leave_out, columns=named_columns
+        )
+        for known, sources in sorted(discovery.sources.items()):
+            published = parse_mapping(get_trace(known).text, where=known)
+            plans[known] = Plan(known, published, sources, "catalog")
+        for (found, format_), files in sorted(discovery.formats.items()):
+            builtin = parse_mapping(get_reader(format_).mapping or "", where=f"{format_}.toml")
+            fitted = _in_zone(builtin, timezone)
+            named = found if found not in plans else f"{found}-{format_}"
+            fit_files(files, fitted, discovery, trace=named, reader=format_, named=True)
+            plan(named, fitted, discovery.sources[named])
+    else:
+        fitted = _in_zone(of_mapping, timezone)
+        discovery = match_files(
+            folders,
+            fitted,
+            trace=name,
+            reader=reader,
+            leave_out=leave_out,
+            columns=named_columns,
+        )
+        plan(name, fitted, discovery.sources[name])
+    return _ingest_found(discovery, plans, folder, progress)
 
 
 def _in_zone(mapping: Mapping, timezone: str | None) -> Mapping:
     return dataclasses.replace(mapping, timezone=timezone) if timezone else mapping
-
-
-def _plan(
-    name: str, mapping: Mapping, sources: list[Source], timezone: str | None, *, anew: bool
-) -> Plan:
-    """Return the plan of a trace, with what its files and the user state of it."""
-    facts = {k: v for source in sources for k, v in source.rows.facts.items()}
-    return Plan(
-        name,
-        mapping,
-        sources,
-        "mapping",
-        facts=facts | ({"timezone": timezone} if timezone else {}),
-        replace=anew,
-    )
 
 
 def read_mapping(mapping: str | PathLike[str], trace: str | None, /) -> tuple[Mapping, str]:
@@ -245,8 +213,6 @@ def _ingest_found(
             continue
         try:
             ledgers.append(ingest_plan(plan, folder, progress))
-        except UnlistedMemberError:
-            raise
         except Exception as error:  # noqa: BLE001  raised below, when the others are ingested
             errors[name] = error
     for fault in errors.values():

@@ -1,4 +1,4 @@
-"""Open a file, or its split parts as one, as a stream of decompressed bytes."""
+"""Open a file, or its split parts as one, and the members of an archive as streams of bytes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import gzip
 import io
 import lzma
 import re
+import struct
 import tarfile
-import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import IO, Final, NamedTuple, cast
+from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from isal import igzip, isal_zlib
 
@@ -24,9 +26,14 @@ _BROKEN: Final[tuple[type[Exception], ...]] = (
     cast("type[Exception]", isal_zlib.IsalError),
     lzma.LZMAError,
     tarfile.TarError,
-    zipfile.BadZipFile,
+    BadZipFile,
     zlib.error,
 )
+SYNTHETIC_PREFIX: Final = "SYNTHETIC-"
+_STEP: Final = 1 << 20
+_LONGEST_HEADER: Final = 1 << 20
+_MOST_MEMBERS: Final = 100_000
+_PACKED: Final = (ZIP_STORED, ZIP_DEFLATED, ZIP_BZIP2, ZIP_LZMA)
 _POINTERS: Final = (b"version https://git-lfs.github.com/spec/", b"/annex/objects/")
 
 
@@ -105,6 +112,97 @@ class _Joined(io.RawIOBase):
         super().close()
 
 
+class Member(NamedTuple):
+    """A member of an archive."""
+
+    name: str
+    is_folder: bool
+    is_file: bool
+    open: Callable[[], IO[bytes]]
+
+
+@contextmanager
+def open_archive(paths: tuple[Path, ...]) -> Iterator[Iterator[Member]]:
+    """Open a tar or zip archive; a member must be opened before the next one."""
+    if bare_name(paths).endswith(".zip"):
+        with reading(paths), ZipFile(paths[0]) as archive:
+            yield (
+                Member(each.filename, each.is_dir(), True, partial(_open_zipped, archive, each))
+                for each in archive.infolist()
+            )
+    else:
+        with reading(paths), open_unwrapped(paths) as stream:
+            yield read_tar(stream)
+
+
+def _open_zipped(archive: ZipFile, member: ZipInfo) -> IO[bytes]:
+    if member.flag_bits & 1 or member.compress_type not in _PACKED:
+        raise BadZipFile(f"member {member.filename!r} has a password or an unknown packing")
+    return archive.open(member)
+
+
+def read_tar(stream: IO[bytes], /) -> Iterator[Member]:
+    """Yield the members of a tar archive, and read it to its end: a checksum is checked there."""
+    forward = Forward(stream)
+    with forward.reading_header():
+        archive = tarfile.open(fileobj=forward, mode="r:")  # type: ignore[call-overload]  # noqa: SIM115
+    for _ in range(_MOST_MEMBERS):
+        with forward.reading_header():
+            member = archive.next()
+        if member is None:
+            while forward.read(_STEP):
+                pass
+            return
+        yield Member(
+            member.name, member.isdir(), member.isreg(), partial(archive.extractfile, member)
+        )
+    raise tarfile.ReadError(f"it has more than {_MOST_MEMBERS:,} members")
+
+
+class Forward:
+    """A stream that knows its place and can be moved forward."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._place = 0
+        self._allowed: int | None = None
+
+    def tell(self) -> int:
+        """Return how many bytes were read."""
+        return self._place
+
+    def read(self, size: int) -> bytes:
+        """Read up to so many bytes."""
+        if self._allowed is not None:
+            self._allowed -= size
+            if self._allowed < 0:
+                raise tarfile.ReadError("a member has a header of more than 1 MiB")
+        data = self._stream.read(size)
+        self._place += len(data)
+        return data
+
+    def seek(self, place: int) -> int:
+        """Move forward to a place, or to the end if it comes first."""
+        if place < self._place:
+            raise ValueError("this stream does not go back")
+        allowed, self._allowed = self._allowed, None
+        while self._place < place and self.read(min(place - self._place, _STEP)):
+            pass
+        self._allowed = allowed
+        return self._place
+
+    @contextmanager
+    def reading_header(self) -> Iterator[None]:
+        """Limit what is read, and turn what a malformed header raises into one error."""
+        self._allowed = _LONGEST_HEADER
+        try:
+            yield
+        except (ArithmeticError, LookupError, RecursionError, ValueError, struct.error) as error:
+            raise tarfile.ReadError(f"a member's header cannot be read ({error})") from error
+        finally:
+            self._allowed = None
+
+
 @contextmanager
 def open_packed(paths: tuple[Path, ...]) -> Iterator[io.RawIOBase]:
     """Open a file, or its parts as one, as it lies on disk."""
@@ -144,3 +242,8 @@ def plain(name: str) -> str:
 def where_of(paths: tuple[Path, ...]) -> str:
     """Name with the folder as the user gave it, for messages."""
     return f"{plain(str(paths[0].parent))}/{label_of(paths)}".removeprefix("./")
+
+
+def bare_name(paths: tuple[Path, ...]) -> str:
+    """Name without parts, compression and the mark of synthetic data."""
+    return re.sub(r"\.(gz|xz)$", "", name_of(paths)).removeprefix(SYNTHETIC_PREFIX)

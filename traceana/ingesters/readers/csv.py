@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import SourceError
-from traceana.ingesters.ahead import read_ahead, whole_lines
+from traceana.ingesters.files import read_ahead, whole_lines
 from traceana.ingesters.readers.lines import Block
 from traceana.ingesters.readers.reader import Reader, Rows
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import SourceError
-from traceana.ingesters.ahead import first_lines, text_lines
+from traceana.ingesters.files import first_lines, text_lines
 from traceana.ingesters.readers.frames import item_blocks, scaled
 from traceana.ingesters.readers.nvidia_smi import COLUMNS, MAPPING
 from traceana.ingesters.readers.reader import Reader, Rows

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import SourceError
-from traceana.ingesters.ahead import first_lines, text_lines
+from traceana.ingesters.files import first_lines, text_lines
 from traceana.ingesters.readers.frames import item_blocks
 from traceana.ingesters.readers.reader import Reader, Rows
 

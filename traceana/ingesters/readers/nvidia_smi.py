@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import SourceError
-from traceana.ingesters.ahead import text_lines
+from traceana.ingesters.files import text_lines
 from traceana.ingesters.readers.frames import item_blocks
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 

@@ -7,8 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import SourceError
-from traceana.ingesters.ahead import text_lines
-from traceana.ingesters.files import beginning
+from traceana.ingesters.files import beginning, text_lines
 from traceana.ingesters.readers.frames import item_blocks
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 from traceana.ingesters.readers.training_log import BEGINNING, LONGEST, SUFFIXES

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import SourceError
-from traceana.ingesters.ahead import first_lines, whole_lines
+from traceana.ingesters.files import first_lines, whole_lines
 from traceana.ingesters.readers.lines import BAD_LINES, LINE, Block
 from traceana.ingesters.readers.sacct_columns import guess_columns, seems_accounting
 

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import SourceError
-from traceana.ingesters.ahead import first_lines, text_lines
+from traceana.ingesters.files import first_lines, text_lines
 from traceana.ingesters.readers.frames import item_blocks
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 

@@ -7,8 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import SourceError
-from traceana.ingesters.ahead import text_lines
-from traceana.ingesters.files import beginning
+from traceana.ingesters.files import beginning, text_lines
 from traceana.ingesters.readers.frames import item_blocks, scaled
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 
