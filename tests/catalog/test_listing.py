@@ -56,7 +56,7 @@ def test_sums_are_over_what_the_publishers_state() -> None:
 def test_what_nobody_states_is_null(monkeypatch: pytest.MonkeyPatch) -> None:
     zeus = get_trace("zeus-2023")
     unknown = replace(zeus, rows={}, files=tuple(f for f in zeus.files if f.bytes is None))
-    monkeypatch.setattr("traceana.catalog.listing.load_catalog", lambda: {"zeus-2023": unknown})
+    monkeypatch.setattr("traceana.catalog.model.load_catalog", lambda: {"zeus-2023": unknown})
     (row,) = list_traces().to_dicts()
     assert row["rows"] is None
     assert row["bytes"] is None

@@ -1,8 +1,14 @@
 """Where public traces are: one TOML a trace, and the verified download of its files."""
 
 from traceana.catalog.download import fetch
-from traceana.catalog.listing import list_traces
-from traceana.catalog.model import CatalogEntry, Content, PublishedFile, get_trace, load_catalog
+from traceana.catalog.model import (
+    CatalogEntry,
+    Content,
+    PublishedFile,
+    get_trace,
+    list_traces,
+    load_catalog,
+)
 
 __all__ = [
     "CatalogEntry",

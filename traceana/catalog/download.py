@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 import secrets
@@ -16,7 +17,6 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from traceana.catalog.checksum import find_fault
 from traceana.catalog.model import CatalogEntry, PublishedFile, get_trace
 from traceana.errors import CatalogError
 
@@ -29,6 +29,11 @@ _PAGE: Final = 1 << 16
 """Bytes of what a server may send in place of a file, such as a pointer to it."""
 _MOST_BYTES: Final = 1 << 33
 """Of a file whose size is not published."""
+POINTERS: Final = {
+    b"version https://git-lfs.github.com/spec/v1": ("Git LFS", "git lfs pull"),
+    b"/annex/objects/": ("git-annex", "git annex get"),
+}
+"""First bytes of placeholder files: their tool, and the command that fetches the data."""
 _PATIENCE_S: Final = 30.0
 _SLOWEST: Final = 1024
 _log = logging.getLogger(__name__)
@@ -151,26 +156,25 @@ def _fetch_file(
         return
     target.unlink(missing_ok=True)
     part = folder / f".{file.name}.{secrets.token_hex(4)}.part"
-    places = _list_places(file, trace, mirror)
+    places = [file.url]
+    missing = f"{file.name} is not at {file.url}"
+    if mirror is not None:
+        places = [f"{mirror}/{file.name}", f"{mirror}/{trace.id}/{file.name}"]
+        missing = f"{file.name} is neither in {mirror} nor in {mirror}/{trace.id}"
     try:
         for place in places:
-            copied = (
-                _copy(place, part)
-                if isinstance(place, Path)
-                else _download(place, part, file, silent)
-            )
+            if isinstance(mirror, Path):
+                copied = _copy(Path(place), part)
+            else:
+                copied = _download(place, part, file, silent)
             if copied:
-                fault = find_fault(file, part)
-                if fault:
+                if fault := find_fault(file, part):
                     raise CatalogError(f"{file.name} at {place} is {fault}")
                 part.replace(target)
                 _log.info("%s: fetched, checksum right", file.name)
                 return
     finally:
         part.unlink(missing_ok=True)
-    missing = f"{file.name} is neither in {mirror} nor in {mirror}/{trace.id}"
-    if mirror is None:
-        missing = f"{file.name} is not at {file.url}"
     if not file.optional:
         raise CatalogError(f"{missing}; name a mirror that has it")
     without = [
@@ -180,16 +184,6 @@ def _fetch_file(
         for table in content.tables
     ]
     _log.warning("%s: %s; it is optional (table %s)", trace.id, missing, ", ".join(without))
-
-
-def _list_places(
-    file: PublishedFile, trace: CatalogEntry, mirror: Path | str | None
-) -> list[Path | str]:
-    if mirror is None:
-        return [file.url]
-    if isinstance(mirror, Path):
-        return [mirror / file.name, mirror / trace.id / file.name]
-    return [f"{mirror}/{file.name}", f"{mirror}/{trace.id}/{file.name}"]
 
 
 def _copy(place: Path, part: Path) -> bool:
@@ -330,3 +324,29 @@ def _fault_of(response: Any, file: PublishedFile, copy: _Bounded) -> str:  # noq
         return f"it came slower than {_SLOWEST} bytes/s; try later, or name a mirror"
     size = "" if file.bytes is None else f" of its {file.bytes} bytes"
     return f"the connection broke before the end{size}; run it again"
+
+
+def find_fault(file: PublishedFile, copy: Path, /) -> str | None:
+    """Return in what a copy is not what was published, and what to do; None where it is."""
+    size = copy.stat().st_size
+    kind, expected, digest = "sha256", file.sha256, hashlib.sha256()
+    if expected is None:
+        kind, expected = "git blob", file.git_blob
+        digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+    with copy.open("rb") as content:
+        start = content.read(64)
+        content.seek(0)
+        found = hashlib.file_digest(content, lambda: digest).hexdigest()
+    for mark, (tool, remedy) in POINTERS.items():
+        if start.startswith(mark):
+            return (
+                f"a {tool} pointer in place of the data; run `{remedy}` where it comes from, "
+                "or name another mirror"
+            )
+    if found == expected:
+        return None
+    published = "" if file.bytes is None else f" ({file.bytes} bytes)"
+    return (
+        f"not what was published: expected {kind} {expected}{published}, "
+        f"found {found} ({size} bytes); fetch it again, or name another mirror"
+    )

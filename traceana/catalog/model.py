@@ -9,6 +9,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+import polars as pl
+
 from traceana.errors import CatalogError, did_you_mean
 
 
@@ -132,17 +134,12 @@ class CatalogEntry:
 @cache
 def load_catalog() -> dict[str, CatalogEntry]:
     """Return every known trace by its id, in alphabetical order."""
-    folder = files("traceana.catalog")
-    sources = sorted(
-        (entry for entry in folder.iterdir() if entry.name.endswith(".toml")),
-        key=lambda entry: entry.name,
-    )
-    return {
-        source.name.removesuffix(".toml"): _read_trace(
-            source.name.removesuffix(".toml"), source.read_text(encoding="utf-8")
-        )
-        for source in sources
+    entries = {
+        entry.name.removesuffix(".toml"): entry
+        for entry in files("traceana.catalog").iterdir()
+        if entry.name.endswith(".toml")
     }
+    return {name: _read_trace(name, entries[name].read_text("utf-8")) for name in sorted(entries)}
 
 
 def get_trace(trace: str, /) -> CatalogEntry:
@@ -159,6 +156,41 @@ def get_trace(trace: str, /) -> CatalogEntry:
         return catalog[trace]
     hint = did_you_mean(trace, catalog)
     raise CatalogError(f"no trace is called {trace!r}{hint}; the traces are {', '.join(catalog)}")
+
+
+def list_traces() -> pl.DataFrame:
+    """List the public traces that can be fetched and ingested.
+
+    Returns
+    -------
+    DataFrame
+        [trace, description, tables, rows, bytes, license, files]: `rows` as published, `bytes` of
+        the (mostly compressed) files and their number; a sum of which nothing is known is null.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> traceana.list_traces().select("trace", "license").row(-1)
+    ('zeus-2023', 'Apache-2.0')
+    """
+    traces = load_catalog().values()
+    return pl.DataFrame(
+        {
+            "trace": [trace.id for trace in traces],
+            "description": [trace.description for trace in traces],
+            "tables": [list(trace.tables) for trace in traces],
+            "rows": [_sum_known(list(trace.rows.values())) for trace in traces],
+            "bytes": [_sum_known([file.bytes for file in trace.files]) for trace in traces],
+            "license": [trace.license for trace in traces],
+            "files": [len(trace.files) for trace in traces],
+        },
+        schema_overrides={"rows": pl.Int64, "bytes": pl.Int64, "files": pl.Int64},
+    )
+
+
+def _sum_known(counts: list[int] | list[int | None]) -> int | None:
+    stated = [count for count in counts if count is not None]
+    return sum(stated) if stated else None
 
 
 def _read_trace(trace: str, text: str) -> CatalogEntry:

@@ -16,7 +16,6 @@ from traceana.exchange.copying import copy_trace
 from traceana.exchange.tables import Disclosure
 from traceana.ingesters.describe import UNIX_S
 from traceana.schema import TABLES, privacy_of
-from traceana.schema.hosts import HOST_LISTS
 from traceana.store import Store, open_store
 from traceana.store.manifest import Manifest
 from traceana.tables.declare import declared, returns, schema_of
@@ -26,6 +25,7 @@ _MOST_ROUNDED_S: Final = 366 * 86_400
 _DIGEST_BYTES: Final = 8
 _KEY_BYTES: Final = 16
 _RANK: Final = r"(?i)^(worker|rank)?[ _-]?\d{1,6}$"
+_HOST_LISTS: Final = ("NodeList", "node", "host")  # kept columns; separated by commas
 _LETTERS: Final = str.maketrans("0123456789abcdef", "ghijklmnopqrstuv")
 _MOST_NUMBERS: Final = 10**12
 _ONE_WORD: Final = r"^[A-Za-z_]{1,40}$"
@@ -212,7 +212,7 @@ class _Rows:
     def _digests(self, values: pl.Series) -> pl.Series:
         words = values.cast(pl.String).rename(values.name)
         table = words.drop_nulls().unique()
-        listed = values.name in HOST_LISTS
+        listed = values.name in _HOST_LISTS
         digests = [
             ",".join(
                 self._digest(f"id {name}").hexdigest()

@@ -15,7 +15,7 @@ from traceana.schema.registry import (
     rule_expressions,
     schema_version,
 )
-from traceana.schema.training_defaults import TRAINING_DEFAULTS, TrainingDefault, TrainingDefaults
+from traceana.schema.training_tables import TRAINING_DEFAULTS, TrainingDefault, TrainingDefaults
 
 __all__ = [
     "REJECTED",

@@ -125,3 +125,8 @@ def _in_seconds(meaning: str, privacy: str, *, nullable: bool) -> dy.Float64:
     return dy.Float64(
         nullable=nullable, min=0, max=LARGEST_S, metadata=metadata, description=meaning
     )
+
+
+def not_before(later: str, earlier: str) -> object:
+    """Rule of a row: one of its times is not before another."""
+    return dy.rule()(lambda _: pl.col(later) >= pl.col(earlier))

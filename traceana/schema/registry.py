@@ -10,7 +10,7 @@ import dataframely as dy
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.schema import faults, training, workload
+from traceana.schema import training, workload
 
 TABLES: Final[dict[str, type[dy.Schema]]] = {
     "jobs": workload.Jobs,
@@ -21,7 +21,7 @@ TABLES: Final[dict[str, type[dy.Schema]]] = {
     "machines": workload.Machines,
     "machine_usage": workload.MachineUsage,
     "gpu_samples": workload.GpuSamples,
-    "faults": faults.Faults,
+    "faults": workload.Faults,
     "worker_samples": training.WorkerSamples,
     "operations": training.Operations,
     "cov_samples": training.CovSamples,

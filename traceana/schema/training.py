@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataframely as dy
 import polars as pl
 
-from traceana.schema.columns import clock, identifier, measure, seconds, text, whole
+from traceana.schema.columns import clock, identifier, measure, not_before, seconds, text, whole
 
 
 class WorkerSamples(dy.Schema):
@@ -117,7 +117,4 @@ class RecurringJobs(dy.Schema):
     dataset = text("data set whose workload represents the group")
     runtime_ratio = measure("runtime over the mean runtime of all jobs with its data set", unit="1")
 
-    @dy.rule()
-    def end_not_before_start(cls) -> pl.Expr:
-        """A job ends when it started, or later."""
-        return cls.end_s.col >= cls.start_s.col
+    end_not_before_start = not_before("end_s", "start_s")

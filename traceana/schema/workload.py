@@ -1,11 +1,20 @@
-"""What ran, and on what: jobs, their tasks and instances, and the machines."""
+"""What ran, and on what: jobs, their tasks and instances, and the machines with their faults."""
 
 from __future__ import annotations
 
 import dataframely as dy
-import polars as pl
 
-from traceana.schema.columns import clock, identifier, measure, number, seconds, status, text, whole
+from traceana.schema.columns import (
+    clock,
+    identifier,
+    measure,
+    not_before,
+    number,
+    seconds,
+    status,
+    text,
+    whole,
+)
 
 
 class Jobs(dy.Schema):
@@ -42,20 +51,9 @@ class Jobs(dy.Schema):
     gpu_utilization = measure("mean GPU utilization, a fraction", unit="1", nullable=True)
     energy_j = measure("energy used", unit="J", nullable=True)
 
-    @dy.rule()
-    def end_not_before_start(cls) -> pl.Expr:
-        """A job ends when it started, or later."""
-        return cls.end_s.col >= cls.start_s.col
-
-    @dy.rule()
-    def start_not_before_submission(cls) -> pl.Expr:
-        """A job starts when it was submitted, or later."""
-        return cls.start_s.col >= cls.submit_s.col
-
-    @dy.rule()
-    def end_not_before_submission(cls) -> pl.Expr:
-        """A job ends when it was submitted, or later."""
-        return cls.end_s.col >= cls.submit_s.col
+    end_not_before_start = not_before("end_s", "start_s")
+    start_not_before_submission = not_before("start_s", "submit_s")
+    end_not_before_submission = not_before("end_s", "submit_s")
 
 
 class Tasks(dy.Schema):
@@ -74,10 +72,7 @@ class Tasks(dy.Schema):
     )
     gpu_type = text("type of the GPUs assigned", nullable=True)
 
-    @dy.rule()
-    def end_not_before_start(cls) -> pl.Expr:
-        """A task ends when it started, or later."""
-        return cls.end_s.col >= cls.start_s.col
+    end_not_before_start = not_before("end_s", "start_s")
 
 
 class Instances(dy.Schema):
@@ -93,10 +88,7 @@ class Instances(dy.Schema):
     end_s = clock("end of the instance; null where the publisher lost it")
     machine_id = identifier("machine it ran on", nullable=True)
 
-    @dy.rule()
-    def end_not_before_start(cls) -> pl.Expr:
-        """An instance ends when it started, or later."""
-        return cls.end_s.col >= cls.start_s.col
+    end_not_before_start = not_before("end_s", "start_s")
 
 
 class InstanceUsage(dy.Schema):
@@ -156,10 +148,7 @@ class MachineUsage(dy.Schema):
     num_worker = measure("instances on the machine at once", unit="instances", nullable=True)
     cpu = measure("CPU use", unit="%", nullable=True)
 
-    @dy.rule()
-    def end_not_before_start(cls) -> pl.Expr:
-        """An instance ends when it started, or later."""
-        return cls.end_s.col >= cls.start_s.col
+    end_not_before_start = not_before("end_s", "start_s")
 
 
 class GpuSamples(dy.Schema):
@@ -174,3 +163,17 @@ class GpuSamples(dy.Schema):
     memory_gib = measure("GPU memory in use", unit="GiB", nullable=True)
     power_w = measure("power drawn", unit="W", nullable=True)
     job_id = identifier("job on the GPU, where the monitor records it", nullable=True)
+
+
+class Faults(dy.Schema):
+    """Faults of machines: from the failure to the end of the repair, or single events."""
+
+    machine_id = identifier("machine that failed")
+    start_s = clock("beginning of the fault", nullable=False)
+    end_s = clock("end of the repair; null: not ended when the log ends, or not recorded")
+    downtime_s = seconds("time until the repair, as published or end minus start")
+    class_ = text("component or cause, as published", nullable=True, name="class")
+    description = text("what failed, in the words of the source", nullable=True, privacy="reason")
+    level = text("category above the class, such as hardware", nullable=True)
+
+    end_not_before_start = not_before("end_s", "start_s")

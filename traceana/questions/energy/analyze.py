@@ -10,8 +10,7 @@ import polars as pl
 from traceana import simulate
 from traceana.questions.energy.accuracy import energy_to_accuracy, eta_sweep
 from traceana.questions.energy.savings import energy_coverage, energy_savings
-from traceana.schema import TRAINING_DEFAULTS
-from traceana.schema.training_defaults import TrainingDefault
+from traceana.schema import TRAINING_DEFAULTS, TrainingDefault
 from traceana.simulate.recurring.read import read_tables
 
 if TYPE_CHECKING:
