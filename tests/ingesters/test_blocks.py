@@ -96,18 +96,6 @@ def test_a_header_has_at_most_a_mebibyte() -> None:
     assert forward.seek(9 << 20) == 5 << 20
 
 
-@pytest.mark.parametrize("blank", [" ", "\t"])
-def test_a_number_after_a_blank_is_not_parsed_at_once(blank: str) -> None:
-    for text in (f"{blank}1,2\n3,4\n", f"1,2\n{blank}3,4\n", f"1,2\n3,{blank}4\n"):
-        block = lines.Block(text.encode(), ("a", "b"), 1, 0)
-        assert block.typed({"a", "b"}) is None
-        typed = block.typed(())
-        assert typed is not None
-        assert typed.select("a", "b").write_csv(include_header=False) == text
-    inner = lines.Block(f"1,x{blank}y\n".encode(), ("a", "b"), 1, 0).typed({"a"})
-    assert inner is not None
-
-
 def test_a_blank_line_beside_quotes_is_blank() -> None:
     block = lines.Block(b'"a",1\n\nb,2\nc\n', ("x", "y"), 1, 0)
     assert block.cells["x"].to_list() == ["a", "b"]
@@ -119,7 +107,7 @@ def test_a_short_line_beside_a_long_one_is_seen_if_one_column_is_read(text: byte
     assert text.count(b",") == 2 * 2  # as many as two whole rows have
     for more, expected in ((text, None), (b"a,1,x\nb,2,y\n", ["c", "a", "b"])):
         block = lines.Block(b"c,3,z\n" + more, ("p", "q", "r"), 1, 0)
-        typed = block.typed((), only=("p",))
+        typed = block.at_once(("p",))
         assert (None if typed is None else typed["p"].to_list()) == expected
 
 

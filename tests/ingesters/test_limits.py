@@ -133,7 +133,7 @@ def test_an_expression_that_fails_rejects_the_row_and_for_many_rows_is_an_error(
     monkeypatch.setattr(convert, "_MOST_FAILED", 12 if bad == 12 else 5)
     mapping = parse_mapping('[jobs]\njob_id = "x"\nuser = "x"\n', where="m")
     compiled = compile_mapping(mapping.tables["jobs"], columns=("x",))
-    failing = pl.col(compiled.views["x"]).cast(pl.Int64).cast(pl.String)
+    failing = pl.col("x\0text").cast(pl.Int64).cast(pl.String)
     compiled = replace(compiled, stated={**compiled.stated, "user": failing})
     lines = b"".join(b"a\n" if row < bad else b"%d\n" % row for row in range(12))
     found = convert.convert(Block(lines, ("x",), 1, 0), compiled)
@@ -160,7 +160,7 @@ def test_an_expression_that_fails_without_rows_is_no_fault_of_a_row() -> None:
 def test_memory_of_a_long_line_is_a_few_times_its_length(line: bytes) -> None:
     block = Block(line + b"\n1,2,3\n", ("a", "b", "c"), 1, 0)
     tracemalloc.start()
-    assert block.typed(()) is None
+    assert block.at_once() is None
     assert block.bad["rule"].to_list() == ["short_row" if b"x" in line else "long_row"]
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -170,7 +170,7 @@ def test_memory_of_a_long_line_is_a_few_times_its_length(line: bytes) -> None:
 
 def test_lines_that_cannot_all_be_rows_are_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("traceana.ingesters.readers.lines.arrow", None)
-    assert Block(b"\n" * 1000, ("a", "b", "c"), 1, 0).typed(()) is None
+    assert Block(b"\n" * 1000, ("a", "b", "c"), 1, 0).at_once() is None
 
 
 def test_a_block_with_a_fault_is_read_in_parts() -> None:

@@ -125,14 +125,9 @@ def test_a_block_of_items_ends_after_the_longest_line(monkeypatch: pytest.Monkey
     assert (block.cells.height, block.bad.height, block.not_applicable) == (0, 2, 0)
 
 
-def test_rows_are_numbers_at_once_where_all_are() -> None:
+def test_the_text_of_a_frame_is_its_used_cells() -> None:
     frame = pl.DataFrame({"a": ["1", None], "b": ["2", "x"], "c": [0.5, float("inf")]})
     block = frames.FrameBlock(frame, {"a": "text", "b": "text", "c": "number"}, 7)
-    typed = block.typed(["a", "c"])
-    assert typed is not None
-    assert typed["a"].to_list() == [1.0, None]
-    assert block.typed(["a", "b"]) is None
-    assert block.typed(["b"]) is None
     assert block.not_applicable == 0
     assert block.text_of(pl.Series([7, 8])).to_list() == [
         '{"a":"1","b":"2","c":"0.5"}',

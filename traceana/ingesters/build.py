@@ -217,10 +217,10 @@ class TableBuilder:
         good, repeated = self._split_repeated(block, result.kept)
         bad = result.rejected
         if repeated.height:
-            also = repeated.select(
-                line=LINE, rule=pl.lit("duplicate_key"), text=block.text_of(repeated[LINE])
-            )
-            bad = pl.concat([bad, also]).sort("line", maintain_order=True)
+            place = {"line": repeated[LINE], "text": block.text_of(repeated[LINE])}
+            also = pl.DataFrame(place).select("line", rule=pl.lit("duplicate_key"), text="text")
+            bad = pl.concat([bad, also])
+        bad = bad.sort("line", maintain_order=True)
         lines = block.lines - block.joined
         if not reshaped and lines != good.height + bad.height:
             raise AssertionError(f"{lines} lines: {good.height} kept, {bad.height} rejected")

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from traceana.ingesters.mapping import TableMapping
 
+KINDS: Final[tuple[Kind, ...]] = ("text", "time", "number")
+"""Of several kinds in which a column is used, it is read as the first."""
 LARGEST_WHOLE: Final = 2.0**63
 ROW: Final = "\0row"
 """Column of the rows' numbers as text, where they are ids."""
@@ -52,14 +54,12 @@ class CompiledMapping:
 
     table: str
     schema: dict[str, pl.DataType]
-    views: dict[str, str]
-    """By column of the source, the internal name under which it is read."""
-    numbers: dict[str, str]
-    """By internal name of a number, the source's name of it."""
+    kinds: dict[str, Kind]
+    """How each column of the source that is used is read."""
     nulls: dict[str, tuple[str, ...]]
     """By internal name, values that mean missing."""
-    reread: dict[str, Derived]
-    """Numbers among the columns that are read as text too."""
+    numbers: dict[str, Derived]
+    """Numbers, in terms of the columns of the source."""
     derived: dict[str, Derived]
     """Columns derived before the table's own, in terms of all these."""
     stated: dict[str, pl.Expr]
@@ -77,11 +77,6 @@ class CompiledMapping:
     reshape: Callable[[pl.DataFrame], pl.DataFrame] | None = None
     """Turns a frame of text cells (with a column of line numbers that it must carry along) into one
     with another number of rows, before anything else."""
-
-    @property
-    def kinds(self) -> dict[str, Kind]:
-        """How each column of the source that is used is read."""
-        return {name: cast("Kind", view.split("\0")[-1]) for name, view in self.views.items()}
 
 
 @dataclass
@@ -299,14 +294,13 @@ def compile_mapping(
             kind: Kind = "text" if dtype == pl.String else "number"
             stated[name] = pl.col(source.use(published, kind, where))
     _add_following_times(stated, table)
-    views, numbers, nulls, reread = _views(mapping, source)
+    kinds, nulls, numbers = _views(mapping, source)
     return CompiledMapping(
         mapping.table,
         {name: column.dtype for name, column in table.items()} | {**keep},
-        views,
-        numbers,
+        kinds,
         nulls,
-        reread,
+        numbers,
         compiler.derived,
         stated,
         compiler.whole,
@@ -332,30 +326,32 @@ def _add_following_times(stated: dict[str, pl.Expr], names: Collection[str]) -> 
 
 def _views(
     mapping: TableMapping, columns: Columns
-) -> tuple[dict[str, str], dict[str, str], dict[str, tuple[str, ...]], dict[str, Derived]]:
-    """Return how used columns are read: views, numbers, markers of nulls, numbers from text."""
-    views: dict[str, str] = {}
-    numbers: dict[str, str] = {}
+) -> tuple[dict[str, Kind], dict[str, tuple[str, ...]], dict[str, Derived]]:
+    """Return how used columns are read: kinds, markers of nulls, numbers."""
+    read: dict[str, Kind] = {}
     nulls: dict[str, tuple[str, ...]] = {}
-    reread: dict[str, Derived] = {}
+    numbers: dict[str, Derived] = {}
     for name, kinds in columns.used.items():
         null = mapping.source[name].null if name in mapping.source else ()
         if "number" in kinds and not all(map(_is_number, null)):
             kinds.add("text")
-        main: Kind = next(kind for kind in ("text", "time", "number") if kind in kinds)
-        view, number = view_name(name, main), view_name(name, "number")
-        views[name] = view
-        if null:
+        read[name] = next(kind for kind in KINDS if kind in kinds)
+        view = source_name(name, read[name])
+        if null and read[name] != "number":
             nulls[view] = null
-        if main == "number":
-            numbers[number] = name
-        elif "number" in kinds:
-            text = pl.col(view)
+        if "number" in kinds:
+            cell = pl.col(view)
             for marker in filter(_is_number, null):  # in any notation
                 differs = read_number(pl.col(view)) != float(marker)
-                text = pl.when(differs.fill_null(value=True)).then(text)
-            reread[number] = Derived(read_number(text), text, name, f"{name}|not_a_number")
-    return views, numbers, nulls, reread
+                cell = pl.when(differs.fill_null(value=True)).then(cell)
+            rule = f"{name}|not_a_number"
+            numbers[view_name(name, "number")] = Derived(read_number(cell), cell, name, rule)
+    return read, nulls, numbers
+
+
+def source_name(name: str, kind: Kind, /) -> str:
+    """Return the internal name of a column as it is read: of a number, before it is checked."""
+    return view_name(name, "cell" if kind == "number" else kind)
 
 
 def _rules(table: str, stated: Collection[str]) -> dict[str, pl.Expr]:

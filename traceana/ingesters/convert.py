@@ -10,8 +10,8 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from traceana.errors import DataError
-from traceana.ingesters.compiled import LARGEST_WHOLE, ROW, CompiledMapping, read_number
-from traceana.ingesters.readers.lines import BAD_LINES, LINE
+from traceana.ingesters.compiled import LARGEST_WHOLE, ROW, CompiledMapping, source_name
+from traceana.ingesters.readers.lines import LINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,7 +24,6 @@ _RULE: Final = "\0rule"
 _VALUE: Final = "\0word\0"
 _NULLED: Final = "\0null\0"
 _FAULT: Final = "\0fault\0"
-_NONE_REJECTED: Final = pl.DataFrame(schema=BAD_LINES)
 _MOST_FAILED: Final = 1000
 _LONGEST_VALUE: Final = 100
 
@@ -44,45 +43,27 @@ class Converted:
 
 
 def convert(block: AnyBlock, compiled: CompiledMapping, /) -> Iterator[tuple[AnyBlock, Converted]]:
-    """Convert and check one block; one with a fault in parts, so that memory stays bounded.
+    """Convert and check one block, in parts so that memory stays bounded.
 
     Every row is in `kept` or in `rejected`. Rows with the same key are left to the builder, which
     sees all blocks.
     """
-    typed = None if compiled.reshape else block.typed(set(compiled.numbers.values()))
-    rows = None
-    if typed is not None:
-        rows = _rows_without_fault(_views(typed, block, compiled), compiled)
-    if rows is not None:
-        yield block, Converted(rows, _NONE_REJECTED, {})
-        return
     for part in block.parts():
-        if part is block:
-            yield block, _find_faults(block, typed, compiled)
-        else:
-            yield from convert(part, compiled)
+        yield part, _convert(part, compiled)
 
 
-def _views(source: pl.DataFrame, block: AnyBlock, compiled: CompiledMapping) -> pl.DataFrame:
-    """Return the columns of a source under their internal names, with the rows' numbers."""
-    rows = source.rename(compiled.views)
+def _convert(block: AnyBlock, compiled: CompiledMapping) -> Converted:
+    """Convert a part, and name the first rule that each rejected row breaks."""
+    source = compiled.reshape(block.cells) if compiled.reshape else block.cells
+    bad = _filled_cells(block) if compiled.reshape else block.bad
+    views = source.rename({name: source_name(name, k) for name, k in compiled.kinds.items()})
     if compiled.row_ids:
-        rows = rows.with_columns((pl.col(LINE) - block.header_lines).cast(pl.String).alias(ROW))
-    return rows
-
-
-def _find_faults(
-    block: AnyBlock, typed: pl.DataFrame | None, compiled: CompiledMapping
-) -> Converted:
-    """Convert a block, and name the first rule that each rejected row breaks."""
-    rejected = [_NONE_REJECTED]
-    if typed is None:
-        source = compiled.reshape(block.cells) if compiled.reshape else block.cells
-        rejected.append(_filled_cells(block) if compiled.reshape else block.bad)
-    else:
-        source = typed
-    views = _views(source, block, compiled)
-    rows = _attempt(views, compiled, not_utf8=typed is None and block.not_utf8)
+        number = (pl.col(LINE) - block.header_lines).cast(pl.String)
+        views = views.with_columns(number.alias(ROW))
+    kept = None if block.not_utf8 else _rows_without_fault(views, compiled)
+    if kept is not None:
+        return Converted(kept, bad, {})
+    rows = _attempt(views, compiled, not_utf8=block.not_utf8)
     broken = rows[_RULE].is_not_null()
     if broken.any():
         table = rows.filter(broken).select(line=LINE, rule=_RULE)
@@ -92,7 +73,7 @@ def _find_faults(
             text = cells.select(joined).to_series()
         else:
             text = block.text_of(table["line"])
-        rejected.append(table.with_columns(text=text))
+        bad = pl.concat([bad, table.with_columns(text=text)])
     unknown = {
         name.removeprefix(_VALUE): Counter(
             dict(rows.drop_nulls(name).group_by(name, maintain_order=True).len().iter_rows())
@@ -106,19 +87,14 @@ def _find_faults(
         if name.startswith(_NULLED)
         for rule, count in rows.filter(~broken)[name].drop_nulls().value_counts().iter_rows()
     }
-    return Converted(
-        rows.filter(~broken).select(LINE, *compiled.schema),
-        pl.concat(rejected).sort("line", maintain_order=True),
-        unknown,
-        nulled,
-    )
+    kept = rows.filter(~broken).select(LINE, *compiled.schema)
+    return Converted(kept, bad, unknown, nulled)
 
 
 def _rows_without_fault(cells: pl.DataFrame, compiled: CompiledMapping) -> pl.DataFrame | None:
     """Return a block's rows, or None if there is a fault or an unknown value in any."""
-    right = [pl.col(name).is_finite() for name in compiled.numbers]
-    derived = compiled.reread | compiled.derived
-    right += [~_unread(name, column.of) for name, column in derived.items()]
+    derived = compiled.numbers | compiled.derived
+    right = [~_unread(name, column.of) for name, column in derived.items()]
     right += [_is_whole(value) for value in compiled.whole.values()]
     query = (
         cells.lazy()
@@ -194,30 +170,18 @@ def _with_faults(
     source: pl.DataFrame, compiled: CompiledMapping, *, not_utf8: bool
 ) -> tuple[pl.DataFrame, dict[str, str]]:
     """Return the derived columns with marks of cells that are not read; and each mark's rule."""
-    rules = {view: f"{name}|not_a_number" for view, name in compiled.numbers.items()}
-    faults: dict[str, pl.Expr] = {}
-    for name, derived in (compiled.reread | compiled.derived).items():
-        if derived.rule:
-            rules[name] = derived.rule
-            faults[name] = _unread(name, derived.of)
-    if not_utf8:
-        broken_text = {
-            view: pl.col(view).str.contains("\ufffd", literal=True)
-            for view in compiled.views.values()
-            if source.schema.get(view) == pl.String and view not in compiled.numbers
-        }
-        rules |= {view: f"{view.split(chr(0))[0] or 'index'}|not_utf8" for view in broken_text}
-        faults |= broken_text
+    derived = compiled.numbers | compiled.derived
+    rules = {name: column.rule for name, column in derived.items() if column.rule}
+    faults = {name: _unread(name, derived[name].of) for name in rules}
+    for name, kind in compiled.kinds.items() if not_utf8 else ():
+        if kind == "text":
+            view = source_name(name, kind)
+            rules[view] = f"{name or 'index'}|not_utf8"
+            faults[view] = pl.col(view).str.contains("\ufffd", literal=True)
     rules |= {rule: rule for rule in compiled.whole}
     faults |= {rule: ~_is_whole(value) for rule, value in compiled.whole.items()}
-    numbers = {view: read_number(pl.col(view)) for view in compiled.numbers}
     rows = (
         source.lazy()
-        .with_columns(
-            (pl.col(name).is_not_null() & value.is_null()).alias(_FAULT + name)
-            for name, value in numbers.items()
-        )
-        .with_columns(**numbers)
         .pipe(_derive, compiled)
         .with_columns(broken.alias(_FAULT + name) for name, broken in faults.items())
         .collect(engine="in-memory")
@@ -228,7 +192,7 @@ def _with_faults(
 def _derive(rows: pl.LazyFrame, compiled: CompiledMapping) -> pl.LazyFrame:
     """Replace markers of missing values, and add the derived columns."""
     rows = rows.with_columns(_nulls(compiled))
-    for columns in (compiled.reread, compiled.derived):
+    for columns in (compiled.numbers, compiled.derived):
         rows = rows.with_columns(**{name: column.value for name, column in columns.items()})
     return rows
 
@@ -255,9 +219,8 @@ def _first(broken: Iterable[tuple[pl.Expr, str]]) -> pl.Expr:
 
 def _why_not(row: pl.DataFrame, compiled: CompiledMapping) -> str:
     """Return the rule that a row breaks for which a column cannot be computed."""
-    row = row.with_columns(read_number(pl.col(view)).alias(view) for view in compiled.numbers)
     row = row.with_columns(_nulls(compiled))
-    derived = ({n: one.value for n, one in d.items()} for d in (compiled.reread, compiled.derived))
+    derived = ({n: one.value for n, one in d.items()} for d in (compiled.numbers, compiled.derived))
     for columns in (*derived, compiled.whole, _stated(compiled)):
         for name, value in columns.items():
             try:
@@ -269,13 +232,11 @@ def _why_not(row: pl.DataFrame, compiled: CompiledMapping) -> str:
 
 
 def _nulls(compiled: CompiledMapping) -> list[pl.Expr]:
-    """Replace markers of missing values by null; numeric markers in any notation."""
-    nulls = []
-    for view, values in compiled.nulls.items():
-        missing = {float(value) for value in values} if view in compiled.numbers else set(values)
-        given = pl.all_horizontal(pl.col(view) != value for value in missing)
-        nulls.append(pl.when(given).then(pl.col(view)).alias(view))
-    return nulls
+    """Replace markers of missing values by null."""
+    return [
+        pl.when(~pl.col(view).is_in(values)).then(view).alias(view)
+        for view, values in compiled.nulls.items()
+    ]
 
 
 def _unread(name: str, of: pl.Expr) -> pl.Expr:

@@ -161,7 +161,7 @@ class Columns:
         return view_name(name, declared)
 
 
-def view_name(name: str, kind: Kind, /) -> str:
+def view_name(name: str, kind: str, /) -> str:
     """Return the internal name of a column read as a kind; no source has a name with a NUL."""
     return f"{name}\0{kind}"
 

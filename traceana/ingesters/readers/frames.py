@@ -16,7 +16,7 @@ from traceana.ingesters.files import LONGEST_LINE
 from traceana.ingesters.readers.lines import BAD_LINES, LINE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from traceana.ingesters.expressions import Kind
 
@@ -60,15 +60,6 @@ class FrameBlock:
             return pl.DataFrame({**columns, LINE: self.frame[LINE]})
         lines = pl.int_range(self.first_line, self.first_line + self.frame.height, eager=True)
         return pl.DataFrame({**columns, LINE: lines})
-
-    def typed(self, numbers: Collection[str], /) -> pl.DataFrame | None:
-        """Return the rows with these columns as numbers, or None where any is not plainly one."""
-        text = [name for name in numbers if self.cells[name].dtype.is_(pl.String)]
-        cells = self.cells.with_columns(
-            self.cells[name].cast(pl.Float64, strict=False) for name in text
-        )
-        same = all(cells[name].null_count() == self.cells[name].null_count() for name in text)
-        return cells if same and not self.bad.height else None
 
     def text_of(self, lines: pl.Series, /) -> pl.Series:
         """Return the rows as in the source; of a frame, the used cells as JSON."""

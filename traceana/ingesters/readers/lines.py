@@ -1,6 +1,6 @@
 """Convert lines of a CSV to frames of text cells; invalid lines are rejected, never lost.
 
-A block is read at once by pyarrow, numbers as numbers, which refuses it where any line is no row.
+A block is read at once by pyarrow, which refuses it where any line is no row.
 That is the common case. Else the block is read again line by line. A cell in quotes may continue
 on the next lines.
 """
@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 LINE: Final = "\0line"
 """Column with a row's line number in its file, counted from 1; no source has such a name."""
@@ -63,33 +63,29 @@ class Block:
         """How many lines it has, rows and bad ones."""
         return self.data.count(b"\n")
 
-    def typed(
-        self, numbers: Collection[str], only: Sequence[str] | None = None
-    ) -> pl.DataFrame | None:
-        """Return all lines as rows, the columns `numbers` as numbers and the others as text.
+    def at_once(self, only: Sequence[str] | None = None) -> pl.DataFrame | None:
+        """Return all lines as rows of text, with :data:`LINE`; an empty cell is null.
 
-        Of the columns, `only` some may be read. Further there is :data:`LINE`; an empty cell is
-        null. None where any line is not plainly a row, or any cell not plainly a number:
-        :attr:`cells` has their indices.
+        Of the columns, `only` some may be read. None where any line is not plainly a row:
+        :attr:`cells` has those that are.
         """
         quoted = self.quoting and b'"' in self.data
-        # pyarrow reads a number beside blanks, and is lenient about quotes
-        if self._has_odd_ends() or (numbers and self._has_blanks()):
-            return None
-        if quoted and not self._is_strict():
+        if self._has_odd_ends() or (quoted and not self._is_strict()):  # pyarrow is lenient
             return None
         places = {name: str(place) for place, name in enumerate(self.columns)}  # any may be a name
-        kinds = {p: pa.float64() if n in numbers else pa.string() for n, p in places.items()}
+        names = [*places.values()]
         read = {name: places[name] for name in (self.columns if only is None else only)}
         try:
             table = arrow.read_csv(
                 pa.BufferReader(self.data),
                 arrow.ReadOptions(
-                    use_threads=False, block_size=len(self.data) + 1, column_names=list(kinds)
+                    use_threads=False,
+                    block_size=len(self.data) + 1,
+                    column_names=names,
                 ),
                 arrow.ParseOptions(delimiter=self.separator, quote_char='"' if quoted else False),
                 arrow.ConvertOptions(
-                    column_types=kinds,
+                    column_types=dict.fromkeys(names, pa.string()),
                     null_values=[""],
                     strings_can_be_null=True,
                     include_columns=list(read.values()),
@@ -109,16 +105,6 @@ class Block:
         """Whether pyarrow finds other lines: at CR, of blank ones, after a byte order mark."""
         begins = self.data.startswith((b"\n", codecs.BOM_UTF8))
         return begins or b"\r" in self.data or b"\n\n" in self.data
-
-    def _has_blanks(self) -> bool:
-        """Whether any cell begins or ends with a blank."""
-        ends = self.separator.encode(), b"\n"
-        data = self.data
-        return any(
-            mark in data
-            and (data.startswith(mark) or any(mark + e in data or e + mark in data for e in ends))
-            for mark in {b" ", b"\t"} - {ends[0]}
-        )
 
     def _is_strict(self) -> bool:
         """Whether each cell is quoted as a whole, or does not begin with a quote."""
@@ -209,7 +195,7 @@ class Block:
             recoded = self.data.decode(errors="replace").encode()
             read = replace(self, data=recoded)._read
             return read._replace(bad=read.bad.with_columns(text=self.text_of(read.bad["line"])))
-        cells = self.typed(())
+        cells = self.at_once()
         if cells is not None:
             return _Read(cells, pl.DataFrame(schema=BAD_LINES), self.lines - cells.height)
         return self._line_by_line()
