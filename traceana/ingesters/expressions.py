@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 import polars as pl
@@ -22,65 +24,12 @@ if TYPE_CHECKING:
 Kind = Literal["text", "number", "time"]
 """How a cell of a source is read."""
 
-_TEXT: Final = frozenset(
-    {
-        "UPPER",
-        "LOWER",
-        "TRIM",
-        "LTRIM",
-        "RTRIM",
-        "LEFT",
-        "RIGHT",
-        "SUBSTR",
-        "SUBSTRING",
-        "REPLACE",
-        "REVERSE",
-        "CONCAT",
-        "CONCAT_WS",
-        "SPLIT_PART",
-        "INITCAP",
-        "LPAD",
-        "RPAD",
-    }
-)
-_LENGTHS: Final = frozenset(
-    {
-        "LENGTH",
-        "LEN",
-        "CHAR_LENGTH",
-        "CHARACTER_LENGTH",
-        "OCTET_LENGTH",
-        "BIT_LENGTH",
-        "STRPOS",
-        "POSITION",
-    }
-)
-_TESTS: Final = frozenset({"STARTS_WITH", "ENDS_WITH", "REGEXP_LIKE", "CONTAINS"})
-_OF_NUMBERS: Final = frozenset(
-    {
-        "ABS",
-        "CEIL",
-        "CEILING",
-        "FLOOR",
-        "ROUND",
-        "TRUNCATE",
-        "TRUNC",
-        "EXP",
-        "LN",
-        "LOG",
-        "LOG2",
-        "LOG10",
-        "LOG1P",
-        "POW",
-        "POWER",
-        "SQRT",
-        "CBRT",
-        "SIGN",
-        "MOD",
-        "DIV",
-    }
-)
-_OF_EITHER: Final = frozenset({"COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST", "IF"})
+_FUNCTIONS: Final = {
+    kind: frozenset(names.split())
+    for kind, names in tomllib.loads(
+        files("traceana.ingesters").joinpath("functions.toml").read_text(encoding="utf-8")
+    ).items()
+}
 _ARITHMETIC: Final = frozenset(["Add", "Sub", "Mul", "Div", "IntDiv", "Mod", "Neg"])
 _COMPARED: Final[dict[str, Kind | None]] = {
     **dict.fromkeys(["EQ", "NEQ", "NullSafeEQ", "NullSafeNEQ"], "text"),
@@ -92,29 +41,6 @@ _LOGIC: Final = frozenset(["And", "Or", "Xor", "Not", "Is"])
 _PATTERNS: Final = frozenset(["Like", "ILike", "RegexpLike", "DPipe"])
 _PLAIN: Final = frozenset(["Literal", "Null", "Boolean", "DataType"])
 _TOKENS: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[A-Za-z_]\w*|\s+|.", re.DOTALL)
-_WORDS: Final = frozenset(
-    {
-        "and",
-        "or",
-        "not",
-        "in",
-        "is",
-        "null",
-        "like",
-        "ilike",
-        "between",
-        "case",
-        "when",
-        "then",
-        "else",
-        "end",
-        "true",
-        "false",
-        "cast",
-        "as",
-    }
-)
-"""Words that are always SQL's, also where a column has such a name."""
 _LONGEST: Final = 1 << 13
 _MOST_OPERATORS: Final = 500
 """Polars parses a chain of operators in the square of its length."""
@@ -201,18 +127,12 @@ def bare_column(text: str, columns: Columns, /) -> str | None:
 def _quote_names(text: str, names: Sequence[str]) -> str:
     """Quote the columns in an expression, some of which have names that SQL uses."""
     tokens = _TOKENS.findall(text)
-    names_of_columns = {
-        *names,
-        *(name.lower() for name in names),
-    }  # User as well, to name user in its error
+    known = {*names, *(name.lower() for name in names)}  # User as well, to name user in its error
     for place, token in enumerate(tokens):
-        after = next((one for one in tokens[place + 1 :] if not one.isspace()), "")
-        if (
-            {token, token.lower()} & names_of_columns
-            and token.lower() not in _WORDS
-            and after not in ("(", ".")
-        ):
-            tokens[place] = token if token[0] in "'\"" else f'"{token}"'
+        after = next((each for each in tokens[place + 1 :] if not each.isspace()), "")
+        is_column = not known.isdisjoint((token, token.lower())) and after not in ("(", ".")
+        if is_column and token.lower() not in _FUNCTIONS["words"] and token[0] not in "'\"":
+            tokens[place] = f'"{token}"'
     return "".join(tokens)
 
 
@@ -346,11 +266,11 @@ class _Walk:
         name = node.name.upper()
         if name in ("LPAD", "RPAD") and not re.fullmatch(r"\d{1,3}", node.expressions[1].sql()):
             raise DataError(f"{self.where}: {_brief(self.text)} may pad to 999 characters at most")
-        if name in _TEXT | _LENGTHS | _TESTS:
+        if any(name in _FUNCTIONS[kind] for kind in ("text", "lengths", "tests")):
             return "text"
-        if name in _OF_NUMBERS:
+        if name in _FUNCTIONS["numbers"]:
             return "number"
-        if name in _OF_EITHER:
+        if name in _FUNCTIONS["either"]:
             return self._kind_of(*node.expressions) or want
         raise self._refused(name)
 
@@ -377,11 +297,11 @@ class _Walk:
             return "text"
         if kind == "Anonymous":
             name = node.name.upper()
-            if name in _TEXT:
+            if name in _FUNCTIONS["text"]:
                 return "text"
-            if name in _OF_NUMBERS | _LENGTHS:
+            if name in _FUNCTIONS["numbers"] | _FUNCTIONS["lengths"]:
                 return "number"
-            return self._kind_of(*node.expressions) if name in _OF_EITHER else None
+            return self._kind_of(*node.expressions) if name in _FUNCTIONS["either"] else None
         return None
 
     def _refused(self, what: str) -> DataError:
