@@ -6,7 +6,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traceana.ingesters.duplicates import KeyFilter, RowCounter
+from traceana.ingesters.build import KeyFilter, RowCounter
 
 
 def test_a_key_of_an_earlier_block_is_set_apart() -> None:

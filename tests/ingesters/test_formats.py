@@ -16,7 +16,7 @@ from tests.ingesters.conftest import Write
 from traceana.errors import DataError, SourceError
 from traceana.ingesters import ingest
 from traceana.ingesters.readers.kubectl import read_quantity
-from traceana.ingesters.readers.registry import readers
+from traceana.ingesters.readers.reader import readers
 from traceana.store import Store, TableEntry
 
 

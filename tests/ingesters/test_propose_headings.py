@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import traceana
 from traceana.cli import app
 from traceana.ingesters import ingest, preview_mapping
-from traceana.ingesters.synonyms import TIME_UNITS, split_unit
+from traceana.ingesters.propose_columns import TIME_UNITS, split_unit
 from traceana.store import open_store
 
 ODD = """Job,Who?,Queued (epoch ms),Runtime (min),vCPU,Memory GB,GPU config,GPU type,Host(s),st

@@ -14,10 +14,10 @@ import pytest
 from tests.ingesters.conftest import tar_gz
 from traceana.errors import SourceError
 from traceana.ingesters.files import CsvFile, list_csvs
-from traceana.ingesters.readers import jsonl, parquet
-from traceana.ingesters.readers.reader import Rows
-from traceana.ingesters.readers.registry import readers
-from traceana.ingesters.synonyms import nested_names
+from traceana.ingesters.propose_columns import nested_names
+from traceana.ingesters.readers import json as json_reader
+from traceana.ingesters.readers import parquet
+from traceana.ingesters.readers.reader import Rows, readers
 
 
 def file_of(path: Path) -> CsvFile:
@@ -41,7 +41,7 @@ def test_a_format_is_known_by_the_name_or_by_the_beginning(
 ) -> None:
     (tmp_path / name).write_text(f"{head}\n")
     file = file_of(tmp_path / name)
-    assert jsonl.READER.detect(file) == json
+    assert json_reader.LINES.detect(file) == json
     assert parquet.READER.detect(file) == columnar
 
 

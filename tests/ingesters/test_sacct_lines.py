@@ -117,3 +117,15 @@ def test_line_ends_in_two_fields_are_joined(write: Write, tmp_path: Path) -> Non
     jobs, ledger = read(write("log.txt", text), tmp_path)
     assert ledger.entries[0].rejected == {}
     assert jobs.select("job_id", "job_name").rows() == [("1", "a\nb"), ("2", "c")]
+
+
+@pytest.mark.parametrize("blank", ["\n", " \n\r\n"])
+def test_blank_lines_before_the_header_are_no_rows(
+    write: Write, tmp_path: Path, blank: str
+) -> None:
+    text = blank + "JobID|JobName|State\n1|a|FAILED\nx|b|FAILED\n"
+    jobs, ledger = read(write("log.txt", text), tmp_path)
+    assert jobs["job_name"].to_list() == ["a"]
+    assert ledger.entries[0].rows_read == 2
+    rejected = Store(tmp_path / "store").scan_rejected("log", "jobs").collect()
+    assert rejected.select("line", "row").rows() == [(2 + blank.count("\n") + 1, 2)]

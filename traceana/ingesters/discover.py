@@ -16,7 +16,7 @@ from traceana.errors import SourceError, TraceanaError
 from traceana.ingesters.expressions import MissingColumnError
 from traceana.ingesters.files import LONGEST_HEAD, CsvFile, Listing, content_sha256, list_csvs
 from traceana.ingesters.readers.csv import csv_rows, read_header
-from traceana.ingesters.readers.registry import detect_reader, get_reader, readers
+from traceana.ingesters.readers.reader import detect_reader, get_reader, readers
 from traceana.ingesters.source import Source, open_source
 from traceana.ingesters.unwrap import SYNTHETIC_PREFIX, plain
 

@@ -69,6 +69,11 @@ class CsvFile:
         return self.paths[0].parent
 
     @property
+    def opening(self) -> bytes:
+        """First byte that is not blank, after a byte order mark."""
+        return self.head.lstrip(b"\xef\xbb\xbf \t")[:1]
+
+    @property
     def label(self) -> str:
         """How the ledger calls it, wherever it lies."""
         return ("" if self.member else self.within) + label_of(self.paths) + self._inner

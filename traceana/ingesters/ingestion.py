@@ -15,7 +15,7 @@ from traceana.errors import DataError, SourceError, StoreError, TraceanaError
 from traceana.ingesters.discover import Discovery, discover, fit_files, match_files
 from traceana.ingesters.mapping import Mapping, check_zone, parse_mapping
 from traceana.ingesters.plan import Plan, ingest_plan
-from traceana.ingesters.readers.registry import get_reader
+from traceana.ingesters.readers.reader import get_reader
 from traceana.store.ledger import Ledger
 from traceana.store.store import Store, store_path
 

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from traceana.errors import DataError, did_you_mean
 from traceana.ingesters.parsing import BYTES, SECONDS
-from traceana.ingesters.readers.registry import readers
+from traceana.ingesters.readers.reader import readers
 from traceana.schema import STATUSES, TABLES, describe_table
 
 _OF_A_CATALOG: Final = {"tables", "revision", "base_url", "rows", "files", "contents", "tried"}

@@ -18,34 +18,31 @@ from traceana.ingesters.ingestion import ingest
 from traceana.ingesters.mapping import parse_mapping
 from traceana.ingesters.propose_columns import (
     CLOCKS,
-    MOST,
-    SAMPLE,
-    YEAR_2000,
-    Proposal,
-    median,
-    propose_column,
-    propose_reason,
-    split_gpus,
-)
-from traceana.ingesters.readers.json import lists_of, longest
-from traceana.ingesters.readers.jsonl import NESTED
-from traceana.ingesters.readers.registry import get_reader, open_reader
-from traceana.ingesters.source import Source, open_source
-from traceana.ingesters.synonyms import (
     FAILING,
     FAULTS,
     GPU_COUNT,
     HOSTS,
     JOBS,
+    MOST,
     OPERATIONS,
+    SAMPLE,
     SIZE_UNITS,
     STATUSES,
     TIME_UNITS,
     WAITS,
     WORKER_SAMPLES,
+    YEAR_2000,
+    Proposal,
+    median,
     nested_names,
+    propose_column,
+    propose_reason,
+    split_gpus,
     split_unit,
 )
+from traceana.ingesters.readers.json import NESTED, lists_of, longest
+from traceana.ingesters.readers.reader import get_reader, open_reader
+from traceana.ingesters.source import Source, open_source
 from traceana.schema import get_table
 from traceana.store import Store, TableEntry
 

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from traceana.ingesters.compiled import CompiledMapping, compile_mapping
-from traceana.ingesters.readers.registry import open_reader
+from traceana.ingesters.readers.reader import open_reader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,1 +1,1 @@
-"""From files to blocks of rows: one file for each format."""
+"""From files to blocks of rows: one file for formats of one family."""

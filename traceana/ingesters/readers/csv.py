@@ -1,4 +1,4 @@
-"""A CSV is read in blocks of whole lines, the next ones decompressed while one is worked on."""
+"""CSV in blocks of whole lines; node events of Slurm, and pods and nodes of a simulator in CSV."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
 from traceana.errors import SourceError
 from traceana.ingesters.files import read_ahead, whole_lines
+from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.lines import Block
-from traceana.ingesters.readers.reader import Reader, Rows
+from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
 
 _SEPARATORS: Final = ",;\t|"
@@ -109,3 +113,60 @@ def csv_rows(
 
 READER: Final = Reader("csv", lambda _: True, _open, (".csv", ".tsv", ".psv"))
 """Reader of tables with a header: separated by comma, semicolon, tab, bar or a rarer sign."""
+
+_EVENT_FIELDS: Final = {"NodeName", "TimeStart", "TimeEnd", "State", "Reason"}
+NODE_EVENTS: Final = Reader(
+    "sacctmgr",
+    lambda file: set(read_header(file.head, "|")) >= _EVENT_FIELDS,
+    _open,
+    (".txt", ".csv"),
+    own_mapping("sacctmgr"),
+)
+"""Reader of node events; events of the whole cluster have no node and are rejected."""
+
+_PODS: Final = (
+    "name",
+    "cpu_milli",
+    "memory_mib",
+    "num_gpu",
+    "gpu_milli",
+    "gpu_spec",
+    "qos",
+    "pod_phase",
+    "creation_time",
+    "deletion_time",
+    "scheduled_time",
+)
+_NODES: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
+
+
+def _has_pods(file: CsvFile) -> bool:
+    """Return whether the columns, in any order, are those of pods or of nodes."""
+    columns = set(read_header(file.head))
+    pods = columns >= {"name", "num_gpu", "gpu_milli"}
+    return pods or columns >= set(_NODES) or {"sn", "gpu"} <= columns <= set(_NODES)
+
+
+def _open_pods(file: CsvFile, timezone: str) -> Rows:
+    rows = READER.rows(file, timezone)
+    expected = _NODES if "sn" in rows.columns else _PODS
+    absent = [name for name in expected if name not in rows.columns]
+
+    def blocks(kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
+        for part in (part for block in rows.blocks(kinds) for part in block.parts()):
+            nulls = (pl.lit(None, pl.String).alias(name) for name in absent)
+            cells = part.cells.with_columns(nulls)
+            lines = pl.int_range(part.first_line, part.first_line + part.lines, eager=True)
+            texts = part.text_of(lines)
+            yield FrameBlock(cells, kinds, part.first_line, texts, part.bad, part.header_lines)
+
+    return replace(rows, columns=(*rows.columns, *absent), blocks=blocks)
+
+
+PODS: Final = Reader(
+    "openb-pods",
+    _has_pods,
+    _open_pods,
+    suffixes=(".csv",),
+    mapping=own_mapping("openb_pods"),
+)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import SourceError
-from traceana.ingesters.readers import csv, json, jsonl, parquet
+from traceana.ingesters.readers import csv, json, parquet
 from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.lines import LINE
 from traceana.ingesters.readers.reader import Reader, Rows
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
 
-_FORMATS: Final = (parquet.READER, json.READER, jsonl.READER, csv.READER)
+_FORMATS: Final = (parquet.READER, json.READER, json.LINES, csv.READER)
 _TYPE: Final = "event_type"
 _TIME: Final = "event_time"
 _START: Final = "fault_start"

@@ -12,13 +12,14 @@ import polars.selectors as cs
 from polars.exceptions import PanicException, PolarsError
 
 from traceana.errors import DataError, SourceError
-from traceana.ingesters.files import LONGEST_LINE
+from traceana.ingesters.files import LONGEST_LINE, text_lines
 from traceana.ingesters.readers.lines import BAD_LINES, LINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from traceana.ingesters.expressions import Kind
+    from traceana.ingesters.files import CsvFile
 
 ROWS_A_BLOCK: Final = 1 << 17
 _MOST_DAYS: Final = 95_000_000  # 260,000 years
@@ -127,6 +128,13 @@ def item_blocks(
                 not_applicable=beside,
             )
         first += len(texts)
+
+
+def line_blocks(
+    file: CsvFile, parse: Callable[[str], Parsed], kinds: Mapping[str, Kind], /
+) -> Iterator[FrameBlock]:
+    """Read the lines of a text file in blocks of rows, as :func:`item_blocks` does."""
+    return item_blocks(((line, line) for line in text_lines(file)), parse, kinds)
 
 
 def _texts(name: str, values: Sequence[str | None]) -> pl.Series:

@@ -372,9 +372,7 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
 
 
 def _detect(file: CsvFile) -> bool:
-    if not file.head.lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
-        return False
-    start = beginning(file, _BEGINNING)
+    start = beginning(file, _BEGINNING) if file.opening == b"{" else b""
     return b'"traceEvents"' in start and (b'"schemaVersion"' in start or b"ProfilerStep#" in start)
 
 

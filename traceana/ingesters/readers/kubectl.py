@@ -232,20 +232,18 @@ def _seconds(begin: str | None, end: str | None) -> str | None:
 
 def _find_kind(file: CsvFile) -> tuple[str, bool] | None:
     """Return the kind of a file's objects, and whether they are in a list; None for other files."""
-    opening = file.head.lstrip(b"\xef\xbb\xbf \t")[:1]
-    if opening not in (b"{", b"["):
+    if file.opening not in (b"{", b"["):
         return None
     start = beginning(file, 1 << 16)
     kind = re.search(rb'"kind"\s*:\s*"(Pod|Job)(?:List)?"', start)
-    items = opening == b"[" or re.search(rb'"items"\s*:', start)
+    items = file.opening == b"[" or re.search(rb'"items"\s*:', start)
     whole = items or (b'"metadata"' in start and b'"spec"' in start)
     return (kind[1].decode(), bool(items)) if kind and whole else None
 
 
 def _open(file: CsvFile, _timezone: str) -> Rows:
     kind, listed = _find_kind(file) or ("Pod", True)
-    is_array = file.head.lstrip(b"\xef\xbb\xbf \t").startswith(b"[")
-    file = replace(file, rows="" if is_array else "items")
+    file = replace(file, rows="" if file.opening == b"[" else "items")
     row_of = partial(_row_of, kind)
     # a pod without members has the columns of every row
     return Rows(tuple(_pod({})), partial(array_blocks, file, row_of, listed=listed))

@@ -149,11 +149,53 @@ def _reason(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-SUFFIXES: Final = (".parquet", ".pq")
 READER: Final = Reader(
     "parquet",
-    lambda file: file.name.endswith(SUFFIXES) or file.head.startswith(b"PAR1"),
+    lambda file: file.name.endswith((".parquet", ".pq")) or file.head.startswith(b"PAR1"),
     open_parquet,
-    SUFFIXES,
+    (".parquet", ".pq"),
 )
 """Reader of Parquet files."""
+
+_KEY: Final = ("rank", "dp_rank", "stage", "step")
+_USED: Final = (*_KEY, "optype", "start_ts", "duration")
+_COMPUTE: Final = ("forward-compute", "backward-compute")
+_SUMS: Final[dict[str, pl.DataType]] = {
+    **dict.fromkeys(_KEY, pl.Int64()),
+    **dict.fromkeys(("compute_s", "step_s"), pl.Float64()),
+    "operations": pl.Int64(),
+}
+
+
+def _open_operations(file: CsvFile, _timezone: str) -> Rows:
+    columns = open_parquet(file).columns
+    if missing := [name for name in _USED if name not in columns]:
+        raise SourceError(f"{file.where}: no operation trace; it lacks {', '.join(missing)}")
+    return Rows(tuple(_SUMS), partial(_sum_operations, file), _SUMS)
+
+
+def _sum_operations(file: CsvFile, kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
+    """Yield one row per worker and step; a sum of which an operation is unknown is null."""
+    start, duration = (pl.col(name).cast(pl.Float64) for name in ("start_ts", "duration"))
+    compute = pl.col("optype").cast(pl.String).is_in(_COMPUTE)
+    unknown = (compute & duration.is_null()).any() | ~compute.any()
+    parts = [*read_frames(file, _USED)]
+    if not parts:
+        return
+    totals = (
+        pl.concat(parts)
+        .group_by(_KEY, maintain_order=True)
+        .agg(
+            compute_s=pl.when(~unknown).then(duration.filter(compute).sum()),
+            step_s=(start + duration).max() - start.min(),
+            operations=pl.len(),
+        )
+        .cast(pl.Schema(_SUMS))
+    )
+    others = int(totals["operations"].sum()) - totals.height
+    rows = totals.select(*kinds) if kinds else totals
+    yield FrameBlock(rows, kinds, 1, not_applicable=others)
+
+
+OPERATIONS: Final = Reader("operations", lambda _file: False, _open_operations)
+"""Reader of operation traces; it is used where a mapping names it."""

@@ -1,17 +1,19 @@
-"""What a reader of a file format is; other packages add theirs as an entry point."""
+"""What a reader of a file format is, and the readers there are; other packages add theirs."""
 
 from __future__ import annotations
 
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points, version
 from importlib.resources import files
 from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from traceana.errors import SourceError, TraceanaError
+from traceana.errors import DataError, SourceError, TraceanaError
 from traceana.ingesters.readers.frames import frame_blocks, frame_types
 
 if TYPE_CHECKING:
@@ -144,3 +146,68 @@ def frame_rows(frame: pl.LazyFrame, where: str, /) -> Rows:
     """Return the rows of a frame."""
     types = frame_types(frame)
     return Rows(tuple(types), lambda kinds: frame_blocks(frame, kinds, where), types)
+
+
+_OWN: Final = (
+    "parquet.OPERATIONS",
+    "fault_events.READER",
+    "parquet.READER",
+    "gpu_samples.NVIDIA_SMI",
+    "gpu_samples.DCGMI",
+    "csv.NODE_EVENTS",
+    "sacct.READER",
+    "slurm_json.READER",
+    "swf.READER",
+    "gpu_samples.PROMETHEUS",
+    "kineto.READER",
+    "kubectl.READER",
+    "training_log.STRAGGLER_REPORTS",
+    "training_log.READER",
+    "csv.PODS",
+    "json.READER",
+    "json.LINES",
+    "csv.READER",
+)
+"""Readers of the modules of this folder; what is most special is tried first."""
+
+
+@cache
+def readers() -> dict[str, Reader]:
+    """Return every reader by its name, in the order in which they are tried."""
+    by_name: dict[str, Reader] = {}
+    for point in entry_points(group=GROUP):
+        try:
+            reader = point.load()
+        except Exception as error:
+            raise DataError(f"reader {point.name} ({point.value}): not loaded: {error}") from error
+        if not isinstance(reader, Reader):
+            raise DataError(f"reader {point.name} ({point.value}): it is not a traceana Reader")
+        by_name[point.name] = reader
+    for module, _, name in (place.partition(".") for place in _OWN):
+        reader = getattr(import_module(f"traceana.ingesters.readers.{module}"), name)
+        by_name[reader.name] = reader
+    return by_name
+
+
+def get_reader(name: str, /) -> Reader:
+    """Return a reader by its name."""
+    by_name = readers()
+    if name not in by_name:
+        raise DataError(f"no reader is called {name!r}; the readers are {', '.join(by_name)}")
+    return by_name[name]
+
+
+def detect_reader(file: CsvFile, /, *, mapped: bool = False) -> Reader | None:
+    """Return the first reader that detects a file's format."""
+    for reader in readers().values():
+        if (reader.mapping or not mapped) and reader.detects(file):
+            return reader
+    return None
+
+
+def open_reader(file: CsvFile, name: str | None, /) -> Reader:
+    """Return the reader of that name, or the one that detects the file."""
+    reader = get_reader(name) if name else detect_reader(file)
+    if reader is None:
+        raise SourceError(f"{file.where}: its format is not known; name it (--reader NAME)")
+    return reader

@@ -133,14 +133,13 @@ def _blocks(
             unread = wrong.select(line=LINE, rule=RULE).with_columns(text=layout.texts(wrong))
             bad = pl.concat([strange, unread])
         steps = records.height - jobs.height
-        head = int(layout.header)
         yield _Jobs(
             rows,
             kinds,
             line,
             None,
             bad,
-            head,
+            layout.header,
             not_applicable=steps,
             layout=layout,
             nulled=_nulled(rows),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -44,6 +44,8 @@ _NULLS: Final = (
 _NO_ENERGY: Final = 1e18  # Slurm's marks of no value are near 2**64
 
 _AMOUNT: Final = r"[0-9]+(?:\.[0-9]+)?[KMGTP]?"
+_CPUS: Final = ("ReqCPUS", "AllocCPUS", "NCPUS")
+_NODES: Final = ("ReqNodes", "AllocNodes", "NNodes")
 _COMMENTS: Final = ("Comment", "AdminComment", "SystemComment")
 NO_NODE: Final = ("None assigned", "None", "(null)", "")
 _MOST_HOSTS: Final = 1 << 16  # of a list; what has more stays abbreviated
@@ -51,21 +53,17 @@ _MOST_OF_A_BLOCK: Final = 1 << 22
 Values = dict[str, pl.Expr]
 
 
-def _read_count(text: pl.Expr) -> pl.Expr:
-    return read_size(text, unit="B", base=1024)
+_read_count: Final = partial(read_size, unit="B", base=1024)
+"""Counts and sizes, of which sacct abbreviates large ones: 1.5K is 1536."""
 
 
-def _number(name: str) -> Callable[[pl.Expr], Values]:
-    return lambda text: {name: text.cast(pl.Float64, strict=False)}
+def _read_number(text: pl.Expr) -> pl.Expr:
+    return text.cast(pl.Float64, strict=False)
 
 
-def _count(name: str) -> Callable[[pl.Expr], Values]:
-    """Counts, of which sacct abbreviates large ones: 1.5K is 1536."""
-    return lambda text: {name: read_size(text, unit="B", base=1024)}
-
-
-def _duration(name: str) -> Callable[[pl.Expr], Values]:
-    return lambda text: {name: read_duration(text)}
+def _one(name: str, read: Callable[[pl.Expr], pl.Expr]) -> Callable[[pl.Expr], Values]:
+    """Return what reads a field with one value."""
+    return lambda text: {name: read(text)}
 
 
 def _memory(text: pl.Expr) -> Values:
@@ -108,22 +106,9 @@ def _tasks_usage(suffix: str) -> Callable[[pl.Expr], Values]:
         memory = text.str.extract(r"(?:^|,)mem=([^,]+)")
         return {
             f"busy_{suffix}": text.str.extract(percent).cast(pl.Float64) / 100,
-            f"mem_{suffix}": read_size(memory, unit="B", base=1024),
+            f"mem_{suffix}": _read_count(memory),
             f"cpu_{suffix}": read_duration(text.str.extract(r"(?:^|,)cpu=([^,]+)")),
         }
-
-    return parse
-
-
-def _comment(name: str) -> Callable[[pl.Expr], Values]:
-    """GPU utilization that a site writes into a job's comment, as in :func:`gpu_percent`."""
-
-    def parse(text: pl.Expr) -> Values:
-        parts = text.str.extract_groups(_PERCENT.pattern).struct
-        given, sign = parts[0], parts[1]
-        value = given.cast(pl.Float64)
-        is_fraction = given.str.contains(".", literal=True) & (value <= 1) & (sign == "")
-        return {name: pl.when(is_fraction).then(value).when(value <= 100).then(value / 100)}
 
     return parse
 
@@ -140,6 +125,15 @@ def gpu_percent(text: str, /) -> float | None:
     if "." in match[1] and value <= 1 and not match[2]:
         return value
     return value / 100 if value <= 100 else None
+
+
+def _read_comment(text: pl.Expr) -> pl.Expr:
+    """Return the GPU utilization that a site writes into comments."""
+
+    def read(texts: pl.Series) -> pl.Series:
+        return pl.Series([gpu_percent(each or "") for each in texts], dtype=pl.Float64)
+
+    return text.map_batches(read, return_dtype=pl.Float64(), is_elementwise=True)
 
 
 def _gres(prefix: str) -> Callable[[pl.Expr], Values]:
@@ -160,29 +154,25 @@ def _joined(names: pl.Expr) -> pl.Expr:
 
 
 _FIELDS: Final[dict[str, tuple[str, Callable[[pl.Expr], Values]]]] = {
-    "Elapsed": ("duration", _duration("elapsed")),
-    "ElapsedRaw": ("number", _number("elapsed_raw")),
-    "Timelimit": ("duration", _duration("limit")),
-    "TimelimitRaw": ("number", _number("limit_raw")),
-    "TotalCPU": ("duration", _duration("own_cpu")),
-    "MaxRSS": ("size", lambda text: {"own_rss": read_size(text, unit="B", base=1024)}),
-    "ConsumedEnergyRaw": ("number", _number("energy_raw")),
-    "ConsumedEnergy": ("size", lambda text: {"energy": read_size(text, unit="B", base=1000)}),
+    "Elapsed": ("duration", _one("elapsed", read_duration)),
+    "ElapsedRaw": ("number", _one("elapsed_raw", _read_number)),
+    "Timelimit": ("duration", _one("limit", read_duration)),
+    "TimelimitRaw": ("number", _one("limit_raw", _read_number)),
+    "TotalCPU": ("duration", _one("own_cpu", read_duration)),
+    "MaxRSS": ("size", _one("own_rss", _read_count)),
+    "ConsumedEnergyRaw": ("number", _one("energy_raw", _read_number)),
+    "ConsumedEnergy": ("size", _one("energy", partial(read_size, unit="B", base=1000))),
     "ReqMem": ("size", _memory),
     "ReqTRES": ("", _tres("req")),
     "AllocTRES": ("", _tres("alloc")),
     "TRES": ("", _tres("tres")),
     "TRESUsageInTot": ("", _tasks_usage("total")),
     "TRESUsageInAve": ("", _tasks_usage("mean")),
-    "NTasks": ("number", _count("n_NTasks")),
-    **{name: ("", _comment(f"stated_{name}")) for name in _COMMENTS},
+    **{name: ("", _one(f"stated_{name}", _read_comment)) for name in _COMMENTS},
     "ReqGRES": ("", _gres("req")),
     "AllocGRES": ("", _gres("alloc")),
     "State": ("", lambda text: {"state": text.str.extract(r"^([^\s+]+)")}),
-    **{
-        name: ("number", _count(f"n_{name}"))
-        for name in ("ReqCPUS", "AllocCPUS", "NCPUS", "ReqNodes", "AllocNodes", "NNodes")
-    },
+    **{name: ("number", _one(f"n_{name}", _read_count)) for name in (*_CPUS, *_NODES, "NTasks")},
 }
 _OF_JOBS: Final = {
     "JobName",

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from traceana.errors import SourceError
-from traceana.ingesters.files import first_lines, whole_lines
+from traceana.ingesters.files import beginning, first_lines, whole_lines
+from traceana.ingesters.parsing import read_duration
 from traceana.ingesters.readers.lines import BAD_LINES, LINE, Block
-from traceana.ingesters.readers.sacct_columns import guess_columns, seems_accounting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +68,7 @@ _KNOWN: Final = {*_SHAPES, *_FREE_TEXT}
 _FEWEST_KNOWN: Final = 3
 _NO_ID: Final = "JobID|not_a_job_id"
 _MOST_LINES: Final = 100  # of one record
+_LONGEST_HEADER: Final = 1 << 16  # bytes up to its end, blank lines before it included
 _MOST_FIELDS: Final = 1000  # sacct has some 120
 _MOST_BROKEN: Final = 1 << 16  # lines of a block that are joined: more are no log
 _LONGEST_BROKEN: Final = 1 << 18
@@ -77,7 +78,11 @@ COMMAND: Final = "sacct --allusers --parsable2 --duplicates --format=JobID,..."
 
 def find_layout(file: CsvFile, /) -> Layout | None:
     """Return how a file's lines are split; None where its first line is not sacct's."""
-    text = file.head.decode(errors="replace").removeprefix("\ufeff")
+    lines = [file.head.decode(errors="replace").removeprefix("\ufeff")]
+    if not lines[0].strip():
+        lines += beginning(file, _LONGEST_HEADER).decode(errors="replace").splitlines()[1:]
+    n_blank = next((n for n, line in enumerate(lines) if line.strip()), 0)
+    text = lines[n_blank]
     if seems_accounting(text) if file.columns is None else "JobID" in file.columns:
         return _without_header(file, text)
     words = text.split(" ")  # a tab may separate fields
@@ -96,7 +101,7 @@ def find_layout(file: CsvFile, /) -> Layout | None:
         raise SourceError(f"{file.where}: its header names a field more than once")
     if len(names) > _MOST_FIELDS:
         raise SourceError(f"{file.where}: its header has more than {_MOST_FIELDS:,} fields")
-    return Layout(matched[1], names)
+    return Layout(matched[1], names, n_blank + 1)
 
 
 def _names(fields: list[str]) -> tuple[str, ...]:
@@ -118,7 +123,7 @@ def _without_header(file: CsvFile, text: str) -> Layout:
             raise SourceError(
                 f"{file.where}: {len(file.columns)} columns are named, its first line has {width}"
             )
-        return Layout("|", columns, header=False)
+        return Layout("|", columns, 0)
     lines = first_lines(file)
     ends = all(line.endswith("|") for line in lines)
     guessed = guess_columns([line[:-1] for line in lines] if ends else lines)
@@ -127,7 +132,7 @@ def _without_header(file: CsvFile, text: str) -> Layout:
             f"{file.where}: its first line has no names of fields; name them in their order: "
             "--columns JobID,User,Partition,State,Submit,Start,End,..."
         )
-    return Layout("|", (*guessed, _END) if ends else guessed, header=False)
+    return Layout("|", (*guessed, _END) if ends else guessed, 0)
 
 
 @dataclass(frozen=True)
@@ -136,8 +141,8 @@ class Layout:
 
     separator: str
     columns: tuple[str, ...]
-    header: bool = True
-    """Whether the first line has the names of the columns."""
+    header: int = 1
+    """Number of the line with the names of the columns; 0 where there is none."""
 
     def records(
         self, file: CsvFile, only: tuple[str, ...] | None = None
@@ -152,16 +157,14 @@ class Layout:
         mark = separator if len(separator) == 1 else _UNIT_SEPARATOR
         for data in chain(whole_lines(file, size=_BLOCK), [None]):
             lines = carried + (data or b"")
-            if line == 1 and self.header:
-                lines, line = lines.partition(b"\n")[2], 2
+            while line <= self.header:
+                lines, line = lines.partition(b"\n")[2], line + 1
             if mark != separator:
                 lines = lines.replace(separator, mark)
             cut = self._end(lines, mark) if data else len(lines)
             lines, carried = lines[:cut], lines[cut:]
             if lines:
-                block = Block(
-                    lines, self.columns, line, int(self.header), mark.decode(), quoting=False
-                )
+                block = Block(lines, self.columns, line, self.header, mark.decode(), quoting=False)
                 yield *self._split(block, names), line
                 line += block.lines
 
@@ -235,3 +238,98 @@ class Layout:
         other = rf"[^\n{sign}]*"
         fields = (f"({shapes_of_fields.get(name, other)})" for name in self.columns)
         return rf"\A{sign.join(fields)}(?:\n|\z)"
+
+
+_STATES: Final = (
+    r"(?:COMPLETED|FAILED|TIMEOUT|OUT_OF_ME\w*\+?|NODE_FAIL|BOOT_FAIL|DEADLINE|PREEMPTED|REVOKED|"
+    r"REQUEUED|RUNNING|PENDING|COMPLETING|SUSPENDED|CANCELLED\+?(?: by \S+)?)"
+)
+_MARK: Final = re.compile(rf"^[^|]*\d[^|]*\|.*(?:^|\|){_STATES}(?:\||$)")
+_TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|Unknown|None"
+_SPAN: Final = r"(?:\d+-)?\d+:\d\d:\d\d(?:\.\d+)?|\d\d:\d\d(?:\.\d+)?|UNLIMITED"
+_LIMIT: Final = r"(?:\d+-)?\d+:\d\d:00|UNLIMITED|Partition_Limit"
+_FURTHER: Final = (
+    ("ExitCode", r"\d+:\d+", ""),
+    ("ReqMem", r"\d+(?:\.\d+)?[KMGT][cn]?|0", "[cnKMGT]$"),
+    (
+        "NodeList",
+        r"None assigned|[A-Za-z][\w.-]*(?:\d|\[[\d,-]+\])[\w.,\[\]-]*",
+        r"\[|^None assigned$",
+    ),
+)
+"""Fields, the form of their cells, and a sign that one of them needs."""
+_TIMES: Final = {3: ("Submit", "Start", "End"), 4: ("Submit", "Eligible", "Start", "End")}
+_GUESSED_LINES: Final = 1000
+_LONGEST: Final = 4096  # characters of a line: searching takes the square of them
+_FIT: Final = 0.98
+
+
+def seems_accounting(head: str, /) -> bool:
+    """Return whether a first line is a record of sacct rather than its header."""
+    return _MARK.search(head[:_LONGEST]) is not None
+
+
+def guess_columns(lines: list[str], /) -> tuple[str, ...] | None:
+    """Return the fields of records by the form of cells, those not found by number.
+
+    None where JobID, State and the times of submission, start and end are not among them.
+    """
+    rows = [line.split("|") for line in lines[:_GUESSED_LINES]]
+    rows = [row for row in rows if len(row) == len(rows[0])]
+    jobs = [row for row in rows if "." not in row[0]]  # no steps
+    columns = list(zip(*(jobs or rows), strict=True))
+    names: dict[int, str] = {}
+
+    def find(form: str, sign: str = "") -> list[int]:
+        """Return the columns without a name of this form, with a sign in one of their cells."""
+        return [
+            n
+            for n, cells in enumerate(columns)
+            if n not in names and _fits(cells, form) and any(re.search(sign, one) for one in cells)
+        ]
+
+    for name, form in (("JobID", _ID), ("State", _STATES)):
+        names |= dict.fromkeys(find(form)[:1], name)
+    times = find(_TIME)
+    if len(names) < 2 or len(times) not in _TIMES or not _in_order([columns[n] for n in times]):
+        return None
+    names |= dict(zip(times, _TIMES[len(times)], strict=True))
+    for n in find(_SPAN, ":"):
+        if "Elapsed" not in names.values() and _is_elapsed(
+            columns[n], *(columns[t] for t in times)
+        ):
+            names[n] = "Elapsed"
+        elif "Timelimit" not in names.values() and _fits(columns[n], _LIMIT):
+            names[n] = "Timelimit"
+    tres = find(r"(?:\S+=\S+,)*cpu=\d\S*")
+    names |= dict(zip(tres, ("ReqTRES", "AllocTRES")[len(tres) == 1 :], strict=False))
+    for name, form, sign in _FURTHER:
+        names |= dict.fromkeys(find(form, sign)[:1], name)
+    return tuple(names.get(n, f"column {n + 1}") for n in range(len(columns)))
+
+
+def _fits(cells: tuple[str, ...], form: str) -> bool:
+    given = [cell for cell in cells if cell]
+    matched = sum(re.fullmatch(form, cell) is not None for cell in given)
+    return bool(given) and matched >= _FIT * len(given)
+
+
+def _in_order(times: list[tuple[str, ...]]) -> bool:
+    pairs = [
+        (before, after)
+        for row in zip(*times, strict=True)
+        for before, after in pairwise(row)
+        if before[:1].isdigit() and after[:1].isdigit()
+    ]
+    ordered = sum(before <= after for before, after in pairs)
+    return bool(ordered >= _FIT * len(pairs))
+
+
+def _is_elapsed(cells: tuple[str, ...], *times: tuple[str, ...]) -> bool:
+    """Return whether durations are those from start to end, but for summer time."""
+    frame = pl.DataFrame({"cell": cells, "start": times[-2], "end": times[-1]})
+    layout = "%Y-%m-%dT%H:%M:%S"
+    start, end = (pl.col(name).str.to_datetime(layout, strict=False) for name in ("start", "end"))
+    between = (end - start).dt.total_seconds()
+    equal = ((between - read_duration(pl.col("cell"))).abs() < 2).fill_null(value=False)
+    return bool(frame.select(equal.filter(between.is_not_null()).mean() >= 0.9).item())

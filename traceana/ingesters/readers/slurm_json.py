@@ -306,7 +306,7 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
 
 def _find_form(file: CsvFile) -> bytes | None:
     """Return the member by which jobs of the queue and of the accounting differ, b"" of no jobs."""
-    if not file.head.lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
+    if file.opening != b"{":
         return None
     text = beginning(file, _BEGINNING)
     jobs = re.search(rb'"jobs"\s*:\s*\[\s*(\]?)', text)

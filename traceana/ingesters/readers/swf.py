@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 import zoneinfo
+from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import SourceError
-from traceana.ingesters.files import first_lines, text_lines
-from traceana.ingesters.readers.frames import item_blocks
+from traceana.ingesters.files import first_lines
+from traceana.ingesters.readers.frames import line_blocks
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
-    from traceana.ingesters.readers.frames import FrameBlock
+    from traceana.ingesters.readers.frames import Parsed
 
 _FIELDS: Final = (
     "job",
@@ -41,7 +39,6 @@ _FIELDS: Final = (
 )
 _COLUMNS: Final = (*_FIELDS, "unix_start")
 _PARTS: Final = ("2", "3", "4")  # states of parts of a job that was checkpointed or swapped out
-_STATUS: Final = _FIELDS.index("status")
 _HEADER: Final = re.compile(r";\s*([A-Za-z]+):\s*(.*\S)")
 
 
@@ -69,21 +66,16 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
     if not re.fullmatch(r"[0-9]{1,12}", start):
         raise SourceError(f"{file.where}: UnixStartTime is {start!r}; expected Unix seconds")
 
-    def blocks(kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
-        places = [_COLUMNS.index(name) for name in kinds]
+    def parse(text: str) -> Parsed:
+        cells: list[str | None] = [*text.split(maxsplit=len(_FIELDS))]
+        if not cells or text.lstrip()[0] == ";":
+            return True
+        if len(cells) != len(_FIELDS):
+            return "short_row" if len(cells) < len(_FIELDS) else "long_row"
+        row = dict(zip(_COLUMNS, [*cells, start], strict=True))
+        return row["status"] not in _PARTS and row
 
-        def parse(text: str) -> list[str | None] | str | bool:
-            cells: list[str | None] = [*text.split(maxsplit=len(_FIELDS))]
-            if not cells or text.lstrip()[0] == ";":
-                return True
-            if len(cells) != len(_FIELDS):
-                return "short_row" if len(cells) < len(_FIELDS) else "long_row"
-            cells.append(start)
-            return cells[_STATUS] not in _PARTS and [cells[place] for place in places]
-
-        return item_blocks(((text, text) for text in text_lines(file)), parse, kinds)
-
-    return Rows(_COLUMNS, blocks, facts=_facts(labels))
+    return Rows(_COLUMNS, partial(line_blocks, file, parse), facts=_facts(labels))
 
 
 def _detect(file: CsvFile) -> bool:

@@ -1,10 +1,11 @@
-"""Step times in the text logs of Megatron-LM, DeepSpeed and NeMo."""
+"""Step times in logs of Megatron-LM, DeepSpeed and NeMo, and straggler reports of NVRx."""
 
 from __future__ import annotations
 
+import json
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import SourceError
 from traceana.ingesters.files import beginning, text_lines
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
     from traceana.ingesters.files import CsvFile
     from traceana.ingesters.readers.frames import FrameBlock, Parsed
 
-SUFFIXES: Final = (".log", ".txt", ".out", ".err", ".output")
+_SUFFIXES: Final = (".log", ".txt", ".out", ".err", ".output")
 """Ends of the names of logs."""
-BEGINNING: Final = 1 << 22
+_BEGINNING: Final = 1 << 22
 """Bytes of a log in which its format is looked for."""
-LONGEST: Final = 4096
+_LONGEST: Final = 4096
 """Characters of a line that are read: searching takes the square of them."""
 _COLUMNS: Final = ("worker", "step", "step_s")
 _BY_RANK: Final = (*_COLUMNS, "kind", "duration_s")
@@ -68,8 +69,8 @@ _MARKS: Final = (
 
 def find_format(file: CsvFile, /) -> str | None:
     """Return the first format that a line near the beginning of a log has."""
-    text = beginning(file, BEGINNING).decode(errors="replace")
-    lines = [line[:LONGEST] for line in _LINE_END.split(text) if _is_marked(line)]
+    text = beginning(file, _BEGINNING).decode(errors="replace")
+    lines = [line[:_LONGEST] for line in _LINE_END.split(text) if _is_marked(line)]
     names = (name for name, pattern in _FORMATS.items() if any(map(pattern.search, lines)))
     return next(
         (pattern for pattern in names if pattern != "ranks" or _TIMERS_BY_RANK.search(text)), None
@@ -90,7 +91,7 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
     name = find_format(file)
     if name is None:
         raise SourceError(
-            f"{file.where}: no step time in its first {BEGINNING >> 20} MiB, such as "
+            f"{file.where}: no step time in its first {_BEGINNING >> 20} MiB, such as "
             "'iteration 10/ 500 | elapsed time per iteration (ms): 812.4' (Megatron-LM)"
         )
     return Rows(_BY_RANK if name == "ranks" else _COLUMNS, partial(_blocks, file, name))
@@ -105,7 +106,7 @@ def _blocks(file: CsvFile, name: str, kinds: Mapping[str, Kind]) -> Iterator[Fra
     read = stateful[name]() if name in stateful else _simple(name)
 
     def parse(line: str) -> Parsed:
-        row = read(line[:LONGEST]) if name == "ranks" or _is_marked(line) else None
+        row = read(line[:_LONGEST]) if name == "ranks" or _is_marked(line) else None
         if row is None or isinstance(row, str):
             return row or True
         return dict(zip(_BY_RANK, row, strict=False))
@@ -206,9 +207,97 @@ class _Ranks:
 
 READER: Final = Reader(
     "training-log",
-    lambda file: file.name.endswith(SUFFIXES) and find_format(file) is not None,
+    lambda file: file.name.endswith(_SUFFIXES) and find_format(file) is not None,
     _open,
-    SUFFIXES,
+    _SUFFIXES,
     own_mapping("training_log"),
 )
 """Reader of training logs."""
+
+_SCORE_COLUMNS: Final = ("rank", "host", "step", "score")
+_REPORT: Final = re.compile(r"GPU (relative|individual) performance:")
+_SCORE: Final = re.compile(r"\bRank=(\d+)\s+Node=(\S+)\s+Score=(\S+)")
+_PRINTED: Final = re.compile(r"GPU relative perf scores: \{(.*)\}")  # as NVRx's examples print it
+_PAIR: Final = re.compile(r"(\d+): ([^\s,]+)")
+_NAMED_STEP: Final = re.compile(r"(?:\biteration\s+|\bglobal_step[:=]\s*|\bstep[:=]\s*)(\d+)")
+_RELATIVE: Final = ("gpu_relative_perf_scores", "relative_scores")
+_SIGN: Final = re.compile(
+    rb"GPU relative perf(?:ormance:| scores: )|\"(?:gpu_relative_perf_scores|relative_scores)\"\s*:"
+)
+_Item = tuple[str, "Parsed"]
+
+
+def _scores(file: CsvFile) -> Iterator[_Item]:
+    """Yield the scores of all ranks relative to the fastest; others belong to no table.
+
+    The step is the last one that the log names before the report, else the number of the report.
+    """
+    reports, step, seen = -1, "", set[str]()
+    relative = False
+    for line in text_lines(file):
+        if line.startswith("{"):
+            reports += 1
+            yield from _of_json(line, str(reports))
+        elif match := _SCORE.search(line[:_LONGEST]):
+            rank, host, score = match.groups()
+            row = {"rank": rank, "host": host, "step": step or str(reports), "score": score}
+            # a small job lists a rank among the worst and among the best
+            yield line, row if relative and rank not in seen else False
+            seen.add(rank)
+        elif printed := _PRINTED.search(line):
+            reports += 1
+            for rank, score in _PAIR.findall(printed[1]):
+                row = {"rank": rank, "host": None, "step": step or str(reports), "score": score}
+                yield f"rank {rank}: {score}", row
+        elif begun := _REPORT.search(line[:_LONGEST]):
+            relative, seen = begun[1] == "relative", set()
+            reports += relative
+        elif named := _NAMED_STEP.search(line[:_LONGEST]):
+            step = named[1]
+
+
+def _of_json(line: str, number: str) -> Iterator[_Item]:
+    try:
+        report = json.loads(line)
+    except (ValueError, RecursionError):
+        yield line, "not_json"
+        return
+    outer = [report, *(section for section in report.values() if isinstance(section, dict))]
+    scores = next(
+        (section[name] for section in outer for name in _RELATIVE if name in section), None
+    )
+    if not isinstance(scores, dict):
+        yield line, "no_scores"
+        return
+    hosts = report.get("rank_to_node") or {}
+    for rank, score in scores.items():
+        row: dict[str, Any] = {
+            "rank": rank,
+            "host": hosts.get(rank) if isinstance(hosts, dict) else None,
+            "step": str(report.get("iteration", number)),
+            "score": str(score),
+        }
+        yield f"rank {rank}: {score}", row
+
+
+def _open_scores(file: CsvFile, _timezone: str) -> Rows:
+    if not _has_reports(file):
+        raise SourceError(
+            f"{file.where}: no straggler report of NVRx in its first {_BEGINNING >> 20} MiB; they "
+            "begin with 'GPU relative performance:'"
+        )
+    return Rows(_SCORE_COLUMNS, lambda kinds: item_blocks(_scores(file), lambda row: row, kinds))
+
+
+def _has_reports(file: CsvFile) -> bool:
+    return _SIGN.search(beginning(file, _BEGINNING)) is not None
+
+
+STRAGGLER_REPORTS: Final = Reader(
+    "nvrx",
+    lambda file: file.name.endswith((*_SUFFIXES, ".jsonl")) and _has_reports(file),
+    _open_scores,
+    (*_SUFFIXES, ".jsonl"),
+    own_mapping("nvrx"),
+)
+"""Reader of NVRx's straggler reports."""

@@ -1,0 +1,262 @@
+"""GPU samples of ``nvidia-smi --query-gpu``, ``dcgmi dmon`` and Prometheus (``query_range``)."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.errors import SourceError
+from traceana.ingesters.files import beginning, first_lines
+from traceana.ingesters.readers.frames import item_blocks, line_blocks, scaled
+from traceana.ingesters.readers.json import read_items
+from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from traceana.ingesters.expressions import Kind
+    from traceana.ingesters.files import CsvFile
+    from traceana.ingesters.readers.frames import FrameBlock, Parsed
+
+_MAPPING: Final = own_mapping("gpu_samples")
+_COLUMNS: Final = ("machine", "gpu", "time", "utilization", "memory_gib", "power_w", "job")
+_SMI_NEEDS: Final = ("timestamp", "utilization.gpu")
+_SMI_FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    "machine": ("hostname", "host", "node", "machine"),
+    "gpu": ("index", "gpu_uuid", "uuid", "pci.bus_id", "gpu_bus_id", "gpu_serial", "serial"),
+    "time": ("timestamp", "time"),
+    "utilization": ("utilization.gpu",),
+    "memory_gib": ("memory.used",),
+    "power_w": ("power.draw", "power.draw.instant", "power.draw.average"),
+    "job": ("job_id", "jobid", "slurm_job_id", "job"),
+}
+"""Fields of a heading, without their unit, that each column is taken from: the first one there."""
+_SCALE: Final = {"%": 0.01, "MiB": 1 / 1024, "GiB": 1.0, "KiB": 1 / 1024**2, "W": 1.0, "mW": 1e-3}
+_NO_VALUE: Final = re.compile(r"\[.*\]|N/A|ERR!|Unknown Error", re.IGNORECASE)
+_VALUE: Final = re.compile(r"(\S+?)\s*(%|[KMG]iB|m?W)?")
+
+
+def _smi_heading(line: bytes) -> list[tuple[str, str]]:
+    """Return the fields of a heading, each with its unit, such as ``("power.draw", "W")``."""
+    cells = line.decode(errors="replace").removeprefix("\ufeff").split(",")
+    matches = (re.fullmatch(r"\s*([\w.]+)(?:\s+\[(.*)\])?\s*", cell) for cell in cells)
+    return [(match[1].lower(), match[2] or "") if match else ("", "") for match in matches]
+
+
+def _open_smi(file: CsvFile, _timezone: str) -> Rows:
+    heading = _smi_heading(file.head)
+    names = [name for name, _ in heading]
+    if missing := [field for field in _SMI_NEEDS if field not in names]:
+        raise SourceError(
+            f"{file.where}: its heading lacks {', '.join(missing)}; make it with nvidia-smi "
+            "--query-gpu=timestamp,index,utilization.gpu,memory.used,power.draw --format=csv -l 30"
+        )
+    places = {
+        column: names.index(next(field for field in fields if field in names))
+        for column, fields in _SMI_FIELDS.items()
+        if not set(fields).isdisjoint(names)
+    }
+    header = file.head.decode(errors="backslashreplace")
+
+    def parse(line: str) -> Parsed:
+        if not line or line.isspace() or line.rstrip("\r") == header:  # again, of a later run
+            return True
+        cells = line.split(",", maxsplit=len(names))
+        if len(cells) != len(names):
+            return "short_row" if len(cells) < len(names) else "long_row"
+        row: dict[str, str | None] = {"gpu": "0"}
+        for column, place in places.items():
+            value = cells[place].strip()
+            if not value or _NO_VALUE.fullmatch(value):
+                row[column] = None
+            elif column in ("utilization", "memory_gib", "power_w"):
+                row[column] = _in_unit(value, heading[place][1])
+            else:
+                row[column] = value.replace("/", "-") if column == "time" else value
+        return row
+
+    return Rows(_COLUMNS, partial(line_blocks, file, parse))
+
+
+def _in_unit(value: str, unit: str) -> str:
+    """Return a number in the unit of its column; what is none stays, and is rejected."""
+    match = _VALUE.fullmatch(value)
+    try:
+        return repr(float(match[1]) * _SCALE[match[2] or unit]) if match else value
+    except (KeyError, ValueError):
+        return value
+
+
+NVIDIA_SMI: Final = Reader(
+    "nvidia-smi",
+    lambda file: {*_SMI_NEEDS} <= {name for name, _ in _smi_heading(file.head)},
+    _open_smi,
+    (".csv", ".log"),
+    _MAPPING,
+)
+"""Reader of samples of nvidia-smi."""
+
+_DCGM_FIELDS: Final = {
+    "utilization": {"GPUTL": 0.01, "GRACT": 1.0},
+    "memory_gib": {"FBUSD": 1 / 1024},
+    "power_w": {"POWER": 1.0, "POWR": 1.0},
+}
+"""Short names of DCGM's fields that each column is taken from, the first one there, with factor."""
+_HEADING: Final = re.compile(r"(.*?)#\s*Entity\s+(.+)", re.IGNORECASE)
+_ROW: Final = re.compile(r"(.*?)\b(?:GPU|GPU-I)\s+(\d+)\s+(\S.*)")
+_EPOCH: Final = re.compile(r"\d{9,11}(?:\.\d+)?")
+
+
+def _dcgm_heading(file: CsvFile) -> list[str]:
+    """Return the short names of the fields in the first line that has them."""
+    lines = file.head.decode(errors="replace").splitlines() or [""]
+    match = _HEADING.fullmatch(lines[0].rstrip())
+    return match[2].split() if match else []
+
+
+def _open_dcgmi(file: CsvFile, _timezone: str) -> Rows:
+    names = _dcgm_heading(file)
+    fields = {
+        column: next(((names.index(name), by) for name, by in known.items() if name in names), None)
+        for column, known in _DCGM_FIELDS.items()
+    }
+    if not any(fields.values()):
+        raise SourceError(
+            f"{file.where}: no field of its heading is known; make it with dcgmi dmon "
+            "-e 203,252,155 | ts '%.s'"
+        )
+    begins = (_ROW.fullmatch(line) for line in first_lines(file))
+    stamp = next((begin[1].strip() for begin in begins if begin), "")
+    numeric = not stamp or _EPOCH.fullmatch(stamp)
+
+    def blocks(kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
+        seen: dict[str, int] = {}  # without times each sample is a second after the one before
+
+        def parse(line: str) -> Parsed:
+            match = _ROW.fullmatch(line)
+            if match is None:  # the heading is repeated
+                return True
+            time, gpu, values = match[1].strip(" \t[]"), match[2], match[3].split(None, len(names))
+            if len(values) != len(names):
+                return "short_row" if len(values) < len(names) else "long_row"
+            seen[gpu] = seen.get(gpu, -1) + 1
+            row: dict[str, str | None] = {"gpu": gpu, "time": time if stamp else str(seen[gpu])}
+            for column, field in fields.items():
+                if field is not None and values[field[0]] not in ("N/A", "-"):
+                    row[column] = scaled(values[field[0]], field[1])
+            return row
+
+        return line_blocks(file, parse, kinds)
+
+    return Rows(_COLUMNS, blocks, {"time": pl.Float64()} if numeric else {})
+
+
+DCGMI: Final = Reader(
+    "dcgmi",
+    lambda file: bool(_dcgm_heading(file)),
+    _open_dcgmi,
+    (".txt", ".log", ".dmon"),
+    _MAPPING,
+)
+"""Reader of samples of dcgmi."""
+
+_METRICS: Final[dict[str, tuple[str, float]]] = {
+    "DCGM_FI_DEV_GPU_UTIL": ("utilization", 0.01),
+    "DCGM_FI_PROF_GR_ENGINE_ACTIVE": ("utilization", 1.0),
+    "nvidia_smi_utilization_gpu_ratio": ("utilization", 1.0),
+    "nvidia_gpu_duty_cycle": ("utilization", 0.01),
+    "gpu_gfx_activity": ("utilization", 0.01),
+    "DCGM_FI_DEV_FB_USED": ("memory_gib", 1 / 1024),
+    "nvidia_smi_memory_used_bytes": ("memory_gib", 1 / 1024**3),
+    "nvidia_gpu_memory_used_bytes": ("memory_gib", 1 / 1024**3),
+    "gpu_used_vram": ("memory_gib", 1 / 1024),
+    "DCGM_FI_DEV_POWER_USAGE": ("power_w", 1.0),
+    "nvidia_smi_power_draw_watts": ("power_w", 1.0),
+    "nvidia_gpu_power_usage_milliwatts": ("power_w", 1e-3),
+    "gpu_package_power": ("power_w", 1.0),
+    "nvidia_gpu_jobId": ("job", 1.0),
+}
+"""By metric of DCGM, NVIDIA exporters or AMD, the column and the factor to its unit."""
+_MACHINE: Final = ("Hostname", "hostname", "host", "node", "kubernetes_node", "nodename")
+_GPU: Final = ("gpu", "minor_number", "gpu_id", "device", "UUID", "uuid")
+_JOB: Final = ("hpc_job", "jobid", "slurm_job_id", "job_id")
+_BEGINNING: Final = 1 << 16
+_OPENING: Final = re.compile(r'"result"\s*:\s*\[')
+
+
+def _points(file: CsvFile) -> Iterator[tuple[str, Parsed]]:
+    """Read a series after the other, and yield its points: text, and row or rule."""
+    for text, series in read_items(file, opening=_OPENING):
+        found = series if isinstance(series, dict) else {}
+        labels = found.get("metric")
+        # an instant query has one point
+        values = [found["value"]] if "value" in found else found.get("values")
+        if not isinstance(labels, dict) or not isinstance(values, list):
+            yield text, "not_a_series"
+            continue
+        column, factor = _METRICS.get(str(labels.get("__name__")), ("", 0.0))
+        named = {
+            "machine": _first(labels, _MACHINE)
+            or re.sub(r":\d+$", "", str(labels.get("instance") or ""))
+            or None,
+            "gpu": _first(labels, _GPU) or "0",
+            "job": _first(labels, _JOB) or _pod(labels),
+        }
+        about = text[:200].partition("}")[0]
+        for point in values:
+            if not (isinstance(point, list) and len(point) == 2):
+                yield f"{about} {point}", "not_a_point"
+            elif not column:
+                yield about, False
+            else:
+                time, value = map(str, point)
+                row = named | {"time": time, column: _value(value, column, factor)}
+                yield f"{about} [{time}, {value}]", row
+
+
+def _first(labels: dict[str, Any], names: tuple[str, ...]) -> str | None:
+    return next((str(labels[name]) for name in names if labels.get(name)), None)
+
+
+def _pod(labels: dict[str, Any]) -> str | None:
+    """Return the pod on a GPU as kubectl's reader names it; ``pod`` may be the exporter itself."""
+    for outer in ("exported_", ""):
+        pod, space = (str(labels.get(f"{outer}{name}") or "") for name in ("pod", "namespace"))
+        if pod and "exporter" not in pod:
+            return f"{space or 'default'}/{pod}"
+    return None
+
+
+def _value(value: str, column: str, factor: float) -> str | None:
+    if column == "job":
+        return None if value == "0" else value  # no job on the GPU
+    try:
+        number = float(value)
+    except ValueError:
+        return value
+    return None if number != number else repr(number * factor)  # noqa: PLR0124  NaN is no value
+
+
+def _open_prometheus(file: CsvFile, _timezone: str) -> Rows:
+    if not _detect_prometheus(file):
+        raise SourceError(
+            f"{file.where}: no answer of Prometheus to a query; save that of "
+            "/api/v1/query_range?query={__name__=~'DCGM_FI_DEV_(GPU_UTIL|FB_USED|POWER_USAGE)'}"
+        )
+    return Rows(
+        _COLUMNS,
+        lambda kinds: item_blocks(_points(file), lambda row: row, kinds),
+        {"time": pl.Float64()},
+    )
+
+
+def _detect_prometheus(file: CsvFile) -> bool:
+    kind = re.compile(rb'"resultType"\s*:\s*"(matrix|vector)"')
+    return file.opening == b"{" and kind.search(beginning(file, _BEGINNING)) is not None
+
+
+PROMETHEUS: Final = Reader("prometheus", _detect_prometheus, _open_prometheus, (".json",), _MAPPING)
+"""Reader of answers of Prometheus."""
