@@ -56,6 +56,7 @@ _MOST_KEPT: Final = 40
 _PAGE: Final = 5
 _OF_FAULTS: Final = frozenset({"submit_s", "start_s", "end_s", "runtime_s", "end_reason"})
 """Columns that a fault log may seem to have of jobs."""
+_EVENTS: Final = {"fault_start", "fault_end"}
 _MOST_STATUSES: Final = 12
 _MOST_REPEATED: Final = 0.05
 _SHOWN_ROWS: Final = 1000
@@ -152,17 +153,23 @@ def _open_rows(path: Path, reader: str | None) -> tuple[Source, list[str]]:
         lines.append(f"rows = {json.dumps(file.rows)}")
     if not all(name.isprintable() for name in source.columns):
         raise SourceError(f"{path}: its first line is not text; expected the names of columns")
-    if reader is None and source.reader == "operations":  # the table, not its sums
-        source = open_source(file, reader="parquet")
-    elif reader is None and _is_of_events(source):
+    is_of_events = reader is None and {"event_type", "event_time"} <= {*source.columns}
+    if is_of_events and set(_sample(source)["event_type"].drop_nulls()) == _EVENTS:
         source = open_source(file, reader="fault_events")
     return source, lines
 
 
 def _zone(matched: dict[str, str], source: Source, proposal: Proposal) -> list[str]:
     """Return the lines of a time zone, where a column of times states none."""
-    for target, column in matched.items():
-        if target in CLOCKS and _lacks_zone(column, source, proposal):
+    for column in (column for target, column in matched.items() if target in CLOCKS):
+        dtype = source.types.get(column)
+        if dtype is not None and dtype.is_temporal():
+            lacks = getattr(dtype, "time_zone", None) is None
+        else:
+            texts = proposal.texts(column).drop_nulls()
+            zoned = texts.str.contains(r"(Z|[+-]\d{2}:?\d{2})$").all()
+            lacks = proposal.numbers(column) is None and not zoned
+        if lacks:
             doubt = f"{column} states no time zone; write the log's, if it is not UTC"
             return [f"# unsure: {doubt}", 'timezone = "UTC"']
     return []
@@ -337,13 +344,6 @@ def _is_fault_log(source: Source, jobs: dict[str, str]) -> bool:
     return fails and not {"status", "submit_s"} & jobs.keys()
 
 
-def _is_of_events(source: Source) -> bool:
-    """Return whether the rows are starts and ends of faults."""
-    if not {"event_type", "event_time"} <= {*source.columns}:
-        return False
-    return {*_sample(source)["event_type"].drop_nulls()} == {"fault_start", "fault_end"}
-
-
 def _can_be(target: str, name: str, column: str, proposal: Proposal) -> bool:
     """Return whether the values fit a name with two meanings, such as ``card``."""
     if target not in ("gpus", "gpu_type", "submit_s", "downtime_s"):
@@ -403,8 +403,7 @@ def _status_by_content(source: Source, jobs: dict[str, str], proposal: Proposal)
         words = proposal.texts(name).drop_nulls().str.to_lowercase()
         fits = words.str.contains(forms).sum() >= MOST * len(words)
         if len(words) and words.n_unique() <= _MOST_STATUSES and fits:
-            doubt = f"# unsure: {name} is taken as the status for its values"
-            proposal.lines.append(doubt)
+            proposal.doubt(f"{name} is taken as the status for its values")
             return {**jobs, "status": name}
     return jobs
 
@@ -449,24 +448,17 @@ def _find_distinct(matched: dict[str, str], source: Source, proposal: Proposal) 
 def _note_repeated(matched: dict[str, str], source: Source, proposal: Proposal) -> None:
     """Note rows that repeat a job's id; where they are few, row numbers identify the rows."""
     column = matched["job_id"]
-    rows, repeated = _count_repeated(source, column)
+    blocks = source.rows.blocks({column: "text"})
+    ids = pl.concat(block.cells[column].drop_nulls().hash() for block in blocks)
+    repeated = len(ids) - ids.n_unique()
     if not repeated:
         return
     doubt = "a job_id, and are rejected: does each row describe a whole job?"
-    if repeated <= _MOST_REPEATED * rows:
+    if repeated <= _MOST_REPEATED * len(ids):
         doubt = f"{column}, so row numbers identify the rows"
         proposal.lines.remove(f"job_id = {json.dumps(column)}")
         del matched["job_id"]
-    proposal.lines.insert(0, f"# unsure: {repeated:,} of {rows:,} rows repeat {doubt}")
-
-
-def _count_repeated(source: Source, column: str) -> tuple[int, int]:
-    """Return how many rows a file has, and how many repeat a value of a column."""
-    hashes = [
-        block.cells[column].drop_nulls().hash() for block in source.rows.blocks({column: "text"})
-    ]
-    every = pl.concat(hashes) if hashes else pl.Series([], dtype=pl.UInt64)
-    return len(every), len(every) - every.n_unique()
+    proposal.lines.insert(0, f"# unsure: {repeated:,} of {len(ids):,} rows repeat {doubt}")
 
 
 def _compare_times(proposal: Proposal) -> None:
@@ -478,23 +470,15 @@ def _compare_times(proposal: Proposal) -> None:
         hours = ((seconds[second] - seconds[first]) / 3600).drop_nulls()
         negative = float((hours < 0).mean() or 0.0) if len(hours) else 0.0  # type: ignore[arg-type]
         if negative > 1 - MOST:
-            proposal.lines.append(
-                f"# unsure: {second} is before {first} in {negative:.0%} of the rows (median "
+            proposal.doubt(
+                f"{second} is before {first} in {negative:.0%} of the rows (median "
                 f"{median(hours):.2g} h): one of them may be local time, the other UTC"
             )
     if {"runtime_s", "start_s", "end_s"} <= seconds.keys():
         excess = seconds["end_s"] - seconds["start_s"] - seconds["runtime_s"]
         shifted = int((excess.abs() == 3600).sum())
         if shifted and shifted < (1 - MOST) * len(excess):
-            proposal.lines.append(
-                f"# unsure: end minus start differs from the runtime by exactly 1 h in {shifted:,} "
+            proposal.doubt(
+                f"end minus start differs from the runtime by exactly 1 h in {shifted:,} "
                 "rows: local times across a change of daylight saving time; state the timezone"
             )
-
-
-def _lacks_zone(column: str, source: Source, proposal: Proposal) -> bool:
-    dtype = source.types.get(column)
-    if dtype is not None and dtype.is_temporal():
-        return getattr(dtype, "time_zone", None) is None
-    zoned = proposal.texts(column).drop_nulls().str.contains(r"(Z|[+-]\d{2}:?\d{2})$")
-    return proposal.numbers(column) is None and not zoned.all()

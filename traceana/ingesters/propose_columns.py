@@ -97,6 +97,18 @@ class Proposal:
         self.lines += [f"# unsure: {doubt}" for doubt in doubts]
         self.lines.append(f"{target} = {value}")
 
+    def doubt(self, doubt: str) -> None:
+        """Add what is doubtful alone."""
+        self.lines.append(f"# unsure: {doubt}")
+
+    def read(self, value: pl.Expr) -> pl.Series:
+        """Return an expression over the sample."""
+        return self.cells.select(value.alias("value")).to_series()
+
+    def fits(self, value: pl.Expr, column: str) -> bool:
+        """Return whether an expression reads most values of a column."""
+        return fraction_read(self.read(value), self.cells[column]) >= MOST
+
     def texts(self, column: str) -> pl.Series:
         """Return a column as text."""
         cells = self.cells[column]
@@ -151,26 +163,26 @@ def propose_column(target: str, column: str, proposal: Proposal) -> None:
     """Add the line of a column of the table, from a column of the source."""
     name, dtype = json.dumps(column), proposal.cells[column].dtype
     if dtype.is_temporal() and target not in (_DURATIONS if dtype == pl.Duration else CLOCKS):
-        proposal.lines.append(f"# unsure: {name} has the name of {target}, but type {dtype}")
+        proposal.doubt(f"{name} has the name of {target}, but type {dtype}")
+    elif target in _COUNTS and proposal.numbers(column) is None:
+        proposal.doubt(f"{name} has the name of {target}, but few numbers")
     elif target == "status":
         _propose_status(column, proposal)
-    elif target in CLOCKS:
-        _propose_time(target, column, proposal)
-    elif target in _DURATIONS:
-        _propose_duration(target, column, proposal)
-    elif target in _SIZES:
-        _propose_size(target, column, proposal)
-    elif target in _COUNTS and proposal.numbers(column) is None:
-        proposal.lines.append(f"# unsure: {name} has the name of {target}, but few numbers")
-    elif target == "gpu_utilization":
-        numbers = proposal.numbers(column)
-        percent = numbers is not None and float(numbers.max() or 0.0) > 1  # type: ignore[arg-type]
-        doubts = [f"{column} is taken as a percentage: it is above 1"] if percent else []
-        proposal.add(target, json.dumps(f"{_sql(column)} / 100") if percent else name, *doubts)
+    elif target in _FORMS:
+        _FORMS[target](target, column, proposal)
     elif target == "cpus" and re.search(r"milli", column, re.IGNORECASE):
         proposal.add(target, json.dumps(f"{_sql(column)} / 1000"))
     else:
         proposal.add(target, name)
+
+
+def _propose_utilization(target: str, column: str, proposal: Proposal) -> None:
+    numbers = proposal.numbers(column)
+    if numbers is not None and float(numbers.max() or 0.0) > 1:  # type: ignore[arg-type]
+        doubt = f"{column} is taken as a percentage: it is above 1"
+        proposal.add(target, json.dumps(f"{_sql(column)} / 100"), doubt)
+    else:
+        proposal.add(target, json.dumps(column))
 
 
 def _propose_status(column: str, proposal: Proposal) -> None:
@@ -181,9 +193,7 @@ def _propose_status(column: str, proposal: Proposal) -> None:
         .value_counts(sort=True)
     )
     if words.height > _MOST_STATUSES:
-        proposal.lines.append(
-            f"# unsure: {column} has {words.height} values, too many for a status"
-        )
+        proposal.doubt(f"{column} has {words.height} values, too many for a status")
         return
     seen = words[column].to_list()
     if proposal.texts(column).len() >= SAMPLE and len({*seen} & {*_OF_SLURM}) > 1:
@@ -251,14 +261,12 @@ def _propose_layout(target: str, column: str, proposal: Proposal) -> None:
     """Propose the format of times that are text."""
     name, cells, text = json.dumps(column), proposal.cells, pl.col(column)
     times = {
-        layout: _read(cells, read_time(text, layout=layout, timezone="UTC"))
+        layout: proposal.read(read_time(text, layout=layout, timezone="UTC"))
         for layout in (None, *_FORMATS)
     }
     fits = [layout for layout in times if fraction_read(times[layout], cells[column]) >= MOST]
     if not fits:
-        proposal.lines.append(
-            f"# unsure: the format of {name} for {target}: {cells[column].drop_nulls().first()!r}"
-        )
+        proposal.doubt(f"the format of {name} for {target}: {cells[column].drop_nulls().first()!r}")
         return
     layout = fits[0]
     proposal.seconds[target] = times[layout]
@@ -286,14 +294,11 @@ def _propose_duration(target: str, column: str, proposal: Proposal) -> None:
         proposal.add(
             target, f'{{ duration = {name}, unit = "{unit}" }}' if form else value, *doubts
         )
-    elif (
-        fraction_read(_read(proposal.cells, read_duration(pl.col(column))), proposal.cells[column])
-        >= MOST
-    ):
-        proposal.seconds[target] = _read(proposal.cells, read_duration(pl.col(column)))
+    elif proposal.fits(read_duration(pl.col(column)), column):
+        proposal.seconds[target] = proposal.read(read_duration(pl.col(column)))
         proposal.add(target, f"{{ duration = {name} }}")
     else:
-        proposal.lines.append(f"# unsure: the format of {name} for {target}")
+        proposal.doubt(f"the format of {name} for {target}")
 
 
 def _compare_runtime(
@@ -305,35 +310,29 @@ def _compare_runtime(
         return [], stated or "s"
     ratio = median(both["n"] / both["b"])
     unit = min(SECONDS, key=lambda row: abs(ratio * SECONDS[row] - 1))
+    evidence = f"{column} is {ratio:.3g} times end minus start (median of {both.height:,} rows)"
     if abs(ratio * SECONDS[unit] - 1) > 1 - MOST:
-        return [
-            f"{column} is {ratio:.3g} times end minus start (median of {both.height:,} rows)"
-        ], stated or "s"
+        return [evidence], stated or "s"
     if unit == (stated or "s"):
         return [], unit
-    evidence = f"{column} is {ratio:.3g} times end minus start (median of {both.height:,} rows)"
     return [f"{evidence}, so its unit is {unit}, not {stated or 's'}"], unit
 
 
 def _propose_size(target: str, column: str, proposal: Proposal) -> None:
     name, numbers = json.dumps(column), proposal.numbers(column)
     if numbers is None:
-        size = _read(proposal.cells, read_size(pl.col(column), unit="B", base=1024))
-        fits = fraction_read(size, proposal.cells[column]) >= MOST
-        proposal.add(target, f"{{ size = {name} }}") if fits else proposal.lines.append(
-            f"# unsure: the format of {name} for {target}"
-        )
+        if proposal.fits(read_size(pl.col(column), unit="B", base=1024), column):
+            proposal.add(target, f"{{ size = {name} }}")
+        else:
+            proposal.doubt(f"the format of {name} for {target}")
         return
     largest = float(numbers.max() or 0.0)  # type: ignore[arg-type]
     stated = split_unit(column, SIZE_UNITS)[1]
     unit = stated or "GiB"
     doubts = []
     if largest * BYTES[unit] / BYTES["GiB"] > _LARGEST_GIB:
-        found = next(
-            u
-            for u in ("MiB", "KiB", "B")
-            if largest * BYTES[u] / BYTES["GiB"] <= _LARGEST_GIB or u == "B"
-        )
+        gib = {unit: largest * BYTES[unit] / BYTES["GiB"] for unit in ("MiB", "KiB")}
+        found = next((unit for unit in gib if gib[unit] <= _LARGEST_GIB), "B")
         doubts = [f"the largest {column} is {largest:,.0f}, too much in {unit}; {found} is taken"]
         unit = found
     elif stated is None:
@@ -344,8 +343,12 @@ def _propose_size(target: str, column: str, proposal: Proposal) -> None:
     proposal.add(target, f'{{ size = {name}, unit = "{unit}" }}', *doubts)
 
 
-def _read(cells: pl.DataFrame, value: pl.Expr) -> pl.Series:
-    return cells.select(value.alias("value")).to_series()
+_FORMS: Final = {
+    **dict.fromkeys(CLOCKS, _propose_time),
+    **dict.fromkeys(_DURATIONS, _propose_duration),
+    **dict.fromkeys(_SIZES, _propose_size),
+    "gpu_utilization": _propose_utilization,
+}
 
 
 def median(numbers: pl.Series, /) -> float:
