@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from traceana.store.ledger import Ledger, TableEntry
 
 _OF_THE_FILES: Final = ("reader", "keep", "rows")
+_NOT_STATED: Final = frozenset(
+    {"trace", "source", "synthetic", "window", "mapping", "facts", "tables", "rows", "columns"}
+)
+"""Members of a manifest that follow from its tables."""
 _CLOCK: Final = ("submit_s", "start_s", "end_s")
 UNIX_S: Final = 631_152_000  # 1990
 """No trace's own clock is that far from its start."""
@@ -116,15 +120,7 @@ def checked_facts(
     facts: Facts[str, Any], kind: type[Manifest | TableManifest], where: str, /
 ) -> dict[str, Any]:
     """Return facts with lists as tuples, and capacities as such."""
-    members = {"trace", "source", "synthetic", "window", "mapping", "facts", "tables"}
-    types = {field.name: str(field.type) for field in fields(kind)}
-    names = [name for name in types if name not in members | {"rows", "columns"}]
-    for name, value in facts.items():
-        if name not in names:
-            hint = did_you_mean(name, names)
-            raise DataError(f"{where}: no fact is called {name!r}{hint}; use {', '.join(names)}")
-        if value is not None or "None" not in types[name]:
-            check_type(value, types[name].removesuffix(" | None"), f"{where}: {name}")
+    _check_fields(facts, kind, where)
     checked: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()
     }
@@ -136,13 +132,23 @@ def checked_facts(
     return checked
 
 
-def _capacity(stated: Facts[str, Any], where: str) -> Capacity:
-    names = {field.name: str(field.type) for field in fields(Capacity)}
-    expected = f"state {', '.join(names)}, such as {{ nodes = 16, gpus_per_node = 8 }}"
+def _check_fields(stated: Facts[str, Any], kind: type, where: str, use: str = "") -> None:
+    """Refuse what is no field of a class, or not of its type."""
+    types = {one.name: str(one.type) for one in fields(kind) if one.name not in _NOT_STATED}
     for name, value in stated.items():
-        if name not in names:
-            raise DataError(f"{where}: no fact is called {name!r}; {expected}")
-        check_type(value, names[name].removesuffix(" | None"), f"{where}: {name}")
+        if name not in types:
+            hint = did_you_mean(name, types)
+            listed = use or f"use {', '.join(types)}"
+            raise DataError(f"{where}: no fact is called {name!r}{hint}; {listed}")
+        if value is not None or "None" not in types[name]:
+            check_type(value, types[name].removesuffix(" | None"), f"{where}: {name}")
+
+
+def _capacity(stated: Facts[str, Any], where: str) -> Capacity:
+    names = ", ".join(field.name for field in fields(Capacity))
+    expected = f"state {names}, such as {{ nodes = 16, gpus_per_node = 8 }}"
+    _check_fields(stated, Capacity, where, expected)
+    for name, value in stated.items():
         if isinstance(value, int) and value < 0:
             raise DataError(f"{where}: {name} is {value}, below 0")
     try:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import filelock
 import polars as pl
@@ -30,7 +30,6 @@ from traceana.store.writer import TableWriter, sources_json, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from traceana.ingesters.compiled import CompiledMapping
     from traceana.ingesters.mapping import Mapping
@@ -90,9 +89,8 @@ def _ingest_locked(plan: Plan, folder: Path, progress: Progress | None) -> Ledge
     _check_keep(plan)
     check_facts(plan.mapping, manifest)
     entries = {entry.table: entry for entry in old.entries} if old else {}
+    checksums = Checksums(source.file.paths for source in plan.sources if source.file)
     with ExitStack() as stack:
-        files = dict.fromkeys(source.file.paths for source in plan.sources if source.file)
-        checksums = stack.enter_context(Checksums(files))
         writers = []
         for table in plan.mapping.tables:
             step = _TableStep(plan, table, folder, checksums, entries.get(table), progress)
@@ -195,11 +193,10 @@ class _TableStep:
 
     def _describe(self, source: Source) -> FileEntry:
         plan, file = self.plan, source.file
+        sha256 = self._sha256(source)
         if file is None:
-            digest = plan.checksums[source.label]
-            return FileEntry(source.label, None, digest, 0, None, synthetic=False)
+            return FileEntry(source.label, None, sha256, 0, None, synthetic=False)
         member = plain(file.member) if file.member else None
-        sha256 = self.checksums[file.paths]
         published = {one.name: one.sha256 for one in plan.known.files} if plan.known else {}
         name = source.label.removesuffix(f":{member}")
         entry = published.get(name.split(".part")[0])
@@ -225,18 +222,14 @@ class _TableStep:
             schema_version(self.table),
             [plan.kind, plan.mapping.text, plan.facts],
             sorted(
-                (
-                    source.label,
-                    self.checksums[source.file.paths]
-                    if source.file
-                    else plan.checksums[source.label],
-                    [*source.columns],
-                    [source.reader],
-                )
-                for source in sources
+                (each.label, self._sha256(each), [*each.columns], [each.reader]) for each in sources
             ),
         ]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    def _sha256(self, source: Source) -> str:
+        plan = self.plan
+        return self.checksums[source.file.paths] if source.file else plan.checksums[source.label]
 
 
 def _to_update(
@@ -363,29 +356,22 @@ def _missing(
     )
 
 
-class Checksums:
-    """The sums by file, or by a file's parts; reading one waits until it is computed."""
+class Checksums(dict[tuple[Path, ...], str]):
+    """The sums by file, or by a file's parts; each is computed when it is first needed."""
 
     def __init__(self, files: Iterable[tuple[Path, ...]]) -> None:
-        files = tuple(files)
-        self._thread = ThreadPoolExecutor(1)
+        super().__init__()
         self._before = {path: _state(path) for paths in files for path in paths}
-        self._sums = {paths: self._thread.submit(sha256_of, paths) for paths in files}
 
-    def __getitem__(self, paths: tuple[Path, ...]) -> str:
-        return self._sums[paths].result()
+    def __missing__(self, paths: tuple[Path, ...]) -> str:
+        self[paths] = sha256_of(paths)
+        return self[paths]
 
     def check_unchanged(self) -> None:
         """Refuse files that were written while they were read."""
         for path, before in self._before.items():
             if _state(path) != before:
                 raise SourceError(f"{path}: changed while it was read; ingest a copy of it")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._thread.shutdown(cancel_futures=True)
 
 
 def _state(path: Path) -> tuple[int, int] | None:
