@@ -75,9 +75,14 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
     if b"\r" in file.head and b'"' not in file.head:
         raise SourceError(f"{file.where}: lines end in CR alone; save it with LF or CR LF")
     separator = find_separator(file.head)
-    if file.columns:
-        return _named(file, file.columns, separator)
     columns = read_header(file.head, separator)
+    if file.columns:
+        if len(columns) != len(file.columns):
+            raise SourceError(
+                f"{file.where}: {len(file.columns)} columns are named, its first line has "
+                f"{len(columns)}"
+            )
+        return csv_rows(file, file.columns, header=False, separator=separator)
     if columns.count("") > 1:  # doubled separators, or several at the end: not read
         columns = [name or f"\0{place}" for place, name in enumerate(columns)]
     if len(columns) > MOST_COLUMNS:
@@ -89,16 +94,6 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
     if repeated:
         raise SourceError(f"{file.where}: its header names {repeated[0]!r} more than once")
     return csv_rows(file, columns, separator=separator)
-
-
-def _named(file: CsvFile, columns: tuple[str, ...], separator: str) -> Rows:
-    """Return the rows of a file without a header."""
-    width = len(read_header(file.head, separator))
-    if width != len(columns):
-        raise SourceError(
-            f"{file.where}: {len(columns)} columns are named, its first line has {width}"
-        )
-    return csv_rows(file, columns, header=False, separator=separator)
 
 
 def csv_rows(

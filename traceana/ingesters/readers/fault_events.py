@@ -66,7 +66,7 @@ def _blocks(events: Rows, same: tuple[str, ...], kinds: Mapping[str, Kind]) -> I
     bad = pl.concat([part.bad for part in parts])
     bad = pl.concat([bad, pl.DataFrame(wrong, bad.schema, orient="row")]).sort("line")
     places = pl.DataFrame({"line": cells[LINE].cast(pl.Int64), "text": text})
-    every = pl.DataFrame({"line": pl.int_range(1, max(lines, default=0) + 1, eager=True)})
+    every = pl.int_range(1, max(lines, default=0) + 1, eager=True).alias("line").to_frame()
     by_line = every.join(places, on="line", how="left", maintain_order="left")
     yield FrameBlock(
         rows.select(*kinds).with_columns(pl.Series(LINE, lines, pl.Int64)),

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from traceana.errors import SourceError
 from traceana.ingesters.files import LONGEST_LINE, first_lines, open_csv, text_lines
-from traceana.ingesters.readers.frames import item_blocks, line_blocks
+from traceana.ingesters.readers.frames import item_blocks
 from traceana.ingesters.readers.reader import Reader, Rows
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ DECODER: Final = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant
 """Reads numbers as they are written."""
 NESTED: Final = "[]."
 """In a path of rows, what leads from a list to a list in each of its elements."""
+_NOTHING: Final = object()  # on a line
 _ELEMENTS: Final = 10_000  # in which the members are looked up
 _BYTES: Final = 1 << 20
 _BETWEEN: Final = re.compile(r"[\s,]*")
@@ -145,6 +146,13 @@ class _Text:
         self.text += part
         return bool(part)
 
+    def find(self, opening: re.Pattern[str], where: str) -> int:
+        """Return where an array begins, after its opening."""
+        while not (matched := opening.search(self.text)):
+            if len(self.text) >= LONGEST_LINE or not self.extend(len(self.text)):
+                raise SourceError(f"{where}: no array of JSON objects at its beginning")
+        return matched.end()
+
 
 def read_items(
     file: CsvFile, /, *, listed: bool = True, opening: re.Pattern[str] | None = None
@@ -160,7 +168,7 @@ def read_items(
         read = _Text(stream)
         while len(read.text) < start and read.extend(_BYTES):
             pass
-        at, broken = _find(opening, read, file) if opening else start, 0
+        at, broken = read.find(opening, file.where) if opening else start, 0
         while True:
             at = _BETWEEN.match(read.text, at).end()  # type: ignore[union-attr]
             if listed and read.text.startswith("]", at):
@@ -182,14 +190,6 @@ def read_items(
                 raise SourceError(f"{file.where}: not JSON: {read.text[at : at + 60]!r}")
             yield read.text[at:end].rstrip(), item
             at = end
-
-
-def _find(opening: re.Pattern[str], read: _Text, file: CsvFile) -> int:
-    """Return where an array begins, after its opening."""
-    while not (matched := opening.search(read.text)):
-        if len(read.text) >= LONGEST_LINE or not read.extend(len(read.text)):
-            raise SourceError(f"{file.where}: no array of JSON objects at its beginning")
-    return matched.end()
 
 
 def _element(text: str, at: int, *, listed: bool) -> tuple[Any, int | None, bool]:
@@ -237,15 +237,11 @@ def array_blocks(
 
 
 def _open(file: CsvFile, _timezone: str) -> Rows:
-    names: dict[str, None] = {}
-    for _, item in islice(_rows(file), _ELEMENTS):
-        if isinstance(item, dict):
-            names |= dict.fromkeys(flatten(item))
+    items = (item for _, item in islice(_rows(file), _ELEMENTS) if isinstance(item, dict))
+    names = dict.fromkeys(name for item in items for name in flatten(item))
     if not names:
         raise SourceError(f"{file.where}: its array has no JSON object")
-    return Rows(
-        tuple(name for name in names if name.isprintable()), partial(array_blocks, file, flatten)
-    )
+    return Rows(tuple(filter(str.isprintable, names)), partial(array_blocks, file, flatten))
 
 
 def _detect(file: CsvFile) -> bool:
@@ -280,48 +276,37 @@ def unpack(items: Iterable[tuple[str, Any]], path: str, /) -> Iterator[tuple[str
 
 
 def _open_lines(file: CsvFile, _timezone: str) -> Rows:
-    names: dict[str, None] = {}
-    if file.rows:
-        return _open_pages(file, file.rows.removeprefix(NESTED))
-    for text in first_lines(file):
-        parsed = _parse(text)
-        names |= dict.fromkeys(parsed if isinstance(parsed, dict) else ())
-    if not names:
-        raise SourceError(f"{file.where}: no line holds a JSON object; one per line is expected")
-
-    return Rows(tuple(names), partial(line_blocks, file, _parse))
-
-
-def _open_pages(file: CsvFile, path: str) -> Rows:
-    """Open a file with pages of an API, one per line, by the path of the list in each."""
+    """Open lines with an object each, or with a page of an API that has them in a list."""
+    path = (file.rows or "").removeprefix(NESTED)
 
     def items(lines: Iterable[str]) -> Iterator[tuple[str, Any]]:
-        return unpack(((line, _decode(line)) for line in lines if line.strip()), path)
+        decoded = ((line, _decode(line)) for line in lines if not path or line.strip())
+        return unpack(decoded, path) if path else decoded
 
-    def cells(item: Any) -> dict[str, str | None] | str:  # noqa: ANN401
-        return flatten(item) if isinstance(item, dict) else "not_json"
-
-    pages = (item for _, item in items(first_lines(file)) if isinstance(item, dict))
-    names = tuple(dict.fromkeys(name for item in pages for name in flatten(item)))
+    rows = (_cells(item) for _, item in items(first_lines(file)))
+    names = tuple(dict.fromkeys(name for row in rows if isinstance(row, dict) for name in row))
     if not names:
-        raise SourceError(f"{file.where}: no list of objects called {path} is in its lines")
-    return Rows(names, lambda kinds: item_blocks(items(text_lines(file)), cells, kinds))
+        what = "line holds a JSON object; one per line is expected"
+        what = f"list of objects called {path} is in its lines" if path else what
+        raise SourceError(f"{file.where}: no {what}")
+    return Rows(names, lambda kinds: item_blocks(items(text_lines(file)), _cells, kinds))
 
 
 def _decode(text: str) -> Any:  # noqa: ANN401
+    if not text or text.isspace():
+        return _NOTHING
     try:
         return DECODER.decode(text)
     except (ValueError, RecursionError):
         return None
 
 
-def _parse(text: str) -> dict[str, str | None] | str:
-    """Return the cells of a line, or the rule it breaks where it is no object or has no member."""
-    if not text or text.isspace():
+def _cells(item: Any) -> Parsed:  # noqa: ANN401
+    """Return the cells of an object, or the rule it breaks where it is none or has no member."""
+    if item is _NOTHING:
         return "blank_line"
-    row = _decode(text)
     try:
-        return flatten(row) or "no_object" if isinstance(row, dict) else "not_json"
+        return flatten(item) or "no_object" if isinstance(item, dict) else "not_json"
     except RecursionError:
         return "not_json"
 

@@ -115,7 +115,11 @@ def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     rows = size = 0
     for stored in batches:
         stored.validate(full=True)  # neither library looks whether text is UTF-8
-        batch = _decoded(stored)
+        columns = [  # dictionaries would hide how large they are
+            column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+            for column in stored.columns
+        ]
+        batch = pa.RecordBatch.from_arrays(columns, names=stored.schema.names)
         held.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if rows >= ROWS_A_BLOCK or size >= _BYTES_A_BLOCK:
@@ -123,15 +127,6 @@ def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
             held, rows, size = [], 0, 0
     if held:
         yield pa.Table.from_batches(held).combine_chunks()
-
-
-def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows without dictionaries, which would hide how large they are."""
-    columns = [
-        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-        for column in batch.columns
-    ]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _flat(table: pa.Table) -> pl.DataFrame:
