@@ -331,9 +331,11 @@ def test_busy_times_are_those_of_a_grid(kernels: list[tuple[int, int, str]], cut
     """A time grid, moment by moment, is the other way to compute the same."""
     found = _Activities()
     for step, (begin, length) in enumerate([(0, cut), (cut, 40 - cut)]):
-        found.add(event(f"ProfilerStep#{step}", "user_annotation", begin, length))
+        step_event = event(f"ProfilerStep#{step}", "user_annotation", begin, length)
+        found.add(step_event, begin, begin + length)
     for begin, length, kind in kernels:
-        found.add(event("ncclKernel" if kind == "n" else "gemm", "kernel", begin, length))
+        kernel = event("ncclKernel" if kind == "n" else "gemm", "kernel", begin, length)
+        found.add(kernel, begin, begin + length)
     for codes, letters in (((0,), "k"), ((1,), "n"), ((0, 1, 2), "kn")):
         busy = {
             moment

@@ -7,6 +7,7 @@ import math
 import re
 from array import array
 from bisect import bisect_right
+from contextlib import suppress
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -76,26 +77,22 @@ class _Activities:
         self.steps: dict[int, tuple[float, float]] = {}
         self.times, self.kinds = array("d"), array("b")
 
-    def add(self, event: Any) -> bool:  # noqa: ANN401  an object of JSON
+    def add(self, event: dict[str, Any], begin: float, end: float) -> bool:
         """Take an event in if it is a step or on the GPU."""
-        if not isinstance(event, dict) or event.get("ph") != "X":
-            return False
         category, name = str(event.get("cat", "")).lower(), str(event.get("name", ""))
         kind = _ON_GPU.get(category)
-        step = None if kind is not None or category.startswith("gpu") else _STEP.fullmatch(name)
-        if kind is None and step is None:
-            return False
-        try:
-            begin = float(event["ts"])
-            end = begin + float(event.get("dur", 0))
-        except (KeyError, TypeError, ValueError):
-            return False
-        if step:
-            self.steps[int(step[1])] = (begin, end)
-        elif kind is not None:
+        if kind is not None:
             self.times.extend((begin, end))
             self.kinds.append(_COMMUNICATE if _COMMUNICATION.search(name) else kind)
-        return True
+        elif not category.startswith("gpu") and (step := _STEP.fullmatch(name)):
+            self.steps[int(step[1])] = (begin, end)
+            return True
+        return kind is not None
+
+    @property
+    def size(self) -> int:
+        """How many activities there are."""
+        return len(self.kinds)
 
     def busy(self, kinds: tuple[int, ...]) -> NDArray[np.float64]:
         """Return for each step the time (s) in which an activity of these kinds runs."""
@@ -130,14 +127,8 @@ def _blocks(
     if "kind" in kinds:
         yield _operations(file, named, kinds)
         return
-    activities, others = _Activities(), 0
-    for event in _events(file):
-        others += not activities.add(event)
-        if len(activities.kinds) > _MOST_KERNELS:
-            raise SourceError(
-                f"{file.where}: more than {_MOST_KERNELS:,} kernels; profile fewer steps"
-            )
-    others += len(activities.kinds)
+    activities = _Activities()
+    others = _read(file, activities, _MOST_KERNELS, "kernels") + activities.size
     if not activities.steps:
         raise SourceError(
             f"{file.where}: no ProfilerStep in it; call prof.step() after each step of the training"
@@ -163,28 +154,35 @@ def _blocks(
 def _operations(
     file: CsvFile, named: dict[str, str | None], kinds: Mapping[str, Kind]
 ) -> FrameBlock:
-    launches, others, used = _Launches(beginning(file, _BEGINNING), named["rank"]), 0, 0
-    for event in _events(file):
-        is_complete = isinstance(event, dict) and event.get("ph") == "X"
-        name = str(event.get("name", "")) if is_complete else ""
-        communicates = _COMMUNICATION.search(name) is not None
-        is_used = is_complete and launches.add(event, communicates=communicates)
-        others += not is_used
-        used += is_used
-        if used > _MOST_LAUNCHES:
-            raise SourceError(
-                f"{file.where}: more than {_MOST_LAUNCHES:,} kernels and their launches; profile "
-                "fewer steps"
-            )
+    launches = _Launches(beginning(file, _BEGINNING), named["rank"])
+    others = _read(file, launches, _MOST_LAUNCHES, "kernels and their launches")
     rows = launches.operations()
     beside = {name: pl.lit(named.get(name), _TYPES[name]) for name in kinds if name not in rows}
     return FrameBlock(rows.with_columns(**beside).select(*kinds), kinds, 1, not_applicable=others)
+
+
+def _read(file: CsvFile, into: _Activities | _Launches, most: int, what: str) -> int:
+    """Read the events with a time, and return how many others there are."""
+    others = 0
+    for text, event in read_items(file, opening=_OPENING):
+        if event is None:
+            raise SourceError(f"{file.where}: it ends within an event: {text[:60]!r}")
+        is_used = False
+        if isinstance(event, dict) and event.get("ph") == "X":
+            with suppress(KeyError, TypeError, ValueError):
+                begin = float(event["ts"])
+                is_used = into.add(event, begin, begin + float(event.get("dur", 0)))
+        others += not is_used
+        if into.size > most:
+            raise SourceError(f"{file.where}: more than {most:,} {what}; profile fewer steps")
+    return others
 
 
 class _Launches:
     """Kernels of a rank with the times (microseconds) at which they were launched."""
 
     def __init__(self, start: bytes, rank: str | None) -> None:
+        self.size = 0
         self.rank = None if rank is None else int(rank)
         self.groups = _groups(start, self.rank)
         world = _WORLD.search(start)
@@ -194,18 +192,13 @@ class _Launches:
         self.backward, self.optimizer, self.kernels = array("d"), array("d"), array("d")
         self.transfers: list[tuple[float, float, int, dict[str, Any], str]] = []
 
-    def add(self, event: Any, *, communicates: bool) -> bool:  # noqa: ANN401  an object of JSON
+    def add(self, event: dict[str, Any], begin: float, end: float) -> bool:
         """Take an event in if it is needed."""
         category, name = str(event.get("cat", "")).lower(), str(event.get("name", ""))
         args = event.get("args")
         args = args if isinstance(args, dict) else {}
-        try:
-            begin = float(event["ts"])
-            end = begin + float(event.get("dur", 0))
-            launch = int(args.get("correlation", -1))
-        except (KeyError, TypeError, ValueError):
-            return False
-        if category == "kernel" and communicates:
+        launch = int(args.get("correlation", -1))
+        if category == "kernel" and _COMMUNICATION.search(name):
             self.transfers.append((begin, end, launch, args, name))
         elif category == "kernel":
             self.kernels.extend((begin, end, launch))
@@ -219,6 +212,7 @@ class _Launches:
             self.steps[int(step[1])] = (begin, end)
         else:
             return False
+        self.size += 1
         return True
 
     def operations(self) -> pl.DataFrame:
@@ -344,13 +338,6 @@ def _groups(start: bytes, rank: int | None) -> dict[str, list[int]]:
         }
     except (ValueError, TypeError, AttributeError):
         return {}
-
-
-def _events(file: CsvFile) -> Iterator[Any]:
-    for text, event in read_items(file, opening=_OPENING):
-        if event is None:
-            raise SourceError(f"{file.where}: it ends within an event: {text[:60]!r}")
-        yield event
 
 
 def _open(file: CsvFile, _timezone: str) -> Rows:
