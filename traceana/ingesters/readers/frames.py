@@ -13,7 +13,7 @@ from polars.exceptions import PanicException, PolarsError
 
 from traceana.errors import DataError, SourceError
 from traceana.ingesters.files import LONGEST_LINE, text_lines
-from traceana.ingesters.readers.lines import BAD_LINES, LINE
+from traceana.ingesters.readers.lines import BAD_LINES, LINE, SUBMISSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,8 +37,8 @@ class FrameBlock:
     """How the columns that are used are read."""
     first_line: int
     """Number of the first row, counted from 1."""
-    texts: pl.Series | None = None
-    """The lines of the source; None where the rows are a frame's."""
+    texts: pl.Series | Callable[[pl.DataFrame], pl.Series] | None = None
+    """The lines of the source, or what makes them of rows; None where the rows are a frame's."""
     bad: pl.DataFrame = field(default_factory=BAD_LINES.to_frame)
     header_lines: int = 0
     joined: int = 0
@@ -64,16 +64,21 @@ class FrameBlock:
 
     def text_of(self, lines: pl.Series, /) -> pl.Series:
         """Return the rows as in the source; of a frame, the used cells as JSON."""
-        if self.texts is not None:
+        if isinstance(self.texts, pl.Series):
             return self.texts.gather(lines - self.first_line)
+        if self.texts is not None:
+            return self.texts(self._rows(lines))
         rows = self.frame.select(*self.kinds)[lines - self.first_line]
         odd = [row.name for row in rows if row.dtype.is_float() and not row.is_finite().all()]
         text = rows.with_columns(pl.col(odd).cast(pl.String))
         return text.select(pl.struct(pl.all()).struct.json_encode()).to_series()
 
-    def occasions(self, _lines: pl.Series, /) -> pl.Series | None:
-        """Return None: a key names one row."""
-        return None
+    def occasions(self, lines: pl.Series, /) -> pl.Series | None:
+        """Return when jobs were submitted, where ids are used again."""
+        return self._rows(lines)[SUBMISSION] if SUBMISSION in self.frame.columns else None
+
+    def _rows(self, lines: pl.Series) -> pl.DataFrame:
+        return lines.alias(LINE).to_frame().join(self.frame, on=LINE, maintain_order="left")
 
     def parts(self) -> Iterator[FrameBlock]:
         """Yield the block: it is small."""

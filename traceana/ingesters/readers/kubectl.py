@@ -104,13 +104,6 @@ def _gpus(resources: dict[str, float], pod: dict[str, Any]) -> tuple[float, str 
     return gpus, "+".join(sorted(profiles)) or selected
 
 
-def _row_of(kind: str, item: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the row of a pod or of a job; None for an item of another kind."""
-    if item.get("kind", kind) != kind:
-        return None
-    return _pod(item) if kind == "Pod" else _job(item)
-
-
 def _job(item: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a job: its pods run at once as often as its parallelism."""
     meta, status = _object(item, "metadata"), _object(item, "status")
@@ -244,7 +237,13 @@ def _find_kind(file: CsvFile) -> tuple[str, bool] | None:
 def _open(file: CsvFile, _timezone: str) -> Rows:
     kind, listed = _find_kind(file) or ("Pod", True)
     file = replace(file, rows="" if file.opening == b"[" else "items")
-    row_of = partial(_row_of, kind)
+
+    def row_of(item: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the row of a pod or of a job; None for an item of another kind."""
+        if item.get("kind", kind) != kind:
+            return None
+        return _pod(item) if kind == "Pod" else _job(item)
+
     # a pod without members has the columns of every row
     return Rows(tuple(_pod({})), partial(array_blocks, file, row_of, listed=listed))
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 LINE: Final = "\0line"
 """Column with a row's line number in its file, counted from 1; no source has such a name."""
 
+SUBMISSION: Final = "\0submission"
+"""Column with a job's submission as text, in logs that use an id again."""
+
 BAD_LINES: Final = pl.Schema({"line": pl.Int64, "rule": pl.String, "text": pl.String})
 """Columns of lines that are no rows: number, the rule that each breaks, and its text."""
 

@@ -5,7 +5,6 @@ One row per job allocation. The usage of its steps (``.batch``, ``.extern``, ``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +12,7 @@ import polars as pl
 
 from traceana.errors import SourceError
 from traceana.ingesters.readers.frames import FrameBlock
-from traceana.ingesters.readers.lines import LINE
+from traceana.ingesters.readers.lines import LINE, SUBMISSION
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 from traceana.ingesters.readers.sacct_fields import (
     FIELDS,
@@ -99,24 +98,6 @@ def _find_jobs(steps: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
     return steps.with_columns(pl.coalesce(_AT, f"{_AT}\0").alias(_AT)).drop_nulls(_AT)
 
 
-@dataclass(frozen=True)
-class _Jobs(FrameBlock):
-    """Jobs, with the layout of their file."""
-
-    layout: Layout = field(kw_only=True)
-
-    def text_of(self, lines: pl.Series, /) -> pl.Series:
-        """Return records as in the file."""
-        return self.layout.texts(self._records(lines))
-
-    def occasions(self, lines: pl.Series, /) -> pl.Series:
-        """Return when jobs were submitted: Slurm uses an id again."""
-        return self._records(lines).select(pl.coalesce(*TIMES, pl.lit(""))).to_series()
-
-    def _records(self, lines: pl.Series) -> pl.DataFrame:
-        return lines.alias(LINE).to_frame().join(self.frame, on=LINE, maintain_order="left")
-
-
 def _blocks(
     file: CsvFile, layout: Layout, timezone: str, kinds: Mapping[str, Kind]
 ) -> Iterator[FrameBlock]:
@@ -127,31 +108,22 @@ def _blocks(
         used = usage.filter(pl.col(_AT).is_in(jobs[LINE].implode()))
         joined = jobs.join(used, left_on=LINE, right_on=_AT, how="left", maintain_order="left")
         rows = derive(_with_restarts(joined, requeued), timezone)
-        wrong, bad = rows.filter(pl.col(RULE).is_not_null()), strange
-        if wrong.height:
-            rows = rows.filter(pl.col(RULE).is_null())
-            unread = wrong.select(line=LINE, rule=RULE).with_columns(text=layout.texts(wrong))
-            bad = pl.concat([strange, unread])
-        steps = records.height - jobs.height
-        yield _Jobs(
+        rows = rows.with_columns(pl.coalesce(*TIMES, pl.lit("")).alias(SUBMISSION))
+        wrong = rows.filter(pl.col(RULE).is_not_null())
+        rows = rows.filter(pl.col(RULE).is_null())
+        bad = wrong.select(line=LINE, rule=RULE).with_columns(text=layout.texts(wrong))
+        marks = [name for name in rows.columns if name.startswith(UNREAD)]
+        unread = {name.removeprefix(UNREAD): int(rows[name].sum() or 0) for name in marks}
+        yield FrameBlock(
             rows,
             kinds,
             line,
-            None,
-            bad,
+            layout.texts,
+            pl.concat([strange, bad]),
             layout.header,
-            not_applicable=steps,
-            layout=layout,
-            nulled=_nulled(rows),
+            not_applicable=records.height - jobs.height,
+            nulled={(rule.partition("|")[0], rule): n for rule, n in unread.items() if n},
         )
-
-
-def _nulled(rows: pl.DataFrame) -> dict[tuple[str, str], int]:
-    """Count the cells that cannot be read and are null, by field and rule."""
-    marks = [name for name in rows.columns if name.startswith(UNREAD)]
-    counts = rows.select(pl.col(marks).sum()).row(0, named=True) if marks else {}
-    rules = {name.removeprefix(UNREAD): int(count or 0) for name, count in counts.items()}
-    return {(rule.partition("|")[0], rule): count for rule, count in rules.items() if count}
 
 
 def _with_fields(records: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
 
 from traceana.errors import SourceError
 from traceana.ingesters.files import beginning
 from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.json import array_blocks
-from traceana.ingesters.readers.lines import LINE
+from traceana.ingesters.readers.lines import SUBMISSION
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 from traceana.ingesters.readers.sacct_fields import NO_NODE, expand_lists, gpu_percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    import polars as pl
 
     from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
@@ -53,13 +53,6 @@ def _first(*values: float | None) -> float | None:
     return next((value for value in values if value is not None), None)
 
 
-def _seconds(value: Any) -> float | None:  # noqa: ANN401
-    """Return a duration in seconds and microseconds."""
-    both = _object(value)
-    whole = _number(both.get("seconds"))
-    return None if whole is None else whole + (_number(both.get("microseconds")) or 0.0) / 1e6
-
-
 def _word(value: Any) -> str | None:  # noqa: ANN401
     """Return a text, the first of a list of texts."""
     text = value[0] if isinstance(value, list) and value else value
@@ -92,14 +85,10 @@ def _tres(resources: list[Item]) -> tuple[dict[str, float], str | None]:
 def _tres_text(text: str) -> tuple[dict[str, float], str | None]:
     """Read resources as ``cpu=4,mem=16G,gres/gpu:a100=2``; memory is in MiB."""
     parts = []
-    for part in filter(None, text.split(",")):
-        name, _, amount = part.partition("=")
-        match = re.fullmatch(r"([\d.]+)([KMGTP]?)", amount)
-        if not match:
-            continue
-        count = float(match[1]) * _SIZES[match[2]]
+    for name, amount, prefix in re.findall(r"([^=,]+)=([\d.]+)([KMGTP]?)(?=,|$)", text):
+        count = float(amount) * _SIZES[prefix]
         kind, _, gres = name.partition("/")
-        in_mib = count / 1024**2 if name == "mem" and match[2] else count
+        in_mib = count / 1024**2 if name == "mem" and prefix else count
         parts.append({"type": kind, "name": gres, "count": in_mib})
     return _tres(parts)
 
@@ -171,10 +160,6 @@ def _utilization(comment: Item, busy: float, gpus: float | None) -> float | None
     return stated
 
 
-def _text(value: float | str | None) -> str | None:
-    return value if isinstance(value, str) else None if value is None else repr(value)
-
-
 def accounting_row(item: Item, /) -> dict[str, str | None]:
     """Return the row of a job of ``sacct --json``."""
     time, array, tres = (_object(item.get(name)) for name in ("time", "array", "tres"))
@@ -189,6 +174,8 @@ def accounting_row(item: Item, /) -> dict[str, str | None]:
     used = _usage(_list(item.get("steps")))
     gpus = _first(allocated.get("gpu"), requested.get("gpu"), 0.0)
     memory = requested.get("mem") or allocated.get("mem")
+    cpu = _object(time.get("total"))
+    cpu_s = (_number(cpu.get("seconds")) or 0.0) + (_number(cpu.get("microseconds")) or 0.0) / 1e6
     job_id, array_id = _id(item, array.get("job_id"), array.get("task_id", array.get("task")))
     row = {
         "job_id": job_id,
@@ -207,7 +194,7 @@ def accounting_row(item: Item, /) -> dict[str, str | None]:
         "gpu_type": given_type or asked_type,
         "state": _word(state.get("current")) or _word(item.get("state")),
         "reason": _word(state.get("reason")),
-        "cpu_time_s": _seconds(time.get("total")) or None,
+        "cpu_time_s": cpu_s or None,
         "memory_gib_used": used["memory"] / 2**30 if used["memory"] else None,
         "energy_j": used["energy"],
         "gpu_utilization": _utilization(comment, used["busy"] or 0.0, gpus),
@@ -275,17 +262,7 @@ def _row(
         "ExitCode": _exit_code(item.get("exit_code")),
         "NodeList": nodes,
     }
-    return {name: _text(value) for name, value in row.items()}
-
-
-@dataclass(frozen=True)
-class _Jobs(FrameBlock):
-    def occasions(self, lines: pl.Series, /) -> pl.Series | None:
-        """Return when jobs were submitted: Slurm uses an id again."""
-        if "submit" not in self.frame.columns:
-            return None
-        rows = lines.alias(LINE).to_frame().join(self.frame, on=LINE, maintain_order="left")
-        return rows["submit"].fill_null("")
+    return {k: repr(v) if isinstance(v, int | float) else v for k, v in row.items()}
 
 
 def _blocks(file: CsvFile, kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
@@ -294,7 +271,9 @@ def _blocks(file: CsvFile, kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
         frame = block.frame
         if "NodeList" in frame.columns:
             frame = frame.with_columns(expand_lists(frame["NodeList"]))
-        yield _Jobs(**vars(block) | {"frame": frame})
+        if "submit" in frame.columns:
+            frame = frame.with_columns(pl.col("submit").fill_null("").alias(SUBMISSION))
+        yield replace(block, frame=frame)
 
 
 def _open(file: CsvFile, _timezone: str) -> Rows:
