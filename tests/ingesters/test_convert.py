@@ -13,6 +13,7 @@ from traceana.catalog import get_trace
 from traceana.ingesters.compiled import compile_mapping
 from traceana.ingesters.convert import Converted, convert
 from traceana.ingesters.mapping import parse_mapping
+from traceana.ingesters.readers.csv import frame_block
 from traceana.ingesters.readers.lines import LINE, Block
 from traceana.schema import get_table
 
@@ -62,8 +63,7 @@ def block_of(content: list[bytes]) -> Block:
 
 
 def converted(block: Block) -> Converted:
-    ((_, found),) = convert(block, COMPILED)
-    return found
+    return convert(frame_block(block, COMPILED.kinds), COMPILED)
 
 
 @settings(max_examples=100, deadline=None)

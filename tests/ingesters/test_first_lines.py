@@ -37,7 +37,9 @@ def test_a_name_occurs_once(tmp_path: Path) -> None:
 def test_names_on_top_of_a_file_without_a_header_are_no_row(
     tmp_path: Path, text: str, header_lines: int
 ) -> None:
-    (block,) = csv.read_blocks(file_of(tmp_path, text), columns=("a", "b"), header=False)
+    (block,) = csv.read_blocks(
+        file_of(tmp_path, text), {"a": "text"}, columns=("a", "b"), header=False
+    )
     assert (block.header_lines, block.lines) == (header_lines, 2 - header_lines)
 
 

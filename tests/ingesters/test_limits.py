@@ -30,6 +30,7 @@ from traceana.ingesters.files import list_csvs
 from traceana.ingesters.mapping import parse_mapping
 from traceana.ingesters.plan import Plan, ingest_plan
 from traceana.ingesters.readers import lines
+from traceana.ingesters.readers.csv import frame_block
 from traceana.ingesters.readers.lines import Block
 from traceana.ingesters.readers.parquet import read_frames
 from traceana.ingesters.readers.sacct_fields import expand_hosts
@@ -136,12 +137,12 @@ def test_an_expression_that_fails_rejects_the_row_and_for_many_rows_is_an_error(
     failing = pl.col("x\0text").cast(pl.Int64).cast(pl.String)
     compiled = replace(compiled, stated={**compiled.stated, "user": failing})
     lines = b"".join(b"a\n" if row < bad else b"%d\n" % row for row in range(12))
-    found = convert.convert(Block(lines, ("x",), 1, 0), compiled)
+    block = frame_block(Block(lines, ("x",), 1, 0), compiled.kinds)
     if bad == 6:
         with pytest.raises(DataError, match=r"fails for more than 5 rows \(conversion from"):
-            list(found)
+            convert.convert(block, compiled)
         return
-    ((_, converted),) = found
+    converted = convert.convert(block, compiled)
     assert converted.kept["job_id"].to_list() == [str(row) for row in range(bad, 12)]
     assert converted.rejected.rows() == [(n, "user|not_computable", "a") for n in range(1, bad + 1)]
 
@@ -151,7 +152,7 @@ def test_an_expression_that_fails_without_rows_is_no_fault_of_a_row() -> None:
     compiled = compile_mapping(mapping.tables["jobs"], columns=("x",))
     compiled = replace(compiled, stated={**compiled.stated, "user": pl.col("nowhere")})
     with pytest.raises(pl.exceptions.ColumnNotFoundError):
-        list(convert.convert(Block(b"a\nb\n", ("x",), 1, 0), compiled))
+        convert.convert(frame_block(Block(b"a\nb\n", ("x",), 1, 0), compiled.kinds), compiled)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceana.ingesters.compiled import CompiledMapping
-    from traceana.ingesters.readers.reader import AnyBlock
+    from traceana.ingesters.readers.frames import FrameBlock
     from traceana.ingesters.source import Source
     from traceana.store.writer import TableWriter
 
@@ -173,8 +172,8 @@ class TableBuilder:
         if compiled.reshape:  # it takes all of the source's columns
             kinds = dict.fromkeys(source.columns, "text")
         no_rows = _NoRows(source.label)
-        converted = (convert(one, compiled) for one in source.rows.blocks(kinds))
-        for block, result in read_ahead(chain.from_iterable(converted)):
+        converted = ((block, convert(block, compiled)) for block in source.rows.blocks(kinds))
+        for block, result in read_ahead(converted):
             good, bad = self._split(block, result, reshaped=compiled.reshape is not None)
             if self._is_update:
                 good = good.with_columns(pl.lit(number, UPDATE[SOURCE]).alias(SOURCE))
@@ -211,7 +210,7 @@ class TableBuilder:
         )
 
     def _split(
-        self, block: AnyBlock, result: Converted, *, reshaped: bool
+        self, block: FrameBlock, result: Converted, *, reshaped: bool
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return a block's rows for the table, and its rejected ones [line, rule, text]."""
         for column, words in result.unknown_words.items():
@@ -225,13 +224,12 @@ class TableBuilder:
             also = pl.DataFrame(place).select("line", rule=pl.lit("duplicate_key"), text="text")
             bad = pl.concat([bad, also])
         bad = bad.sort("line", maintain_order=True)
-        lines = block.lines - block.joined
-        if not reshaped and lines != good.height + bad.height:
-            raise AssertionError(f"{lines} lines: {good.height} kept, {bad.height} rejected")
+        if not reshaped and block.lines != good.height + bad.height:
+            raise AssertionError(f"{block.lines} rows: {good.height} kept, {bad.height} rejected")
         return good.drop(LINE), bad.cast({"line": REJECTED["line"]})
 
     def _split_repeated(
-        self, block: AnyBlock, rows: pl.DataFrame
+        self, block: FrameBlock, rows: pl.DataFrame
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return new rows and repeated ones; another job with an id used before is called so."""
         occasions = block.occasions(rows[LINE]) if self._table == "jobs" else None

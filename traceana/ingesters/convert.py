@@ -14,9 +14,9 @@ from traceana.ingesters.compiled import LARGEST_WHOLE, ROW, CompiledMapping, sou
 from traceana.ingesters.readers.lines import LINE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
-    from traceana.ingesters.readers.reader import AnyBlock
+    from traceana.ingesters.readers.frames import FrameBlock
 
 UNKNOWN: Final = "unknown"
 _RIGHT: Final = "\0right"
@@ -42,18 +42,11 @@ class Converted:
     """By column of the table and rule, kept rows of which that cell was set to null."""
 
 
-def convert(block: AnyBlock, compiled: CompiledMapping, /) -> Iterator[tuple[AnyBlock, Converted]]:
-    """Convert and check one block, in parts so that memory stays bounded.
+def convert(block: FrameBlock, compiled: CompiledMapping, /) -> Converted:
+    """Convert and check one block: every row is kept, or rejected by the first rule it breaks.
 
-    Every row is in `kept` or in `rejected`. Rows with the same key are left to the builder, which
-    sees all blocks.
+    Rows with the same key are left to the builder, which sees all blocks.
     """
-    for part in block.parts():
-        yield part, _convert(part, compiled)
-
-
-def _convert(block: AnyBlock, compiled: CompiledMapping) -> Converted:
-    """Convert a part, and name the first rule that each rejected row breaks."""
     source = compiled.reshape(block.cells) if compiled.reshape else block.cells
     bad = _filled_cells(block) if compiled.reshape else block.bad
     views = source.rename({name: source_name(name, k) for name, k in compiled.kinds.items()})
@@ -255,7 +248,7 @@ def _stated(compiled: CompiledMapping) -> dict[str, pl.Expr]:
     }
 
 
-def _filled_cells(block: AnyBlock) -> pl.DataFrame:
+def _filled_cells(block: FrameBlock) -> pl.DataFrame:
     """Return a rejected row for each cell with a value, where a line would become several."""
     cells = pl.col("text").str.replace("^[^,]*", "").str.extract_all("[^,]+")
     most = block.cells.width

@@ -46,9 +46,15 @@ def find_separator(head: bytes) -> str:
 
 
 def read_blocks(
-    source: CsvFile, /, *, columns: Sequence[str], header: bool = True, separator: str = ","
-) -> Iterator[Block]:
-    """Read a CSV block by block."""
+    source: CsvFile,
+    kinds: Mapping[str, Kind],
+    /,
+    *,
+    columns: Sequence[str],
+    header: bool = True,
+    separator: str = ",",
+) -> Iterator[FrameBlock]:
+    """Read a CSV block by block: the columns that are used."""
     line = 1
     header_lines = 0
     left = b""
@@ -65,8 +71,22 @@ def read_blocks(
         lines, left = lines[:cut], lines[cut:]
         if lines:
             block = replace(block, data=lines)
-            yield block
+            yield from (frame_block(part, kinds) for part in block.parts())
             line += block.lines
+
+
+def frame_block(block: Block, kinds: Mapping[str, Kind], /) -> FrameBlock:
+    """Return the rows of some lines."""
+    rows, bad = block.read([*kinds])
+    return FrameBlock(
+        rows,
+        kinds,
+        block.first_line,
+        block.text_of,
+        bad,
+        block.header_lines,
+        not_utf8=block.not_utf8,
+    )
 
 
 def _open(file: CsvFile, _timezone: str) -> Rows:
@@ -102,7 +122,7 @@ def csv_rows(
     """Return the rows of a CSV with these columns."""
     return Rows(
         tuple(columns),
-        lambda _: read_blocks(file, columns=columns, header=header, separator=separator),
+        lambda kinds: read_blocks(file, kinds, columns=columns, header=header, separator=separator),
     )
 
 
@@ -148,12 +168,10 @@ def _open_pods(file: CsvFile, timezone: str) -> Rows:
     absent = [name for name in expected if name not in rows.columns]
 
     def blocks(kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
-        for part in (part for block in rows.blocks(kinds) for part in block.parts()):
+        present = {name: kind for name, kind in kinds.items() if name not in absent}
+        for block in rows.blocks(present):
             nulls = (pl.lit(None, pl.String).alias(name) for name in absent)
-            cells = part.cells.with_columns(nulls)
-            lines = pl.int_range(part.first_line, part.first_line + part.lines, eager=True)
-            texts = part.text_of(lines)
-            yield FrameBlock(cells, kinds, part.first_line, texts, part.bad, part.header_lines)
+            yield replace(block, frame=block.frame.with_columns(nulls), kinds=kinds)
 
     return replace(rows, columns=(*rows.columns, *absent), blocks=blocks)
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from traceana.errors import SourceError
 from traceana.ingesters.readers import csv, json, parquet
-from traceana.ingesters.readers.frames import FrameBlock
+from traceana.ingesters.readers.frames import FrameBlock, texts_of
 from traceana.ingesters.readers.lines import LINE
 from traceana.ingesters.readers.reader import Reader, Rows
 
@@ -37,8 +37,7 @@ def _open(file: CsvFile, timezone: str) -> Rows:
 
 def _blocks(events: Rows, same: tuple[str, ...], kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
     """Yield one row per fault; an end belongs to the first open fault with the same cells."""
-    read = [*events.blocks(dict.fromkeys((*same, _TYPE, _TIME), "text"))]
-    parts = [part for block in read for part in block.parts()]
+    parts = [*events.blocks(dict.fromkeys((*same, _TYPE, _TIME), "text"))]
     if not parts:
         return
     cells = pl.concat(part.cells for part in parts)
@@ -72,9 +71,9 @@ def _blocks(events: Rows, same: tuple[str, ...], kinds: Mapping[str, Kind]) -> I
         rows.select(*kinds).with_columns(pl.Series(LINE, lines, pl.Int64)),
         kinds,
         1,
-        by_line["text"],
+        texts_of(by_line["text"], 1),
         bad,
-        header_lines=read[0].header_lines,
+        header_lines=parts[0].header_lines,
         not_applicable=ended,
     )
 

@@ -37,11 +37,10 @@ class FrameBlock:
     """How the columns that are used are read."""
     first_line: int
     """Number of the first row, counted from 1."""
-    texts: pl.Series | Callable[[pl.DataFrame], pl.Series] | None = None
-    """The lines of the source, or what makes them of rows; None where the rows are a frame's."""
+    texts: Callable[[pl.Series], pl.Series] | None = None
+    """Finds lines of the source by their numbers; None where the rows are a frame's."""
     bad: pl.DataFrame = field(default_factory=BAD_LINES.to_frame)
     header_lines: int = 0
-    joined: int = 0
     not_utf8: bool = False
     not_applicable: int = 0
     """Rows of the source that are read and belong to no table, such as the steps of jobs."""
@@ -64,10 +63,8 @@ class FrameBlock:
 
     def text_of(self, lines: pl.Series, /) -> pl.Series:
         """Return the rows as in the source; of a frame, the used cells as JSON."""
-        if isinstance(self.texts, pl.Series):
-            return self.texts.gather(lines - self.first_line)
         if self.texts is not None:
-            return self.texts(self._rows(lines))
+            return self.texts(lines)
         rows = self.frame.select(*self.kinds)[lines - self.first_line]
         odd = [row.name for row in rows if row.dtype.is_float() and not row.is_finite().all()]
         text = rows.with_columns(pl.col(odd).cast(pl.String))
@@ -75,14 +72,19 @@ class FrameBlock:
 
     def occasions(self, lines: pl.Series, /) -> pl.Series | None:
         """Return when jobs were submitted, where ids are used again."""
-        return self._rows(lines)[SUBMISSION] if SUBMISSION in self.frame.columns else None
+        if SUBMISSION not in self.frame.columns:
+            return None
+        return rows_of(self.frame, lines)[SUBMISSION]
 
-    def _rows(self, lines: pl.Series) -> pl.DataFrame:
-        return lines.alias(LINE).to_frame().join(self.frame, on=LINE, maintain_order="left")
 
-    def parts(self) -> Iterator[FrameBlock]:
-        """Yield the block: it is small."""
-        yield self
+def rows_of(frame: pl.DataFrame, lines: pl.Series, /) -> pl.DataFrame:
+    """Return the rows of some lines."""
+    return lines.alias(LINE).to_frame().join(frame, on=LINE, maintain_order="left")
+
+
+def texts_of(texts: pl.Series, first: int, /) -> Callable[[pl.Series], pl.Series]:
+    """Return what finds the text of lines by their numbers."""
+    return lambda lines: texts.gather(lines - first)
 
 
 def item_blocks(
@@ -128,7 +130,7 @@ def item_blocks(
                 pl.DataFrame({**columns, LINE: pl.Series(lines, dtype=pl.Int64)}),
                 kinds,
                 first,
-                source,
+                texts_of(source, first),
                 pl.DataFrame(bad),
                 not_applicable=beside,
             )

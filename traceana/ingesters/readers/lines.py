@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import codecs
 import csv
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 import polars as pl
@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
 LINE: Final = "\0line"
 """Column with a row's line number in its file, counted from 1; no source has such a name."""
@@ -37,14 +37,6 @@ _MOST_JOINED: Final = 1000  # lines of one row
 _NEWLINE: Final = 10
 
 
-class _Read(NamedTuple):
-    """The rows of a block as text, its lines that are none, and how many continue an earlier."""
-
-    cells: pl.DataFrame
-    bad: pl.DataFrame
-    joined: int
-
-
 @dataclass(frozen=True)
 class Block:
     """Some consecutive lines of a CSV, whole, each with its line end."""
@@ -58,8 +50,6 @@ class Block:
     separator: str = ","
     quoting: bool = True
     """Whether cells may be quoted as in RFC 4180; else a quote is a character as any other."""
-    not_applicable: int = 0
-    nulled: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     @cached_property
     def lines(self) -> int:
@@ -77,7 +67,8 @@ class Block:
             return None
         places = {name: str(place) for place, name in enumerate(self.columns)}  # any may be a name
         names = [*places.values()]
-        read = {name: places[name] for name in (self.columns if only is None else only)}
+        used = self.columns if quoted or not only else only  # lines in quotes are counted below
+        read = {name: places[name] for name in used}
         try:
             table = arrow.read_csv(
                 pa.BufferReader(self.data),
@@ -120,19 +111,14 @@ class Block:
         return text.str.contains(rf'\A(?:(?:"(?:[^"]|"")*"|{bare}){end})*\z').all()
 
     @property
-    def joined(self) -> int:
-        """How many of its lines continue the row of an earlier one, in quotes."""
-        return self._read.joined if b'"' in self.data else 0
-
-    @property
     def cells(self) -> pl.DataFrame:
         """One text column a CSV column, and :data:`LINE`; an empty cell is null."""
-        return self._read.cells
+        return self._read[0]
 
     @property
     def bad(self) -> pl.DataFrame:
         """The lines that are no rows, with the columns of :data:`BAD_LINES`."""
-        return self._read.bad
+        return self._read[1]
 
     @cached_property
     def not_utf8(self) -> bool:
@@ -142,10 +128,6 @@ class Block:
         except UnicodeDecodeError:
             return True
         return False
-
-    def occasions(self, _lines: pl.Series) -> pl.Series | None:
-        """Return None: a key names one row."""
-        return None
 
     def parts(self) -> Iterator[Block]:
         """Split into blocks small enough to be read line by line; one is made after the other."""
@@ -192,23 +174,26 @@ class Block:
         return cast("pl.Series", pl.from_arrow(lines)).str.strip_suffix("\n")
 
     @cached_property
-    def _read(self) -> _Read:
-        """Read all as text: at once, or line by line where that fails."""
+    def _read(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        return self.read()
+
+    def read(self, only: Sequence[str] | None = None) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return rows of text, with the columns `only` or more, and the lines that are none."""
         if self.not_utf8:
             recoded = self.data.decode(errors="replace").encode()
-            read = replace(self, data=recoded)._read
-            return read._replace(bad=read.bad.with_columns(text=self.text_of(read.bad["line"])))
-        cells = self.at_once()
-        if cells is not None:
-            return _Read(cells, pl.DataFrame(schema=BAD_LINES), self.lines - cells.height)
-        return self._line_by_line()
+            rows, bad = replace(self, data=recoded).read(only)
+            return rows, bad.with_columns(text=self.text_of(bad["line"]))
+        rows_at_once = self.at_once(only)
+        if rows_at_once is None:
+            return self._line_by_line()
+        return rows_at_once, BAD_LINES.to_frame()
 
-    def _line_by_line(self) -> _Read:
+    def _line_by_line(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         rows: list[list[str]] = []
         places: list[int] = []
         bad: list[tuple[int, str]] = []
         texts = self.data.decode().replace("\r\n", "\n").split("\n")[:-1]
-        at = joined = 0
+        at = 0
         while at < len(texts):
             cells, rule = self._cells_of(texts[at])
             after = at + 1
@@ -224,19 +209,16 @@ class Block:
             else:
                 rows.append(cells)
                 places.append(at + self.first_line)
-                joined += after - at - 1
             at = after
-        table = pl.DataFrame(bad, schema=["line", "rule"], orient="row")
-        table = table.cast({"line": pl.Int64, "rule": pl.String})
         columns = zip(*rows, strict=True) if rows else [()] * len(self.columns)
         text = dict(zip(self.columns, columns, strict=True))
         read = pl.DataFrame(text, schema=dict.fromkeys(self.columns, pl.String))
-        return _Read(
+        wrong = pl.DataFrame(bad, {"line": pl.Int64, "rule": pl.String}, orient="row")
+        return (
             read.select(pl.when(pl.all() != "").then(pl.all())).with_columns(
                 pl.Series(LINE, places, pl.Int64)
             ),
-            table.with_columns(text=self.text_of(table["line"])),
-            joined,
+            wrong.with_columns(text=self.text_of(wrong["line"])),
         )
 
     def _cells_of(self, text: str) -> tuple[list[str], str]:

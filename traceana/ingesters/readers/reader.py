@@ -11,7 +11,7 @@ from importlib.metadata import entry_points, version
 from importlib.resources import files
 from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import DataError, SourceError, TraceanaError
 from traceana.ingesters.readers.frames import frame_blocks, frame_types
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
     from traceana.ingesters.readers.frames import FrameBlock
-    from traceana.ingesters.readers.lines import Block
-
-    AnyBlock: TypeAlias = Block | FrameBlock
-    """Consecutive rows of a source."""
 
 _LONGEST: Final = 300  # characters of an error
 GROUP: Final = "traceana.readers"
@@ -64,7 +60,7 @@ class Rows:
     """
 
     columns: tuple[str, ...]
-    blocks: Callable[[Mapping[str, Kind]], Iterator[AnyBlock]] = field(repr=False)
+    blocks: Callable[[Mapping[str, Kind]], Iterator[FrameBlock]] = field(repr=False)
     types: Mapping[str, pl.DataType] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 
@@ -113,7 +109,7 @@ class Reader:
         named = (name for name in opened.columns if not re.search("[\0\ud800-\udfff]", name))
         blocks = opened.blocks
 
-        def watched(kinds: Mapping[str, Kind]) -> Iterator[AnyBlock]:
+        def watched(kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
             with _naming(self.name, file.where):
                 yield from blocks(kinds)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import SourceError
-from traceana.ingesters.readers.frames import FrameBlock
+from traceana.ingesters.readers.frames import FrameBlock, rows_of
 from traceana.ingesters.readers.lines import LINE, SUBMISSION
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 from traceana.ingesters.readers.sacct_fields import (
@@ -118,12 +118,16 @@ def _blocks(
             rows,
             kinds,
             line,
-            layout.texts,
+            partial(_texts, layout, rows),
             pl.concat([strange, bad]),
             layout.header,
             not_applicable=records.height - jobs.height,
             nulled={(rule.partition("|")[0], rule): n for rule, n in unread.items() if n},
         )
+
+
+def _texts(layout: Layout, rows: pl.DataFrame, lines: pl.Series) -> pl.Series:
+    return layout.texts(rows_of(rows, lines))
 
 
 def _with_fields(records: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:

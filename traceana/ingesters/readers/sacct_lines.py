@@ -170,9 +170,7 @@ class Layout:
 
     def _split(self, block: Block, names: list[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Split a block into records of text, and lines that are none."""
-        rows, bad = block.at_once(names), pl.DataFrame(schema=BAD_LINES)
-        if rows is None:
-            rows, bad = block.cells, block.bad
+        rows, bad = block.read(names)
         named = rows["JobID"].str.contains(r"^\d").fill_null(value=False)
         if bad.height or not named.all():
             nameless = rows.filter(~named)[LINE].alias("line")
