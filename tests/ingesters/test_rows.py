@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from traceana.errors import SourceError
 from traceana.ingesters import files
+from traceana.ingesters.expressions import Kind
 from traceana.ingesters.files import list_csvs
 from traceana.ingesters.readers import frames
 from traceana.ingesters.readers.csv import read_blocks
@@ -20,6 +21,7 @@ from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.lines import LINE
 
 COLUMNS = ["a", "b", "c"]
+KINDS: dict[str, Kind] = {"a": "text", "b": "text", "c": "text"}
 
 
 def blocks_of(content: bytes) -> list[FrameBlock]:
@@ -27,9 +29,7 @@ def blocks_of(content: bytes) -> list[FrameBlock]:
         path = Path(folder) / "some.csv"
         path.write_bytes(content)
         (source,) = list_csvs(path).csvs
-        return list(
-            read_blocks(source, dict.fromkeys(COLUMNS, "text"), columns=COLUMNS, header=True)
-        )
+        return list(read_blocks(source, KINDS, columns=COLUMNS, header=True))
 
 
 cells = st.text(st.characters(exclude_characters='",\r\n\x00\ufeff', codec="utf-8"), max_size=4)
@@ -80,9 +80,7 @@ def test_a_carriage_return_within_the_first_line_is_a_part_of_it() -> None:
         path = Path(folder) / "some.csv"
         path.write_bytes(b"1,2\r2,3\n")
         (source,) = list_csvs(path).csvs
-        (block,) = read_blocks(
-            source, dict.fromkeys(COLUMNS, "text"), columns=COLUMNS, header=False
-        )
+        (block,) = read_blocks(source, KINDS, columns=COLUMNS, header=False)
     assert block.cells.rows() == [("1", "2\r2", "3", 1)]
 
 
