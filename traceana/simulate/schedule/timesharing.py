@@ -117,11 +117,11 @@ class Tiresias(SlottedPolicy):
     def _demotable(self, state: ScheduleState) -> list[tuple[int, int, float]]:
         """Return running jobs that are not in the last queue, with queue and executed time."""
         begin = {} if self._clock is None else self._clock.begin
-        last = len(self.limits)
         return [
-            (job, queue, state.now - at)
-            for job, at in begin.items()
-            if (queue := self._queue[job]) < last
+            (job, nth, state.now - begin[job])
+            for nth, queue in enumerate(self._queues[:-1])
+            for job in queue
+            if job in begin
         ]
 
 
