@@ -11,7 +11,7 @@ import polars as pl
 from traceana.claims.claim import Claim, Judgement, decide, not_testable, untested
 from traceana.claims.rounding import span
 from traceana.questions.stragglers.analyze import cov_matches, stragglers, worker_samples
-from traceana.questions.stragglers.iterations import summarize_cov
+from traceana.questions.stragglers.cov import summarize_cov
 
 if TYPE_CHECKING:
     from traceana.store import Store, Trace

@@ -8,7 +8,7 @@ import pytest
 
 from traceana import match_cov_rows
 from traceana.errors import DataError
-from traceana.questions.stragglers.series import _cov_and_bound, _read_table
+from traceana.questions.stragglers.cov import _cov_and_bound, _read_table
 from traceana.store import Store
 
 

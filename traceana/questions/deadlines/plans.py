@@ -20,6 +20,7 @@ from traceana.questions.deadlines.rates import (
     join_plans,
     rates_of,
     replay_published_draws,
+    usable_plans,
     with_holm,
 )
 from traceana.simulate.deadlines.tables import PlanComparison
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.store import Trace
-
-_OF_JOBS: Final = ("submit_s", "runtime_s", "gpus")
 
 
 @returns(PlanComparison)
@@ -114,17 +113,7 @@ def _groups(
     plans: IntoFrame, jobs: IntoFrame, keys: tuple[str, ...], names: dict[str, str], which: str
 ) -> dict[tuple[object, ...], pl.DataFrame]:
     """Return the plans that can be compared by group, sorted, nulls last."""
-    used = (
-        join_plans(plans, jobs, by=keys, columns=names)
-        .drop_nulls(["model", "batch_size", "iterations", "deadline_s", *_OF_JOBS])
-        .filter(pl.col("runtime_s") > 0, pl.col("gpus") > 0)
-        .with_columns(
-            tightness=(pl.col("deadline_s") - pl.col("submit_s")) / pl.col("runtime_s"),
-            pair=pl.format("{} {}", "model", "batch_size"),
-        )
-    )
-    if used.is_empty():
-        raise DataError(f"no {which} plan has a job with a runtime and GPUs, and no null")
+    used = usable_plans(join_plans(plans, jobs, by=keys, columns=names), which)
     if not keys:
         return {(): used}
     ordered = used.sort(keys, nulls_last=True, maintain_order=True)
@@ -178,8 +167,7 @@ def _tables(trace: Trace) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def rules(trace: Trace, /) -> pl.DataFrame:
     """Return the tests of the rules that the deadlines of a trace follow."""
-    result = trace.once(draws)
-    return deadline_rules(*_tables(trace), draws=result)
+    return deadline_rules(*_tables(trace), draws=trace.once(draws))
 
 
 def rates(trace: Trace, /) -> pl.DataFrame:
@@ -203,14 +191,11 @@ def tightness(trace: Trace, /) -> tuple[pl.DataFrame, pl.DataFrame]:
     kinds = {"published": plans}
     if are_drawn(trace):
         kinds["synthetic"] = trace.once(synthetic)
-    by_cluster = [
+    by_cluster = pl.concat(
         deadline_tightness(each, jobs, by="cluster").select(pl.lit(kind).alias("plans"), pl.all())
         for kind, each in kinds.items()
-    ]
-    return (
-        _for_trace(trace, pl.concat(by_cluster)),
-        _for_trace(trace, deadline_tightness(plans, jobs)),
     )
+    return _for_trace(trace, by_cluster), _for_trace(trace, deadline_tightness(plans, jobs))
 
 
 def are_drawn(trace: Trace, /) -> bool:

@@ -103,24 +103,19 @@ def _places(ids: set[str]) -> dict[str, int]:
 
 
 def _walk(pairs: list[tuple[str, int]]) -> tuple[int, int]:
-    draws = _draws()
+    """Return how many pairs are draws of the models in their order, and draws passed over."""
+    generator = random.Random(_PUBLISHED["model_seed"])  # noqa: S311 - the publishers' own
     limit = 20 * len(pairs)
     passed = matched = taken = 0
     for pair in pairs:
         waited = 0
         while taken < limit:
             taken += 1
-            if next(draws) == pair:
+            if generator.choice(PAIRS) == pair:
                 matched, passed = matched + 1, passed + waited
                 break
             waited += 1
     return matched, passed
-
-
-def _draws() -> Iterator[tuple[str, int]]:
-    generator = random.Random(_PUBLISHED["model_seed"])  # noqa: S311 - the publishers' own
-    while True:
-        yield generator.choice(PAIRS)
 
 
 KEY = ("cluster", "job_id")
@@ -164,6 +159,22 @@ def _with_key(rows: pl.DataFrame) -> pl.DataFrame:
     return text.with_columns(
         cluster=pl.when(pl.col("cluster") != "").then("cluster").otherwise(pl.lit("all"))
     )
+
+
+def usable_plans(joined: pl.DataFrame, which: str, /, *, half_s: float = 0.0) -> pl.DataFrame:
+    """Return joined plans without a null or zero, with their tightness and (model, batch size)."""
+    needed = (*CELL, "iterations", "deadline_s", "submit_s", "runtime_s")
+    left = pl.col("deadline_s") - pl.col("submit_s") + half_s
+    used = (
+        joined.drop_nulls(needed)
+        .filter(pl.col("runtime_s") > 0, pl.col("gpus") > 0)
+        .with_columns(
+            tightness=left / pl.col("runtime_s"), pair=pl.format("{} {}", "model", "batch_size")
+        )
+    )
+    if used.is_empty():
+        raise DataError(f"no {which} plan has a job with a runtime and GPUs, and no null")
+    return used
 
 
 def with_holm(tests: pl.DataFrame, /) -> pl.DataFrame:
@@ -223,11 +234,8 @@ def iteration_rates(
     >>> rates.select("gpus", pl.col("scaling_efficiency").round(2)).head(3).rows()
     [(1.0, 1.0), (2.0, 0.96), (4.0, 0.87)]
     """
-    return rates_of(
-        join_plans(
-            training_plans, jobs, columns={"submit": submit, "runtime": runtime, "gpus": gpus}
-        )
-    )
+    names = {"submit": submit, "runtime": runtime, "gpus": gpus}
+    return rates_of(join_plans(training_plans, jobs, columns=names))
 
 
 def rates_of(joined: pl.DataFrame, /) -> pl.DataFrame:
@@ -323,13 +331,7 @@ def deadline_rules(
     """
     names = {"submit": submit, "runtime": runtime, "gpus": gpus}
     plans = join_plans(training_plans, jobs, columns=names)
-    joined = plans.drop_nulls()
-    used = joined.filter(pl.col("runtime_s") > 0, pl.col("gpus") > 0).with_columns(
-        tightness=(pl.col("deadline_s") - pl.col("submit_s") + 0.5) / pl.col("runtime_s"),
-        pair=pl.format("{} {}", "model", "batch_size"),
-    )
-    if used.is_empty():
-        raise DataError("no training plan has a job with a runtime and GPUs, and no null")
+    used = usable_plans(plans, "training", half_s=0.5)
     rates = rates_of(plans).select(*CELL, "iterations_per_s")
     rows = [
         _determined(used, rates),
@@ -454,9 +456,8 @@ def deadline_tightness(
     refuse_clash(keys, DeadlineTightness.columns())
     names = {"submit": submit, "runtime": runtime, "gpus": gpus}
     joined = join_plans(training_plans, jobs, by=keys, columns=names)
-    best = (
-        rates_of(joined).group_by("model", "batch_size").agg(best=pl.col("iterations_per_s").max())
-    )
+    rates = rates_of(joined)
+    best = rates.group_by("model", "batch_size").agg(best=pl.col("iterations_per_s").max())
     left = pl.col("deadline_s") - pl.col("submit_s")
     fastest = pl.min_horizontal("runtime_s", pl.col("iterations") / pl.col("best"))
     used = (
@@ -474,14 +475,15 @@ def deadline_tightness(
         *(tightness.quantile(q, "linear").alias(f"tightness_{p}") for p, q in _QUANTILES.items()),
         tightness.max().alias("tightness_max"),
     ]
-    table = (
-        used.group_by(keys).agg(shares).sort(keys, nulls_last=True) if keys else used.select(shares)
-    )
+    table = used.select(shares)
+    if keys:
+        table = used.group_by(keys).agg(shares).sort(keys, nulls_last=True)
     low, high = wilson_interval(table["n_met"], table["n"], confidence=confidence)
+    any_plan = pl.when(pl.col("n") > 0)
     rows = table.with_columns(
-        fraction_met=pl.when(pl.col("n") > 0).then(pl.col("n_met") / pl.col("n")),
+        fraction_met=any_plan.then(pl.col("n_met") / pl.col("n")),
         ci_low=pl.Series(low).fill_nan(None),
         ci_high=pl.Series(high).fill_nan(None),
-        fraction_met_fastest=pl.when(pl.col("n") > 0).then(pl.col("n_met_fastest") / pl.col("n")),
+        fraction_met_fastest=any_plan.then(pl.col("n_met_fastest") / pl.col("n")),
     )
     return declared(rows, DeadlineTightness, by=keys)

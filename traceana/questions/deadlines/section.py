@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -126,52 +126,31 @@ def build(traces: Sequence[Trace]) -> Content:
     return replace(content, lead=lead, limitations=_LIMITATIONS)
 
 
-def _draw_tightness(trace: Trace) -> Drawing:
-    by_cluster, _ = trace.once(tightness)
-    return drawing(
-        "deadline-tightness",
-        by_cluster,
-        trace=trace,
-        key=f"deadline-tightness-{trace.id}",
-        about="Tightness of deadlines by cluster",
-    )
-
-
 def _draw_missed(trace: Trace) -> list[Drawing]:
     try:
-        result = trace.once(missed_deadlines)
+        result = trace.once(missed_deadlines).drop_nulls("cluster")
     except DataError:
         return []
-    return [
-        drawing(
-            "missed-deadlines",
-            result.drop_nulls("cluster"),
-            trace=trace,
-            key=picture_key("missed-deadlines", trace),
-            about="Missed deadlines by cluster and policy",
-            title=trace.label,
-        )
-    ]
+    about = "Missed deadlines by cluster and policy"
+    options: dict[str, Any] = {"key": picture_key("missed-deadlines", trace), "title": trace.label}
+    return [drawing("missed-deadlines", result, trace=trace, about=about, **options)]
 
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the missed deadlines of each trace, and the tightness and throughput of its plans."""
     pictures = [picture for trace in traces for picture in _draw_missed(trace)]
     for trace in traces:
-        pictures.append(_draw_tightness(trace))
+        key, about = f"deadline-tightness-{trace.id}", "Tightness of deadlines by cluster"
+        by_cluster, _ = trace.once(tightness)
+        pictures.append(
+            drawing("deadline-tightness", by_cluster, trace=trace, key=key, about=about)
+        )
         result = trace.once(rates)
-        pictures += [
-            drawing(
-                "throughput",
-                result,
-                trace=trace,
-                key=f"throughput-{measure}-{trace.id}",
-                about=about,
-                measure=measure,
-            )
-            for measure, about in _MEASURES.items()
-            if result[measure].count()
-        ]
+        for measure, about in _MEASURES.items():
+            if result[measure].count():
+                options = {"key": f"throughput-{measure}-{trace.id}", "measure": measure}
+                picture = drawing("throughput", result, trace=trace, about=about, **options)
+                pictures.append(picture)
     return pictures
 
 
@@ -188,7 +167,8 @@ def _missed(trace: Trace) -> tuple[tuple[str, ...], tuple[Block, ...]]:
     except DataError as error:
         return (), (Text(f"No job can be scheduled: {error}."),)
     named, total = result.drop_nulls("cluster"), result.filter(pl.col("cluster").is_null())
-    total = named if total.is_empty() else total
+    several = not total.is_empty()
+    total = total if several else named
     rows = total.sort("fraction_missed").rows(named=True)
     best, worst = rows[0], rows[-1]
     finding = (
@@ -198,7 +178,7 @@ def _missed(trace: Trace) -> tuple[tuple[str, ...], tuple[Block, ...]]:
         f"{'; the deadlines were drawn at random' * are_drawn(trace)}). A deadline before "
         "submission plus runtime is missed in any case."
     )
-    blocks: tuple[Block, ...] = (
+    blocks: list[Block] = [
         Heading("Missed deadlines under scheduling policies"),
         Text(_POLICIES.format(most=MAX_JOBS)),
         result_table(
@@ -207,23 +187,24 @@ def _missed(trace: Trace) -> tuple[tuple[str, ...], tuple[Block, ...]]:
             caption=f"Missed deadlines, all clusters. {title}",
             columns=_stated(trace, _MISSED),
         ),
-        result_table(
+    ]
+    if several:
+        of_each = result_table(
             named,
             DeadlinePolicies,
             caption=f"Missed deadlines by cluster. {title}",
             columns=_stated(trace, DeadlinePolicies.columns()),
             folded=True,
-        ),
-    )
-    findings = (finding,) if best["n"] >= _FEWEST_DEADLINES else ()
-    return findings, blocks[: 3 if len(total) == len(named) else 4]
+        )
+        blocks.append(of_each)
+    return (finding,) if best["n"] >= _FEWEST_DEADLINES else (), tuple(blocks)
 
 
 def _trace(trace: Trace) -> Content:
     title = trace.label
     by_cluster, total = trace.once(tightness)
     everything = total.select(pl.lit("All").alias("cluster"), pl.all())
-    generated = trace.manifest.tables["training_plans"].generated
+    generated = are_drawn(trace)
     blocks: list[Block] = [
         *(_rules(trace) if generated else ()),
         Heading("Tightness"),
@@ -246,15 +227,10 @@ def _trace(trace: Trace) -> Content:
 
 
 def _rules(trace: Trace) -> tuple[Block, ...]:
-    title = trace.label
+    tests, title = trace.once(rules), trace.label
     return (
         Text(_GENERATED),
-        result_table(
-            trace.once(rules),
-            DeadlineRules,
-            caption=f"Rules of the plans. {title}",
-            columns=_RULES,
-        ),
+        result_table(tests, DeadlineRules, caption=f"Rules of the plans. {title}", columns=_RULES),
         result_table(
             trace.once(draws),
             PublishedDraws,

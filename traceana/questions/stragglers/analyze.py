@@ -13,13 +13,13 @@ from traceana.errors import DataError
 from traceana.questions.stragglers.attributes import (
     straggler_attributes as compute_straggler_attributes,
 )
-from traceana.questions.stragglers.detect import CANNOT_TELL, detect_stragglers
-from traceana.questions.stragglers.iterations import iteration_cov
-from traceana.questions.stragglers.series import (
+from traceana.questions.stragglers.cov import (
+    iteration_cov,
     match_cov_rows,
     summarize_cov_pooled,
     summarize_cov_series,
 )
+from traceana.questions.stragglers.detect import CANNOT_TELL, detect_stragglers
 from traceana.schema import get_table
 from traceana.store.frames import reduce_frame
 

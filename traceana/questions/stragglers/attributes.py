@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.questions.stragglers.blocks import cut_jobs
+from traceana.questions.stragglers.blocks import cut_jobs, over
 from traceana.questions.stragglers.tables import (
     AttributeGroups,
     AttributeResult,
@@ -168,27 +168,30 @@ def _of_job(
     step, at = (rows[name].rank("dense").to_numpy().astype(np.int64) - 1 for name in (time, worker))
     times = np.full((step.max() + 1, at.max() + 1), np.nan)
     times[step, at] = rows[value].to_numpy()
-    total, middle = float(np.nanmax(times, axis=1).mean()), median_present(times)
-    lost = total - float(middle.mean())
+    total, middle = float(np.nanmax(times, axis=1).mean()), float(median_present(times).mean())
     steady = _systematic(times)
-    steady_lost = float(np.nanmax(steady, axis=1).mean() - median_present(steady).mean())
     steady_middle = median_present(steady)
-    level = _level(steady[steady_middle > 0] / steady_middle[steady_middle > 0, None])
+    lost, lasting = total - middle, float(np.nanmax(steady, axis=1).mean() - steady_middle.mean())
+    ratios = steady[steady_middle > 0] / steady_middle[steady_middle > 0, None]
+    n_ratios = np.count_nonzero(~np.isnan(ratios), axis=0).astype(float)
+    level = over(np.nansum(ratios, axis=0), n_ratios)  # of each worker
+    no_part = steady is times or not lost > 0
+    of_job = {
+        "job": total,
+        "slowdown": total / middle if middle > 0 else None,
+        "systematic": None if no_part else min(lasting / lost, 1),
+        "n_steps": times.shape[0],
+        "explains": False,
+    }
 
     def part_of(gain: float) -> float | None:
-        return gain / steady_lost if steady_lost > 0 else None
+        return gain / lasting if lasting > 0 else None
 
-    part = {"systematic": None if steady is times or not lost > 0 else min(steady_lost / lost, 1)}
     found, groups = [], []
     for name in (WORKER, *names):
-        column = rows[worker if name == WORKER else name]
-        is_duration = column.dtype == pl.Duration
-        column = column.dt.to_string() if is_duration else column.cast(pl.String)
-        labels = column.drop_nulls().unique().sort()
+        labels, of_row = _codes_of(rows[worker if name == WORKER else name])
         codes = np.full(times.shape, -1)
-        codes[step, at] = column.replace_strict(
-            labels, range(len(labels)), default=-1, return_dtype=pl.Int64
-        ).to_numpy()
+        codes[step, at] = of_row
         of_blocks = np.stack([block.max(axis=0) for block in _blocks(codes)])
         each = [
             {"attribute": name}
@@ -197,27 +200,27 @@ def _of_job(
             for code, label in enumerate(labels)
         ]
         groups += each
-        best = max(each, key=lambda row: row["gain"] or 0, default=None)
-        by_chance = best and part_of(_by_chance(times, of_blocks, each.index(best), rng))
-        of_worker = np.max(codes, axis=0)
-        between, pvalue = _between(level, of_worker, resamples, rng)
-        row: dict[str, Any] = {
-            "attribute": name,
-            "n_groups": len(labels),
-            **{k: best[k] if best else None for k in ("group", "n_workers", "gain", "explained")},
-            "job": total,
-            "without": total * (1 - best["gain"]) if best and best["gain"] is not None else None,
-            "slowdown": total / float(middle.mean()) if middle.mean() > 0 else None,
-            **part,
-            "variance_explained": None if name == WORKER else between,
-            "pvalue": None if name == WORKER else pvalue,
-            "n_steps": times.shape[0],
-            "n_missing": job[value].null_count() + column.null_count(),
-            "explained_by_chance": by_chance,
-            "explains": False,
-        }
+        row: dict[str, Any] = of_job | {"attribute": name, "n_groups": len(labels)}
+        if each:
+            best = max(each, key=lambda group: group["gain"] or 0)
+            row |= {key: best[key] for key in ("group", "n_workers", "gain", "explained")}
+            row["without"] = None if best["gain"] is None else total * (1 - best["gain"])
+            by_chance = _by_chance(times, of_blocks, each.index(best), rng)
+            row["explained_by_chance"] = part_of(by_chance)
+        between = _between(level, np.max(codes, axis=0), resamples, rng)
+        if name != WORKER:
+            row |= zip(("variance_explained", "pvalue"), between, strict=True)
+        row["n_missing"] = job[value].null_count() + int(np.count_nonzero(of_row < 0))
         found.append(row)
     return found, groups
+
+
+def _codes_of(column: pl.Series) -> tuple[pl.Series, Codes]:
+    """Return the groups of an attribute as sorted text, and the group of each row; -1 for none."""
+    text = column.dt.to_string() if column.dtype == pl.Duration else column.cast(pl.String)
+    labels = text.drop_nulls().unique().sort()
+    codes = text.replace_strict(labels, range(len(labels)), default=-1, return_dtype=pl.Int64)
+    return labels, codes.to_numpy()
 
 
 def _blocks(values: NDArray[Any]) -> list[NDArray[Any]]:
@@ -237,9 +240,7 @@ def _systematic(times: Floats) -> Floats:
     systematic = []
     for block in _blocks(times):
         middle = median_present(block)
-        ratio = np.divide(
-            block, middle[:, None], out=np.full_like(block, np.nan), where=middle[:, None] > 0
-        )
+        ratio = over(block, middle[:, None])
         systematic.append(median_present(np.ascontiguousarray(ratio.T)) * middle.mean())
     steady: Floats = np.stack(systematic)
     shared: Floats = steady[np.count_nonzero(~np.isnan(steady), axis=1) > 1]
@@ -283,14 +284,6 @@ def _by_chance(times: Floats, codes: Codes, code: int, rng: np.random.Generator)
     return max(gains)
 
 
-def _level(ratios: Floats) -> Floats:
-    """Return the mean ratio of each worker to the median; NaN without any."""
-    n_ratios = np.count_nonzero(~np.isnan(ratios), axis=0)
-    sums = np.nansum(ratios, axis=0)
-    level: Floats = np.divide(sums, n_ratios, out=np.full(len(sums), np.nan), where=n_ratios > 0)
-    return level
-
-
 def _ratio(times: Floats, mine: NDArray[np.bool_]) -> float | None:
     inside, outside = times[mine & ~np.isnan(times)], times[~mine & ~np.isnan(times)]
     if not len(inside) or not len(outside) or not outside.mean():
@@ -303,10 +296,8 @@ def _between(
 ) -> tuple[float | None, float | None]:
     """Return the fraction of variance between groups, and the p-value of a permutation test."""
     in_some = (codes >= 0) & np.isfinite(level)
-    level, codes = (
-        level[in_some] - level[in_some].mean() if in_some.any() else level[in_some],
-        codes[in_some],
-    )
+    level, codes = level[in_some], codes[in_some]
+    level = level - level.mean() if in_some.any() else level
     sizes = np.bincount(codes)
     total = float((level**2).sum())
     if np.count_nonzero(sizes) < 2 or np.count_nonzero(sizes) == len(codes) or not total:
@@ -327,15 +318,16 @@ def _choose(rows: list[dict[str, Any]], min_explained: float) -> None:
     """Mark the attribute with the smallest group among those that explain most."""
     if "note" in rows[0]:
         return
-    beyond = [(row["explained"] or 0) - (row["explained_by_chance"] or 0) for row in rows]
+    beyond = [(row.get("explained") or 0) - (row.get("explained_by_chance") or 0) for row in rows]
     best = max(beyond)
     if best < min_explained:
         for row in rows:
             row["note"] = "no group explains enough of the slowdown"
-            if (row["pvalue"] or 1) <= _CLEAR and row["explained"]:
+            pvalue, explained = row.get("pvalue"), row.get("explained")
+            if pvalue and pvalue <= _CLEAR and explained:
                 row["note"] = (
-                    f"its groups differ (p = {row['pvalue']:.2g}); the slowest explains "
-                    f"{100 * row['explained']:.0f} % of what lasts"
+                    f"its groups differ (p = {pvalue:.2g}); the slowest explains "
+                    f"{100 * explained:.0f} % of what lasts"
                 )
         return
     as_good = max(min_explained, _SAME * best)

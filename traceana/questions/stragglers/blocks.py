@@ -29,6 +29,22 @@ CELLS_AT_ONCE: Final = 200_000
 _GROWTH = 1.1  # jobs whose lengths differ by less share an array
 
 
+def over(above: Floats, below: Floats, /) -> Floats:
+    """Return a ratio; NaN where the second is not above 0."""
+    below = np.broadcast_to(below, above.shape)
+    ratio: Floats = np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
+    return ratio
+
+
+def repeated_rows(first: dict[str, object], surplus: int, key: Sequence[str], /) -> DataError:
+    """Return the error of rows that share a key, of which the first is named."""
+    where = ", ".join(f"{name} {first[name]!r}" for name in key)
+    return DataError(
+        f"{surplus} duplicate row(s) with the same ({', '.join(key)}), one of them at {where}; "
+        "keep one row of each"
+    )
+
+
 @dataclass(frozen=True)
 class Block:
     """Jobs of about one size; NaN if a job has no such time, or a worker no value at it.
@@ -118,7 +134,7 @@ def _part(rows: pl.DataFrame, keys: Sequence[str], time: str, worker: str, value
     twice = np.flatnonzero((time_s[1:] == time_s[:-1]) & (series[1:] == series[:-1]))
     if len(twice):
         whose = workers.row(int(series[twice[0]]), named=True) | {time: float(time_s[twice[0]])}
-        raise _repeated(whose, len(twice), (*keys, time, worker))
+        raise repeated_rows(whose, len(twice), (*keys, time, worker))
     job, who_of = (workers[name].to_numpy()[series].astype(np.intp) for name in (".job", ".worker"))
     n_workers = np.bincount(workers[".job"].to_numpy(), minlength=jobs.height)
     names = jobs.select(keys)
@@ -149,8 +165,13 @@ def _blocks(
     scattered = (cells > ROWS_AT_ONCE) & (cells > SPARSEST * np.diff(first_row)[boundaries])
     if scattered.any():
         which = int(np.flatnonzero(scattered)[0])
-        whose = jobs.row(int(boundaries[which]), named=True)
-        raise _scattered(whose, int(n_workers[boundaries[which]]), int(n_ticks[which]), time)
+        job_of = jobs.row(int(boundaries[which]), named=True)
+        where = ", ".join(f"{name} {key!r}" for name, key in job_of.items())
+        raise DataError(
+            f"the {n_workers[boundaries[which]]} workers of {where} rarely share one of their "
+            f"{n_ticks[which]} values of {time}; round {time} to the sampling interval, such as "
+            f"({time} // 10) * 10"
+        )
     room = np.ceil(np.log(n_ticks) / np.log(_GROWTH)).astype(np.intp)
     shapes, shape_of = np.unique(
         np.stack([n_workers[boundaries], room]), axis=1, return_inverse=True
@@ -184,22 +205,6 @@ def _ticks(time_s: Floats, n_workers: int) -> tuple[Floats, NDArray[np.intp] | N
         return time_s[:n_ticks], None
     times, tick = np.unique(time_s, return_inverse=True)
     return times, tick
-
-
-def _repeated(first: dict[str, object], surplus: int, key: Sequence[str]) -> DataError:
-    where = ", ".join(f"{name} {first[name]!r}" for name in key)
-    return DataError(
-        f"{surplus} duplicate row(s) with the same ({', '.join(key)}), one of them at {where}; "
-        "keep one row of each"
-    )
-
-
-def _scattered(job: dict[str, object], n_workers: int, n_ticks: int, time: str) -> DataError:
-    where = ", ".join(f"{name} {key!r}" for name, key in job.items())
-    return DataError(
-        f"the {n_workers} workers of {where} rarely share one of their {n_ticks} values of {time}; "
-        f"round {time} to the sampling interval, such as ({time} // 10) * 10"
-    )
 
 
 USUAL_HOLD: Final = 0.97

@@ -11,13 +11,12 @@ import scipy  # scipy.signal is slow to import and loaded when used
 from scipy.linalg import hadamard
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
+from traceana.questions.stragglers.blocks import Floats, over
 from traceana.questions.stragglers.episodes import Rules, Stretch, find_stretches
 from traceana.stats.order import median_present, peers_median
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from traceana.questions.stragglers.blocks import Floats
 
 ALPHA: Final = 0.05
 """Probability of an episode from the noise of a job, over all its workers and times."""
@@ -75,18 +74,17 @@ def _largest_areas(x: Floats, time_s: Floats, stretches: Sequence[Stretch], rule
         return np.full(resamples, np.inf)
     if math.isinf(noise.effective):
         return np.zeros(resamples)
-    reports, is_new, base, rho = noise.reports, noise.is_new, noise.base, noise.rho
-    pool = noise.inflation * np.sort(np.concatenate(reports))
+    pool = noise.inflation * np.sort(np.concatenate(noise.reports))
     if len(pool) < 2:
         return np.full(resamples, np.inf)
     rng = np.random.default_rng(1)
     fresh = rng.standard_normal((resamples, n_workers, n_times))
-    fresh[..., 1:] *= math.sqrt(1 - rho**2)
-    z = scipy.signal.lfilter([1.0], [1.0, -rho], fresh, axis=-1)
-    place = np.cumsum(is_new, axis=1) - 1  # the report of each sample
+    fresh[..., 1:] *= math.sqrt(1 - noise.rho**2)
+    z = scipy.signal.lfilter([1.0], [1.0, -noise.rho], fresh, axis=-1)
+    place = np.cumsum(noise.is_new, axis=1) - 1  # the report of each sample
     z = np.take_along_axis(z, np.broadcast_to(place, z.shape), axis=2)
     drawn = pool[np.minimum((ndtr(z) * len(pool)).astype(np.intp), len(pool) - 1)]
-    made = np.exp(drawn + base)
+    made = np.exp(drawn + noise.base)
     made = np.where(np.isnan(x), np.nan, np.where(x > 0, made, 0.0))
     areas = np.zeros(resamples)
     for stretch in find_stretches(made, np.broadcast_to(time_s, (resamples, n_times)), rules):
@@ -123,25 +121,18 @@ def _noise_of(x: Floats, stretches: Sequence[Stretch] = (), /) -> _Noise:
     is_new = np.ones(x.shape, dtype=bool)
     is_new[:, 1:] = x[:, 1:] != x[:, :-1]
     is_new |= np.isnan(x)
-    reports = [
-        of_report[new & ~np.isnan(of_report)]
-        for of_report, new in zip(residual, is_new, strict=True)
-    ]
-    rho, inflation = _autocorrelation(reports)
-    calm = residual.copy()
+    rho, inflation = _autocorrelation(_reports(residual, is_new))
     for stretch in stretches:
-        calm[stretch.worker, stretch.first : stretch.last + 1] = np.nan
-    reports = [
-        of_report[new & ~np.isnan(of_report)] for of_report, new in zip(calm, is_new, strict=True)
-    ]
-    longest = max((len(of_report) for of_report in reports), default=0)
-    effective = longest * (1 - rho) / (1 + rho)
-    if (
-        np.median([np.ptp(of_report) if len(of_report) else 0.0 for of_report in reports])
-        < _LEAST_NOISE
-    ):
+        residual[stretch.worker, stretch.first : stretch.last + 1] = np.nan
+    reports = _reports(residual, is_new)
+    effective = max(map(len, reports), default=0) * (1 - rho) / (1 + rho)
+    if np.median([np.ptp(report) if len(report) else 0.0 for report in reports]) < _LEAST_NOISE:
         effective = math.inf  # most workers do not vary
     return _Noise(reports, is_new, base, rho, inflation, effective)
+
+
+def _reports(residual: Floats, is_new: NDArray[np.bool_]) -> list[Floats]:
+    return [of[new & ~np.isnan(of)] for of, new in zip(residual, is_new, strict=True)]
 
 
 def _autocorrelation(reports: Sequence[Floats]) -> tuple[float, float]:
@@ -198,7 +189,7 @@ def measure_levels(calm: Floats, slow_level: float, /) -> Levels:
     """
     n_jobs, n_workers, n_times = calm.shape
     median = median_present(calm)
-    ratio = _ratio(median)
+    ratio = over(median, peers_median(median))
     length = max(n_times // BLOCKS, 1)
     n_blocks = min(n_times // length, _SIGNS.shape[1])
     blocks = calm[..., : n_blocks * length].reshape(n_jobs, n_workers, n_blocks, length)
@@ -224,11 +215,6 @@ def measure_levels(calm: Floats, slow_level: float, /) -> Levels:
     pvalue = np.where(n > 2, np.maximum(pvalue, _SMALLEST_P), np.nan)
     changes = _changes(np.ascontiguousarray(logarithm.swapaxes(1, 2)), slow_level)
     return Levels(median, ratio, ratio / margin, ratio * margin, pvalue, changes)
-
-
-def _ratio(median: Floats) -> Floats:
-    peers = peers_median(median)
-    return np.divide(median, peers, out=np.full_like(median, np.nan), where=peers > 0)
 
 
 def _changes(logarithm: Floats, slow_level: float) -> NDArray[np.bool_]:
@@ -284,8 +270,8 @@ def measure_noise(calm: Floats, /) -> tuple[Floats, NDArray[np.bool_]]:
     times = np.arange(n_thirds)[:, None] * length + (first[:, None] + np.arange(3)).ravel()
     x = calm[..., times]  # (job, worker, third, time)
     level = _mean(x, (2, 3))
-    x = _over(x, _mean(x, 3)[..., None])
-    relative = _over(x, _mean(x, 1)[:, None]) - 1
+    x = over(x, _mean(x, 3)[..., None])
+    relative = over(x, _mean(x, 1)[:, None]) - 1
     per_window, per_time = (_mean_count(x, axis) for axis in (3, 1))
     # means of n values are part of the deviations from them: n - 1 degrees of freedom
     freedom = (1 - 1 / np.maximum(per_window, 1)) * (1 - 1 / np.maximum(per_time, 1))
@@ -308,7 +294,7 @@ def measure_noise(calm: Floats, /) -> tuple[Floats, NDArray[np.bool_]]:
 def _mean(values: Floats, axis: int | tuple[int, ...]) -> Floats:
     """Return the mean of the present values; NaN if there is none."""
     total = np.nansum(values, axis=axis)
-    return _over(total, np.count_nonzero(~np.isnan(values), axis=axis).astype(float))
+    return over(total, np.count_nonzero(~np.isnan(values), axis=axis).astype(float))
 
 
 def _mean_count(values: Floats, axis: int) -> Floats:
@@ -316,9 +302,3 @@ def _mean_count(values: Floats, axis: int) -> Floats:
     n = np.count_nonzero(~np.isnan(values), axis=axis).reshape(len(values), -1)
     mean: Floats = n.sum(axis=1) / np.maximum(np.count_nonzero(n, axis=1), 1)
     return mean
-
-
-def _over(above: Floats, below: Floats) -> Floats:
-    below = np.broadcast_to(below, above.shape)
-    ratio: Floats = np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
-    return ratio

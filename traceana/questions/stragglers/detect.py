@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -13,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.questions.stragglers.blocks import Block, Counts, Floats, Part, read_parts
+from traceana.questions.stragglers.blocks import Block, Counts, Floats, Part, over, read_parts
 from traceana.questions.stragglers.chance import (
     ALPHA,
     FEWEST_EFFECTIVE,
@@ -24,15 +23,13 @@ from traceana.questions.stragglers.chance import (
     measure_noise,
 )
 from traceana.questions.stragglers.episodes import Rules, Stretch, find_stretches
-from traceana.questions.stragglers.tables import Episodes, PeerRatios, StragglerJobs
-from traceana.questions.stragglers.tables import Levels as LevelRows
-from traceana.questions.stragglers.tables import StragglerResult as StragglerResult  # noqa: PLC0414
+from traceana.questions.stragglers.tables import Episodes, StragglerJobs, StragglerResult
 from traceana.stats.arguments import is_number
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.order import middle_of, peers_median
 from traceana.store.clock import with_seconds
 from traceana.store.frames import LARGEST, Names, as_names, open_frame, refuse_clash
-from traceana.tables.declare import ResultTable, schema_of
+from traceana.tables.declare import schema_of
 from traceana.tables.formatting import clock
 
 if TYPE_CHECKING:
@@ -40,29 +37,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
-class Cost:
-    """(job): slowdowns, also without episodes and without either; (job, worker): the others."""
-
-    slowdown: Floats
-    slowdown_median: Floats
-    slowdown_iterations: Floats
-    without_episodes: Floats
-    without_either: Floats
-    lost_fraction: Floats
-    saved: Floats
-    """Fraction of the job's time without the level of this worker alone."""
-
-
 def measure_cost(
     value: Floats, levels: Levels, beyond: Floats, stretches: Sequence[Stretch], /
-) -> Cost:
-    """Return slowdowns as measured, without the episodes, and without levels beyond noise."""
+) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+    """Return slowdowns of each job, and of each worker the time waited for it and its cost.
+
+    Slowdowns are as measured, without the episodes, and also without levels beyond noise.
+    """
     slowest, mean = _over_workers(value)
     slowdown = _ratio(slowest, mean)
-    slowdown_median = _ratio(slowest, _median_over_workers(value))
-    of_slowest = np.divide(mean, slowest, out=np.full_like(mean, np.nan), where=slowest > 0)
-    slowdown_iterations = _ratio((~np.isnan(of_slowest)).astype(float), of_slowest)
+    ordered = np.sort(np.ascontiguousarray(value.swapaxes(1, 2)), axis=-1)
+    median = middle_of(ordered, np.count_nonzero(~np.isnan(ordered), axis=-1))
+    of_slowest = over(mean, slowest)
     even = value.copy()
     for job in sorted({stretch.job for stretch in stretches}):
         peers = peers_median(np.ascontiguousarray(value[job].T)).T
@@ -72,18 +58,16 @@ def measure_cost(
                 mine = value[job, stretch.worker, ticks]
                 even[job, stretch.worker, ticks] = np.fmin(mine, peers[stretch.worker, ticks])
     changed = even != value  # NaN is never equal and stays NaN
-    without_episodes = _ratio(*_over_workers(even)) if stretches else slowdown
-    slower = np.fmax(beyond, 1)[..., None]
-    even = np.where(changed, even, even / slower)
-    return Cost(
-        slowdown,
-        slowdown_median,
-        slowdown_iterations,
-        without_episodes,
-        _ratio(*_over_workers(even)),
-        _lost_share(value, slowest, mean),
-        _saved(value, slowest, levels.ratio_to_peers),
-    )
+    without_either = np.where(changed, even, even / np.fmax(beyond, 1)[..., None])
+    of_job = {
+        "slowdown": slowdown,
+        "slowdown_median": _ratio(slowest, median),
+        "slowdown_iterations": _ratio((~np.isnan(of_slowest)).astype(float), of_slowest),
+        "slowdown_without_episodes": _ratio(*_over_workers(even)) if stretches else slowdown,
+        "slowdown_without_either": _ratio(*_over_workers(without_either)),
+    }
+    lost = _lost_share(value, slowest, mean)
+    return of_job, {"lost_fraction": lost, "saved": _saved(value, slowest, levels.ratio_to_peers)}
 
 
 def at_once(shape: tuple[int, ...], stretches: Sequence[Stretch], /) -> tuple[Counts, list[int]]:
@@ -98,21 +82,13 @@ def at_once(shape: tuple[int, ...], stretches: Sequence[Stretch], /) -> tuple[Co
 def _over_workers(value: Floats) -> tuple[Floats, Floats]:
     """Return the maximum and mean over the workers at each time; NaN if there is no value."""
     n = np.count_nonzero(~np.isnan(value), axis=1)
-    total = np.nansum(value, axis=1)
-    mean = np.divide(total, n, out=np.full_like(total, np.nan), where=n > 0)
+    mean = over(np.nansum(value, axis=1), n.astype(float))
     return np.fmax.reduce(value, axis=1, initial=np.nan), mean
-
-
-def _median_over_workers(value: Floats) -> Floats:
-    ordered = np.sort(np.ascontiguousarray(value.swapaxes(1, 2)), axis=-1)
-    return middle_of(ordered, np.count_nonzero(~np.isnan(ordered), axis=-1))
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
     """Return the ratio of the sums over time; NaN if the second is 0."""
-    total, part = np.nansum(above, axis=-1), np.nansum(below, axis=-1)
-    ratio: Floats = np.divide(total, part, out=np.full_like(total, np.nan), where=part > 0)
-    return ratio
+    return over(np.nansum(above, axis=-1), np.nansum(below, axis=-1))
 
 
 def _lost_share(value: Floats, slowest: Floats, mean: Floats) -> Floats:
@@ -121,9 +97,7 @@ def _lost_share(value: Floats, slowest: Floats, mean: Floats) -> Floats:
     together = np.maximum(np.count_nonzero(waited_for, axis=1), 1)
     lost = np.nan_to_num((slowest - mean) / together)
     mine = np.einsum("jwt,jt->jw", waited_for, lost)
-    total = mine.sum(axis=1, keepdims=True)
-    share: Floats = np.divide(mine, total, out=np.full_like(mine, np.nan), where=total > 0)
-    return share
+    return over(mine, mine.sum(axis=1, keepdims=True))
 
 
 def _saved(value: Floats, slowest: Floats, ratio: Floats) -> Floats:
@@ -153,36 +127,27 @@ _GAPS: Final = 10
 UNCLEAR: Final = "cannot tell: noise makes slow periods as long and as severe as those of this job"
 """Note of a job of which an episode is within its own noise."""
 
+_SLOWDOWNS: Final = (
+    *("slowdown", "slowdown_median", "slowdown_iterations", "slowdown_noise"),
+    *("slowdown_without_episodes", "slowdown_without_either"),
+)
+
 Frames: TypeAlias = dict[str, pl.DataFrame]
 """Frames of the result by name."""
 
 _JOB: Final = {".job": pl.Int64}
 _WORKER: Final = {**_JOB, ".worker": pl.Int64}
-
-
-def _columns(table: type[ResultTable], *names: str) -> dict[str, Any]:
-    types = schema_of(table)
-    return {name: types[name] for name in names or list(types)[1:]}
-
-
-_EPISODES: Final = _WORKER | _columns(Episodes)
-_RATIOS: Final = _WORKER | _columns(PeerRatios)
-_LEVELS: Final = {
-    **_WORKER,
-    **_columns(LevelRows, "median", "ratio_to_peers", "ci_low", "ci_high", "pvalue_adjusted"),
-    "changes": pl.Boolean,
-    **_columns(LevelRows, "lost_fraction", "saved", "last_s"),
-    "missing_end": pl.Float64,
-}
-_JOBS: Final = {
-    **_JOB,
-    **_columns(StragglerJobs, "slowdown", "slowdown_median", "slowdown_iterations"),
-    **_columns(StragglerJobs, "slowdown_noise"),
-    "as_one": pl.Boolean,
-    "unclear": pl.Int64,
-    **_columns(StragglerJobs, "slowdown_without_episodes", "slowdown_without_either"),
-    **_columns(StragglerJobs, "max_at_once"),
-    "shared_ticks": pl.Int64,
+_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
+    "episodes": _WORKER | dict(list(schema_of(Episodes).items())[1:]),
+    "ratios": {**_WORKER, "time_s": pl.Float64, "ratio_to_peers": pl.Float64},
+    "levels": _WORKER
+    | dict.fromkeys(("median", "ratio_to_peers", "ci_low", "ci_high"), pl.Float64)
+    | dict.fromkeys(("pvalue_adjusted", "lost_fraction", "saved"), pl.Float64)
+    | {"last_s": pl.Float64, "missing_end": pl.Float64, "changes": pl.Boolean},
+    "jobs": _JOB
+    | {name: kind for name, kind in schema_of(StragglerJobs).items() if name in _SLOWDOWNS}
+    | dict.fromkeys(("unclear", "max_at_once", "shared_ticks"), pl.Int64)
+    | {"as_one": pl.Boolean},
 }
 
 
@@ -194,27 +159,21 @@ def assemble(
         parts = list(
             pool.map(_of_block, part.blocks, repeat(rules), repeat(slow_level), repeat(with_ratios))
         )
-    schemas: dict[str, dict[str, Any]] = {
-        "episodes": _EPISODES,
-        "levels": _LEVELS,
-        "jobs": _JOBS,
-        "ratios": _RATIOS,
-    }
     frames = {
         name: pl.concat([pl.DataFrame(schema=schema), *(frames[name] for frames in parts)])
-        for name, schema in schemas.items()
+        for name, schema in _SCHEMAS.items()
     }
     episodes, levels, jobs = frames["episodes"], frames["levels"], frames["jobs"]
     workers = part.workers.rename({worker_name: "worker_id"}).with_columns(
         pl.col(".job", ".worker").cast(pl.Int64)
     )
-    worker, job = [".job", ".worker"], [".job"]
+    worker, job, n = [".job", ".worker"], [".job"], pl.len().cast(pl.Int64)
     episodes = (
         workers.drop("n_samples", "n_missing").join(episodes, on=worker).sort(*worker, "onset_s")
     )
     levels = (
         workers.join(levels, on=worker, how="left", maintain_order="left")
-        .join(episodes.group_by(worker).agg(n_episodes=_count()), on=worker, how="left")
+        .join(episodes.group_by(worker).agg(n_episodes=n), on=worker, how="left")
         .with_columns(
             pl.col("n_episodes").fill_null(0),
             is_slower=(pl.col("ratio_to_peers") > 1)
@@ -312,7 +271,7 @@ def _of_block(block: Block, rules: Rules, slow_level: float, with_ratios: bool) 
     levels = Levels(*_by_length(lambda part: measure_levels(part, slow_level), calm, lengths))
     noise, as_one = _by_length(measure_noise, calm, lengths)
     as_one[[stretch.job for stretch in stretches]] = False
-    adjusted = _adjusted(levels.pvalue)
+    adjusted = np.stack([adjust_pvalues(of_job, method="holm") for of_job in levels.pvalue])
     slower = (adjusted < ALPHA) & (levels.ratio_to_peers > 1)
     effective = np.array([effective_times(x[:, :n]) for x, n in zip(calm, lengths, strict=True)])
     few = effective < FEWEST_EFFECTIVE
@@ -321,14 +280,14 @@ def _of_block(block: Block, rules: Rules, slow_level: float, with_ratios: bool) 
     noise[few & (lengths >= FEWEST_EFFECTIVE)] = np.nan
     # without a p-value, of a few times, a level is taken as it is
     beyond = np.where(np.isnan(adjusted) | (adjusted < ALPHA), levels.ratio_to_peers, 1.0)
-    cost = measure_cost(value, levels, beyond, stretches)
+    of_job, of_worker = measure_cost(value, levels, beyond, stretches)
     most, of_stretch = at_once(value.shape, stretches)
     rows = []
     for stretch, together in zip(stretches, of_stretch, strict=True):
         ticks = slice(stretch.first, stretch.last + 1)
         mine = value[stretch.job, stretch.worker, ticks]
         peers = peers_median(value[stretch.job, :, ticks].T)[:, stretch.worker]
-        with_peers = np.divide(mine, peers, out=np.full_like(mine, np.nan), where=peers > 0)
+        with_peers = over(mine, peers)
         onset, end = block.time_s[stretch.job, [stretch.first, stretch.last]]
         rows.append(
             {
@@ -347,39 +306,29 @@ def _of_block(block: Block, rules: Rules, slow_level: float, with_ratios: bool) 
         )
     n_jobs, n_workers = value.shape[:2]
     last_s, missing_end = _ends(block)
-    of_job = {
+    of_job |= {
         ".job": block.job,
-        "slowdown": cost.slowdown,
-        "slowdown_median": cost.slowdown_median,
-        "slowdown_iterations": cost.slowdown_iterations,
         "slowdown_noise": noise,
         "as_one": as_one,
         "unclear": unclear,
-        "slowdown_without_episodes": cost.without_episodes,
-        "slowdown_without_either": cost.without_either,
         "max_at_once": most,
         "shared_ticks": (np.count_nonzero(~np.isnan(value), axis=1) > 1).sum(axis=1),
     }
-    of_worker = {
+    of_worker |= levels._asdict() | {
         ".job": np.repeat(block.job, n_workers),
         ".worker": np.tile(np.arange(n_workers), n_jobs),
-        "median": levels.median.ravel(),
-        "ratio_to_peers": levels.ratio_to_peers.ravel(),
-        "ci_low": levels.ci_low.ravel(),
-        "ci_high": levels.ci_high.ravel(),
-        "pvalue_adjusted": adjusted.ravel(),
-        "changes": levels.changes.ravel(),
-        "lost_fraction": cost.lost_fraction.ravel(),
-        "saved": cost.saved.ravel(),
-        "last_s": last_s.ravel(),
-        "missing_end": missing_end.ravel(),
+        "pvalue_adjusted": adjusted,
+        "last_s": last_s,
+        "missing_end": missing_end,
     }
-    return {
-        "episodes": pl.DataFrame(rows, schema=_EPISODES).fill_nan(None),
-        "levels": pl.DataFrame(of_worker, schema_overrides=_LEVELS).fill_nan(None),
-        "jobs": pl.DataFrame(of_job, schema_overrides=_JOBS).fill_nan(None),
-        "ratios": _ratios(block) if with_ratios else pl.DataFrame(schema=_RATIOS),
-    }
+    of_sample = _ratios(block) if with_ratios else {}
+    frames = {"episodes": pl.DataFrame(rows, schema=_SCHEMAS["episodes"])}
+    for name, columns in {"levels": of_worker, "jobs": of_job, "ratios": of_sample}.items():
+        flat = {column: values.ravel() for column, values in columns.items()}
+        schema = _SCHEMAS[name]
+        frame = pl.DataFrame(flat, schema_overrides=schema) if flat else pl.DataFrame(schema=schema)
+        frames[name] = frame.select(list(schema))
+    return {name: frame.fill_nan(None) for name, frame in frames.items()}
 
 
 def _by_length(
@@ -392,30 +341,24 @@ def _by_length(
     return [np.concatenate(columns)[order] for columns in zip(*measured, strict=True)]
 
 
-def _ratios(block: Block) -> pl.DataFrame:
+def _ratios(block: Block) -> dict[str, NDArray[Any]]:
     """Return one row per sample: its value over the median of the other workers' values."""
     value = block.value
     peers = peers_median(np.ascontiguousarray(value.swapaxes(1, 2))).swapaxes(1, 2)
-    ratio = np.divide(value, peers, out=np.full_like(value, np.nan), where=peers > 0)
     job, worker, time = np.nonzero(~np.isnan(value))
-    columns = {
+    return {
         ".job": block.job[job],
         ".worker": worker,
         "time_s": block.time_s[job, time],
-        "ratio_to_peers": ratio[job, worker, time],
+        "ratio_to_peers": over(value, peers)[job, worker, time],
     }
-    return pl.DataFrame(columns, schema_overrides=_RATIOS).fill_nan(None)
-
-
-def _count() -> pl.Expr:
-    return pl.len().cast(pl.Int64)
 
 
 def _first(*cases: tuple[pl.Expr, str | pl.Expr]) -> pl.Expr:
     """Return the text of the first condition that is true; null if none is."""
-    texts = (text if isinstance(text, pl.Expr) else pl.lit(text) for _, text in cases)
     return pl.coalesce(
-        *(pl.when(case).then(text) for (case, _), text in zip(cases, texts, strict=True))
+        pl.when(case).then(text if isinstance(text, pl.Expr) else pl.lit(text))
+        for case, text in cases
     )
 
 
@@ -434,13 +377,6 @@ def _ends(block: Block) -> tuple[Floats, Floats]:
     missing = np.where(gap > _GAPS * usual, gap / n_times, 0.0)
     return np.take_along_axis(block.time_s, last, axis=1), missing
 
-
-def _adjusted(pvalue: Floats) -> Floats:
-    """Return the p-values of the workers of each job, adjusted by Holm over them."""
-    return np.stack([adjust_pvalues(of_job, method="holm") for of_job in pvalue])
-
-
-__all__ = ["StragglerResult", "detect_stragglers"]
 
 RATIOS_KEPT: Final = 2_000_000
 """Samples up to which the ratios to the peers are kept for the map."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceana.questions.stragglers.blocks import Counts, Floats, coming_report, read_reports
+from traceana.questions.stragglers.blocks import Counts, Floats, coming_report, over, read_reports
 from traceana.stats.order import median_present, middle_of, peers_at_rank, pick
 from traceana.stats.segments import highest_rise, rising_stretches
 
@@ -56,9 +56,7 @@ TAILS: Final = (2, 3, 4)
 
 def log_ratio(value: Floats, usual: Floats, /) -> Floats:
     """Return the log ratio of each value (..., time) to the usual (...); NaN if that is 0."""
-    level = usual[..., None]
-    ratio = np.divide(value, level, out=np.full_like(value, np.nan), where=level > 0)
-    logarithm: Floats = np.log(np.maximum(ratio, FASTEST))
+    logarithm: Floats = np.log(np.maximum(over(value, usual[..., None]), FASTEST))
     return logarithm
 
 

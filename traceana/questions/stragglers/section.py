@@ -22,8 +22,8 @@ from traceana.page.blocks import (
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
+from traceana.questions.stragglers.cov import iteration_cov
 from traceana.questions.stragglers.detect import UNCLEAR, detect_stragglers
-from traceana.questions.stragglers.iterations import iteration_cov
 from traceana.questions.stragglers.tables import Episodes, Levels, StragglerJobs, StragglerResult
 from traceana.tables.formatting import (
     fraction_range,

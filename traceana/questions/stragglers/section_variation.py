@@ -22,7 +22,7 @@ from traceana.page.blocks import (
 from traceana.page.finding import Finding
 from traceana.page.section import Needs, Section
 from traceana.questions.stragglers import analyze as workers
-from traceana.questions.stragglers.iterations import iteration_cov
+from traceana.questions.stragglers.cov import iteration_cov
 from traceana.questions.stragglers.tables import CovMatch, CovPooled, CovSeries, CovSummary
 from traceana.tables.formatting import (
     count,

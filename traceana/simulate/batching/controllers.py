@@ -92,11 +92,6 @@ class BatchController(Protocol):
         """Return the batches of the next step; the same ones to leave them."""
 
 
-def even(setting: Seen) -> Integers:
-    """Split the global batch evenly; remaining samples go to the first workers."""
-    return in_proportion(setting, np.ones(setting.overhead_s.shape))
-
-
 def rates(batches: Integers, times_s: Floats) -> Floats:
     """Return samples per second; 0 for a worker without samples."""
     return np.divide(batches, times_s, out=np.zeros(times_s.shape), where=times_s != 0)
@@ -104,19 +99,44 @@ def rates(batches: Integers, times_s: Floats) -> Floats:
 
 def in_proportion(setting: Seen, weights: Floats) -> Integers:
     """Split the global batch in proportion to weights, within the bounds."""
-    bounds = {"min_batch": setting.min_batch, "max_batch": setting.max_batch}
-    split = share(setting.global_batch, weights, **bounds)
-    return whole(split, setting.global_batch, per_sample_s=1 / weights, max_batch=setting.max_batch)
+    total, most = setting.global_batch, setting.max_batch
+    split = share(total, weights, min_batch=setting.min_batch, max_batch=most)
+    return whole(split, total, per_sample_s=1 / weights, max_batch=most)
+
+
+def _at_mean_time(seen: Seen, times: Floats) -> Floats:
+    """Return batches with which every worker would take the mean time; they drift in their sum."""
+    wanted: Floats = rates(seen.batches, times) * times.mean(-1, keepdims=True)
+    return wanted
+
+
+def _towards_mean(
+    seen: Seen, times: Floats, max_batch: float | Floats, dead_band: float
+) -> Integers:
+    """Return batches that equalize times, or the old ones if none changes by the dead-band."""
+    wanted = _at_mean_time(seen, times)
+    split = share(seen.global_batch, wanted, min_batch=seen.min_batch, max_batch=max_batch)
+    per_sample = times / np.maximum(seen.batches, 1)
+    most = np.asarray(max_batch)[..., None]
+    new = whole(split, seen.global_batch, per_sample_s=per_sample, max_batch=most)
+    change = np.abs(new - seen.batches) / np.maximum(new, 1)
+    return np.where((change >= dead_band).any(-1, keepdims=True), new, seen.batches)
 
 
 class _StartsEvenly:
     def first(self, setting: Seen, /) -> Integers:
-        """Split evenly."""
-        return even(setting)
+        """Split evenly; remaining samples go to the first workers."""
+        return in_proportion(setting, np.ones(setting.overhead_s.shape))
+
+
+class _Keeps:
+    def adjust(self, seen: Seen, /) -> Integers:
+        """Keep the batches."""
+        return seen.batches
 
 
 @dataclass(frozen=True)
-class Uniform(_StartsEvenly):
+class Uniform(_StartsEvenly, _Keeps):
     """Set equal batch sizes and never adjust them, as conventional training.
 
     Examples
@@ -131,13 +151,9 @@ class Uniform(_StartsEvenly):
     name: str = "uniform"
     settles: bool = True
 
-    def adjust(self, seen: Seen, /) -> Integers:
-        """Keep them."""
-        return seen.batches
-
 
 @dataclass(frozen=True)
-class Static:
+class Static(_Keeps):
     """Set batch sizes in proportion to an estimated throughput and never adjust them.
 
     The estimate is one number per worker, such as CPU cores or FLOPS (the workers are on its last
@@ -168,10 +184,6 @@ class Static:
                 f"{1 / LARGEST:g} to {LARGEST:g}), one per worker; it is {weights.tolist()}"
             )
         return in_proportion(setting, np.broadcast_to(weights, shape))
-
-    def adjust(self, seen: Seen, /) -> Integers:
-        """Keep them."""
-        return seen.batches
 
 
 @dataclass(frozen=True)
@@ -239,15 +251,12 @@ class Proportional(_StartsEvenly):
     def adjust(self, seen: Seen, /) -> Integers:
         """Move every worker towards the mean iteration time."""
         times = seen.mean_times_s if self.averages else seen.times_s
-        wanted = rates(seen.batches, times) * times.mean(-1, keepdims=True)
-        per_sample = times / np.maximum(seen.batches, 1)
-        if not self.keeps_global_batch:
-            _check_size(wanted)
-            drifting: Integers = np.rint(wanted).astype(np.int64)
-            return drifting
-        split = share(seen.global_batch, wanted, min_batch=seen.min_batch, max_batch=seen.max_batch)
-        new = whole(split, seen.global_batch, per_sample_s=per_sample, max_batch=seen.max_batch)
-        return _outside(new, seen.batches, self.dead_band)
+        if self.keeps_global_batch:
+            return _towards_mean(seen, times, seen.max_batch, self.dead_band)
+        wanted = _at_mean_time(seen, times)
+        _check_size(wanted)
+        drifting: Integers = np.rint(wanted).astype(np.int64)
+        return drifting
 
 
 @dataclass(frozen=True)
@@ -297,11 +306,7 @@ class Smoothed(_StartsEvenly):
         fits = np.floor(bound).sum(-1, keepdims=True) >= seen.global_batch
         bound = np.where(fits, bound, seen.max_batch)
         kept.update(batches=seen.batches, times=times, bound=bound)
-        wanted = rates(seen.batches, times) * times.mean(-1, keepdims=True)
-        split = share(seen.global_batch, wanted, min_batch=seen.min_batch, max_batch=bound)
-        per_sample = times / np.maximum(seen.batches, 1)
-        new = whole(split, seen.global_batch, per_sample_s=per_sample, max_batch=bound[..., None])
-        return _outside(new, seen.batches, self.dead_band)
+        return _towards_mean(seen, times, bound, self.dead_band)
 
 
 @dataclass(frozen=True)
@@ -336,7 +341,7 @@ class OmniLearn(_StartsEvenly):
     def adjust(self, seen: Seen, /) -> Integers:
         """Move the workers outside the dead-band, then restore the global batch equally."""
         times = seen.mean_times_s
-        wanted = rates(seen.batches, times) * times.mean(-1, keepdims=True)
+        wanted = _at_mean_time(seen, times)
         can_run = (seen.batches >= 0).all(-1, keepdims=True)
         moves = can_run & (np.abs(wanted - seen.batches) >= self.dead_band * np.abs(wanted))
         _check_size(wanted * moves)
@@ -369,21 +374,18 @@ class Oracle:
 
     def adjust(self, seen: Seen, /) -> Integers:
         """Split by the true values of the next step."""
-        x, a = seen.samples_per_s, seen.overhead_s
+        x, a, total = seen.samples_per_s, seen.overhead_s, seen.global_batch
+        least, most = seen.min_batch, seen.max_batch
         if seen.speed is not None:
             return earliest(
                 lambda batches: iteration_times(batches, a, x, seen.speed),
-                seen.global_batch,
+                total,
                 a.shape,
-                min_batch=seen.min_batch,
-                max_batch=seen.max_batch,
+                min_batch=least,
+                max_batch=most,
             )
-        split = share(
-            seen.global_batch, x, offsets=a * x, min_batch=seen.min_batch, max_batch=seen.max_batch
-        )
-        return whole(
-            split, seen.global_batch, per_sample_s=1 / x, fixed_s=a, max_batch=seen.max_batch
-        )
+        split = share(total, x, offsets=a * x, min_batch=least, max_batch=most)
+        return whole(split, total, per_sample_s=1 / x, fixed_s=a, max_batch=most)
 
 
 CONTROLLERS: Final[dict[str, Callable[[], BatchController]]] = {
@@ -396,12 +398,6 @@ CONTROLLERS: Final[dict[str, Callable[[], BatchController]]] = {
     "oracle": Oracle,
 }
 """Controllers by name; `static` needs an estimate and is not among them."""
-
-
-def _outside(new: Integers, old: Integers, dead_band: float) -> Integers:
-    """Return the new batch sizes if one changes by this fraction of its new value or more."""
-    change = np.abs(new - old) / np.maximum(new, 1)
-    return np.where((change >= dead_band).any(-1, keepdims=True), new, old)
 
 
 def _check_dead_band(dead_band: float) -> None:
@@ -422,26 +418,25 @@ _PARTS: Final = ("name", "settles", "first", "adjust")
 
 def find_controller(controller: object, /) -> BatchController:
     """Return a controller by its name, or as it is."""
-    if isinstance(controller, str):
-        if controller in CONTROLLERS:
-            return CONTROLLERS[controller]()
-    elif isinstance(controller, BatchController):
-        if isinstance(controller, type) or not all(
-            takes(method, 1) for method in (controller.first, controller.adjust)
-        ):
+    known = isinstance(controller, str) and controller in CONTROLLERS
+    if known:
+        return CONTROLLERS[str(controller)]()
+    parts = ", ".join(_PARTS)
+    lacking = [name for name in _PARTS if not hasattr(controller, name)]
+    if not isinstance(controller, BatchController):
+        if "first" not in lacking or "adjust" not in lacking:
             raise DataError(
-                f"controller {controller.name!r} must be an object, not a class, whose first and "
-                "adjust each take one argument, the observations"
+                f"controller {type(controller).__name__} has no {' and no '.join(lacking)}; a "
+                f"controller has {parts}"
             )
-        return controller
-    elif hasattr(controller, "first") or hasattr(controller, "adjust"):
-        lacking = [name for name in _PARTS if not hasattr(controller, name)]
         raise DataError(
-            f"controller {type(controller).__name__} has no {' and no '.join(lacking)}; a "
-            f"controller has {', '.join(_PARTS)}"
+            f"no controller is called {controller!r}; there are {', '.join(CONTROLLERS)} (and "
+            f"static, given as Static(estimate), or an object of your own with {parts})"
         )
-    raise DataError(
-        f"no controller is called {controller!r}; there are {', '.join(CONTROLLERS)} (and "
-        "static, given as Static(estimate), or an object of your own with "
-        f"{', '.join(_PARTS)})"
-    )
+    methods = (controller.first, controller.adjust)
+    if isinstance(controller, type) or not all(takes(method, 1) for method in methods):
+        raise DataError(
+            f"controller {controller.name!r} must be an object, not a class, whose first and "
+            "adjust each take one argument, the observations"
+        )
+    return controller

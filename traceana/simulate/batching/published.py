@@ -112,7 +112,9 @@ def published_gains() -> pl.DataFrame:
         unlike = len(set(throughputs)) > 2
         pairs = None if unlike else _pairs(tflops, gain, fast, slow)
         row = (name, gain, stated["cluster"], *implied, differ, most, plausible, note)
-        rows.append((*row, _overhead(gain, most), pairs))
+        # at this overhead a speedup of `most` becomes one of `gain`
+        overhead = (1 / gain - 1 / most) / (1 - 1 / most) if plausible else None
+        rows.append((*row, overhead, pairs))
     table = pl.DataFrame(rows, schema=schema_of(PublishedGains), orient="row")
     return declared(table, PublishedGains)
 
@@ -126,11 +128,6 @@ def _pairs(tflops: dict[str, float], gain: float, fast: int, slow: int) -> str:
         if ratio > 1 and largest_gain(ratio, fast=fast, slow=slow) >= gain
     ]
     return ", ".join(reach) or "none"
-
-
-def _overhead(gain: float, most: float) -> float | None:
-    """Return the overhead at which a speedup of `most` becomes one of `gain`."""
-    return None if gain > most else (1 / gain - 1 / most) / (1 - 1 / most)
 
 
 _BATCH: Final = 64
@@ -201,24 +198,28 @@ def _systems(throughputs: list[float], overhead_share: float, steps: int) -> lis
     scale = _BATCH * count / (1 - overhead_share) / total
     equal = Workers(overhead_share, [total / count * scale] * count)
     unlike = Workers(overhead_share, [each * scale for each in throughputs])
-    systems = [{"workers": "homogeneous", "system": "uniform"}]
-    systems += [
-        {"workers": "heterogeneous", "system": name} for name in ("uniform", "static", "dynamic")
-    ]
-    controllers: tuple[str | Static, ...] = (
-        "uniform",
-        "uniform",
-        Static(throughputs),
-        "proportional",
+    systems: tuple[tuple[str, str, Workers, str | Static], ...] = (
+        ("homogeneous", "uniform", equal, "uniform"),
+        ("heterogeneous", "uniform", unlike, "uniform"),
+        ("heterogeneous", "static", unlike, Static(throughputs)),
+        ("heterogeneous", "dynamic", unlike, "proportional"),
     )
-    jobs = [
-        simulate_batching(crew, controller=each, steps=steps, global_batch=_BATCH * count)
-        for crew, each in zip((equal, unlike, unlike, unlike), controllers, strict=True)
-    ]
-    return [
-        {**row, "relative_time": job.time_s / jobs[0].time_s, "speedup": job.speedup}
-        for row, job in zip(systems, jobs, strict=True)
-    ]
+    rows: list[dict[str, Any]] = []
+    usual_s = 0.0
+    for workers, system, crew, controller in systems:
+        job = simulate_batching(
+            crew, controller=controller, steps=steps, global_batch=_BATCH * count
+        )
+        usual_s = usual_s or job.time_s
+        rows.append(
+            {
+                "workers": workers,
+                "system": system,
+                "relative_time": job.time_s / usual_s,
+                "speedup": job.speedup,
+            }
+        )
+    return rows
 
 
 def _published(name: str, uniform: float) -> dict[str, dict[str, float | None]]:

@@ -56,6 +56,17 @@ class RecordedJob:
     times: Floats
     excluded: int
 
+    def inside(self, episode: dict[str, Any], /) -> NDArray[np.bool_]:
+        """Return which times are in an episode."""
+        return (self.time_s >= episode["onset_s"]) & (self.time_s <= episode["end_s"])
+
+    def outside(self, worker: str, episodes: pl.DataFrame, /) -> NDArray[np.bool_]:
+        """Return which times are in no episode of a worker."""
+        outside = np.ones(len(self.time_s), dtype=bool)
+        for episode in episodes.filter(worker_id=worker).iter_rows(named=True):
+            outside &= ~self.inside(episode)
+        return outside
+
 
 def read_samples(
     samples: IntoFrame, roles: Mapping[str, str], /
@@ -138,16 +149,19 @@ def with_and_without(job: RecordedJob, episodes: pl.DataFrame | None, /) -> Floa
 
     Without it, the worker's samples in it are at most the median of those outside its episodes.
     """
-    number = 0 if episodes is None else episodes.height
-    runs = np.repeat(job.times[:, None, :], 1 + number, axis=1)
     if episodes is None:
-        return runs
+        return job.times[:, None]
+    runs = np.repeat(job.times[:, None, :], 1 + episodes.height, axis=1)
     for run, episode in enumerate(episodes.iter_rows(named=True), start=1):
-        worker = _place(job, episode)
-        outside = ~_in_any(job, episodes.filter(worker_id=episode["worker_id"]))
+        name = episode["worker_id"]
+        if name not in job.worker_id:
+            raise DataError(
+                f"episodes: {job.job_id} has no worker {name!r}; it has {', '.join(job.worker_id)}"
+            )
+        worker, outside = job.worker_id.index(name), job.outside(name, episodes)
         if outside.any():
+            within = job.inside(episode)
             usual = np.median(job.times[outside, worker])
-            within = _ticks(job, episode)
             runs[within, run, worker] = np.minimum(runs[within, run, worker], usual)
     return runs
 
@@ -165,16 +179,13 @@ def episode_rows(
     rows = []
     best = courses["oracle"].step_s[:, 0]
     for run, episode in enumerate(episodes.iter_rows(named=True), start=1):
-        ticks = _ticks(job, episode)
-        others = ~_in_any(job, episodes.filter(worker_id=episode["worker_id"]))
+        ticks, others = job.inside(episode), job.outside(episode["worker_id"], episodes)
+        note = None if others.any() else "the worker has no sample outside its episodes"
+        if not ticks.any():
+            note = "no time of the episode has all workers"
         for name in names:
             step_s = courses[name].step_s
-            row: dict[str, Any] = {
-                **episode,
-                "controller": name,
-                "n_steps": int(ticks.sum()),
-                "note": _note(ticks, others),
-            }
+            row = {**episode, "controller": name, "n_steps": int(ticks.sum()), "note": note}
             if ticks.any():
                 spent = step_s[ticks, 0]
                 good = spent <= (1 + within) * best[ticks]
@@ -197,35 +208,6 @@ def episode_rows(
                     }
             rows.append(row)
     return rows
-
-
-def _place(job: RecordedJob, episode: dict[str, Any]) -> int:
-    if episode["worker_id"] not in job.worker_id:
-        raise DataError(
-            f"episodes: {job.job_id} has no worker {episode['worker_id']!r}; it has "
-            f"{', '.join(job.worker_id)}"
-        )
-    return job.worker_id.index(episode["worker_id"])
-
-
-def _ticks(job: RecordedJob, episode: dict[str, Any]) -> NDArray[np.bool_]:
-    inside: NDArray[np.bool_] = (job.time_s >= episode["onset_s"]) & (
-        job.time_s <= episode["end_s"]
-    )
-    return inside
-
-
-def _in_any(job: RecordedJob, episodes: pl.DataFrame) -> NDArray[np.bool_]:
-    inside = np.zeros(len(job.time_s), dtype=bool)
-    for episode in episodes.iter_rows(named=True):
-        inside |= _ticks(job, episode)
-    return inside
-
-
-def _note(ticks: NDArray[np.bool_], others: NDArray[np.bool_]) -> str | None:
-    if not ticks.any():
-        return "no time of the episode has all workers"
-    return None if others.any() else "the worker has no sample outside its episodes"
 
 
 def _first_in_a_row(good: NDArray[np.bool_]) -> int | None:
@@ -307,28 +289,20 @@ def replay_batching(
     steps: list[pl.DataFrame] = []
     workers: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
-    recorded, others = read_samples(
-        samples, {"by": by, "time": time, "worker": worker, "value": value}
-    )
+    roles = {"by": by, "time": time, "worker": worker, "value": value}
+    recorded, others = read_samples(samples, roles)
     for job in recorded:
         of_job = None if found_episodes is None else found_episodes.filter(job_id=job.job_id)
         runs = with_and_without(job, of_job)
         courses = _run(runs, chosen, batch)
-        for name in names:
-            controller = chosen[names.index(name)]
-            note = held_back(controller, courses[name])[0]
-            jobs.append(_job_row(job, name, courses, note))
-            workers += _worker_rows(job, name, courses[name], batch / runs[:, 0])
-            steps.append(
-                pl.DataFrame(
-                    {
-                        "job_id": job.job_id,
-                        "controller": name,
-                        "time_s": job.time_s,
-                        "step_time": courses[name].step_s[:, 0],
-                    }
-                )
-            )
+        for controller in chosen:
+            course = courses[controller.name]
+            key = {"job_id": job.job_id, "controller": controller.name}
+            (note, *_) = held_back(controller, course)
+            jobs.append(key | _job_row(job, course, courses) | {"note": note})
+            workers += [key | row for row in _worker_rows(job, course, batch / runs[:, 0])]
+            of_steps = {"time_s": job.time_s, "step_time": course.step_s[:, 0]}
+            steps.append(pl.DataFrame(key | of_steps))
         if of_job is not None:
             rows += episode_rows(job, of_job, courses, names, within=within)
     jobs += [
@@ -378,41 +352,32 @@ def _run(runs: Floats, chosen: Sequence[BatchController], batch: int) -> dict[st
     }
 
 
-def _job_row(
-    job: RecordedJob, name: str, courses: dict[str, Course], note: str | None
-) -> dict[str, Any]:
-    course, workers = courses[name], len(job.worker_id)
-    spent, usual, best = (
-        float(courses[each].step_s[:, 0].sum()) for each in (name, "uniform", "oracle")
+def _job_row(job: RecordedJob, course: Course, courses: dict[str, Course]) -> dict[str, Any]:
+    n_workers, n_steps = len(job.worker_id), len(job.time_s)
+    step_s, usual_s, best_s = (
+        each.step_s[:, 0] for each in (course, courses["uniform"], courses["oracle"])
     )
+    spent, usual, best = (float(each.sum()) for each in (step_s, usual_s, best_s))
     return {
-        "job_id": job.job_id,
-        "controller": name,
-        "n_workers": workers,
-        "n_steps": len(job.time_s),
+        "n_workers": n_workers,
+        "n_steps": n_steps,
         "n_excluded": job.excluded,
         "time": spent,
         "speedup": usual / spent,
-        "speedup_iterations": len(job.time_s)
-        / float((course.step_s[:, 0] / courses["uniform"].step_s[:, 0]).sum()),
+        "speedup_iterations": n_steps / float((step_s / usual_s).sum()),
         "of_possible": (usual - spent) / (usual - best) if best < usual else None,
         "adjustments": int(course.adjustments[0]),
-        "idle_fraction": max(0.0, float(1 - course.worker_s[0].sum() / (workers * spent))),
-        "note": note,
+        "idle_fraction": max(0.0, float(1 - course.worker_s[0].sum() / (n_workers * spent))),
     }
 
 
-def _worker_rows(
-    job: RecordedJob, name: str, course: Course, samples_per_s: Floats
-) -> list[dict[str, Any]]:
+def _worker_rows(job: RecordedJob, course: Course, samples_per_s: Floats) -> list[dict[str, Any]]:
     ticks = np.arange(len(job.time_s))
     batches = course.batches[np.searchsorted(course.changed, ticks, side="right") - 1, 0]
     quantiles = np.quantile(batches / samples_per_s, list(_QUANTILES.values()), axis=0)
     busy = course.worker_s[0] / course.step_s[:, 0].sum()
     return [
         {
-            "job_id": job.job_id,
-            "controller": name,
             "worker_id": worker,
             "mean_batch": float(batches[:, k].mean()),
             **dict(zip(_QUANTILES, quantiles[:, k].tolist(), strict=True)),

@@ -81,9 +81,8 @@ def check_setting(
 def check_memory(steps: int, runs: int, workers: int) -> None:
     """Refuse steps whose times and batch sizes would not fit into memory.
 
-    The estimate has three numbers per step of the controller and of uniform batches, a row of the
-    result, and batch sizes that change at every step; and, for the last samples of a split, four
-    numbers per pair of workers.
+    Three numbers per step of the controller and of uniform batches, a row of the result, and batch
+    sizes that change at every step; and four numbers per pair of workers for a split.
     """
     split, step = 32 * runs * workers**2, 8 * runs * (10 + 6 * workers)
     if split + steps * step > _BYTES:
@@ -158,15 +157,9 @@ def run_course(
             step_s[rest], idle[rest], samples[rest] = step_s[step], idle[step], samples[step]
             worker_s += (steps - step - 1) * times
             break
+    history_array, changed_array = np.array(history), np.array(changed)
     return Course(
-        step_s,
-        idle,
-        samples,
-        np.array(changed),
-        np.array(history),
-        worker_s,
-        adjustments,
-        setting,
+        step_s, idle, samples, changed_array, history_array, worker_s, adjustments, setting
     )
 
 
@@ -280,33 +273,18 @@ def simulate_batching(
         )
         for decides in (chosen, Uniform())
     )
-    (note,) = held_back(chosen, course)
-    spent_s = float(usual.step_s.sum())
-    return _result(crew, chosen.name, course, uniform_time_s=spent_s, size=size, note=note)
-
-
-def _result(
-    crew: Workers, name: str, course: Course, *, uniform_time_s: float, size: int, note: str | None
-) -> BatchingResult:
-    workers, steps = len(crew.worker_id), len(course.step_s)
-    time_s, samples = float(course.step_s.sum()), int(course.samples.sum())
-    x = crew.samples_per_s if crew.is_constant else crew.samples_per_s[course.changed]
-    negative = int((course.batches < 0).any(axis=-1).sum())
-    batches = pl.DataFrame(
-        {
-            "step": np.repeat(course.changed, workers),
-            "worker_id": list(crew.worker_id) * len(course.changed),
-            "batch": course.batches.ravel(),
-            "gradient_weight": (course.batches / course.batches.sum(-1, keepdims=True)).ravel(),
-            "iteration_s": iteration_times(course.batches, crew.overhead_s, x, crew.speed).ravel(),
-        }
-    )
+    time_s, uniform_time_s = float(course.step_s.sum()), float(usual.step_s.sum())
+    samples = int(course.samples.sum())
+    if negative := int((course.batches < 0).any(axis=-1).sum()):
+        note: str | None = f"a batch size is negative in {negative} settings; no job could run it"
+    else:
+        (note,) = held_back(chosen, course)
     return BatchingResult(
-        controller=name,
-        batches=batches,
+        controller=chosen.name,
+        batches=_batches(crew, course),
         steps=pl.DataFrame(
             {
-                "step": np.arange(steps),
+                "step": np.arange(run),
                 "step_s": course.step_s,
                 "idle_fraction": course.idle_fraction,
                 "samples": course.samples,
@@ -317,17 +295,28 @@ def _result(
                 "worker_id": crew.worker_id,
                 "batch_first": course.batches[0],
                 "batch_last": course.batches[-1],
-                "mean_iteration_s": course.worker_s / steps,
+                "mean_iteration_s": course.worker_s / run,
                 "busy_fraction": course.worker_s / time_s,
             }
         ),
         time_s=time_s,
         samples=samples,
         uniform_time_s=uniform_time_s,
-        speedup=(uniform_time_s / (size * steps)) / (time_s / samples),
+        speedup=(uniform_time_s / (size * run)) / (time_s / samples),
         adjustments=int(course.adjustments),
-        idle_fraction=max(0.0, float(1 - course.worker_s.sum() / (workers * time_s))),
-        note=f"a batch size is negative in {negative} settings; no job could run it"
-        if negative
-        else note,
+        idle_fraction=max(0.0, float(1 - course.worker_s.sum() / (len(crew.worker_id) * time_s))),
+        note=note,
+    )
+
+
+def _batches(crew: Workers, course: Course) -> pl.DataFrame:
+    x = crew.samples_per_s if crew.is_constant else crew.samples_per_s[course.changed]
+    return pl.DataFrame(
+        {
+            "step": np.repeat(course.changed, len(crew.worker_id)),
+            "worker_id": list(crew.worker_id) * len(course.changed),
+            "batch": course.batches.ravel(),
+            "gradient_weight": (course.batches / course.batches.sum(-1, keepdims=True)).ravel(),
+            "iteration_s": iteration_times(course.batches, crew.overhead_s, x, crew.speed).ravel(),
+        }
     )

@@ -8,6 +8,7 @@ from traceana.tables.declare import (
     count,
     flag,
     fraction,
+    interval,
     number,
     seconds,
     text,
@@ -45,8 +46,7 @@ class DeadlineTightness(ResultTable):
     n = count("Deadlines")
     n_met = count("Met", "tightness at least 1")
     fraction_met = fraction("Fraction met")
-    ci_low = fraction("95 % interval", "Wilson interval of fraction_met")
-    ci_high = fraction("95 % interval", "Wilson interval of fraction_met")
+    ci_low, ci_high = interval(description="Wilson interval of fraction_met", display="percent")
     n_met_fastest = count("Met with more GPUs", "met at the highest rate of the model")
     fraction_met_fastest = fraction("With more GPUs", "fraction met with more GPUs")
     tightness_min = number("Minimum tightness", display="ratio")
@@ -101,8 +101,7 @@ class DeadlinePolicies(ResultTable):
     n_excluded = count("Excluded", "a value is missing or 0, or the job needs more GPUs")
     n_missed = count("Missed", "jobs that end after their deadline")
     fraction_missed = fraction("Fraction missed")
-    ci_low = fraction("95 % interval", "Wilson interval of fraction_missed")
-    ci_high = fraction("95 % interval", "Wilson interval of fraction_missed")
+    ci_low, ci_high = interval(description="Wilson interval of fraction_missed", display="percent")
     mean_wait_s = seconds("Mean wait", "from submission to start")
     median_wait_s = seconds("Median wait", "null for all clusters together")
     p95_wait_s = seconds("95 % wait", "quantile; null for all clusters together")

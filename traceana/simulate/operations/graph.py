@@ -123,27 +123,21 @@ def build_graph(operations: Operations, /) -> Graph:
 
 def _match(builder: _Builder, kind: str, stage: int) -> list[int]:
     """Match transfers with computes of their direction; return those that need a partner."""
-    operations = builder.operations
     direction, way = kind.split("-")
     computes = builder.nodes[f"{direction}-compute", stage]
     transfers = builder.of(stage, kind)
     builder.chain(transfers)
-    if way == "recv":
-        latest = builder.start[computes].max() + _TOLERANCE_S
-        launched = [node for node in transfers if builder.start[node] <= latest]
-    else:
-        earliest = builder.end[computes].min() - _TOLERANCE_S
-        launched = [node for node in transfers if builder.end[node] >= earliest]
+    launched = _launched(builder, transfers, computes, way)
     leads_on = [builder.leads_on(compute, kind, stage) for compute in computes]
     missing = len(computes) - len(launched)
-    if missing == 1 and stage in (0, operations.stages - 1):
+    if missing == 1 and stage in (0, builder.operations.stages - 1):
         places = list(range(len(computes)))[slice(1, None) if way == "recv" else slice(-1)]
     else:  # transfers that lead nowhere may not be recorded
         places = [place for place, leads in enumerate(leads_on) if leads or not missing]
     if len(places) != len(launched):
         raise DataError(
-            f"operations: step {operations.steps[0]}, worker {operations.workers[stage, 0]}: "
-            f"{len(launched)} {kind} for {len(computes)} {direction}-compute; each needs one"
+            f"operations: {builder.operations.place(stage)}: {len(launched)} {kind} for "
+            f"{len(computes)} {direction}-compute; each needs one"
         )
     with_partner = []
     for node, place in zip(launched, places, strict=True):
@@ -159,6 +153,15 @@ def _match(builder: _Builder, kind: str, stage: int) -> list[int]:
     alone = set(transfers) - set(with_partner)
     builder.groups += [(node,) for node in sorted(alone)]
     return with_partner
+
+
+def _launched(builder: _Builder, transfers: list[int], computes: list[int], way: str) -> list[int]:
+    """Return the transfers that a compute may have launched, or waited for."""
+    if way == "recv":
+        latest = builder.start[computes].max() + _TOLERANCE_S
+        return [node for node in transfers if builder.start[node] <= latest]
+    earliest = builder.end[computes].min() - _TOLERANCE_S
+    return [node for node in transfers if builder.end[node] >= earliest]
 
 
 def _delay_first_backward(builder: _Builder, computes: Sequence[int], stage: int) -> None:
@@ -179,20 +182,13 @@ def _join_data_parallel(builder: _Builder, stage: int, *, overlapped: bool) -> N
         builder.waits_for[(of_chunk or forward)[0]].append(node)
     if overlapped:
         backward = builder.of(stage, BACKWARD)
-        for node in reversed(builder.nodes[REDUCE_SCATTER, stage]):
-            first = next(
-                other
-                for other in builder.nodes[REDUCE_SCATTER, stage]
-                if builder.chunk(other) == builder.chunk(node)
-            )
-            of_chunk = [
-                node_before
-                for node_before in backward
-                if builder.chunk(node_before) == builder.chunk(node)
-            ]
-            if node == first:
-                latest = max(of_chunk or backward, key=lambda node_before: builder.end[node_before])
-                builder.waits_for[node].append(latest)
+        first = {
+            builder.chunk(node): node for node in reversed(builder.nodes[REDUCE_SCATTER, stage])
+        }
+        for chunk, node in first.items():
+            of_chunk = [before for before in backward if builder.chunk(before) == chunk]
+            latest = max(of_chunk or backward, key=lambda before: builder.end[before])
+            builder.waits_for[node].append(latest)
 
 
 def _finish(builder: _Builder, computes: Sequence[int], stage: int, *, overlapped: bool) -> None:

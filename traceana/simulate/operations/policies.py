@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Values: TypeAlias = str | int | Sequence[str] | Sequence[int] | None
 """One value of a grouping or several; None is all."""
 
+GROUPINGS: Final = ("kind", "stage", "dp_rank", "worker", "step")
+"""What operations can be grouped by."""
 _SETS: Final[dict[str, frozenset[str]]] = {
     "compute": frozenset(COMPUTE),
     "communication": COMMUNICATION,
@@ -74,8 +76,7 @@ class Group:
         ]
 
     def __str__(self) -> str:
-        names = ("kind", "stage", "dp_rank", "worker", "step")
-        chosen = {name: getattr(self, name) for name in names}
+        chosen = {name: getattr(self, name) for name in GROUPINGS}
         listed = (f"{name} {value}" for name, value in chosen.items() if value is not None)
         return ", ".join(listed) or "all operations"
 
@@ -232,7 +233,8 @@ class MicroBatches:
         recorded = len(_of(operations, COMPUTE[0], 0))
         parts = {*COMPUTE, *POINT_TO_POINT}
         kept = [node for node, kind in enumerate(operations.kind) if kind not in parts]
-        rows = [(*_name(operations, node), float(operations.start[node, 0, 0])) for node in kept]
+        names = (operations.kind, operations.stage, operations.sequence, operations.start[:, 0, 0])
+        rows = list(zip(*(column[kept].tolist() for column in names), strict=True))
         durations = [model.own[node] for node in kept]
         for stage in range(operations.stages):
             for kind, sequence, start in _one_forward_one_backward(self.number, stage, operations):
@@ -265,9 +267,9 @@ def as_policy(ideal: Policy | Mapping[str, Any] | None, /) -> Policy:
     if ideal is None:
         return Ideal()
     if isinstance(ideal, Mapping):
-        names = ("kind", "stage", "dp_rank", "worker", "step")
-        if not ideal or not set(ideal) <= set(names):
-            raise DataError(f"ideal must have keys of {', '.join(names)}; it is {dict(ideal)!r}")
+        if not ideal or not set(ideal) <= set(GROUPINGS):
+            keys = ", ".join(GROUPINGS)
+            raise DataError(f"ideal must have keys of {keys}; it is {dict(ideal)!r}")
         return Ideal(**ideal)
     if not callable(getattr(ideal, "plan", None)):
         raise DataError(
@@ -295,14 +297,10 @@ def _mixed(marks: Sequence[NDArray[np.bool_]], of_group: Durations, others: Dura
 
 
 def _of(operations: Operations, kind: str, stage: int) -> list[int]:
-    return [
-        int(node)
-        for node in np.flatnonzero((operations.kind == kind) & (operations.stage == stage))
-    ]
-
-
-def _name(operations: Operations, node: int) -> tuple[str, int, int]:
-    return str(operations.kind[node]), int(operations.stage[node]), int(operations.sequence[node])
+    found: list[int] = np.flatnonzero(
+        (operations.kind == kind) & (operations.stage == stage)
+    ).tolist()
+    return found
 
 
 def _one_forward_one_backward(

@@ -102,6 +102,10 @@ class Operations:
         """Return the number of stages."""
         return len(self.workers)
 
+    def place(self, stage: int, /) -> str:
+        """Return the first step and worker of a stage, for a message."""
+        return f"step {self.steps[0]}, worker {self.workers[stage, 0]}"
+
     def name(self, node: int, /, step: int = 0, rank: int = 0) -> str:
         """Return the step, worker, kind and sequence number of an operation, for a message."""
         return (
@@ -240,19 +244,20 @@ def _compact(rows: pl.LazyFrame, names: list[str]) -> pl.DataFrame:
             kind=words.cast(_ENUM, strict=False).to_physical().cast(pl.UInt8),
         )
     )
-    _check_complete(table)
+    _check_complete(table, rows)
+    return table
+
+
+def _check_complete(table: pl.DataFrame, rows: pl.LazyFrame) -> None:
+    if table.is_empty():
+        raise DataError("operations: the frame has no rows")
     if table["kind"].null_count():
+        words = pl.col("kind").cast(pl.String)
         valid = words.is_in(KINDS).fill_null(value=False)
         unknown = collect(rows.filter(~valid).select(words).head(1)).item()
         raise DataError(
             f"operations: kind {unknown!r} is unknown; the kinds are {', '.join(KINDS)}"
         )
-    return table
-
-
-def _check_complete(table: pl.DataFrame) -> None:
-    if table.is_empty():
-        raise DataError("operations: the frame has no rows")
     for name in _WHOLE:
         if nulls := table[name].null_count():
             raise DataError(
@@ -263,15 +268,8 @@ def _check_complete(table: pl.DataFrame) -> None:
 
 def _coded(column: pl.Series) -> tuple[Integers, Integers]:
     """Return the sorted values of a column, and the place of each row's among them."""
-    numbers = column.to_numpy()
-    low = int(numbers.min())
-    span = int(numbers.max()) - low + 1
-    if span > 1_000_000:
-        return np.unique(numbers, return_inverse=True)
-    seen = np.zeros(span, dtype=bool)  # a table is faster than sorting
-    offset = numbers - low
-    seen[offset] = True
-    return np.flatnonzero(seen) + low, (np.cumsum(seen, dtype=np.int32) - 1)[offset]
+    values = column.unique().sort()
+    return values.to_numpy(), values.search_sorted(column).cast(pl.Int32).to_numpy()
 
 
 def _chunks(table: pl.DataFrame, name: str, rows: Integers) -> Integers:
@@ -333,15 +331,11 @@ def _refuse_unequal(
         kept = np.unique(cell, return_index=True)[1]
         row = np.setdiff1d(np.arange(len(cell)), kept)[0]
         raise DataError(f"operations: {where(int(row))} occurs twice")
-    kinds = set(operations.kind)
     for stage in range(operations.stages):
         if missing := set(COMPUTE) - set(operations.kind[operations.stage == stage]):
             raise DataError(
-                f"operations: step {operations.steps[0]}, worker {operations.workers[stage, 0]}: "
-                f"no {min(missing)}; every stage needs forward and backward computation"
+                f"operations: {operations.place(stage)}: no {min(missing)}; every stage needs "
+                "forward and backward computation"
             )
-    if "optimizer" not in kinds:
-        raise DataError(
-            f"operations: step {operations.steps[0]}, worker {operations.workers[0, 0]}: no "
-            "optimizer; a step ends with it"
-        )
+    if OPTIMIZER not in operations.kind:
+        raise DataError(f"operations: {operations.place(0)}: no optimizer; a step ends with it")

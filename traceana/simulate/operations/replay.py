@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+import math
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.simulate.operations.policies import AsMeasured, Ideal, Policy, as_policy
+from traceana.simulate.operations.policies import GROUPINGS, AsMeasured, Ideal, Policy, as_policy
 from traceana.simulate.operations.read import MERGED
 from traceana.simulate.operations.run import (
     Model,
@@ -101,38 +101,27 @@ def replay_model(model: Model, policy: Policy | None = None, /) -> ReplayResult:
     chosen = policy or Ideal()
     operations = model.operations
     graph, durations = chosen.plan(model)
+    recorded = replay_recorded(model.graph, list(model.own), operations.start, operations.end)
     times = {
         "measured_s": operations.end.max(axis=(0, 2)),
-        "replayed_s": replay_recorded(
-            model.graph, list(model.own), operations.start, operations.end
-        ),
+        "replayed_s": recorded,
         "original_s": replay(model.graph, list(model.own)),
         "ideal_s": replay(graph, durations),
     }
-    steps = pl.DataFrame(
-        {"step": operations.steps}
-        | {
-            name: np.broadcast_to(values, model.shape[:1]).astype(float)
-            for name, values in times.items()
-        }
-    ).with_columns(slowdown=pl.col("original_s") / pl.col("ideal_s"))
-    return ReplayResult(job=operations.job, policy=str(chosen), steps=steps)
+    of_steps = {
+        name: np.broadcast_to(values, model.shape[:1]).astype(float)
+        for name, values in times.items()
+    }
+    steps = pl.DataFrame({"step": operations.steps, **of_steps})
+    slowdown = pl.col("original_s") / pl.col("ideal_s")
+    return ReplayResult(operations.job, str(chosen), steps.with_columns(slowdown=slowdown))
 
 
-GROUPINGS: Final = ("kind", "stage", "dp_rank", "worker", "step")
-"""What operations can be grouped by."""
 SLOWEST_PERCENT: Final = 3
 """Percentage of workers, rounded up, that are the slowest."""
 
-
-@dataclass(frozen=True)
-class Replays:
-    """Step times of one group of operations, over steps."""
-
-    added: Times
-    """Everything ideal but the group."""
-    removed: Times
-    """The group ideal and everything else as it was."""
+Replays: TypeAlias = tuple[Times, Times]
+"""Step times if all is ideal but a group, and if the group is and all else as it was."""
 
 
 @returns(SlowdownBy)
@@ -191,85 +180,72 @@ def slowdown_by(operations: IntoFrame, /, by: Names) -> pl.DataFrame:
 
 def decompose(model: Model, names: tuple[str, ...], /) -> pl.DataFrame:
     """Return what :func:`slowdown_by` does, of a job that is ready to be replayed."""
-    operations = model.operations
-    original = np.broadcast_to(replay(model.graph, list(model.own)), model.shape[:1])
-    ideal = np.broadcast_to(replay(model.graph, list(model.ideal)), model.shape[:1])
+    original, ideal = model.step_times(list(model.own)), model.step_times(list(model.ideal))
     if set(names) == {"step"}:
-        parts: list[tuple[dict[str, Any], Replays]] = [({}, Replays(original, ideal))]
+        parts: list[tuple[dict[str, Any], Replays]] = [({}, (original, ideal))]
     else:
-        parts = list(_replays(model, set(names)))
+        parts = _replays(model, set(names))
     rows: list[dict[str, Any]] = []
     excess = original.mean() - ideal.mean()
-    for group, times in parts:
+    for group, (added, removed) in parts:
         shown = {name: group[name] for name in names if name != "step"}
         if "step" in names:
-            added, removed = times.added / ideal, original - times.removed
-            whole = excess * len(ideal)
+            of_steps = zip(added / ideal, added - ideal, original - removed, strict=True)
             rows += (
-                shown | {"step": step} | _shares(one, (extra, rest), whole)
-                for step, one, extra, rest in zip(
-                    operations.steps.tolist(), added, times.added - ideal, removed, strict=True
-                )
+                shown | {"step": step} | _shares(*of_step, excess * len(ideal))
+                for step, of_step in zip(model.operations.steps.tolist(), of_steps, strict=True)
             )
         else:
-            extra, rest = times.added.mean() - ideal.mean(), original.mean() - times.removed.mean()
-            rows.append(shown | _shares(times.added.mean() / ideal.mean(), (extra, rest), excess))
+            extra, rest = added.mean() - ideal.mean(), original.mean() - removed.mean()
+            rows.append(shown | _shares(added.mean() / ideal.mean(), extra, rest, excess))
     frame = pl.DataFrame(rows, infer_schema_length=None)
     return declared(frame, SlowdownBy, by=names).sort(names, maintain_order=True)
 
 
-def _shares(slowdown: float, parts: tuple[float, float], whole: float) -> dict[str, float | None]:
-    added, removed = (float(part / whole) if whole else None for part in parts)
+def _shares(slowdown: float, added: float, removed: float, whole: float) -> dict[str, float | None]:
     return {
         "slowdown": float(slowdown),
-        "explained_removal": removed,
-        "explained_addition": added,
+        "explained_removal": float(removed / whole) if whole else None,
+        "explained_addition": float(added / whole) if whole else None,
     }
 
 
 def _replays(model: Model, names: set[str]) -> list[tuple[dict[str, Any], Replays]]:
     """Return the step times of each group, of the groupings other than the step."""
     operations = model.operations
-    by_rank = bool(names & {"dp_rank", "worker"})
-    kinds = np.array([MERGED.get(str(kind), str(kind)) for kind in operations.kind])
     columns: dict[str, NDArray[Any]] = {}
     if "kind" in names:
-        columns["kind"] = kinds
+        columns["kind"] = np.array([MERGED.get(str(kind), str(kind)) for kind in operations.kind])
     if names & {"stage", "worker"}:
         columns["stage"] = operations.stage
     groups = sorted(set(zip(*(column.tolist() for column in columns.values()), strict=True)))
     parts: list[tuple[dict[str, Any], Replays]] = []
     for group in groups or [()]:
-        chosen = np.ones(len(operations.kind), dtype=bool)
-        for column, value in zip(columns.values(), group, strict=True):
-            chosen &= column == value
         label = dict(zip(columns, group, strict=True))
-        if by_rank:
+        chosen = np.ones(len(operations.kind), dtype=bool)
+        for column, value in label.items():
+            chosen &= columns[column] == value
+        if names & {"dp_rank", "worker"}:
             for rank, times in enumerate(_by_rank(model, chosen)):
                 dp_rank = int(operations.dp_ranks[rank])
                 worker = operations.workers[label["stage"], rank] if "stage" in label else None
                 parts.append((label | {"dp_rank": dp_rank, "worker": worker}, times))
         else:
-            steps = model.shape[:1]
-            added, removed = (
-                np.broadcast_to(replay(model.graph, model.mixed(mask)), steps)
-                for mask in (~chosen, chosen)
-            )
-            parts.append((label, Replays(added, removed)))
+            added, removed = (model.step_times(model.mixed(mask)) for mask in (~chosen, chosen))
+            parts.append((label, (added, removed)))
     return parts
 
 
 def _by_rank(model: Model, chosen: NDArray[np.bool_]) -> list[Replays]:
-    nothing, everything = np.zeros_like(chosen), np.ones_like(chosen)
-    without, ideal = model.mixed(nothing), model.mixed(everything)
+    without, ideal = (model.mixed(np.full_like(chosen, each)) for each in (False, True))
     # the same object where durations agree, which is how the replay knows
     added = [a if group else b for group, a, b in zip(chosen, without, ideal, strict=True)]
     removed = [b if group else a for group, a, b in zip(chosen, without, ideal, strict=True)]
-    pairs = (
+    both = (
         replay_ranks(model.graph, ideal, added, model.shape),
         replay_ranks(model.graph, without, removed, model.shape),
     )
-    return [Replays(*times) for times in zip(*pairs, strict=True)]
+    return list(zip(*both, strict=True))
 
 
 def worker_slowdown(operations: IntoFrame, /) -> WorkerSlowdownResult:
@@ -317,8 +293,7 @@ def worker_slowdown(operations: IntoFrame, /) -> WorkerSlowdownResult:
 def slowest_workers(model: Model, /) -> WorkerSlowdownResult:
     """Return what :func:`worker_slowdown` does, of a job that is ready to be replayed."""
     operations = model.operations
-    original = float(replay(model.graph, list(model.own)).mean())
-    ideal = float(replay(model.graph, list(model.ideal)).mean())
+    original, ideal = (float(model.step_times(list(d)).mean()) for d in (model.own, model.ideal))
     of_rank = decompose(model, ("dp_rank",))["slowdown"].to_numpy()
     of_stage = decompose(model, ("stage",))["slowdown"].to_numpy()
     score = np.minimum.outer(of_stage, of_rank)
@@ -349,18 +324,16 @@ def slowest_workers(model: Model, /) -> WorkerSlowdownResult:
         removed, added = (
             float(replay(*policy(**chosen).plan(model)).mean()) for policy in (Ideal, AsMeasured)
         )
-        shares = _shares(1, (added - ideal, original - removed), original - ideal)
-        del shares["slowdown"]
+        shares = _shares(1, added - ideal, original - removed, original - ideal)
         rows.append({"group": group, "t_removal_s": removed, "t_addition_s": added} | shares)
+    m_s, m_w = (
+        math.nan if row["explained_removal"] is None else row["explained_removal"] for row in rows
+    )
     return WorkerSlowdownResult(
-        m_s=_or_nan(rows[0]["explained_removal"]),
-        m_w=_or_nan(rows[1]["explained_removal"]),
+        m_s=m_s,
+        m_w=m_w,
         t_original_s=original,
         t_ideal_s=ideal,
         workers=declared(workers, WorkerSlowdown),
         explained=declared(pl.DataFrame(rows), Explained),
     )
-
-
-def _or_nan(value: float | None) -> float:
-    return float("nan") if value is None else value

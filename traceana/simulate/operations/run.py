@@ -215,6 +215,10 @@ class Model:
         """Return the number of steps and of data-parallel ranks."""
         return len(self.operations.steps), len(self.operations.dp_ranks)
 
+    def step_times(self, durations: Durations, /) -> Times:
+        """Return the time of each step with these own durations."""
+        return np.broadcast_to(replay(self.graph, durations), self.shape[:1])
+
     def mixed(self, ideal: NDArray[np.bool_], /) -> Durations:
         """Return own durations, and ideal ones of the operations that are marked."""
         return [

@@ -1,4 +1,4 @@
-"""The coefficient of variation as a series, and its rows in a published table."""
+"""Coefficient of variation across the workers of a job, as a series, and in a published table."""
 
 from __future__ import annotations
 
@@ -6,38 +6,219 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.questions.stragglers.iterations import QUANTILES, iteration_cov, summarize_cov
-from traceana.questions.stragglers.tables import CovMatch, CovPooled, CovSeries
+from traceana.questions.stragglers.blocks import repeated_rows
+from traceana.questions.stragglers.tables import (
+    CovMatch,
+    CovPooled,
+    CovSeries,
+    CovSummary,
+    IterationCov,
+)
 from traceana.stats.alignment import best_alignment
-from traceana.stats.arguments import check_confidence, is_number
+from traceana.stats.arguments import check_confidence, check_count, is_number
 from traceana.stats.dependence import autocorrelation, effective_sample_size
 from traceana.stats.quantiles import MIN_EFFECTIVE, woodruff_interval
 from traceana.stats.survival import censored_quantiles
 from traceana.store.clock import check_clock, with_seconds
-from traceana.store.frames import Names, as_names, collect, open_frame, refuse_clash
+from traceana.store.frames import (
+    Names,
+    admit_columns,
+    as_names,
+    check_range,
+    clean_columns,
+    collect,
+    open_frame,
+    reduce_frame,
+    refuse_clash,
+)
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
+
+def tick_moments(
+    frame: nw.LazyFrame[Any], by: Sequence[str], time: str, worker: str, value: str, /, *, ddof: int
+) -> pl.DataFrame:
+    """Return [*by, time, n_workers, mean, std], sorted by (by, time), nulls last.
+
+    Raises a DataError if `value` is not numeric, negative or infinite; `time` or `worker` is null
+    beside a value; or a (by, time, worker) has more than one value.
+    """
+    frame = clean_columns(frame, (value,))
+    check_range(frame, (value,))
+    x = nw.col(value)
+    present = frame.filter(~x.is_null())
+    ticks = reduce_frame(
+        present,
+        (*by, time),
+        n_workers=x.count(),
+        mean=x.mean(),
+        std=x.std(ddof=ddof),
+        n_distinct=nw.col(worker).n_unique(),
+        n_named=nw.col(worker).count(),
+    )
+    if ticks[time].null_count() or (ticks["n_named"] < ticks["n_workers"]).any():
+        raise DataError(f"{time} or {worker} is null in a row with a {value}; drop such rows")
+    if (ticks["n_workers"] > ticks["n_distinct"]).any():
+        key = (*by, time, worker)
+        rows = collect(present.group_by(*key).agg(nw.len().alias("rows")))
+        repeated = rows.filter(pl.col("rows") > 1).sort(key, nulls_last=True)
+        surplus = int((repeated["rows"] - 1).sum())
+        raise repeated_rows(repeated.row(0, named=True), surplus, key)
+    return ticks.drop("n_distinct", "n_named")
+
+
+QUANTILES: Final = {"p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95}
+"""Quantiles of a summary by column."""
+
+_THRESHOLDS = {"fraction_above_0_1": 0.1, "fraction_above_0_5": 0.5, "fraction_above_1": 1.0}
+
+
+@returns(IterationCov)
+def iteration_cov(
+    samples: IntoFrame,
+    /,
+    *,
+    ddof: int,
+    by: Names = ("job_id",),
+    time: str = "time_s",
+    worker: str = "worker_id",
+    value: str = "batch_time",
+    min_workers: int = 2,
+) -> pl.DataFrame:
+    """Compute the coefficient of variation across workers at each time step.
+
+    CoV = s / m with m the mean over the n workers of a time step and s^2 = sum (x - m)^2 /
+    (n - ddof). For values of 0 or more it is at most sqrt(n - 1) with ddof 0 and sqrt(n) with 1.
+
+    Parameters
+    ----------
+    samples
+        One row per worker and time step: `by`, `time`, `worker` and `value`; eager or lazy, of any
+        supported engine.
+    ddof
+        0 for the population standard deviation (the definition in AntMan, OSDI'20), 1 for the
+        sample standard deviation. It has no default, because every CoV depends on it.
+    by
+        Columns of the job; null is a job of its own.
+    time
+        Column of the time step within the job: numbers, such as a step, or datetimes.
+    worker
+        Column of the worker.
+    value
+        Column on a ratio scale. A worker whose value is null or NaN is not counted.
+    min_workers
+        Time steps with fewer workers are excluded; at least 2.
+
+    Returns
+    -------
+    DataFrame
+        Sorted by (by, time), nulls last, with the columns `by`, `time` and
+        {columns}
+
+    Raises
+    ------
+    DataError
+        If `time` or `worker` is null in a row with a value, or a (by, time, worker) has several
+        values.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> samples = pl.DataFrame({"job_id": "a", "time_s": [0, 0, 30, 30],
+    ...                         "worker_id": [0, 1, 0, 1], "batch_time": [1.0, 1.0, 1.0, 3.0]})
+    >>> traceana.iteration_cov(samples, ddof=0).select("time_s", "n_workers", "cov").rows()
+    [(0, 2, 0.0), (30, 2, 0.5)]
+    """
+    if not is_number(ddof, whole=True) or ddof not in (0, 1):
+        raise DataError(f"ddof must be 0 (population) or 1 (sample); it is {ddof!r}")
+    check_count("min_workers", min_workers, least=2, most=10**12)
+    names = as_names(by)
+    refuse_clash((*names, time), IterationCov.columns())
+    roles = {"time": time, "worker": worker, "value": value}
+    frame = admit_columns(samples, (*names, time, worker, value), roles=roles)
+    check_clock(frame, time)
+    ticks = tick_moments(frame, names, time, worker, value, ddof=ddof)
+    if ticks.schema[time].is_float() and ticks[time].is_infinite().any():
+        raise DataError(f"column {time} has an infinite value; time= needs finite numbers")
+    cov = pl.col("std") / pl.col("mean")
+    table = ticks.filter(pl.col("n_workers") >= min_workers).with_columns(
+        cov=pl.when(pl.col("mean") > 0).then(cov.fill_nan(0.0))  # 0 over the least number
+    )
+    return declared(table, IterationCov, by=(*names, time))
+
+
+@returns(CovSummary)
+def summarize_cov(
+    cov: IntoFrame, /, by: Names = ("job_id",), *, value: str = "cov"
+) -> pl.DataFrame:
+    """Summarize the distribution of a coefficient of variation, by job or overall.
+
+    Every time step counts once, so that with ``by=()`` a long job has more weight.
+
+    Parameters
+    ----------
+    cov
+        One row per time step: `by` and `value`, as :func:`iteration_cov` returns it or from a
+        published table.
+    by
+        Columns to group by; null is a group of its own, and ``()`` takes all rows as one group.
+    value
+        Column of the CoV.
+
+    Returns
+    -------
+    DataFrame
+        Sorted by `by`, nulls last, with the columns `by` and
+        {columns}
+
+        Quantiles interpolate linearly between order statistics (type 7 of Hyndman and Fan, 1996).
+        Everything is null where n is 0.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> cov = pl.DataFrame({"job_id": ["a"] * 3 + ["b"], "cov": [0.1, 0.2, 0.6, 0.4]})
+    >>> found = traceana.summarize_cov(cov)
+    >>> found.select("job_id", "n", "median", pl.col("fraction_above_0_5").round(2)).rows()
+    [('a', 3, 0.2, 0.33), ('b', 1, 0.4, 0.0)]
+    """
+    keys = as_names(by)
+    frame = open_frame(cov, keys=keys, measures={"value": value})
+    x = nw.col(value)
+    table = reduce_frame(
+        frame,
+        keys,
+        n=x.count(),
+        n_missing=nw.len() - x.count(),
+        mean=x.mean(),
+        **{name: x.quantile(q, interpolation="linear") for name, q in QUANTILES.items()},
+        max=x.max(),
+        **{name: (x > limit).cast(nw.Float64).mean() for name, limit in _THRESHOLDS.items()},
+    )
+    return declared(table, CovSummary, by=keys)
+
+
 _BOUNDS: Final = [f"{name}_ci_{end}" for name in QUANTILES for end in ("low", "high")]
+_BOUND_TYPES: Final = dict.fromkeys(_BOUNDS, pl.Float64)
 _SERIES: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
-    **dict.fromkeys(_BOUNDS, pl.Float64),
+    **_BOUND_TYPES,
     "right_truncated": pl.Boolean,
     "autocorrelation": pl.List(pl.Float64),
     "effective_n": pl.Float64,
     "note": pl.String,
 }
-
 _FEW: Final = 50  # effective time steps
 _LENGTHS: Final = {"length_p25": 0.25, "length_median": 0.5, "length_p75": 0.75}
 _POOLED: Final = {
-    **dict.fromkeys(_BOUNDS, pl.Float64),
+    **_BOUND_TYPES,
     "n_jobs": pl.Int64,
     "n_right_truncated": pl.Int64,
     **dict.fromkeys(_LENGTHS, pl.Float64),
@@ -114,11 +295,12 @@ def summarize_cov_series(
     ticks = _read_series(cov, names, time, value, cut_at)
     summary = summarize_cov(ticks, by=names, value=value)
     groups = ticks.partition_by(names, maintain_order=True) if names else [ticks]
-    described = [
-        {"right_truncated": _is_cut(group[time], cut_at)}
-        | _describe(group[value].drop_nulls().to_numpy(), lags, confidence)
-        for group in groups
-    ]
+    described = []
+    for group in groups:
+        row = _describe(group[value].drop_nulls().to_numpy(), lags, confidence)
+        if cut_at is not None and group.height:
+            row["right_truncated"] = bool((group[time] >= _reaches(cut_at)).any())
+        described.append(row)
     table = pl.concat([summary, pl.DataFrame(described, schema=_SERIES)], how="horizontal")
     return declared(table, CovSeries, by=names)
 
@@ -179,7 +361,7 @@ def summarize_cov_pooled(
             woodruff_interval(present[value], of, quantile=quantile, confidence=confidence)
             for quantile in QUANTILES.values()
         ]
-        row |= _name_bounds(bounds)
+        row |= zip(_BOUNDS, np.ravel(bounds).tolist(), strict=True)
         if np.isnan(bounds).any():
             row["note"] = "too few jobs for the interval of every quantile"
     else:
@@ -227,10 +409,6 @@ def _reaches(cut_at: float | datetime) -> datetime | float:
     return cut_at if isinstance(cut_at, datetime) else float(cut_at)
 
 
-def _is_cut(times: pl.Series, cut_at: float | datetime | None) -> bool | None:
-    return None if cut_at is None or not len(times) else bool((times >= _reaches(cut_at)).any())
-
-
 def _describe(values: NDArray[np.float64], lags: int, confidence: float) -> dict[str, Any]:
     correlations = autocorrelation(values, lags=lags)
     effective_n = effective_sample_size(values)
@@ -247,17 +425,13 @@ def _describe(values: NDArray[np.float64], lags: int, confidence: float) -> dict
         note = f"fewer than {MIN_EFFECTIVE} effective time steps: no interval"
     elif effective_n < _FEW:
         note = f"fewer than {_FEW} effective time steps: intervals may be too short"
-    ends = _name_bounds(bounds)
+    ends = (None if np.isnan(end) else end for end in np.ravel(bounds).tolist())
     return {
         "autocorrelation": [None if np.isnan(r) else float(r) for r in correlations],
         "effective_n": effective_n,
         "note": note,
-    } | {name: None if np.isnan(end) else end for name, end in ends.items()}
-
-
-def _name_bounds(bounds: Sequence[tuple[float, float]]) -> dict[str, float]:
-    """Return confidence limits by their columns."""
-    return dict(zip(_BOUNDS, np.ravel(bounds).tolist(), strict=True))
+        **dict(zip(_BOUNDS, ends, strict=True)),
+    }
 
 
 _LEAST_OVERLAP: Final = 30
@@ -315,24 +489,26 @@ def match_cov_rows(
     >>> found.select("job_id", "ddof", "cov_job_id", "overlap").rows()
     [('a', 0, 'job_1', 50), ('a', 1, 'job_1', 50)]
     """
-    published = _read_table(cov_samples)
-    rows = {
-        _text(name): _fill_gaps(row["sample"].to_numpy(), row["cov"].to_numpy())
-        for (name,), row in published.group_by("job_id", maintain_order=True)
-    }
+    rows = {}
+    for (name,), row in _read_table(cov_samples).group_by("job_id", maintain_order=True):
+        samples_of_row = row["sample"].to_numpy()
+        rows[name] = np.full(samples_of_row.max() + 1, np.nan)
+        rows[name][samples_of_row] = row["cov"].to_numpy()
     roles = {"time": time, "worker": worker}
-    frame = open_frame(
-        samples, keys=("job_id", worker, time), measures={"value": value}, roles=roles
-    )
+    keys = ("job_id", worker, time)
+    frame = open_frame(samples, keys=keys, measures={"value": value}, roles=roles)
     times = collect(with_seconds(frame, time)).select(
-        "job_id", worker_id=worker, time_s=pl.col(time).cast(pl.Float64), batch_time=value
+        pl.col("job_id").cast(pl.String),
+        worker_id=worker,
+        time_s=pl.col(time).cast(pl.Float64),
+        batch_time=value,
     )
     matches = [
-        _best_row(_text(job), ddof, ticks, rows)
+        {"job_id": job, "ddof": ddof} | _best_row(ticks, rows)
         for ddof in (0, 1)
         for (job,), ticks in _cov_and_bound(times, ddof).group_by("job_id", maintain_order=True)
     ]
-    table = pl.DataFrame(matches, schema=schema_of(CovMatch), orient="row")
+    table = pl.DataFrame(matches, schema=schema_of(CovMatch))
     return declared(table.sort("job_id", "ddof"), CovMatch)
 
 
@@ -348,17 +524,8 @@ def _read_table(cov_samples: IntoFrame) -> pl.DataFrame:
     repeated = table.select("job_id", "sample").is_duplicated().sum()
     if repeated:
         raise DataError(f"{repeated} row(s) share their (job_id, sample); keep one row of each")
-    return table.with_columns(sample.cast(pl.Int64)).sort("job_id", "sample")
-
-
-def _text(name: object) -> str | None:
-    return None if name is None else str(name)
-
-
-def _fill_gaps(samples: NDArray[np.int64], cov: NDArray[np.float64]) -> NDArray[np.float64]:
-    row = np.full(int(samples.max()) + 1, np.nan)
-    row[samples] = cov
-    return row
+    typed = table.with_columns(pl.col("job_id").cast(pl.String), sample.cast(pl.Int64))
+    return typed.sort("job_id", "sample")
 
 
 def _cov_and_bound(times: pl.DataFrame, ddof: int) -> pl.DataFrame:
@@ -381,9 +548,8 @@ def _cov_and_bound(times: pl.DataFrame, ddof: int) -> pl.DataFrame:
     )
 
 
-def _best_row(
-    job: str | None, ddof: int, ticks: pl.DataFrame, rows: dict[str | None, NDArray[np.float64]]
-) -> tuple[object, ...]:
+def _best_row(ticks: pl.DataFrame, rows: dict[Any, NDArray[np.float64]]) -> dict[str, Any]:
+    """Return the row of the table that matches the CoV of a job best; {} of none."""
     cov = ticks["cov"].to_numpy()
     best = None
     for name, row in rows.items():
@@ -392,7 +558,7 @@ def _best_row(
         if found and (best is None or found.mean_square < best[1].mean_square):
             best = name, found
     if best is None:
-        return (job, ddof, *[None] * 7)
+        return {}
     name, found = best
     row = rows[name]
     first = max(0, found.shift)
@@ -402,16 +568,15 @@ def _best_row(
     present = np.isfinite(difference)
     bound = ticks["bound"].to_numpy()[mine]
     judged = present & np.isfinite(bound)
-    within = float(np.mean(difference[judged] <= bound[judged])) if judged.any() else None
     start = int(np.flatnonzero(present)[0])
-    return (
-        job,
-        ddof,
-        name,
-        first + start,
-        int(present.sum()),
-        float(difference[present].max()),
-        float(np.median(difference[present])),
-        float(ticks["time_s"][mine.start + start]),
-        within,
-    )
+    return {
+        "cov_job_id": name,
+        "first_sample": first + start,
+        "overlap": int(present.sum()),
+        "max_abs_difference": float(difference[present].max()),
+        "median_abs_difference": float(np.median(difference[present])),
+        "first_time_s": float(ticks["time_s"][mine.start + start]),
+        "fraction_within_rounding": float(np.mean(difference[judged] <= bound[judged]))
+        if judged.any()
+        else None,
+    }
