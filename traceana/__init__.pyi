@@ -27,7 +27,7 @@ from .questions.deadlines.rates import deadline_tightness as deadline_tightness
 from .questions.energy.accuracy import batch_size_sweep as batch_size_sweep
 from .questions.energy.accuracy import energy_to_accuracy as energy_to_accuracy
 from .questions.energy.savings import energy_coverage as energy_coverage
-from .questions.energy.analyze import training_defaults as training_defaults
+from .questions.energy.savings import training_defaults as training_defaults
 from .questions.energy.savings import energy_savings as energy_savings
 from .questions.energy.accuracy import eta_sweep as eta_sweep
 from .questions.failures.association import outcome_association as outcome_association
@@ -110,8 +110,8 @@ from .simulate.batching.replay import replay_batching as replay_batching
 from .simulate.batching.simulate import simulate_batching as simulate_batching
 from .simulate.batching.sweep import summarize_batching as summarize_batching
 from .simulate.batching.sweep import sweep_batching as sweep_batching
-from .simulate.deadlines.policies import simulate_deadlines as simulate_deadlines
-from .simulate.deadlines.synthesis import synthesize_deadlines as synthesize_deadlines
+from .simulate.deadlines.simulate import simulate_deadlines as simulate_deadlines
+from .simulate.deadlines.simulate import synthesize_deadlines as synthesize_deadlines
 from .simulate.operations.replay import slowdown_by as slowdown_by
 from .simulate.operations.replay import worker_slowdown as worker_slowdown
 from .simulate.operations.replay import replay_operations as replay_operations

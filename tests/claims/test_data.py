@@ -33,7 +33,7 @@ from traceana.claims.undecided import undecided
 from traceana.cohorts import tasks as job_sample
 from traceana.errors import DataError
 from traceana.ingesters import ingest
-from traceana.questions.energy.analyze import defaults
+from traceana.questions.energy.savings import defaults
 from traceana.store import Store, Trace, open_store
 from traceana.store.cache import FOLDER
 

@@ -10,7 +10,7 @@ import pytest
 
 from traceana import deadline_tightness, simulate_deadlines, synthesize_deadlines
 from traceana.errors import DataError
-from traceana.simulate.deadlines.policies import start_times
+from traceana.simulate.deadlines.simulate import start_times
 
 JOBS = pl.DataFrame(
     {

@@ -13,7 +13,7 @@ from scipy import stats
 
 from traceana import deadline_rules, iteration_rates, synthesize_deadlines
 from traceana.errors import DataError
-from traceana.simulate.deadlines.synthesis import published_rates
+from traceana.simulate.deadlines.simulate import published_rates
 from traceana.store import Store
 
 

@@ -12,7 +12,7 @@ import polars as pl
 from traceana.claims.claim import Claim, Judgement, decide
 from traceana.errors import DataError
 from traceana.page.blocks import Drawing, drawing
-from traceana.simulate.deadlines.synthesis import published_rates
+from traceana.simulate.deadlines.simulate import published_rates
 from traceana.simulate.schedule.policies import POLICIES
 from traceana.simulate.schedule.simulate import ScheduleResult, simulate_schedule
 from traceana.store import Capacity

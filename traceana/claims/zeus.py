@@ -8,7 +8,7 @@ import polars as pl
 
 from traceana.claims.claim import Claim, Judgement, decide, untested
 from traceana.claims.rounding import agrees, span
-from traceana.questions.energy.analyze import recurring_seeds
+from traceana.questions.energy.savings import recurring_seeds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ import polars as pl
 from traceana import simulate
 from traceana.claims.claim import Claim, Judgement, decide, not_testable, untested
 from traceana.claims.rounding import agrees, round_as, span
-from traceana.questions.energy.analyze import (
+from traceana.questions.energy.savings import (
     configurations,
     defaults,
     recurring_seeds,

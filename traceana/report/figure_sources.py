@@ -10,7 +10,7 @@ import polars as pl
 
 from traceana.claims.elasticflow_figures import draw_figure
 from traceana.errors import DataError
-from traceana.questions.energy import analyze as energy
+from traceana.questions.energy import savings as energy
 from traceana.questions.energy.section import draw_configurations
 from traceana.questions.recurring.section import draw_one_job
 from traceana.questions.stragglers import analyze as workers

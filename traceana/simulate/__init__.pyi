@@ -17,8 +17,8 @@ from .batching.sweep import summarize_batching as summarize_batching
 from .batching.sweep import sweep_batching as sweep_batching
 from .batching.workers import Saturating as Saturating
 from .batching.workers import Workers as Workers
-from .deadlines.policies import simulate_deadlines as simulate_deadlines
-from .deadlines.synthesis import synthesize_deadlines as synthesize_deadlines
+from .deadlines.simulate import simulate_deadlines as simulate_deadlines
+from .deadlines.simulate import synthesize_deadlines as synthesize_deadlines
 from .operations.replay import slowdown_by as slowdown_by
 from .operations.replay import worker_slowdown as worker_slowdown
 from .operations.policies import AsMeasured as AsMeasured

@@ -8,7 +8,7 @@ import pytest
 
 from traceana import simulate_schedule
 from traceana.claims.elasticflow_figures import draw_jobs, figure_9, figure_10
-from traceana.simulate.deadlines.synthesis import published_rates
+from traceana.simulate.deadlines.simulate import published_rates
 from traceana.simulate.schedule.compiled import Compiled
 from traceana.simulate.schedule.elastic_plan import plan_jobs
 

@@ -43,7 +43,7 @@ def energy(
     configuration of least cost of each data set; with it, every configuration.
     """
     from traceana.questions.energy.accuracy import energy_to_accuracy, eta_sweep
-    from traceana.questions.energy.analyze import ENERGY_NEEDS, defaults, shown_gpu, training_tables
+    from traceana.questions.energy.savings import ENERGY_NEEDS, defaults, shown_gpu, training_tables
     from traceana.questions.energy.tables import EnergyToAccuracy, EtaSweep
 
     chosen = qualifying_trace(open_simulated(store), trace, ENERGY_NEEDS)

@@ -76,7 +76,7 @@ def recurring(
 
     One job (--gpu and --dataset), a sweep over jobs and seeds, or the groups of a trace.
     """
-    from traceana.questions.energy.analyze import ENERGY_NEEDS
+    from traceana.questions.energy.savings import ENERGY_NEEDS
     from traceana.questions.recurring.analyze import GROUP_NEEDS
 
     needs = ENERGY_NEEDS if trace is None else (*ENERGY_NEEDS, *GROUP_NEEDS)
@@ -103,7 +103,7 @@ def recurring(
 
 
 def _one_job(trace: Trace, settings: dict[str, Any]) -> _Printed:
-    from traceana.questions.energy.analyze import defaults, training_tables
+    from traceana.questions.energy.savings import defaults, training_tables
     from traceana.simulate import simulate_recurring
     from traceana.simulate.recurring.tables import References, Runs, Totals
 
@@ -119,7 +119,7 @@ def _one_job(trace: Trace, settings: dict[str, Any]) -> _Printed:
 
 
 def _sweep(trace: Trace, settings: dict[str, Any]) -> _Printed:
-    from traceana.questions.energy.analyze import defaults, training_tables
+    from traceana.questions.energy.savings import defaults, training_tables
     from traceana.simulate import summarize_recurring, sweep_recurring
     from traceana.simulate.recurring.tables import Sweep, SweepSummary
 
@@ -141,7 +141,7 @@ def _groups(trace: Trace, gpu: str | None, eta: float, policies: list[Any]) -> _
     """Simulate the groups of a trace with the workloads of the first trace that has some."""
     import polars as pl
 
-    from traceana.questions.energy.analyze import defaults, shown_gpu, training_tables
+    from traceana.questions.energy.savings import defaults, shown_gpu, training_tables
     from traceana.questions.recurring.analyze import mapped_jobs, workloads_of
     from traceana.simulate import simulate_recurring_groups
     from traceana.simulate.recurring.tables import GroupRuns, GroupsByDataset
@@ -169,7 +169,7 @@ def _groups(trace: Trace, gpu: str | None, eta: float, policies: list[Any]) -> _
 
 
 def _variants(trace: Trace, gpu: str | None) -> _Printed:
-    from traceana.questions.energy.analyze import shown_gpu
+    from traceana.questions.energy.savings import shown_gpu
     from traceana.questions.recurring.analyze import policy_variants
     from traceana.simulate.recurring.tables import PolicyVariants
 

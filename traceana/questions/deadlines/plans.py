@@ -210,10 +210,7 @@ def _for_trace(trace: Trace, found: pl.DataFrame) -> pl.DataFrame:
 
 
 def missed_deadlines(trace: Trace, /) -> pl.DataFrame:
-    """Return the deadlines that the first jobs of a trace miss under scheduling policies.
-
-    Clusters have so many GPUs that jobs use 80 % of them.
-    """
+    """Return the deadlines that the first jobs of a trace miss under policies, at 80 % load."""
     jobs = trace.scan("jobs").sort("submit_s", maintain_order=True).head(MAX_JOBS)
     missed = simulate.simulate_deadlines(jobs, plans=trace.scan("training_plans"))
     return _for_trace(trace, missed)

@@ -155,11 +155,11 @@ def energy_to_accuracy(
     check_eta(eta)
     tables = read_tables(training_runs, power_profiles, defaults=defaults)
     target = target_of(tables, gpu=gpu, dataset=dataset, target=target)
-    energy = configurations(tables, gpu=gpu, dataset=dataset, target=target, eta=eta)
+    energy = feasible_configurations(tables, gpu=gpu, dataset=dataset, target=target, eta=eta)
     return declared(energy, EnergyToAccuracy)
 
 
-def configurations(
+def feasible_configurations(
     tables: TrainingTables, /, *, gpu: str, dataset: str, target: float, eta: float
 ) -> pl.DataFrame:
     """Compute :func:`energy_to_accuracy` with the column epochs_of_runs, each run's epochs."""
@@ -250,7 +250,7 @@ def eta_sweep(
         check_eta(eta)
     tables = read_tables(training_runs, power_profiles, defaults=defaults)
     target = target_of(tables, gpu=gpu, dataset=dataset, target=target)
-    energy = configurations(tables, gpu=gpu, dataset=dataset, target=target, eta=1.0)
+    energy = feasible_configurations(tables, gpu=gpu, dataset=dataset, target=target, eta=1.0)
     if energy.is_empty():
         raise DataError(f"no configuration of {dataset} on {gpu} reaches {target:g} in every run")
     power_w = max_power_w(tables, gpu)

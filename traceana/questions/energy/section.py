@@ -21,7 +21,7 @@ from traceana.page.blocks import (
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.energy.accuracy import batch_size_sweep
-from traceana.questions.energy.analyze import (
+from traceana.questions.energy.savings import (
     ENERGY_NEEDS,
     configurations,
     coverage,
@@ -250,10 +250,7 @@ def _tables(trace: Trace, gpu: str, dataset: str, energy: pl.DataFrame) -> list[
 def draw_configurations(
     trace: Trace, gpu: str, energy: dict[str, pl.DataFrame], /
 ) -> list[Drawing]:
-    """Draw front, maps and power limits of the data set with the most configurations, and sweeps.
-
-    Batch sizes are swept for each data set; time is shown for the one with the most sizes.
-    """
+    """Draw front, maps and power limits of the largest data set, and a sweep of each."""
     dataset = _shown_dataset(energy)
     rows, job = energy[dataset], f"{trace.id}-{gpu}-{dataset}"
 

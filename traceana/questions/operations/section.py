@@ -160,10 +160,7 @@ def _finding(job_replay: JobReplay) -> str:
 
 
 def _explained(fraction: float) -> str:
-    """Return a fraction of the slowdown, at most all of it.
-
-    It is above 1 where the other operations are faster than the ideal ones, which are means.
-    """
+    """Return a fraction of the slowdown, at most all of it: ideal durations are means."""
     return f"{'all' if fraction >= 0.995 else share(fraction)} of the slowdown"
 
 

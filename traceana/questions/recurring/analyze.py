@@ -12,14 +12,14 @@ import polars as pl
 from traceana import simulate
 from traceana.cohorts.tables import RecurringGroups, WorkloadMapping
 from traceana.errors import DataError
-from traceana.questions.energy.analyze import (
+from traceana.questions.energy.savings import (
     ENERGY_NEEDS,
     defaults,
+    energy_savings,
     recurring_sweep,
     shown_gpu,
     training_tables,
 )
-from traceana.questions.energy.savings import energy_savings
 from traceana.questions.runtimes.fit import fit_distributions
 from traceana.questions.runtimes.ratio import runtime_ratio
 from traceana.simulate.recurring.tables import PolicyVariants
@@ -47,10 +47,7 @@ _PARTS: Final[dict[str, dict[str, Any]]] = {
 
 
 def policy_variants(trace: Trace, gpu: str, /) -> pl.DataFrame:
-    """Compare variants of the policy on a GPU, and the policy on every GPU.
-
-    Each sweep has five seeds (ten by GPU); a geometric mean is over the data sets.
-    """
+    """Compare variants of the policy on a GPU (five seeds), and the policy on every GPU (ten)."""
     tables, tables_and_defaults = training_tables(trace), trace.once(defaults)
 
     def sweep(**options: Any) -> pl.DataFrame:  # noqa: ANN401  of sweep_recurring
@@ -80,10 +77,7 @@ def policy_variants(trace: Trace, gpu: str, /) -> pl.DataFrame:
 
 
 def _means(runs: pl.DataFrame, value: str, reference: str) -> tuple[object, ...]:
-    """Return the geometric mean over data sets, its range over seeds, data sets, what is missing.
-
-    A data set that cannot be simulated with any seed is left out.
-    """
+    """Return the geometric mean over data sets, its range over seeds, data sets, missing runs."""
     table = runs.drop_nulls([value, reference])
     means = pl.col(value).mean() / pl.col(reference).mean()
     of_dataset = table.group_by("dataset").agg(ratio=means)
@@ -298,9 +292,8 @@ _MAX_FITTED: Final = 50_000
 def grouped_jobs(trace: Trace, /) -> pl.DataFrame:
     """Return the jobs of a trace that have a group, a start and an end: [group, start_s, end_s].
 
-    Published mappings keep their dataset and runtime_ratio. A missing start is the submission.
-    Jobs that failed or were cancelled are excluded (Zeus, section 6.3), as are those that end
-    before they start.
+    A missing start is the submission. Jobs that failed, were cancelled (Zeus, section 6.3) or end
+    before they start are excluded.
     """
     manifest = trace.manifest
     columns = ["group", "start_s", "end_s"]
@@ -326,10 +319,7 @@ def _grouped(trace: Trace) -> pl.DataFrame:
 
 
 def workloads_of(trace: Trace, /) -> tuple[Trace | None, str]:
-    """Return the trace whose workloads represent groups, and its GPU; None if there is none.
-
-    It is the trace itself if it has workloads, otherwise the first of the store that has.
-    """
+    """Return the trace whose workloads represent groups, itself if it has any, and its GPU."""
     (needs,) = ENERGY_NEEDS
     for workloads in (trace, *map(trace.store.trace, trace.store.traces())):
         if all(map(workloads.manifest.has, needs, needs.values())):
@@ -367,10 +357,7 @@ def group_simulation(trace: Trace, workloads: Trace, gpu: str, /) -> RecurringGr
 
 
 def ratio_stages(trace: Trace, workloads: Trace | None, gpu: str, /) -> pl.DataFrame:
-    """Return [stage, runtime_ratio]: before mapping over the group's mean, after as mapped.
-
-    Groups of one job and jobs without a runtime are excluded before mapping.
-    """
+    """Return [stage, runtime_ratio]: before mapping over the group's mean, after as mapped."""
     jobs = _grouped(trace)
     several = jobs.filter(pl.len().over("group") > 1)
     timed = several.select("group", runtime_s=pl.col("end_s") - pl.col("start_s"))

@@ -20,7 +20,7 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.energy.analyze import (
+from traceana.questions.energy.savings import (
     ENERGY_NEEDS,
     SEEDS,
     configurations,

@@ -40,10 +40,7 @@ _UNIX_S: Final = 631_152_000  # 1990
 
 
 def clock(trace: Trace, table: str = "worker_samples", /) -> str:
-    """Return the time column of a table: time_s, or its step or sample if no time is known.
-
-    Workers that log the same steps at times of their own are compared by step.
-    """
+    """Return the time column of a table: time_s; its step where workers log the same; or sample."""
     manifest = trace.manifest
     if table == "worker_samples" and manifest.has(table, ("time_s", "step")):
         return "step" if trace.once(_shares_steps) else "time_s"
@@ -74,7 +71,7 @@ def batch_time_unit(trace: Trace, /) -> str:
 
 
 def worker_rows(trace: Trace, /) -> nw.LazyFrame[Any]:
-    """Return the worker samples that have a time, lazily: [job_id, worker_id, time, batch_time].
+    """Return the samples that have a time: [job_id, worker_id, time, batch_time].
 
     Unix times become seconds since the first sample of the job.
     """
@@ -178,7 +175,6 @@ def oracle_by_noise(trace: Trace, /) -> dict[str, float]:
     """Return the oracle's speedup of each job if its workers were alike, apart from their noise.
 
     Of the complete steps: each worker's times over their median, in a random order (seed 1).
-    Samples that are spans of time are weighted by iterations, as `speedup_iterations`.
     """
     ratios, rng = {}, np.random.default_rng(1)
     for (job,), rows in worker_samples(trace).group_by("job_id", maintain_order=True):

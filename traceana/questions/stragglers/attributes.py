@@ -230,10 +230,9 @@ def _blocks(values: NDArray[Any]) -> list[NDArray[Any]]:
 
 
 def _systematic(times: Floats) -> Floats:
-    """Return what lasts of the times: (block, worker), the median ratio to the step's median.
+    """Return what lasts of the times: (block, worker), median ratio times the mean of the medians.
 
-    Each is times the mean of the block's medians. Random variation from step to step, which no
-    group explains, is not in it. Few steps are returned as they are.
+    Few steps are returned as they are.
     """
     if len(times) < 2 * _BLOCKS:
         return times
@@ -258,10 +257,7 @@ def _of_group(times: Floats, codes: Codes, code: int, label: str) -> dict[str, A
 
 
 def _gain(times: Floats, codes: Codes, code: int) -> float:
-    """Return the mean time gained if a group were as fast as the others.
-
-    Only steps in which one of its workers is the slowest change.
-    """
+    """Return the mean time gained if a group were as fast as the others."""
     steps = codes[np.arange(len(times)), np.nanargmax(times, axis=1)] == code
     in_group, here = codes[steps] == code, times[steps]
     others = np.where(in_group, np.nan, here)

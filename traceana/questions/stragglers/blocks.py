@@ -47,9 +47,9 @@ def repeated_rows(first: dict[str, object], surplus: int, key: Sequence[str], /)
 
 @dataclass(frozen=True)
 class Block:
-    """Jobs of about one size; NaN if a job has no such time, or a worker no value at it.
+    """Jobs of about one size: job in the part, time_s (job, time), value (job, worker, time).
 
-    job: index of each job in the part; time_s: (job, time); value: (job, worker, time).
+    NaN if a job has no such time, or a worker no value at it.
     """
 
     job: NDArray[np.intp]
@@ -61,9 +61,7 @@ class Block:
 class Part:
     """Some whole jobs; rows without a value are counted and excluded.
 
-    jobs: [*by, .job, n_missing]; workers: [*by, worker, .job, .worker, n_samples, n_missing],
-    sorted; .job numbers the jobs of the part, .worker the workers of a job. Each block is made
-    when it is requested, so that sparse jobs are not in memory together.
+    jobs: [*by, .job, n_missing]; workers: [*by, worker, .job, .worker, n_samples, n_missing].
     """
 
     jobs: pl.DataFrame
@@ -74,11 +72,7 @@ class Part:
 def read_parts(
     frame: nw.LazyFrame[Any], keys: Sequence[str], time: str, worker: str, value: str, /
 ) -> Iterator[Part]:
-    """Cut a frame into parts of whole jobs, in the order of the keys, nulls last.
-
-    Raises a DataError if `time` or `worker` is null beside a value, or a (*keys, time, worker) has
-    more than one value; or the workers of a large job rarely share a time.
-    """
+    """Cut a frame into parts of whole jobs, in the order of the keys, nulls last."""
     for condition in cut_jobs(frame, keys):
         rows = collect(frame.filter(condition))
         yield _part(rows, keys, time, worker, value)
@@ -216,11 +210,9 @@ FEWEST_REPORTS: Final = 10
 
 @dataclass(frozen=True)
 class Reports:
-    """Reports of each series, in order.
+    """Reports of each series in order: their number n, and whether the series repeats values.
 
-    n: reports of each series; holds: whether it repeats values. Of each report: begins, its
-    position among the present samples; first and last sample, counted through all the series of
-    n_ticks; whose, its series; place in that.
+    Of each report: where it begins among present samples, first and last sample, series, place.
     """
 
     n: Counts
@@ -250,10 +242,9 @@ class Reports:
 
 
 def read_reports(value: Floats, present: NDArray[np.bool_], level: Floats, /) -> Reports:
-    """Find the reports of each series: runs of one value, at most as long as the usual hold.
+    """Find the reports of each series: runs of one value, cut at the usual hold.
 
-    A longer run is several reports. A worker with its median value in more than half of its
-    samples is constant: each of its samples is a report.
+    Each sample of a worker is a report if more than half of them are its median.
     """
     where = np.flatnonzero(present)
     x = value.ravel()[where]

@@ -34,13 +34,8 @@ def keep_beyond_chance(
 ) -> tuple[list[Stretch], NDArray[np.intp]]:
     """Return the episodes beyond what the noise of their job makes, and how many are not, by job.
 
-    The noise is the logarithm of a value minus the median of its worker and that of its time. Its
-    autocorrelation and distribution, without the episodes, make 19 to 39 jobs of as many
-    workers and times: autoregressive of order 1 from report to report, with the same missing and
-    repeated values. Episodes are searched in these in the same way. One is kept if its area, the
-    logarithm of its severity times its reports, is larger than the largest of all but 5 % of them.
-    Jobs with fewer than 10 effectively independent times have none, and those of more than two
-    million values are not tested.
+    An episode is kept if its area, log(severity) * reports, exceeds the largest of 95 % of 19 to 39
+    jobs made of the noise, which is autoregressive of order 1. Large jobs are not tested.
     """
     dropped = np.zeros(len(value), dtype=np.intp)
     kept: list[Stretch] = []
@@ -139,8 +134,7 @@ def _autocorrelation(reports: Sequence[Floats]) -> tuple[float, float]:
     """Return the lag-1 autocorrelation, and what the estimated means take off the deviation.
 
     The median over workers of that of their normal scores, corrected for the estimated mean of n
-    reports (Marriott and Pope, Biometrika 41, 1954). The deviation around the mean is too small by
-    the root of 1 - (1 + r) / (1 - r) / n.
+    reports (Marriott and Pope, Biometrika 41, 1954); the root of 1 - (1 + r) / (1 - r) / n.
     """
     correlations, n = [], 1
     for report in reports:
@@ -166,10 +160,7 @@ _RANGE: Final = 4.3
 
 
 class Levels(NamedTuple):
-    """(job, worker): median, its ratio to the peers' with interval and p, and whether it changes.
-
-    NaN if undefined.
-    """
+    """Of (job, worker): median, its ratio to the peers' with interval and p, whether it changes."""
 
     median: Floats
     ratio_to_peers: Floats
@@ -183,9 +174,7 @@ def measure_levels(calm: Floats, slow_level: float, /) -> Levels:
     """Return the median of each worker, and its ratio to the median of the others' medians.
 
     The 95 % interval is from the medians of blocks of consecutive times, by balanced repeated
-    replication with t quantiles; p is two-sided. A level changes if the slowest block is above
-    `slow_level`, and the fastest is less than half as far above 1, by more than chance. `calm` is
-    (job, worker, time), NaN if missing or in an episode.
+    replication with t quantiles. `calm`: (job, worker, time), NaN if missing or in an episode.
     """
     n_jobs, n_workers, n_times = calm.shape
     median = median_present(calm)
@@ -218,10 +207,7 @@ def measure_levels(calm: Floats, slow_level: float, /) -> Levels:
 
 
 def _changes(logarithm: Floats, slow_level: float) -> NDArray[np.bool_]:
-    """Return whether a worker's ratio to its peers differs between blocks of the job.
-
-    logarithm: (job, block, worker), of the medians.
-    """
+    """Return whether a worker's ratio to its peers differs between blocks: (job, block, worker)."""
     over_time = (logarithm - peers_median(logarithm)).swapaxes(1, 2)
     low, high = np.fmin.reduce(over_time, axis=2), np.fmax.reduce(over_time, axis=2)
     # a drift does not show in second differences, and a step in two of them
@@ -254,12 +240,9 @@ _LEAST: Final = 1e-9
 def measure_noise(calm: Floats, /) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the slowdown expected from noise alone, and whether the workers move as one.
 
-    The noise is what is left of the values in a third of the job without the workers' levels in it
-    and without the variation that they share. With F its distribution over all workers, the largest
-    of n independent values has the distribution F^n; its mean is a sum over the order statistics.
-    Workers move as one if this noise is small compared with the variation that they share from one
-    time to the next, as second differences show it: a slow change of the whole job does not. `calm`
-    is (job, worker, time), NaN if missing or in an episode.
+    Noise is what is left without levels and shared variation; with F its distribution, the largest
+    of n values has F^n. Workers move as one if it is small against what they share in second
+    differences. `calm`: (job, worker, time), NaN if missing or in an episode.
     """
     n_jobs, _, n_times = calm.shape
     n_thirds = 3 if n_times >= 3 * FEWEST else 1

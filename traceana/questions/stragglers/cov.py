@@ -46,11 +46,7 @@ if TYPE_CHECKING:
 def tick_moments(
     frame: nw.LazyFrame[Any], by: Sequence[str], time: str, worker: str, value: str, /, *, ddof: int
 ) -> pl.DataFrame:
-    """Return [*by, time, n_workers, mean, std], sorted by (by, time), nulls last.
-
-    Raises a DataError if `value` is not numeric, negative or infinite; `time` or `worker` is null
-    beside a value; or a (by, time, worker) has more than one value.
-    """
+    """Return [*by, time, n_workers, mean, std], sorted by (by, time), nulls last."""
     frame = clean_columns(frame, (value,))
     check_range(frame, (value,))
     x = nw.col(value)

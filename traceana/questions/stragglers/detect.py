@@ -363,10 +363,7 @@ def _first(*cases: tuple[pl.Expr, str | pl.Expr]) -> pl.Expr:
 
 
 def _ends(block: Block) -> tuple[Floats, Floats]:
-    """Return the last time of each worker, and the fraction of the job without it at the end.
-
-    The fraction is 0 if the gap is at most ten times the worker's usual one.
-    """
+    """Return the last time of each worker, and the fraction of the job without it at the end."""
     reported = ~np.isnan(block.value)
     n_times = np.count_nonzero(~np.isnan(block.time_s), axis=1)[:, None]
     last = reported.shape[2] - 1 - reported[..., ::-1].argmax(axis=2)

@@ -63,13 +63,10 @@ def log_ratio(value: Floats, usual: Floats, /) -> Floats:
 def excess_over_peers(
     block: Floats, as_peer: Floats, calm: NDArray[np.bool_], /
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the log ratio of a worker to its usual value, its excess over the peers', and theirs.
+    """Return severity, excess over the peers' and theirs: log ratios (job, worker, time).
 
-    A low quantile represents the peers, not the median: half of the workers may be slow together
-    without looking like a slowdown of the whole job. Peers that are faster than usual make no
-    worker slow, unless it usually follows them: then its usual value moves with the job. Returns
-    (severity, excess, peers), each (job, worker, time); NaN without a value, and the last two also
-    without a peer.
+    A low quantile represents the peers: half of the workers may be slow together. Faster peers
+    make no worker slow, unless it follows them. NaN without a value, or without a peer.
     """
     across = np.ascontiguousarray(as_peer.swapaxes(1, 2))
     ordered = np.sort(across, axis=-1)
@@ -90,12 +87,8 @@ def excess_over_peers(
 def noise_of_reports(mean: Floats, calm: Floats, /, *, n_workers: int) -> Floats:
     """Return the noise of a worker's reports, including autocorrelated noise.
 
-    It is the standard deviation of the differences between successive reports, which an episode
-    changes little, times a factor for autocorrelation: the maximum, over blocks of 1, 4 and 16
-    reports, of the standard deviation of block means times sqrt(reports). Each is the lower median
-    over a job's workers, half of which may have long episodes. Standard deviations are
-    1.4826 * median absolute deviation, and outlying reports are clipped before blocks are formed:
-    a spike lasts one report.
+    The standard deviation of successive differences (1.4826 * MAD), times the largest ratio over
+    blocks of 1, 4 and 16 clipped reports; each is the lower median over a job's workers.
     """
     if not calm.size:
         return np.full(len(mean), LEAST_NOISE)
@@ -125,12 +118,10 @@ def noise_of_reports(mean: Floats, calm: Floats, /, *, n_workers: int) -> Floats
 def evidence_of_reports(
     mean: Floats, calm: Floats, noise: Floats, /, *, n_workers: int, least: float, enough: float
 ) -> Floats:
-    """Return the log likelihood ratio of each report: slow by 2a versus not slow.
+    """Return the log likelihood ratio of each report: 2 a (e - a) / s^2, slow by 2a versus not.
 
-    Of a normal distribution with the worker's noise s: 2 a (e - a) / s^2, with e the report's
-    excess and a = max(least / 2, ALLOWANCE * s). It is at most log(1 / p), with p the fraction of
-    normal reports that are as far above the noise, of this worker or of the median worker: where
-    spikes are frequent, more slow reports in a row are needed. It is never limited below `enough`.
+    With a = max(least / 2, ALLOWANCE * s), at most log(1 / p), p being the fraction of normal
+    reports as far above the noise; never limited below `enough`.
     """
     s = noise[:, None]
     allowance = np.maximum(least / 2, ALLOWANCE * s)
@@ -200,8 +191,7 @@ class Stretch:
 def find_stretches(value: Floats, time_s: Floats, rules: Rules, /) -> list[Stretch]:
     """Return the episodes of the workers of some jobs.
 
-    There are two passes: what the first finds, with half of the evidence, is excluded from the
-    usual values in the second, so that a long episode neither raises them nor counts as noise.
+    What a first pass finds with half of the evidence is excluded from the usual values.
     """
     easier = replace(
         rules,
@@ -315,8 +305,7 @@ def _stretches(
 def _leads_or_lags(stretch: Stretch, excess: Floats, peers: Floats, rules: Rules) -> bool:
     """Return whether a stretch is the edge of a slowdown of the whole job.
 
-    It is if the peers are half as slow for a while in it or right before or after it, and the
-    worker is slower than they are in a few reports only, when they are not slow.
+    Peers are half as slow nearby, and the worker is slower than they are in a few reports only.
     """
     half = math.log(stretch.severity) / 2
     edge = -(-LONGEST_EDGE * (stretch.last - stretch.first + 1) // stretch.n_reports)  # samples

@@ -96,10 +96,7 @@ def _details(trace: Trace, result: AttributeResult) -> tuple[Block, ...]:
 
 
 def _lead(traces: Sequence[Trace], results: dict[Trace, AttributeResult]) -> tuple[Block, ...]:
-    """Return the attribute of each job that explains, or else gains most, and the first as figure.
-
-    A figure of workers alone would state no more than the table.
-    """
+    """Return the group of each job that explains or gains most, and the first of them as figure."""
     order: dict[str, Any] = {"descending": True, "nulls_last": True, "maintain_order": True}
     best = pl.concat(
         result.attributes.drop_nulls("gain")

@@ -45,10 +45,7 @@ _COLUMNS = {"by": "job_id", "worker": "worker_id", "time": "time_s", "value": "b
 
 @dataclass(frozen=True)
 class RecordedJob:
-    """The times of a job at which all its workers have a sample.
-
-    `times` is (time, worker); `excluded` counts the other times.
-    """
+    """The (time, worker) times at which all workers of a job have a sample; `excluded`: others."""
 
     job_id: str
     worker_id: tuple[str, ...]
@@ -58,7 +55,10 @@ class RecordedJob:
 
     def inside(self, episode: dict[str, Any], /) -> NDArray[np.bool_]:
         """Return which times are in an episode."""
-        return (self.time_s >= episode["onset_s"]) & (self.time_s <= episode["end_s"])
+        inside: NDArray[np.bool_] = (self.time_s >= episode["onset_s"]) & (
+            self.time_s <= episode["end_s"]
+        )
+        return inside
 
     def outside(self, worker: str, episodes: pl.DataFrame, /) -> NDArray[np.bool_]:
         """Return which times are in no episode of a worker."""
@@ -71,11 +71,7 @@ class RecordedJob:
 def read_samples(
     samples: IntoFrame, roles: Mapping[str, str], /
 ) -> tuple[list[RecordedJob], dict[str, int]]:
-    """Return the jobs of a frame of samples, in their order; see :func:`replay_batching`.
-
-    Jobs without a time at which all of two or more workers have a sample come second, with their
-    number of times.
-    """
+    """Return the jobs of a frame of samples in their order, and the times of those without any."""
     table = _read(samples, roles)
     jobs: list[RecordedJob] = []
     others: dict[str, int] = {}
@@ -147,7 +143,7 @@ def read_episodes(episodes: IntoFrame, by: str, /) -> pl.DataFrame:
 def with_and_without(job: RecordedJob, episodes: pl.DataFrame | None, /) -> Floats:
     """Return times (step, 1 + episodes, worker): as recorded, then without each episode.
 
-    Without it, the worker's samples in it are at most the median of those outside its episodes.
+    Without it, the worker's samples in it are at most its median outside of episodes.
     """
     if episodes is None:
         return job.times[:, None]

@@ -38,11 +38,7 @@ _BYTES: Final = 2**31
 
 @dataclass(frozen=True)
 class Course:
-    """Course of one run, or of several on the second axis.
-
-    `batches` has the batch sizes of the steps in `changed`: the first, and those at which a batch
-    size changed. `setting` is what is known before the first step.
-    """
+    """Course of one run, or several on the second axis; `batches` are of the `changed` steps."""
 
     step_s: Floats
     idle_fraction: Floats
@@ -79,11 +75,7 @@ def check_setting(
 
 
 def check_memory(steps: int, runs: int, workers: int) -> None:
-    """Refuse steps whose times and batch sizes would not fit into memory.
-
-    Three numbers per step of the controller and of uniform batches, a row of the result, and batch
-    sizes that change at every step; and four numbers per pair of workers for a split.
-    """
+    """Refuse steps whose times and batch sizes, three numbers a step, would not fit into memory."""
     split, step = 32 * runs * workers**2, 8 * runs * (10 + 6 * workers)
     if split + steps * step > _BYTES:
         most = (_BYTES - split) // step
@@ -106,10 +98,9 @@ def run_course(
     max_batch: float = np.inf,
     speed: Speed | None = None,
 ) -> Course:
-    """Simulate steps; a step takes as long as its slowest worker.
+    """Simulate steps with overhead_s (..., K) and samples_per_s, the same or (steps, ..., K).
 
-    `overhead_s` is (..., K), `samples_per_s` the same, or (steps, ..., K) if it changes. If it
-    does not, and a controller that `settles` changes nothing, the remaining steps equal the last.
+    If it does not vary and a controller that `settles` changes nothing, the rest equals the last.
     """
     varies = samples_per_s.ndim > overhead_s.ndim
     now = samples_per_s[0] if varies else samples_per_s

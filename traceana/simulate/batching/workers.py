@@ -59,9 +59,7 @@ def share(
 ) -> Floats:
     r"""Return :math:`b_k = \min(\max(c w_k - o_k, min_batch), max_batch)` that add up to the total.
 
-    Without offsets it splits in proportion to the weights. With throughputs x as weights and
-    overhead times throughput as offsets, c is the time at which all workers finish at once, except
-    those at a bound. The caller has checked that the bounds admit the total.
+    With throughputs as weights and overhead times throughput as offsets, all finish at time c.
     """
     w = np.asarray(weights, dtype=float)
     o = np.broadcast_to(np.asarray(offsets, dtype=float), w.shape)
@@ -97,11 +95,7 @@ def whole(
     fixed_s: ArrayLike = 0.0,
     max_batch: float | Floats,
 ) -> Integers:
-    """Return whole batches that add up to the total.
-
-    Each is rounded down; the remaining samples go, one by one, to the worker that would finish its
-    batch with that sample first (the first of several).
-    """
+    """Return whole batches that add up to the total; the rest goes to who finishes first."""
     result: Integers = np.floor(batches + 1e-9).astype(np.int64)
     left = total - result.sum(-1)
     most_left = int(left.max(initial=0))
@@ -128,11 +122,7 @@ def earliest(
     min_batch: int,
     max_batch: float,
 ) -> Integers:
-    """Return the whole batches whose slowest worker is done first, for times that never fall.
-
-    Sample by sample goes to the worker that would finish it first. Where a larger batch takes less
-    time, the batches need not be the best.
-    """
+    """Return the whole batches whose slowest worker is done first, for times that never fall."""
     least = np.full(shape, min_batch, dtype=np.int64)
     left = total - min_batch * shape[-1]
     if left * least.size > _MOST:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 import numpy as np
 
 from traceana.errors import DataError
-from traceana.simulate.operations.graph import Graph, build_graph
 from traceana.simulate.operations.read import COMMUNICATION, COMPUTE, POINT_TO_POINT
+from traceana.simulate.operations.run import Graph, build_graph
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -76,10 +76,9 @@ _ENUM: Final = pl.Enum(KINDS)
 
 @dataclass(frozen=True)
 class Operations:
-    """Operations of a job: an axis of operations, then steps, then data-parallel ranks.
+    """Operations of a job: an axis of operations (kind, stage, sequence), then steps, then ranks.
 
-    An operation is named by its kind, stage and sequence number. `start` and `end` are relative to
-    the first start of the step.
+    `start` and `end` are relative to the first start of the step.
     """
 
     job: str
@@ -269,7 +268,8 @@ def _check_complete(table: pl.DataFrame, rows: pl.LazyFrame) -> None:
 def _coded(column: pl.Series) -> tuple[Integers, Integers]:
     """Return the sorted values of a column, and the place of each row's among them."""
     values = column.unique().sort()
-    return values.to_numpy(), values.search_sorted(column).cast(pl.Int32).to_numpy()
+    places = values.search_sorted(column).cast(pl.Int32).to_numpy()
+    return values.cast(pl.Int64).to_numpy(), places
 
 
 def _chunks(table: pl.DataFrame, name: str, rows: Integers) -> Integers:

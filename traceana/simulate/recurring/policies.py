@@ -253,8 +253,7 @@ class Fixed:
 class GridSearch:
     """Try every (batch size, power limit) once, then keep to the cheapest that got there.
 
-    It begins with the default at the highest limit and goes through all batch sizes at a limit
-    before it lowers the limit, so that those that cannot reach the target do not come in a row.
+    It goes through all batch sizes at a limit before it lowers the limit.
     """
 
     def __init__(self, job: JobTrace) -> None:

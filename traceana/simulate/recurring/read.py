@@ -121,10 +121,7 @@ def read_tables(
 
 
 def trained_batches(tables: TrainingTables, /, *, dataset: str, target: float) -> pl.DataFrame:
-    """Epochs to the target by batch size: one row per (network, batch_size, optimizer).
-
-    A mean, a spread and an extreme are null unless every run reached the target.
-    """
+    """Return epochs to the target by (network, batch_size, optimizer), of all runs or null."""
     at_target = pl.col("target_metric").is_close(target)
     of_dataset = tables.training_runs.filter(dataset=dataset)
     refuse_several_rates(of_dataset, dataset=dataset)

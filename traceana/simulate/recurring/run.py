@@ -145,10 +145,7 @@ def recur(
     recurrences: int | None,
     rng: Rng,
 ) -> list[tuple[int, Run]]:
-    """Return every run with the number of its recurrence, from 1.
-
-    There are twice as many recurrences as points of the grid if their number is None.
-    """
+    """Return every run with the number of its recurrence, by default twice the grid's points."""
     number = recurrences or 2 * len(job.batches) * len(job.power_limits_w)
     runner = Runner(job, maker, eta=eta, beta=beta, rng=rng)
     least_j = math.inf
@@ -216,10 +213,8 @@ def recur_concurrently(
 ) -> list[Flight]:
     """Return the runs of a group in the order in which they end.
 
-    A run takes its recorded time on the trace's clock, whatever its simulated time is; its
-    outcome is known to the policy when it ends. A job that starts while others run takes the
-    batch size of the cheapest run so far, the default while there is none; else the policy
-    chooses. A run that misses the target is repeated when it ends, for as long.
+    A run takes its recorded time, and its policy observes it then; it is repeated, for as long, if
+    it misses the target. A job that starts while others run takes the cheapest batch size so far.
     """
     runner = Runner(job, maker, eta=eta, beta=beta, rng=rng)
     in_flight: list[tuple[float, int, Flight]] = []
@@ -255,10 +250,7 @@ def recur_concurrently(
 
 
 def reference_points(job: JobTrace, /, *, eta: float) -> pl.DataFrame:
-    """Return the expected energy, time and cost of the default and of the oracle.
-
-    They are null, with a note, where a run misses the target or the point was not measured.
-    """
+    """Return the expected energy, time and cost of the default and of the oracle, or why not."""
     size = job.default_batch_size
     points = {"default": (size, job.max_power_w), "oracle": job.best(eta)}
     rows = []
@@ -302,8 +294,7 @@ def replication(
 ) -> dict[str, object]:
     """Return sums, savings of the last recurrences and regret of a history.
 
-    energy_saved = 1 - (mean energy of the last five recurrences, all their runs) / (the default's
-    expected energy), and so for time and cost; null where the default's is unknown.
+    energy_saved = 1 - (mean energy of the last five) / (the default's expected energy).
     """
     runs = [run for _, run in history]
     recurrences = history[-1][0]
