@@ -119,7 +119,7 @@ def test_several_jobs_and_keys_of_other_types() -> None:
     assert result.attributes["explains"].to_list() == [False, True]
     assert str(result.of_job("b")).startswith("b: worker 1 explains ")
     assert str(result.of_job("a")) == "no attribute explains the slowness of a job"
-    with pytest.raises(DataError, match="no job has this value of job_id"):
+    with pytest.raises(DataError, match="no job has this key"):
         result.of_job("c")
 
 

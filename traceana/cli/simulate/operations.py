@@ -115,8 +115,7 @@ def _print(about: dict[str, Any], replays: list[JobReplay]) -> None:
     import polars as pl
 
     from traceana.questions.operations.analyze import describe_job
-    from traceana.questions.operations.tables import OperationJobs
-    from traceana.simulate.operations.tables import SlowdownBy
+    from traceana.simulate.operations.tables import OperationJobs, SlowdownBy
     from traceana.tables.declare import schema_of
 
     jobs = pl.DataFrame(

@@ -66,8 +66,6 @@ def _only_job(rows: pl.DataFrame, figure: str, what: str) -> str:
 def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw speedups over uniform batches, one row per level of heterogeneity.
 
-    One series of marks per controller; levels in the order of the rows, the first on top.
-
     Parameters
     ----------
     summary
@@ -150,8 +148,6 @@ _SYSTEMS: Final = {
 )
 def plot_batching_clusters(comparison: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the time of each cluster under uniform, static and dynamic batch sizes.
-
-    One group of bars per cluster, from the top, with its published factors.
 
     Parameters
     ----------
@@ -247,8 +243,6 @@ def plot_batching_trajectory(
     batches: pl.DataFrame, /, *, ax: Axes | None = None, steps: int | None = None
 ) -> Axes:
     """Draw each worker's batch size against the step, one line per worker.
-
-    Lines are named at their ends if the names fit.
 
     Parameters
     ----------
@@ -391,8 +385,6 @@ def plot_batching_iterations(
     workers: pl.DataFrame, /, *, ax: Axes | None = None, unit: str = "s"
 ) -> Axes:
     """Draw quantiles of each worker's iteration times, one color per controller.
-
-    One row per worker, the first on top; controllers in the order of the rows.
 
     Parameters
     ----------

@@ -53,8 +53,6 @@ _LOG_FROM: Final = 30
 def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the ratio of each choice to the baseline, three bars per data set.
 
-    One group of bars per data set, in alphabetical order from the top, each with its ratio.
-
     Parameters
     ----------
     savings
@@ -140,9 +138,6 @@ def plot_batch_sweep(
 ) -> Axes:
     """Draw the energy or time of each batch size, one line per power limit.
 
-    Two lines over the batch sizes with the range of the runs, from 0 on; on a logarithmic axis
-    where the largest mean is more than 30 times the smallest.
-
     Parameters
     ----------
     sweep
@@ -221,9 +216,6 @@ _HEIGHT_IN: Final = 3.2
 )
 def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the energy of each configuration versus its time, with the Pareto front.
-
-    Gray dots for dominated configurations and blue ones for the front, labeled with batch size and
-    power limit, in a frame that ends a little beyond the front.
 
     Parameters
     ----------
@@ -372,8 +364,6 @@ def plot_energy_map(
 ) -> Axes:
     """Draw the energy, time or cost of each batch size and power limit as a heat map.
 
-    Batch sizes from left to right, power limits from bottom to top, with a color bar.
-
     Parameters
     ----------
     energy
@@ -474,8 +464,6 @@ def plot_power_sweep(
     energy: pl.DataFrame, /, *, ax: Axes | None = None, measure: str = "energy"
 ) -> Axes:
     """Draw the energy, time or cost against the power limit, one line per batch size.
-
-    The axis of the measure is logarithmic.
 
     Parameters
     ----------

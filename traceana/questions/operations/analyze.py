@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.questions.operations.tables import OperationJobs
 from traceana.simulate.operations.policies import Ideal, Policy
 from traceana.simulate.operations.replay import decompose, replay_model, slowest_workers
 from traceana.simulate.operations.run import Model, prepare
+from traceana.simulate.operations.tables import OperationJobs
 from traceana.simulate.operations.timeline import timeline_of
 from traceana.tables.declare import declared, schema_of
 
@@ -56,19 +56,11 @@ def replay_job(trace: Trace, job: str, /, *, policy: Policy | None = None) -> Jo
     model = prepare(operations_of(trace, job))
     replayed = replay_model(model, policy)
     workers = slowest_workers(model)
-    times = replayed.step_s_original
-    step = int(replayed.steps["step"][int(np.argmax(times))])
+    step = int(replayed.steps["step"][int(np.argmax(replayed.step_s_original))])
     rank = workers.workers["dp_rank"][0]
     timeline = timeline_of(model, policy=Ideal(), steps=[step]).filter(dp_rank=rank)
-    return JobReplay(
-        job=job,
-        model=model,
-        replay=replayed,
-        workers=workers,
-        by_kind=decompose(model, ("kind",)),
-        by_stage=decompose(model, ("stage",)),
-        timeline=timeline,
-    )
+    by_kind, by_stage = (decompose(model, (name,)) for name in ("kind", "stage"))
+    return JobReplay(job, model, replayed, workers, by_kind, by_stage, timeline)
 
 
 def replayed_jobs(trace: Trace, /) -> tuple[list[JobReplay], pl.DataFrame]:
@@ -101,8 +93,8 @@ def describe_job(replay: JobReplay, /) -> dict[str, object]:
         "t_original_s": float(replayed.step_s_original.mean()),
         "t_ideal_s": float(replayed.step_s_ideal.mean()),
         "slowdown": replayed.slowdown,
-        "m_s": _or_none(workers.m_s),
-        "m_w": _or_none(workers.m_w),
+        "m_s": None if np.isnan(workers.m_s) else workers.m_s,
+        "m_w": None if np.isnan(workers.m_w) else workers.m_w,
         "slowest_workers": name_workers(slowest.to_list()),
         "replay_error": replayed.replay_error,
         "note": None,
@@ -114,7 +106,3 @@ def name_workers(workers: list[str], /) -> str:
     if len(workers) <= _MOST_NAMED:
         return ", ".join(workers)
     return f"{', '.join(workers[:_MOST_NAMED])}, ... ({len(workers)})"
-
-
-def _or_none(value: float) -> float | None:
-    return None if np.isnan(value) else value

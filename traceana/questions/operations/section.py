@@ -17,8 +17,7 @@ from traceana.questions.operations.analyze import (
     name_workers,
     replayed_jobs,
 )
-from traceana.questions.operations.tables import OperationJobs
-from traceana.simulate.operations.tables import SlowdownBy, WorkerSlowdown
+from traceana.simulate.operations.tables import OperationJobs, SlowdownBy, WorkerSlowdown
 from traceana.tables.formatting import plural, share, three_digits
 
 if TYPE_CHECKING:
@@ -63,13 +62,9 @@ def _trace(trace: Trace) -> Content:
             caption = f"Slowdown of {replay.job} by {by}, the largest first. {title}"
             frame = found_by.sort("slowdown", descending=True)
             blocks.append(table_of(frame, SlowdownBy, caption=caption, headings={by: by.title()}))
-        blocks.append(
-            table_of(
-                replay.workers.workers.head(_MOST_WORKERS),
-                WorkerSlowdown,
-                caption=f"Slowest workers of {replay.job}. {title}",
-            )
-        )
+        caption = f"Slowest workers of {replay.job}. {title}"
+        slowest = replay.workers.workers.head(_MOST_WORKERS)
+        blocks.append(table_of(slowest, WorkerSlowdown, caption=caption))
     findings = tuple(
         Finding(
             f"{title}: {_finding(replay)}"
@@ -86,21 +81,14 @@ def _trace(trace: Trace) -> Content:
 
 
 def _draw(trace: Trace, replay: JobReplay) -> list[Drawing]:
+    job = replay.job
+    figures = (
+        ("worker-slowdown", replay.workers, f"Slowdown of {job} by worker"),
+        ("step-timeline", replay.timeline, f"Slowest step of {job}, measured above ideal"),
+    )
     return [
-        drawing(
-            "worker-slowdown",
-            replay.workers,
-            trace=trace,
-            key=picture_key("worker-slowdown", trace, replay.job),
-            about=f"Slowdown of {replay.job} by worker",
-        ),
-        drawing(
-            "step-timeline",
-            replay.timeline,
-            trace=trace,
-            key=picture_key("step-timeline", trace, replay.job),
-            about=f"Slowest step of {replay.job}, measured above ideal",
-        ),
+        drawing(figure, result, trace=trace, key=picture_key(figure, trace, job), about=about)
+        for figure, result, about in figures
     ]
 
 
@@ -122,35 +110,38 @@ def _lost_worker_h(job_replay: JobReplay) -> float:
 
 def _finding(job_replay: JobReplay) -> str:
     """State the slowdown of a job, what explains it and what a repair would save."""
-    replayed = job_replay.replay
+    replayed, workers = job_replay.replay, job_replay.workers
     original, ideal = replayed.step_s_original.mean(), replayed.step_s_ideal.mean()
     text = (
         f"slow operations make job {job_replay.job} take {three_digits(replayed.slowdown)} times "
         f"as long as with ideal durations (a step: {three_digits(original)} and "
-        f"{three_digits(ideal)} s; n = "
-        f"{plural(replayed.steps.height, 'step')}, "
-        f"{plural(job_replay.workers.workers.height, 'worker')})"
+        f"{three_digits(ideal)} s; n = {plural(replayed.steps.height, 'step')}, "
+        f"{plural(workers.workers.height, 'worker')})"
     )
-    slowest = job_replay.workers.workers.filter("is_slowest")["worker"].to_list()
-    stage = job_replay.by_stage.sort("explained_removal", nulls_last=False).row(-1, named=True)
-    kind = job_replay.by_kind.sort("explained_removal", nulls_last=False).row(-1, named=True)
-    repaired = job_replay.workers.explained["t_removal_s"][1]
-    workers = f"worker{'' if len(slowest) == 1 else 's'} ({name_workers(slowest)})"
-    if job_replay.workers.m_w >= _EXPLAINS:
-        cause = f"the slowest {workers} explain{'s' if len(slowest) == 1 else ''} "
-        cause += f"{_explained(job_replay.workers.m_w)}: repaired, a step would take "
-        cause += f"{three_digits(repaired)} s"
-    elif stage["explained_removal"] is not None and stage["explained_removal"] >= _EXPLAINS:
-        after = original - stage["explained_removal"] * (original - ideal)
+    stage, kind = (
+        frame.sort("explained_removal", nulls_last=False).row(-1, named=True)
+        for frame in (job_replay.by_stage, job_replay.by_kind)
+    )
+    names = workers.workers.filter("is_slowest")["worker"].to_list()
+    slowest = f"slowest worker{'' if len(names) == 1 else 's'} ({name_workers(names)})"
+    by_stage, by_kind = stage["explained_removal"], kind["explained_removal"]
+    if workers.m_w >= _EXPLAINS:
+        repaired = workers.explained["t_removal_s"][1]
         cause = (
-            f"stage {stage['stage']} explains {_explained(stage['explained_removal'])}, the "
-            f"slowest {workers} {share(job_replay.workers.m_w)}: with ideal durations in that "
-            f"stage, a step would take {three_digits(after)} s"
+            f"the {slowest} explain{'s' if len(names) == 1 else ''} {_explained(workers.m_w)}: "
+            f"repaired, a step would take {three_digits(repaired)} s"
         )
-    elif kind["explained_removal"] is not None:
+    elif by_stage is not None and by_stage >= _EXPLAINS:
+        after = original - by_stage * (original - ideal)
+        cause = (
+            f"stage {stage['stage']} explains {_explained(by_stage)}, the {slowest} "
+            f"{share(workers.m_w)}: with ideal durations in that stage, a step would take "
+            f"{three_digits(after)} s"
+        )
+    elif by_kind is not None:
         cause = (
             f"no worker and no stage explains half of the slowdown; of the kinds of operation, "
-            f"{kind['kind']} explains most ({share(kind['explained_removal'])})"
+            f"{kind['kind']} explains most ({share(by_kind)})"
         )
     else:
         cause = "there is no slowdown to explain"

@@ -41,8 +41,6 @@ def plot_recurring_choices(
 ) -> Axes:
     """Draw the batch size of every run against its recurrence.
 
-    One row per batch size, the smallest at the bottom, with a color bar of power limits.
-
     Parameters
     ----------
     result
@@ -355,8 +353,6 @@ _WIDE: Final = 0.64
 )
 def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the energy or time saved, one row per data set and one mark per GPU.
-
-    Data sets in alphabetical order from the top, GPUs in each from the top.
 
     Parameters
     ----------

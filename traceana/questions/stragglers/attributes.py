@@ -168,21 +168,12 @@ def _of_job(
     step, at = (rows[name].rank("dense").to_numpy().astype(np.int64) - 1 for name in (time, worker))
     times = np.full((step.max() + 1, at.max() + 1), np.nan)
     times[step, at] = rows[value].to_numpy()
-    total, middle = float(np.nanmax(times, axis=1).mean()), float(median_present(times).mean())
     steady = _systematic(times)
+    of_job, lasting = _time_lost(times, steady)
     steady_middle = median_present(steady)
-    lost, lasting = total - middle, float(np.nanmax(steady, axis=1).mean() - steady_middle.mean())
     ratios = steady[steady_middle > 0] / steady_middle[steady_middle > 0, None]
     n_ratios = np.count_nonzero(~np.isnan(ratios), axis=0).astype(float)
     level = over(np.nansum(ratios, axis=0), n_ratios)  # of each worker
-    no_part = steady is times or not lost > 0
-    of_job = {
-        "job": total,
-        "slowdown": total / middle if middle > 0 else None,
-        "systematic": None if no_part else min(lasting / lost, 1),
-        "n_steps": times.shape[0],
-        "explains": False,
-    }
 
     def part_of(gain: float) -> float | None:
         return gain / lasting if lasting > 0 else None
@@ -204,7 +195,7 @@ def _of_job(
         if each:
             best = max(each, key=lambda group: group["gain"] or 0)
             row |= {key: best[key] for key in ("group", "n_workers", "gain", "explained")}
-            row["without"] = None if best["gain"] is None else total * (1 - best["gain"])
+            row["without"] = None if best["gain"] is None else of_job["job"] * (1 - best["gain"])
             by_chance = _by_chance(times, of_blocks, each.index(best), rng)
             row["explained_by_chance"] = part_of(by_chance)
         between = _between(level, np.max(codes, axis=0), resamples, rng)
@@ -213,6 +204,23 @@ def _of_job(
         row["n_missing"] = job[value].null_count() + int(np.count_nonzero(of_row < 0))
         found.append(row)
     return found, groups
+
+
+def _time_lost(times: Floats, steady: Floats) -> tuple[dict[str, Any], float]:
+    """Return the time of a job and what is above its median worker, and how much of that lasts."""
+    (total, middle), (slowest, usual) = (
+        (float(np.nanmax(x, axis=1).mean()), float(median_present(x).mean()))
+        for x in (times, steady)
+    )
+    known = steady is not times and total > middle
+    row: dict[str, Any] = {
+        "job": total,
+        "slowdown": total / middle if middle > 0 else None,
+        "systematic": min((slowest - usual) / (total - middle), 1) if known else None,
+        "n_steps": times.shape[0],
+        "explains": False,
+    }
+    return row, slowest - usual
 
 
 def _codes_of(column: pl.Series) -> tuple[pl.Series, Codes]:

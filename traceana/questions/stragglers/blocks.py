@@ -12,9 +12,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from traceana.errors import DataError
+from traceana.stats.arrays import Floats
 from traceana.store.frames import collect, reduce_frame
 
-Floats: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.intp]
 
 ROWS_AT_ONCE: Final = 2_000_000
@@ -25,8 +25,6 @@ SPARSEST: Final = 10
 
 CELLS_AT_ONCE: Final = 200_000
 """Cells (worker, time) of a block, so that it fits into the processor's cache."""
-
-_GROWTH = 1.1  # jobs whose lengths differ by less share an array
 
 
 def over(above: Floats, below: Floats, /) -> Floats:
@@ -47,10 +45,7 @@ def repeated_rows(first: dict[str, object], surplus: int, key: Sequence[str], /)
 
 @dataclass(frozen=True)
 class Block:
-    """Jobs of about one size: job in the part, time_s (job, time), value (job, worker, time).
-
-    NaN if a job has no such time, or a worker no value at it.
-    """
+    """Jobs of one size: place in the part, times (job, time) and values (job, worker, time)."""
 
     job: NDArray[np.intp]
     time_s: Floats
@@ -166,29 +161,20 @@ def _blocks(
             f"{n_ticks[which]} values of {time}; round {time} to the sampling interval, such as "
             f"({time} // 10) * 10"
         )
-    room = np.ceil(np.log(n_ticks) / np.log(_GROWTH)).astype(np.intp)
-    shapes, shape_of = np.unique(
-        np.stack([n_workers[boundaries], room]), axis=1, return_inverse=True
-    )
-    for shape in range(shapes.shape[1]):
-        alike = np.flatnonzero(shape_of.ravel() == shape)
-        at_once = max(1, CELLS_AT_ONCE // int(cells[alike].max()))
+    shapes = np.stack([n_workers[boundaries], n_ticks])
+    for shape in np.unique(shapes, axis=1).T:
+        alike = np.flatnonzero((shapes == shape[:, None]).all(axis=0))
+        at_once = max(1, CELLS_AT_ONCE // int(shape.prod()))
         for begin in range(0, len(alike), at_once):
             members = alike[begin : begin + at_once]
-            length = n_ticks[members].max()
-            block = Block(
-                boundaries[members],
-                np.full((len(members), length), np.nan),
-                np.full((len(members), shapes[0, shape], length), np.nan),
-            )
-            for place, member in enumerate(members):
-                times, tick = ticks[member]
-                rows = rows_of[member]
-                block.time_s[place, : len(times)] = times
+            times_s = np.stack([ticks[member][0] for member in members])
+            block = Block(boundaries[members], times_s, np.full((len(members), *shape), np.nan))
+            for value_of, member in zip(block.value, members, strict=True):
+                rows, tick = rows_of[member], ticks[member][1]
                 if tick is None:
-                    block.value[place, :, : len(times)] = value[rows].reshape(-1, len(times))
+                    value_of[:] = value[rows].reshape(shape)
                 else:
-                    block.value[place, worker[rows], tick] = value[rows]
+                    value_of[worker[rows], tick] = value[rows]
             yield block
 
 

@@ -11,8 +11,9 @@ import scipy  # scipy.signal is slow to import and loaded when used
 from scipy.linalg import hadamard
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from traceana.questions.stragglers.blocks import Floats, over
+from traceana.questions.stragglers.blocks import over
 from traceana.questions.stragglers.episodes import Rules, Stretch, find_stretches
+from traceana.stats.arrays import Floats
 from traceana.stats.order import median_present, peers_median
 
 if TYPE_CHECKING:
@@ -41,12 +42,10 @@ def keep_beyond_chance(
     kept: list[Stretch] = []
     for job in sorted({stretch.job for stretch in stretches}):
         of_job = [stretch for stretch in stretches if stretch.job == job]
-        n_times = int(np.count_nonzero(~np.isnan(time_s[job])))
-        x = value[job, :, :n_times]
-        if x.size > _MOST_CELLS:
+        if value[job].size > _MOST_CELLS:
             kept += of_job
             continue
-        areas = _largest_areas(x, time_s[job, :n_times], of_job, rules)
+        areas = _largest_areas(value[job], time_s[job], of_job, rules)
         for stretch in of_job:
             larger = int((areas >= _area(stretch) * (1 - 1e-9)).sum())
             if (1 + larger) / (1 + len(areas)) <= ALPHA:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.questions.stragglers.blocks import Block, Counts, Floats, Part, over, read_parts
+from traceana.questions.stragglers.blocks import Block, Counts, Part, over, read_parts
 from traceana.questions.stragglers.chance import (
     ALPHA,
     FEWEST_EFFECTIVE,
@@ -25,6 +25,7 @@ from traceana.questions.stragglers.chance import (
 from traceana.questions.stragglers.episodes import Rules, Stretch, find_stretches
 from traceana.questions.stragglers.tables import Episodes, StragglerJobs, StragglerResult
 from traceana.stats.arguments import is_number
+from traceana.stats.arrays import Floats
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.order import middle_of, peers_median
 from traceana.store.clock import with_seconds
@@ -267,17 +268,16 @@ def _of_block(block: Block, rules: Rules, slow_level: float, with_ratios: bool) 
     calm = value.copy() if stretches else value
     for stretch in stretches:
         calm[stretch.job, stretch.worker, stretch.first : stretch.last + 1] = np.nan
-    lengths = np.count_nonzero(~np.isnan(block.time_s), axis=1)
-    levels = Levels(*_by_length(lambda part: measure_levels(part, slow_level), calm, lengths))
-    noise, as_one = _by_length(measure_noise, calm, lengths)
+    n_jobs, n_workers, n_times = value.shape
+    levels = measure_levels(calm, slow_level)
+    noise, as_one = measure_noise(calm)
     as_one[[stretch.job for stretch in stretches]] = False
     adjusted = np.stack([adjust_pvalues(of_job, method="holm") for of_job in levels.pvalue])
     slower = (adjusted < ALPHA) & (levels.ratio_to_peers > 1)
-    effective = np.array([effective_times(x[:, :n]) for x, n in zip(calm, lengths, strict=True)])
-    few = effective < FEWEST_EFFECTIVE
+    few = np.array([effective_times(of_job) for of_job in calm]) < FEWEST_EFFECTIVE
     unclear += few & slower.any(axis=1)
     adjusted[few[:, None] & slower] = 1.0
-    noise[few & (lengths >= FEWEST_EFFECTIVE)] = np.nan
+    noise[few & (n_times >= FEWEST_EFFECTIVE)] = np.nan
     # without a p-value, of a few times, a level is taken as it is
     beyond = np.where(np.isnan(adjusted) | (adjusted < ALPHA), levels.ratio_to_peers, 1.0)
     of_job, of_worker = measure_cost(value, levels, beyond, stretches)
@@ -304,7 +304,6 @@ def _of_block(block: Block, rules: Rules, slow_level: float, with_ratios: bool) 
                 "n_at_once": together,
             }
         )
-    n_jobs, n_workers = value.shape[:2]
     last_s, missing_end = _ends(block)
     of_job |= {
         ".job": block.job,
@@ -331,16 +330,6 @@ def _of_block(block: Block, rules: Rules, slow_level: float, with_ratios: bool) 
     return {name: frame.fill_nan(None) for name, frame in frames.items()}
 
 
-def _by_length(
-    measure: Callable[[Floats], tuple[NDArray[Any], ...]], calm: Floats, lengths: Counts
-) -> list[NDArray[Any]]:
-    """Return what is measured of jobs, each by itself and not by the longest of its block."""
-    parts = [np.flatnonzero(lengths == length) for length in np.unique(lengths)]
-    measured = [measure(calm[jobs, :, : lengths[jobs[0]]]) for jobs in parts]
-    order = np.argsort(np.concatenate(parts))
-    return [np.concatenate(columns)[order] for columns in zip(*measured, strict=True)]
-
-
 def _ratios(block: Block) -> dict[str, NDArray[Any]]:
     """Return one row per sample: its value over the median of the other workers' values."""
     value = block.value
@@ -365,8 +354,8 @@ def _first(*cases: tuple[pl.Expr, str | pl.Expr]) -> pl.Expr:
 def _ends(block: Block) -> tuple[Floats, Floats]:
     """Return the last time of each worker, and the fraction of the job without it at the end."""
     reported = ~np.isnan(block.value)
-    n_times = np.count_nonzero(~np.isnan(block.time_s), axis=1)[:, None]
-    last = reported.shape[2] - 1 - reported[..., ::-1].argmax(axis=2)
+    n_times = reported.shape[2]
+    last = n_times - 1 - reported[..., ::-1].argmax(axis=2)
     last = np.where(reported.any(axis=2), last, n_times - 1)
     first = reported.argmax(axis=2)
     usual = (last - first + 1) / np.maximum(np.count_nonzero(reported, axis=2), 1)

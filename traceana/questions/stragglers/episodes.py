@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceana.questions.stragglers.blocks import Counts, Floats, coming_report, over, read_reports
+from traceana.questions.stragglers.blocks import Counts, coming_report, over, read_reports
+from traceana.stats.arrays import Floats
 from traceana.stats.order import median_present, middle_of, peers_at_rank, pick
 from traceana.stats.segments import highest_rise, rising_stretches
 
@@ -287,15 +288,8 @@ def _stretches(
         for a, b in rising_stretches(scores[begin:end], threshold=1):
             from_tick, to_tick = int(first[begin + a]), int(last[begin + b])
             ticks = slice(from_tick, to_tick + 1)
-            stretch = Stretch(
-                job,
-                worker,
-                from_tick,
-                to_tick,
-                b - a + 1,
-                float(np.exp(np.nanmedian(severity[ticks]))),
-                float(np.exp(np.nanmedian(excess[ticks]))),
-            )
+            typical = (float(np.exp(np.nanmedian(x[ticks]))) for x in (severity, excess))
+            stretch = Stretch(job, worker, from_tick, to_tick, b - a + 1, *typical)
             lasts = time_s[to_tick] - time_s[from_tick] >= rules.min_duration_s
             slow = min(stretch.severity, stretch.excess) >= rules.min_severity
             if lasts and slow and not _leads_or_lags(stretch, excess, peers, rules):

@@ -60,9 +60,6 @@ def plot_worker_times(
 ) -> Axes:
     """Draw each worker's mini-batch time against time, one line per worker.
 
-    One step line per worker, with a gap where the worker has no sample for more than 1.5 times its
-    median sampling interval. Names are at the ends of the lines if they fit.
-
     Parameters
     ----------
     samples

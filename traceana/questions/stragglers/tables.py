@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 import polars as pl
 
@@ -111,6 +111,25 @@ class PeerRatios(ResultTable):
     ratio_to_peers = ratio("Ratio to peers", "null without a peer")
 
 
+_Of = TypeVar("_Of", bound=Result)
+
+
+def _of_job(result: _Of, job: object, keys: pl.DataFrame) -> _Of:
+    """Return the rows of one job in every frame of a result."""
+    key = job if isinstance(job, tuple) else (job,)
+    if len(key) != keys.width:
+        raise DataError(f"job= needs the values of {', '.join(keys.columns)}; it is {job!r}")
+    is_job = [pl.lit(value=True)]
+    is_job += [
+        pl.col(n).eq_missing(pl.lit(value)) for n, value in zip(keys.columns, key, strict=True)
+    ]
+    if keys.filter(is_job).is_empty():
+        first = ", ".join(map(str, keys.unique(maintain_order=True).head(5).rows()))
+        raise DataError(f"job= is {job!r}; no job has this key; the first are {first}")
+    frames = {name: getattr(result, name).filter(is_job) for name in result.tables}
+    return replace(result, **frames)
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class StragglerResult(Result):
     """Result of :func:`traceana.detect_stragglers`.
@@ -154,18 +173,7 @@ class StragglerResult(Result):
 
     def of_job(self, job: object, /) -> StragglerResult:
         """Return the result of one job, by its key; a tuple if several columns are its key."""
-        by = self._by
-        key = job if isinstance(job, tuple) else (job,)
-        if len(key) != len(by):
-            raise DataError(f"job= needs the values of {', '.join(by)}; it is {job!r}")
-        is_job = pl.all_horizontal(
-            pl.lit(value=True),
-            *(pl.col(name).eq_missing(pl.lit(value)) for name, value in zip(by, key, strict=True)),
-        )
-        if self.jobs.filter(is_job).is_empty():
-            jobs_held = ", ".join(map(str, self.jobs.select(by).head(5).rows()))
-            raise DataError(f"job= is {job!r}; no job has this key; the first are {jobs_held}")
-        return replace(self, **{name: getattr(self, name).filter(is_job) for name in self.tables})
+        return _of_job(self, job, self.jobs.select(self._by))
 
     def key(self) -> tuple[object, ...]:
         """Return the key of the first job: the values of the columns of `by`."""
@@ -370,17 +378,9 @@ class AttributeResult(Result):
     """One row per job, attribute and group."""
 
     def of_job(self, job: object, /) -> AttributeResult:
-        """Return the result of one job, by its key; a tuple if several columns are its key.
-
-        Raises a DataError if there is no such job.
-        """
+        """Return the result of one job, by its key; a tuple if several columns are its key."""
         by = self.attributes.columns[: self.attributes.columns.index("attribute")]
-        key = job if isinstance(job, tuple) else (job,)
-        is_job = [pl.col(n).eq_missing(pl.lit(value)) for n, value in zip(by, key, strict=False)]
-        frames = {name: getattr(self, name).filter(*is_job) for name in self.tables}
-        if len(key) != len(by) or frames["attributes"].is_empty():
-            raise DataError(f"job= is {job!r}; no job has this value of {', '.join(by)}")
-        return replace(self, **frames)
+        return _of_job(self, job, self.attributes.select(by))
 
     def summary(self) -> str:
         """Return a line per job."""

@@ -230,9 +230,7 @@ def _compact(rows: pl.LazyFrame, names: list[str]) -> pl.DataFrame:
     times = ("start_s", "duration_s")
     if odd := [name for name in times if not schema[name].is_numeric()]:
         raise DataError(f"operations: column {odd[0]} holds {schema[odd[0]]}; numbers are needed")
-    if "sequence" not in names or not collect(rows.select(pl.col("sequence").count())).item():
-        order = pl.col("start_s").rank("ordinal").over("step", "dp_rank", "stage", "kind")
-        rows = rows.with_columns(sequence=order.cast(pl.Int64) - 1)
+    rows = _with_sequence(rows, names)
     words = pl.col("kind").cast(pl.String)
     small = pl.Float32 if all(schema[name] == pl.Float32 for name in times) else pl.Float64
     table = collect(
@@ -245,6 +243,14 @@ def _compact(rows: pl.LazyFrame, names: list[str]) -> pl.DataFrame:
     )
     _check_complete(table, rows)
     return table
+
+
+def _with_sequence(rows: pl.LazyFrame, names: list[str]) -> pl.LazyFrame:
+    """Number operations in the order of their start if they have no numbers."""
+    if "sequence" in names and collect(rows.select(pl.col("sequence").count())).item():
+        return rows
+    order = pl.col("start_s").rank("ordinal").over("step", "dp_rank", "stage", "kind")
+    return rows.with_columns(sequence=order.cast(pl.Int64) - 1)
 
 
 def _check_complete(table: pl.DataFrame, rows: pl.LazyFrame) -> None:

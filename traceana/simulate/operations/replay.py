@@ -129,9 +129,9 @@ def slowdown_by(operations: IntoFrame, /, by: Names) -> pl.DataFrame:
     r"""Attribute the slowdown of a training job to groups of operations.
 
     The job is replayed with ideal durations except in one group g, and as it was except that the
-    group is ideal (see :func:`replay_operations`). With :math:`T` the mean step time, the slowdown
-    of a group is :math:`T_{\text{all ideal but } g} / T_{\text{ideal}}`. By addition, the group
-    explains the fraction :math:`(T_{\text{all ideal but } g} - T_{\text{ideal}}) /
+    group is ideal (Lin et al., OSDI'25; see :func:`replay_operations`). With :math:`T` the mean
+    step time, the slowdown of a group is :math:`T_{\text{all ideal but } g} / T_{\text{ideal}}`. By
+    addition, the group explains the fraction :math:`(T_{\text{all ideal but } g} - T_{\text{ideal}}) /
     (T_{\text{original}} - T_{\text{ideal}})` of the job's slowdown; by removal,
     :math:`(T_{\text{original}} - T_{g \text{ ideal}}) / (T_{\text{original}} - T_{\text{ideal}})`.
     Fractions may be negative or above 1, and do not add up to 1: operations overlap.
@@ -151,15 +151,6 @@ def slowdown_by(operations: IntoFrame, /, by: Names) -> pl.DataFrame:
         One row per group, sorted by `by`: a column for each name in `by` and
 
     {columns}
-
-    Raises
-    ------
-    DataError
-        As :func:`replay_operations` does, or if `by` has another name.
-
-    References
-    ----------
-    Lin et al., "Understanding Stragglers in Large Model Training Using What-if Analysis", OSDI'25.
 
     Examples
     --------
@@ -252,8 +243,8 @@ def worker_slowdown(operations: IntoFrame, /) -> WorkerSlowdownResult:
     r"""Find the slowest workers and what they and the last stage explain.
 
     The slowdown of a worker is the smaller one of its data-parallel rank's and its stage's (see
-    :func:`slowdown_by`). M_S is the fraction of the job's slowdown that vanishes if the last stage
-    has ideal durations, M_W if the slowest 3 % of the workers (rounded up) have.
+    :func:`slowdown_by` and its source). M_S is the fraction of the job's slowdown that vanishes if
+    the last stage has ideal durations, M_W if the slowest 3 % of the workers (rounded up) have.
 
     Parameters
     ----------
@@ -266,15 +257,6 @@ def worker_slowdown(operations: IntoFrame, /) -> WorkerSlowdownResult:
         `m_s`, `m_w`; `workers` with the slowdown of each worker, the slowest first; `explained`
         with the step times of both what-ifs; `t_original_s` and `t_ideal_s`, mean step times.
         `m_s` and `m_w` are NaN for a job whose ideal step time is the original.
-
-    Raises
-    ------
-    DataError
-        As :func:`replay_operations` does.
-
-    References
-    ----------
-    Lin et al., "Understanding Stragglers in Large Model Training Using What-if Analysis", OSDI'25.
 
     Examples
     --------

@@ -16,7 +16,8 @@ from traceana.simulate.operations.policies import Policy, as_policy
 from traceana.simulate.operations.read import POINT_TO_POINT, TRANSFERS
 from traceana.simulate.operations.run import Model, prepare, replay_timeline
 from traceana.simulate.operations.tables import OperationTimeline
-from traceana.tables.declare import declared, returns
+from traceana.stats.arrays import Floats
+from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,23 +90,22 @@ def timeline_of(
     picked = [duration if np.size(duration) == 1 else duration[chosen] for duration in durations]
     shape = (len(operations.kind), len(chosen), len(operations.dp_ranks))
     begin, end = replay_timeline(graph, picked, shape)
-    measured_end = operations.end[:, chosen].astype(float)
-    own = model.own[:, chosen]
+    start, measured_end = (
+        times[:, chosen].astype(float) for times in (operations.start, operations.end)
+    )
     waits = np.isin(operations.kind, list(TRANSFERS))[:, None, None]
-    start = operations.start[:, chosen].astype(float)
-    measured_begin = np.where(waits, np.maximum(measured_end - own, start), start)
+    late = np.maximum(measured_end - model.own[:, chosen], start)
+    measured_begin = np.where(waits, late, start)
+    waiting = np.where(waits, measured_begin - start, 0)
     parts = [
         _frame(model, chosen, "measured", measured_begin, measured_end).with_columns(
-            waiting_s=pl.Series(np.where(waits, measured_begin - start, 0).ravel())
+            waiting_s=pl.Series(waiting.ravel())
         ),
-        _frame(model, chosen, "ideal", begin, end).with_columns(
-            waiting_s=pl.lit(None, dtype=pl.Float64)
-        ),
+        _frame(model, chosen, "ideal", begin, end).with_columns(waiting_s=pl.lit(None, pl.Float64)),
     ]
     order = ["step", "stage", "dp_rank", "begin_s"]
-    return declared(
-        pl.concat([part.sort(order, maintain_order=True) for part in parts]), OperationTimeline
-    )
+    timeline = pl.concat(part.sort(order, maintain_order=True) for part in parts)
+    return declared(timeline, OperationTimeline)
 
 
 def _places(model: Model, steps: Sequence[int] | None) -> list[int]:
@@ -121,32 +121,32 @@ def _places(model: Model, steps: Sequence[int] | None) -> list[int]:
     return sorted({there.index(step) for step in steps})
 
 
-def _frame(model: Model, steps: list[int], scenario: str, begin: Any, end: Any) -> pl.DataFrame:  # noqa: ANN401
+def _frame(
+    model: Model, steps: list[int], scenario: str, begin: Floats, end: Floats
+) -> pl.DataFrame:
     operations = model.operations
     node, step, rank = (part.ravel() for part in np.indices(begin.shape))
-    return pl.DataFrame(
-        {
-            "step": operations.steps[steps][step],
-            "worker": operations.workers[operations.stage[node], rank].tolist(),
-            "dp_rank": operations.dp_ranks[rank],
-            "stage": operations.stage[node],
-            "kind": operations.kind[node].tolist(),
-            "sequence": operations.sequence[node],
-            "begin_s": begin.ravel(),
-            "end_s": end.ravel(),
-        },
-        schema_overrides={
-            **dict.fromkeys(("step", "dp_rank", "stage", "sequence"), pl.Int64),
-            "worker": pl.String,
-        },
-    ).with_columns(scenario=pl.lit(scenario))
+    columns = {
+        "scenario": scenario,
+        "step": operations.steps[steps][step],
+        "worker": operations.workers[operations.stage[node], rank].tolist(),
+        "dp_rank": operations.dp_ranks[rank],
+        "stage": operations.stage[node],
+        "kind": operations.kind[node].tolist(),
+        "sequence": operations.sequence[node],
+        "begin_s": begin.ravel(),
+        "end_s": end.ravel(),
+    }
+    schema = schema_of(OperationTimeline)
+    return pl.DataFrame(columns, schema_overrides=schema)
 
 
 def write_timeline(timeline: IntoFrame, path: str | Path, /) -> Path:
     """Write a timeline as a file that Perfetto and chrome://tracing open.
 
-    The format is Chrome's Trace Event Format. A process is a data-parallel rank, as measured or
-    ideal; a thread is a stream of a stage. Steps follow one another, with a pause between them.
+    The format is Chrome's Trace Event Format; https://ui.perfetto.dev opens the file. A process is
+    a data-parallel rank, as measured or ideal; a thread is a stream of a stage. Steps follow one
+    another, with a pause between them.
 
     Parameters
     ----------
@@ -155,19 +155,10 @@ def write_timeline(timeline: IntoFrame, path: str | Path, /) -> Path:
     path
         File to write, ``.json`` or ``.json.gz``; an existing one is replaced.
 
-    Returns
-    -------
-    Path
-        The file.
-
     Raises
     ------
     DataError
         If the file cannot be written or has another ending.
-
-    References
-    ----------
-    "Trace Event Format", Chromium project; https://ui.perfetto.dev opens the file.
 
     Examples
     --------
@@ -217,35 +208,28 @@ def _events(rows: pl.DataFrame) -> list[dict[str, Any]]:
     until = pl.min_horizontal("end_s", pl.col("begin_s").shift(-1).over("pid", "tid"))
     placed = placed.with_columns(dur=(until - pl.col("begin_s")).clip(lower_bound=0))
     events: list[dict[str, Any]] = []
-    for pid, rank, scenario in (
-        placed.select("pid", "dp_rank", "scenario").unique().sort("pid").rows()
-    ):
-        name = f"data-parallel rank {rank}, {scenario}"
-        events += _names("process", pid, None, name, pid)
+    ranks = placed.select("pid", "dp_rank", "scenario").unique().sort("pid")
+    for pid, rank, scenario in ranks.rows():
+        events += _names("process", {"pid": pid}, f"data-parallel rank {rank}, {scenario}", pid)
     threads = placed.select("pid", "tid", "stage", "worker").unique().sort("pid", "tid")
     for pid, tid, stage, worker in threads.rows():
         name = f"stage {stage} (worker {worker}) {_STREAMS[tid % len(_STREAMS)]}"
-        events += _names("thread", pid, tid, name, tid)
-    shown = placed.select("kind", "pid", "tid", "begin_s", "dur", "step", "sequence")
-    events += [
-        {
-            "name": kind,
-            "cat": kind,
-            "ph": "X",
-            "pid": pid,
-            "tid": tid,
-            "ts": ts,
-            "dur": dur,
-            "args": {"step": step, "sequence": sequence},
-        }
-        for kind, pid, tid, ts, dur, step, sequence in shown.rows()
-    ]
-    return events
+        events += _names("thread", {"pid": pid, "tid": tid}, name, tid)
+    shown = placed.select(
+        name="kind",
+        cat="kind",
+        ph=pl.lit("X"),
+        pid="pid",
+        tid="tid",
+        ts="begin_s",
+        dur="dur",
+        args=pl.struct("step", "sequence"),
+    )
+    return events + shown.to_dicts()
 
 
-def _names(what: str, pid: int, tid: int | None, name: str, order: int) -> list[dict[str, Any]]:
-    of = {"ph": "M", "pid": pid} | ({} if tid is None else {"tid": tid})
+def _names(what: str, of: dict[str, int], name: str, order: int) -> list[dict[str, Any]]:
     return [
-        {"name": f"{what}_name", **of, "args": {"name": name}},
-        {"name": f"{what}_sort_index", **of, "args": {"sort_index": order}},
+        {"name": f"{what}_name", "ph": "M", **of, "args": {"name": name}},
+        {"name": f"{what}_sort_index", "ph": "M", **of, "args": {"sort_index": order}},
     ]
