@@ -131,8 +131,9 @@ def slowdown_by(operations: IntoFrame, /, by: Names) -> pl.DataFrame:
     The job is replayed with ideal durations except in one group g, and as it was except that the
     group is ideal (Lin et al., OSDI'25; see :func:`replay_operations`). With :math:`T` the mean
     step time, the slowdown of a group is :math:`T_{\text{all ideal but } g} / T_{\text{ideal}}`. By
-    addition, the group explains the fraction :math:`(T_{\text{all ideal but } g} - T_{\text{ideal}}) /
-    (T_{\text{original}} - T_{\text{ideal}})` of the job's slowdown; by removal,
+    addition, the group explains the fraction
+    :math:`(T_{\text{all ideal but } g} - T_{\text{ideal}}) / (T_{\text{original}} -
+    T_{\text{ideal}})` of the job's slowdown; by removal,
     :math:`(T_{\text{original}} - T_{g \text{ ideal}}) / (T_{\text{original}} - T_{\text{ideal}})`.
     Fractions may be negative or above 1, and do not add up to 1: operations overlap.
 
