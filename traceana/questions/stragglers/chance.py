@@ -240,7 +240,7 @@ def measure_noise(calm: Floats, /) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the slowdown expected from noise alone, and whether the workers move as one.
 
     Noise is what is left without levels and shared variation; with F its distribution, the largest
-    of n values has F^n. Workers move as one if it is small against what they share in second
+    of n values has F^n. Workers move as one if it is small against their common second
     differences. `calm`: (job, worker, time), NaN if missing or in an episode.
     """
     n_jobs, _, n_times = calm.shape

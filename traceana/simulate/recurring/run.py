@@ -110,7 +110,7 @@ class Runner:
         return Run(batch_size, limit, energy_j, time_s, cost_j, reached, epochs, profiling)
 
     def observe(self, run: Run, least_cost_j: float, /) -> None:
-        """Tell the policy the cost of a run, which is high if its first epoch exceeds the bound."""
+        """Let the policy observe a run, at a high cost if its first epoch exceeds the bound."""
         cost_j = run.cost_j if run.epochs else 100 * self._beta * least_cost_j
         self.batch_sizes.observe(run.batch_size, run.power_limit_w, cost_j, run.reached)
 
