@@ -276,9 +276,7 @@ class Themis(SlottedPolicy):
             self._crowded = False
             return active
         gpus = np.array([state.jobs.gpus[job] for job in active], dtype=float)
-        left = np.array([state.remaining(job) for job in active])
-        pace = np.array([state.jobs.rate(job, state.jobs.gpus[job]) for job in active])
-        left /= pace
+        left = np.array([self._left(state, job) for job in active])
         share = np.minimum(math.ceil(state.gpus / len(active)) / gpus, 1.0)
         for job, seconds, part in zip(active, left.tolist(), share.tolist(), strict=True):
             before, of_then = self._before.get(job, (seconds, 1.0))
@@ -296,6 +294,12 @@ class Themis(SlottedPolicy):
             for job, x in zip(active, fractions, strict=True)
         }
         return sorted(active, key=rank.__getitem__)
+
+    def _left(self, state: ScheduleState, job: int) -> float:
+        """Return the time left at the requested GPUs; that of a waiting job does not change."""
+        if job in state.waiting and job in self._before:
+            return self._before[job][0]
+        return state.remaining(job) / state.jobs.rate(job, state.jobs.gpus[job])
 
     def allocate(self, state: ScheduleState, order: Iterable[int], /) -> dict[int, int]:
         """Give each job in order its GPUs where they fit."""
