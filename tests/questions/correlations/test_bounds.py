@@ -12,7 +12,6 @@ import scipy.stats
 from tests.questions.defaults import numbers_by_default
 from traceana import correlate, failure_correlations, implied_n, joint_counts, runtime_correlations
 from traceana.errors import DataError
-from traceana.questions.correlations import family
 
 
 def line_of(x: Any, y: Any, **options: Any) -> dict[str, Any]:
@@ -144,16 +143,6 @@ def test_a_row_carries_all_of_an_r_of_1() -> None:
         assert (line["n_carrying"], line["r_without"]) == (1, 0)
 
 
-@pytest.mark.parametrize("by", [(), "g"])
-def test_r_of_many_rows_needs_no_rows(by: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(family, "MAX_ROWS", 5)
-    x, y = np.random.default_rng(8).normal(size=(2, 30))
-    rows = pl.DataFrame({"x": x, "y": y, "g": np.arange(30) % 2})
-    found = correlate(rows, "x", "y", by=by).table["r"].to_list()
-    parts = [slice(0, None)] if by == () else [slice(0, None, 2), slice(1, None, 2)]
-    assert found == pytest.approx([np.corrcoef(x[part], y[part])[0, 1] for part in parts])
-
-
 def test_runtime_correlations_draw_the_same_by_default() -> None:
     gpus = np.repeat(np.arange(1, 13), 3)
     runtime = gpus * np.random.default_rng(4).lognormal(4, 1, 36)
@@ -180,15 +169,6 @@ def test_numbers_by_default() -> None:
         "runtime_correlations": of_tests,
         "joint_counts": {"bins": 40},
     }
-
-
-@pytest.mark.parametrize(("most", "permuted"), [(400, True), (399, False)])
-def test_p_is_of_permutations_up_to_a_number_of_rows(
-    most: int, permuted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(family, "MAX_ROWS", most)
-    line = line_of(with_tails(400, 42, 0), with_tails(400, 42, 15))
-    assert (line["pvalue"] != line["pvalue_t"]) == permuted
 
 
 @pytest.mark.parametrize("of_row", [-3.0, 0.1])
@@ -257,11 +237,6 @@ def test_rows_carry_pearsons_r_alone() -> None:
     x += y  # ranks agree as well
     assert line_of(x, y, method="spearman")["pvalue"] < 0.05
     assert line_of(x, y, method="spearman")["n_carrying"] is None
-
-
-def test_rows_are_collected_up_to_the_documented_number() -> None:
-    assert family.MAX_ROWS == 5 * 10**6
-    assert "up to 5 million rows" in (correlate.__doc__ or "")
 
 
 def test_a_p_that_no_double_holds_is_told() -> None:

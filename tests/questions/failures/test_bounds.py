@@ -14,9 +14,8 @@ from tests.questions.defaults import numbers_by_default
 from traceana.cohorts.observation import estimate_unlisted
 from traceana.errors import DataError
 from traceana.questions.failures.curves import incidence_and_survival
-from traceana.questions.failures.design import make_design
 from traceana.questions.failures.events import Columns
-from traceana.questions.failures.model import variance_inflation, why_not_comparable
+from traceana.questions.failures.model import make_design, variance_inflation, why_not_comparable
 
 WORDS = {True: "failed", False: "completed"}
 

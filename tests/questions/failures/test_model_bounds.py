@@ -8,7 +8,7 @@ import pytest
 
 import traceana
 from traceana.errors import DataError
-from traceana.questions.failures.design import make_design
+from traceana.questions.failures.model import make_design
 
 
 def rows_of(failures: int, successes: int) -> pl.DataFrame:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from traceana.cohorts.cohort import Cohort, form_cohort, outcome_cohort
+from traceana.cohorts.ends import OUTCOMES
 from traceana.questions.correlations.correlate import (
+    FEATURES,
     failure_correlations,
     runtime_correlations,
 )
@@ -18,28 +21,21 @@ from traceana.stats.multiplicity import adjust_pvalues
 if TYPE_CHECKING:
     from traceana.questions.correlations.tables import CorrelationResult
     from traceana.store import Trace
+    from traceana.store.frames import Names
 
-FEATURES: Final = ("gpus", "cpus", "memory_gib", "n_instances", "nodes")
-"""Columns of a cohort that are correlated with runtime and failure, if they have values."""
 RESAMPLES: Final = 200
 
 
-class CutPoints(NamedTuple):
-    """Group means of the rows of one outcome and feature whose runtime is below a cut-off."""
-
-    below_s: float
-    means: pl.DataFrame
-
-
 def features_of(cohort: Cohort, /) -> list[str]:
-    """Return the :data:`FEATURES` of a cohort that have values."""
-    return [name for name in FEATURES if name in cohort.rows.columns and cohort.rows[name].count()]
+    """Return the requested resources of a cohort that have values."""
+    rows = cohort.rows
+    return [name for name in (*FEATURES, "nodes") if name in rows.columns and rows[name].count()]
 
 
 def cohort_correlations(trace: Trace, /) -> CorrelationResult | None:
     """Return the correlations of a cohort; None if it has no feature or no outcome."""
     cohort = form_cohort(trace)
-    return _correlations(cohort, cohort.rows, ("pearson", "spearman"), LEVELS)
+    return _correlations(cohort, cohort.rows, level=LEVELS)
 
 
 def cut_correlations(trace: Trace, /) -> pl.DataFrame | None:
@@ -51,11 +47,10 @@ def cut_correlations(trace: Trace, /) -> pl.DataFrame | None:
     tables = []
     for below_s in sorted({*_cutoffs(cohort).values()}):
         rows = cohort.rows.filter(pl.col("runtime_s") < below_s)
-        correlations = _correlations(cohort, rows, ("pearson",), ("row", "group_mean"))
+        correlations = _correlations(cohort, rows, method="pearson")
         if correlations is not None:
-            tables.append(
-                correlations.table.select(pl.lit(below_s, pl.Float64).alias("below_s"), pl.all())
-            )
+            below = pl.lit(below_s, pl.Float64).alias("below_s")
+            tables.append(correlations.table.select(below, pl.all()))
     if not tables:
         return None
     cut = pl.concat(tables)
@@ -71,96 +66,54 @@ def group_correlations(trace: Trace, method: str = "spearman", /) -> pl.DataFram
     cohort = form_cohort(trace)
     if cohort.by is None:
         return None
-    frame = cohort.rows.filter(pl.col(cohort.by).is_not_null())
-    correlations = _correlations(cohort, frame, (method,), ("row",), by=(cohort.by,))
+    rows = cohort.rows.filter(pl.col(cohort.by).is_not_null())
+    correlations = _correlations(cohort, rows, method=method, level="row", by=cohort.by)
     return None if correlations is None else correlations.table
-
-
-def published_means(trace: Trace, /) -> dict[tuple[str, str], pl.DataFrame]:
-    """Return the mean runtime at each value of each feature, by outcome and feature.
-
-    Empty if no published cut-off is stated for the trace.
-    """
-    cohort = form_cohort(trace)
-    if not _cutoffs(cohort):
-        return {}
-    means = {}
-    for outcome in ("success", "failure"):
-        for name in features_of(cohort):
-            rows_of_trace = _own_rows(cohort, outcome).drop_nulls([name, "runtime_s"])
-            if rows_of_trace.height:
-                means[outcome, name] = mean_by_value(rows_of_trace, name, "runtime_s")
-    return means
-
-
-def cut_points(trace: Trace, /) -> dict[tuple[str, str], CutPoints]:
-    """Return the group means below each published cut-off, by outcome and feature."""
-    cohort = form_cohort(trace)
-    points = {}
-    for key, below_s in _cutoffs(cohort).items():
-        outcome, name = key.split()
-        if name not in features_of(cohort):
-            continue
-        rows_of_trace = _own_rows(cohort, outcome).filter(pl.col("runtime_s") < below_s)
-        if rows_of_trace.height:
-            points[outcome, name] = CutPoints(
-                below_s, mean_by_value(rows_of_trace, name, "runtime_s")
-            )
-    return points
-
-
-def failure_association(
-    trace: Trace, /
-) -> tuple[CorrelationResult, CorrelationResult | None] | None:
-    """Return the correlations of failure with each feature: overall, and by the cohort's groups.
-
-    Failed rows against completed ones, or failure by a runtime (:func:`outcome_cohort`). None if
-    there is no feature, or no such row; the second is None without groups.
-    """
-    cohort = trace.once(outcome_cohort)
-    outcomes = cohort.rows["status"].cast(pl.String).is_in(["completed", "failed"])
-    features = features_of(cohort)
-    if not features or not outcomes.any():
-        return None
-
-    def correlated(rows: pl.DataFrame, by: tuple[str, ...]) -> CorrelationResult:
-        return failure_correlations(
-            rows, features=features, by=by, cluster=cohort.cluster, resamples=RESAMPLES
-        )
-
-    overall = correlated(cohort.rows, ())
-    if cohort.by is None:
-        return overall, None
-    table = cohort.rows.filter(pl.col(cohort.by).is_not_null())
-    return overall, correlated(table, (cohort.by,)) if table.height else None
 
 
 def _correlations(
     cohort: Cohort,
     rows: pl.DataFrame,
-    method: tuple[str, ...],
-    level: tuple[str, ...],
+    /,
     *,
-    by: tuple[str, ...] = (),
+    method: Names = ("pearson", "spearman"),
+    level: Names = ("row", "group_mean"),
+    by: Names = (),
 ) -> CorrelationResult | None:
-    features = features_of(cohort)
-    failure = cohort.trace.manifest.failure_statuses
-    rows = rows.filter(
-        pl.col("entry_s") == 0
-    )  # of those that began earlier only long ones are seen
-    outcomes = rows["status"].is_in(["completed", *failure])
-    if not features or not outcomes.any():
+    features, failure = features_of(cohort), cohort.trace.manifest.failure_statuses
+    # of those that began earlier only long ones are seen
+    rows = rows.filter(pl.col("entry_s") == 0)
+    if not features or not rows["status"].is_in(["completed", *failure]).any():
         return None
     return runtime_correlations(
         rows,
         features=features,
         failure=failure,
+        cluster=cohort.cluster,
+        resamples=RESAMPLES,
         method=method,
         level=level,
         by=by,
-        cluster=cohort.cluster,
-        resamples=RESAMPLES,
     )
+
+
+def published_means(trace: Trace, /) -> dict[tuple[str, str, float | None], pl.DataFrame]:
+    """Return the mean runtime at each value of a feature, by outcome, feature and cut-off.
+
+    Over all rows the cut-off is None. Empty if no published cut-off is stated for the trace.
+    """
+    cohort = form_cohort(trace)
+    cutoffs, means = _cutoffs(cohort), {}
+    failure = cohort.trace.manifest.failure_statuses
+    statuses = {"success": OUTCOMES["success"], "failure": failure} if cutoffs else {}
+    for outcome, name in product(statuses, features_of(cohort)):
+        rows = cohort.rows.filter(pl.col("status").is_in(statuses[outcome]))
+        for below_s in dict.fromkeys((None, cutoffs.get(f"{outcome} {name}"))):
+            if below_s is not None:
+                rows = rows.filter(pl.col("runtime_s") < below_s)
+            if rows.drop_nulls([name, "runtime_s"]).height:
+                means[outcome, name, below_s] = mean_by_value(rows, name, "runtime_s")
+    return means
 
 
 def _cutoffs(cohort: Cohort) -> dict[str, float]:
@@ -168,8 +121,24 @@ def _cutoffs(cohort: Cohort) -> dict[str, float]:
     return tables["tasks" if cohort.from_tasks else "jobs"].runtime_cutoffs_s
 
 
-def _own_rows(cohort: Cohort, outcome: str) -> pl.DataFrame:
-    """Return the rows of an outcome."""
-    failure = cohort.trace.manifest.failure_statuses
-    statuses = ("completed",) if outcome == "success" else failure
-    return cohort.rows.filter(pl.col("status").is_in(statuses))
+def failure_association(trace: Trace, /) -> tuple[pl.DataFrame, pl.DataFrame | None] | None:
+    """Return the correlations of failure with each feature: overall, and by the cohort's groups.
+
+    Failed rows against completed ones, or failure by a runtime (:func:`outcome_cohort`). None if
+    there is no feature, or no such row; the second is None without groups.
+    """
+    cohort = trace.once(outcome_cohort)
+    features = features_of(cohort)
+    ended = cohort.rows.filter(pl.col("status").cast(pl.String).is_in(["completed", "failed"]))
+    if not features or ended.is_empty():
+        return None
+    options: dict[str, Any] = {
+        "features": features,
+        "cluster": cohort.cluster,
+        "resamples": RESAMPLES,
+    }
+    overall = failure_correlations(cohort.rows, **options).table
+    if cohort.by is None:
+        return overall, None
+    rows = cohort.rows.filter(pl.col(cohort.by).is_not_null())
+    return overall, failure_correlations(rows, by=cohort.by, **options).table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
 from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
@@ -13,7 +13,7 @@ import polars as pl
 from traceana.cohorts.ends import open_outcomes, with_failure
 from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
-from traceana.questions.correlations.family import LEVELS, Family, estimate_family
+from traceana.questions.correlations.family import LEVELS, number_clusters, of_pair
 from traceana.questions.correlations.tables import CorrelationResult, Correlations
 from traceana.stats.arguments import MOST_RESAMPLES, as_generator, check_confidence, check_count
 from traceana.stats.correlation import METHODS, SMALLEST_P
@@ -23,15 +23,18 @@ from traceana.store.frames import (
     admit_columns,
     as_names,
     clean_columns,
+    collect,
     column_names,
     reduce_frame,
     refuse_clash,
 )
-from traceana.tables.declare import returns
+from traceana.tables.declare import returns, schema_of
 
 if TYPE_CHECKING:
     import numpy as np
     from narwhals.stable.v2.typing import IntoFrame
+
+    from traceana.stats.arrays import Floats
 
 
 @notes_unit
@@ -59,8 +62,7 @@ def correlate(
 
     Values are null with a `note` if there are fewer than four points, a constant column or a value
     beyond 1e150. The interval is null if one row decides it. With `cluster`, interval and p are
-    null below ten effective clusters. The engine of the frame aggregates Pearson's r; the columns
-    are also collected, if they have up to 5 million rows or ranks or clusters need them.
+    null below ten effective clusters. The columns are collected from any engine.
 
     Parameters
     ----------
@@ -109,29 +111,36 @@ def correlate(
     """
     check_confidence(confidence)
     random = as_generator(rng)
-    family = Family(
-        pairs=list(dict.fromkeys(product(as_names(x), as_names(y)))),
-        methods=_known("method", as_names(method), METHODS),
-        levels=_known("level", as_names(level), LEVELS),
-        keys=as_names(by),
-        clusters=as_names(() if cluster is None else cluster),
-        confidence=confidence,
-    )
+    pairs = list(dict.fromkeys(product(as_names(x), as_names(y))))
+    methods, levels = _known("method", method, METHODS), _known("level", level, LEVELS)
+    keys, clusters = as_names(by), as_names(() if cluster is None else cluster)
     adjust_pvalues([], method=adjust)  # refused before anything is read
     check_count("resamples", resamples, least=100, most=MOST_RESAMPLES)
-    if not family.pairs:
+    if not pairs:
         raise DataError("x and y must each name at least one column")
-    refuse_clash(family.keys, Correlations.columns())
-    for a, b in family.pairs:
+    refuse_clash(keys, Correlations.columns())
+    for a, b in pairs:
         if a == b:
             raise DataError(f"column {a} cannot be correlated with itself")
-    columns = (*family.keys, *family.clusters, *family.measures)
-    admitted = admit_columns(frame, columns)
-    flags = [b for _, b in family.pairs if admitted.collect_schema()[b] == nw.Boolean]
+    measures = tuple(dict.fromkeys(chain.from_iterable(pairs)))
+    admitted = admit_columns(frame, (*keys, *clusters, *measures))
+    flags = {b for _, b in pairs if admitted.collect_schema()[b] == nw.Boolean}
     if flags:
-        admitted = admitted.with_columns(nw.col(*dict.fromkeys(flags)).cast(nw.Float64))
-    lazy = clean_columns(admitted, family.measures)
-    estimates = estimate_family(family, lazy, resamples=resamples, rng=random)
+        admitted = admitted.with_columns(nw.col(*flags).cast(nw.Float64))
+    rows = collect(clean_columns(admitted, measures))
+    asked = list(product(levels, methods))
+    lines: list[dict[str, Any]] = []
+    parts = rows.partition_by(keys, as_dict=True, maintain_order=True) if keys else {(): rows}
+    for group in rows.select(keys).unique().sort(keys, nulls_last=True).rows() if keys else [()]:
+        part = parts.pop(group)
+        codes = number_clusters(part, clusters, resamples, random)
+        ranks: dict[str, tuple[Floats, Floats]] = {}
+        of_group = dict(zip(keys, group, strict=True))
+        for pair in pairs:
+            estimated = of_pair(part, pair, asked, codes, ranks, confidence=confidence, rng=random)
+            lines += [of_group | line for line in estimated]
+    schema = {**rows.select(keys).schema, **schema_of(Correlations)}
+    estimates = pl.DataFrame(lines, schema=schema).drop("n_excluded")
     table = estimates.with_columns(
         pvalue_adjusted=pl.Series(
             adjust_pvalues(estimates["pvalue"].to_numpy().astype(float), method=adjust)
@@ -142,10 +151,11 @@ def correlate(
         )
         .otherwise("note"),
     )
-    return CorrelationResult(table, family.keys, adjust, confidence, family.clusters)
+    return CorrelationResult(table, keys, adjust, confidence, clusters)
 
 
-def _known(what: str, names: tuple[str, ...], known: Sequence[str]) -> tuple[str, ...]:
+def _known(what: str, named: Names, known: Sequence[str]) -> tuple[str, ...]:
+    names = as_names(named)
     for name in names:
         if name not in known:
             raise DataError(f"{what} must be among {', '.join(known)}; it is {name!r}")

@@ -1,26 +1,16 @@
-"""Every correlation of one call, one row each."""
+"""The correlations of one pair of columns: estimates, intervals, tests and notes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import product
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.questions.correlations.points import (
-    Pair,
-    PairSums,
-    describe_pairs,
-    group_means,
-    row_correlations,
-)
-from traceana.questions.correlations.tables import Correlations
 from traceana.stats.cluster_jackknife import (
+    NEAR_ONE,
     clustered_interval,
     clustered_pvalue,
     influence_error,
@@ -30,6 +20,7 @@ from traceana.stats.correlation import (
     carrying_rows,
     correlation,
     correlation_pvalue,
+    dot,
     excess_kurtosis,
     fisher_interval,
     fisher_variance,
@@ -45,10 +36,12 @@ from traceana.stats.wild_bootstrap import (
     sign_flip_pvalue,
     too_few_clusters,
 )
-from traceana.store.frames import LARGEST, collect, reduce_frame
+from traceana.store.frames import LARGEST, reduce_frame
 
 if TYPE_CHECKING:
     from traceana.stats.arrays import Floats, Integers
+
+    Key = tuple[str, str]
 
 MIN_POINTS: Final = 4
 """With fewer points no coefficient is computed."""
@@ -58,7 +51,14 @@ MIN_DECIDING: Final = 20
 """Fewest effective clusters, weighted by their leverage on a mean of group means, for a test."""
 HEAVY: Final = 10
 """Excess kurtosis above which the interval of Pearson's r covers less than it should."""
+LEVELS: Final = ("row", "group_mean", "group_mean_weighted")
+"""Levels: what a point of a correlation is."""
 _WIDEST: Final = 3.0  # half a width on Fisher's scale, beyond which an interval excludes nothing
+_FEW_ROWS: Final = 5
+_SMALLEST: Final = 1e-12
+"""Fraction of a sum of squares that is rounding error."""
+_DECIDES: Final = 0.8
+"""Fraction of the jackknife's sum of squares at which one row decides the error."""
 
 
 class Clusters(NamedTuple):
@@ -68,97 +68,194 @@ class Clusters(NamedTuple):
     df: float
     effective: float
     errors: dict[str, float]
-    pvalues: dict[tuple[str, str], float]
-
-    @classmethod
-    def of(
-        cls,
-        x: Floats,
-        y: Floats,
-        clusters: Integers,
-        cells: Integers,
-        asked: Sequence[Any],
-        /,
-        *,
-        rng: np.random.Generator,
-    ) -> Clusters:
-        """Compute the errors over rows and the tests of each (level, method)."""
-        n, m = (int(np.count_nonzero(np.bincount(codes))) for codes in (clusters, cells))
-        effective = effective_clusters(np.ones(len(x)), clusters)
-        df = min(m, effective) - 1
-        if too_few_clusters(effective):
-            return cls(n, df, effective, {}, {})
-        pvalues = {
-            key: sign_flip_pvalue(*scored, clusters, rng=rng)
-            for key in asked
-            if (scored := leverage(x, y, *key)) and _decided_by_many(key[0], scored[0], clusters)
-        }
-        methods = [method for level, method in asked if level == "row"]
-        many = {method for method in methods if n > m and method != "kendall"}
-        errors = jackknife_errors(x, y, cells, [name for name in methods if name not in many])
-        errors |= {method: influence_error(x, y, clusters, method) for method in many}
-        return cls(n, df, effective, errors, pvalues)
+    pvalues: dict[Key, float]
 
 
-def _decided_by_many(level: str, scores: Floats, clusters: Integers) -> bool:
-    """Return False where a few groups of one row may decide a mean of group means."""
-    return level == "row" or effective_clusters(scores**2, clusters) >= MIN_DECIDING
+def of_pair(
+    part: pl.DataFrame,
+    pair: tuple[str, str],
+    asked: Sequence[Key],
+    codes: tuple[Integers, Integers] | None,
+    ranks: dict[str, tuple[Floats, Floats]],
+    /,
+    *,
+    confidence: float,
+    rng: np.random.Generator,
+) -> list[dict[str, Any]]:
+    """Return the columns of :class:`Correlations` of each (level, method) of the rows of a group.
+
+    `codes` are the cluster and the cell of each row, `ranks` those of the columns ranked so far.
+    """
+    x, y = (part[name].to_numpy() for name in pair)
+    n = part.select(pl.all_horizontal(pl.col(pair).is_not_null()).sum()).item()
+    keep = (np.abs(x) <= LARGEST) & (np.abs(y) <= LARGEST)  # False for NaN
+    x, y = x[keep], y[keep]
+    note = _why_not(n, x, y)
+    rows = {"x": pair[0], "y": pair[1], "n": n, "n_missing": part.height - n, "note": note}
+    points = pl.DataFrame()
+    if any(level != "row" for level, _ in asked):
+        of_x = pl.DataFrame({"x": x, "y": y})
+        points = reduce_frame(of_x, ("x",), size=pl.len(), mean=pl.col("y").mean())
+    clusters: Clusters | None = None
+    pvalues: dict[Key, float] = {}
+    if codes is not None and note is None:
+        clusters = _in_clusters(x, y, [code[keep] for code in codes], asked, rng)
+        pvalues = clusters.pvalues
+    elif note is None and points.height >= MIN_POINTS:
+        pvalues = group_mean_pvalues(x, y, [key for key in asked if key[0] != "row"], rng=rng)
+    lines = []
+    for level, method in asked:
+        line = rows | {"method": method, "level": level}
+        if level != "row":
+            line["n_groups"] = points.height
+        if note is None and level == "row":
+            values = (x, y)
+            if method == "spearman":
+                values = _ranks(pair[0], x, ranks), _ranks(pair[1], y, ranks)
+            line |= _of_rows(*values, method, clusters, confidence=confidence, rng=rng)
+        elif note is None:
+            line |= _of_group_means(points, level, method, clusters, pvalues)
+        lines.append(line)
+    return lines
 
 
-def of_rows(
-    pearson: tuple[float | None, float | None],
+def _why_not(n: int, x: Floats, y: Floats) -> str | None:
+    """Return why a pair has no correlation at any level; None if it may have one."""
+    if beyond := n - len(x):
+        return f"{beyond} row(s) with a value beyond {LARGEST:g} (infinite)"
+    if n < MIN_POINTS:
+        return f"fewer than {MIN_POINTS} rows with both values"
+    for name, values in (("x", x), ("y", y)):
+        if values.min() == values.max():
+            return f"{name} is constant"
+    return None
+
+
+def _ranks(name: str, values: Floats, ranks: dict[str, tuple[Floats, Floats]]) -> Floats:
+    """Return the ranks of a column, which pairs with the same rows share."""
+    if name not in ranks or not np.array_equal(ranks[name][0], values):
+        ranks[name] = values, weighted_ranks(values)
+    return ranks[name][1]
+
+
+def number_clusters(
+    rows: pl.DataFrame, names: Sequence[str], resamples: int, rng: np.random.Generator, /
+) -> tuple[Integers, Integers] | None:
+    """Return the cluster and the cell of each row as integers; None without clusters."""
+    for name in names:
+        if missing := rows[name].null_count():
+            raise DataError(
+                f"cluster {name} is null in {missing} row(s): fill it or remove these rows"
+            )
+    if not names or rows.is_empty():
+        return None
+    # numbered in the order of their names: the order of rows differs between engines
+    unit = pl.struct(names) if len(names) > 1 else pl.col(names[0])
+    code = rows.select(unit.rank("dense") - 1).to_series().to_numpy().astype(np.int64)
+    n = int(code.max()) + 1
+    return code, code if n <= resamples else (rng.permutation(n) % resamples)[code]
+
+
+def _in_clusters(
+    x: Floats, y: Floats, codes: Sequence[Integers], asked: Sequence[Key], rng: np.random.Generator
+) -> Clusters:
+    """Compute the errors over rows and the tests of each (level, method)."""
+    clusters, cells = codes
+    n, m = (int(np.count_nonzero(np.bincount(code))) for code in codes)
+    effective = effective_clusters(np.ones(len(x)), clusters)
+    df = min(m, effective) - 1
+    if too_few_clusters(effective):
+        return Clusters(n, df, effective, {}, {})
+    pvalues = {}
+    for level, method in asked:
+        scored = leverage(x, y, level, method)
+        # a few groups of one row may decide a mean of group means
+        if scored and (
+            level == "row" or effective_clusters(scored[0] ** 2, clusters) >= MIN_DECIDING
+        ):
+            pvalues[level, method] = sign_flip_pvalue(*scored, clusters, rng=rng)
+    methods = [method for level, method in asked if level == "row"]
+    many = {method for method in methods if n > m and method != "kendall"}
+    errors = jackknife_errors(x, y, cells, [name for name in methods if name not in many])
+    errors |= {method: influence_error(x, y, clusters, method) for method in many}
+    return Clusters(n, df, effective, errors, pvalues)
+
+
+def _of_rows(
+    x: Floats,
+    y: Floats,
     method: str,
-    n: int,
-    rows: tuple[Floats, Floats] | None,
     clusters: Clusters | None,
     /,
     *,
     confidence: float,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Return the estimate over rows, which are ranks for Spearman's coefficient.
-
-    `pearson` is Pearson's r and its error on Fisher's scale.
-    """
-    r, error = pearson
-    if method != "pearson" and rows is not None:
-        on = "pearson" if method == "spearman" else method
-        r, error = correlation(*rows, method=on), 0.0
-        if method == "kendall":
-            error = float(
-                np.sqrt(fisher_variance(r, max(n, 5), method) * kendall_tie_factor(*rows))
-            )
-    if r is None or np.isnan(r):
+    """Return the estimate over rows, which are ranks for Spearman's coefficient."""
+    n, error = len(x), None
+    if method == "pearson":
+        r, error = _pearson(x, y)
+    else:
+        r, error = correlation(x, y, method="pearson" if method == "spearman" else method), 0.0
+    if np.isnan(r):
         return {"note": "the values vary too little or too much for double precision"}
+    if method == "kendall":
+        error = float(np.sqrt(fisher_variance(r, max(n, 5), method) * kendall_tie_factor(x, y)))
     values: dict[str, Any] = {"r": r, "pvalue_t": correlation_pvalue(r, n, method=method)}
-    kurtosis = [excess_kurtosis(part) for part in rows] if rows and method == "pearson" else [0, 0]
+    kurtosis = [excess_kurtosis(part) for part in (x, y)] if method == "pearson" else [0, 0]
     if clusters is not None:
-        values |= _clustered(r, ("row", method), clusters, confidence)
+        values |= _clustered(r, method, clusters, confidence)
     else:
         values |= _independent(r, n, method, confidence, error)
-        if method == "kendall" and rows is not None:
-            values["pvalue"] = kendall_pvalue(*rows)
-        elif rows and (np.prod(kurtosis) > n / 10 or (method == "spearman" and n <= EXACT)):
-            values["pvalue"] = row_pvalue(*rows, rng=rng)
-    if rows is not None and method == "pearson":
-        if values.get("pvalue", 1) < 1 - confidence and (carried := carrying_rows(*rows, r)):
+        if method == "kendall":
+            values["pvalue"] = kendall_pvalue(x, y)
+        elif np.prod(kurtosis) > n / 10 or (method == "spearman" and n <= EXACT):
+            values["pvalue"] = row_pvalue(x, y, rng=rng)
+    if method == "pearson":
+        if values.get("pvalue", 1) < 1 - confidence and (carried := carrying_rows(x, y, r)):
             values["n_carrying"], values["r_without"] = carried
-        if values.get("ci_low") is not None and max(kurtosis) > HEAVY:
+        if "ci_low" in values and max(kurtosis) > HEAVY:
             values["note"] = _joined(values, "heavy tails: the interval may be too short")
     return values
 
 
-def of_group_means(
+def _pearson(x: Floats, y: Floats) -> tuple[float, float | None]:
+    """Return Pearson's r and its jackknife error on Fisher's scale.
+
+    With z_i the arctanh of r without row i, the error is sqrt((n - 1) / n sum of
+    (z_i - mean z)^2) (Miller, Biometrika 61, 1974). None if x or y is constant without one row, if
+    r is 1 or -1, or if one row makes more than 80 % of the sum.
+    """
+    n = len(x)
+    a, b = x - x.mean(), y - y.mean()
+    with np.errstate(over="ignore", invalid="ignore"):
+        xx, yy = dot(a, a), dot(b, b)
+        size = np.sqrt(xx) * np.sqrt(yy)
+        if not size > 0:
+            return np.nan, None
+        r = float(np.clip(dot(a, b) / size, -1, 1))
+        times = n / (n - 1)
+        left = np.stack([1 - times * a * a / xx, 1 - times * b * b / yy])
+        if not (abs(r) < 1 and left.min() > _SMALLEST):
+            return r, None
+        without = (r - times * a * b / size) / np.sqrt(left[0] * left[1])
+    z = np.arctanh(np.clip(without, -NEAR_ONE, NEAR_ONE))
+    squares = (z - np.arctanh(min(max(r, -NEAR_ONE), NEAR_ONE))) ** 2
+    if squares.max() > _DECIDES * squares.sum():
+        return r, None
+    return r, float(np.sqrt((n - 1) / n * ((z - z.mean()) ** 2).sum()))
+
+
+def _of_group_means(
     points: pl.DataFrame,
     level: str,
     method: str,
     clusters: Clusters | None,
-    pvalues: dict[tuple[str, str], float],
-    /,
+    pvalues: dict[Key, float],
 ) -> dict[str, Any]:
     """Return the estimate over group means [x, size, mean], weighted by the sizes or not.
 
-    `pvalues` are of the permutation test, by (level, method).
+    `pvalues` are of the permutation test, or of that in clusters, by (level, method).
     """
     x, size, mean = (points[name].to_numpy().astype(float) for name in ("x", "size", "mean"))
     if len(x) < MIN_POINTS:
@@ -168,34 +265,28 @@ def of_group_means(
     if np.isnan(r):
         return {"note": "all group means are equal"}
     n = float(size.sum() ** 2 / (size**2).sum()) if weighted else float(len(x))
-    values: dict[str, Any] = {"r": r, "n_effective": n}
+    values: dict[str, Any] = {"r": r, "n_effective": n, "pvalue": pvalues.get((level, method))}
     if n > 2:
-        published = correlation_pvalue(r, n, method=method)
+        exact = method == "kendall" and not weighted
         values["pvalue_t"] = (
-            kendall_pvalue(x, mean) if (weighted, method) == (False, "kendall") else published
+            kendall_pvalue(x, mean) if exact else correlation_pvalue(r, n, method=method)
         )
-    pvalues_of_means = pvalues if clusters is None else clusters.pvalues
     if clusters is not None:
         values["n_clusters"] = clusters.n
-    values["pvalue"] = pvalues_of_means.get((level, method))
     if values["pvalue"] is None:
-        why = (
-            "too many rows or groups"
-            if clusters is None
-            else _why_untested(clusters, level, method)
-        )
-        values["note"] = f"no test ({why})"
+        values["note"] = f"no test ({_why_untested(clusters, level, method)})"
     if small := int((size < _FEW_ROWS).sum()):
-        values["note"] = _joined(
-            values, f"{small} of {len(x)} means are of fewer than {_FEW_ROWS} rows"
-        )
+        few = f"{small} of {len(x)} means are of fewer than {_FEW_ROWS} rows"
+        values["note"] = _joined(values, few)
     if (level, method) == ("group_mean", "pearson") and (carried := carrying_rows(x, mean, r)):
         count, rest = carried
         values["note"] = _joined(values, f"{count} of {len(x)} means carry r (without: {rest:.2f})")
     return values
 
 
-def _why_untested(clusters: Clusters, level: str, method: str) -> str:
+def _why_untested(clusters: Clusters | None, level: str, method: str) -> str:
+    if clusters is None:
+        return "too many rows or groups"
     if few := too_few_clusters(clusters.effective):
         return few
     if (level, method) == ("group_mean", "pearson"):
@@ -212,32 +303,29 @@ def _independent(
         return test | {"note": f"{line}: no interval"}
     if error is None:
         return test | {"note": "one row decides r: no interval"}
-    return test | _checked(
-        *fisher_interval(r, n, method=method, confidence=confidence, error=error)
-    )
+    ends = fisher_interval(r, n, method=method, confidence=confidence, error=error)
+    return test | _checked(*ends)
 
 
 def _checked(low: float, high: float) -> dict[str, Any]:
     """Return an interval, or a note if it is undefined or includes nearly every value."""
-    if np.isnan(low) or max(abs(low), abs(high)) > 1 - 1e-12:
-        return {"note": "no interval: too few rows, or few rows decide r"}
-    if np.arctanh(high) - np.arctanh(low) > 2 * _WIDEST:
+    inside = max(abs(low), abs(high)) <= 1 - 1e-12  # False for NaN
+    if not inside or np.arctanh(high) - np.arctanh(low) > 2 * _WIDEST:
         return {"note": "no interval: too few rows, or few rows decide r"}
     return {"ci_low": low, "ci_high": high}
 
 
-def _clustered(
-    r: float, key: tuple[str, str], clusters: Clusters, confidence: float
-) -> dict[str, Any]:
+def _clustered(r: float, method: str, clusters: Clusters, confidence: float) -> dict[str, Any]:
     values: dict[str, Any] = {"n_clusters": clusters.n}
     if few := too_few_clusters(clusters.effective):
         return values | {"note": f"no interval and no test ({few})"}
-    error = clusters.errors[key[1]] if abs(r) < 1 else np.nan
+    error = clusters.errors[method] if abs(r) < 1 else np.nan
     if not error > 0:  # NaN too
         return values | {"note": "the jackknife has no error: no interval and no test"}
+    tested = clusters.pvalues.get(("row", method))
     values |= {
-        "pvalue": clusters.pvalues.get(key, clustered_pvalue(r, error, clusters.df)),
-        "n_effective": n_of_variance(r, error**2, key[1]),
+        "pvalue": clustered_pvalue(r, error, clusters.df) if tested is None else tested,
+        "n_effective": n_of_variance(r, error**2, method),
     }
     values |= _checked(*clustered_interval(r, error, clusters.df, confidence=confidence))
     if clusters.effective < FEW_CLUSTERS and "ci_low" in values:
@@ -248,166 +336,3 @@ def _clustered(
 
 def _joined(values: dict[str, Any], note: str) -> str:
     return "; ".join(part for part in (values.get("note"), note) if part)
-
-
-MAX_ROWS: Final = 5_000_000
-"""Largest number of rows that is collected for a permutation test."""
-_FEW_GROUPS: Final = 20
-_FEW_ROWS: Final = 5
-LEVELS: Final = ("row", "group_mean", "group_mean_weighted")
-"""Levels: what a point of a correlation is."""
-
-
-@dataclass(frozen=True)
-class Family:
-    """Every pair by every method at every level, in every group."""
-
-    pairs: list[Pair]
-    methods: tuple[str, ...]
-    levels: tuple[str, ...]
-    keys: tuple[str, ...]
-    clusters: tuple[str, ...]
-    confidence: float
-
-    @property
-    def needs_rows(self) -> bool:
-        """Whether the rows must be collected, as aggregates of the engine are not enough."""
-        ranked = "row" in self.levels and self.methods != ("pearson",)
-        return bool(self.clusters) or ranked
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """The columns that are correlated, each once."""
-        return tuple(dict.fromkeys(name for pair in self.pairs for name in pair))
-
-
-def estimate_family(
-    family: Family, lazy: nw.LazyFrame[Any], /, *, resamples: int, rng: np.random.Generator
-) -> pl.DataFrame:
-    """Return [*keys, columns of :class:`Correlations`] without adjusted p-values."""
-    keys, asked = family.keys, list(product(family.levels, family.methods))
-    rows_of: dict[Any, pl.DataFrame] = {}
-    needs_rows = family.needs_rows or reduce_frame(lazy, (), n=nw.len()).item() <= MAX_ROWS
-    if needs_rows:
-        rows = collect(lazy)
-        lazy, rows_of = nw.from_native(rows.lazy()), _parts(rows, keys)
-    groups, sums = _reduce(family, lazy, rows_of)
-    lines = []
-    for group in groups.rows() if keys else [()]:
-        rows_here = rows_of.pop(group, pl.DataFrame())
-        codes = _number_clusters(rows_here, family.clusters, resamples, rng)
-        ranked: dict[str, tuple[Floats, Floats]] = {}
-        for at, pair in enumerate(family.pairs):
-            sums_of_pair = sums[*group, at]
-            note = _why_not(sums_of_pair.held)
-            values, clusters = None, None
-            pvalues: dict[tuple[str, str], float] = {}
-            if needs_rows and not note:
-                x, y = (rows_here[name].to_numpy().astype(float, copy=False) for name in pair)
-                keep = (np.abs(x) <= LARGEST) & (np.abs(y) <= LARGEST)  # False for NaN
-                if not keep.all():
-                    x, y = x[keep], y[keep]
-                values = (x, y)
-                if codes is not None:
-                    code, cells = codes
-                    clusters = Clusters.of(*values, code[keep], cells[keep], asked, rng=rng)
-                elif sums_of_pair.points.height >= MIN_POINTS:
-                    means = [key for key in asked if key[0] != "row"]
-                    pvalues = group_mean_pvalues(*values, means, rng=rng)
-            for level, method in asked:
-                line = dict(zip(keys, group, strict=True)) | {
-                    **dict(zip(("x", "y", "method", "level"), (*pair, method, level), strict=True)),
-                    **{name: sums_of_pair.held[name] for name in ("n", "n_missing")},
-                    "note": note,
-                }
-                if level != "row":
-                    line["n_groups"] = sums_of_pair.points.height
-                if not note and level != "row":
-                    line |= of_group_means(sums_of_pair.points, level, method, clusters, pvalues)
-                elif not note:
-                    points = values
-                    if values and method == "spearman":
-                        x, y = values
-                        points = _ranks(pair[0], x, ranked), _ranks(pair[1], y, ranked)
-                    line |= of_rows(
-                        *(sums_of_pair.pearson, method, sums_of_pair.held["n"], points, clusters),
-                        confidence=family.confidence,
-                        rng=rng,
-                    )
-                lines.append(line)
-    columns = {
-        name: column.dtype
-        for name, column in Correlations.columns().items()
-        if not (column.metadata or {})["optional"]
-    }
-    return pl.DataFrame(lines, schema={**groups.schema, **columns})
-
-
-def _ranks(name: str, values: Floats, ranks: dict[str, tuple[Floats, Floats]]) -> Floats:
-    """Return the ranks of a column, which pairs with the same rows share."""
-    if name not in ranks or not np.array_equal(ranks[name][0], values):
-        ranks[name] = values, weighted_ranks(values)
-    return ranks[name][1]
-
-
-def _number_clusters(
-    rows: pl.DataFrame, names: Sequence[str], resamples: int, rng: np.random.Generator
-) -> tuple[Integers, Integers] | None:
-    """Return the cluster and the cell of each row as integers; None without clusters."""
-    for name in names:
-        if rows.width and (missing := rows[name].null_count()):
-            raise DataError(
-                f"cluster {name} is null in {missing} row(s): fill it or remove these rows"
-            )
-    if not names or rows.is_empty():
-        return None
-    # numbered in the order of their names: the order of rows differs between engines
-    unit = pl.struct(names) if len(names) > 1 else pl.col(names[0])
-    code = rows.select(unit.rank("dense") - 1).to_series().to_numpy().astype(np.int64)
-    n = int(code.max()) + 1
-    return code, code if n <= resamples else (rng.permutation(n) % resamples)[code]
-
-
-def _reduce(
-    family: Family, lazy: nw.LazyFrame[Any], rows_of: dict[Any, pl.DataFrame]
-) -> tuple[pl.DataFrame, dict[Any, PairSums]]:
-    """Return the groups in order, and the aggregates by group and number of the pair."""
-    keys, pairs = family.keys, family.pairs
-    described = describe_pairs(lazy, keys, pairs)
-    pearson: dict[Any, Any] = {}
-    if "row" in family.levels and "pearson" in family.methods:
-        # totals over a key take three times as long as a pass over each of a few groups
-        parts = rows_of if 0 < len(rows_of) <= _FEW_GROUPS else {None: lazy}
-        for group, part in parts.items():
-            by = keys if group is None else ()
-            rows, errors = nw.from_native(part).lazy(), not family.clusters
-            for row in row_correlations(rows, by, pairs, errors=errors).rows():
-                pearson[*(group or ()), *row[:-2]] = row[-2:]
-    means: list[dict[Any, pl.DataFrame]] = [{} for _ in pairs]
-    if family.levels != ("row",):
-        means = [_parts(group_means(lazy, keys, pair), keys) for pair in pairs]
-    sums = {}
-    for key, held in _parts(described, (*keys, "pair")).items():
-        *group, at = key
-        sums[key] = PairSums(
-            held.row(0, named=True),
-            pearson.get(key, (None, None)),
-            means[at].get(tuple(group), pl.DataFrame()),
-        )
-    return described.filter(pair=0).select(keys), sums
-
-
-def _parts(frame: pl.DataFrame, keys: Sequence[str]) -> dict[Any, pl.DataFrame]:
-    return frame.partition_by(keys, as_dict=True, maintain_order=True) if keys else {(): frame}
-
-
-def _why_not(held: dict[str, Any]) -> str | None:
-    """Return why a pair has no correlation at any level; None if it may have one."""
-    if held["n_beyond"]:
-        return f"{held['n_beyond']} row(s) with a value beyond {LARGEST:g} (infinite)"
-    if held["n"] < MIN_POINTS:
-        return f"fewer than {MIN_POINTS} rows with both values"
-    for name in ("x", "y"):
-        if held[f"{name}_low"] == held[f"{name}_high"]:
-            return f"{name} is constant"
-    return None

@@ -1,11 +1,11 @@
-"""Aggregates behind correlations, their points, and the points that a published one implies."""
+"""Points of correlations, and the number of points that a published one implies."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
@@ -14,154 +14,11 @@ from scipy.special import stdtr
 from traceana.errors import DataError
 from traceana.questions.correlations.tables import ImpliedN, JointCounts, MeansByValue
 from traceana.stats.arguments import check_count
-from traceana.stats.cluster_jackknife import NEAR_ONE
-from traceana.store.frames import (
-    LARGEST,
-    Names,
-    as_names,
-    open_frame,
-    reduce_frame,
-    refuse_clash,
-    with_totals,
-)
+from traceana.store.frames import Names, as_names, open_frame, reduce_frame, refuse_clash
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
-
-Pair: TypeAlias = tuple[str, str]
-_SMALLEST: Final = 1e-12
-"""Fraction of a sum of squares that is rounding error."""
-_DECIDES: Final = 0.8
-"""Fraction of the jackknife's sum of squares at which one row decides the error."""
-
-
-class PairSums(NamedTuple):
-    """Aggregates of the rows of one pair in one group."""
-
-    held: dict[str, Any]
-    pearson: tuple[float | None, float | None]
-    points: pl.DataFrame
-
-
-def present(pair: Pair, /) -> nw.Expr:
-    """Whether both values of a pair are present."""
-    x, y = (nw.col(name) for name in pair)
-    return ~x.is_null() & ~y.is_null()
-
-
-def usable(pair: Pair, /) -> nw.Expr:
-    """Whether both values of a pair are present and within plus and minus ``LARGEST``."""
-    x, y = (nw.col(name) for name in pair)
-    return (x.abs() <= LARGEST) & (y.abs() <= LARGEST)
-
-
-def describe_pairs(
-    lazy: nw.LazyFrame[Any], keys: Sequence[str], pairs: Sequence[Pair], /
-) -> pl.DataFrame:
-    """Return [*keys, pair, n, n_missing, n_beyond, x_low, x_high, y_low, y_high], a row per pair.
-
-    n counts the rows with both values, n_missing the others, and n_beyond those of n with a value
-    beyond ``LARGEST`` (infinite), which the extremes exclude.
-    """
-    columns: dict[str, nw.Expr] = {}
-    for at, pair in enumerate(pairs):
-        x, y = (nw.when(usable(pair)).then(nw.col(name)) for name in pair)
-        columns |= {
-            f"{at} n": nw.when(present(pair)).then(nw.col(pair[0])).count(),
-            f"{at} n_usable": x.count(),
-            f"{at} x_low": x.min(),
-            f"{at} x_high": x.max(),
-            f"{at} y_low": y.min(),
-            f"{at} y_high": y.max(),
-        }
-    wide = reduce_frame(lazy, keys, **columns, rows=nw.len())
-    return pl.concat(
-        wide.select(
-            *keys,
-            pl.lit(at).alias("pair"),
-            pl.col(f"{at} n").alias("n"),
-            (pl.col("rows") - pl.col(f"{at} n")).alias("n_missing"),
-            (pl.col(f"{at} n") - pl.col(f"{at} n_usable")).alias("n_beyond"),
-            *(pl.col(f"{at} {end}").alias(end) for end in ("x_low", "x_high", "y_low", "y_high")),
-        )
-        for at in range(len(pairs))
-    )
-
-
-def row_correlations(
-    lazy: nw.LazyFrame[Any], keys: Sequence[str], pairs: Sequence[Pair], /, *, errors: bool
-) -> pl.DataFrame:
-    """Return [*keys, pair, r, error], Pearson's r over rows and, if asked, its jackknife error.
-
-    With z_i the arctanh of r without row i, the error is sqrt((n - 1) / n sum of
-    (z_i - mean z)^2) (Miller, Biometrika 61, 1974). Without row i a sum of squares S about the
-    mean of all rows is S - n / (n - 1) (its own square). r is null if a sum of squares is not a
-    number; the error also if x or y is constant without one row, if r is 1 or -1, or if one row
-    makes more than 80 % of the sum.
-    """
-    parts = []
-    for at, pair in enumerate(pairs):
-        x, y = (nw.col(name) for name in pair)
-        rows = lazy.filter(usable(pair)).select(*keys, x.alias("x"), y.alias("a y"))
-        rows = with_totals(rows, keys, mx=nw.col("x").mean(), my=nw.col("a y").mean())
-        x, y = nw.col("x") - nw.col("mx"), nw.col("a y") - nw.col("my")
-        rows = rows.select(*keys, xx=x * x, yy=y * y, xy=x * y)
-        sums = {f"sum {name}": nw.col(name).sum() for name in ("xx", "yy", "xy")}
-        if not errors:
-            table = reduce_frame(rows, keys, **sums)
-            spread = pl.col("sum xx").sqrt() * pl.col("sum yy").sqrt()
-            only = pl.when(spread > 0).then((pl.col("sum xy") / spread).clip(-1, 1))
-            none = pl.lit(None, pl.Float64).alias("error")
-            parts.append(table.select(*keys, pl.lit(at).alias("pair"), only.alias("r"), none))
-            continue
-        rows = with_totals(rows, keys, n=nw.col("xx").count(), **sums)
-        size = nw.col("sum xx").sqrt() * nw.col("sum yy").sqrt()
-        r: nw.Expr = nw.when(size > 0).then((nw.col("sum xy") / size).clip(-1, 1))
-        times = nw.col("n") / (nw.col("n") - 1)
-        # each sum without the row; in steps, as engines that nest the text of expressions would
-        # otherwise receive queries of millions of words
-        xx, yy = (1 - times * nw.col(name) / nw.col(f"sum {name}") for name in ("xx", "yy"))
-        rows = rows.select(*keys, r=r, xx=xx, yy=yy, xy=times * nw.col("xy") / size)
-        r, xx, yy = (nw.col(name) for name in ("r", "xx", "yy"))
-        rows = rows.with_columns(xy=(r - nw.col("xy")) / (_some(xx).sqrt() * _some(yy).sqrt()))
-        away = nw.when((xx > _SMALLEST) & (yy > _SMALLEST)).then(
-            _arctanh(nw.col("xy")) - _arctanh(r)
-        )
-        table = reduce_frame(
-            rows.select(*keys, "r", away=away),
-            keys,
-            r=nw.col("r").max(),
-            n=nw.len(),
-            n_left=nw.col("away").count(),
-            away=nw.col("away").sum(),
-            squares=(nw.col("away") * nw.col("away")).sum(),
-            most=(nw.col("away") * nw.col("away")).max(),
-        )
-        n = pl.col("n")
-        spread = (n - 1) / n * (pl.col("squares") - pl.col("away") ** 2 / n)
-        decided = pl.col("most") > _DECIDES * pl.col("squares")
-        defined = (pl.col("n_left") == n) & (pl.col("r").abs() < 1)
-        error = pl.when(defined, ~decided).then(spread.sqrt())
-        parts.append(table.select(*keys, pl.lit(at).alias("pair"), "r", error.alias("error")))
-    return pl.concat(parts).with_columns(pl.col("r", "error").fill_nan(None))
-
-
-def _some(share: nw.Expr) -> nw.Expr:
-    return share.clip(_SMALLEST, 1)
-
-
-def _arctanh(r: nw.Expr) -> nw.Expr:
-    inside = r.clip(-NEAR_ONE, NEAR_ONE)
-    return ((1 + inside) / (1 - inside)).log() / 2
-
-
-def group_means(lazy: nw.LazyFrame[Any], keys: Sequence[str], pair: Pair, /) -> pl.DataFrame:
-    """Return [*keys, x, size, mean]: the mean of y over the rows of each distinct x, in order."""
-    x, y = (nw.col(name) for name in pair)
-    rows = lazy.filter(usable(pair)).select(*keys, x.alias("x"), y.alias("a y"))
-    return reduce_frame(rows, (*keys, "x"), size=nw.len(), mean=nw.col("a y").mean())
-
 
 _MAX_BINS: Final = 1000
 
@@ -198,7 +55,9 @@ def mean_by_value(frame: IntoFrame, /, x: str, y: str, *, by: Names = ()) -> pl.
     keys = as_names(by)
     refuse_clash(keys, ("value", "n", "mean", "x"))
     lazy = open_frame(frame, keys=keys, measures={"x": x, "y": y})
-    means = group_means(lazy, keys, (x, y)).rename({"x": "value", "size": "n"})
+    both = lazy.filter(~nw.col(x).is_null(), ~nw.col(y).is_null())
+    rows = both.select(*keys, nw.col(x).alias("value"), nw.col(y).alias("a y"))
+    means = reduce_frame(rows, (*keys, "value"), n=nw.len(), mean=nw.col("a y").mean())
     return declared(means, MeansByValue, by=keys)
 
 
@@ -236,7 +95,8 @@ def joint_counts(
     keys = as_names(by)
     ends = ("x_low", "x_high", "y_low", "y_high")
     refuse_clash(keys, ("n", *ends, "x bin", "y bin"))
-    rows = open_frame(frame, keys=keys, measures=(x, y)).filter(usable((x, y)))
+    lazy = open_frame(frame, keys=keys, measures=(x, y))
+    rows = lazy.filter(~nw.col(x).is_null(), ~nw.col(y).is_null())
     scales = _scales(rows, {"x": x, "y": y}, bins)
     numbered = rows.select(
         *keys,

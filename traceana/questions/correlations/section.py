@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -25,7 +26,6 @@ from traceana.questions.correlations.analyze import (
     RESAMPLES,
     cohort_correlations,
     cut_correlations,
-    cut_points,
     group_correlations,
     published_means,
 )
@@ -54,8 +54,8 @@ _OPENING: Final = (
     'below those of large groups. "p, Student\'s t" is the published test, which ignores this.'
 )
 _SMALL: Final = THRESHOLDS["correlation"][0]
-_CLEAR: Final = 10
 _MOST_STATUSES: Final = 2  # named in a sentence
+_CLEAR: Final = 10
 """n r^2 from which an untested correlation is stated: r is 3.2 standard errors."""
 _LIMITATIONS: Final = (
     "A correlation is no cause: users who request more may run other programs. Rows without a "
@@ -82,29 +82,24 @@ def _cohort(cohort: Cohort) -> Content:
         )
     if late := (cohort.rows["entry_s"] > 0).sum():
         method += f" {late:,} {cohort.noun} that started before the window are excluded."
+    both = result.table.with_columns(below_s=pl.lit(None, pl.Float64))
+    if (cut := cohort.trace.once(cut_correlations)) is not None:
+        both = pl.concat([both, cut], how="diagonal")
     table = name_rows(result.table).sort("outcome", descending=True, maintain_order=True)
     ranks = table.filter(method="spearman", level="row")
     within = cohort.trace.once(group_correlations)
     by_pearson = cohort.trace.once(group_correlations, "pearson")
     lead: tuple[Block, ...] = (
-        draw_forest(
-            cohort,
-            ranks,
-            within,
-            key=f"correlations-{cohort.trace.id}",
-            about=f"Rank correlation of runtime with the resources that {cohort.noun} request",
-        ),
+        Gallery(tuple(draw_forest(cohort, "runtime", table, within))),
         *compare_methods(
-            cohort,
-            table,
+            *(cohort, "runtime", table),
             [one for one in (by_pearson, within) if one is not None],
-            about=f"runtime and the resources that {cohort.noun} request",
         ),
     )
     blocks: tuple[Block, ...] = (
         Text(method, definitions),
-        _views(cohort, result.table),
-        *_below_cutoffs(cohort, result.table),
+        _views(cohort, both),
+        *_below_cutoffs(cohort, both),
         result_table(
             table,
             Correlations,
@@ -154,22 +149,14 @@ def _cohort(cohort: Cohort) -> Content:
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw Pearson's r over rows, overall and within the cohort's groups."""
-    pictures = []
+    pictures: list[Drawing] = []
     for trace in traces:
         result = trace.once(cohort_correlations)
-        if result is None:
-            continue
-        cohort = form_cohort(trace)
-        rows = name_rows(result.table).sort("outcome", descending=True, maintain_order=True)
-        gallery = draw_forest(
-            cohort,
-            rows.filter(method="pearson", level="row"),
-            trace.once(group_correlations, "pearson"),
-            key=f"correlations-pearson-{trace.id}",
-            about=f"Pearson's r of runtime and the resources that {cohort.noun} request",
-            x_label="Pearson's r",
-        )
-        pictures += [picture for picture in gallery.pictures if isinstance(picture, Drawing)]
+        if result is not None:
+            within = trace.once(group_correlations, "pearson")
+            rows = name_rows(result.table).sort("outcome", descending=True, maintain_order=True)
+            cohort = form_cohort(trace)
+            pictures += draw_forest(cohort, "runtime", rows, within, method="pearson")
     return pictures
 
 
@@ -202,17 +189,16 @@ def _ended(cohort: Cohort, outcome: str) -> str:
     return f"{' or '.join(sorted(statuses))} {cohort.noun}"
 
 
-def _below_cutoffs(cohort: Cohort, uncut: pl.DataFrame) -> list[Table]:
+def _below_cutoffs(cohort: Cohort, both: pl.DataFrame) -> list[Table]:
     """Return Pearson's r over the rows below each published cut-off, beside that over all rows."""
-    cut = cohort.trace.once(cut_correlations)
-    if cut is None:
+    cut = both.filter(pl.col("below_s").is_not_null())
+    if cut.is_empty():
         return []
-    every = uncut.filter(pl.col("level").is_in(cut["level"].unique().implode()), method="pearson")
-    both = pl.concat([every.with_columns(below_s=pl.lit(None, pl.Float64)), cut], how="diagonal")
+    table = both.filter(pl.col("level").is_in(cut["level"].unique().implode()), method="pearson")
     order = [pl.col("outcome") != "success", pl.col("x"), pl.col("level"), pl.col("below_s")]
     return [
         result_table(
-            name_rows(both.sort(order, nulls_last=False)),
+            name_rows(table.sort(order, nulls_last=False)),
             Correlations,
             columns=(
                 "outcome",
@@ -237,44 +223,40 @@ def _below_cutoffs(cohort: Cohort, uncut: pl.DataFrame) -> list[Table]:
     ]
 
 
-def _views(cohort: Cohort, uncut: pl.DataFrame) -> Gallery:
+def _views(cohort: Cohort, both: pl.DataFrame) -> Gallery:
     """Draw group means as published, if a cut-off is: uncut and cut, on both scales where cut.
 
     Each panel states Pearson's r of its points and the p of the published test, as its source does,
     and r over rows.
     """
-    tables = [uncut.with_columns(below_s=pl.lit(None, pl.Float64))]
-    if (few_rows := cohort.trace.once(cut_correlations)) is not None:
-        tables.append(few_rows.cast({"below_s": pl.Float64}))
-    pearson = pl.concat(tables, how="diagonal").filter(method="pearson")
+    pearson = both.filter(method="pearson").drop_nulls("r")
     case = ("outcome", "x", "below_s")
-    over_rows = {
-        tuple(key): f"\nover rows r = {r:z.2f}"
-        for *key, r in pearson.filter(level="row").drop_nulls("r").select(*case, "r").iter_rows()
-    }
     tests = {
-        tuple(key): f"\nr = {r:z.2f} (p = {p:.2e}){over_rows.get(tuple(key), '')}"
+        tuple(key): f"\nr = {r:z.2f} (p = {p:.2e})"
         for *key, r, p in pearson.filter(level="group_mean")
-        .drop_nulls(["r", "pvalue_t"])
+        .drop_nulls("pvalue_t")
         .select(*case, "r", "pvalue_t")
         .iter_rows()
     }
-    every = cohort.trace.once(published_means)
-    cut = cohort.trace.once(cut_points)
+    for *key, r in pearson.filter(level="row").select(*case, "r").iter_rows():
+        if tuple(key) in tests:
+            tests[tuple(key)] += f"\nover rows r = {r:z.2f}"
+    means = cohort.trace.once(published_means)
+    cut = {(outcome, x): below_s for outcome, x, below_s in means if below_s is not None}
     panels = []
-    for (outcome, x), means in sorted(every.items(), key=lambda case: case[0] in cut):
-        views: list[tuple[float | None, pl.DataFrame, bool]] = [(None, means, False)]
-        if (outcome, x) in cut:
-            below_s, few = cut[outcome, x]
-            views += [(None, means, True), (below_s, few, False), (below_s, few, True)]
+    every = [(outcome, x) for outcome, x, below_s in means if below_s is None]
+    for outcome, x in sorted(every, key=cut.__contains__):
         name = FEATURE_NAMES[x][0]
-        for limit_s, shown, log_x in views:
-            closer = f", below {limit_s:,.0f} s" if limit_s else ""
-            view = f"{outcome}-{x}{'-log' * log_x}{f'-{limit_s:.0f}s' if limit_s else ''}"
+        views: Iterable[tuple[float | None, bool]] = [(None, False)]
+        if (outcome, x) in cut:
+            views = product((None, cut[outcome, x]), (False, True))
+        for below_s, log_x in views:
+            closer = f", below {below_s:,.0f} s" if below_s else ""
+            view = f"{outcome}-{x}{'-log' * log_x}{f'-{below_s:.0f}s' if below_s else ''}"
             panels.append(
                 drawing(
                     "runtime-against",
-                    shown,
+                    means[outcome, x, below_s],
                     trace=cohort.trace,
                     title=cohort.title,
                     key=f"against-{view}-{cohort.trace.id}",
@@ -284,7 +266,7 @@ def _views(cohort: Cohort, uncut: pl.DataFrame) -> Gallery:
                     log_x=log_x,
                     log_y=not cohort.from_tasks,
                     heading=f"{outcome.capitalize()}{closer.replace('below', '<')}"
-                    f"{tests.get((outcome, x, limit_s), '')}",
+                    f"{tests.get((outcome, x, below_s), '')}",
                 )
             )
     return small_multiples(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.page.blocks import Gallery, Table, drawing, result_table
+from traceana.page.blocks import Drawing, Table, drawing, result_table
 from traceana.questions.correlations.tables import Correlations
 from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE, THRESHOLDS, conclude
 from traceana.tables.declare import with_columns
@@ -65,90 +65,81 @@ def name_family(n_tested: int, /) -> str:
 
 def draw_forest(
     cohort: Cohort,
+    what: str,
     overall: pl.DataFrame,
     within: pl.DataFrame | None,
     /,
     *,
-    key: str,
-    about: str,
-    x_label: str = "Spearman's rho",
-) -> Gallery:
+    method: str = "spearman",
+) -> list[Drawing]:
     """Return the figure of correlations over rows, overall and by the cohort's groups."""
-    columns = ("feature", "outcome", "group", "n", "r", "ci_low", "ci_high")
-    frames = [overall.with_columns(group=pl.lit(None, pl.String))]
+    named = overall.filter(method=method, level="row")
+    frames = [named.with_columns(group=pl.lit(None, pl.String))]
+    by = ""
+    if cohort.by is not None:
+        by = f", overall and by {in_sentence(key_heading(cohort.by))}"
     if within is not None and cohort.by is not None:
-        frames.append(name_rows(within).with_columns(group=pl.col(cohort.by).cast(pl.String)))
-    shown = pl.concat(
-        [
-            frame.with_columns(
-                pl.col("outcome")
-                if "outcome" in frame.columns
-                else pl.lit(None, pl.String).alias("outcome")
-            ).select(columns)
-            for frame in frames
-        ]
-    )
-    order = {
-        name: place for place, name in enumerate(overall["feature"].unique(maintain_order=True))
-    }
-    shown = shown.sort(
-        pl.col("feature").replace_strict(order),
-        "group",
-        pl.col("outcome") != "success",
-        nulls_last=False,
+        rows = name_rows(within.filter(method=method))
+        frames.append(rows.with_columns(group=pl.col(cohort.by).cast(pl.String)))
+    every = pl.concat(frames, how="diagonal")
+    if "outcome" not in every.columns:
+        every = every.with_columns(outcome=pl.lit(None, pl.String))
+    features = pl.Enum(named["feature"].unique(maintain_order=True))
+    shown = every.select("feature", "outcome", "group", "n", "r", "ci_low", "ci_high").sort(
+        pl.col("feature").cast(features), "group", pl.col("outcome") != "success", nulls_last=False
     )
     if not shown["r"].count():
-        return Gallery(())
-    by = "" if cohort.by is None else f", overall and by {in_sentence(key_heading(cohort.by))}"
-    figure = drawing(
+        return []
+    ranked = method == "spearman"
+    name = f"Rank correlation of {what} with" if ranked else f"Pearson's r of {what} and"
+    kind = "" if ranked else "-pearson"
+    forest = drawing(
         "correlations",
         shown,
         trace=cohort.trace,
         title=cohort.title,
-        key=key,
-        about=f"{about}{by}",
-        x_label=x_label,
+        key=f"{'failure-' * (what == 'failure')}correlations{kind}-{cohort.trace.id}",
+        about=f"{name} the resources that {cohort.noun} request{by}",
+        x_label="Spearman's rho" if ranked else "Pearson's r",
     )
-    return Gallery((figure,))
+    return [forest]
 
 
 def compare_methods(
-    cohort: Cohort, overall: pl.DataFrame, within: Sequence[pl.DataFrame], /, *, about: str
+    cohort: Cohort, what: str, overall: pl.DataFrame, within: Sequence[pl.DataFrame], /
 ) -> list[Table]:
     """Return the table of Pearson's r beside Spearman's rho, overall and by the cohort's groups."""
     frames = [overall.filter(level="row").with_columns(group=pl.lit("all"))]
+    group, by = "Group", ""
     if cohort.by is not None:
         frames += [name_rows(one).with_columns(group=pl.col(cohort.by)) for one in within]
-    values = ("r", "ci_low", "ci_high", "pvalue_adjusted")
-    keys = [*(["outcome"] if "outcome" in overall.columns else []), "feature", "group", "n"]
+        group = key_heading(cohort.by)
+        by = f", overall and within {in_sentence(group)}"
+    values = {"r": "{}", "ci_low": "CI from", "ci_high": "to", "pvalue_adjusted": "adjusted p"}
+    methods = {"pearson": "Pearson's r", "spearman": "Spearman's rho"}
+    outcome = ["outcome"] if "outcome" in overall.columns else []
+    keys = [*outcome, "feature", "group", "n"]
     rows = pl.concat([frame.select(*keys, "method", *values) for frame in frames])
-    methods = ("pearson", "spearman")
-    if rows.is_empty() or not set(methods) <= set(rows["method"]):
+    if not set(methods) <= set(rows["method"]):
         return []
-    wide = rows.pivot("method", index=keys, values=values)
+    order = [pl.col(name) != "success" for name in outcome]
     columns = {f"{value}_{method}": value for method in methods for value in values}
-    headings = {"r": "{}", "ci_low": "CI from", "ci_high": "to", "pvalue_adjusted": "adjusted p"}
-    names = {"pearson": "Pearson's r", "spearman": "Spearman's rho"}
-    by = "" if cohort.by is None else f", overall and within {in_sentence(key_heading(cohort.by))}"
+    headings = {
+        f"{value}_{method}": heading.format(name)
+        for method, name in methods.items()
+        for value, heading in values.items()
+    }
     return [
         result_table(
-            wide.sort(
-                *(["outcome"] if "outcome" in keys else []),
-                "feature",
-                pl.col("group") != "all",
-                "group",
-                descending=[True] * ("outcome" in keys) + [False] * 3,
+            rows.pivot("method", index=keys, values=[*values]).sort(
+                *order, "feature", pl.col("group") != "all", "group"
             ),
             with_columns(Correlations, columns),
             columns=[*keys, *columns],
-            headings={"group": "Group" if cohort.by is None else key_heading(cohort.by)}
-            | {
-                f"{value}_{method}": text.format(names[method])
-                for method in methods
-                for value, text in headings.items()
-            },
-            caption=f"Pearson's r and Spearman's rho of {about}{by}. Each is adjusted in its own "
-            f"family of tests. {cohort.title}",
+            headings={"group": group} | headings,
+            caption=f"Pearson's r and Spearman's rho of {what} and the resources that "
+            f"{cohort.noun} request{by}. Each is adjusted in its own family of tests. "
+            f"{cohort.title}",
         )
     ]
 

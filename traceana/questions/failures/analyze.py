@@ -20,19 +20,19 @@ from traceana.questions.failures.association import (
     outcome_association,
     standardized_failure_rates,
 )
+from traceana.questions.failures.clusters import with_adjusted
 from traceana.questions.failures.comparison import compare_runtimes
 from traceana.questions.failures.curves import (
     incidence_and_survival,
     kaplan_meier,
 )
-from traceana.questions.failures.events import CELLS, Columns
+from traceana.questions.failures.events import CELLS, Columns, count_events
 from traceana.questions.failures.hazards import cause_specific_hazards, outcome_by_horizon
 from traceana.questions.failures.model import failure_model
 from traceana.questions.failures.nodes import node_failures
 from traceana.questions.failures.rates import failure_rates
 from traceana.questions.failures.tables import FailureModel, GroupTests, RuntimeComparison
 from traceana.stats.effect_sizes import conclude
-from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.survival import leave_out_cells
 from traceana.stats.variance_share import VarianceShare, variance_share
 from traceana.store.frames import collect, reduce_frame
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
         CumulativeIncidence,
         SurvivalCurves,
     )
-    from traceana.stats.arrays import Floats
     from traceana.store import Trace
 
 COMPARED: Final = ("completed", "failed")
@@ -60,6 +59,7 @@ _MOST_MISSING: Final = 0.05
 _LEAST_COVERED: Final = 0.2
 _RELATED: Final = 0.8
 """Correlation of logarithms of GPUs and memory from which memory per GPU replaces memory."""
+_SEEN: Final = Columns("status", "duration_s", "start_s", "entry_s", "observed")
 _MEASURES: Final = {"cramers_v": "Cramér's V", "epsilon_squared": "epsilon squared"}
 
 
@@ -120,10 +120,7 @@ def analyze_outcomes(trace: Trace) -> tuple[tuple[Outcomes, ...], pl.DataFrame, 
         groupings.append(outcomes)
         if by is not None:
             tests += _tests(cohort, outcomes, by, notes)
-    table = pl.DataFrame(tests, schema=schema_of(GroupTests))
-    pvalues = table["pvalue"].fill_null(float("nan")).to_numpy()
-    adjusted = pl.Series(adjust_pvalues(pvalues, method="holm")).fill_nan(None)
-    table = table.with_columns(pvalue_adjusted=adjusted)
+    table = with_adjusted(pl.DataFrame(tests, schema=schema_of(GroupTests)))
     names = {heading: name for name, heading in _MEASURES.items()}
     conclusions = [
         conclude(names[measure], *values)
@@ -356,10 +353,7 @@ def estimate_competing_risks(
     """Estimate the cumulative incidence of each event and the time to any event."""
     cohort = form_cohort(trace, end_imputation="running")
     keys, events = () if by is None else (by,), cohort.events
-    columns = Columns("status", "duration_s", "start_s", "entry_s", "observed")
-    return incidence_and_survival(
-        cohort.rows, keys, events, columns=columns, cluster=cohort.cluster
-    )
+    return incidence_and_survival(cohort.rows, keys, events, columns=_SEEN, cluster=cohort.cluster)
 
 
 def incidence_difference(
@@ -381,51 +375,34 @@ def incidence_difference(
     unit = pl.int_range(pl.len())
     if cohort.cluster is not None:
         unit = pl.col(cohort.cluster).rank("dense")
-    ended = pl.when("observed").then(pl.col("status").cast(pl.String))
-    seen = cohort.rows.lazy().filter(pl.col(by).is_in([*pair]), pl.col("duration_s").is_not_null())
-    chosen = seen.select(
-        *(by, "duration_s", "entry_s"),
-        stratum=stratum,
-        unit=unit.cast(pl.Int64),
-        failed=(ended == "failed").fill_null(value=False),
-        other=ended.is_in([*cohort.events]).fill_null(value=False) & (ended != "failed"),
+    seen = pl.col(by).is_in([*pair]), pl.col("duration_s").is_not_null()
+    rows = (
+        cohort.rows.filter(*seen)
+        .with_columns(stratum=stratum, cell=unit.cast(pl.Int64) % CELLS)
+        .drop_nulls("stratum")
     )
-    rows = chosen.drop_nulls("stratum").collect()
     kept = rows.filter(pl.col(by).n_unique().over("stratum") == 2)
     if equal_size and (
         kept["stratum"].n_unique() < 2 or kept.height < _LEAST_COVERED * rows.height
     ):
         return None
+    keys, events = ("stratum", by), tuple(dict.fromkeys(("failed", *cohort.events)))
+    counts = count_events(kept, keys, events, columns=_SEEN, running_until_s=None, cluster="cell")
     difference = np.zeros(CELLS + 1)
-    for (_, group), part in kept.group_by("stratum", by):
+    for (_, group), part in counts.group_by(keys, maintain_order=True):
         n = kept.filter(pl.col("stratum") == part["stratum"][0]).height
+        place, ended = part["time_s"].rle_id(), part.select(events).to_numpy()
+        curves = leave_out_cells(
+            *(ended, part["n"] - ended.sum(axis=1), part["late"], place, part["cell"]), cells=CELLS
+        )
         weight = (1 if group == pair[0] else -1) * n / kept.height
-        difference += weight * _incidence_without_cells(part, time_s)
-    units = np.bincount(kept["unit"].to_numpy() % CELLS, minlength=CELLS)
+        if steps := place.filter(part["time_s"] <= time_s).n_unique():
+            difference += weight * np.array([curve[0, steps - 1] for curve in curves])
+    units = np.bincount(kept["cell"], minlength=CELLS)
     cells, effective = np.count_nonzero(units), units.sum() ** 2 / (units**2).sum()
     variance = (cells - 1) / cells * ((difference[1:] - difference[0]) ** 2).sum()
     half = float(stdtrit(effective - 1, 0.975)) * variance**0.5
     return difference[0], difference[0] - half, difference[0] + half
-
-
-def _incidence_without_cells(rows: pl.DataFrame, time_s: float) -> Floats:
-    """Return the incidence of failure by a runtime, of all rows and without each cell of units."""
-    durations, entry = rows["duration_s"].to_numpy(), rows["entry_s"].to_numpy()
-    late = entry > 0
-    time = np.concatenate([durations, np.minimum(entry[late], durations[late] * (1 - 2**-52))])
-    times, place = np.unique(time, return_inverse=True)
-    kinds = rows.select("failed", "other").to_numpy()
-    cut, none = ~kinds.any(axis=1), np.zeros(int(late.sum()))
-    cell = rows["unit"].to_numpy() % CELLS
-    curves = leave_out_cells(
-        np.concatenate([kinds, np.zeros((len(none), 2))]),
-        np.concatenate([cut, none]),
-        np.concatenate([np.zeros(len(durations)), none + 1]),
-        *(place, np.concatenate([cell, cell[late]])),
-        cells=CELLS,
-    )
-    last = int(np.searchsorted(times, time_s, side="right")) - 1
-    return np.array([curve[0, last] if last >= 0 else 0.0 for curve in curves])
 
 
 _PARTS: Final = 16

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
-from scipy.special import chdtrc, stdtrit
+from scipy.special import chdtrc
 
-from traceana.cohorts.ends import open_outcomes, with_failure
 from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
 from traceana.questions.failures.clusters import (
     ONE_CLUSTER,
     cluster_codes,
+    count_failures,
     group_codes,
     refuse_missing,
+    with_adjusted,
 )
 from traceana.questions.failures.events import CELLS
 from traceana.questions.failures.tables import (
@@ -27,12 +27,10 @@ from traceana.questions.failures.tables import (
 )
 from traceana.stats.arguments import as_generator, check_confidence
 from traceana.stats.between_groups import between_groups, cluster_covariance
-from traceana.stats.intervals import FEWEST_CLUSTERS
-from traceana.stats.multiplicity import adjust_pvalues
+from traceana.stats.intervals import FEWEST_CLUSTERS, clustered_mean_interval
 from traceana.stats.strata import clustered_odds, odds_ratio, pooled_odds
-from traceana.stats.wild_bootstrap import effective_clusters
 from traceana.store.frames import Names, as_names, reduce_frame, refuse_clash
-from traceana.tables.declare import declared, returns
+from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -110,17 +108,9 @@ def outcome_association(
     check_confidence(confidence)
     random = as_generator(rng)
     columns = keys if cluster is None else (*keys, cluster)
-    lazy, succeeded, failed = open_outcomes(
-        frame, columns, status=status, success=success, failure=failure
-    )
+    counts = count_failures(frame, columns, status=status, success=success, failure=failure)
     if cluster is not None:
-        lazy = lazy.filter(~nw.col(cluster).is_null())
-    counts = reduce_frame(
-        with_failure(lazy, status, succeeded, failed),
-        columns,
-        n=nw.len(),
-        failures=nw.col("failure").sum().cast(nw.Int64),
-    )
+        counts = counts.drop_nulls(cluster)
     row = dict.fromkeys(Association.columns()) | _associate(
         counts, keys, cluster, confidence=confidence, random=random
     )
@@ -267,15 +257,7 @@ def failure_odds(
     refuse_clash((*keys, *within), FailureOdds.columns())
     check_confidence(confidence)
     columns = (*keys, *within, *(() if cluster is None else (cluster,)))
-    lazy, succeeded, failed = open_outcomes(
-        frame, columns, status=status, success=success, failure=failure
-    )
-    counts = reduce_frame(
-        with_failure(lazy, status, succeeded, failed),
-        columns,
-        n=nw.len(),
-        failures=nw.col("failure").sum().cast(nw.Int64),
-    )
+    counts = count_failures(frame, columns, status=status, success=success, failure=failure)
     if cluster is not None:
         refuse_missing(counts[cluster], counts["n"])
     odds = _compare(counts, keys, within, cluster, confidence=confidence)
@@ -350,7 +332,6 @@ def _why(crude: float, pooled: float, n_strata: int, fewest: int) -> str | None:
 
 
 _FEWEST_EXPECTED: Final = 5
-_FOUND: Final = ("odds_ratio", "ci_low", "ci_high", "pvalue")
 
 
 @returns(FailureOutliers)
@@ -403,52 +384,30 @@ def failure_outliers(
     check_confidence(confidence)
     refuse_clash((by,), FailureOutliers.columns())
     keys = (by,) if strata is None else (by, strata)
-    lazy, succeeded, failed = open_outcomes(
-        frame, keys, status=status, success=success, failure=failure
+    counts = count_failures(frame, keys, status=status, success=success, failure=failure)
+    total, failed = (pl.col(name).sum().over("stratum") for name in ("n", "failures"))
+    cells = (
+        counts.drop_nulls(by)
+        .with_columns(stratum=pl.lit(0) if strata is None else pl.col(strata))
+        .with_columns(total=total, failed=failed)
+        .with_columns(expected=pl.col("n") * pl.col("failed") / pl.col("total"))
     )
-    ended = with_failure(lazy, status, succeeded, failed)
-    cells = reduce_frame(ended, keys, n=nw.len(), failures=nw.col("failure").sum())
-    cells = cells.drop_nulls(by).with_columns(
-        stratum=pl.lit(0) if strata is None else pl.col(strata).rank("dense").fill_null(0)
-    )
-    totals = cells.group_by("stratum").agg(total=pl.col("n").sum(), failed=pl.col("failures").sum())
-    compared = cells.join(totals, on="stratum", maintain_order="left").with_columns(
-        expected=pl.col("n") * pl.col("failed") / pl.col("total")
-    )
-    sums = {name: pl.col(name).sum() for name in ("n", "failures", "expected")}
-    groups = reduce_frame(compared, (by,), **sums)
-    tested = groups.filter(pl.col("expected") >= _FEWEST_EXPECTED)[by].to_list()
-    of_group = compared.filter(pl.col(by).is_in(tested)).partition_by(by, as_dict=True)
-    odds = [
-        {by: group, **_compare_with_rest(of_group[group,], confidence=confidence)}
-        for group in sorted(tested)
-    ]
-    schema: dict[str, Any] = {by: groups.schema[by], **dict.fromkeys(_FOUND, pl.Float64)}
-    table = groups.join(pl.DataFrame(odds, schema=schema), on=by, how="left")
-    adjusted = adjust_pvalues(table["pvalue"].fill_null(np.nan).to_numpy(), method="holm")
-    few = pl.when(~pl.col(by).is_in(tested)).then(
-        pl.lit(f"fewer than {_FEWEST_EXPECTED} expected failures")
-    )
-    table = table.with_columns(pvalue_adjusted=pl.Series(adjusted).fill_nan(None), note=few).sort(
-        "pvalue_adjusted", by, nulls_last=True
-    )
+    rows = []
+    for (group,), part in cells.partition_by(by, as_dict=True).items():
+        sums = part.select("n", "failures", "expected").sum().row(0, named=True)
+        row: dict[str, Any] = {by: group, **sums}
+        rows.append(row)
+        if row["expected"] < _FEWEST_EXPECTED:
+            row["note"] = f"fewer than {_FEWEST_EXPECTED} expected failures"
+            continue
+        columns = (pl.col("failures"), pl.col("n") - pl.col("failures"))
+        others = (pl.col("failed") - columns[0], pl.col("total") - pl.col("failed") - columns[1])
+        tables = part.select(a=columns[0], b=columns[1], c=others[0], d=others[1]).to_numpy()
+        row |= pooled_odds(tables.reshape(-1, 2, 2).astype(float), confidence=confidence)._asdict()
+    schema = {by: cells.schema[by], **schema_of(FailureOutliers)}
+    table = with_adjusted(pl.DataFrame(rows, schema=schema).fill_nan(None))
+    table = table.sort("pvalue_adjusted", by, nulls_last=True)
     return declared(table, FailureOutliers, by=(by,))
-
-
-def _compare_with_rest(cells: pl.DataFrame, *, confidence: float) -> dict[str, float | None]:
-    """Return the odds ratio of one group against the other rows of its strata."""
-    columns = (pl.col("failures"), pl.col("n") - pl.col("failures"))
-    others = (pl.col("failed") - columns[0], pl.col("total") - pl.col("failed") - columns[1])
-    table = cells.select(a=columns[0], b=columns[1], c=others[0], d=others[1]).to_numpy()
-    odds = pooled_odds(table.reshape(-1, 2, 2).astype(float), confidence=confidence)
-    values = (odds.odds_ratio, odds.ci_low, odds.ci_high, odds.pvalue)
-    return {
-        name: None if np.isnan(value) else float(value)
-        for name, value in zip(_FOUND, values, strict=True)
-    }
-
-
-_NONE: Final = "no stratum has rows of all groups"
 
 
 @notes_unit
@@ -519,67 +478,57 @@ def standardized_failure_rates(
     check_confidence(confidence)
     unit = () if cluster is None or cluster in within else (cluster,)
     columns = tuple(dict.fromkeys((*keys, *within, *unit)))
-    lazy, succeeded, failed = open_outcomes(
-        frame, columns, status=status, success=success, failure=failure
+    counts = count_failures(frame, columns, status=status, success=success, failure=failure)
+    counts = counts.drop_nulls(unit)
+    _, labels = group_codes(counts, keys)
+    for column in unit:
+        cluster_codes(counts[column])  # at least two
+    n, failures = pl.col("n"), pl.col("failures")
+    cell, groups = [*keys, *within], pl.struct(keys).n_unique()
+    rows = counts.with_columns(
+        size=n.sum().over(cell),
+        rate=failures.sum().over(cell) / n.sum().over(cell),
+        of_stratum=n.sum().over(within),
+        shared=groups.over(within) == labels.height,
+    )
+    covered = int(rows.filter("shared")["n"].sum())
+    # of a row of a cell, whose rows add up to the cell
+    part = pl.when("shared").then(pl.col("of_stratum") / covered / pl.col("size")).otherwise(0.0)
+    rows = rows.with_columns(part=part)
+    table = reduce_frame(
+        rows,
+        keys,
+        n=n.sum(),
+        failures=failures.sum(),
+        standardized=(failures * pl.col("part")).sum(),
     )
     if unit:
-        lazy = lazy.filter(~nw.col(unit[0]).is_null())
-    counts = reduce_frame(
-        with_failure(lazy, status, succeeded, failed),
-        columns,
-        n=nw.len(),
-        failures=nw.col("failure").sum().cast(nw.Int64),
-    )
-    group, labels = group_codes(counts, keys)
-    n, k = (counts[name].cast(pl.Float64).to_numpy() for name in ("n", "failures"))
-    stratum = (counts.select(pl.struct(within).rank("dense") - 1).to_series()).to_numpy()
-    shape = (labels.height, int(stratum.max()) + 1)
-    cell = group * shape[1] + stratum.astype(np.int64)
-    size, bad = (np.bincount(cell, part, shape[0] * shape[1]).reshape(shape) for part in (n, k))
-    shared = (size > 0).all(axis=0)
-    rows = labels.with_columns(
-        n=pl.Series(size.sum(axis=1)).cast(pl.Int64),
-        failures=pl.Series(bad.sum(axis=1)).cast(pl.Int64),
-        rate=pl.Series(bad.sum(axis=1) / size.sum(axis=1)),
-        fraction_covered=pl.lit(float(size[:, shared].sum() / size.sum())),
-    )
-    if not shared.any():
-        none = dict.fromkeys(("standardized", "ci_low", "ci_high"), pl.lit(None, pl.Float64))
-        rows = rows.with_columns(**none, note=pl.lit(_NONE))
-        return declared(rows, StandardizedRates, by=keys)
-    weight = np.where(shared, size.sum(axis=0), 0) / size[:, shared].sum()
-    filled = np.where(size > 0, size, 1)
-    rates = bad / filled
-    estimate = rates @ weight
-    reach, note = np.full(shape[0], stdtrit(np.inf, (1 + confidence) / 2)), None
-    if unit:
-        of = cluster_codes(counts[unit[0]])
-        each = (k - n * rates.ravel()[cell]) * (weight / filled).ravel()[cell]
-        sums = np.bincount(group * (of.max() + 1) + of, each, shape[0] * (of.max() + 1))
-        m, effective = (
-            np.array([function(group == code) for code in range(shape[0])])
-            for function in (
-                lambda own: len(np.unique(of[own])),
-                lambda own: effective_clusters(n[own], of[own]),
-            )
-        )
-        variance = (sums.reshape(shape[0], -1) ** 2).sum(axis=1) * m / np.maximum(m - 1, 1)
-        reach = np.where(
-            effective >= FEWEST_CLUSTERS,
-            stdtrit(np.maximum(effective - 1, 1), (1 + confidence) / 2),
-            np.nan,
-        )
-        note = pl.when(pl.Series(np.isnan(reach))).then(
-            pl.lit("equivalent to fewer than two units of equal size: no interval")
+        away = ((failures - n * pl.col("rate")) * pl.col("part")).sum()
+        of_unit = rows.group_by(*keys, *unit).agg(n=n.sum(), away=away)
+        m = pl.len()
+        errors = reduce_frame(
+            of_unit,
+            keys,
+            variance=(pl.col("away") ** 2).sum() * m / (m - 1).clip(1),
+            effective=n.sum() ** 2 / (n.cast(pl.Float64) ** 2).sum(),
         )
     else:
-        spread = rates * (1 - rates) / np.maximum(size - 1, 1)
-        variance = spread @ weight**2
-    half = reach * np.sqrt(variance)
-    rows = rows.with_columns(
-        standardized=pl.Series(estimate),
-        ci_low=pl.Series((estimate - half).clip(0, 1)).fill_nan(None),
-        ci_high=pl.Series((estimate + half).clip(0, 1)).fill_nan(None),
-        note=note,
+        size, rate = pl.col("size"), pl.col("rate")
+        variance = rate * (1 - rate) / (size - 1).clip(1) * (size * pl.col("part")) ** 2
+        errors = reduce_frame(rows, keys, variance=variance.sum(), effective=pl.lit(np.inf).first())
+    low, high = clustered_mean_interval(
+        table["standardized"], errors["variance"], errors["effective"], confidence=confidence
     )
-    return declared(rows, StandardizedRates, by=keys)
+    few = pl.when(errors["effective"] < FEWEST_CLUSTERS).then(
+        pl.lit("equivalent to fewer than two units of equal size: no interval")
+    )
+    table = table.with_columns(
+        rate=failures / n,
+        fraction_covered=covered / pl.sum("n"),
+        ci_low=pl.Series(low.clip(0, 1)).fill_nan(None),
+        ci_high=pl.Series(high.clip(0, 1)).fill_nan(None),
+        note=few if covered else pl.lit("no stratum has rows of all groups"),
+    )
+    if not covered:
+        table = table.with_columns(standardized=None, ci_low=None, ci_high=None)
+    return declared(table, StandardizedRates, by=keys)

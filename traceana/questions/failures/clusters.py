@@ -1,22 +1,46 @@
-"""Clusters: standard errors of dependent rows, and integer codes with checks."""
+"""Failures by group and cluster, their standard errors, and integer codes with checks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
+from traceana.cohorts.ends import open_outcomes, with_failure
 from traceana.errors import DataError
 from traceana.stats.intervals import FEWEST_CLUSTERS, clustered_wilson_interval
-from traceana.store.frames import reduce_frame
+from traceana.stats.multiplicity import adjust_pvalues
+from traceana.store.frames import Names, reduce_frame
 
 if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
     from traceana.stats.arrays import Integers
 
 ONE_CLUSTER: Final = "one cluster: no interval"
 _FEW: Final = "one cluster has most rows: no interval"
+
+
+def count_failures(
+    frame: IntoFrame, columns: Sequence[str], /, *, status: str, success: Names, failure: Names
+) -> pl.DataFrame:
+    """Return [*columns, n, failures]: the successes and failures, and the failures."""
+    lazy, succeeded, failed = open_outcomes(
+        frame, columns, status=status, success=success, failure=failure
+    )
+    ended = with_failure(lazy, status, succeeded, failed)
+    failures = nw.col("failure").sum().cast(nw.Int64)
+    return reduce_frame(ended, columns, n=nw.len(), failures=failures)
+
+
+def with_adjusted(table: pl.DataFrame, /, *, method: str = "holm") -> pl.DataFrame:
+    """Add `pvalue_adjusted`, over all p-values of a table."""
+    tested = table["pvalue"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    adjusted = pl.Series(adjust_pvalues(tested, method=method), dtype=pl.Float64)
+    return table.with_columns(pvalue_adjusted=adjusted.fill_nan(None))
 
 
 def note_few(clusters: pl.Expr | pl.Series, effective: pl.Expr | pl.Series, /) -> pl.Expr:
@@ -25,9 +49,10 @@ def note_few(clusters: pl.Expr | pl.Series, effective: pl.Expr | pl.Series, /) -
     return pl.when(clusters == 1).then(pl.lit(ONE_CLUSTER)).otherwise(few)
 
 
-def refuse_missing(cluster: pl.Series, rows: pl.Series, /) -> None:
-    """Refuse rows whose cluster is null."""
-    if missing := rows.filter(cluster.is_null()).sum():
+def refuse_missing(cluster: pl.Series, n: pl.Series | None = None, /) -> None:
+    """Refuse rows whose cluster is null; `n` counts the rows of each value of `cluster`."""
+    missing = cluster.null_count() if n is None else n.filter(cluster.is_null()).sum()
+    if missing:
         raise DataError(
             f"cluster {cluster.name} is null in {missing} row(s); fill it or drop these rows"
         )
@@ -39,10 +64,8 @@ def add_up_clusters(parts: pl.DataFrame, keys: Sequence[str], cluster: str, /) -
     Raises a DataError if a cluster is null.
     """
     refuse_missing(parts[cluster], parts["rows"])
-    counts = parts.drop(cluster)
-    if not keys:
-        return counts.sum()
-    return counts.group_by(keys).agg(pl.all().sum()).sort(keys, nulls_last=True)
+    sums = parts.drop(cluster).group_by(keys).agg(pl.exclude(keys).sum())
+    return sums.sort(keys, nulls_last=True)
 
 
 def cluster_errors(parts: pl.DataFrame, keys: Sequence[str], /) -> pl.DataFrame:

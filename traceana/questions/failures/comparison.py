@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from traceana.cohorts.unit_note import notes_unit
-from traceana.questions.failures.clusters import cluster_codes, group_codes
+from traceana.questions.failures.clusters import cluster_codes, group_codes, with_adjusted
 from traceana.questions.failures.tables import RuntimeComparison, RuntimeGroups, RuntimeTest
 from traceana.stats.arguments import check_choice, check_confidence
 from traceana.stats.multiplicity import adjust_pvalues
@@ -102,21 +102,16 @@ def compare_runtimes(
     value = taken[runtime].to_numpy()
     placed = placements(value, codes)
     groups = labels.hstack(_groups(value, codes, of, placed, confidence))
-    every = rows.group_by(keys).agg(rows=pl.len().cast(pl.Int64))
+    every = rows.group_by(keys).agg(rows=pl.len().cast(pl.Int64)).sort(keys, nulls_last=True)
+    groups = every.join(groups, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    groups = groups.with_columns(pl.col("n").fill_null(0))
     old = method == "mann-whitney"
     pairs = _pairs(codes, of, placed, labels, old, adjust=adjust, confidence=confidence)
     test = _test(value, codes, of, placed, confidence=confidence, old=old)
     if pairs.height == 1 and not old:
         test = test.with_columns(pvalue=pairs["pvalue"])
-    return RuntimeComparison(
-        test=test,
-        groups=every.join(groups, on=keys, how="left", nulls_equal=True)
-        .sort(keys, nulls_last=True)
-        .with_columns(pl.col("n").fill_null(0))
-        .with_columns(n_missing=pl.col("rows") - pl.col("n"))
-        .drop("rows"),
-        pairs=pairs,
-    )
+    groups = groups.with_columns(n_missing=pl.col("rows") - pl.col("n")).drop("rows")
+    return RuntimeComparison(test=test, groups=groups, pairs=pairs)
 
 
 def _test(
@@ -134,8 +129,8 @@ def _test(
         "n_clusters": None if cluster is None else int(cluster.max()) + 1,
     }
     if value.min() == value.max():
-        empty = [name for name in RuntimeTest.columns() if name not in {*row, "note"}]
-        return pl.DataFrame([row | dict.fromkeys(empty) | {"note": "all runtimes are equal"}])
+        row = dict.fromkeys(RuntimeTest.columns()) | row | {"note": "all runtimes are equal"}
+        return pl.DataFrame([row])
     test, _ = rank_anova(group, placed, cluster, confidence=confidence, equal_spreads=old)
     note = None
     if cluster is None and not old and np.bincount(group).min() < FEW:
@@ -199,24 +194,18 @@ def _pairs(
     n = np.bincount(group)
     first, second = (np.array([pair[side] for pair in pairs]) for side in (0, 1))
     chance = pl.col("superiority")
-    return (
+    table = (
         labels[first]
         .rename(lambda name: f"{name}_a")
         .hstack(labels[second].rename(lambda name: f"{name}_b"))
         .hstack(pl.DataFrame(compared))
-        .with_columns(
-            n_a=n[first],
-            n_b=n[second],
-            cliffs_delta=2 * chance - 1,
-            pvalue_adjusted=adjust_pvalues([pair.pvalue for pair in compared], method=adjust),
-        )
-        .fill_nan(None)
-        .with_columns(
-            note=pl.when(pl.col("pvalue").is_null())
-            .then(pl.lit("all runtimes are equal, or they belong to one cluster"))
-            .when(pl.col("ci_low").is_null() & ((chance == 0) | (chance == 1)))
-            .then(pl.lit("no interval: all runtimes of one group are longer"))
-            .when(pl.col("ci_low").is_null())
-            .then(pl.lit("no interval: a group has too few rows or one cluster"))
-        )
+        .with_columns(n_a=n[first], n_b=n[second], cliffs_delta=2 * chance - 1)
+    )
+    return with_adjusted(table.fill_nan(None), method=adjust).with_columns(
+        note=pl.when(pl.col("pvalue").is_null())
+        .then(pl.lit("all runtimes are equal, or they belong to one cluster"))
+        .when(pl.col("ci_low").is_null() & chance.is_in([0.0, 1.0]))
+        .then(pl.lit("no interval: all runtimes of one group are longer"))
+        .when(pl.col("ci_low").is_null())
+        .then(pl.lit("no interval: a group has too few rows or one cluster"))
     )

@@ -19,6 +19,7 @@ from traceana.questions.failures.events import (
     MIN_AT_RISK,
     Columns,
     at_risk,
+    beside,
     check_events,
     default_horizon,
     estimate_incidence,
@@ -54,7 +55,6 @@ _SKEWED: Final = "skewed: the interval of the restricted mean is too narrow"
 _UNSEEN: Final = f"fewer than {MIN_AT_RISK} rows at risk at the horizon: no restricted mean"
 _FEWER_KNOWN: Final = 0.05
 """Excess of missing runtimes in one event from which curves have a note."""
-_BEYOND: Final = "survival stays above 1 - quantile"
 _RESTRICTED: Final = ("restricted_mean_s", "restricted_ci_low", "restricted_ci_high")
 
 
@@ -136,7 +136,7 @@ def cumulative_incidence(
         cluster=cluster,
         running_until_s=running_until_s,
     )
-    return _incidence(estimated, keys, names, cluster, confidence)
+    return _incidence(estimated, keys, names, confidence)
 
 
 def incidence_and_survival(
@@ -150,23 +150,25 @@ def incidence_and_survival(
         running_until_s=None,
         horizon_s=None,
     )
-    shared = (estimated, keys, names, cluster, 0.95)
-    return _incidence(*shared), _survival(*shared, quantiles=QUANTILES, horizon_s=None)
+    survival = _survival(
+        *(estimated, keys, names, cluster, 0.95), quantiles=QUANTILES, horizon_s=None
+    )
+    return _incidence(estimated, keys, names, 0.95), survival
 
 
 def _incidence(
     estimated: tuple[pl.DataFrame, pl.DataFrame],
     keys: Keys,
     names: Keys,
-    cluster: str | None,
     confidence: float,
 ) -> CumulativeIncidence:
     times, totals = estimated
-    df = times["df"] if cluster else np.inf
     curves, groups = [], []
     for event in names:
         low, high = log_log_interval(
-            *(times[f"{event} incidence"], times[f"{event} variance"]), df=df, confidence=confidence
+            *(times[f"{event} incidence"], times[f"{event} variance"]),
+            df=times["df"],
+            confidence=confidence,
         )
         curve = times.select(
             *keys,
@@ -180,17 +182,14 @@ def _incidence(
         ).filter(pl.col("n_events") > 0)
         curves.append(curve)
         last = curve.select(*keys, "incidence", "ci_low", "ci_high")
-        last = last.group_by(keys, maintain_order=True).last() if keys else last.tail(1)
         none = pl.when(pl.col(event) == 0).then(pl.lit(f"no row with a runtime is {event}"))
-        note = none.otherwise(_note_unknown(event, names))
-        groups.append(
-            _note_few_clusters(
-                _beside(totals, last, keys).with_columns(
-                    event=pl.lit(event), n_events=pl.col(event), note=note
-                ),
-                *(times, keys),
-            )
+        of_event = beside(totals, last.group_by(keys, maintain_order=True).last(), keys)
+        of_event = of_event.with_columns(
+            event=pl.lit(event),
+            n_events=pl.col(event),
+            note=none.otherwise(_note_unknown(event, names)),
         )
+        groups.append(_note_few_clusters(of_event))
     steps = pl.concat(curves)
     order = [*keys, "event"]
     return CumulativeIncidence(
@@ -295,7 +294,7 @@ def _survival(
     horizon_s = default_horizon(times, keys, horizon_s)
     low, high = log_log_interval(
         *(times["survival"], times["survival_variance"]),
-        df=times["df"] if cluster else np.inf,
+        df=times["df"],
         confidence=confidence,
     )
     curves = times.with_columns(
@@ -304,13 +303,10 @@ def _survival(
         ci_high=pl.Series(high).fill_nan(None),
     ).filter(pl.col("n_events") > 0)
     curves = declared(curves, SurvivalSteps, by=keys)
-    of_quantiles = _quantiles(curves, totals.select(keys), keys, (0.5, *quantiles))
-    if cluster is not None:
-        of_quantiles = _refuse_far_quantiles(of_quantiles, times, keys)
-    is_median = of_quantiles["quantile"] == 0.5
-    table = of_quantiles.filter(is_median).unique(maintain_order=True)
-    table = table.rename({"time_s": "median_s"}).drop("quantile", "note")
-    table = _beside(table, _restricted(times, keys, horizon_s, confidence, cluster), keys)
+    of_quantiles = _quantiles(curves, totals, keys, sorted({0.5, *quantiles}))
+    table = of_quantiles.filter(quantile=0.5).rename({"time_s": "median_s"})
+    table = table.drop("quantile", "note")
+    table = beside(table, _restricted(times, keys, horizon_s, confidence, cluster), keys)
     unknown = (
         pl.when(pl.col("n_events") == 0)
         .then(pl.lit(f"no row with a runtime is {', '.join(names)}"))
@@ -318,24 +314,24 @@ def _survival(
         .then(pl.lit("more than half of the rows outlast the observed time"))
         .otherwise(pl.coalesce(*(_note_unknown(event, names) for event in names), "mean_note"))
     )
-    groups = _beside(totals.with_columns(n_events=pl.sum_horizontal(names)), table, keys)
-    of_quantiles = _mark_beyond(of_quantiles, groups, keys)
+    groups = beside(totals.with_columns(n_events=pl.sum_horizontal(names)), table, keys)
+    groups = _note_few_clusters(groups.with_columns(note=unknown))
     return SurvivalCurves(
         curves=curves,
-        groups=_note_few_clusters(groups.with_columns(note=unknown), times, keys).drop(
-            *names, *_unknown(names), "mean_note"
-        ),
-        quantiles=of_quantiles.filter(pl.col("quantile").is_in([*quantiles])).unique(
-            maintain_order=True
-        ),
+        groups=groups.drop(*names, *_unknown(names), "mean_note"),
+        quantiles=of_quantiles.filter(pl.col("quantile").is_in([*quantiles])),
         horizon_s=float(horizon_s),
     )
 
 
 def _quantiles(
-    curves: pl.DataFrame, groups: pl.DataFrame, keys: Keys, quantiles: Sequence[float]
+    curves: pl.DataFrame, totals: pl.DataFrame, keys: Keys, quantiles: Sequence[float]
 ) -> pl.DataFrame:
-    """Return [*keys, quantile, time_s, ci_low, ci_high] of every group."""
+    """Return [*keys, quantile, time_s, ci_low, ci_high, note] of every group.
+
+    Quantiles with too few effective clusters beyond have no interval; at one beyond 1 - 1/n, a
+    group of n rows has no value.
+    """
     parts = []
     for q in quantiles:
         # a step that ends at 1 - q exactly may lie a rounding above it; a survival of 0 has no
@@ -349,58 +345,29 @@ def _quantiles(
         # few clusters: an interval may contain 1 - q at the first times, then not for a while
         above = pl.col("time_s").filter(~below["survival"] & ~below["ci_low"]).max()
         after = pl.col("time_s") > above.fill_null(-1.0)
-        ends = {
-            "time_s": pl.col("time_s").filter(below["survival"]).min(),
-            "ci_low": pl.col("time_s").filter(below["ci_low"] & after).min(),
-            "ci_high": pl.col("time_s").filter(below["ci_high"]).min(),
-        }
-        rows = curves.group_by(keys).agg(**ends) if keys else curves.select(**ends)
-        parts.append(
-            _beside(groups, rows, keys).with_columns(quantile=pl.lit(q))
-            if keys
-            else rows.with_columns(quantile=pl.lit(q))
+        rows = curves.group_by(keys).agg(
+            time_s=pl.col("time_s").filter(below["survival"]).min(),
+            ci_low=pl.col("time_s").filter(below["ci_low"] & after).min(),
+            ci_high=pl.col("time_s").filter(below["ci_high"]).min(),
         )
-    table = (
-        pl.concat(parts)
-        .sort([*keys, "quantile"], nulls_last=True)
-        .with_columns(note=pl.when(pl.col("time_s").is_null()).then(pl.lit(_BEYOND)))
-    )
-    return declared(table, SurvivalQuantiles, by=keys)
-
-
-def _refuse_far_quantiles(quantiles: pl.DataFrame, times: pl.DataFrame, keys: Keys) -> pl.DataFrame:
-    """Leave out the intervals of quantiles with too few effective clusters beyond."""
-    effective = pl.col("df").fill_nan(-1) + 1
-    of = times.select(*keys, effective=effective).unique(maintain_order=True)
-    q = pl.col("quantile")
-    few = pl.col("effective") * pl.min_horizontal(q, 1 - q) < FEWEST_BEYOND
-    table = (
-        quantiles.join(of, on=keys, how="left", nulls_equal=True, maintain_order="left")
-        if keys
-        else quantiles.join(of, how="cross")
-    )
-    kept = {name: pl.when(~few).then(name) for name in ("ci_low", "ci_high")}
-    note = pl.when(few).then(
-        pl.format(
+        parts.append(beside(totals, rows, keys).with_columns(quantile=pl.lit(q)))
+    table = pl.concat(parts).sort([*keys, "quantile"], nulls_last=True)
+    probability = pl.col("quantile")
+    none = pl.when(pl.col("time_s").is_null()).then(pl.lit("survival stays above 1 - quantile"))
+    beyond = pl.col("time_s").is_not_null() & (pl.col("n") * (1 - probability) < 1 - 1e-9)
+    far = pl.when(beyond).then(pl.format("beyond 1 - 1/n: the largest of {} rows", "n"))
+    notes = [far, none]
+    if "effective" in totals.columns:
+        tail = pl.min_horizontal(probability, 1 - probability)
+        few = pl.col("effective") * tail < FEWEST_BEYOND
+        why = pl.format(
             "no interval: equivalent to {} units of equal size; {} are needed",
             pl.col("effective").round(1),
-            (FEWEST_BEYOND / pl.min_horizontal(q, 1 - q)).ceil().cast(pl.Int64),
+            (FEWEST_BEYOND / tail).ceil().cast(pl.Int64),
         )
-    )
-    return table.with_columns(**kept, note=pl.coalesce(note, "note")).drop("effective")
-
-
-def _mark_beyond(quantiles: pl.DataFrame, groups: pl.DataFrame, keys: Keys) -> pl.DataFrame:
-    """Note the quantiles beyond 1 - 1/n, at which a group of n rows has no value."""
-    n = groups.select(*keys, "n")
-    table = (
-        quantiles.join(n, on=keys, how="left", nulls_equal=True, maintain_order="left")
-        if keys
-        else quantiles.join(n, how="cross")
-    )
-    beyond = pl.col("time_s").is_not_null() & (pl.col("n") * (1 - pl.col("quantile")) < 1 - 1e-9)
-    note = pl.when(beyond).then(pl.format("beyond 1 - 1/n: the largest of {} rows", "n"))
-    return table.with_columns(note=pl.coalesce(note, "note")).drop("n")
+        table = table.with_columns(pl.when(~few).then(pl.col("ci_low", "ci_high")))
+        notes = [far, pl.when(few).then(why), none]
+    return declared(table.with_columns(note=pl.coalesce(notes)), SurvivalQuantiles, by=keys)
 
 
 def _restricted(
@@ -408,8 +375,7 @@ def _restricted(
 ) -> pl.DataFrame:
     """Return [*keys, restricted_mean_s, restricted_ci_low, restricted_ci_high] of every group."""
     rows = []
-    groups = times.group_by(keys, maintain_order=True) if keys else [((), times)]
-    for key, of_group in groups:
+    for key, of_group in times.group_by(keys, maintain_order=True) if keys else [((), times)]:
         t, s = of_group["time_s"].to_numpy(), of_group["survival"].to_numpy()
         row = dict(zip(keys, key, strict=True)) | dict.fromkeys((*_RESTRICTED, "mean_note"))
         end = min(horizon_s, t[-1]) if len(t) and s[-1] < 1e-12 else horizon_s
@@ -474,21 +440,9 @@ def _note_unknown(event: str, events: Keys) -> pl.Expr:
     )
 
 
-def _note_few_clusters(groups: pl.DataFrame, times: pl.DataFrame, keys: Keys) -> pl.DataFrame:
+def _note_few_clusters(groups: pl.DataFrame) -> pl.DataFrame:
     """Add a note where there are too few clusters for an interval."""
-    if "n_clusters" not in groups.columns:
+    if "effective" not in groups.columns:
         return groups
-    of = times.select(*keys, effective=pl.col("df").fill_nan(-1) + 1).unique(maintain_order=True)
-    groups = _beside(groups, of, keys)
     why = note_few(pl.col("n_clusters"), pl.col("effective"))
     return groups.with_columns(note=pl.coalesce("note", why)).drop("effective")
-
-
-def _beside(groups: pl.DataFrame, table: pl.DataFrame, keys: Keys) -> pl.DataFrame:
-    """Join the results of each group to its counts; null where there are none."""
-    if keys:
-        return groups.join(table, on=keys, how="left", nulls_equal=True, maintain_order="left")
-    height = max(groups.height, table.height, 1)
-    return (groups if groups.height else groups.clear(height)).hstack(
-        table if table.height else table.clear(height)
-    )

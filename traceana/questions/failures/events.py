@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import narwhals.stable.v2 as nw
-import numpy as np
 import polars as pl
 
 from traceana.cohorts.ends import open_statuses
@@ -18,7 +16,7 @@ from traceana.questions.failures.clusters import refuse_missing
 from traceana.questions.failures.tables_competing_risks import RowsAtRisk
 from traceana.stats.arguments import as_list, is_number
 from traceana.stats.intervals import FEWEST_CLUSTERS
-from traceana.stats.survival import Incidence, incidence, incidence_variances
+from traceana.stats.survival import incidence, incidence_variances
 from traceana.stats.wild_bootstrap import effective_clusters
 from traceana.store.frames import (
     LARGEST,
@@ -109,48 +107,70 @@ def estimate_incidence(
         "last_s": pl.col("time_s").max(),
         **of_clusters,
     }
-    groups = parts.group_by(keys).agg(**totals) if keys else parts.select(**totals)
-    groups = groups.with_columns(n_censored=pl.col("n") - pl.sum_horizontal(events))
-    times = counts.filter(with_time).with_columns(
-        n_censored=pl.col("n") - pl.sum_horizontal(events)
-    )
-    slices = _slices(times, keys)
-    curves = [
-        incidence(
-            times[begin:stop].select(events).to_numpy(),
-            *(times[name][begin:stop] for name in ("n_censored", "late")),
-        )
-        for begin, stop in slices
-    ]
+    censored = pl.col("n") - pl.sum_horizontal(events)
+    groups = parts.group_by(keys).agg(**totals).with_columns(n_censored=censored)
+    times = counts.filter(with_time).with_columns(n_censored=censored)
+    horizon_s = default_horizon(times, keys, horizon_s)
+    pairs = zip(_split(times, keys), _split(parts.filter(with_time), keys), strict=True)
+    estimated = [_estimate(*pair, events, cluster, horizon_s) for pair in pairs]
+    times = pl.concat(estimated)
     if cluster is not None:
-        of_curves, curves = _allow_for_clusters(
-            *(curves, slices, parts.filter(with_time), keys, events),
-            cluster=cluster,
-            horizon_s=default_horizon(times, keys, horizon_s),
+        effective = times.group_by(keys).agg(effective=pl.first("df").fill_nan(-1) + 1)
+        groups = beside(groups, effective, keys)
+    return times, groups.sort(keys, nulls_last=True)
+
+
+def _split(table: pl.DataFrame, keys: tuple[str, ...]) -> list[pl.DataFrame]:
+    """Return the rows of each group, at least one."""
+    return (table.partition_by(keys, maintain_order=True) if keys else []) or [table]
+
+
+def beside(table: pl.DataFrame, groups: pl.DataFrame, keys: tuple[str, ...], /) -> pl.DataFrame:
+    """Add the columns of each group to its rows; null where it has none."""
+    if not keys:
+        return table.join(groups, how="cross")
+    return table.join(groups, on=keys, how="left", nulls_equal=True, maintain_order="left")
+
+
+def _estimate(
+    times: pl.DataFrame,
+    parts: pl.DataFrame,
+    events: tuple[str, ...],
+    cluster: str | None,
+    horizon_s: float,
+) -> pl.DataFrame:
+    """Add the estimates to the counts of one group; `parts` are its counts by time and cluster."""
+    curve = incidence(times.select(events).to_numpy(), times["n_censored"], times["late"])
+    df, restricted = math.inf, math.nan
+    if cluster is not None and times.height:
+        cell = (parts[cluster].rank("dense") - 1).cast(pl.Int64).to_numpy() % CELLS
+        counts, n = parts.select(events).to_numpy(), parts["n"].to_numpy()
+        surviving, by_event, restricted = incidence_variances(
+            *(counts, n - counts.sum(axis=1), parts["late"].to_numpy()),
+            *(parts["time_s"].rle_id().to_numpy(), cell),
+            durations=times["time_s"].to_numpy(),
+            horizon=horizon_s,
         )
-        steps = [index for index, (begin, stop) in enumerate(slices) for _ in range(begin, stop)]
-        times = times.hstack(of_curves[steps])
-    times = times.with_columns(**_estimates(curves, events)).with_columns(
-        pl.col("n_at_risk").cast(pl.Int64)
+        curve = curve._replace(surviving_variance=surviving, incidence_variance=by_event)
+        effective = effective_clusters(n.astype(float), cell)
+        df = effective - 1 if effective >= FEWEST_CLUSTERS else math.nan
+    of_event = {
+        f"{event} {name}": values[:, place]
+        for place, event in enumerate(events)
+        for name, values in (
+            ("incidence", curve.incidence),
+            ("variance", curve.incidence_variance),
+        )
+    }
+    return times.with_columns(
+        n_at_risk=curve.at_risk.astype(int),
+        survival=curve.surviving,
+        survival_variance=curve.surviving_variance,
+        hazard_variance=curve.hazard_variance,
+        df=pl.lit(df),
+        restricted_variance=pl.lit(restricted),
+        **of_event,
     )
-    return times, groups.sort(keys, nulls_last=True) if keys else groups
-
-
-def _estimates(curves: Sequence[Incidence], events: Sequence[str]) -> dict[str, pl.Series]:
-    """Return the estimates of all curves, one after the other, as columns."""
-    estimated = {
-        "n_at_risk": [curve.at_risk for curve in curves],
-        "survival": [curve.surviving for curve in curves],
-        "survival_variance": [curve.surviving_variance for curve in curves],
-        "hazard_variance": [curve.hazard_variance for curve in curves],
-    }
-    for place, event in enumerate(events):
-        estimated[f"{event} incidence"] = [curve.incidence[:, place] for curve in curves]
-        estimated[f"{event} variance"] = [curve.incidence_variance[:, place] for curve in curves]
-    return {
-        name: pl.Series(np.concatenate([np.empty(0), *pieces]))
-        for name, pieces in estimated.items()
-    }
 
 
 def default_horizon(
@@ -169,47 +189,10 @@ def default_horizon(
         for horizon in HORIZONS_S
     }
     counts = {"n": pl.col("n").sum(), "n_censored": pl.col("n_censored").sum()}
-    table = (
-        times.group_by(keys).agg(**counts, **at_risk) if keys else times.select(**counts, **at_risk)
-    )
+    table = times.group_by(keys).agg(**counts, **at_risk)
     table = table.filter(pl.col("n") >= MIN_AT_RISK, pl.col("n_censored") > 0)
     fine = [horizon for horizon in HORIZONS_S if (table[f"{horizon}"] >= MIN_AT_RISK).all()]
     return max(fine, default=HORIZONS_S[0])
-
-
-def _allow_for_clusters(
-    curves: list[Incidence],
-    slices: list[tuple[int, int]],
-    parts: pl.DataFrame,
-    keys: tuple[str, ...],
-    events: tuple[str, ...],
-    *,
-    cluster: str,
-    horizon_s: float,
-) -> tuple[pl.DataFrame, list[Incidence]]:
-    """Return [df, restricted_variance] of each group, and its curve with variances.
-
-    `parts` has one row per group, time and cluster, in the order of the times.
-    """
-    row = parts.select(pl.struct(*keys, "time_s").rle_id()).to_series().to_numpy()
-    allowed, lines = [], []
-    for curve, (begin, stop) in zip(curves, slices, strict=True):
-        first, last = np.searchsorted(row, (begin, stop)).tolist()
-        part = parts[first:last]
-        code = (part[cluster].rank("dense") - 1).cast(pl.Int64).to_numpy()
-        counts, n = part.select(events).to_numpy(), part["n"].to_numpy()
-        surviving, by_event, restricted = incidence_variances(
-            *(counts, n - counts.sum(axis=1), part["late"].to_numpy()),
-            *(row[first:last] - begin, code % CELLS),
-            durations=part["time_s"].unique(maintain_order=True).to_numpy(),
-            horizon=horizon_s,
-        )
-        allowed.append(curve._replace(surviving_variance=surviving, incidence_variance=by_event))
-        effective = effective_clusters(n.astype(float), code % CELLS)
-        df = effective - 1 if effective >= FEWEST_CLUSTERS else math.nan
-        lines.append((df, restricted))
-    schema = {"df": pl.Float64, "restricted_variance": pl.Float64}
-    return pl.DataFrame(lines, schema=schema, orient="row"), allowed
 
 
 def count_events(
@@ -272,8 +255,6 @@ def count_events(
     if columns.entry is None:
         return counts
     entries = _count_entries(timed, cells, columns.entry, columns.runtime)
-    if entries.is_empty():
-        return counts
     both = pl.concat([counts, entries], how="diagonal_relaxed")
     summed = both.group_by(cells).agg(pl.col("n", *events, "late").sum())
     return summed.sort(cells, nulls_last=True)
@@ -314,18 +295,6 @@ def _as_seconds(time: float | datetime) -> float:
     if not is_number(time) or abs(time) > LARGEST:
         raise DataError(f"running_until_s must be a finite time in s or a datetime; it is {time!r}")
     return time
-
-
-def _slices(times: pl.DataFrame, keys: tuple[str, ...]) -> list[tuple[int, int]]:
-    """Return the first and the last row of each group."""
-    if times.is_empty():
-        return []
-    change = np.zeros(times.height - 1, dtype=bool)
-    for key in keys:
-        column = times[key]
-        change |= column.slice(1).ne_missing(column.head(-1)).to_numpy()
-    edges = [0, *(np.flatnonzero(change) + 1).tolist(), times.height]
-    return list(pairwise(edges))
 
 
 _MOST: Final = 4
@@ -380,19 +349,17 @@ def at_risk(
     counts: pl.DataFrame, groups: pl.DataFrame, keys: tuple[str, ...], times_s: Sequence[float], /
 ) -> pl.DataFrame:
     """Return [*keys, time_s, n_at_risk], from the rows `n` and `late` of each group and time."""
-    total = (pl.col("n").sum() - pl.col("late").sum()).cast(pl.Int64).alias("n_at_risk")
-    parts = [pl.DataFrame(schema={**counts.select(keys).schema, **schema_of(RowsAtRisk)})]
-    for time in sorted({float(time) for time in times_s}):
-        table = counts.filter(pl.col("time_s") >= time)
-        if keys:
-            table = table.group_by(keys).agg(total)
-            table = groups.unique().join(table, on=keys, how="left", nulls_equal=True)
-        else:
-            table = table.select(total)
-        parts.append(
-            table.select(*keys, pl.lit(time).alias("time_s"), pl.col("n_at_risk").fill_null(0))
+    rows = pl.concat([counts.select(*keys, "time_s", "n", "late"), groups], how="diagonal")
+    at_risk = (pl.col("n") - pl.col("late")).cast(pl.Int64)
+    parts = [
+        rows.group_by(keys).agg(
+            time_s=pl.lit(time), n_at_risk=at_risk.filter(pl.col("time_s") >= time).sum()
         )
-    return declared(pl.concat(parts).sort([*keys, "time_s"], nulls_last=True), RowsAtRisk, by=keys)
+        for time in sorted({float(time) for time in times_s})
+    ]
+    none = pl.DataFrame(schema={**rows.select(keys).schema, **schema_of(RowsAtRisk)})
+    table = pl.concat([none, *parts]).sort([*keys, "time_s"], nulls_last=True)
+    return declared(table, RowsAtRisk, by=keys)
 
 
 def round_times(times: pl.Series, /) -> list[float]:

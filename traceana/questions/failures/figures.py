@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,72 +32,62 @@ _LOG_FROM: Final = 20
 """Ratio of the largest to the smallest value from which the axis is logarithmic."""
 
 
-@dataclass(frozen=True)
-class Groups:
-    """The groups of a result: their names, their sizes, and the columns of by."""
+def _start_rows(result: pl.DataFrame, ax: Axes | None) -> Axes:
+    """Start axes with one named row per group, the first on top, and n at the right.
 
-    names: list[str]
-    counts: list[int]
-    by: str
-
-    @property
-    def height_in(self) -> float:
-        """Height in inches of a figure with one row per group."""
-        lines = max(name.count("\n") + 1 for name in self.names)
-        return 0.95 + (0.1 + 0.14 * lines) * len(self.names)
-
-
-def split_groups(result: pl.DataFrame, /) -> Groups:
-    """Return the groups of a result: the columns before `n` are those of by.
-
-    Raises a DataError if there is no group.
+    The columns before `n` are those of by. Raises a DataError if there is no group.
     """
     if result.is_empty():
         raise DataError("a figure by group has nothing to draw: the result has no row")
     by = result.columns[: result.columns.index("n")]
     names = [name_group(row, characters=TICK_CHARACTERS) for row in result.select(by).rows()]
-    return Groups(names, result["n"].to_list(), name_columns(by))
+    lines = max(name.count("\n") + 1 for name in names)
+    ax = start_axes(ax, height_in=0.95 + (0.1 + 0.14 * lines) * len(names))
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.set_ylabel(name_columns(by))
+    ax.grid(visible=False, axis="y")
+    for row, n in enumerate(result["n"]):
+        _write_n(ax, row, n, 1.04)
+    return ax
 
 
-def draw_rows(
-    ax: Axes, groups: Groups, /, *, mean: pl.Series, low: pl.Series, high: pl.Series
-) -> None:
-    """Draw a dot and an interval per row, the first on top, without null intervals."""
-    rows = range(len(groups.names))
-    with_interval = [row for row in rows if low[row] is not None and high[row] is not None]
+def _write_n(ax: Axes, row: int, n: int, place: float) -> None:
+    ax.annotate(
+        f"n = {n:,}",
+        (place, row),
+        xycoords=("axes fraction", "data"),
+        va="center",
+        fontsize=small_size(),
+        annotation_clip=False,
+    )
+
+
+def _draw_rows(ax: Axes, result: pl.DataFrame, value: str) -> None:
+    """Draw a dot and an interval per row, without null intervals."""
+    rows = result.select(value, "ci_low", "ci_high").with_row_index()
+    inside = rows.drop_nulls(["ci_low", "ci_high"])
     ax.hlines(
-        with_interval,
-        [low[row] for row in with_interval],
-        [high[row] for row in with_interval],
+        inside["index"],
+        inside["ci_low"],
+        inside["ci_high"],
         color=color_of(0),
         linewidth=1.4,
         gid="intervals",
     )
     ax.scatter(
-        mean, rows, s=16, color=color_of(0), zorder=4, clip_on=False, label="mean", gid="means"
+        rows[value],
+        rows["index"],
+        s=16,
+        color=color_of(0),
+        zorder=4,
+        clip_on=False,
+        label="median" if value == "median_s" else "mean",
+        gid="means",
     )
-    name_rows(ax, groups)
 
 
-def name_rows(ax: Axes, groups: Groups, /) -> None:
-    """Name the rows, the first on top, with n at the right."""
-    rows = range(len(groups.names))
-    ax.set_yticks(rows, groups.names)
-    ax.set_ylim(len(groups.names) - 0.5, -0.5)
-    ax.set_ylabel(groups.by)
-    ax.grid(visible=False, axis="y")
-    for row, count in zip(rows, groups.counts, strict=True):
-        ax.annotate(
-            f"n = {count:,}",
-            (1.04, row),
-            xycoords=("axes fraction", "data"),
-            va="center",
-            fontsize=small_size(),
-            annotation_clip=False,
-        )
-
-
-def name_panel(ax: Axes, heading: str, /) -> None:
+def _name_panel(ax: Axes, heading: str) -> None:
     """Write a title, which then names the groups instead of the label of the axis."""
     if heading:
         ax.set_title(fill(heading, _TITLE_CHARACTERS))
@@ -133,13 +122,12 @@ def plot_outcome_rates(
     >>> plot_outcome_rates(traceana.outcome_rates(jobs, "gpu")).get_xlabel()
     'Success rate'
     """
-    groups = split_groups(result)
-    ax = start_axes(ax, height_in=groups.height_in)
-    draw_rows(ax, groups, mean=result["rate"], low=result["ci_low"], high=result["ci_high"])
+    ax = _start_rows(result, ax)
+    _draw_rows(ax, result, "rate")
     ax.set_xlim(0, 1)
     ax.set_xlabel(f"{_counted(result)} rate".capitalize())
     ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
-    name_panel(ax, heading)
+    _name_panel(ax, heading)
     return ax
 
 
@@ -188,12 +176,10 @@ def plot_runtime_by(
     >>> plot_runtime_by(traceana.runtime_by(jobs, "gpu")).get_xlabel()
     'Mean runtime (s)'
     """
-    groups = split_groups(result)
-    ax = start_axes(ax, height_in=groups.height_in)
+    ax = _start_rows(result, ax)
     shown = "mean_s" if "mean_s" in result.columns else "median_s"
-    draw_rows(ax, groups, mean=result[shown], low=result["ci_low"], high=result["ci_high"])
+    _draw_rows(ax, result, shown)
     name = shown.removesuffix("_s").capitalize()
-    ax.collections[-1].set_label(name.lower())
     if shown == "mean_s":
         ax.scatter(
             result["median_s"],
@@ -220,7 +206,7 @@ def plot_runtime_by(
         ax.locator_params(axis="x", nbins=4)
         ax.set_xlabel(f"{name} runtime (s)")
         ax.xaxis.set_major_formatter("{x:,.0f}")
-    name_panel(ax, heading)
+    _name_panel(ax, heading)
     if shown == "mean_s":
         ax.set_title(heading, pad=16)
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
@@ -231,8 +217,7 @@ def describe_runtime_by(result: pl.DataFrame) -> str:
     """Return a sentence on the result for the caption."""
     below = (result["ci_low"] < 0).sum()
     cut = " Intervals clipped at the left extend below 0." if below else ""
-    groups = f"{result.height} group{'s' if result.height != 1 else ''}"
-    return f"{groups}, n = {result['n'].sum():,} runtimes.{cut}"
+    return f"{plural(result.height, 'group')}, n = {result['n'].sum():,} runtimes.{cut}"
 
 
 @figure(
@@ -263,12 +248,11 @@ def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     table = result.filter(pl.col("p95") > 0)
     if table.is_empty():
         raise DataError("plot_runtime_ratio has nothing to draw: no group has a ratio above 0")
-    groups = split_groups(table)
+    ax = _start_rows(table, ax)
     rows = range(table.height)
     drawn = table.select("p05", "p25", "median", "p75", "p95", "p99")
     left = 0.5 * min(value for column in drawn for value in column if value > 0)
     at = {column.name: column.clip(left) for column in drawn}
-    ax = start_axes(ax, height_in=groups.height_in)
     ax.hlines(rows, at["p05"], at["p95"], color=color_of(0), linewidth=1, gid="middle-90")
     ax.hlines(rows, at["p25"], at["p75"], color=color_of(0), linewidth=5, gid="middle-50")
     ax.scatter(
@@ -292,7 +276,6 @@ def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel("Runtime / mean of the group (logarithmic)")
     ax.set_title("Runtime ratios")
-    name_rows(ax, groups)
     return ax
 
 
@@ -373,14 +356,7 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
             ax.scatter(
                 term["odds_ratio"], place, s=16, color=color_of(0), zorder=4, gid=f"dot-{place}"
             )
-        ax.annotate(
-            f"n = {term['n']:,}",
-            (1.02, place),
-            xycoords=("axes fraction", "data"),
-            va="center",
-            fontsize=small_size(),
-            annotation_clip=False,
-        )
+        _write_n(ax, place, term["n"], 1.02)
     ax.set_yticks(range(len(rows)), [name_tick(name) for name, _ in rows])
     for label, (_, term) in zip(ax.get_yticklabels(), rows, strict=True):
         label.set_fontweight("bold" if term is None or term["level"] is None else "normal")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
-from matplotlib import colors, rcParams
+from matplotlib import rcParams
+from matplotlib.colors import to_hex
 from matplotlib.ticker import PercentFormatter
 
 from traceana.drawing.labels import name_columns, name_group, name_lines, small_size
@@ -18,6 +18,7 @@ from traceana.errors import DataError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
     from traceana.questions.failures.tables_competing_risks import (
         CumulativeIncidence,
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     )
 
 _MOST_CURVES = 7
+_MOST_STEPS: Final = 200
+"""Maximum number of steps drawn per line."""
+_DIGIT: Final = 0.64
+"""Width of a digit in heights of the text."""
 _LEAST_S = 1e-3
 """Shorter runtimes are outside of the logarithmic axis."""
 
@@ -69,18 +74,9 @@ def plot_survival(result: SurvivalCurves, /, *, ax: Axes | None = None, heading:
     ax.axhline(0.5, linestyle=":", color=shade(ax, 0.4))
     lines = []
     for group in groups.iter_rows(named=True):
-        same = (pl.col(key).eq_missing(pl.lit(group[key])) for key in keys)
-        at, survival, low, high = _steps(result.curves.filter(*same), left, group["last_s"])
-        name = name_group(group[key] for key in keys) if keys else "all"
-        (line,) = ax.plot(at, survival, drawstyle="steps-post", linestyle="-", gid=f"line-{name}")
-        color = line.get_color()
-        ax.fill_between(at, low, high, step="post", color=color, alpha=0.18, gid=f"band-{name}")
-        lines.append((name, line))
-    ax.set_ylim(0, 1)
-    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
-    ax.set_ylabel("Still running")
-    ax.set_xlabel("Runtime (logarithmic)")
-    ax.set_title(heading or "Survival of runtimes")
+        steps = _of_group(result.curves, group, keys).rename({"survival": "fraction"})
+        lines.append(_draw_line(ax, steps, group, keys, left=left, start=1.0))
+    _finish(ax, "Still running", heading or "Survival of runtimes", top=1)
     if keys and own_figure:
         name_lines(ax, lines, heading=name_columns(keys), margin_from=0)
     return ax
@@ -88,15 +84,17 @@ def plot_survival(result: SurvivalCurves, /, *, ax: Axes | None = None, heading:
 
 def describe_survival(result: SurvivalCurves) -> str:
     """Return one sentence on the rows of the figure."""
-    groups = result.groups
+    return _describe(result.groups, _drawn(result).height, "ended")
+
+
+def _describe(groups: pl.DataFrame, drawn: int, ended: str, why: str = "") -> str:
     n, events, censored, excluded = (
         groups[name].sum() for name in ("n", "n_events", "n_censored", "n_excluded")
     )
-    drawn = _drawn(result).height
-    few = f" {drawn} of {groups.height} groups are drawn." if drawn < groups.height else ""
+    few = f" {drawn} of {groups.height} groups are drawn{why}." if drawn < groups.height else ""
     return (
-        f"n = {n:,} rows: {events:,} ended, {censored:,} censored (still running when last seen); "
-        f"{excluded:,} rows without a runtime are excluded.{few}"
+        f"n = {n:,} rows: {events:,} {ended}, {censored:,} censored (still running when last seen);"
+        f" {excluded:,} rows without a runtime are excluded.{few}"
     )
 
 
@@ -106,22 +104,70 @@ def _drawn(result: SurvivalCurves) -> pl.DataFrame:
     return ended.filter(pl.col("n").rank("ordinal", descending=True) <= _MOST_CURVES)
 
 
-def _steps(steps_of_group: pl.DataFrame, left: float, last_s: float) -> list[list[float]]:
-    """Return times, survival and both bounds of a line from the left end of the axis on."""
-    before = steps_of_group.filter(pl.col("time_s") <= left).tail(1)
-    shown = pl.concat([before, steps_of_group.filter(pl.col("time_s") > left)])
-    bounds = shown.select(pl.col("survival", "ci_low", "ci_high").fill_null(math.nan))
-    columns = [values.to_list() for values in bounds]
+def _of_group(frame: pl.DataFrame, group: dict[str, Any], keys: list[str]) -> pl.DataFrame:
+    return frame.filter(*(pl.col(key).eq_missing(pl.lit(group[key])) for key in keys))
+
+
+def _name(group: dict[str, Any], keys: list[str], **options: int) -> str:
+    return name_group((group[key] for key in keys), **options) if keys else "all"
+
+
+def _id(*parts: str) -> str:
+    return "-".join(parts).replace(" ", "-")
+
+
+def _draw_line(
+    ax: Axes,
+    steps: pl.DataFrame,
+    group: dict[str, Any],
+    keys: list[str],
+    *,
+    left: float,
+    start: float,
+    color: str | None = None,
+) -> tuple[str, Line2D]:
+    """Draw [time_s, fraction, ci_low, ci_high] of a group from the left end of the axis on.
+
+    Before its first step a line is at `start`; of many steps some are drawn.
+    """
+    if steps.height > _MOST_STEPS:
+        at = np.unique(np.linspace(0, steps.height - 1, _MOST_STEPS).astype(int))
+        spread = np.geomspace(1, steps.height, _MOST_STEPS).astype(int) - 1
+        steps = steps[np.union1d(at, spread)]
+    shown = steps.select(pl.col("time_s", "fraction", "ci_low", "ci_high").cast(pl.Float64))
+    before = shown.filter(pl.col("time_s") <= left).tail(1).with_columns(time_s=pl.lit(left))
     if before.is_empty():
-        columns = [[1.0, *values] for values in columns]
-    at = [left, *shown["time_s"].tail(len(columns[0]) - 1), last_s]
-    return [at, *([*values, values[-1]] for values in columns)]
+        before = pl.DataFrame([(left, start, start, start)], schema=shown.schema, orient="row")
+    last = shown.tail(1).with_columns(time_s=pl.lit(group["last_s"], pl.Float64))
+    line = pl.concat([before, shown.filter(pl.col("time_s") > left), last])
+    name = _name(group, keys)
+    (drawn,) = ax.plot(
+        line["time_s"],
+        line["fraction"],
+        drawstyle="steps-post",
+        linestyle="-",
+        color=color,
+        gid=_id("line", name),
+    )
+    ax.fill_between(
+        line["time_s"],
+        line["ci_low"],
+        line["ci_high"],
+        step="post",
+        color=drawn.get_color(),
+        alpha=0.18,
+        linewidth=0,
+        gid=_id("band", name),
+    )
+    return name, drawn
 
 
-_MOST_STEPS: Final = 200
-"""Maximum number of steps drawn per line."""
-_DIGIT: Final = 0.64
-"""Width of a digit in heights of the text."""
+def _finish(ax: Axes, y_label: str, heading: str, *, top: float | None) -> None:
+    ax.set_ylim(0, top)
+    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    ax.set_ylabel(y_label)
+    ax.set_xlabel("Runtime (logarithmic)")
+    ax.set_title(heading)
 
 
 @figure(
@@ -183,37 +229,14 @@ def plot_cumulative_incidence(
     left = min([*times, *shown]) / 1.5
     ax.set_xlim(left=left, right=max([*times, *shown, *some["last_s"]]))
     ax.set_xticks(shown)
+    colors = rcParams["axes.prop_cycle"].by_key()["color"]
     lines = []
-    color = rcParams["axes.prop_cycle"].by_key()["color"]
     for group in some.iter_rows(named=True):
-        of_group = _of_group(steps, group, keys).sort("time_s")
-        name = name_group(group[key] for key in keys) if keys else "all"
-        line = _step(of_group, group["last_s"], left)
-        (drawn,) = ax.plot(
-            line["time_s"],
-            line["incidence"],
-            drawstyle="steps-post",
-            linestyle="-",
-            color=color[group["place"] % len(color)],
-            gid=_id("line", name),
-        )
-        ax.fill_between(
-            line["time_s"],
-            line["ci_low"].cast(pl.Float64),
-            line["ci_high"].cast(pl.Float64),
-            step="post",
-            color=drawn.get_color(),
-            alpha=0.18,
-            linewidth=0,
-            gid=_id("band", name),
-        )
-        lines.append((name, drawn))
-    ax.set_ylim(0, top)
-    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+        of_group = _of_group(steps, group, keys).sort("time_s").rename({"incidence": "fraction"})
+        color = colors[group["place"] % len(colors)]
+        lines.append(_draw_line(ax, of_group, group, keys, left=left, start=0.0, color=color))
+    _finish(ax, "Fraction of rows", heading or f"Cumulative incidence: {only.events[0]}", top=top)
     ax.locator_params(axis="y", nbins=5)
-    ax.set_ylabel("Fraction of rows")
-    ax.set_xlabel("Runtime (logarithmic)")
-    ax.set_title(heading or f"Cumulative incidence: {only.events[0]}")
     _write_at_risk(ax, some, at_risk, keys, [str(line.get_color()) for _, line in lines])
     if keys and own_figure:  # on other axes the colors of the table below name the lines
         figure = ax.get_figure(root=True)
@@ -225,18 +248,10 @@ def plot_cumulative_incidence(
 
 def describe_cumulative_incidence(result: CumulativeIncidence) -> str:
     """Return one sentence on the rows of the figure of a single event."""
-    groups = result.groups
-    n, events, censored, excluded = (
-        groups[name].sum() for name in ("n", "n_events", "n_censored", "n_excluded")
-    )
-    drawn = _largest_groups(result).height
+    groups, drawn = result.groups, _largest_groups(result).height
     none = groups.filter(n_events=0).height
     why = ": the others have no event" if drawn + none == groups.height else ""
-    few = f" {drawn} of {groups.height} groups are drawn{why}." if drawn < groups.height else ""
-    return (
-        f"n = {n:,} rows: {events:,} events, {censored:,} censored (still running when last "
-        f"seen); {excluded:,} rows without a runtime are excluded.{few}"
-    )
+    return _describe(groups, drawn, "events", why)
 
 
 def _largest_groups(incidence: CumulativeIncidence) -> pl.DataFrame:
@@ -252,29 +267,6 @@ def _largest_groups(incidence: CumulativeIncidence) -> pl.DataFrame:
         )
         .filter(rank <= _MOST_CURVES)
     )
-
-
-def _of_group(frame: pl.DataFrame, group: dict[str, object], keys: list[str]) -> pl.DataFrame:
-    return frame.filter(*(pl.col(key).eq_missing(pl.lit(group[key])) for key in keys))
-
-
-def _id(*parts: str) -> str:
-    return "-".join(parts).replace(" ", "-")
-
-
-def _step(steps_of_group: pl.DataFrame, last_s: float, left: float) -> pl.DataFrame:
-    """Return the steps to draw, from the left end of the axis to the last time."""
-    if steps_of_group.height > _MOST_STEPS:
-        at = np.unique(np.linspace(0, steps_of_group.height - 1, _MOST_STEPS).astype(int))
-        spread = np.geomspace(1, steps_of_group.height, _MOST_STEPS).astype(int) - 1
-        steps_of_group = steps_of_group[np.union1d(at, spread)]
-    columns = ("time_s", "incidence", "ci_low", "ci_high")
-    shown = steps_of_group.select(pl.col(columns).cast(pl.Float64))
-    before = shown.filter(pl.col("time_s") <= left).tail(1).with_columns(time_s=pl.lit(left))
-    if before.is_empty():
-        before = pl.DataFrame([(left, 0.0, 0.0, 0.0)], schema=shown.schema, orient="row")
-    last = shown.tail(1).with_columns(time_s=pl.lit(last_s, pl.Float64))
-    return pl.concat([before, shown.filter(pl.col("time_s") > left), last])
 
 
 def _write_at_risk(
@@ -293,49 +285,27 @@ def _write_at_risk(
         place = ax.transData.transform((time, 0))[0] * 72 / figure.dpi
         if all(place - other >= width for other in apart.values()):
             apart[time] = place
-    ax.annotate(
-        "At risk",
-        (0, 0),
-        (-14, first),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        ha="right",
-        va="center",
-        fontsize=size,
-        fontstyle="italic",
-        annotation_clip=False,
-    )
-    for row, (group, color) in enumerate(
-        zip(some.iter_rows(named=True), names, strict=True), start=1
-    ):
-        of_group = _of_group(at_risk, group, keys)
-        height = first + row * gap
-        name = name_group((group[key] for key in keys), characters=24) if keys else "all"
-        ax.annotate(
-            name,
-            (0, 0),
-            (-14, height),
-            xycoords="axes fraction",
-            textcoords="offset points",
-            ha="right",
-            va="center",
-            fontsize=size,
-            color=colors.to_hex(color),
-            fontweight="bold",
-            annotation_clip=False,
-        )
-        for time, rows in of_group.select("time_s", "n_at_risk").rows():
-            if time not in apart:
-                continue
-            ax.annotate(
-                f"{rows:,}",
-                (time, 0),
-                (0, height),
-                xycoords=("data", "axes fraction"),
-                textcoords="offset points",
-                ha="center",
-                va="center",
-                fontsize=size,
-                annotation_clip=False,
-                gid=_id("risk", name, f"{time:g}"),
-            )
+    of_text: dict[str, Any] = {
+        "textcoords": "offset points",
+        "va": "center",
+        "fontsize": size,
+        "annotation_clip": False,
+    }
+    of_name = of_text | {"xycoords": "axes fraction", "ha": "right"}
+    ax.annotate("At risk", (0, 0), (-14, first), fontstyle="italic", **of_name)
+    groups = zip(some.iter_rows(named=True), names, strict=True)
+    for row, (group, color) in enumerate(groups, start=1):
+        height, name = first + row * gap, _name(group, keys, characters=24)
+        of_name |= {"color": to_hex(color), "fontweight": "bold"}
+        ax.annotate(name, (0, 0), (-14, height), **of_name)
+        for time, rows in _of_group(at_risk, group, keys).select("time_s", "n_at_risk").rows():
+            if time in apart:
+                ax.annotate(
+                    f"{rows:,}",
+                    (time, 0),
+                    (0, height),
+                    xycoords=("data", "axes fraction"),
+                    ha="center",
+                    gid=_id("risk", name, f"{time:g}"),
+                    **of_text,
+                )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -23,9 +23,6 @@ from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
-
-    from traceana.stats.arrays import Floats
 
 EDGES_S: Final = (0.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 172_800.0, 604_800.0)
 """Default beginnings of the intervals: 0, 1 and 10 min, 1 and 6 h, 1, 2 and 7 d."""
@@ -100,93 +97,76 @@ def hazard_by_runtime(
     check_confidence(confidence)
     keys, names = as_names(by), check_events(events)
     refuse_clash(keys, HazardByRuntime.columns())
-    edges = _check_edges(edges_s)
-    extra = [column for column in (cluster, observed) if column is not None]
+    edges = [float(edge) if is_number(edge) else np.nan for edge in as_list("edges_s", edges_s)]
+    if not edges or edges[0] != 0 or not all(np.diff(edges) > 0):
+        raise DataError(f"edges_s must ascend from 0; they are {edges_s!r}")
+    extra = {column for column in (cluster, observed) if column is not None}
     measures = [runtime, *([entry] if entry else [])]
     opened = open_frame(frame, keys=tuple({*keys, status, *extra}), measures=measures)
     rows = collect(opened.filter(~nw.col(runtime).is_null()))
     if cluster is not None:
-        refuse_missing(rows[cluster], pl.Series([1] * rows.height))
-    if observed is not None:
-        seen = pl.col(observed).fill_null(value=False)
-        rows = rows.with_columns(pl.when(seen).then(pl.col(status).cast(pl.String)).alias(status))
+        refuse_missing(rows[cluster])
     if entry and (rows[entry] > rows[runtime]).any():
         raise DataError(f"a row enters after its end: {entry} is above {runtime}")
-    parts = rows.partition_by(keys, as_dict=True, maintain_order=True) if keys else {(): rows}
+    seen = True if observed is None else pl.col(observed).fill_null(value=False)
+    rows = rows.select(
+        *keys,
+        pl.col(runtime).alias(".end"),
+        (pl.col(entry).fill_null(0.0) if entry else pl.lit(0.0)).alias(".entry"),
+        pl.when(seen).then(pl.col(status).cast(pl.String)).alias(".status"),
+        (pl.col(cluster) if cluster else pl.int_range(pl.len())).alias(".unit"),
+    )
+    parts = rows.partition_by(keys, as_dict=True) if keys else {(): rows}
     hazards = [
-        {**dict(zip(keys, group, strict=True)), **row}
+        dict(zip(keys, group, strict=True)) | row
         for group, part in parts.items()
-        for row in _hazards(
-            part[runtime].to_numpy(),
-            np.zeros(part.height) if entry is None else part[entry].fill_null(0).to_numpy(),
-            part[status],
-            None if cluster is None else part[cluster].rank("dense").to_numpy() - 1,
-            events=names,
-            edges=np.array([*edges, np.inf]),
-            confidence=confidence,
-        )
+        for row in _hazards(part, names, [*edges, np.inf], confidence, clustered=bool(cluster))
     ]
-    types = {key: rows.schema[key] for key in keys}
-    table = pl.DataFrame(hazards, schema={**types, **schema_of(HazardByRuntime)})
-    place = pl.col("event").cast(pl.Enum(names))
-    table = table.sort(*keys, place, "from_s", nulls_last=True)
-    return declared(table, HazardByRuntime, by=keys)
-
-
-def _check_edges(edges_s: Sequence[float]) -> list[float]:
-    edges = [float(edge) if is_number(edge) else np.nan for edge in as_list("edges_s", edges_s)]
-    if not edges or edges[0] != 0 or not all(np.diff(edges) > 0):
-        raise DataError(f"edges_s must ascend from 0; they are {edges_s!r}")
-    return edges
+    schema = {**rows.select(keys).schema, **schema_of(HazardByRuntime)}
+    table = pl.DataFrame(hazards, schema=schema)
+    table = table.sort(*keys, pl.col("event").cast(pl.Enum(names)), "from_s", nulls_last=True)
+    return declared(table.fill_nan(None), HazardByRuntime, by=keys)
 
 
 def _hazards(
-    runtime: Floats,
-    entry: Floats,
-    status: pl.Series,
-    cluster: NDArray[np.int64] | None,
-    /,
-    *,
+    part: pl.DataFrame,
     events: Sequence[str],
-    edges: Floats,
+    edges: Sequence[float],
     confidence: float,
-) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
+    *,
+    clustered: bool,
+) -> Iterator[dict[str, object]]:
+    """Yield the hazard of each event and interval in the rows of a group; NaN where none ran."""
+    end, entry = part[".end"].to_numpy(), part[".entry"].to_numpy()
+    unit = part[".unit"].rank("dense").to_numpy() - 1
     for event in events:
-        is_event = (status == event).fill_null(value=False).to_numpy()
-        total = is_event.sum() / ((runtime - entry).sum() or np.nan)
-        for begin, end in pairwise(edges):
-            ran = np.clip(runtime, begin, end) - np.clip(entry, begin, end)
+        is_event = (part[".status"] == event).fill_null(value=False).to_numpy()
+        total = is_event.sum() / ((end - entry).sum() or np.nan)
+        for begin, stop in pairwise(edges):
+            ran = np.clip(end, begin, stop) - np.clip(entry, begin, stop)
             # an end at the very beginning of an interval is that of the interval before
-            here = is_event & ((runtime > begin) | (begin == 0)) & (runtime <= end)
-            n, seconds = int(here.sum()), float(ran.sum())
-            at_risk = int(((ran > 0) | here).sum())
+            here = is_event & ((end > begin) | (begin == 0)) & (end <= stop)
+            at_risk, n, seconds = ((ran > 0) | here).sum(), here.sum(), ran.sum()
             if not at_risk:
                 continue
-            hours, dispersion = seconds / 3600, 1.0
-            if cluster is not None and n and seconds:
-                rest = np.bincount(cluster, here) - n / seconds * np.bincount(cluster, ran)
-                units = len(rest)
-                dispersion = max(1.0, units / max(units - 1, 1) * float((rest**2).sum()) / n)
-            low, high = rate_interval(
-                n, hours or np.nan, dispersion=dispersion, confidence=confidence
-            )
-            hazard = n / hours if hours else None
-            rows.append(
-                {
-                    "event": event,
-                    "from_s": float(begin),
-                    "to_s": float(end) if np.isfinite(end) else None,
-                    "n_at_risk": at_risk,
-                    "n_events": n,
-                    "run_hours": hours,
-                    "hazard_per_h": hazard,
-                    "ci_low": float(low) if hours else None,
-                    "ci_high": float(high) if hours else None,
-                    "ratio": None if hazard is None or not total > 0 else hazard / 3600 / total,
-                }
-            )
-    return rows
+            hours, dispersion = (seconds or np.nan) / 3600, 1.0
+            if clustered and n and seconds:
+                rest = np.bincount(unit, here) - n / seconds * np.bincount(unit, ran)
+                m = len(rest)
+                dispersion = max(1.0, m / max(m - 1, 1) * float((rest**2).sum()) / n)
+            low, high = rate_interval(n, hours, dispersion=dispersion, confidence=confidence)
+            yield {
+                "event": event,
+                "from_s": begin,
+                "to_s": stop if np.isfinite(stop) else None,
+                "n_at_risk": int(at_risk),
+                "n_events": int(n),
+                "run_hours": float(seconds) / 3600,
+                "hazard_per_h": float(n / hours),
+                "ci_low": float(low),
+                "ci_high": float(high),
+                "ratio": float(n / hours / 3600 / total) if total > 0 else None,
+            }
 
 
 @returns(TimeLimitEnds)
@@ -349,12 +329,11 @@ def goodput(
         gpu_hours=pl.col("hours").sum(),
     )
     kinds = pl.DataFrame({"kind": ["useful", "repeated", "lost", "unfinished"], "order": range(4)})
-    groups = table.select(keys).unique() if keys else pl.DataFrame({"all": [0]})
-    every = groups.join(kinds, how="cross")
-    total = pl.col("gpu_hours").sum().over(keys) if keys else pl.col("gpu_hours").sum()
+    every = table.select(keys).unique().join(kinds, how="cross") if keys else kinds
+    total = pl.col("gpu_hours").sum().over(keys or pl.lit(0))
     table = (
         every.join(table, on=[*keys, "kind"], how="left", nulls_equal=True)
-        .with_columns(pl.col("n", "n_missing").fill_null(0), pl.col("gpu_hours").fill_null(0.0))
+        .with_columns(pl.col("n", "n_missing", "gpu_hours").fill_null(0))
         .with_columns(fraction_of_all=pl.when(total > 0).then(pl.col("gpu_hours") / total))
         .sort(*keys, "order", nulls_last=True)
     )

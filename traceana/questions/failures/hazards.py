@@ -13,13 +13,12 @@ from scipy.special import stdtr, stdtrit
 from traceana.cohorts.ends import open_statuses
 from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
-from traceana.questions.failures.clusters import cluster_codes
+from traceana.questions.failures.clusters import cluster_codes, with_adjusted
 from traceana.questions.failures.curves import cumulative_incidence
-from traceana.questions.failures.design import make_design
 from traceana.questions.failures.events import EVENTS, MIN_AT_RISK, check_events
+from traceana.questions.failures.model import make_design
 from traceana.questions.failures.tables import HazardRatios, OutcomesByHorizon
 from traceana.stats.arguments import check_confidence, is_number
-from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.wild_bootstrap import too_few_clusters
 from traceana.store.frames import Names, as_names, collect, refuse_clash
 from traceana.tables.declare import declared, returns, schema_of
@@ -131,9 +130,7 @@ def cause_specific_hazards(
             confidence=confidence,
         )
     table = pl.DataFrame(hazards, schema=schema_of(HazardRatios)).fill_nan(None)
-    tested = table["pvalue"].cast(pl.Float64).fill_null(np.nan).to_numpy()
-    adjusted = pl.Series(adjust_pvalues(tested, method="holm")).fill_nan(None)
-    return declared(table.with_columns(pvalue_adjusted=adjusted), HazardRatios)
+    return declared(with_adjusted(table), HazardRatios)
 
 
 def _of_cause(
@@ -146,18 +143,9 @@ def _of_cause(
 ) -> list[dict[str, Any]]:
     runtime, entry, units = columns
     row: dict[str, Any] = {"cause": cause}
-    events = int(rows["failure"].sum())
-    if not events:
-        return [
-            row
-            | {
-                "feature": name,
-                "n": rows.height,
-                "n_events": events,
-                "note": f"no row {cause}",
-            }
-            for name in names
-        ]
+    if not rows["failure"].sum():
+        none = row | {"n": rows.height, "n_events": 0, "note": f"no row {cause}"}
+        return [none | {"feature": name} for name in names]
     design = make_design(rows, names, cause=cause)
     time = design.rows[runtime].cast(pl.Float64).to_numpy()
     start = None if entry is None else design.rows[entry].cast(pl.Float64).to_numpy()
@@ -355,49 +343,33 @@ def outcome_by_horizon(
     )
     curves, groups = incidence.curves, incidence.groups
     if horizon_s is None:
-        horizon_s = _longest(curves, groups, keys)
+        horizon_s = _longest(curves, keys)
     columns = [*keys, "event"]
-    last = (
-        curves.filter(pl.col("time_s") <= horizon_s).group_by(columns, maintain_order=True).last()
+    by_then = curves.filter(pl.col("time_s") <= horizon_s)
+    last = by_then.group_by(columns, maintain_order=True).last()
+    last = last.select(*columns, "ci_low", "ci_high", fraction="incidence")
+    table = groups.rename({"n_censored": "n_not_ended"}).drop("incidence", "ci_low", "ci_high")
+    table = table.join(last, on=columns, how="left", nulls_equal=True, maintain_order="left")
+    n, n_events, not_ended = (pl.col(name) for name in ("n", "n_events", "n_not_ended"))
+    running = (not_ended / n).fill_nan(0.0)
+    biased = pl.format(
+        "{} % of the rows have not ended: the rate among ended rows is too high for outcomes of "
+        "short rows, and too low for those of long ones",
+        (100 * running).round(0).cast(pl.Int64),
     )
-    table = groups.select(
-        *columns,
-        "n",
-        "n_events",
-        n_not_ended="n_censored",
-        rate_of_ended=(pl.col("n_events") / (pl.col("n") - pl.col("n_censored"))).fill_nan(None),
-    ).join(
-        last.select(*columns, fraction="incidence", ci_low="ci_low", ci_high="ci_high"),
-        on=columns,
-        how="left",
-        nulls_equal=True,
-        maintain_order="left",
-    )
-    running = pl.col("n_not_ended") / pl.col("n")
-    percent = (100 * running).fill_nan(0.0).round(0).cast(pl.Int64)
     table = table.with_columns(
         horizon_s=pl.lit(float(horizon_s)),
-        fraction=pl.when(pl.col("n") > 0).then(pl.col("fraction").fill_null(0.0)),
-        note=pl.when(running.fill_nan(0.0) > _BIAS).then(
-            pl.format(
-                "{} % of the rows have not ended: the rate among ended rows is too high for "
-                "outcomes of short rows, and too low for those of long ones",
-                percent,
-            )
-        ),
+        fraction=pl.when(n > 0).then(pl.col("fraction").fill_null(0.0)),
+        rate_of_ended=(n_events / (n - not_ended)).fill_nan(None),
+        note=pl.when(running > _BIAS).then(biased),
     )
     return declared(table, OutcomesByHorizon, by=keys)
 
 
-def _longest(curves: pl.DataFrame, groups: pl.DataFrame, keys: tuple[str, ...]) -> float:
+def _longest(curves: pl.DataFrame, keys: tuple[str, ...]) -> float:
     """Return the last event with enough rows at risk in each group."""
     steps = curves.filter(pl.col("n_at_risk") >= MIN_AT_RISK)
-    last = (
-        steps.group_by(keys).agg(pl.col("time_s").max())
-        if keys
-        else steps.select(pl.col("time_s").max())
-    )
-    times = last["time_s"].drop_nulls()
-    if times.is_empty():
-        return float(groups.select(pl.lit(curves["time_s"].max())).item() or 1.0)
-    return float(times.min())  # type: ignore[arg-type]
+    last = steps.group_by(keys).agg(pl.col("time_s").max())["time_s"].drop_nulls()
+    if last.is_empty():
+        return float(curves["time_s"].max() or 1.0)  # type: ignore[arg-type]
+    return float(last.min())  # type: ignore[arg-type]

@@ -121,7 +121,7 @@ def runtime_means(
         logs = mean_interval(table[".log"], table["log_std"], table["logs"], confidence=confidence)
         why: pl.Expr = pl.when(pl.col("h") < 2).then(pl.lit("fewer than two runtimes: no interval"))
     else:
-        refuse_missing(rows[cluster], pl.repeat(1, len(rows), eager=True))
+        refuse_missing(rows[cluster])
         errors = {
             name: cluster_errors(
                 reduce_frame(rows, names, n=pl.col(name).count(), total=pl.sum(name)), keys
@@ -213,7 +213,7 @@ def variance_share(
     if admitted.collect_schema()[value] == nw.Boolean:
         admitted = admitted.with_columns(nw.col(value).cast(nw.Float64))
     rows = collect(clean_columns(admitted, (value,)))
-    refuse_missing(rows[cluster], pl.repeat(1, len(rows), eager=True))
+    refuse_missing(rows[cluster])
     if (rows[value].abs() > LARGEST).any():
         raise DataError(f"column {value} has a value beyond {LARGEST:g}; value= needs finite ones")
     if log:

@@ -1,8 +1,9 @@
-"""Logistic regression of failure on several features."""
+"""Logistic regression of failure on several features, and the design matrix of its terms."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -11,8 +12,7 @@ import polars as pl
 from traceana.cohorts.ends import open_outcomes, with_failure
 from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
-from traceana.questions.failures.clusters import cluster_codes
-from traceana.questions.failures.design import Design, make_design
+from traceana.questions.failures.clusters import MOST_LEVELS, cluster_codes, with_adjusted
 from traceana.questions.failures.tables import (
     Calibration,
     FailureModel,
@@ -25,14 +25,14 @@ from traceana.stats.intervals import wilson_interval
 from traceana.stats.logistic import (
     LogisticFit,
     calibrate,
+    dependent_columns,
     fit_firth,
     fit_logistic,
     joint_test,
     predict_held_out,
 )
-from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.strata import odds_ratio, pooled_odds
-from traceana.store.frames import Names, as_names, collect
+from traceana.store.frames import LARGEST, Names, as_names, collect
 from traceana.tables.declare import schema_of
 
 if TYPE_CHECKING:
@@ -43,6 +43,141 @@ if TYPE_CHECKING:
 
 LEAST_OVERLAP: Final = 0.05
 """Least fraction of the rows of a level, or of its reference, with common support."""
+COLLINEAR: Final = 5
+"""Variance inflation factor from which features count as collinear."""
+REVERSED: Final = "crude and adjusted odds ratio are on opposite sides of 1 (Simpson's paradox)"
+"""Note of an odds ratio whose adjustment reverses it."""
+FOLDS: Final = 5
+BINS: Final = 10
+_LEAST_EVENTS: Final = 10
+_RELATED: Final = 0.5
+
+
+@dataclass(frozen=True)
+class Design:
+    """Design matrix of a model, and the meaning of its columns."""
+
+    rows: pl.DataFrame
+    """The rows of the fit."""
+    failed: Floats
+    """0 or 1 for each row."""
+    matrix: Floats
+    """The constant 1, then one column per term that has one; numbers are standardized."""
+    terms: list[dict[str, Any]]
+    """Meaning of the coefficients: feature, level, reference, n, failures; `scale` is the divisor
+    of the column, and a term without a column has a note instead."""
+
+
+def make_design(
+    rows: pl.DataFrame, features: Sequence[str], /, *, cause: str | None = None
+) -> Design:
+    """Return the design matrix of a model of failure.
+
+    A column that is a linear combination of those of earlier features is dropped, with a note. Of
+    hazards of a `cause`, a level of which every row failed has a finite ratio. Raises a DataError
+    if no row or every row failed, a value is infinite, or a feature has more than 50 levels.
+    """
+    texts = [name for name in features if not rows.schema[name].is_numeric()]
+    for name in features:
+        if rows.schema[name] == pl.Duration:
+            raise DataError(f"column {name} holds {rows.schema[name]}; pass its seconds")
+        if name not in texts and (rows[name].cast(pl.Float64).abs() > LARGEST).any():
+            raise DataError(f"column {name} holds a value beyond {LARGEST:g} (infinite)")
+    rows, decided = _drop_decided(rows.with_columns(pl.col(texts).cast(pl.String)), texts, cause)
+    failed = rows["failure"].cast(pl.Float64).to_numpy()
+    _refuse_decided(failed, decided, features, cause)
+    columns, terms = [np.ones(rows.height)], []
+    for name in features:
+        added, of_feature = _levels(rows, name) if name in texts else _number(rows, name)
+        columns += added
+        terms += [*of_feature, *(term for term in decided if term["feature"] == name)]
+    return Design(rows, failed, _drop_dependent(np.stack(columns, axis=1), terms), terms)
+
+
+def _refuse_decided(
+    failed: Floats, decided: list[dict[str, Any]], features: Sequence[str], cause: str | None
+) -> None:
+    """Refuse rows of which none or all failed."""
+    n, failures = len(failed), failed.sum()
+    if failures and (failures < n or cause is not None):
+        return
+    if decided:
+        names = dict.fromkeys(term["feature"] for term in decided)
+        raise DataError(
+            f"levels of {', '.join(names)} determine every outcome (separation): no odds ratio "
+            "is finite; remove this feature"
+        )
+    if not n:
+        raise DataError(f"no success or failure has a value in each of {', '.join(features)}")
+    raise DataError(
+        f"{'every' if failures else 'no'} row of the {n} failed: there is nothing to model"
+    )
+
+
+def _drop_decided(
+    rows: pl.DataFrame, texts: Sequence[str], cause: str | None
+) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
+    """Drop levels of which no row or every row failed, until there is none."""
+    decided: list[dict[str, Any]] = []
+    before = -1
+    while before < len(decided):
+        before = len(decided)
+        for name in texts:
+            levels = _count_failures(rows, name)
+            every = (pl.col("failures") == pl.col("n")) & (cause is None)
+            sure = levels.filter((pl.col("failures") == 0) | every).sort("level")
+            if levels.height < 2 or sure.is_empty():
+                continue
+            ratio = "odds" if cause is None else "hazard"
+            for term in sure.iter_rows(named=True):
+                note = (
+                    f"{'every row' if term['failures'] else 'no row'} of the {term['n']:,} "
+                    f"{cause or 'failed'}: no finite {ratio} ratio; rows excluded"
+                )
+                decided.append({"feature": name, **term, "note": note})
+            rows = rows.filter(~pl.col(name).is_in(sure["level"].implode()))
+    return rows, decided
+
+
+def _count_failures(rows: pl.DataFrame, name: str) -> pl.DataFrame:
+    return rows.group_by(level=pl.col(name)).agg(n=pl.len(), failures=pl.col("failure").sum())
+
+
+def _number(rows: pl.DataFrame, name: str) -> tuple[list[Floats], list[dict[str, Any]]]:
+    """Return the standardized column of a number and its term."""
+    values = rows[name].cast(pl.Float64).to_numpy()
+    term = {"feature": name, "n": rows.height, "failures": int(rows["failure"].sum())}
+    if values.min() == values.max():
+        return [], [term | {"note": f"the same in every row: {values[0]:g}"}]
+    scale = float(np.std(values))
+    return [(values - values.mean()) / scale], [term | {"scale": scale}]
+
+
+def _levels(rows: pl.DataFrame, name: str) -> tuple[list[Floats], list[dict[str, Any]]]:
+    """Return the columns of the levels of a text but the most frequent one, and their terms."""
+    levels = _count_failures(rows, name).sort(["n", "level"], descending=[True, False])
+    if levels.height > MOST_LEVELS:
+        raise DataError(
+            f"column {name} has {levels.height} levels; at most {MOST_LEVELS} are allowed"
+        )
+    reference, *others = ({"feature": name, **level} for level in levels.to_dicts())
+    if not others:
+        return [], [reference | {"note": "the same in every row"}]
+    of_all = {"reference": reference["level"], "scale": 1.0}
+    columns = [(rows[name] == term["level"]).cast(pl.Float64).to_numpy() for term in others]
+    return columns, [term | of_all for term in others]
+
+
+def _drop_dependent(matrix: Floats, terms: Sequence[dict[str, Any]]) -> Floats:
+    """Drop columns that earlier ones determine, and note it in their terms."""
+    present = [term for term in terms if "scale" in term]
+    dropped = dependent_columns(matrix)
+    for column, *others in dropped:
+        names = dict.fromkeys(present[other - 1]["feature"] for other in others if other)
+        term = present[column - 1]
+        del term["scale"]
+        term["note"] = f"determined by {', '.join(names)}: left out, not distinguishable"
+    return np.delete(matrix, [column for column, *_ in dropped], axis=1)
 
 
 def why_not_comparable(
@@ -55,26 +190,20 @@ def why_not_comparable(
     """
     name = term["feature"]
     pair = [rows.filter(pl.col(name) == term[side]) for side in ("level", "reference")]
+    if any(part.is_empty() for part in pair):
+        return None
     for other in features:
-        if other == name or not all(part.height for part in pair):
+        if other == name:
             continue
-        own_value, base = (part[other] for part in pair)
+        a, b = (part[other] for part in pair)
         if rows.schema[other].is_numeric():
-            fractions = [
-                a.is_between(float(b.min()), float(b.max())).mean()  # type: ignore[arg-type]
-                for a, b in ((own_value, base), (base, own_value))
-            ]
-            ranges = " against ".join(
-                f"{float(s.min()):.4g} to {float(s.max()):.4g}"  # type: ignore[arg-type]
-                for s in (own_value, base)
-            )
+            ends = [(float(x.min()), float(x.max())) for x in (a, b)]  # type: ignore[arg-type]
+            inside = [x.is_between(*end) for x, end in zip((b, a), ends, strict=True)]
+            ranges = " against ".join(f"{low:.4g} to {high:.4g}" for low, high in ends)
         else:
-            fractions = [
-                a.is_in(b.unique().implode()).mean()
-                for a, b in ((own_value, base), (base, own_value))
-            ]
+            inside = [x.is_in(y.unique().implode()) for x, y in ((a, b), (b, a))]
             ranges = "other levels"
-        if max(float(part or 0) for part in fractions) < LEAST_OVERLAP:  # type: ignore[arg-type]
+        if max(part.sum() / part.len() for part in inside) < LEAST_OVERLAP:
             return f"not comparable: no common support in {other} ({ranges})"
     return None
 
@@ -86,34 +215,26 @@ def unadjusted(
 
     `rows` are all successes and failures, also those of levels that a model excludes.
     """
-    name = term["feature"]
+    name, levels = term["feature"], [term["level"], term["reference"]]
     within = [f for f in features if f != name and not rows.schema[f].is_numeric()]
-    levels = [term["level"], term["reference"]]
     texts = rows.with_columns(pl.col(name, *within).cast(pl.String))
     pair = texts.filter(pl.col(name).is_in(levels)).drop_nulls(within)
-    keys = [pl.col(column).alias(str(at)) for at, column in enumerate((name, *within))]
-    counts = pair.group_by(keys).agg(
-        failures=pl.col("failure").sum().cast(pl.Float64), n=pl.len().cast(pl.Float64)
+    counts = pair.group_by(name, *within).agg(
+        pl.col("failure").sum().alias(".failed"), pl.len().alias(".n")
     )
-    code = (
-        counts.select(pl.struct(counts.columns[1 : len(keys)]).rank("dense") - 1).to_series()
-        if within
-        else None
-    )
-    place = np.zeros(counts.height, dtype=int) if code is None else code.to_numpy().astype(int)
+    place = np.zeros(counts.height, dtype=int)
+    if within:
+        place = counts.select(pl.struct(within).rank("dense") - 1).to_series().to_numpy()
     tables = np.zeros((int(place.max()) + 1, 2, 2))
-    side = (counts["0"] == levels[1]).cast(pl.Int64).to_numpy()
-    failed = counts["failures"].to_numpy()
-    np.add.at(tables, (place, side), np.stack([failed, counts["n"].to_numpy() - failed], axis=1))
+    side = (counts[name] == levels[1]).cast(pl.Int64).to_numpy()
+    np.add.at(
+        tables, (place, side), counts.select(".failed", pl.col(".n") - pl.col(".failed")).to_numpy()
+    )
     crude = odds_ratio(tables.sum(axis=0), confidence=confidence)
     odds = dict(zip(("crude_odds_ratio", "crude_ci_low", "crude_ci_high"), crude, strict=True))
     if within:
-        pooled = pooled_odds(tables, confidence=confidence)
-        odds |= {
-            "stratified_odds_ratio": pooled.odds_ratio,
-            "stratified_ci_low": pooled.ci_low,
-            "stratified_ci_high": pooled.ci_high,
-        }
+        pooled = pooled_odds(tables, confidence=confidence)._asdict()
+        odds |= {f"stratified_{end}": pooled[end] for end in ("odds_ratio", "ci_low", "ci_high")}
     return odds
 
 
@@ -129,17 +250,6 @@ def variance_inflation(matrix: Floats, /) -> tuple[Floats, float]:
     values = np.linalg.eigvalsh(correlation)
     inflation: Floats = np.diag(np.linalg.inv(correlation))
     return inflation, float(np.sqrt(values[-1] / max(values[0], 1e-300)))
-
-
-FOLDS: Final = 5
-_METHODS: Final = ("auto", "ml", "firth")
-_LEAST_EVENTS: Final = 10
-COLLINEAR: Final = 5
-"""Variance inflation factor from which features count as collinear."""
-REVERSED: Final = "crude and adjusted odds ratio are on opposite sides of 1 (Simpson's paradox)"
-"""Note of an odds ratio whose adjustment reverses it."""
-_RELATED: Final = 0.5
-BINS: Final = 10
 
 
 @notes_unit
@@ -217,7 +327,7 @@ def failure_model(
     if not names:
         raise DataError("features names no column; name at least one, such as features='gpu_type'")
     check_confidence(confidence)
-    check_choice("method", method, _METHODS)
+    check_choice("method", method, ("auto", "ml", "firth"))
     if method == "firth" and cluster is not None:
         raise DataError("method cannot be firth with cluster; pass method='ml'")
     columns = names if cluster is None else (*names, cluster)
@@ -308,11 +418,8 @@ def _odds_ratios(
             elif _is_reversed(row):
                 row["note"] = REVERSED
         rows.append(row)
-    table = pl.DataFrame(rows, schema=schema_of(OddsRatios)).fill_nan(None)
-    tested = table["pvalue"].cast(pl.Float64).fill_null(np.nan).to_numpy()
-    adjusted = pl.Series(adjust_pvalues(tested, method="holm")).fill_nan(None)
-    joint = _joint_tests(fit, design, estimated, inflation, cluster)
-    return table.with_columns(pvalue_adjusted=adjusted), joint
+    table = with_adjusted(pl.DataFrame(rows, schema=schema_of(OddsRatios)).fill_nan(None))
+    return table, _joint_tests(fit, design, estimated, inflation, cluster)
 
 
 def _is_reversed(row: dict[str, Any]) -> bool:
@@ -331,35 +438,28 @@ def _joint_tests(
 ) -> pl.DataFrame:
     """Test each set of collinear features together."""
     features: dict[str, list[int]] = {}
-    for column, term in enumerate(terms, 1):
+    for column, term in enumerate(terms):
         features.setdefault(term["feature"], []).append(column)
-    left = [
-        name
-        for name, columns in features.items()
-        if max(inflation[column - 1] for column in columns) >= COLLINEAR
+    collinear = [
+        name for name, columns in features.items() if inflation[columns].max() >= COLLINEAR
     ]
     correlation = np.abs(np.corrcoef(design.matrix[:, 1:], rowvar=False)).reshape(len(terms), -1)
-
-    def related(*pair: str) -> bool:
-        places = np.ix_(*(np.array(features[name]) - 1 for name in pair))
-        return bool(correlation[places].max() >= _RELATED)
-
     error_df = np.inf if cluster is None else float(cluster.max())
     rows: list[dict[str, Any]] = []
-    while left:
-        block = [left.pop(0)]
+    while collinear:
+        block = [collinear.pop(0)]
         for name in block:  # grows
-            block += [other for other in left if related(name, other)]
-            left = [other for other in left if other not in block]
-        columns = [column for name in block for column in features[name]]
+            of_name = correlation[features[name]]
+            related = [f for f in collinear if of_name[:, features[f]].max() >= _RELATED]
+            block += related
+            collinear = [f for f in collinear if f not in related]
+        columns = [column + 1 for name in block for column in features[name]]
         tests = joint_test(fit, columns, error_df)
+        row = {"features": ", ".join(block), "df_error": None if cluster is None else error_df}
         rows.append(
-            {
-                "features": ", ".join(block),
-                "df": tests.df,
-                "statistic": tests.statistic,
-                "df_error": None if np.isinf(error_df) else error_df,
-                "pvalue": tests.pvalue,
+            row
+            | tests._asdict()
+            | {
                 "note": "too few clusters for this test"
                 if np.isnan(tests.pvalue)
                 else "not distinguishable where their own intervals contain 1",

@@ -9,9 +9,9 @@ import polars as pl
 from scipy.special import gammainc, gammaincinv
 
 from traceana.cohorts.ends import END_CLASS, open_outcomes, with_end_class
+from traceana.questions.failures.clusters import with_adjusted
 from traceana.questions.failures.tables import NodeFailures
 from traceana.stats.arguments import check_confidence
-from traceana.stats.multiplicity import adjust_pvalues
 from traceana.store.frames import Names, as_names, collect, column_names, refuse_clash
 from traceana.tables.declare import declared, returns
 
@@ -26,6 +26,7 @@ _FEWEST_ROWS: Final = 20
 _FEWEST_NODES: Final = 10
 _MEDIAN_OF_ABSOLUTE: Final = 0.6745  # of a standard normal variable
 _MOST_NAMED: Final = 100
+_END: Final = ("status", "end_reason")
 
 
 @returns(NodeFailures)
@@ -102,19 +103,20 @@ def node_failures(
     rows = collect(opened).filter(
         pl.col(status).is_in([*success, *failure]), pl.col(node).is_not_null()
     )
-    named_so = {
-        name: column
-        for name, column in ((status, "status"), (end_reason, "end_reason"))
-        if name in names and name != column
+    ends = {
+        name: as_ for name, as_ in zip((status, end_reason), _END, strict=True) if name in names
     }
-    classes = with_end_class(rows.rename(named_so))[END_CLASS]
+    classes = with_end_class(rows.select(pl.col(name).alias(as_) for name, as_ in ends.items()))
     hosts = pl.col(node).cast(pl.String).str.split(",")
     hours = pl.col("gpus") * pl.col("runtime_s") / 3600
     on_node = _with_strata(
         rows.select(
             *by,
             node=hosts,
-            failure=classes.is_in(["job", "machine"]).fill_null(value=False).cast(pl.Int64),
+            failure=classes[END_CLASS]
+            .is_in(["job", "machine"])
+            .fill_null(value=False)
+            .cast(pl.Int64),
             hours=hours if {"gpus", "runtime_s"} <= {*names} else pl.lit(None, pl.Float64),
             uses_gpus=pl.col("gpus") > 0 if "gpus" in names else pl.lit(value=True),
             size=hosts.list.len().log(2).ceil(),
@@ -173,17 +175,14 @@ def _compare(on_node: pl.DataFrame, confidence: float) -> pl.DataFrame:
     )
     summed = ("n", "failures", "expected", "mean", "variance", "hours", "known")
     table = comparable.group_by("node").agg(pl.col(*summed).sum()).sort("node")
-    limits = pl.DataFrame(_test(table, confidence), schema_overrides={"pvalue": pl.Float64})
-    table = table.hstack(limits.fill_nan(None))
-    adjusted = adjust_pvalues(table["pvalue"].fill_null(np.nan).to_numpy(), method="holm")
+    table = with_adjusted(table.with_columns(**_test(table, confidence)).fill_nan(None))
     excess = 1 - pl.col("expected") / pl.col("failures")
     return (
         table.with_columns(
-            pvalue_adjusted=pl.Series(adjusted, dtype=pl.Float64).fill_nan(None),
             ratio=pl.when(pl.col("expected") > 0).then(pl.col("failures") / pl.col("expected")),
-            lost_gpu_hours=pl.when(pl.col("known") > 0, pl.col("failures") > 0)
-            .then(pl.col("hours") * excess.clip(0))
-            .otherwise(pl.when(pl.col("known") > 0).then(0.0)),
+            lost_gpu_hours=pl.when(pl.col("known") > 0).then(
+                pl.when(pl.col("failures") > 0).then(pl.col("hours") * excess.clip(0)).otherwise(0)
+            ),
             note=pl.when(pl.col("variance") == 0).then(pl.lit("no comparable job failed")),
         )
         .select("node", *NodeFailures.columns())

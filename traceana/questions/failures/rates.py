@@ -182,11 +182,7 @@ def _rates(
     counts = count_values(lazy, (*columns, status))
     sums = {name: rows.filter(value.is_in(some)).sum() for name, some in words.items()}
     sums |= {"rows": rows.sum(), "n_missing": rows.filter(value.is_null()).sum()}
-    parts = (
-        counts.group_by(columns, maintain_order=True).agg(**sums)
-        if columns
-        else counts.select(**sums)
-    )
+    parts = counts.group_by(columns, maintain_order=True).agg(**sums)
     groups = parts if cluster is None else add_up_clusters(parts, keys, cluster)
     n = pl.col("n")
     rates = groups.with_columns(
@@ -214,31 +210,26 @@ def failure_by_request(trace: Trace, /) -> dict[str, pl.DataFrame]:
     those that failed by a runtime.
     """
     cohort = trace.once(outcome_cohort)
-    columns = {cohort.by: pl.col(cohort.by).cast(pl.String)} if cohort.by else {}
-    for name in features_of(cohort):
-        columns[name] = pl.col(name)
     keep = ["status", "runtime_s", *([cohort.cluster] if cohort.cluster else [])]
-    found = {}
-    for name, value in columns.items():
-        rows = cohort.rows.select(*keep, value.alias(".value"))
-        if rows[".value"].dtype.is_numeric():
-            rows = rows.with_columns(bin_values(rows[".value"]))
-        rows = rows.rename({".value": name}) if name not in rows.columns else rows
-        rates = failure_rates(rows, name, cluster=cohort.cluster)
+    rates = {}
+    for name in (*([cohort.by] if cohort.by else []), *features_of(cohort)):
+        values = cohort.rows[name]
+        values = bin_values(values) if values.dtype.is_numeric() else values.cast(pl.String)
+        rows = cohort.rows.select(*keep).with_columns(values)
         status = pl.col("status").cast(pl.String)
-        means = [
-            reduce_frame(
-                rows.filter(status.is_in(statuses)),
-                (name,),
-                **{f"{outcome}_mean_s": pl.col("runtime_s").mean()},
-            )
+        means = {
+            f"{outcome}_mean_s": pl.col("runtime_s").filter(status.is_in(statuses)).mean()
             for outcome, statuses in OUTCOMES.items()
-        ]
-        for mean in means:
-            rates = rates.join(mean, on=name, how="left", nulls_equal=True, maintain_order="left")
-        rates = rates.with_columns(success_rate=1 - pl.col("rate"))
-        found[name] = declared(rates, FailureByRequest, by=(name,))
-    return found
+        }
+        table = failure_rates(rows, name, cluster=cohort.cluster).join(
+            *(reduce_frame(rows, (name,), **means), name),
+            how="left",
+            nulls_equal=True,
+            maintain_order="left",
+        )
+        table = table.with_columns(success_rate=1 - pl.col("rate"))
+        rates[name] = declared(table, FailureByRequest, by=(name,))
+    return rates
 
 
 def bin_values(values: pl.Series, /) -> pl.Series:
@@ -344,7 +335,11 @@ def runtime_by(
         )
         added: dict[str, Any] = {}
     else:
-        errors = _errors(rows, keys, runtime, cluster)
+        sums = {"n": value.count(), "mean": value.mean(), "rows": nw.len()}
+        parts = reduce_frame(rows, columns, **sums)
+        refuse_missing(parts[cluster], parts["rows"])
+        total = (pl.col("n") * pl.col("mean")).fill_null(0)
+        errors = cluster_errors(parts.with_columns(total=total), keys)
         variance, clusters = errors["variance"], errors["n_clusters"]
         low, high = clustered_mean_interval(
             groups["mean_s"], variance, errors["effective"], confidence=confidence
@@ -368,13 +363,3 @@ def runtime_by(
         note=pl.when(pl.col("n") < 25 * skewness**2).then(heavy),
     )
     return declared(table.with_columns(**added), RuntimeBy, by=keys)
-
-
-def _errors(
-    rows: nw.LazyFrame[Any], keys: tuple[str, ...], runtime: str, cluster: str
-) -> pl.DataFrame:
-    value = nw.col(runtime)
-    parts = reduce_frame(rows, (*keys, cluster), n=value.count(), mean=value.mean(), rows=nw.len())
-    refuse_missing(parts[cluster], parts["rows"])
-    total = (pl.col("n") * pl.col("mean")).fill_null(0)
-    return cluster_errors(parts.with_columns(total=total), keys)

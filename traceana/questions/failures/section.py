@@ -14,6 +14,7 @@ from traceana.page.blocks import (
     Content,
     Drawing,
     Gallery,
+    Picture,
     Text,
     drawing,
     result_table,
@@ -28,7 +29,6 @@ from traceana.questions.correlations.section_features import (
     name_rows,
     state_correlations,
 )
-from traceana.questions.correlations.tables import CorrelationResult
 from traceana.questions.failures.analyze import (
     COMPARED,
     Outcomes,
@@ -58,23 +58,30 @@ from traceana.tables.formatting import duration, in_sentence, ratio, ratio_range
 if TYPE_CHECKING:
     from traceana.store import Trace
 
-_REQUESTS_SHOWN: Final = (
-    "n",
-    "failures",
-    "rate",
-    "ci_low",
-    "ci_high",
-    "success_rate",
-    "n_clusters",
-    "success_mean_s",
-    "failure_mean_s",
-    "note",
-)
+_FEATURES: Final = {column: heading for column, (_, heading, _) in FEATURE_NAMES.items()}
+
+
+def _columns(cohort: Cohort, table: pl.DataFrame, *names: str) -> list[str]:
+    """Return those of the columns that a table has; a complete log has no sampling error."""
+    if not (cohort.sampled or cohort.horizon_s):
+        names = tuple(name for name in names if not name.startswith("ci_"))
+    return [name for name in names if name in table.columns]
+
+
+def _headings(cohort: Cohort) -> dict[str, str]:
+    if cohort.horizon_s is None:
+        return {"n": "Completed or failed"}
+    return {"n": "Watched", "completed": "Not failed by then"}
+
+
+def _name(column: str) -> str:
+    return FEATURE_NAMES[column][2] if column in FEATURE_NAMES else in_sentence(key_heading(column))
 
 
 def draw_rates(cohort: Cohort, /) -> list[Drawing]:
     """Return a panel of failure rates for the cohort's groups and for each feature."""
-    rates = cohort.trace.once(failure_by_request)
+    counted = f"{cohort.counted[0].upper()}{cohort.counted[1:]}, by"
+    heading = counted if cohort.horizon_s else "Failure rate by"
     return [
         drawing(
             "outcome-rates",
@@ -83,11 +90,9 @@ def draw_rates(cohort: Cohort, /) -> list[Drawing]:
             title=cohort.title,
             key=f"failure-rates-{column}-{cohort.trace.id}",
             about=f"Failure rate of {cohort.noun} by {_name(column)}",
-            heading=f"{cohort.counted[0].upper()}{cohort.counted[1:]}, by {_name(column)}"
-            if cohort.horizon_s
-            else f"Failure rate by {_name(column)}",
+            heading=f"{heading} {_name(column)}",
         )
-        for column, table in rates.items()
+        for column, table in cohort.trace.once(failure_by_request).items()
         if (with_rows := table.filter(pl.col("n") > 0)).height
     ]
 
@@ -95,21 +100,14 @@ def draw_rates(cohort: Cohort, /) -> list[Drawing]:
 def rate_tables(cohort: Cohort, /) -> list[Block]:
     """Return the rates by each feature."""
     rates = cohort.trace.once(failure_by_request)
+    means = () if cohort.horizon_s else ("success_mean_s", "failure_mean_s")
+    shown = ("n", "failures", "rate", "ci_low", "ci_high", "success_rate", "n_clusters", *means)
     return [
         result_table(
             table,
             FailureByRequest,
-            columns=[
-                name
-                for name in (column, *_REQUESTS_SHOWN)
-                if name in table.columns
-                if cohort.sampled or cohort.horizon_s or not name.startswith("ci_")
-                if not (cohort.horizon_s and name.endswith("_mean_s"))
-            ],
-            headings={
-                column: _label(column),
-                "n": "Watched" if cohort.horizon_s else "Completed or failed",
-            },
+            columns=_columns(cohort, table, column, *shown, "note"),
+            headings={column: key_heading(column), **_FEATURES, **_headings(cohort)},
             null={column: "not stated"},
             caption=f"Failure rate by {_name(column)}: {cohort.counted}. By value "
             f"if there are up to {MOST_VALUES}, else in bins between powers of two. {cohort.title}",
@@ -125,24 +123,10 @@ def correlate_failure(cohort: Cohort, /) -> tuple[str, list[Block]]:
     result = cohort.trace.once(failure_association)
     if result is None:
         return "", []
-    overall, within = result
-    ranks = _named(overall).filter(method="spearman")
-    groups = None if within is None else _named(within).filter(method="spearman")
-    figure: Gallery = draw_forest(
-        cohort,
-        ranks,
-        groups,
-        key=f"failure-correlations-{cohort.trace.id}",
-        about=f"Rank correlation of failure with the resources that {cohort.noun} request",
-    )
+    overall, within = name_rows(result[0]), result[1]
     blocks: list[Block] = [
-        figure,
-        *compare_methods(
-            cohort,
-            _named(overall).with_columns(level=pl.lit("row")),
-            [] if within is None else [within.table],
-            about=f"failure and the resources that {cohort.noun} request",
-        ),
+        Gallery(tuple(draw_forest(cohort, "failure", overall, within))),
+        *compare_methods(cohort, "failure", overall, [] if within is None else [within]),
     ]
     if cohort.cluster is not None:
         blocks.append(
@@ -154,40 +138,9 @@ def correlate_failure(cohort: Cohort, /) -> tuple[str, list[Block]]:
         )
     what = f"failure within {duration(cohort.horizon_s)}" if cohort.horizon_s else "failure"
     what += f" of {cohort.noun}"
+    ranks = overall.filter(method="spearman")
+    groups = None if within is None else within.filter(method="spearman")
     return state_correlations(cohort, what, ranks, groups), blocks
-
-
-def draw_pearson(cohort: Cohort, /) -> list[Drawing]:
-    """Draw Pearson's r of failure and each feature, overall and within the cohort's groups."""
-    result = cohort.trace.once(failure_association)
-    if result is None:
-        return []
-    overall, within = result
-    gallery = draw_forest(
-        cohort,
-        _named(overall).filter(method="pearson"),
-        None if within is None else _pearson(within.table),
-        key=f"failure-correlations-pearson-{cohort.trace.id}",
-        about=f"Pearson's r of failure and the resources that {cohort.noun} request",
-        x_label="Pearson's r",
-    )
-    return [picture for picture in gallery.pictures if isinstance(picture, Drawing)]
-
-
-def _pearson(table: pl.DataFrame) -> pl.DataFrame:
-    return table.filter(method="pearson")
-
-
-def _named(result: CorrelationResult) -> pl.DataFrame:
-    return name_rows(result.table)
-
-
-def _label(column: str) -> str:
-    return FEATURE_NAMES[column][1] if column in FEATURE_NAMES else key_heading(column)
-
-
-def _name(column: str) -> str:
-    return FEATURE_NAMES[column][2] if column in FEATURE_NAMES else in_sentence(key_heading(column))
 
 
 _OPENING: Final = (
@@ -209,17 +162,6 @@ _LIMITATIONS: Final = (
     "restricted means are too narrow where there is a note."
 )
 _NOT_COUNTED: Final = ("cancelled", "running", "pending", "unknown", "n_missing")
-_SHOWN: Final = (
-    "n",
-    "failed",
-    "rate",
-    "ci_low",
-    "ci_high",
-    "completed",
-    *_NOT_COUNTED,
-    "n_clusters",
-    "note",
-)
 
 
 def build(traces: Sequence[Trace]) -> Content:
@@ -231,34 +173,40 @@ def _build(cohort: Cohort) -> Content:
     groupings, tests, notes = cohort.trace.once(analyze_outcomes)
     cohort = cohort.trace.once(outcome_cohort)
     blocks: list[Block] = [Text("", (*cohort.definitions, cohort.independence))]
+    if not cohort.fails:
+        text = f"None of the {cohort.noun} has status failed, so there are no failure rates."
+        blocks.append(Text(text))
     if tests.height:
         blocks.append(tests_table(cohort, tests))
-    blocks += _between_units(cohort)
-    blocks += [Text(note) for note in notes]
-    overall = state_overall(cohort) if cohort.fails else ""
-    findings = [overall] if overall else []
-    tables = [_group(cohort, grouping) for grouping in groupings]
-    for found, (_, *others) in zip(groupings, tables, strict=True):
-        blocks += others
-        if found.strata is None:  # a confounded difference is no finding
-            findings += findings_of(cohort, found, tests)
-    rates = list[Drawing]()
+    blocks += [*_between_units(cohort), *(Text(note) for note in notes)]
+    (rates, *others), *further = (_tables(cohort, grouping) for grouping in groupings)
+    blocks += [*others, *(table for _, *more in further for table in more)]
+    findings = [state_overall(cohort)] if cohort.fails else []
+    for grouping in groupings:
+        if grouping.strata is None:  # a confounded difference is no finding
+            findings += findings_of(cohort, grouping, tests)
+    lead: list[Block] = [Gallery(_figures(cohort, groupings))]
+    headline = "".join(findings[:1])
     if cohort.fails:
-        blocks += [rates for rates, *_ in tables[1:]]
         correlated, more = correlate_failure(cohort)
-        findings += [correlated] if correlated else []
-        blocks += [*more, *rate_tables(cohort)]
-        rates = draw_rates(cohort)
-    else:
-        text = f"None of the {cohort.noun} has status failed, so there are no failure rates."
-        blocks.insert(1, Text(text))
+        findings.append(correlated)
+        blocks += [*(table for table, *_ in further), *more, *rate_tables(cohort)]
+        lead.append(rates)
+        headline = headline_of(cohort, groupings[0])
+    findings = [finding for finding in findings if finding]
+    return Content(tuple(findings), tuple(blocks), headline, tuple(lead), _LIMITATIONS)
+
+
+def _figures(cohort: Cohort, groupings: Sequence[Outcomes]) -> tuple[Picture | Drawing, ...]:
+    """Return failure rates by group and requested resource, and median runtimes."""
     watched = ""
     if cohort.horizon_s:
         watched = (
             f"; n: {cohort.noun} that could be watched for {duration(cohort.horizon_s)} (the text "
             "also counts the others)"
         )
-    runtimes = [runtime for found in groupings for runtime in _draw_runtimes(cohort, found)]
+    rates = draw_rates(cohort) if cohort.fails else []
+    runtimes = [runtime for grouping in groupings for runtime in _draw_runtimes(cohort, grouping)]
     figures = [
         small_multiples(
             panels,
@@ -272,10 +220,7 @@ def _build(cohort: Cohort) -> Content:
             (runtimes, "runtimes", "Median runtime", " and status"),
         )
     ]
-    pictures = tuple(picture for gallery in figures for picture in gallery.pictures)
-    lead = (Gallery(pictures), *tables[0][:1]) if cohort.fails else (Gallery(pictures),)
-    headline = headline_of(cohort, groupings[0]) if cohort.fails else "".join(findings[:1])
-    return Content(tuple(findings), tuple(blocks), headline, lead, _LIMITATIONS)
+    return tuple(picture for gallery in figures for picture in gallery.pictures)
 
 
 def _between_units(cohort: Cohort) -> list[Block]:
@@ -299,51 +244,53 @@ def _between_units(cohort: Cohort) -> list[Block]:
     return [Text(text)]
 
 
-def _group(cohort: Cohort, outcomes: Outcomes) -> tuple[Block, ...]:
-    """Return the failure rates by one column, then the other tables on it."""
-    by = outcomes.by
+def _tables(cohort: Cohort, outcomes: Outcomes) -> list[Block]:
+    """Return the failure rates by one column, or those by a horizon, then the other tables."""
+    by, title = outcomes.by, cohort.title
     group = f"by {in_sentence(key_heading(by))}" if by else "overall"
     what, null = f"{cohort.noun} {group}", {by: "not stated"} if by else {}
-    rates = result_table(
-        outcomes.rates,
-        FailureRates,
-        columns=[
-            name
-            for name in (by, *_SHOWN)
-            if name in outcomes.rates.columns
-            # a complete log has no sampling error
-            if cohort.sampled or cohort.horizon_s or not name.startswith("ci_")
-            if name not in _NOT_COUNTED or outcomes.rates[name].sum()
-        ],
-        headings=_headings(cohort),
-        caption=f"Failure rate of {what}: {cohort.counted}. {cohort.title}",
-        null=null,
-    )
-    by_horizon: list[Block] = []
-    if outcomes.horizon is not None:
-        by_horizon.append(
-            result_table(
-                outcomes.horizon,
-                OutcomesByHorizon,
-                caption=f"Cumulative incidence of failure of {what}. {cohort.title}",
-                null=null,
-            )
+    counted = [name for name in _NOT_COUNTED if outcomes.rates[name].sum()]
+    shown = ("n", "failed", "rate", "ci_low", "ci_high", "completed", *counted)
+    tables: list[Block] = [
+        result_table(
+            outcomes.rates,
+            FailureRates,
+            columns=_columns(cohort, outcomes.rates, by or "", *shown, "n_clusters", "note"),
+            headings=_headings(cohort),
+            caption=f"Failure rate of {what}: {cohort.counted}. {title}",
+            null=null,
         )
+    ]
+    if outcomes.horizon is not None:
+        caption = f"Cumulative incidence of failure of {what}. {title}"
+        table = result_table(outcomes.horizon, OutcomesByHorizon, caption=caption, null=null)
+        tables.insert(0, table)
     if outcomes.hazards is not None:
-        by_horizon.append(
+        tables.append(
             result_table(
                 outcomes.hazards,
                 HazardRatios,
                 caption=f"Hazard ratios of failure and completion of {what} (Cox), the "
                 "requested resources equal. A higher hazard of failure need not make more "
-                f"{cohort.noun} fail. {cohort.title}",
+                f"{cohort.noun} fail. {title}",
                 null={"level": "", "reference": ""},
                 folded=True,
             )
         )
-    runtimes: list[Block] = []
+    if outcomes.standardized is not None:
+        held, standardized = outcomes.standardized
+        tables.append(
+            result_table(
+                standardized,
+                StandardizedRates,
+                headings=_headings(cohort),
+                caption=f"Standardized failure rate of {what}: with the same composition of {held} "
+                f"(direct standardization over the strata that all groups have). {title}",
+                null=null,
+            )
+        )
     if outcomes.horizon is None:  # until any end: with the competing risks
-        runtimes.append(
+        tables.append(
             result_table(
                 outcomes.runtimes.groups.drop("n_events", "last_s"),
                 SurvivalGroups,
@@ -352,31 +299,12 @@ def _group(cohort: Cohort, outcomes: Outcomes) -> tuple[Block, ...]:
                     "n_excluded": "Without runtime",
                     "restricted_mean_s": f"{duration(outcomes.runtimes.horizon_s)} restricted mean",
                 },
-                caption=f"Runtime of {what} and status. {cohort.title}",
+                caption=f"Runtime of {what} and status. {title}",
                 null=null,
                 folded=True,
             )
         )
-    equal: list[Block] = []
-    if outcomes.standardized is not None:
-        held, table = outcomes.standardized
-        equal.append(
-            result_table(
-                table,
-                StandardizedRates,
-                headings=_headings(cohort),
-                caption=f"Standardized failure rate of {what}: with the same composition of {held} "
-                f"(direct standardization over the strata that all groups have). {cohort.title}",
-                null=null,
-            )
-        )
-    return (*by_horizon[:1], rates, *by_horizon[1:], *equal, *runtimes, *details(cohort, outcomes))
-
-
-def _headings(cohort: Cohort) -> dict[str, str]:
-    if cohort.horizon_s is None:
-        return {"n": "Completed or failed"}
-    return {"n": "Watched", "completed": "Not failed by then"}
+    return [*tables, *details(cohort, outcomes)]
 
 
 def _draw_runtimes(cohort: Cohort, outcomes: Outcomes) -> list[Drawing]:
@@ -408,10 +336,13 @@ def _draw_runtimes(cohort: Cohort, outcomes: Outcomes) -> list[Drawing]:
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw mean runtimes by group, of successes and of what the publisher counts as failures."""
-    drawings = []
+    drawings: list[Drawing] = []
     for trace in traces:
+        if (result := trace.once(failure_association)) is not None:
+            overall, within = name_rows(result[0]), result[1]
+            of_outcome = trace.once(outcome_cohort)
+            drawings += draw_forest(of_outcome, "failure", overall, within, method="pearson")
         cohort = form_cohort(trace)
-        drawings += draw_pearson(cohort)
         failure = trace.manifest.failure_statuses
         for outcome, statuses in (("success", ("completed",)), ("failure", failure)):
             rows = cohort.rows.filter(pl.col("status").is_in(statuses))
