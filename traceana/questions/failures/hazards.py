@@ -166,7 +166,7 @@ def _of_cause(
             ends = np.exp(np.clip([b, b - reach * se, b + reach * se], -700, 700))
             of_term |= zip(("hazard_ratio", "ci_low", "ci_high"), ends.tolist(), strict=True)
             of_term |= {
-                "pvalue": float(2 * stdtr(df, -abs(b) / se)) if df > 0 else np.nan,
+                "pvalue": float(2 * stdtr(df, -abs(b) / se)) if df > 0 and se > 0 else np.nan,
                 "log_hazard": b,
                 "std_error": se,
                 "note": too_few_clusters(df + 1) or note,
