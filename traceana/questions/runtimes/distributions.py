@@ -218,8 +218,7 @@ def empirical_distribution(
     value
         Column of numbers, none negative.
     by
-        Columns to group by; null is a group of its own. A group without values has no row. By
-        default all rows are one group.
+        Columns to group by; null is a group of its own. A group without values has no row.
     points
         Quantiles per group, at evenly spaced fractions from 0 to 1; from 2 to 100,000.
 

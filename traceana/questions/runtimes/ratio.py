@@ -104,8 +104,6 @@ def summarize_runtime_ratio(
         Sorted by `by`, nulls last, with the columns of `by` and
         {columns}
 
-        Quantiles interpolate linearly between order statistics (type 7 of Hyndman and Fan, 1996).
-
     Examples
     --------
     >>> import polars as pl, traceana

@@ -141,8 +141,7 @@ def trends(
     timezone
         Time zone of the calendar, for Unix times; None: days begin at multiples of 86,400 s.
     window
-        First and last second of the observation window on the clock of the trace; None: from the
-        first to the last time in the frame.
+        As in :func:`workload_summary`.
     gpus
         GPUs of the cluster, for the utilization; None: unknown.
     success, failure

@@ -87,14 +87,8 @@ def level_changes(
 
     Parameters
     ----------
-    jobs
-        One row per job, as for :func:`trends`, and where the frame has it job_name.
-    timezone
-        Time zone of the days, for Unix times; None: days begin at multiples of 86,400 s.
-    window
-        First and last second of the observation window; None: from the first to the last time.
-    success, failure
-        Status values that count as a success and as a failure.
+    jobs, timezone, window, success, failure
+        As for :func:`trends`; `jobs` with job_name where the frame has it.
     rng
         Seed, or numpy Generator, of permutations and bootstrap.
 

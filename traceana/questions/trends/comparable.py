@@ -212,12 +212,8 @@ def outages(
 
     Parameters
     ----------
-    jobs
-        One row per job, as for :func:`trends`.
-    timezone
-        Time zone of the text `begin`, for Unix times; None: days of the trace's clock.
-    window
-        First and last second of the observation window; None: from the first to the last time.
+    jobs, timezone, window
+        As for :func:`trends`.
 
     Returns
     -------

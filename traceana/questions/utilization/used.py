@@ -156,14 +156,12 @@ def idle_gpu_hours(
 
     Parameters
     ----------
-    frame
-        One row per instance: `by` and the columns below; eager or lazy, of any supported engine.
+    frame, by, cluster, confidence
+        As in :func:`utilization`.
     gpus, used, runtime
         Columns of the GPUs requested, the mean GPUs used, and the runtime in seconds.
     unused_below
         Mean GPUs used below which an instance counts as unused; above 0.
-    by, cluster, confidence
-        As in :func:`utilization`.
 
     Returns
     -------
@@ -272,7 +270,7 @@ def allocation_rate(demand: IntoFrame, machines: IntoFrame, /, by: Names = ()) -
     demand
         What :func:`gpu_demand` returns, with the same `by`.
     machines
-        One row per machine: `by` and gpus; eager or lazy, of any supported engine.
+        One row per machine: `by` and gpus.
     by
         Columns of both to group by, such as gpu_type. By default all rows are one group.
 
@@ -314,10 +312,8 @@ def summarize_allocation(allocation: pl.DataFrame, /, by: Names = ()) -> pl.Data
 
     Parameters
     ----------
-    allocation
-        What :func:`allocation_rate` returns.
-    by
-        Columns to group by; null is a group of its own. By default all rows are one group.
+    allocation, by
+        What :func:`allocation_rate` returns, and its columns to group by.
 
     Returns
     -------
@@ -365,11 +361,9 @@ def gpu_sharing(
 
     Parameters
     ----------
-    frame
-        One row per instance: `by` and the columns below; eager or lazy, of any supported engine.
-        Rows without a device, a start or an end are excluded and counted.
-    by
-        Columns to group by; null is a group of its own. By default all rows are one group.
+    frame, by
+        As in :func:`utilization`. Rows without a device, a start or an end are excluded and
+        counted.
     device
         Columns that together name one GPU.
     start, end

@@ -83,8 +83,7 @@ def resource_usage(
         Columns to group by, such as user, or job_id for each job; null is a group of its own. By
         default all rows are one group.
     window
-        First and last second of the observation window on the clock of the trace; None: from the
-        first to the last time in the frame.
+        As in :func:`workload_summary`.
 
     Returns
     -------

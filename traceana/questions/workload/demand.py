@@ -187,8 +187,7 @@ def job_quantiles(
         Three rows per group, sorted by `by`, nulls last, with the columns `by` and
         {columns}
 
-        Statistics are over the n jobs that have the quantity, and null where n is 0. Quantiles
-        interpolate linearly between order statistics (type 7 of Hyndman and Fan, 1996).
+        Statistics are over the n jobs that have the quantity, and null where n is 0.
 
     Examples
     --------

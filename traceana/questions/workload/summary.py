@@ -87,8 +87,8 @@ def workload_summary(
         Sorted by `by`, nulls last, with the columns `by` and
         {columns}
 
-        Quantiles interpolate linearly between order statistics (type 7 of Hyndman and Fan,
-        1996). A statistic of no value is null.
+        Quantiles interpolate linearly between order statistics (type 7 of Hyndman and Fan, 1996).
+        A statistic of no value is null.
 
     Examples
     --------
@@ -191,22 +191,16 @@ def queueing_delay(
 
     Parameters
     ----------
-    jobs
-        One row per job; eager or lazy, of any supported engine. Null and NaN are missing.
-    by
-        Columns to group by; null is a group of its own. By default all rows are one group.
+    jobs, by, window
+        As in :func:`workload_summary`.
     submit, start
         Columns of the submission and the start: seconds or datetimes.
-    window
-        As in :func:`workload_summary`.
 
     Returns
     -------
     DataFrame
         Sorted by `by`, nulls last, with the columns `by` and
         {columns}
-
-        Quantiles interpolate linearly between order statistics (type 7 of Hyndman and Fan, 1996).
 
     Examples
     --------
