@@ -41,7 +41,6 @@ from traceana.store.frames import (
     Names,
     as_names,
     collect,
-    count_values,
     open_frame,
     refuse_clash,
 )
@@ -242,34 +241,20 @@ def empirical_distribution(
     keys = as_names(by)
     refuse_clash(keys, EmpiricalDistribution.columns())
     lazy = open_frame(frame, keys=keys, measures={"value": value})
-    table = lazy.filter(~nw.col(value).is_null())
-    if keys or not isinstance(frame, pl.DataFrame):
-        rows = count_values(table, (*keys, value))
-    else:  # sorted at once: counting takes longer, and less memory only where values repeat
-        rows = collect(table).sort(value).with_columns(pl.lit(1, pl.Int64).alias(".n"))
-    step = np.arange(points)
-    curves = []
+    rows = collect(lazy.filter(~nw.col(value).is_null())).sort(*keys, value, nulls_last=True)
+    step, curves = np.arange(points), []
     for of_group in rows.partition_by(keys, maintain_order=True) if keys else [rows]:
-        if of_group.is_empty():
-            continue
-        upto = of_group[".n"].cum_sum()
-        n = upto[-1]
-        rank = np.maximum(-(-step * n // (points - 1)), 1)  # in whole numbers: exact
-        curves.append(
-            of_group[:1]
-            .select(*keys, pl.lit(n, pl.Int64).alias("n"))
-            .join(
-                pl.DataFrame(
-                    {
-                        "fraction_below": step / (points - 1),
-                        "value": of_group[value].gather(upto.search_sorted(rank)),
-                    }
-                ),
-                how="cross",
-            )
-        )
-    kinds: dict[str, Any] = {"n": pl.Int64, "fraction_below": pl.Float64, "value": pl.Float64}
-    empty = pl.DataFrame(schema={**{name: rows.schema[name] for name in keys}, **kinds})
+        n = of_group.height
+        if n:
+            rank = np.maximum(-(-step * n // (points - 1)), 1)  # in whole numbers: exact
+            curve = {
+                "fraction_below": step / (points - 1),
+                "value": of_group[value].gather(rank - 1),
+            }
+            group = of_group[:1].select(*keys, n=pl.lit(n, pl.Int64))
+            curves.append(group.join(pl.DataFrame(curve), how="cross"))
+    schema = {name: rows.schema[name] for name in keys} | schema_of(EmpiricalDistribution)
+    empty = pl.DataFrame(schema=schema)
     return declared(pl.concat([empty, *curves]), EmpiricalDistribution, by=keys)
 
 
@@ -484,28 +469,6 @@ def fitted_quantiles(
         raise DataError(
             "the fits are to other entries or censored values; pass entry= and observed="
         )
-    wanted = _with_parameters(fits, families)
-    share = _shares(n, points)
-    if cut.any() or entered is not None:
-        value, low, high = _of_survival(x, cut, entered, share, confidence)
-        share, value, low, high = (part[np.isfinite(value)] for part in (share, value, low, high))
-        return _table(fit_of, fits, wanted, n, share, value, low, high)
-    ordered = np.sort(x)
-    rank = np.ceil(share * n).astype(np.int64)
-    below, above = _ranks(share, n, confidence)
-    return _table(
-        fit_of,
-        fits,
-        wanted,
-        n,
-        share,
-        ordered[rank - 1],
-        np.where(below >= 1, ordered[np.maximum(below, 1) - 1], np.nan),
-        np.where(above <= n, ordered[np.minimum(above, n) - 1], np.nan),
-    )
-
-
-def _with_parameters(fits: DistributionFits, families: Names | None) -> Sequence[str]:
     have = [name for name in fits.table["family"] if fits.params(name)]
     wanted = have if families is None else as_names(families)
     for name in wanted:
@@ -514,22 +477,20 @@ def _with_parameters(fits: DistributionFits, families: Names | None) -> Sequence
                 f"family {name!r} has no parameters in the fits; families with parameters: "
                 f"{', '.join(have) or 'none'}"
             )
-    return wanted
-
-
-def _table(
-    fit_of: Mapping[str, Mapping[str, Any]],
-    fits: DistributionFits,
-    families: Sequence[str],
-    n: int,
-    share: Floats,
-    *row: Floats,
-) -> pl.DataFrame:
-    columns = dict(zip(("value", "ci_low", "ci_high"), row, strict=True))
-    fitted = {name: _quantile(fit_of[name], fits.params(name), share) for name in families}
-    table = pl.DataFrame(
-        {"n": np.full(len(share), n), "fraction_below": share, **columns, **fitted}
-    )
+    share = _shares(n, points)
+    if cut.any() or entered is not None:
+        value, low, high = _of_survival(x, cut, entered, share, confidence)
+        share, value, low, high = (part[np.isfinite(value)] for part in (share, value, low, high))
+    else:
+        tail, padded = (1 - confidence) / 2, np.concatenate([[np.nan], np.sort(x), [np.nan]])
+        value = padded[np.ceil(share * n).astype(np.int64)]
+        # the order statistics between which each quantile lies
+        low = padded[scipy.stats.binom.ppf(tail, n, share).astype(np.int64)]
+        high = padded[scipy.stats.binom.ppf(1 - tail, n, share).astype(np.int64) + 1]
+    columns = {"n": np.full(len(share), n), "fraction_below": share, "value": value}
+    columns |= {"ci_low": low, "ci_high": high}
+    columns |= {name: _quantile(fit_of[name], fits.params(name), share) for name in wanted}
+    table = pl.DataFrame(columns)
     typed = declared(table.with_columns(pl.selectors.float().fill_nan(None)), FittedQuantiles)
     return typed.select(table.columns)
 
@@ -563,14 +524,6 @@ def _shares(n: int, points: int) -> Floats:
     middle = (np.floor(np.concatenate([evenly, ever_closer]) * n) + 0.5) / n
     shares: Floats = np.unique(middle)
     return shares
-
-
-def _ranks(share: Floats, n: int, confidence: float) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the order statistics between which each quantile lies."""
-    tail = (1 - confidence) / 2
-    below = scipy.stats.binom.ppf(tail, n, share).astype(np.int64)
-    above = scipy.stats.binom.ppf(1 - tail, n, share).astype(np.int64) + 1
-    return below, above
 
 
 def _quantile(row: Mapping[str, Any], params: Mapping[str, float], share: Floats) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -57,39 +57,42 @@ if TYPE_CHECKING:
 
     from traceana.stats.arrays import Floats
 
-TABLE: Final = {
+_TABLE: Final = {
     **schema_of(FittedFamilies),
     "params": pl.List(pl.Struct({"name": pl.String, "value": pl.Float64})),
 }
+_SIMULATED_UP_TO: Final = 5000  # values, where `resamples` is not given
+_UNTESTED: Final[dict[str, Any]] = {
+    **dict.fromkeys(("ci_low", "ci_high", "statistic", "pvalue", "pvalue_adjusted")),
+    "note": "rows in clusters: no test",
+}
+PValue: TypeAlias = tuple[float | None, int]
+"""A p-value and the number of its samples."""
 
 
-def fit_row(
-    name: str,
-    fit: Fit | None,
-    sample: Sample | None,
-    pvalue: tuple[float | None, int] | None,
-    note: str | None,
-    /,
-    *,
-    why_no_p: str,
+def _family_row(
+    name: str, fit: Fit | None, sample: Sample | None, pvalue: PValue | None, notes: tuple[str, str]
 ) -> dict[str, Any]:
-    """Return the row of one family; `pvalue` is with the number of its samples."""
-    row: dict[str, Any] = dict.fromkeys(TABLE) | {"family": name, "note": note}
+    """Return the row of one family; the notes are why there is no fit, and why there is no p."""
+    row: dict[str, Any] = dict.fromkeys(_TABLE) | {"family": name}
     if fit is None or sample is None:
-        return row
+        return row | {"note": notes[0]}
     if math.isnan(fit.log_likelihood):
         return row | {"note": fit.note}
-    k = len(FAMILIES[name].parameters)
+    names, bound = FAMILIES[name].parameters, sample.bound
     p, count = pvalue or (None, 0)
-    no_p = None if count else why_no_p
+    no_p = None if count else notes[1]
     if pvalue is not None and no_p:
         no_p = "no p: no simulated sample had two distinct uncensored values"
-    bound = sample.bound
+    params = None
+    if fit.covariance is not None:
+        numbers = zip(names, _natural(name, sample, fit.theta), strict=True)
+        params = [{"name": parameter, "value": value} for parameter, value in numbers]
     return row | {
-        "params": _params(name, fit, sample),
+        "params": params,
         "log_likelihood": fit.log_likelihood,
-        "aic": 2 * k - 2 * fit.log_likelihood,
-        "bic": k * math.log(sample.n) - 2 * fit.log_likelihood,
+        "aic": 2 * len(names) - 2 * fit.log_likelihood,
+        "bic": len(names) * math.log(sample.n) - 2 * fit.log_likelihood,
         "ks_statistic": ks_distance(fit, sample),
         "ks_pvalue": p,
         "fraction_above_bound": None if bound is None else math.exp(fit.log_fraction_above(bound)),
@@ -98,17 +101,11 @@ def fit_row(
     }
 
 
-def parameter_rows(
-    name: str,
-    fits: Mapping[str, Fit],
-    sample: Sample | None,
-    confidence: float,
-    clusters: Clusters | None = None,
-    /,
+def _parameter_rows(
+    name: str, fit: Fit | None, sample: Sample | None, confidence: float, clusters: _Clusters | None
 ) -> list[dict[str, Any]]:
     """Return the parameters of a family with Wald intervals, null if there is no maximum."""
     names = FAMILIES[name].parameters
-    fit = fits.get(name)
     if fit is None or sample is None or fit.covariance is None:
         return [{"family": name, "parameter": parameter} for parameter in names]
     half = float(ndtri((1 + confidence) / 2)) * np.sqrt(np.diag(fit.covariance))
@@ -124,8 +121,8 @@ def parameter_rows(
     ]
 
 
-def comparison_rows(
-    ordered: Sequence[str], fits: Mapping[str, Fit], sample: Sample | None, confidence: float, /
+def _comparison_rows(
+    ordered: Sequence[str], fits: Mapping[str, Fit], sample: Sample | None, confidence: float
 ) -> list[dict[str, Any]]:
     """Return the comparison of each family with the first, p-values adjusted over them."""
     best = ordered[0]
@@ -145,29 +142,12 @@ def comparison_rows(
     return rows
 
 
-def _params(name: str, fit: Fit, sample: Sample) -> list[dict[str, Any]] | None:
-    if fit.covariance is None:
-        return None
-    values = _natural(name, sample, fit.theta)
-    return [
-        {"name": parameter, "value": value}
-        for parameter, value in zip(FAMILIES[name].parameters, values, strict=True)
-    ]
-
-
 def _natural(name: str, sample: Sample, theta: np.ndarray[Any, Any]) -> list[float]:
     """Return the parameters in the unit of the values."""
     family = FAMILIES[name]
     location = float(theta[0]) + sample.center
     first = location if family.parameters[0] == "mu" else float(np.exp(location))
     return [first, *(float(np.exp(family.sign * part)) for part in theta[1:])]
-
-
-_SIMULATED_UP_TO: Final = 5000  # values, where `resamples` is not given
-_UNTESTED: Final[dict[str, Any]] = {
-    **dict.fromkeys(("ci_low", "ci_high", "statistic", "pvalue", "pvalue_adjusted")),
-    "note": "rows in clusters: no test",
-}
 
 
 def fit_distributions(
@@ -257,28 +237,29 @@ def fit_distributions(
     bound = _bound(x, truncated_below)
     with np.errstate(all="ignore"):
         fits, sample, note = _fit_all(x, cut, entered, bound, families)
-        clusters = None if of is None or sample is None else Clusters(x, cut, entered, of, sample)
-        no_p = "no p: pass resamples"
-        pvalues: dict[str, tuple[float | None, int]] = {}
-        if resamples and clusters is not None:
-            no_p = "no p for censored or truncated values in clusters"
-            pvalues = clusters.pvalues(fits, resamples, rng)
-        elif resamples and sample is not None:
-            least, step = truncated_below == "min", resolution(x)
-            pvalues = _simulate(fits, sample, resamples, rng, bound_is_least=least, step=step)
+        clusters = None if of is None or sample is None else _Clusters(x, cut, entered, of, sample)
+        notes, pvalues = (note, "no p: pass resamples"), dict[str, PValue]()
+        if resamples and sample is not None:
+            # each family has its own stream, whichever others are fitted
+            streams = dict(zip(FAMILIES, as_generator(rng).spawn(len(FAMILIES)), strict=True))
+            if clusters is None:
+                least, step = truncated_below == "min", resolution(x)
+                pvalues = _simulate(fits, sample, resamples, streams, is_least=least, step=step)
+            else:
+                notes = (note, "no p for censored or truncated values in clusters")
+                pvalues = clusters.pvalues(fits, resamples, streams)
         rows = [
-            fit_row(name, fits.get(name), sample, pvalues.get(name), note, why_no_p=no_p)
-            for name in families
+            _family_row(name, fits.get(name), sample, pvalues.get(name), notes) for name in families
         ]
         rows.sort(key=lambda row: math.inf if row[criterion] is None else row[criterion])
         ordered = [row["family"] for row in rows]
-        comparisons = comparison_rows(ordered, fits, sample, confidence)
+        comparisons = _comparison_rows(ordered, fits, sample, confidence)
         if clusters is not None:
             comparisons = [row | _UNTESTED for row in comparisons]
         parameters = [
             row
             for name in ordered
-            for row in parameter_rows(name, fits, sample, confidence, clusters)
+            for row in _parameter_rows(name, fits.get(name), sample, confidence, clusters)
         ]
     shared = {
         "n": len(x),
@@ -286,7 +267,7 @@ def fit_distributions(
         "n_truncated": 0 if entered is None else int((entered > 0).sum()),
         "truncated_below": bound,
     }
-    table = pl.DataFrame([row | shared for row in rows], schema=TABLE)
+    table = pl.DataFrame([row | shared for row in rows], schema=_TABLE)
     found = DistributionFits(
         table=table.with_columns(delta=pl.col(criterion) - pl.col(criterion).min()),
         parameters=pl.DataFrame(parameters, schema=schema_of(FamilyParameters)).with_columns(
@@ -318,13 +299,9 @@ def _check(
     if not names <= FAMILIES.keys() or not names or len(names) < len(families):
         raise DataError(f"families must be some of {', '.join(FAMILIES)}; found {families!r}")
     check_choice("criterion", criterion, ("aic", "bic"))
-    if isinstance(truncated_below, str):
-        fine = truncated_below == "min"
-    else:
-        fine = truncated_below is None or (
-            is_number(truncated_below) and 0 < truncated_below < math.inf
-        )
-    if not fine:
+    bound: Any = truncated_below
+    is_number_above = is_number(bound) and 0 < bound < math.inf
+    if not (bound is None or is_number_above or (isinstance(bound, str) and bound == "min")):
         raise DataError(
             f"truncated_below must be a positive number, 'min' or None; it is {truncated_below!r}"
         )
@@ -352,34 +329,27 @@ def _fit_all(
     entered: Floats | None,
     bound: float | None,
     families: Sequence[str],
-) -> tuple[dict[str, Fit], Sample | None, str | None]:
+) -> tuple[dict[str, Fit], Sample | None, str]:
     if len(np.unique(x[~cut])) < 2:
-        why = (
-            "no value"
-            if not len(x)
-            else "all values are censored"
-            if cut.all()
-            else "one distinct uncensored value"
-        )
+        why = "all values are censored" if cut.all() else "one distinct uncensored value"
+        why = why if len(x) else "no value"
         return {}, None, f"{why}: at least two distinct uncensored values are needed"
     low = None if entered is None else np.log(entered)
     sample = make_sample(np.log(x), cut, None if bound is None else math.log(bound), low)
-    return {name: fit_family(FAMILIES[name], sample) for name in families}, sample, None
+    return {name: fit_family(FAMILIES[name], sample) for name in families}, sample, ""
 
 
 def _simulate(
     fits: dict[str, Fit],
     sample: Sample,
     resamples: int,
-    rng: int | np.random.Generator,
+    streams: Mapping[str, np.random.Generator],
     *,
-    bound_is_least: bool,
+    is_least: bool,
     step: float | None,
-) -> dict[str, tuple[float | None, int]]:
-    """Return the p-value of the KS distance of each family, and its number of samples."""
-    # each family has its own stream, whichever others are fitted
-    streams = dict(zip(FAMILIES, as_generator(rng).spawn(len(FAMILIES)), strict=True))
-    pvalues: dict[str, tuple[float | None, int]] = {}
+) -> dict[str, PValue]:
+    """Return the p-value of the KS distance of each family."""
+    pvalues: dict[str, PValue] = {}
     for name, fit in fits.items():
         if math.isnan(fit.log_likelihood):
             continue
@@ -388,17 +358,16 @@ def _simulate(
             fit,
             sample,
             resamples=resamples,
-            bound_is_least=bound_is_least,
+            bound_is_least=is_least,
             rng=streams[name],
             step=step,
         )
-        beyond = int((distances >= ks_distance(fit, sample)).sum())
-        count = len(distances)
+        beyond, count = int((distances >= ks_distance(fit, sample)).sum()), len(distances)
         pvalues[name] = ((1 + beyond) / (1 + count) if count else None, count)
     return pvalues
 
 
-class Clusters:
+class _Clusters:
     """Fits to values in clusters."""
 
     def __init__(
@@ -419,21 +388,15 @@ class Clusters:
         return cluster_terms(fit, self.y, self.cut, self.low, self.cluster)
 
     def pvalues(
-        self, fits: dict[str, Fit], resamples: int, rng: int | np.random.Generator
-    ) -> dict[str, tuple[float | None, int]]:
+        self, fits: dict[str, Fit], resamples: int, streams: Mapping[str, np.random.Generator]
+    ) -> dict[str, PValue]:
         """Return the p-value of each family by the multiplier bootstrap, of complete values."""
         if self.cut.any() or (self.low > -np.inf).any():
             return {}
-        streams = dict(zip(FAMILIES, as_generator(rng).spawn(len(FAMILIES)), strict=True))
-        return {
-            name: (
-                multiplier_pvalue(
-                    *(fit, self.y, self.terms(fit).scores, self.cluster),
-                    resamples=resamples,
-                    rng=streams[name],
-                ),
-                resamples,
-            )
-            for name, fit in fits.items()
-            if fit.covariance is not None
-        }
+        pvalues: dict[str, PValue] = {}
+        for name, fit in fits.items():
+            if fit.covariance is not None:
+                of_fit = (fit, self.y, self.terms(fit).scores, self.cluster)
+                p = multiplier_pvalue(*of_fit, resamples=resamples, rng=streams[name])
+                pvalues[name] = (p, resamples)
+        return pvalues

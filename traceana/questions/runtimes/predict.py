@@ -128,7 +128,8 @@ def predict_runtimes(
         levels,
     )
     actual = later[runtime].to_numpy()
-    units = later[cluster].rank("dense").to_numpy() if cluster else np.arange(later.height)
+    owners = later[cluster].rank("dense").to_numpy() if cluster else np.arange(later.height)
+    _, units = np.unique(owners, return_inverse=True)
     scores = []
     for place, level in enumerate(levels):
         base = np.full(len(actual), float(np.quantile(earlier, level)))
@@ -182,8 +183,10 @@ def _score(
     if loss_of_base.any():
         score["skill"] = 1 - float(loss.sum() / loss_of_base.sum())
         if predicted is not base:
-            low, high = _ratio_interval(loss_of_base, loss, units, confidence)
-            score |= {"ci_low": 1 - high, "ci_high": 1 - low}
+            x, y = np.bincount(units, loss_of_base), np.bincount(units, loss)
+            sums = np.array([[x.sum()], [y.sum()], [x @ x], [x @ y], [y @ y], [len(x)]])
+            (low,), (high,) = ratio_interval(sums, confidence=confidence)
+            score |= {"ci_low": 1 - float(high), "ci_high": 1 - float(low)}
     return score
 
 
@@ -261,14 +264,3 @@ def _pinball(actual: Floats, predicted: Floats, level: float) -> Floats:
     off = actual - predicted
     loss: Floats = np.maximum(level * off, (level - 1) * off)
     return loss
-
-
-def _ratio_interval(
-    base: Floats, loss: Floats, units: NDArray[np.int64], confidence: float
-) -> tuple[float, float]:
-    """Return the interval of the ratio of two sums of losses over independent units."""
-    _, code = np.unique(units, return_inverse=True)
-    x, y = np.bincount(code, base), np.bincount(code, loss)
-    sums = np.array([[x.sum()], [y.sum()], [x @ x], [x @ y], [y @ y], [len(x)]])
-    low, high = ratio_interval(sums, confidence=confidence)
-    return float(low[0]), float(high[0])
