@@ -21,7 +21,6 @@ from traceana.tables.formatting import duration
 
 if TYPE_CHECKING:
     from traceana.store import Trace
-    from traceana.store.manifest import Manifest
 
 
 MOST_GROUPS: Final = 20
@@ -208,7 +207,7 @@ def _tasks(trace: Trace, end_imputation: str) -> Cohort:
             watched_s=pl.lit(times.last_s, pl.Float64) - start,
         ),
         cluster,
-        _grouping(rows),
+        next((name for name in GROUPINGS if _groups(rows, name)), None),
         (definition, note[1:]),
         note,
         from_tasks=True,
@@ -219,8 +218,7 @@ def _tasks(trace: Trace, end_imputation: str) -> Cohort:
 
 def _jobs(trace: Trace) -> Cohort:
     manifest = trace.manifest
-    names = trace.scan("jobs").collect_schema().names()
-    used = [name for name in names if name not in _UNUSED]
+    used = [name for name in trace.scan("jobs").collect_schema() if name not in _UNUSED]
     jobs = sampled_rows(trace, "jobs", *used).collect()
     rows, observation = observe(jobs, manifest)
     note = sample_note(trace)
@@ -229,6 +227,8 @@ def _jobs(trace: Trace) -> Cohort:
     start = "start_s" if "start_s" in rows.columns and rows["start_s"].count() else "submit_s"
     begun = pl.col(start) if start in rows.columns else pl.lit(None, pl.Float64)
     rows = rows.with_columns(watched_s=pl.lit(observation.end_s, pl.Float64) - begun)
+    definition = f"Published definition, used where it is named: {manifest.failure_definition}"
+    definition *= {*manifest.failure_statuses} != {"failed"}
     length, why = None, None
     if cluster is None:
         times = [pl.col(name) for name in ("submit_s", "start_s") if name in rows.columns]
@@ -242,20 +242,13 @@ def _jobs(trace: Trace) -> Cohort:
         table.unit_noun,
         _with_requested(rows),
         cluster,
-        _grouping(rows),
-        (*table.notes, _definition(manifest), observation.describe(table.unit_noun), note[1:]),
+        next((name for name in GROUPINGS if _groups(rows, name)), None),
+        (*table.notes, definition, observation.describe(table.unit_noun), note[1:]),
         note,
         observation=observation,
         block_s=length,
         block_note=why,
     )
-
-
-def _definition(manifest: Manifest) -> str:
-    """Return the trace's definition of a failure; empty if it is the status failed."""
-    if {*manifest.failure_statuses} == {"failed"}:
-        return ""
-    return f"Published definition, used where it is named: {manifest.failure_definition}"
 
 
 def _with_unit(rows: pl.DataFrame, unit: str) -> tuple[pl.DataFrame, str | None]:
@@ -296,12 +289,8 @@ def _with_blocks(
     return rows.with_columns(blocks), BLOCK, found.length_s, found.note
 
 
-def _grouping(rows: pl.DataFrame) -> str | None:
-    """Return the first candidate with at least two, and few, values."""
-    for name in GROUPINGS:
-        if name in rows.columns and 2 <= rows[name].drop_nulls().n_unique() <= MOST_GROUPS:
-            return name
-    return None
+def _groups(rows: pl.DataFrame, name: str) -> bool:
+    return name in rows.columns and 2 <= rows[name].drop_nulls().n_unique() <= MOST_GROUPS
 
 
 def _with_requested(rows: pl.DataFrame) -> pl.DataFrame:
@@ -313,14 +302,8 @@ def _with_requested(rows: pl.DataFrame) -> pl.DataFrame:
         .otherwise(gpus.cast(pl.String).str.strip_suffix(".0"))
     )
     named = rows.with_columns(gpus_requested=name)
-    order = (
-        named.select("gpus", "gpus_requested")
-        .drop_nulls("gpus")
-        .unique()
-        .sort("gpus")["gpus_requested"]
-        .unique(maintain_order=True)
-        .to_list()
-    )
+    distinct = named.select("gpus", "gpus_requested").drop_nulls("gpus").unique().sort("gpus")
+    order = distinct["gpus_requested"].unique(maintain_order=True)
     return named.with_columns(pl.col("gpus_requested").cast(pl.Enum(order)))
 
 

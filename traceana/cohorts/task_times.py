@@ -34,7 +34,6 @@ KEYS: Final = ("job_id", "task_name")
 _TIMES: Final = ("start_s", "end_s")
 _ODD: Final = pl.lit(0x9E3779B97F4A7C15, pl.UInt64)  # the hash of (a, b) is not that of (b, a)
 _UNIT: Final = 2.0**40  # of a second
-_REQUESTED: Final = ("gpus", "cpus", "memory_gib")
 _COUNTS: Final = ("n_instances", "n_start", "n_end", "n_known")
 
 
@@ -58,11 +57,18 @@ def read_task_times(tasks: IntoFrame, instances: IntoFrame, /) -> TaskTimes:
     """Aggregate instances by task: one pass over them, then a join."""
     rows = clean_columns(admit_columns(instances, (*KEYS, *_TIMES)), _TIMES)
     listed = _read_tasks(tasks)
-    _refuse_repeated(listed)
-    extremes = _extremes(rows)
-    _check_times(rows, extremes)
+    start, end = nw.col("start_s"), nw.col("end_s")
+    extremes = (start.min(), start.max(), end.min(), end.max(), (end - start).min())
+    named = (value.alias(str(place)) for place, value in enumerate(extremes))
+    *ends, shortest = collect(rows.select(*named)).row(0)
+    if any(not 0 <= time <= LARGEST for time in ends if time is not None):
+        check_range(rows, _TIMES)  # a second pass, for its message
+    if shortest is not None and shortest < 0:
+        raise DataError("an instance ends before it starts: end_s is below start_s")
     by_task, in_no_task = _aggregate(listed, rows)
-    times = [time for time in (*extremes[:-1], *_ends_of(listed)) if time is not None]
+    of_tasks = pl.col("task_start_s", "task_end_s")
+    ends += listed.select(of_tasks.min().name.suffix(" low"), of_tasks.max()).row(0)
+    times = [time for time in ends if time is not None]
     return TaskTimes(
         pl.concat([listed, by_task.with_columns(pl.col(_COUNTS).fill_null(0))], how="horizontal"),
         first_s=min(times, default=None),
@@ -72,15 +78,10 @@ def read_task_times(tasks: IntoFrame, instances: IntoFrame, /) -> TaskTimes:
 
 
 def _read_tasks(tasks: IntoFrame) -> pl.DataFrame:
-    columns = (*KEYS, "status", "gpu_type", *_TIMES, *_REQUESTED)
-    measures = (*_TIMES, *_REQUESTED)
-    lazy = clean_columns(admit_columns(tasks, columns), measures)
+    measures = (*_TIMES, "gpus", "cpus", "memory_gib")
+    lazy = clean_columns(admit_columns(tasks, (*KEYS, "status", "gpu_type", *measures)), measures)
     listed = collect(lazy.with_columns(nw.col("status").cast(nw.String)))
     check_range(nw.from_native(listed.lazy()), measures)  # read once, whatever the engine
-    return listed.rename({name: f"task_{name}" for name in _TIMES})
-
-
-def _refuse_repeated(listed: pl.DataFrame) -> None:
     repeated = listed.filter(listed.select(KEYS).is_duplicated())
     if not repeated.is_empty():
         job, task = repeated.select(KEYS).row(0)
@@ -88,6 +89,7 @@ def _refuse_repeated(listed: pl.DataFrame) -> None:
             f"tasks has {repeated.height} rows that share their (job_id, task_name), the first "
             f"of them ({job}, {task}); one row per task is needed"
         )
+    return listed.rename({name: f"task_{name}" for name in _TIMES})
 
 
 def hash_keys(keys: Sequence[str], seed: int, /) -> pl.Expr:
@@ -110,16 +112,12 @@ def _aggregate(listed: pl.DataFrame, rows: nw.LazyFrame[Any]) -> tuple[pl.DataFr
             rows = nw.from_native(instances.with_columns(hashed))
     listed, by_task = _match_types(listed, _reduce(rows))
     n_instances = int(by_task["n_instances"].sum())
-    joined = _join(listed, by_task)
-    return joined, n_instances - int(joined["n_instances"].sum())
-
-
-def _join(listed: pl.DataFrame, by_task: pl.DataFrame) -> pl.DataFrame:
-    """Join the keys alone, then gather: a join of all columns needs twice the memory."""
+    # the keys alone are joined, then gathered: a join of all columns needs twice the memory
     positions = by_task.lazy().select(KEYS).with_row_index(".place")
     table = listed.lazy().select(KEYS).join(positions, on=KEYS, how="left", maintain_order="left")
     place = table.select(".place").collect(engine="streaming").to_series()
-    return by_task.drop(KEYS).select(pl.all().gather(place))
+    joined = by_task.drop(KEYS).select(pl.all().gather(place))
+    return joined, n_instances - int(joined["n_instances"].sum())
 
 
 def _match_types(listed: pl.DataFrame, by_task: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -182,29 +180,6 @@ def _reduce(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
         # a sum of no value is 0 in some engines, and null in others
         pl.when(pl.col("n_known") > 0).then("known_s"),
         pl.when(pl.col("open_first_s").is_not_null()).then("open_sum_s"),
-    )
-
-
-def _extremes(rows: nw.LazyFrame[Any]) -> list[float | None]:
-    start, end = nw.col("start_s"), nw.col("end_s")
-    ends = (start.min(), start.max(), end.min(), end.max(), (end - start).min())
-    lazy = rows.select(*(value.alias(str(at)) for at, value in enumerate(ends)))
-    return list(collect(lazy).row(0))
-
-
-def _check_times(rows: nw.LazyFrame[Any], extremes: list[float | None]) -> None:
-    """Refuse times out of range; a second pass is made only if the extremes are."""
-    *ends, shortest = extremes
-    if any(not 0 <= time <= LARGEST for time in ends if time is not None):
-        check_range(rows, _TIMES)
-    if shortest is not None and shortest < 0:
-        raise DataError("an instance ends before it starts: end_s is below start_s")
-
-
-def _ends_of(listed: pl.DataFrame) -> list[float | None]:
-    times = pl.col("task_start_s", "task_end_s")
-    return list(
-        listed.select(times.min().name.suffix(" low"), times.max().name.suffix(" high")).row(0)
     )
 
 
@@ -274,7 +249,12 @@ def impute_ends(times: TaskTimes, end_imputation: str, /) -> pl.LazyFrame:
     """Return the columns of :func:`task_runtimes`, and others, from times that were read once."""
     n, n_ended = pl.col("n_instances"), pl.col("n_known")
     open_ends = pl.col("n_start") - n_ended
-    imputed = _imputed(times, end_imputation)
+    trace_end, none = pl.lit(times.last_s, pl.Float64), pl.lit(None, pl.Float64)
+    imputed = {
+        "task": pl.col("task_end_s"),
+        "running": pl.when(pl.col("status") == "running").then(trace_end),
+        "trace_end": trace_end,
+    }.get(end_imputation, none)
     imputable = (imputed >= pl.col("open_last_s")).fill_null(value=False)
     added = pl.when(imputable)
     used = n_ended + added.then(open_ends).otherwise(0)
@@ -303,16 +283,6 @@ def impute_ends(times: TaskTimes, end_imputation: str, /) -> pl.LazyFrame:
             note=pl.when(pl.col("n_used") == 0).then("note"),
         )
     )
-
-
-def _imputed(times: TaskTimes, end_imputation: str) -> pl.Expr:
-    """Return the imputed end of instances without one; null if they are excluded."""
-    trace_end = pl.lit(times.last_s, pl.Float64)
-    if end_imputation == "task":
-        return pl.col("task_end_s")
-    if end_imputation == "running":
-        return pl.when(pl.col("status") == "running").then(trace_end)
-    return trace_end if end_imputation == "trace_end" else pl.lit(None, pl.Float64)
 
 
 def _why(end_imputation: str, imputed: pl.Expr) -> pl.Expr:
@@ -382,7 +352,24 @@ def check_capacity(times: TaskTimes, machine_gpus: float | None, /) -> pl.DataFr
         note = "no capacity: the trace has no machines table"
     fraction = pl.col("gpu_hours") / pl.lit(capacity, pl.Float64)
     finite = fraction.is_finite().fill_null(value=False)
-    table = pl.concat(_requested(times, policy) for policy in END_IMPUTATIONS).with_columns(
+    gpus, runtime = pl.col("gpus"), pl.col("runtime_s")
+    requested = [
+        reduce_frame(
+            impute_ends(times, end_imputation),
+            (),
+            tasks=pl.len(),
+            tasks_with_runtime=runtime.count(),
+            mean_s=runtime.mean(),
+            median_s=runtime.median(),
+            instances=pl.col("n_instances").sum(),
+            instances_used=pl.col("n_used").sum(),
+            gpu_hours=(gpus * pl.col("instance_s")).sum() / 3600,
+            gpu_hours_gang=(gpus * pl.col("n_used") * runtime).sum() / 3600,
+            tasks_without_gpus=(runtime.is_not_null() & gpus.is_null()).sum(),
+        ).with_columns(end_imputation=pl.lit(end_imputation))
+        for end_imputation in END_IMPUTATIONS
+    ]
+    table = pl.concat(requested).with_columns(
         machine_gpus=pl.lit(machine_gpus, pl.Float64),
         span_h=pl.lit(span_h),
         capacity_gpu_hours=pl.lit(capacity, pl.Float64),
@@ -403,21 +390,3 @@ def sum_gpus(machines: IntoFrame, /) -> float:
     if stated < rows:
         raise DataError(f"{rows - stated} machine(s) have no number of gpus")
     return float(total or 0)
-
-
-def _requested(times: TaskTimes, end_imputation: str) -> pl.DataFrame:
-    gpus, runtime = pl.col("gpus"), pl.col("runtime_s")
-    requested = reduce_frame(
-        impute_ends(times, end_imputation),
-        (),
-        tasks=pl.len().cast(pl.Int64),
-        tasks_with_runtime=runtime.count().cast(pl.Int64),
-        mean_s=runtime.mean(),
-        median_s=runtime.median(),
-        instances=pl.col("n_instances").sum(),
-        instances_used=pl.col("n_used").sum(),
-        gpu_hours=(gpus * pl.col("instance_s")).sum() / 3600,
-        gpu_hours_gang=(gpus * pl.col("n_used") * runtime).sum() / 3600,
-        tasks_without_gpus=(runtime.is_not_null() & gpus.is_null()).sum().cast(pl.Int64),
-    )
-    return requested.select(pl.lit(end_imputation).alias("end_imputation"), pl.all())

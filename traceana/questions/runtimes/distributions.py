@@ -456,27 +456,8 @@ def fitted_quantiles(
     check_confidence(confidence)
     check_count("points", points, least=2, most=_MOST_POINTS)
     x, cut, entered, _ = read_values(values, observed, entry)
-    if not (isinstance(fits, DistributionFits) and fits.table.height):
-        raise DataError("fits must be what fit_distributions returns")
+    n, wanted = len(x), _families_of(fits, families, x, cut, entered)
     fit_of = {row["family"]: row for row in fits.table.iter_rows(named=True)}
-    first = fits.table.row(0, named=True)
-    n = len(x)
-    if n < 2 or n != first["n"]:
-        raise DataError(f"the fits are to {first['n']} values; pass them, not {n} others")
-    if first["n_censored"] != cut.sum() or first["n_truncated"] != (
-        0 if entered is None else (entered > 0).sum()
-    ):
-        raise DataError(
-            "the fits are to other entries or censored values; pass entry= and observed="
-        )
-    have = [name for name in fits.table["family"] if fits.params(name)]
-    wanted = have if families is None else as_names(families)
-    for name in wanted:
-        if name not in have:
-            raise DataError(
-                f"family {name!r} has no parameters in the fits; families with parameters: "
-                f"{', '.join(have) or 'none'}"
-            )
     share = _shares(n, points)
     if cut.any() or entered is not None:
         value, low, high = _of_survival(x, cut, entered, share, confidence)
@@ -493,6 +474,37 @@ def fitted_quantiles(
     table = pl.DataFrame(columns)
     typed = declared(table.with_columns(pl.selectors.float().fill_nan(None)), FittedQuantiles)
     return typed.select(table.columns)
+
+
+def _families_of(
+    fits: DistributionFits,
+    families: Names | None,
+    x: Floats,
+    cut: NDArray[np.bool_],
+    entered: Floats | None,
+) -> list[str]:
+    """Return the families to show; refuse fits to other values, and those without parameters."""
+    if not (isinstance(fits, DistributionFits) and fits.table.height):
+        raise DataError("fits must be what fit_distributions returns")
+    first = fits.table.row(0, named=True)
+    n = len(x)
+    if n < 2 or n != first["n"]:
+        raise DataError(f"the fits are to {first['n']} values; pass them, not {n} others")
+    if first["n_censored"] != cut.sum() or first["n_truncated"] != (
+        0 if entered is None else (entered > 0).sum()
+    ):
+        raise DataError(
+            "the fits are to other entries or censored values; pass entry= and observed="
+        )
+    have = [name for name in fits.table["family"] if fits.params(name)]
+    wanted = have if families is None else list(as_names(families))
+    for name in wanted:
+        if name not in have:
+            raise DataError(
+                f"family {name!r} has no parameters in the fits; families with parameters: "
+                f"{', '.join(have) or 'none'}"
+            )
+    return wanted
 
 
 def _of_survival(

@@ -66,6 +66,7 @@ _UNTESTED: Final[dict[str, Any]] = {
     **dict.fromkeys(("ci_low", "ci_high", "statistic", "pvalue", "pvalue_adjusted")),
     "note": "rows in clusters: no test",
 }
+_NUMBERS: Final = ("estimate", "ci_low", "ci_high")
 PValue: TypeAlias = tuple[float | None, int]
 """A p-value and the number of its samples."""
 
@@ -101,28 +102,42 @@ def _family_row(
     }
 
 
-def _parameter_rows(
-    name: str, fit: Fit | None, sample: Sample | None, confidence: float, clusters: _Clusters | None
-) -> list[dict[str, Any]]:
-    """Return the parameters of a family with Wald intervals, null if there is no maximum."""
-    names = FAMILIES[name].parameters
-    if fit is None or sample is None or fit.covariance is None:
-        return [{"family": name, "parameter": parameter} for parameter in names]
-    half = float(ndtri((1 + confidence) / 2)) * np.sqrt(np.diag(fit.covariance))
-    ends: Sequence[Floats] = (fit.theta - half, fit.theta + half)
-    if clusters is not None:
-        ends = cluster_interval_of_fit(fit, clusters.terms(fit), confidence=confidence)
-    shown = [_natural(name, sample, theta) for theta in (fit.theta, *ends)]
-    # a shape that is one over the width falls where the width rises
-    return [
-        {"family": name, "parameter": parameter, "estimate": estimate}
-        | {"ci_low": min(both), "ci_high": max(both)}
-        for parameter, estimate, *both in zip(names, *shown, strict=True)
-    ]
+def _parameters(
+    ordered: Sequence[str],
+    fits: Mapping[str, Fit],
+    sample: Sample | None,
+    confidence: float,
+    clusters: _Clusters | None,
+) -> pl.DataFrame:
+    """Return the parameters of the families with Wald intervals, null if there is no maximum."""
+    rows: list[dict[str, Any]] = []
+    for name in ordered:
+        names, fit = FAMILIES[name].parameters, fits.get(name)
+        if fit is None or sample is None or fit.covariance is None:
+            rows += [{"family": name, "parameter": parameter} for parameter in names]
+            continue
+        half = float(ndtri((1 + confidence) / 2)) * np.sqrt(np.diag(fit.covariance))
+        ends: Sequence[Floats] = (fit.theta - half, fit.theta + half)
+        if clusters is not None:
+            ends = cluster_interval_of_fit(fit, clusters.terms(fit), confidence=confidence)
+        shown = [_natural(name, sample, theta) for theta in (fit.theta, *ends)]
+        # a shape that is one over the width falls where the width rises
+        rows += [
+            {"family": name, "parameter": parameter, "estimate": estimate}
+            | {"ci_low": min(both), "ci_high": max(both)}
+            for parameter, estimate, *both in zip(names, *shown, strict=True)
+        ]
+    # the interval of very few values may end beyond all numbers
+    finite = [pl.when(pl.col(name).is_finite()).then(name) for name in _NUMBERS]
+    return pl.DataFrame(rows, schema=schema_of(FamilyParameters)).with_columns(finite)
 
 
 def _comparison_rows(
-    ordered: Sequence[str], fits: Mapping[str, Fit], sample: Sample | None, confidence: float
+    ordered: Sequence[str],
+    fits: Mapping[str, Fit],
+    sample: Sample | None,
+    confidence: float,
+    clusters: _Clusters | None,
 ) -> list[dict[str, Any]]:
     """Return the comparison of each family with the first, p-values adjusted over them."""
     best = ordered[0]
@@ -139,7 +154,7 @@ def _comparison_rows(
     pvalues = [np.nan if row["pvalue"] is None else row["pvalue"] for row in rows]
     for row, adjusted in zip(rows, adjust_pvalues(pvalues), strict=True):
         row["pvalue_adjusted"] = None if np.isnan(adjusted) else float(adjusted)
-    return rows
+    return rows if clusters is None else [row | _UNTESTED for row in rows]
 
 
 def _natural(name: str, sample: Sample, theta: np.ndarray[Any, Any]) -> list[float]:
@@ -238,29 +253,18 @@ def fit_distributions(
     with np.errstate(all="ignore"):
         fits, sample, note = _fit_all(x, cut, entered, bound, families)
         clusters = None if of is None or sample is None else _Clusters(x, cut, entered, of, sample)
-        notes, pvalues = (note, "no p: pass resamples"), dict[str, PValue]()
-        if resamples and sample is not None:
-            # each family has its own stream, whichever others are fitted
-            streams = dict(zip(FAMILIES, as_generator(rng).spawn(len(FAMILIES)), strict=True))
-            if clusters is None:
-                least, step = truncated_below == "min", resolution(x)
-                pvalues = _simulate(fits, sample, resamples, streams, is_least=least, step=step)
-            else:
-                notes = (note, "no p for censored or truncated values in clusters")
-                pvalues = clusters.pvalues(fits, resamples, streams)
+        is_least = truncated_below == "min"
+        pvalues, why = _pvalues(
+            x, fits, sample, clusters, resamples=resamples, rng=rng, is_least=is_least
+        )
         rows = [
-            _family_row(name, fits.get(name), sample, pvalues.get(name), notes) for name in families
+            _family_row(name, fits.get(name), sample, pvalues.get(name), (note, why))
+            for name in families
         ]
         rows.sort(key=lambda row: math.inf if row[criterion] is None else row[criterion])
         ordered = [row["family"] for row in rows]
-        comparisons = _comparison_rows(ordered, fits, sample, confidence)
-        if clusters is not None:
-            comparisons = [row | _UNTESTED for row in comparisons]
-        parameters = [
-            row
-            for name in ordered
-            for row in _parameter_rows(name, fits.get(name), sample, confidence, clusters)
-        ]
+        comparisons = _comparison_rows(ordered, fits, sample, confidence, clusters)
+        parameters = _parameters(ordered, fits, sample, confidence, clusters)
     shared = {
         "n": len(x),
         "n_censored": int(cut.sum()),
@@ -270,11 +274,7 @@ def fit_distributions(
     table = pl.DataFrame([row | shared for row in rows], schema=_TABLE)
     found = DistributionFits(
         table=table.with_columns(delta=pl.col(criterion) - pl.col(criterion).min()),
-        parameters=pl.DataFrame(parameters, schema=schema_of(FamilyParameters)).with_columns(
-            # the interval of very few values may end beyond all numbers
-            pl.when(pl.col(name).is_finite()).then(name)
-            for name in ("estimate", "ci_low", "ci_high")
-        ),
+        parameters=parameters,
         comparisons=pl.DataFrame(comparisons, schema=schema_of(FamilyComparisons)),
         quantiles=None,
         criterion=criterion,
@@ -339,17 +339,25 @@ def _fit_all(
     return {name: fit_family(FAMILIES[name], sample) for name in families}, sample, ""
 
 
-def _simulate(
+def _pvalues(
+    x: Floats,
     fits: dict[str, Fit],
-    sample: Sample,
-    resamples: int,
-    streams: Mapping[str, np.random.Generator],
+    sample: Sample | None,
+    clusters: _Clusters | None,
     *,
+    resamples: int,
+    rng: int | np.random.Generator,
     is_least: bool,
-    step: float | None,
-) -> dict[str, PValue]:
-    """Return the p-value of the KS distance of each family."""
+) -> tuple[dict[str, PValue], str]:
+    """Return the p-value of the KS distance of each family, and why there is none."""
     pvalues: dict[str, PValue] = {}
+    if not resamples or sample is None:
+        return pvalues, "no p: pass resamples"
+    # each family has its own stream, whichever others are fitted
+    streams = dict(zip(FAMILIES, as_generator(rng).spawn(len(FAMILIES)), strict=True))
+    if clusters is not None:
+        why = "no p for censored or truncated values in clusters"
+        return clusters.pvalues(fits, resamples, streams), why
     for name, fit in fits.items():
         if math.isnan(fit.log_likelihood):
             continue
@@ -360,11 +368,11 @@ def _simulate(
             resamples=resamples,
             bound_is_least=is_least,
             rng=streams[name],
-            step=step,
+            step=resolution(x),
         )
         beyond, count = int((distances >= ks_distance(fit, sample)).sum()), len(distances)
         pvalues[name] = ((1 + beyond) / (1 + count) if count else None, count)
-    return pvalues
+    return pvalues, "no p: pass resamples"
 
 
 class _Clusters:

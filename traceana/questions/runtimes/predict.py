@@ -107,13 +107,13 @@ def predict_runtimes(
     check_confidence(confidence)
     levels = _check_levels(quantiles, split)
     names = as_names(same)
-    keys = tuple(dict.fromkeys(name for name in (*names, cluster) if name is not None))
+    keys = tuple(dict.fromkeys((*names, *([cluster] if cluster else []))))
     sizes = [name for name in _SIZES if name in column_names(jobs) and name not in keys]
     rows = collect(open_frame(jobs, keys=keys, measures=(submit, end, runtime, *sizes)))
     frame = rows.drop_nulls([submit, end, runtime]).sort(submit, end, maintain_order=True)
-    at = frame[submit].quantile(split, "lower")
-    earlier = frame.filter(pl.col(end) <= (at or 0.0))[runtime].to_numpy()
-    is_later = frame.select(pl.col(submit) > (at or 0.0)).to_series()
+    at = frame[submit].quantile(split, "lower") or 0.0
+    earlier = frame.filter(pl.col(end) <= at)[runtime].to_numpy()
+    is_later = frame.select(pl.col(submit) > at).to_series()
     if not len(earlier) or not is_later.any():
         raise DataError("no job ended before the split, or none was submitted after it")
     codes = frame.select(pl.struct(names).rank("dense")).to_series() if names else None
@@ -142,8 +142,7 @@ def predict_runtimes(
         if modeled is not None:
             predictions["model"] = modeled[is_later.to_numpy(), place]
         for predictor, known in predictions.items():
-            predicted = base if known is base else np.where(np.isnan(known), base, known)
-            score = _score(actual, predicted, base, level, units=units, confidence=confidence)
+            score = _score(actual, known, base, level, units=units, confidence=confidence)
             scores.append({"predictor": predictor, "quantile": float(level), **score})
     shared = {
         "n": len(actual),
@@ -166,7 +165,7 @@ def _check_levels(quantiles: Sequence[float], split: float) -> list[float]:
 
 def _score(
     actual: Floats,
-    predicted: Floats,
+    known: Floats,
     base: Floats,
     level: float,
     /,
@@ -175,6 +174,7 @@ def _score(
     confidence: float,
 ) -> dict[str, float | None]:
     """Return loss, coverage, and the skill over `base` with its interval."""
+    predicted = np.where(np.isnan(known), base, known)
     loss, loss_of_base = _pinball(actual, predicted, level), _pinball(actual, base, level)
     score: dict[str, float | None] = {
         "pinball_s": float(loss.mean()),
@@ -182,7 +182,7 @@ def _score(
     }
     if loss_of_base.any():
         score["skill"] = 1 - float(loss.sum() / loss_of_base.sum())
-        if predicted is not base:
+        if known is not base:
             x, y = np.bincount(units, loss_of_base), np.bincount(units, loss)
             sums = np.array([[x.sum()], [y.sum()], [x @ x], [x @ y], [y @ y], [len(x)]])
             (low,), (high,) = ratio_interval(sums, confidence=confidence)

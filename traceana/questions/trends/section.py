@@ -61,7 +61,9 @@ _PANELS: Final = (
     "runtime_s_median",
     "failure_rate",
 )
-_MOST_PANELS: Final = 8
+_CAPACITY: Final = ("period", "gpu_type", "gpus", "gpu_hours", "allocated", "down", "idle")
+_MOST_OPEN: Final = 12
+"""Periods of a table that is open."""
 _NOTICED: Final = 0.05
 _ALPHA: Final = 0.05
 _TYPED: Final = 0.95
@@ -80,20 +82,20 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _trace(trace: Trace) -> Content:
-    trends_table, title = trace.once(trends_of), trace.label
+    found, title = trace.once(trends_of), trace.label
     panels = [
         drawing(
             "trends",
-            trends_table.trends,
+            found.trends,
             trace=trace,
             key=picture_key(f"trends-{name}", trace),
             about="Trends",
             measure=name,
-            timezone=trends_table.timezone,
+            timezone=found.timezone,
         )
         for name in _PANELS
-        if trends_table.trends[name].sum()
-    ][:_MOST_PANELS]
+        if found.trends[name].sum()
+    ]
     gallery = small_multiples(
         panels,
         key=picture_key("trends", trace),
@@ -102,95 +104,104 @@ def _trace(trace: Trace) -> Content:
         share_x=True,
         heights_in=(1.5,) * -(-len(panels) // 2),
     )
-    columns = [
-        name
-        for name in trends_table.trends.columns
-        if name == "period"
-        or (name not in ("start_s", "end_s") and trends_table.trends[name].sum())
+    strata = _strata(trace)
+    findings = [
+        *(_outage(row, title) for row in found.outages.iter_rows(named=True)),
+        *(_change(row, title, strata) for row in found.changes.iter_rows(named=True)),
     ]
-    table = result_table(
-        trends_table.trends,
-        Trends,
-        caption=f"Trends by period. {title}",
-        columns=columns,
-        folded=trends_table.trends.height > 12,
-    )
-    blocks: list[Block] = [table]
-    if trends_table.capacity is not None:
-        of_all, by_period = (
-            trends_table.capacity.filter((pl.col("period") == "all") == with_users)
-            for with_users in (True, False)
+    findings = findings or [_none(found, title)]
+    findings += _drifts(found.drift, title)
+    others = ""
+    certainty: Certainty = "exact"
+    if count_users(trace) == 1:
+        others, certainty = (
+            " The log has one user; the jobs of others are not in it.",
+            "cannot tell",
         )
-        shown = [
-            name
-            for name in ("period", "gpu_type", "gpus", "gpu_hours", "allocated", "down", "idle")
-            if trends_table.capacity[name].count()
-        ]
-        caption = f"GPUs allocated, down and idle ({trends_table.capacity_source})"
-        blocks += [
-            result_table(
-                of_all, ClusterUtilization, columns=shown[1:], caption=f"{caption}. {title}"
-            ),
-            result_table(
-                by_period,
-                ClusterUtilization,
-                columns=shown,
-                folded=True,
-                caption=f"{caption}, by period. {title}",
-            ),
-        ]
-    if trends_table.outages.height:
-        lost = ["start_s", "end_s", "gpu_hours_lost", "jobs_lost", "pvalue"]
-        if not trends_table.outages["gpu_hours_lost"].sum():
-            lost.remove("gpu_hours_lost")
-        caption = f"Outages. {title}"
-        blocks.append(result_table(trends_table.outages, Outages, caption=caption, columns=lost))
-    if trends_table.changes.height:
-        caption = f"Changes of level of comparable jobs. {title}"
-        left = {"start_s", "level", "level_rest"}  # the sentences have them
-        left |= {name for name in ("user", "job_name") if not trends_table.changes[name].count()}
-        blocks.append(
-            result_table(
-                trends_table.changes,
-                LevelChanges,
-                caption=caption,
-                columns=[name for name in trends_table.changes.columns if name not in left],
-                null={"user": "", "job_name": ""},
+    if found.capacity is not None:
+        text, heading, allocated = _allocated(found.capacity, found.capacity_source)
+        findings.append(
+            Finding(
+                f"{title}: {text}{others}",
+                effect=allocated,
+                heading=f"{title}: {heading}",
+                certainty=certainty,
             )
         )
-    if trends_table.drift.height:
-        caption = f"Drift of comparable jobs: linear change per week. {title}"
-        blocks.append(result_table(trends_table.drift, Drift, caption=caption))
-    findings = (
-        *(_outage(row, title) for row in trends_table.outages.iter_rows(named=True)),
-        *(
-            _change(row, title, _strata(trace))
-            for row in trends_table.changes.iter_rows(named=True)
-        ),
-    )
-    if not findings:
-        findings = (_none(trends_table, title),)
-    findings += tuple(_drifts(trends_table.drift, title))
-    if trends_table.capacity is not None:
-        findings += (_allocated(trends_table.capacity, trends_table.capacity_source, title, trace),)
-        picture = drawing(
-            "cluster-utilization",
-            trends_table.capacity,
-            trace=trace,
-            timezone=trends_table.timezone,
-            key=f"cluster-utilization-{trace.id}",
-            about="GPUs allocated",
-        )
-        blocks.insert(1, Gallery((picture,)))
-    if trends_table.cpus is not None:
-        cpus, allocated, source = trends_table.cpus
+    if found.cpus is not None:
+        cpus, allocated, source = found.cpus
         text = f"{share(allocated)} of {cpus:,.6g} CPUs ({source}) were allocated in the mean"
-        others, certainty = _others(trace)
-        findings += (Finding(f"{title}: {text}.{others}", effect=allocated, certainty=certainty),)
-    return Content(findings, tuple(blocks), findings[0], (gallery,), _LIMITATIONS)
+        findings.append(Finding(f"{title}: {text}.{others}", effect=allocated, certainty=certainty))
+    blocks = tuple(_blocks(found, trace))
+    return Content(tuple(findings), blocks, findings[0], (gallery,), _LIMITATIONS)
 
 
-def _allocated(capacity: pl.DataFrame, source: str, title: str, trace: Trace) -> Finding:
+def _blocks(found: Found, trace: Trace) -> Iterator[Block]:
+    """Yield the tables: by period, of the capacity, of outages, changes and drift."""
+    title = trace.label
+    yield result_table(
+        found.trends,
+        Trends,
+        caption=f"Trends by period. {title}",
+        columns=[
+            name
+            for name in found.trends.columns
+            if name == "period" or (name not in ("start_s", "end_s") and found.trends[name].sum())
+        ],
+        folded=found.trends.height > _MOST_OPEN,
+    )
+    yield from _capacity_blocks(found, trace)
+    if found.outages.height:
+        lost = ("start_s", "end_s", "gpu_hours_lost", "jobs_lost", "pvalue")
+        yield result_table(
+            found.outages,
+            Outages,
+            caption=f"Outages. {title}",
+            columns=[name for name in lost if name[-5:] != "_lost" or found.outages[name].sum()],
+        )
+    if found.changes.height:
+        left = {"start_s", "level", "level_rest"}  # the sentences have them
+        left |= {name for name in ("user", "job_name") if not found.changes[name].count()}
+        yield result_table(
+            found.changes,
+            LevelChanges,
+            caption=f"Changes of level of comparable jobs. {title}",
+            columns=[name for name in found.changes.columns if name not in left],
+            null={"user": "", "job_name": ""},
+        )
+    if found.drift.height:
+        caption = f"Drift of comparable jobs: linear change per week. {title}"
+        yield result_table(found.drift, Drift, caption=caption)
+
+
+def _capacity_blocks(found: Found, trace: Trace) -> Iterator[Block]:
+    if found.capacity is None:
+        return
+    picture = drawing(
+        "cluster-utilization",
+        found.capacity,
+        trace=trace,
+        timezone=found.timezone,
+        key=f"cluster-utilization-{trace.id}",
+        about="GPUs allocated",
+    )
+    yield Gallery((picture,))
+    is_whole = pl.col("period") == "all"
+    shown = [name for name in _CAPACITY if found.capacity[name].count()]
+    for rows, columns, by in (
+        (found.capacity.filter(is_whole), shown[1:], ""),
+        (found.capacity.filter(~is_whole), shown, ", by period"),
+    ):
+        yield result_table(
+            rows,
+            ClusterUtilization,
+            columns=columns,
+            folded=bool(by),
+            caption=f"GPUs allocated, down and idle ({found.capacity_source}){by}. {trace.label}",
+        )
+
+
+def _allocated(capacity: pl.DataFrame, source: str) -> tuple[str, str, float]:
     """State how much of the GPUs was allocated, down and idle, in all and by type."""
     of_all, *types = capacity.filter(pl.col("period") == "all").rows(named=True)
     parts = [
@@ -199,38 +210,28 @@ def _allocated(capacity: pl.DataFrame, source: str, title: str, trace: Trace) ->
         if of_all[name] is not None
     ]
     used, by_type = (of_all["allocated"] or 0) * of_all["gpu_hours"], ""
-    if sum((row["allocated"] or 0) * row["gpu_hours"] for row in types) >= _TYPED * used:
+    if types and sum((row["allocated"] or 0) * row["gpu_hours"] for row in types) >= _TYPED * used:
         by_type = ", ".join(f"{row['gpu_type']} {share(row['allocated'] or 0)}" for row in types)
-    others, certainty = _others(trace)
-    return Finding(
-        f"{title}: of {hours_text(of_all['gpu_hours'])} GPU-hours of {of_all['gpus']:,.5g} GPUs "
-        f"({source}), {listed(parts)}{f' (allocated by type: {by_type})' * bool(by_type)}."
-        f"{others}",
-        effect=of_all["allocated"],
-        heading=f"{title}: {share(of_all['allocated'] or 0)} of the GPUs were allocated",
-        certainty=certainty,
+        by_type = f" (allocated by type: {by_type})"
+    text = (
+        f"of {hours_text(of_all['gpu_hours'])} GPU-hours of {of_all['gpus']:,.5g} GPUs ({source}), "
+        f"{listed(parts)}{by_type}."
     )
-
-
-def _others(trace: Trace) -> tuple[str, Certainty]:
-    """Return what a log of one user leaves open, and how certain an allocation is."""
-    if count_users(trace) != 1:
-        return "", "exact"
-    return " The log has one user; the jobs of others are not in it.", "cannot tell"
+    heading = f"{share(of_all['allocated'] or 0)} of the GPUs were allocated"
+    return text, heading, of_all["allocated"]
 
 
 def _drifts(rows: pl.DataFrame, title: str) -> Iterator[Finding]:
     """State the drifts that differ from none, where intervals hold their level."""
     clear = rows.filter(pl.col("pvalue") * rows.height < _ALPHA, pl.col("note").is_null())
     for row in clear.iter_rows(named=True):
-        size = _WORDS[row["measure"]]
-        points = " percentage points" * (row["measure"] == "failure rate")
+        unit = "percentage points" if row["measure"] == "failure rate" else "%"
         low, change, high = (
             f"{100 * row[name]:+.2g}" for name in ("ci_low", "per_week", "ci_high")
         )
-        unit = points or " %"
         yield Finding(
-            f"{title}: the {size} changes by {change}{unit} per week (95 % CI {low} to {high}; "
+            f"{title}: the {_WORDS[row['measure']]} changes by {change} {unit} per week "
+            f"(95 % CI {low} to {high}; "
             f"n = {row['n']:,} {'days' if row['measure'] == 'demand' else 'jobs'}).",
             effect=row["per_week"],
             interval=(row["ci_low"], row["ci_high"]),
@@ -272,48 +273,48 @@ def _outage(row: dict[str, Any], title: str) -> Finding:
 
 
 def _change(row: dict[str, Any], title: str, strata: str) -> Finding:
-    worse, size = row["effect"] > 0, abs(row["effect"])
-    low, high = sorted((abs(row["ci_low"]), abs(row["ci_high"])))
-    if row["ci_low"] * row["ci_high"] < 0:
-        low, high = row["ci_low"], row["ci_high"]
+    measure, size, worse = row["measure"], abs(row["effect"]), row["effect"] > 0
+    low, high = row["ci_low"], row["ci_high"]
+    if low * high >= 0:
+        low, high = sorted((abs(low), abs(high)))
     until = "on" if row["end_s"] is None else f"for {duration(row['end_s'] - row['start_s'])}"
-    what = _WORDS[row["measure"]]
-    if row["user"] is not None:
-        what = f"median runtime of {row['job_name']} jobs of {row['user']}"
-        strata = "size"
-    if row["measure"] == "failure rate":
-        points = "higher" if worse else "lower"
-        what = f"{what} {100 * size:.2g} percentage points {points}"
-    elif row["measure"] == "wait":
-        what = f"{what} {duration(row['level'])} instead of {duration(row['level_rest'])}"
-    elif row["measure"] == "demand":
-        what = (
-            f"{what} {share(size)} {'higher' if worse else 'lower'}: {three_digits(row['level'])} "
-            f"instead of {three_digits(row['level_rest'])} in use"
-        )
-    else:
-        what = f"{what} {share(size)} {'longer' if worse else 'shorter'}"
-    interval = fraction_range(low, high)
-    limits = f" (95 % CI {interval})" if row["measure"] in ("runtime", "failure rate") else ""
-    since = f"{row['begin']} {until}"
+    since = row["begin"]
     if row["earliest"] != row["latest"]:
-        since += f" (it began between {row['earliest']} and {row['latest']})"
-    text = f"{what}{limits} from {since}"
+        since += f" (between {row['earliest']} and {row['latest']})"
+    what = _what_changed(row, size, worse=worse)
+    limits = f" (95 % CI {fraction_range(low, high)})" * (measure in ("runtime", "failure rate"))
+    text = f"{what}{limits} from {since} {until}"
     text += f"; {row['note']}" if row["note"] else ""
     # fraction of the jobs' hours that the change added
-    part = {"runtime": size / (1 + size), "failure rate": size}.get(row["measure"], 0.0)
-    certain = worse and size >= _NOTICED and row["measure"] != "demand" and row["ci_low"] > 0
+    part = {"runtime": size / (1 + size), "failure rate": size}.get(measure, 0.0) * worse
+    certain = worse and size >= _NOTICED and measure != "demand" and row["ci_low"] > 0
     return Finding(
         f"{title}: {text} ({_counts(row, strata)}).",
         effect=row["effect"],
         interval=(row["ci_low"], row["ci_high"]),
         n=row["n"],
-        cost_gpu_h=row["gpu_hours"] * part if worse else 0.0,
-        cost_jobs=row["n"] * part if worse else 0.0,
+        cost_gpu_h=row["gpu_hours"] * part,
+        cost_jobs=row["n"] * part,
         certainty="estimated",
-        alert=f"{title}: {what} from {since}" if certain else "",
-        heading=f"{title}: {what} from {row['begin']} {until}",
+        alert=f"{title}: {what} from {since} {until}" if certain else "",
+        heading=f"{title}: {what} from {since}",
     )
+
+
+def _what_changed(row: dict[str, Any], size: float, *, worse: bool) -> str:
+    measure, what = row["measure"], _WORDS[row["measure"]]
+    if row["user"] is not None:
+        what = f"median runtime of {row['job_name']} jobs of {row['user']}"
+    if measure == "failure rate":
+        return f"{what} {100 * size:.2g} percentage points {'higher' if worse else 'lower'}"
+    if measure == "wait":
+        return f"{what} {duration(row['level'])} instead of {duration(row['level_rest'])}"
+    if measure == "demand":
+        return (
+            f"{what} {share(size)} {'higher' if worse else 'lower'}: {three_digits(row['level'])} "
+            f"instead of {three_digits(row['level_rest'])} in use"
+        )
+    return f"{what} {share(size)} {'longer' if worse else 'shorter'}"
 
 
 def _strata(trace: Trace) -> str:
@@ -329,8 +330,9 @@ def _counts(row: dict[str, Any], strata: str) -> str:
     if row["measure"] == "demand":
         return f"{both} days"
     of = "queue and size" if row["measure"] == "wait" else strata
-    strata = f"{row['strata']:,} strata" if row["strata"] > 1 else "one stratum"
-    return f"{both} jobs in {strata} of {of}"
+    of = of if row["user"] is None else "size"
+    number = f"{row['strata']:,} strata" if row["strata"] > 1 else "one stratum"
+    return f"{both} jobs in {number} of {of}"
 
 
 SECTION = Section(

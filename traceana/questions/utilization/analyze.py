@@ -87,14 +87,17 @@ def analyze_utilization(trace: Trace, /) -> UtilizationTables:
     for name in by:
         within = "job" if name == "user" else unit
         used[name] = utilization(_largest(rows, name), by=name, cluster=within)
-    sized = rows.with_columns(gpus_requested=_size(pl.col("gpus")))
+    gpus, names = pl.col("gpus"), ("fraction of one", "one", "several")
+    size = pl.when(gpus < 1).then(0).when(gpus == 1).then(1).otherwise(2)
+    size = size.replace_strict(dict(enumerate(names)), return_dtype=pl.Enum(names))
+    sized = rows.filter(pl.col("gpus") > 0).with_columns(gpus_requested=size)
     idle = idle_gpu_hours(rows, by=typed, cluster=unit)
     if typed:
         whole = idle_gpu_hours(rows, cluster=unit).select(pl.lit("all").alias("gpu_type"), pl.all())
         idle = pl.concat([idle.with_columns(pl.col("gpu_type").cast(pl.String)), whole])
-    by_size = idle_gpu_hours(sized.drop_nulls("gpus_requested"), by="gpus_requested", cluster=unit)
+    by_size = idle_gpu_hours(sized, by="gpus_requested", cluster=unit)
     curves = {
-        request: _curve(rows, request, use)
+        request: _curves(rows.drop_nulls([request, use]), {request: "requested", use: "used"})
         for use, request in RESOURCES.items()
         if request and rows[request].count() and rows[use].count()
     }
@@ -171,22 +174,6 @@ def _instances(trace: Trace) -> pl.DataFrame:
     return used.with_columns(runtime_s=pl.col("end_s") - pl.col("start_s")).rechunk()
 
 
-def _size(gpus: pl.Expr) -> pl.Expr:
-    """Return whether a fraction of one GPU, one, or several are requested."""
-    names = ("fraction of one", "one", "several")
-    return (
-        pl.when(gpus <= 0)
-        .then(None)
-        .when(gpus < 1)
-        .then(pl.lit(names[0]))
-        .when(gpus == 1)
-        .then(pl.lit(names[1]))
-        .when(gpus > 1)
-        .then(pl.lit(names[2]))
-        .cast(pl.Enum(names))
-    )
-
-
 def _largest(rows: pl.DataFrame, name: str) -> pl.DataFrame:
     """Return the rows of the groups with the most GPU-hours, if there are many groups."""
     if rows[name].n_unique() <= MOST_GROUPS + 1:
@@ -195,14 +182,6 @@ def _largest(rows: pl.DataFrame, name: str) -> pl.DataFrame:
     most = reduce_frame(rows, (name,), hours=hours).drop_nulls(name)
     kept = most.top_k(MOST_GROUPS, by="hours").select(name)
     return rows.join(kept, on=name, how="semi", maintain_order="left")
-
-
-def _curve(rows: pl.DataFrame, request: str, use: str) -> pl.DataFrame:
-    both = rows.select(request, use).filter(pl.all_horizontal(pl.all().is_not_null()))
-    return pl.concat(
-        empirical_distribution(both, column).select(pl.lit(kind).alias("kind"), pl.all())
-        for kind, column in (("requested", request), ("used", use))
-    )
 
 
 def _unused(rows: pl.DataFrame, trace: Trace) -> pl.DataFrame | None:
@@ -218,8 +197,8 @@ def _unused(rows: pl.DataFrame, trace: Trace) -> pl.DataFrame | None:
     curves = []
     for use, request in requests.items():
         unused = (pl.col(request) - pl.col(use)) / pl.col(f"of_{request}")
-        values = both.select(value=unused).filter(pl.col("value").is_finite(), pl.col("value") > 0)
-        curve = empirical_distribution(values, "value")
+        values = both.select(unused.alias(request)).filter(pl.all().is_finite(), pl.all() > 0)
+        curve = empirical_distribution(values, request)
         curves.append(curve.select(pl.lit(request).alias("resource"), pl.all()))
     found = pl.concat(curves)
     return found if found.height else None
@@ -232,10 +211,13 @@ def _network(trace: Trace) -> pl.DataFrame | None:
     rows = sampled_rows(trace, "instance_usage", "worker_id", *kinds).collect(engine="streaming")
     worker = pl.col("worker_id").hash()
     rows = rows.filter(pl.col("worker_id").is_null() | worker.is_last_distinct())
+    return _curves(rows, kinds)
+
+
+def _curves(rows: pl.DataFrame, kinds: dict[str, str]) -> pl.DataFrame:
+    """Return the distribution functions of columns, by what each of them is."""
     return pl.concat(
-        empirical_distribution(rows.drop_nulls(name), name).select(
-            pl.lit(kind).alias("kind"), pl.all()
-        )
+        empirical_distribution(rows, name).select(pl.lit(kind).alias("kind"), pl.all())
         for name, kind in kinds.items()
     )
 

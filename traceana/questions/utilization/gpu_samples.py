@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import narwhals.stable.v2 as nw
 import polars as pl
 
+from traceana.cohorts.observation import node_column
 from traceana.errors import DataError
 from traceana.questions.utilization.tables import SampledUsage
 from traceana.stats.arguments import is_number
@@ -141,12 +142,8 @@ def sampled_gpu_usage(
         rows = _read_samples(samples, keys).with_columns(jobs_at_once=pl.lit(None, pl.Int64))
     else:
         rows = assign_gpu_samples(samples, jobs, by=keys, machine=machine)
-    missing = [
-        pl.lit(None, pl.Float64).alias(measure)
-        for measure in _MEASURES
-        if measure not in rows.columns
-    ]
-    rows = rows.with_columns(missing)
+    none = pl.lit(None, pl.Float64)
+    rows = rows.with_columns(none.alias(name) for name in {*_MEASURES} - {*rows.columns})
     hours = pl.col("interval_s") / 3600
     used, power = pl.col("utilization"), pl.col("power_w")
     measured = hours.filter(used.is_not_null()).sum()
@@ -174,16 +171,12 @@ def _read_samples(samples: IntoFrame, more: tuple[str, ...] = ()) -> pl.DataFram
     """Return one row per GPU and time, sorted by time, with the seconds that each represents."""
     names = column_names(samples)
     measures = [name for name in _MEASURES if name in names]
-    columns_read = [name for name in dict.fromkeys((*more, "job_id")) if name not in _KEYS]
-    columns_read = [
-        name for name in columns_read if name in names or name in more
-    ]  # others are missing: an error
-    opened = open_frame(
-        samples, keys=("machine_id", "gpu", *columns_read), measures=("time_s", *measures)
-    )
+    labels = dict.fromkeys((*more, *(["job_id"] if "job_id" in names else [])))
+    labels = dict.fromkeys(name for name in labels if name not in _KEYS)
+    opened = open_frame(samples, keys=(*_KEYS[:2], *labels), measures=("time_s", *measures))
     given = [~nw.col(name).is_null() for name in _KEYS]
     merged: dict[str, Any] = {name: nw.col(name).mean() for name in measures}
-    merged |= {name: nw.col(name).max() for name in columns_read}  # a label is in one of the rows
+    merged |= {name: nw.col(name).max() for name in labels}  # a label is in one of the rows
     rows = reduce_frame(opened.filter(*given), _KEYS, **merged)
     if "job_id" not in rows.columns:
         rows = rows.with_columns(job_id=pl.lit(None, pl.String))
@@ -233,8 +226,6 @@ def _running(jobs: pl.DataFrame, machine: str) -> pl.DataFrame:
 
 SHOWN_GROUPS: Final = 10
 """Users with the most idle GPU-hours, and jobs with the most GPU-hours."""
-_MACHINES: Final = ("machine_id", "NodeList", "node", "host")
-"""Columns of jobs that may have their machines: those that readers carry along."""
 
 
 @dataclass(frozen=True)
@@ -248,27 +239,17 @@ class SampledUsageTables:
 
 def analyze_gpu_samples(trace: Trace, /) -> SampledUsageTables:
     """Compute the usage of GPUs in a trace, joined with its jobs where these have machines."""
-    samples = trace.frame("gpu_samples")
-    machine = None
+    samples, options = trace.frame("gpu_samples"), dict[str, Any]()
     if trace.has("jobs", ("start_s",)):
-        names = trace.scan("jobs").collect_schema().names()
-        machine = next((name for name in _MACHINES if name in names), None)
-    if machine is None:
-        by_job = sampled_gpu_usage(samples, by="job_id")
-        return SampledUsageTables(sampled_gpu_usage(samples, by=()), None, _most(by_job))
-    jobs = trace.frame("jobs")
-    by_job = sampled_gpu_usage(samples, jobs=jobs, by="job_id", machine=machine)
-    by_user = None
-    if trace.has("jobs", ("user",)):
-        by_user = sampled_gpu_usage(samples, jobs=jobs, by="user", machine=machine)
+        machine = node_column(trace.scan("jobs").collect_schema().names())
+        options = {"jobs": trace.frame("jobs"), "machine": machine} if machine else {}
+    by_job, by_user = sampled_gpu_usage(samples, by="job_id", **options), None
+    by_job = by_job.drop_nulls("job_id").sort("gpu_hours", descending=True, maintain_order=True)
+    if options and trace.has("jobs", ("user",)):
+        by_user = sampled_gpu_usage(samples, by="user", **options)
         by_user = by_user.sort("idle_gpu_hours", descending=True, maintain_order=True)
     return SampledUsageTables(
-        sampled_gpu_usage(samples, jobs=jobs, by=(), machine=machine),
+        sampled_gpu_usage(samples, by=(), **options),
         None if by_user is None or not by_user["user"].count() else by_user.head(SHOWN_GROUPS),
-        _most(by_job),
+        by_job.head(SHOWN_GROUPS) if by_job.height else None,
     )
-
-
-def _most(by_job: pl.DataFrame) -> pl.DataFrame | None:
-    table = by_job.drop_nulls("job_id").sort("gpu_hours", descending=True, maintain_order=True)
-    return table.head(SHOWN_GROUPS) if table.height else None

@@ -40,6 +40,7 @@ RESOURCES: Final[dict[str, str | None]] = {
     "gpu_memory_gib_mean": None,
 }
 """Columns of use with the column of the request; None: it is not requested."""
+_QUANTILES: Final = {"p25": 0.25, "median": 0.5, "p75": 0.75}
 
 
 @notes_unit
@@ -109,13 +110,12 @@ def utilization(
             rows=nw.len(),
             requested_sum=x.sum(),
             used_sum=y.sum(),
-            **({} if requested is None else _relative(x, y)),
+            **{name: (y / x).quantile(q, "linear") for name, q in _QUANTILES.items()},
+            fraction_over=(y > x).cast(nw.Float64).mean(),
         )
-        if requested is not None:
-            limits = _limits(rows, keys, x, y, cluster=cluster, confidence=confidence)
-            table = table.hstack(limits)
-        n = pl.when(pl.col("n") > 0).then("n")
-        ratios = ("used_of_requested", "ci_low", "ci_high", "p25", "median", "p75", "fraction_over")
+        limits = _limits(rows, keys, x, y, cluster=cluster, confidence=confidence)
+        table, n = table.hstack(limits), pl.when(pl.col("n") > 0).then("n")
+        ratios = ("used_of_requested", "ci_low", "ci_high", *_QUANTILES, "fraction_over")
         table = table.with_columns(
             resource=pl.lit(requested or used),
             n_missing=pl.col("rows") - pl.col("n"),
@@ -186,20 +186,20 @@ def idle_gpu_hours(
     asked, use, hours = nw.col(gpus), nw.col(used), nw.col(runtime) / 3600
     measured = ~(asked * use * hours).is_null() & (asked > 0)
     unused = measured & (use < unused_below)
+    some = nw.when(measured)
+    x, idle = some.then(asked * hours), some.then((asked - use).clip(0) * hours)
+    none = some.then(nw.when(unused).then(asked * hours).otherwise(0.0))
     table = reduce_frame(
         rows,
         keys,
         rows=nw.len(),
-        n=nw.when(measured).then(asked).count(),
-        gpu_hours=nw.when(measured).then(asked * hours).sum(),
-        used_gpu_hours=nw.when(measured).then(use * hours).sum(),
-        idle_gpu_hours=nw.when(measured).then((asked - use).clip(0) * hours).sum(),
+        n=x.count(),
+        gpu_hours=x.sum(),
+        used_gpu_hours=some.then(use * hours).sum(),
+        idle_gpu_hours=idle.sum(),
         n_unused=nw.when(unused).then(asked).count(),
-        unused_gpu_hours=nw.when(unused).then(asked * hours).sum(),
+        unused_gpu_hours=none.sum(),
     )
-    x = nw.when(measured).then(asked * hours)
-    idle = nw.when(measured).then((asked - use).clip(0) * hours)
-    none = nw.when(measured).then(nw.when(unused).then(asked * hours).otherwise(0.0))
     for share, prefix in ((idle, ""), (none, "unused_")):
         limits = _limits(rows, keys, x, share, cluster=cluster, confidence=confidence)
         table = table.hstack(limits.select(pl.all().name.prefix(prefix)))
@@ -215,14 +215,6 @@ def idle_gpu_hours(
         fraction_unused=pl.col("unused_gpu_hours") / total,
     )
     return declared(table, IdleGpuHours, by=keys)
-
-
-def _relative(x: nw.Expr, y: nw.Expr) -> dict[str, nw.Expr]:
-    quantiles = {"p25": 0.25, "median": 0.5, "p75": 0.75}
-    return {
-        **{name: (y / x).quantile(q, interpolation="linear") for name, q in quantiles.items()},
-        "fraction_over": (y > x).cast(nw.Float64).mean(),
-    }
 
 
 def _unit(cluster: str | None, keys: tuple[str, ...]) -> tuple[str, ...]:
@@ -295,14 +287,10 @@ def allocation_rate(demand: IntoFrame, machines: IntoFrame, /, by: Names = ()) -
     capacity = capacity.filter(pl.col("capacity_gpus") > 0)
     bins = open_frame(demand, keys=keys, measures=("bin_start_s", "gpus_mean"))
     table = collect(bins).drop_nulls("gpus_mean")
-    if keys:
-        table = table.with_columns(pl.col(key).cast(capacity.schema[key]) for key in keys)
-        allocated = table.join(capacity, on=keys, how="inner", maintain_order="left")
-    else:
-        allocated = table.join(capacity, how="cross")
-    allocated = allocated.with_columns(
-        allocation_rate=pl.col("gpus_mean") / pl.col("capacity_gpus")
-    )
+    table = table.with_columns(pl.col(key).cast(capacity.schema[key]) for key in keys)
+    how: dict[str, Any] = {"on": keys, "maintain_order": "left"} if keys else {"how": "cross"}
+    rate = pl.col("gpus_mean") / pl.col("capacity_gpus")
+    allocated = table.join(capacity, **how).with_columns(allocation_rate=rate)
     return declared(allocated, Allocation, by=keys)
 
 
@@ -420,13 +408,12 @@ def gpu_sharing(
         "shared_hours": hours.filter(n_there > 1).sum(),
         "instances_max": n_there.max().cast(pl.Int64),
     }
-    if not keys:
-        sharing = reduce_frame(steps, (), **statistics).with_columns(rows=pl.lit(every.height))
-    else:
-        sizes = every.group_by(keys).agg(rows=pl.len())
-        shared = reduce_frame(steps, keys, **statistics)
-        sharing = sizes.join(shared, on=keys, how="left", nulls_equal=True)
-        sharing = sharing.sort(keys, nulls_last=True)
+    sharing = reduce_frame(every, keys, rows=pl.len())
+    shared = reduce_frame(steps, keys, **statistics)
+    how: dict[str, Any] = (
+        {"on": keys, "how": "left", "nulls_equal": True} if keys else {"how": "cross"}
+    )
+    sharing = sharing.join(shared, **how, maintain_order="left")
     zero = ("devices", "devices_shared", "n", "busy_hours", "shared_hours")
     sharing = sharing.with_columns(pl.col(zero).fill_null(0)).with_columns(
         n_missing=(pl.col("rows") - pl.col("n")).cast(pl.Int64),
