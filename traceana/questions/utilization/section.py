@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -13,6 +13,7 @@ from traceana.page.blocks import (
     Content,
     Drawing,
     Gallery,
+    Picture,
     Text,
     drawing,
     join_parts,
@@ -93,11 +94,7 @@ def _trace(trace: Trace) -> Content:
             null = {key: "not stated"}
             caption = f"{what}. {title}"
             blocks.append(result_table(frame, table, caption=caption, null=null, folded=True))
-    pictures = (
-        *_allocation(utilization, trace, title, above),
-        *_requested_used(utilization, trace, title).pictures,
-        *_of_instances(utilization, trace, title),
-    )
+    pictures = tuple(_pictures(utilization, trace, title, above))
     lead = (Gallery(pictures), _used(utilization.used[first], first, title))
     return Content(_findings(utilization, title), tuple(blocks), "", lead, _LIMITATIONS)
 
@@ -140,97 +137,61 @@ def _used(table: pl.DataFrame, by: str, title: str) -> Block:
     )
 
 
-def _allocation(tables: UtilizationTables, trace: Trace, title: str, above: str) -> list[Drawing]:
-    figures = []
+def _pictures(
+    tables: UtilizationTables, trace: Trace, title: str, above: str
+) -> Iterator[Picture | Drawing]:
+    def distribution(curve: pl.DataFrame, key: str, about: str, x: str, heading: str) -> Drawing:
+        options = {"key": f"{key}-{trace.id}", "about": about, "x_label": x, "heading": heading}
+        return drawing("empirical-distribution", curve, trace=trace, title=title, **options)
+
     if tables.allocation is not None:
-        figures.append(
-            drawing(
-                "allocation-rate",
-                tables.allocation,
-                trace=trace,
-                title=title,
-                key=f"allocation-{trace.id}",
-                about=f"Allocation rate by GPU type, in bins of {BIN_S / 3600:.0f} h."
-                f"{above}".removesuffix("."),
-                heading="Allocation rate by GPU type",
-            )
-        )
-    return figures
-
-
-def _requested_used(tables: UtilizationTables, trace: Trace, title: str) -> Gallery:
-    figures = []
-    for resource, curve in tables.curves.items():
-        label, name = _RESOURCES[resource]
-        figures.append(
-            drawing(
-                "empirical-distribution",
-                curve,
-                trace=trace,
-                title=title,
-                key=f"requested-used-{resource}-{trace.id}",
-                about=f"Requested and used {name} of instances",
-                x_label=label,
-                heading=f"Requested and used {name}",
-            )
-        )
-    return small_multiples(
-        figures, key=f"requested-used-{trace.id}", about="Requested and used resources of instances"
-    )
-
-
-def _of_instances(tables: UtilizationTables, trace: Trace, title: str) -> list[Drawing]:
-    names = {name: _RESOURCES[name][1] for name in _RESOURCES}
-    unused = tables.unused
-    if unused is not None:
-        unused = unused.with_columns(pl.col("resource").replace(names))
-    return [
-        drawing(
-            "empirical-distribution",
-            curve,
+        yield drawing(
+            "allocation-rate",
+            tables.allocation,
             trace=trace,
             title=title,
-            key=f"{key}-{trace.id}",
-            about=about,
-            x_label=label,
-            heading=heading,
+            key=f"allocation-{trace.id}",
+            about=f"Allocation rate by GPU type, in bins of {BIN_S / 3600:.0f} h."
+            f"{above}".removesuffix("."),
+            heading="Allocation rate by GPU type",
         )
-        for curve, key, about, label, heading in (
-            (
-                unused,
-                "unused",
-                "Requested minus used resources of the instances that use less than they request",
-                "Fraction of the machine",
-                "Requested and not used",
-            ),
-            (
-                tables.network,
-                "network",
-                "Network input and output of instances",
-                "Bytes, mean of an instance",
-                "Network input and output",
-            ),
+    panels = []
+    for resource, curve in tables.curves.items():
+        label, name = _RESOURCES[resource]
+        what = f"Requested and used {name}"
+        key = f"requested-used-{resource}"
+        panels.append(distribution(curve, key, f"{what} of instances", label, what))
+    about = "Requested and used resources of instances"
+    yield from small_multiples(panels, key=f"requested-used-{trace.id}", about=about).pictures
+    if tables.unused is not None:
+        names = {name: of for name, (_, of) in _RESOURCES.items()}
+        yield distribution(
+            tables.unused.with_columns(pl.col("resource").replace(names)),
+            "unused",
+            "Requested minus used resources of the instances that use less than they request",
+            "Fraction of the machine",
+            "Requested and not used",
         )
-        if curve is not None
-    ]
+    if tables.network is not None:
+        about, x = "Network input and output of instances", "Bytes, mean of an instance"
+        yield distribution(tables.network, "network", about, x, "Network input and output")
 
 
 def _findings(tables: UtilizationTables, title: str) -> tuple[str, ...]:
     findings: list[str] = []
     rows = {row["resource"]: row for row in tables.used[""].iter_rows(named=True)}
-    stated = [
-        f"{_effect(rows[name], 'used_of_requested')} of the {_FINDING[name]}"
-        for name in _FINDING
+    stated = {
+        of: rows[name]
+        for name, of in _FINDING.items()
         if name in rows and rows[name]["used_of_requested"] is not None
-    ]
+    }
     if stated:
-        n = max(rows[name]["n"] for name in rows)
-        text = f"{title}: instances use {', '.join(stated)} that they request"
-        name = next(name for name in _FINDING if rows.get(name, {}).get("used_of_requested"))
-        used = f"{share(rows[name]['used_of_requested'])} of the requested {_FINDING[name]}"
-        findings.append(
-            Finding(f"{text} (n = {n:,} instances).", heading=f"{title}: {used} are used")
-        )
+        n = max(row["n"] for row in rows.values())
+        uses = [f"{_effect(row, 'used_of_requested')} of the {of}" for of, row in stated.items()]
+        text = f"{title}: instances use {', '.join(uses)} that they request (n = {n:,} instances)."
+        of, used = next((of, row) for of, row in stated.items() if row["used_of_requested"])
+        heading = f"{title}: {share(used['used_of_requested'])} of the requested {of} are used"
+        findings.append(Finding(text, heading=heading))
     if tables.idle is not None and tables.idle.height:
         row = tables.idle.row(-1, named=True)
         if row["fraction_idle"] is not None:

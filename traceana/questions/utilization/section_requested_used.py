@@ -8,7 +8,17 @@ import polars as pl
 
 from traceana.cohorts.cohort import sample_note, task_title
 from traceana.cohorts.tasks import sample_jobs
-from traceana.page.blocks import Block, Content, Drawing, Gallery, Text, drawing, result_table
+from traceana.page.blocks import (
+    Block,
+    Content,
+    Drawing,
+    Gallery,
+    Table,
+    Text,
+    drawing,
+    result_table,
+    traces_table,
+)
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.utilization.analyze import (
@@ -21,38 +31,29 @@ from traceana.store import Trace, distinct_traces
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import count, fraction_range, in_sentence, listed, share
 
-_SHOWN = (
-    "resource",
-    "n",
-    "p25",
-    "median",
-    "p75",
-    "ci_low",
-    "ci_high",
-    "unused_hours",
-    "fraction_unused",
-)
 _LIMITS = ("ci_low", "ci_high")
+_LEFT = ("n_missing", "requested_hours")
+"""Columns that the table of several traces leaves out."""
 
 
 def build(traces: Sequence[Trace]) -> Content:
     """Show what the jobs of each trace used of their requests."""
-    headlines, findings, lead = list[str](), list[str](), list[pl.DataFrame]()
+    headlines, findings, whole = list[str](), list[str](), dict[str, pl.DataFrame]()
     drawings, blocks = list[Drawing](), list[Block]()
     for trace in distinct_traces(traces):
-        title = task_title(trace)
-        comparisons = {
-            name: _limited(rows, trace) for name, rows in trace.once(requested_used).items()
-        }
-        whole = comparisons[""]
-        if not whole["n"].sum():
+        title, comparisons = task_title(trace), trace.once(requested_used)
+        if not comparisons[""]["n"].sum():
             continue
-        headline, each = _findings(whole, title)
+        if trace.once(sample_jobs) is None:  # all jobs: no sampling error
+            none = [pl.lit(None, pl.Float64).alias(name) for name in _LIMITS]
+            comparisons = {name: rows.with_columns(none) for name, rows in comparisons.items()}
+        whole[title] = comparisons[""]
+        headline, each = _findings(whole[title], title)
         headlines.append(headline)
         findings += each
-        lead.append(whole.select(pl.lit(title).alias("trace"), pl.all()))
         note = sample_note(trace).strip()
         blocks += [Text(note)] if note else []
+        about = "Use over request of jobs"
         drawings.append(
             drawing(
                 "empirical-distribution",
@@ -60,29 +61,25 @@ def build(traces: Sequence[Trace]) -> Content:
                 trace=trace,
                 title=title,
                 key=f"requested-used-jobs-{trace.id}",
-                about="Use over request of jobs",
+                about=about,
                 x_label="Used over requested",
-                heading="Use over request of jobs",
+                heading=about,
             )
         )
         for name, rows in comparisons.items():
             by = f" by {in_sentence(key_heading(name))}" if name else ""
             caption = f"Used over requested resources{by}. {title}"
-            table = result_table(
-                rows, RequestedUsed, caption=caption, columns=_shown(rows), folded=bool(by)
+            columns = _shown(rows)
+            blocks.append(
+                result_table(rows, RequestedUsed, caption=caption, columns=columns, folded=bool(by))
             )
-            blocks.append(table)
     if not headlines:
         return Content()
-    several, tables = len(lead) > 1, list[Block]()
+    several, tables = len(whole) > 1, list[Table]()
     if several:  # the details have the table of each
-        rows = pl.concat(lead)
-        columns = ["trace", *(name for name in _shown(rows) if name in _SHOWN)]
+        shown = [name for name in _shown(pl.concat(whole.values())) if name not in _LEFT]
         caption = "Used over requested resources of ended jobs"
-        heading = {"trace": "Trace"}
-        tables.append(
-            result_table(rows, RequestedUsed, columns=columns, headings=heading, caption=caption)
-        )
+        tables = traces_table(whole, RequestedUsed, caption=caption, columns=shown)
     return Content(
         tuple(headlines if several else findings),
         tuple(blocks),
@@ -91,13 +88,6 @@ def build(traces: Sequence[Trace]) -> Content:
         limitations="Memory used is the largest that the scheduler sampled, so it can be too low. "
         "Jobs without a recorded use are excluded.",
     )
-
-
-def _limited(rows: pl.DataFrame, trace: Trace) -> pl.DataFrame:
-    """Return the rows without intervals, if they are of all jobs: no sampling error."""
-    if trace.once(sample_jobs) is not None:
-        return rows
-    return rows.with_columns(pl.lit(None, pl.Float64).alias(name) for name in _LIMITS)
 
 
 def _shown(rows: pl.DataFrame) -> list[str]:
