@@ -155,10 +155,8 @@ def _observed(log: FaultLog, failing: pl.DataFrame, size: int, confidence: float
     begun = failing.filter(pl.col("start") >= log.window_s[0])
     k, up = (begun[name].to_numpy().astype(float) for name in ("failing", "up"))
     n = np.minimum(size, up)
-    missed = np.where(
-        up - k >= n, np.exp(_log_choose(np.maximum(up - k, n), n) - _log_choose(up, n)), 0.0
-    )
-    fails = 1 - missed
+    ways = _log_choose(np.maximum(up - k, n), n) - _log_choose(up, n)
+    fails = 1 - np.where(up - k >= n, np.exp(ways), 0.0)
     expected = float(fails.sum())
     if not expected:
         return {"note": "no fault is in the window"}
@@ -236,21 +234,17 @@ def checkpoint_interval(
             raise DataError(f"{name} must be a number of seconds; it is {value!r}")
         if value < 0 or (value == 0 and name != "restart_s"):
             raise DataError(f"{name} must be above 0; it is {value!r}")
-    rows = [
-        {"mttf_s": float(mean), "method": method, "interval_s": interval}
-        | _shares(interval, float(mean), float(checkpoint_s), float(restart_s))
-        for mean in means
-        for method, interval in _intervals(float(mean), float(checkpoint_s)).items()
-    ]
+    cost, rows = float(checkpoint_s), []
+    for mean in map(float, means):
+        young, ratio = math.sqrt(2 * cost * mean), cost / (2 * mean)
+        for method, interval in (
+            ("young", young),
+            ("daly", young * (1 + math.sqrt(ratio) / 3 + ratio / 9) - cost if ratio < 1 else mean),
+            ("exact", mean * (1 + float(lambertw(-math.exp(-1 - cost / mean)).real))),
+        ):
+            row = {"mttf_s": mean, "method": method, "interval_s": interval}
+            rows.append(row | _shares(interval, mean, cost, float(restart_s)))
     return declared(pl.DataFrame(rows, schema=schema_of(CheckpointIntervals)), CheckpointIntervals)
-
-
-def _intervals(mean: float, cost: float) -> dict[str, float]:
-    young = math.sqrt(2 * cost * mean)
-    ratio = cost / (2 * mean)
-    daly = young * (1 + math.sqrt(ratio) / 3 + ratio / 9) - cost if ratio < 1 else mean
-    exact = mean * (1 + float(lambertw(-math.exp(-1 - cost / mean)).real))
-    return {"young": young, "daly": daly, "exact": exact}
 
 
 def _shares(interval: float, mean: float, cost: float, restart: float) -> dict[str, float]:
@@ -348,11 +342,7 @@ def is_known(trace: Trace, /) -> bool:
     """Return whether a trace has faults that can be reported on."""
     if trace.has("faults", ("machine_id", "start_s")):
         return True
-    return bool(trace.once(_count_faults) >= _FEWEST)
-
-
-def _count_faults(trace: Trace) -> int:
-    return int(faults_of(trace).select(pl.len()).collect().item())
+    return int(faults_of(trace).select(pl.len()).collect().item()) >= _FEWEST
 
 
 def count_machines(trace: Trace, /) -> int | None:
@@ -371,38 +361,28 @@ def count_machines(trace: Trace, /) -> int | None:
     return max(stated, failed.select(pl.len()).collect().item()) if stated else None
 
 
-def window_of(trace: Trace, /) -> Window | None:
-    """Return the observation window of a trace."""
-    manifest = trace.manifest
-    if manifest.window_start_s is None or manifest.window_end_s is None:
-        return None
-    return manifest.window_start_s, manifest.window_end_s
+def _options(trace: Trace, total_machines: int | None) -> dict[str, Any]:
+    """Return the end of faults, the number of machines and the window of a trace."""
+    window = trace.manifest.window_start_s, trace.manifest.window_end_s
+    return {
+        "end": "end_s" if trace.has("faults", ("machine_id", "start_s")) else None,
+        "total_machines": total_machines or count_machines(trace),
+        "window": None if None in window else window,
+    }
 
 
 def reliability_of(
     trace: Trace, by: str = "", total_machines: int | None = None, /
 ) -> ReliabilityResult:
     """Return :func:`machine_reliability` of a trace."""
-    return machine_reliability(
-        faults_of(trace),
-        end="end_s" if trace.has("faults", ("machine_id", "start_s")) else None,
-        by=by or (),
-        total_machines=total_machines or count_machines(trace),
-        window=trace.once(window_of),
-    )
+    return machine_reliability(faults_of(trace), by=by or (), **_options(trace, total_machines))
 
 
 def job_failures_of(
     trace: Trace, machines: Iterable[int], total_machines: int | None = None, /
 ) -> JobFailureResult:
     """Return :func:`job_failure_interval` of a trace."""
-    return job_failure_interval(
-        faults_of(trace),
-        end="end_s" if trace.has("faults", ("machine_id", "start_s")) else None,
-        machines=machines,
-        total_machines=total_machines or count_machines(trace),
-        window=trace.once(window_of),
-    )
+    return job_failure_interval(faults_of(trace), machines, **_options(trace, total_machines))
 
 
 def group_column(trace: Trace, /) -> str:

@@ -171,6 +171,8 @@ def read_log(
 
 def _window(window: Window | None, table: pl.DataFrame) -> tuple[float, float]:
     """Return the stated window in seconds, or that of the first to the last time."""
+    first: Any
+    last: Any
     if window is None:
         if table.is_empty():
             raise DataError("the log has no fault with a machine and a start; state window=")
@@ -178,25 +180,24 @@ def _window(window: Window | None, table: pl.DataFrame) -> tuple[float, float]:
         last = max(float(table["start"][-1]), float(table["end"].max() or 0.0))  # type: ignore[arg-type]
     else:
         try:
-            first, last = map(_seconds, window)
+            first, last = (
+                (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+                if isinstance(time, datetime)
+                else time
+                for time in window
+            )
         except (TypeError, ValueError):
+            first = last = None
+        if not (is_number(first) and is_number(last)):
             raise DataError(
-                f"window must be its beginning and end, in seconds or as datetimes; it is "
+                "window must be its beginning and end, in seconds or as datetimes; it is "
                 f"{window!r}"
-            ) from None
+            )
     if not last > first:
         raise DataError(
             f"the observation window has no length (from {first:g} s to {last:g} s); state window="
         )
-    return first, last
-
-
-def _seconds(time: float | datetime) -> float:
-    if isinstance(time, datetime):
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-    if not is_number(time):
-        raise TypeError
-    return float(time)
+    return float(first), float(last)
 
 
 def steps_of(outages: pl.DataFrame, window_s: tuple[float, float], /) -> pl.DataFrame:
@@ -353,22 +354,21 @@ def measure_dispersion(
     """Return the dispersion of the number of faults over machines and over blocks of time."""
     edges = time_blocks(log)
     blocks = np.histogram(log.rows["start"].to_numpy(), edges)[0]
-    rows: list[dict[str, Any]] = []
-    for across, counts, note in (
-        ("machines", machine_counts(log), None),
-        ("time", blocks, f"blocks of {duration(edges[1] - edges[0])}"),
-    ):
-        rows.append(
-            {
-                "across": across,
-                "n": len(counts),
-                "mean": float(counts.mean()),
-                "dispersion": _or_none(dispersion_index(counts)),
-                "pvalue": _or_none(dispersion_pvalue(counts, resamples=resamples, rng=rng)),
-                "alpha": _or_none(fit_negative_binomial(counts)[0]),
-                "note": note,
-            }
+    rows = [
+        {
+            "across": across,
+            "n": len(counts),
+            "mean": float(counts.mean()),
+            "dispersion": _or_none(dispersion_index(counts)),
+            "pvalue": _or_none(dispersion_pvalue(counts, resamples=resamples, rng=rng)),
+            "alpha": _or_none(fit_negative_binomial(counts)[0]),
+            "note": note,
+        }
+        for across, counts, note in (
+            ("machines", machine_counts(log), None),
+            ("time", blocks, f"blocks of {duration(edges[1] - edges[0])}"),
         )
+    ]
     return pl.DataFrame(rows, schema=schema_of(FaultDispersion))
 
 
@@ -469,17 +469,17 @@ def _machines(log: FaultLog) -> pl.DataFrame:
     if not log.has_ends:
         table = table.with_columns(downtime_s=pl.lit(None, pl.Float64))
     counts, total = table["n"].to_numpy(), log.total_machines
-    chance = scipy.stats.binom.sf(counts - 1, log.rows.height, 1 / total)
-    differing = _negative_binomial(counts, machine_counts(log))
-    adjusted = [
-        adjust_pvalues(np.append(p, np.ones(total - len(p))), method="holm")[: len(p)]
-        for p in (chance, differing)
-    ]
+    pvalues = {
+        "pvalue_adjusted": scipy.stats.binom.sf(counts - 1, log.rows.height, 1 / total),
+        "pvalue_negative_binomial": _negative_binomial(counts, machine_counts(log)),
+    }
+    columns = {"pvalue": pvalues["pvalue_adjusted"]}
+    for name, p in pvalues.items():
+        every = np.append(p, np.ones(total - len(p)))
+        columns[name] = adjust_pvalues(every, method="holm")[: len(p)]
     return table.with_columns(
         expected=pl.lit(log.rows.height / total),
-        pvalue=pl.Series(chance, dtype=pl.Float64),
-        pvalue_adjusted=pl.Series(adjusted[0], dtype=pl.Float64),
-        pvalue_negative_binomial=pl.Series(adjusted[1], dtype=pl.Float64),
+        **{name: pl.Series(values, dtype=pl.Float64) for name, values in columns.items()},
     ).select(log.machine, *MachineFaults.columns())
 
 
@@ -489,9 +489,8 @@ def _negative_binomial(counts: Counts, every: Counts) -> Floats:
     for n in np.unique(counts):
         others = np.delete(every, np.flatnonzero(every == n)[0])
         alpha = fit_negative_binomial(others)[0]
-        mean = float(others.mean()) if len(others) else math.nan
-        none = math.isnan(alpha)
-        tails[n] = 1.0 if none else float(negative_binomial_tail(n, mean, alpha))
+        is_fitted = not math.isnan(alpha)
+        tails[n] = float(negative_binomial_tail(n, others.mean(), alpha)) if is_fitted else 1.0
     return np.array([tails[n] for n in counts])
 
 
@@ -521,21 +520,10 @@ def _concurrent(log: FaultLog, down: pl.DataFrame) -> pl.DataFrame:
     below = np.cumsum(held[order]) / held.sum()
     p99 = int(counts[order][np.searchsorted(below, 0.99 - 1e-12)])
     mean, most = float((held * counts).sum() / held.sum()), int(counts.max())
-    total = log.total_machines
-    return pl.DataFrame(
-        [
-            {
-                "mean": mean,
-                "p99": p99,
-                "max": most,
-                "mean_fraction": mean / total,
-                "p99_fraction": p99 / total,
-                "max_fraction": most / total,
-                "max_at_s": float(down["time_s"][int(counts.argmax())]) if most else None,
-            }
-        ],
-        schema=schema_of(ConcurrentFaults),
-    )
+    row = {"mean": mean, "p99": p99, "max": most}
+    row |= {f"{name}_fraction": value / log.total_machines for name, value in row.items()}
+    first = float(down["time_s"][int(counts.argmax())]) if most else None
+    return pl.DataFrame([row | {"max_at_s": first}], schema=schema_of(ConcurrentFaults))
 
 
 def _periods(log: FaultLog, down: pl.DataFrame | None, confidence: float) -> pl.DataFrame:

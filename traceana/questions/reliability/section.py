@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.page.blocks import Block, Content, Gallery, drawing, join_parts, result_table
+from traceana.page.blocks import Block, Content, Gallery, Table, drawing, join_parts, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.reliability.jobs import (
@@ -91,26 +91,8 @@ def _trace(trace: Trace) -> Content:
         for figure, about in _FIGURES.items()
         if figure != "machines-down" or result.down is not None
     ]
-    if result.groups is not None and result.groups.height == 1:
-        by = ""  # its one row is that of all
-    first = result.groups if by and result.groups is not None else result.overall
-    lead: list[Block] = [
-        Gallery(tuple(pictures[:2])),
-        result_table(
-            first,
-            MachineReliability,
-            caption=f"Faults{f' by {by}' if by else ''}. {title}",
-            columns=[
-                *([by] if by else []),
-                *(name for name in (*_SHOWN, "note") if result.overall[name].count()),
-            ],
-            null={by: "not stated"} if by else None,
-            headings={by: by.capitalize()} if by else None,
-            total=result.overall.select(pl.lit("all").alias(by), pl.all()) if by else None,
-        ),
-    ]
-    blocks: list[Block] = [Gallery(tuple(pictures[2:]))] if pictures[2:] else []
-    blocks += [
+    lead = (Gallery(tuple(pictures[:2])), _rates(result, by, title))
+    tables = (
         result_table(
             result.machines.head(_MOST_OFFENDERS),
             MachineFaults,
@@ -127,12 +109,29 @@ def _trace(trace: Trace) -> Content:
             FaultDispersion,
             caption=f"Dispersion of the number of faults against the Poisson distribution. {title}",
         ),
-    ]
+    )
+    blocks: list[Block] = [*([Gallery(tuple(pictures[2:]))] if pictures[2:] else []), *tables]
     if result.concurrent is not None:
         caption = f"Machines down at a time. {title}"
         blocks.append(result_table(result.concurrent, ConcurrentFaults, caption=caption))
     findings = (_rate(result, title), _offenders(result, title), _job(jobs.intervals, total, title))
-    return Content(tuple(filter(None, findings)), tuple(blocks), "", tuple(lead), _LIMITATIONS)
+    return Content(tuple(filter(None, findings)), tuple(blocks), "", lead, _LIMITATIONS)
+
+
+def _rates(result: ReliabilityResult, by: str, title: str) -> Table:
+    shown = [name for name in (*_SHOWN, "note") if result.overall[name].count()]
+    if not by or result.groups is None or result.groups.height == 1:  # one row is that of all
+        caption = f"Faults. {title}"
+        return result_table(result.overall, MachineReliability, caption=caption, columns=shown)
+    return result_table(
+        result.groups,
+        MachineReliability,
+        caption=f"Faults by {by}. {title}",
+        columns=[by, *shown],
+        null={by: "not stated"},
+        headings={by: by.capitalize()},
+        total=result.overall.select(pl.lit("all").alias(by), pl.all()),
+    )
 
 
 def _rate(result: ReliabilityResult, title: str) -> str:

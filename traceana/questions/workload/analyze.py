@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -23,14 +22,18 @@ from traceana.questions.workload.demand import gpu_demand
 from traceana.questions.workload.interarrivals import (
     arrival_rhythm,
     interarrival_curve,
+    interarrivals,
     seasonality,
 )
-from traceana.questions.workload.interarrivals import interarrivals as compute_interarrivals
-from traceana.questions.workload.summary import concentration as compute_concentration
-from traceana.questions.workload.summary import lorenz_curve, queueing_delay, workload_summary
+from traceana.questions.workload.summary import (
+    concentration,
+    lorenz_curve,
+    queueing_delay,
+    workload_summary,
+)
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.time_blocks import DAY_S, MIN_BLOCKS, time_blocks
-from traceana.store.frames import Names, collect, column_names, reduce_frame
+from traceana.store.frames import collect, column_names, reduce_frame
 from traceana.tables.display import key_heading
 
 if TYPE_CHECKING:
@@ -48,6 +51,7 @@ _DAY_S: Final = 86_400
 _HOUR_S: Final = 3600
 _YEAR_S: Final = 365 * _DAY_S
 _MAX_GROUPS: Final = 50
+_SIZE: Final = "gpus_requested"
 _SEEN: Final = {"runtime": "duration_s", "entry": "entry_s", "observed": "observed"}
 
 
@@ -72,18 +76,18 @@ class Workload:
     summary: pl.DataFrame
     by_group: pl.DataFrame | None
     """Summary of all jobs, and by group."""
-    concentration: Split | None
-    requested: pl.DataFrame | None
-    """Distribution function of the GPUs requested."""
-    demand: pl.DataFrame | None
     starts_assumed: bool
-    """GPU demand by hour, and whether jobs are assumed to start when submitted."""
+    """Whether jobs are assumed to start when submitted."""
     capacity: float | None
     """GPUs of all machines."""
-    lorenz: pl.DataFrame | None
-    """Lorenz curve."""
     observation: Observation | None
     """What the trace's window cuts off; None without runtimes."""
+    concentration: Split | None = None
+    lorenz: pl.DataFrame | None = None
+    """Concentration of the GPU-hours, and the Lorenz curve."""
+    requested: pl.DataFrame | None = None
+    demand: pl.DataFrame | None = None
+    """Distribution function of the GPUs requested, and GPU demand by hour."""
     queueing: pl.DataFrame | None = None
     queueing_by: dict[str, pl.DataFrame] = field(default_factory=dict)
     waits: pl.DataFrame | None = None
@@ -93,9 +97,8 @@ class Workload:
     interarrivals: Split | None = None
     hours: pl.DataFrame | None = None
     curve: pl.DataFrame | None = None
-    """Arrivals by hour, and the interarrival curve, without survivors."""
     seasonality: pl.DataFrame | None = None
-    """Tests of daily and weekly seasonality of submissions, without survivors."""
+    """Arrivals by hour, the interarrival curve, and tests of seasonality, without survivors."""
 
 
 def describe_workload(trace: Trace, /) -> Workload:
@@ -119,76 +122,78 @@ def describe_workload(trace: Trace, /) -> Workload:
         observation, rows, columns = _observed(trace)
     # jobs of tasks may be a sample; times between submissions need every job
     since, survivors, first_end_s = _without_survivors(every, manifest)
-    has_gpus = "gpus" in there
-    sized = has_gpus and "runtime_s" in there
     window = trace.once(window_of)
-
-    def split(function: Callable[..., pl.DataFrame], of: IntoFrame) -> Split:
-        return Split(function(of), function(since) if survivors and of is every else None)
-
-    def summarize(by: Names = ()) -> pl.DataFrame:
-        options: dict[str, Any] = {"window": window, **columns}
-        return workload_summary(rows, by=by, **options)
-
-    results = Workload(
+    summarize = partial(workload_summary, rows, window=window, **columns)
+    results = _sizes(jobs, there, window, since if survivors and jobs is every else None)
+    results |= _arrivals(every, since if survivors else None, manifest, there)
+    if {"submit_s", "start_s"} <= there:
+        results |= _waits(jobs, window, by)
+    return Workload(
         by=by,
         survivors=survivors,
         first_end_s=first_end_s,
         summary=summarize(),
         by_group=summarize(by=by) if by else None,
-        concentration=split(partial(compute_concentration, window=window), jobs) if sized else None,
-        requested=_requested(jobs) if has_gpus else None,
-        demand=_in_bins(jobs, window) if has_gpus else None,
         starts_assumed="start_s" not in there,
-        capacity=_capacity(trace),
-        lorenz=_unless_empty(lorenz_curve(jobs, points=1001, window=window)) if sized else None,
+        capacity=sum_gpus(trace.frame("machines")) if trace.has("machines", ("gpus",)) else None,
         observation=observation,
+        **results,
     )
-    if {"submit_s", "start_s"} <= there:
-        results = replace(results, **_waits(jobs, window, [by, "gpus_requested"][: 1 + has_gpus]))
-    for arrived in ("submit_s", "start_s"):
-        if arrived in there:
-            between = split(partial(compute_interarrivals, submit=arrived), every)
-            return replace(results, interarrivals=between, **_arrivals(since, manifest, arrived))
+
+
+def _sizes(
+    jobs: IntoFrame, there: set[str], window: Window | None, since: IntoFrame | None
+) -> dict[str, Any]:
+    """Return the results on GPUs and GPU-hours, of those without survivors if they are given."""
+    if "gpus" not in there:
+        return {}
+    sizes = empirical_distribution(jobs, "gpus")
+    requested = sizes if (sizes["value"] > 0).any() else None
+    results: dict[str, Any] = {"requested": requested, "demand": _in_bins(jobs, window)}
+    if "runtime_s" in there:
+        without = None if since is None else concentration(since, window=window)
+        results["concentration"] = Split(concentration(jobs, window=window), without)
+        results["lorenz"] = _unless_empty(lorenz_curve(jobs, points=1001, window=window))
     return results
 
 
-def _arrivals(since: IntoFrame, manifest: Manifest, arrived: str) -> dict[str, Any]:
+def _arrivals(
+    jobs: IntoFrame, since: IntoFrame | None, manifest: Manifest, there: set[str]
+) -> dict[str, Any]:
     """Return the results on the times of submission, or of starts, without survivors."""
-    return {
+    arrived = next((name for name in ("submit_s", "start_s") if name in there), None)
+    if arrived is None:
+        return {}
+    without = None if since is None else interarrivals(since, submit=arrived)
+    since = jobs if since is None else since
+    results = {
+        "interarrivals": Split(interarrivals(jobs, submit=arrived), without),
         "of_starts": arrived == "start_s",
         "hours": _rhythm(since, manifest, "hour", arrived),
         "curve": _unless_empty(interarrival_curve(since, submit=arrived)),
-        "seasonality": _seasonality(since, manifest) if arrived == "submit_s" else None,
     }
-
-
-def _capacity(trace: Trace) -> float | None:
-    has_gpus = trace.manifest.has("machines", ("gpus",))
-    return sum_gpus(trace.frame("machines")) if has_gpus else None
+    if arrived == "submit_s":
+        times = local_submissions(since, manifest).cast(pl.Float64).fill_null(float("nan"))
+        results["seasonality"] = _unless_empty(seasonality(times.to_numpy()))
+    return results
 
 
 def _unless_empty(frame: pl.DataFrame) -> pl.DataFrame | None:
     return frame if frame.height else None
 
 
-def _waits(jobs: IntoFrame, window: Window | None, by: list[str | None]) -> dict[str, Any]:
+def _waits(jobs: IntoFrame, window: Window | None, by: str | None) -> dict[str, Any]:
     """Return the results on queueing delays; none of a trace in which no delay is known."""
     queueing = queueing_delay(jobs, window=window)
     if not queueing["n"].item():
         return {}
     sized = _by_size(jobs)
+    names = [name for name in (by, _SIZE) if name in column_names(sized)]
     return {
         "queueing": queueing,
-        "queueing_by": {name: queueing_delay(sized, name, window=window) for name in by if name},
+        "queueing_by": {name: queueing_delay(sized, name, window=window) for name in names},
         "waits": empirical_distribution(_delays(jobs), "value"),
     }
-
-
-def _seasonality(jobs: IntoFrame, manifest: Manifest) -> pl.DataFrame | None:
-    times = collect(nw.from_native(_local(jobs, manifest, "submit_s")).lazy().select("submit_s"))
-    submitted = times["submit_s"].cast(pl.Float64).fill_null(float("nan"))
-    return _unless_empty(seasonality(submitted.to_numpy()))
 
 
 def grouping_column(trace: Trace, table: str, /) -> str | None:
@@ -243,12 +248,11 @@ def _observed(trace: Trace) -> tuple[Observation | None, IntoFrame, dict[str, st
 
 def _delays(jobs: IntoFrame, *by: str) -> IntoFrame:
     """Return the queueing delay of each job as value, with `by` as text."""
-    delay = (nw.col("start_s") - nw.col("submit_s")).alias("value")
-    rows: IntoFrame = (
-        nw.from_native(jobs)
-        .select(*(nw.col(name).cast(nw.String) for name in by), delay)
-        .to_native()
+    delay, keys = (
+        nw.col("start_s") - nw.col("submit_s"),
+        [nw.col(name).cast(nw.String) for name in by],
     )
+    rows: IntoFrame = nw.from_native(jobs).select(*keys, value=delay).to_native()
     return rows
 
 
@@ -303,13 +307,8 @@ def _by_size(jobs: IntoFrame) -> IntoFrame:
         (gpus > 1, "several"),
     ):
         size = nw.when(holds).then(nw.lit(name)).otherwise(size)
-    sized: IntoFrame = nw.from_native(jobs).with_columns(gpus_requested=size).to_native()
+    sized: IntoFrame = nw.from_native(jobs).with_columns(size.alias(_SIZE)).to_native()
     return sized
-
-
-def _requested(jobs: IntoFrame) -> pl.DataFrame | None:
-    sizes = empirical_distribution(jobs, "gpus")
-    return sizes if sizes.height and (sizes["value"] > 0).any() else None
 
 
 def _rhythm(
@@ -318,9 +317,10 @@ def _rhythm(
     return arrival_rhythm(_local(jobs, manifest, arrived), per=per, submit=arrived)
 
 
-def local_submissions(jobs: pl.DataFrame, manifest: Manifest, /) -> pl.Series:
+def local_submissions(jobs: IntoFrame, manifest: Manifest, /) -> pl.Series:
     """Return the submissions on the local clock, in seconds; without a clock as they are."""
-    return collect(nw.from_native(_local(jobs, manifest, "submit_s")).lazy())["submit_s"]
+    local = nw.from_native(_local(jobs, manifest, "submit_s")).lazy().select("submit_s")
+    return collect(local)["submit_s"]
 
 
 def _local(jobs: IntoFrame, manifest: Manifest, arrived: str) -> IntoFrame:

@@ -39,8 +39,6 @@ from traceana.tables.declare import declared, returns
 from traceana.tables.formatting import count, duration, hours_text, listed, plain, share, sparkline
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.store import Trace
@@ -141,12 +139,10 @@ def _aggregates(status: nw.Expr) -> dict[str, nw.Expr]:
     held = nw.col(HELD) / 3600
     runtime = nw.col("runtime_s")
     wasted = status.is_in([*_WASTED])
-    sums: dict[str, nw.Expr] = {}
-    for unit, requested in (("gpu", "gpus"), ("cpu", "cpus"), ("node", "nodes")):
-        hours = column[requested] * held
-        sums[f"{unit}_hours"] = hours
-        if unit != "node":
-            sums[f"{unit} wasted"] = nw.when(wasted).then(hours)
+    sums = {f"{unit}_hours": column[f"{unit}s"] * held for unit in ("gpu", "cpu", "node")}
+    sums |= {
+        f"{unit} wasted": nw.when(wasted).then(sums[f"{unit}_hours"]) for unit in ("gpu", "cpu")
+    }
     pairs = {
         "cpu": (column["cpu_time_s"], column["cpus"] * runtime),
         "memory": (column["memory_gib_used"] * runtime, column["memory_gib"] * runtime),
@@ -162,9 +158,8 @@ def _aggregates(status: nw.Expr) -> dict[str, nw.Expr]:
     values: dict[str, Any] = {"jobs": nw.len()}
     for name, expression in sums.items():
         values |= {name: expression.sum(), f"n {name}": expression.count()}
-    wait = nw.when(column["start_s"] >= column["submit_s"]).then(
-        column["start_s"] - column["submit_s"]
-    )
+    start, submit = column["start_s"], column["submit_s"]
+    wait = nw.when(start >= submit).then(start - submit)
     expansion = nw.when(runtime > 0).then((wait + runtime) / runtime)
     return values | {
         "median_wait_s": wait.quantile(0.5, interpolation="linear"),
@@ -172,39 +167,27 @@ def _aggregates(status: nw.Expr) -> dict[str, nw.Expr]:
         "median_expansion": expansion.quantile(0.5, interpolation="linear"),
         "n ended": status.is_in(["completed", "failed"]).cast(nw.Int64).sum(),
         "n failed": (status == "failed").cast(nw.Int64).sum(),
-        "n own": nw.col(END_CLASS)
-        .is_in(["job", "machine"])
-        .fill_null(value=False)
-        .cast(nw.Int64)
-        .sum(),
+        "n own": nw.col(END_CLASS).is_in(["job", "machine"]).cast(nw.Int64).fill_null(0).sum(),
     }
 
 
 def _finish(table: pl.DataFrame, numbers: list[str], keys: tuple[str, ...]) -> pl.DataFrame:
     """Return the sums as the columns of the result; a sum of nothing is null."""
-    named = [name.removeprefix("n ") for name in table.columns if name.startswith("n ")]
-    summed = [name for name in named if name in table.columns]
+    summed = [name for name in table.columns if f"n {name}" in table.columns]
     table = table.with_columns(
-        pl.when(pl.col(f"n {name}") > 0)
-        .then(pl.col(name).cast(pl.Float64).round_sig_figs(12))
-        .alias(name)
+        pl.when(pl.col(f"n {name}") > 0).then(pl.col(name).cast(pl.Float64).round_sig_figs(12))
         for name in summed
     )
     unit = "gpu" if "gpus" in numbers and (table["gpu_hours"].sum() or 0) > 0 else "cpu"
     hours, wasted = pl.col(f"{unit}_hours"), pl.col(f"{unit} wasted")
-    used = {
-        name: (pl.col(f"{part} used") / pl.col(f"{part} asked"))
-        for name, part in (
-            ("cpu_used", "cpu"),
-            ("memory_used", "memory"),
-            ("gpu_utilization", "busy"),
-        )
-    }
+    parts = {"cpu_used": "cpu", "memory_used": "memory", "gpu_utilization": "busy"}
+    used = {name: pl.col(f"{part} used") / pl.col(f"{part} asked") for name, part in parts.items()}
+    ended = pl.when(pl.col("n ended") > 0).then("n ended")
     done = table.with_columns(
         jobs=pl.col("jobs").cast(pl.Int64),
         fraction_of_all=pl.when(hours.sum() > 0).then(hours / hours.sum()),
-        failure_rate=pl.when(pl.col("n ended") > 0).then(pl.col("n failed") / pl.col("n ended")),
-        own_failure_rate=pl.when(pl.col("n ended") > 0).then(pl.col("n own") / pl.col("n ended")),
+        failure_rate=pl.col("n failed") / ended,
+        own_failure_rate=pl.col("n own") / ended,
         wasted_hours=pl.when(hours.is_not_null()).then(wasted.fill_null(0.0)),
         ended=pl.col("n ended").cast(pl.Int64),
         own_failures=pl.col("n own").cast(pl.Int64),
@@ -234,28 +217,7 @@ _BINS: Final = 16
 _MOST_JOBS: Final = 20
 _SMALL: Final = 1000
 """Jobs of a log of which single jobs are stated."""
-_USED: Final = (
-    "job_id",
-    "user",
-    "account",
-    "queue",
-    "cluster",
-    "gpu_type",
-    "end_reason",
-    "status",
-    "submit_s",
-    "start_s",
-    "end_s",
-    "runtime_s",
-    "gpus",
-    "cpus",
-    "nodes",
-    "cpu_time_s",
-    "memory_gib",
-    "memory_gib_used",
-    "gpu_utilization",
-    "energy_j",
-)
+_USED: Final = {*_GROUPS, *_NUMBERS, "job_id", "end_s", "runtime_s"}
 
 
 @dataclass(frozen=True)
@@ -280,7 +242,9 @@ class Consumers:
 
 def describe_consumers(trace: Trace, /) -> Consumers:
     """Compute resources, wait, failure, waste and efficiency by group."""
-    jobs, window = _jobs(trace), trace.once(window_of)
+    window, stated = trace.once(window_of), {*trace.manifest.tables["jobs"].columns}
+    jobs = trace.rows("jobs").select(*sorted(_USED & (stated | {"job_id", "status"})))
+    jobs = jobs.with_columns(gpus_requested=nw.col("gpus")) if "gpus" in stated else jobs
     names = column_names(jobs.to_native())
     left_out = "status" if "end_reason" in names else ""  # the reasons are in more detail
     by = tuple(name for name in _GROUPS if name in {*names, END_CLASS} - {left_out})
@@ -289,14 +253,17 @@ def describe_consumers(trace: Trace, /) -> Consumers:
         kept = {*by, "status", END_CLASS, "runtime_s", *numbers, HELD, *COUNTED}
         rows = opened.select(*sorted(kept)).with_columns(ncs.string().cast(nw.Categorical))
         opened = nw.from_native(collect(rows).lazy())
-    groups = _usage_by_each(opened, numbers, by)
+    groups: dict[str, pl.DataFrame] = {}
+    for name in by:
+        usage = _usage(opened, numbers, (name,))
+        groups |= {name: usage} if usage.height > 1 else {}
     whole = _usage(opened, numbers, ()).row(0, named=True)
-    without = None
-    if "user" in groups and (largest := _largest(groups["user"])):
+    without, users = None, groups.get("user", pl.DataFrame({"user": []})).drop_nulls("user")
+    if users.height > 1:
+        largest = users.sort("jobs", descending=True)["user"][0]
         others = opened.filter(nw.col("user") != largest)
         without = _usage(others, numbers, ()).row(0, named=True)
-    if {"gpu_utilization", "gpus"} <= set(names):
-        groups |= _most_idle(trace, jobs, window, whole["gpu_hours"])
+    groups |= _most_idle(trace, jobs, window, whole["gpu_hours"])
     cohort = form_cohort(trace)
     if count_not_ended(cohort) > MOST_NOT_ENDED * cohort.rows.height:
         # jobs of groups that run longer have ended less often, and rather if they failed
@@ -311,31 +278,12 @@ def describe_consumers(trace: Trace, /) -> Consumers:
     return Consumers(whole, without, groups, trends, unit, each, _arrays(trace))
 
 
-def _usage_by_each(
-    jobs: nw.LazyFrame[Any], numbers: list[str], by: Sequence[str]
-) -> dict[str, pl.DataFrame]:
-    """Return the usage by each column that has several values."""
-    usages = ((name, _usage(jobs, numbers, (name,))) for name in by)
-    return {name: usage for name, usage in usages if usage.height > 1}
-
-
-def _jobs(trace: Trace) -> nw.LazyFrame[Any]:
-    """Return the jobs with the columns used, and their GPUs as a group."""
-    stated = {*trace.manifest.tables["jobs"].columns, "job_id", "status"}
-    jobs = trace.rows("jobs").select(*(name for name in _USED if name in stated))
-    return jobs.with_columns(gpus_requested=nw.col("gpus")) if "gpus" in stated else jobs
-
-
-def _largest(users: pl.DataFrame) -> str | None:
-    """Return the user with the most jobs; None if there is no other."""
-    ranked = users.drop_nulls("user").sort("jobs", descending=True)["user"]
-    return ranked[0] if len(ranked) > 1 else None
-
-
 def _most_idle(
     trace: Trace, jobs: nw.LazyFrame[Any], window: Window | None, total: float | None
 ) -> dict[str, pl.DataFrame]:
     """Return the jobs with the most idle GPU-hours, as a group; `total` are those of all jobs."""
+    if not {"gpu_utilization", "gpus"} <= {*column_names(jobs.to_native())}:
+        return {}
     idle = nw.col("gpus") * nw.col("runtime_s") * (1 - nw.col("gpu_utilization"))
     local = trace.local(jobs.with_columns(idle=idle).drop_nulls("idle").to_native(), "jobs")
     most = local.top_k(_MOST_JOBS, by="idle").drop("idle").collect()
@@ -361,16 +309,13 @@ def _trends(
         if name in groups:
             demand = gpu_demand(counted, by=name, bin_s=width, window=(0.0, last - first))
             place = (pl.col("bin_start_s") / width).round().cast(pl.Int64)
-            parts = demand.with_columns(place=place).partition_by(name, maintain_order=True)
-            trends[name] = pl.concat(
-                part.select(pl.col(name).first(), trend=pl.lit(_line(part))) for part in parts
-            )
+            lines = []
+            for part in demand.with_columns(place=place).partition_by(name, maintain_order=True):
+                gpus = dict(part.select("place", "gpus_mean").iter_rows())
+                line = sparkline([gpus.get(place) or 0.0 for place in range(_BINS)])
+                lines.append(part.select(pl.col(name).first(), trend=pl.lit(line)))
+            trends[name] = pl.concat(lines)
     return trends
-
-
-def _line(part: pl.DataFrame) -> str:
-    gpus = dict(part.select("place", "gpus_mean").iter_rows())
-    return sparkline([gpus.get(place) or 0.0 for place in range(_BINS)])
 
 
 def cpu_hours_of(trace: Trace, /) -> float | None:
@@ -383,20 +328,16 @@ def cpu_hours_of(trace: Trace, /) -> float | None:
 
 def _arrays(trace: Trace) -> dict[str, int]:
     """Count arrays, restarts and requeued runs; what the trace does not state is left out."""
-    columns = trace.manifest.tables["jobs"].columns
+    array, restarts = nw.col("array_id"), nw.col("restarts")
+    again = nw.col("end_reason").cast(nw.String).str.starts_with("REQUEUED").cast(nw.Int64)
+    every = {
+        "array_id": {"jobs_in_arrays": array.count(), "arrays": array.n_unique()},
+        "restarts": {"restarted": (restarts > 0).cast(nw.Int64).sum(), "restarts": restarts.sum()},
+        "end_reason": {"requeued": again.sum()},
+    }
     counts: dict[str, nw.Expr] = {}
-    if "array_id" in columns:
-        counts |= {
-            "jobs_in_arrays": nw.col("array_id").count(),
-            "arrays": nw.col("array_id").n_unique(),
-        }
-    if "restarts" in columns:
-        restarts = nw.col("restarts")
-        counts["restarted"] = (restarts > 0).cast(nw.Int64).sum()
-        counts["restarts"] = restarts.sum()
-    if "end_reason" in columns:
-        again = nw.col("end_reason").cast(nw.String).str.starts_with("REQUEUED")
-        counts["requeued"] = again.cast(nw.Int64).sum()
+    for column, of_column in every.items():
+        counts |= of_column if column in trace.manifest.tables["jobs"].columns else {}
     counted = reduce_frame(trace.rows("jobs"), (), jobs=nw.len(), **counts).row(0, named=True)
     whole = {name: int(value) for name, value in counted.items() if value is not None}
     if "arrays" in whole:
