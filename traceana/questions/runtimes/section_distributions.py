@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
 import polars as pl
@@ -18,6 +18,7 @@ from traceana.page.blocks import (
     Text,
     drawing,
     result_table,
+    traces_table,
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
@@ -84,44 +85,46 @@ def build(traces: Sequence[Trace]) -> Content:
         analyzed = trace.once(analyze_runtime_distributions)
         fits[f"{cohort.title}: {cohort.noun}"] = (cohort, analyzed)
     blocks: list[Block] = [Text(_OPENING)]
-    fitted = []
-    for name, (cohort, fit) in fits.items():
-        blocks += [Heading(name), *_details(cohort, fit)]
-        if fit.fits and fit.fits.best and fit.fits.table["n"][0] >= _FEWEST_ROWS:
-            fitted.append(_findings(fit.fits, fit, cohort.title))
-    tails = _tails(fits)
+    first, further = list[str](), list[str]()
+    for name, (cohort, found) in fits.items():
+        blocks += [Heading(name), *_details(cohort, found)]
+        if found.fits and found.fits.best and found.fits.table["n"][0] >= _FEWEST_ROWS:
+            best, others = _findings(found.fits, found, cohort.title)
+            first.append(best)
+            further += [others] if others else []
+    tails = {
+        name: found.tail.drop("n", "n_missing")
+        for name, (_, found) in fits.items()
+        if found.tail is not None
+    }
     if tails:
-        blocks += [Heading("Tails of the distributions"), Text(_TAIL), *tails]
-    if repeated := [fit.label for fit in traces if fit not in distinct]:
+        caption = "Tail index of runtimes; threshold in s"
+        blocks += [Heading("Tails of the distributions"), Text(_TAIL)]
+        blocks += traces_table(tails, TailIndex, caption=caption)
+    if repeated := [trace.label for trace in traces if trace not in distinct]:
         blocks.append(Text(f"Repeats another trace and is not shown: {'; '.join(repeated)}."))
     median = _median_finding(fits)
-    findings = [*(best for best, *_ in fitted), *(text for _, *more in fitted for text in more)]
-    return Content(
-        (*([median] if median else []), *findings),
-        tuple(blocks),
-        median,
-        lead=tuple(_lead(fits)),
-        limitations=_LIMITATIONS,
-    )
+    findings = (*([median] if median else []), *first, *further)
+    lead = tuple(_lead(fits))
+    return Content(findings, tuple(blocks), median, lead=lead, limitations=_LIMITATIONS)
 
 
 def _lead(fits: Found) -> list[Block]:
-    lines = []
-    rows = []
-    for name, (_, fit) in fits.items():
-        if fit.fits is None or fit.fits.quantiles is None:
+    lines, rows = [], []
+    for name, (_, found) in fits.items():
+        if found.fits is None or found.fits.quantiles is None:
             continue
-        n = fit.n_positive
-        lines.append(
-            fit.fits.quantiles.select(
-                pl.lit(name).alias("trace"),
-                pl.lit(n).alias("n"),
-                "fraction_below",
-                *(pl.col(part).cast(pl.Float64) for part in ("value", "ci_low", "ci_high")),
-            )
-        )
-        median = dict(zip(("median_s", "ci_low", "ci_high"), fit.median, strict=True))
-        rows.append({"trace": name, "n": n} | median | _best(fit))
+        n, table = found.n_positive, found.fits.table
+        numbers = (pl.col(part).cast(pl.Float64) for part in ("value", "ci_low", "ci_high"))
+        named = (pl.lit(name).alias("trace"), pl.lit(n).alias("n"))
+        lines.append(found.fits.quantiles.select(*named, "fraction_below", *numbers))
+        median = dict(zip(("median_s", "ci_low", "ci_high"), found.median, strict=True))
+        best = {
+            "best": found.fits.best,
+            "ks_statistic": table["ks_statistic"][0] if found.fits.best else None,
+            "tail_index": None if found.tail is None else found.tail["tail_index"][0],
+        }
+        rows.append({"trace": name, "n": n} | median | best)
     if not lines:
         return []
     figure = drawing(
@@ -135,170 +138,71 @@ def _lead(fits: Found) -> list[Block]:
         heading="Runtime",
         durations=True,
     )
-    table = result_table(
-        pl.DataFrame(rows, infer_schema_length=None),
-        RuntimeOverview,
-        caption="Runtimes of each trace; the median of a complete log is exact",
-    )
-    return [Gallery((figure,)), table]
-
-
-def _best(distributions: RuntimeDistributions) -> dict[str, object]:
-    assert distributions.fits is not None  # noqa: S101  the caller has them
-    first = distributions.fits.table.row(0, named=True)
-    return {
-        "best": distributions.fits.best,
-        "ks_statistic": first["ks_statistic"] if distributions.fits.best else None,
-        "tail_index": None if distributions.tail is None else distributions.tail["tail_index"][0],
-    }
+    caption = "Runtimes of each trace; the median of a complete log is exact"
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    return [Gallery((figure,)), result_table(table, RuntimeOverview, caption=caption)]
 
 
 def _median_finding(fits: Found) -> str:
     texts, short = [], []
-    for cohort, fit in fits.values():
-        if fit.fits is None or fit.fits.quantiles is None:
-            continue
-        median, low, high = fit.median
-        if median is None:
+    for cohort, found in fits.values():
+        median, low, high = found.median
+        if found.fits is None or found.fits.quantiles is None or median is None:
             continue
         interval = ""
         if low is not None and high is not None:
             interval = f"95 % CI {duration_range(low, high)}; "
-        above = "" if fit.bound is None else f" of {duration(fit.bound)} and more"
+        above = "" if found.bound is None else f" of {duration(found.bound)} and more"
+        n = f"n = {found.n_positive:,} {cohort.noun}{above}"
         short.append(f"{duration(median)} ({cohort.trace.label})")
-        texts.append(
-            f"{duration(median)} in {cohort.title} ({interval}n = {fit.n_positive:,} {cohort.noun}"
-            f"{above})"
-        )
+        texts.append(f"{duration(median)} in {cohort.title} ({interval}{n})")
     if not texts:
         return ""
-    first = f"The median runtime is {texts[0]}."
-    if len(texts) > 1:
+    bounds = [found.bound for _, found in fits.values() if found.bound is not None]
+    if len(texts) == 1 or not bounds:
         first = f"Median runtimes: {'; '.join(texts)}."
-    heading = f"The median runtime is {listed(short)}"
-    bounds = {fit.bound for _, fit in fits.values()} - {None}
-    if len(texts) > 1 and bounds:  # a log without its short jobs has a longer median
-        bound = max(known for known in bounds if known is not None)
-        longer = [(cohort, *median_above(cohort, bound)) for cohort, _ in fits.values()]
-        known = [(cohort, value, n) for cohort, value, n in longer if value is not None]
-        texts = [f"{duration(value)} in {cohort.title} (n = {n:,})" for cohort, value, n in known]
-        above = f"Medians of the runtimes of {duration(bound)} and more: {'; '.join(texts)}."
-        first = f"{above} {first.replace('Median runtimes', 'Of all runtimes', 1)}"
-        short = [f"{duration(value)} ({cohort.trace.label})" for cohort, value, _ in known]
-        heading = f"The median of runtimes of {duration(bound)} and more is {listed(short)}"
-    return Finding(first, heading=heading)
+        first = first if len(texts) > 1 else f"The median runtime is {texts[0]}."
+        return Finding(first, heading=f"The median runtime is {listed(short)}")
+    return _longer_runtimes(fits, max(bounds), texts)
 
 
-def _details(cohort: Cohort, distributions: RuntimeDistributions) -> list[Block]:
-    manifest = cohort.trace.manifest
-    definitions = manifest.tables["tasks" if cohort.from_tasks else "jobs"].notes
+def _longer_runtimes(fits: Found, bound_s: float, of_all: list[str]) -> Finding:
+    """State medians above a bound: a log without its short jobs has a longer median."""
+    longer, short, what = [], [], f"runtimes of {duration(bound_s)} and more"
+    for cohort, _ in fits.values():
+        median, number = median_above(cohort, bound_s)
+        if median is not None:
+            longer.append(f"{duration(median)} in {cohort.title} (n = {number:,})")
+            short.append(f"{duration(median)} ({cohort.trace.label})")
+    text = f"Medians of the {what}: {'; '.join(longer)}. Of all runtimes: {'; '.join(of_all)}."
+    return Finding(text, heading=f"The median of {what} is {listed(short)}")
+
+
+def _details(cohort: Cohort, found: RuntimeDistributions) -> Iterator[Block]:
+    definitions = cohort.trace.manifest.tables["tasks" if cohort.from_tasks else "jobs"].notes
     if cohort.observation is not None:
         definitions = (*definitions, cohort.observation.describe(cohort.noun))
-    about = f"n = {distributions.n_used:,} of {distributions.n:,} {cohort.noun}"
-    if distributions.n_positive < distributions.n:
-        about += f"; {distributions.n - distributions.n_positive:,} have no runtime or one of 0 s"
-    if distributions.n_used < distributions.n_positive:
+    about = f"n = {found.n_used:,} of {found.n:,} {cohort.noun}"
+    if found.n_positive < found.n:
+        about += f"; {found.n - found.n_positive:,} have no runtime or one of 0 s"
+    if found.n_used < found.n_positive:
         about += f"; the others are not in the random sample (seed {SEED})"
-    if distributions.bound is not None:
+    bounded = found.bound is not None
+    if found.bound is not None:
         about += (
-            f". The smallest runtime, {seconds(distributions.bound)} s, is the left-truncation "
+            f". The smallest runtime, {seconds(found.bound)} s, is the left-truncation "
             "bound of each fit"
         )
     about += f".{cohort.sampled}"
-    if distributions.fits is None:
+    if found.fits is None:
         about += " Fewer than two distinct runtimes: nothing to fit."
-        return [Text(about, definitions)]
-    return [
-        Text(about, definitions),
-        Gallery(tuple(_figures(distributions.fits, cohort))),
-        _families(distributions.fits, distributions, cohort.title),
-        *_sensitivity(distributions, cohort.title),
-        *_groups(distributions, cohort),
-    ]
-
-
-def _tails(fits: Found) -> list[Block]:
-    parts = [
-        fit.tail.select(pl.lit(name).alias("trace"), pl.exclude("n", "n_missing"))
-        for name, (_, fit) in fits.items()
-        if fit.tail is not None
-    ]
-    if not parts:
-        return []
-    return [
-        result_table(pl.concat(parts), TailIndex, caption="Tail index of runtimes; threshold in s")
-    ]
-
-
-def _sensitivity(distributions: RuntimeDistributions, title: str) -> tuple[Table, ...]:
-    if distributions.sensitivity is None:
-        return ()
-    table = result_table(
-        distributions.sensitivity,
-        RuntimeSensitivity,
-        caption="Sensitivity to left-truncated and censored rows. The first row is the estimate; "
-        "ignoring truncation and censoring is biased, and dropping the rows biases low. Mean: not "
-        f"estimable with truncated or censored rows. {title}",
-        null={"mean_s": "not estimable"},
-    )
-    return (table,)
-
-
-def _families(fits: DistributionFits, distributions: RuntimeDistributions, title: str) -> Table:
-    parameters = [
-        ", ".join(f"{key} {three_digits(value)}" for key, value in fits.params(family).items())
-        for family in fits.table["family"]
-    ]
-    compared = fits.comparisons.select(
-        "family", "mean_ratio", "ci_low", "ci_high", "pvalue_adjusted"
-    )
-    table = fits.table.drop("note").with_columns(
-        pl.Series("parameters", parameters),
-        ks_pvalue=pl.when(pl.col("family").eq_missing(pl.lit(fits.best, pl.String))).then(
-            pl.lit(distributions.pvalue, pl.Float64)
-        ),
-    )
-    bounded = () if distributions.bound is None else ("fraction_above_bound",)
-    return result_table(
-        table.join(compared, on="family", how="left", maintain_order="left"),
-        FamilyRanking,
-        columns=[
-            *("family", "parameters", "delta", "aic", "ks_statistic", "ks_pvalue", *bounded),
-            "mean_ratio",
-            "ci_low",
-            "ci_high",
-            "pvalue_adjusted",
-        ],
-        headings={"delta": "Delta BIC"},
-        caption=f"Families fitted to runtimes (s), the best first. {title}",
-    )
-
-
-def _groups(distributions: RuntimeDistributions, cohort: Cohort) -> tuple[Table, ...]:
-    if distributions.groups is None or cohort.by is None:
-        return ()
-    heading = in_sentence(key_heading(cohort.by))
-    bound = (
-        "" if distributions.bound is None else ", with the left-truncation bound of all runtimes"
-    )
-    return (
-        result_table(
-            distributions.groups,
-            BestFamilies,
-            null={"best": "none", "second": "none"},
-            caption=f"Best family by {heading}{bound}. Adjusted p: Vuong's test of the best "
-            f"against the second, over the families of the row. {cohort.title}",
-        ),
-    )
-
-
-def _figures(fits: DistributionFits, cohort: Cohort) -> list[Drawing]:
-    if fits.best is None or not fits.params(fits.best):
-        return []
-    return [
-        drawing(
+    yield Text(about, definitions)
+    if found.fits is None:
+        return
+    if found.fits.best is not None and found.fits.params(found.fits.best):
+        picture = drawing(
             "distribution-fit",
-            fits,
+            found.fits,
             trace=cohort.trace,
             title=cohort.title,
             key=f"fit-tail-{cohort.trace.id}",
@@ -306,51 +210,77 @@ def _figures(fits: DistributionFits, cohort: Cohort) -> list[Drawing]:
             panel="tail",
             what="Runtime",
         )
+        yield Gallery((picture,))
+    yield _families(found.fits, found, cohort.title)
+    if found.sensitivity is not None:
+        yield result_table(
+            found.sensitivity,
+            RuntimeSensitivity,
+            caption="Sensitivity to left-truncated and censored rows. The first row is the "
+            "estimate; ignoring truncation and censoring is biased, and dropping the rows biases "
+            f"low. Mean: not estimable with truncated or censored rows. {cohort.title}",
+            null={"mean_s": "not estimable"},
+        )
+    if found.groups is not None and cohort.by is not None:
+        heading = in_sentence(key_heading(cohort.by))
+        bound = ", with the left-truncation bound of all runtimes" * bounded
+        yield result_table(
+            found.groups,
+            BestFamilies,
+            null={"best": "none", "second": "none"},
+            caption=f"Best family by {heading}{bound}. Adjusted p: Vuong's test of the best "
+            f"against the second, over the families of the row. {cohort.title}",
+        )
+
+
+def _families(fits: DistributionFits, found: RuntimeDistributions, title: str) -> Table:
+    parameters = [
+        ", ".join(f"{key} {three_digits(value)}" for key, value in fits.params(family).items())
+        for family in fits.table["family"]
     ]
+    compared = ("mean_ratio", "ci_low", "ci_high", "pvalue_adjusted")
+    is_best = pl.col("family").eq_missing(pl.lit(fits.best, pl.String))
+    table = fits.table.drop("note").with_columns(
+        pl.Series("parameters", parameters),
+        ks_pvalue=pl.when(is_best).then(pl.lit(found.pvalue, pl.Float64)),
+    )
+    bounded = () if found.bound is None else ("fraction_above_bound",)
+    shown = ("family", "parameters", "delta", "aic", "ks_statistic", "ks_pvalue", *bounded)
+    others = fits.comparisons.select("family", *compared)
+    return result_table(
+        table.join(others, on="family", how="left", maintain_order="left"),
+        FamilyRanking,
+        columns=[*shown, *compared],
+        headings={"delta": "Delta BIC"},
+        caption=f"Families fitted to runtimes (s), the best first. {title}",
+    )
 
 
-def _findings(fits: DistributionFits, distributions: RuntimeDistributions, title: str) -> list[str]:
+def _findings(fits: DistributionFits, found: RuntimeDistributions, title: str) -> tuple[str, str]:
+    """State the best family, and those that are not told apart from it or fit best otherwise."""
     first = fits.table.row(0, named=True)
-    bound = (
-        ""
-        if distributions.bound is None
-        else f", left-truncated at {seconds(distributions.bound)} s"
-    )
-    finding = (
+    bound = "" if found.bound is None else f", left-truncated at {seconds(found.bound)} s"
+    test = "not tested"
+    if found.pvalue is not None:
+        test = f"{p_equals(found.pvalue)}{': no family fits' * (found.pvalue < _ALPHA)}"
+    best = (
         f"{title}: of {fits.table.height} families {fits.best} fits best by BIC (n = {first['n']:,}"
-        f"{bound}). Its KS distance is {ratio(first['ks_statistic'])}"
+        f"{bound}). Its KS distance is {ratio(first['ks_statistic'])} ({test})."
     )
-    if distributions.pvalue is not None:
-        none = "" if distributions.pvalue >= _ALPHA else ": no family fits"
-        finding += f" ({p_equals(distributions.pvalue)}{none})"
-    else:
-        finding += " (not tested)"
-    others = f"{_rivals(fits)}{_without_cut_rows(fits, distributions)}"
-    return [f"{finding}.", *([f"{title}:{others}"] if others else [])]
-
-
-def _rivals(fits: DistributionFits) -> str:
-    """Return the families that Vuong's test does not distinguish from the best."""
-    close = fits.comparisons.filter(pl.col("pvalue_adjusted") >= _ALPHA)
-    if close.is_empty():
-        return ""
-    named = [
+    others = ""
+    if close := [
         f"{row['family']} (adjusted {p_equals(row['pvalue_adjusted'])})"
-        for row in close.iter_rows(named=True)
-    ]
-    return f" Vuong's test does not distinguish {fits.best} from {listed(named)}."
-
-
-def _without_cut_rows(fits: DistributionFits, distributions: RuntimeDistributions) -> str:
-    if distributions.sensitivity is None:
-        return ""
-    dropped = distributions.sensitivity.row(-1, named=True)
-    if dropped["best"] == fits.best:
-        return ""
-    return (
-        f" {dropped['best'].capitalize()} fits best without the left-truncated and censored rows, "
-        f"which biases low (n = {dropped['n']:,})."
-    )
+        for row in fits.comparisons.iter_rows(named=True)
+        if row["pvalue_adjusted"] is not None and row["pvalue_adjusted"] >= _ALPHA
+    ]:
+        others = f" Vuong's test does not distinguish {fits.best} from {listed(close)}."
+    dropped = {} if found.sensitivity is None else found.sensitivity.row(-1, named=True)
+    if dropped and dropped["best"] != fits.best:
+        others += (
+            f" {dropped['best'].capitalize()} fits best without the left-truncated and censored "
+            f"rows, which biases low (n = {dropped['n']:,})."
+        )
+    return best, f"{title}:{others}" if others else ""
 
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
