@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -33,9 +33,6 @@ from traceana.tables.formatting import (
     share,
     three_digits,
 )
-
-if TYPE_CHECKING:
-    Row = dict[str, Any]
 
 _ROWS: Final = 20
 _NO_END: Final = "completed, not ended or unknown"
@@ -73,18 +70,13 @@ _FIRST: Final = (
 
 def build(traces: Sequence[Trace]) -> Content:
     """Show the resources by group of each trace, with waste and idle GPUs."""
-    findings: list[Finding] = []
-    lead: list[Block] = []
-    blocks: list[Block] = []
+    findings, lead, blocks = list[Finding](), list[Block](), list[Block]()
     for trace in distinct_traces(traces):
         consumers, title = trace.once(describe_consumers), trace.label
         findings += _findings(consumers, title, trace)
-        of_status = (
-            () if "end_reason" in consumers.groups else (END_CLASS,)
-        )  # it repeats the status
-        tables = [
-            _table(consumers, name, title) for name in consumers.groups if name not in of_status
-        ]
+        # without end reasons, the class of an end repeats the status
+        repeats = "" if "end_reason" in consumers.groups else END_CLASS
+        tables = [_table(consumers, name, title) for name in consumers.groups if name != repeats]
         if tables and not lead:
             lead = [tables.pop(0)]
         blocks += [Heading(title)] if len(traces) > 1 else []
@@ -105,16 +97,14 @@ def build(traces: Sequence[Trace]) -> Content:
 
 def _table(consumers: Consumers, name: str, title: str) -> Table:
     rows = consumers.groups[name]
-    shown = [
-        column
-        for column in rows.columns
-        if column in (name, "jobs") or rows[column].count()
-        if column not in ("measured_gpu_hours", "ended", "own_failures")
-        if column != "jobs" or name != "job_id"  # one each
-        if not column.startswith("gpu_hours") or consumers.unit == "GPU"
-    ]
-    most_idle = f"of the {rows.height} jobs with the most idle hours"
-    what = most_idle if name == "job_id" else f"by {in_sentence(key_heading(name))}"
+    left = {"measured_gpu_hours", "ended", "own_failures", "note"}
+    left |= {"jobs"} if name == "job_id" else set()  # one each
+    left |= {"gpu_hours"} if consumers.unit != "GPU" else set()
+    left |= {column for column in rows.columns if not rows[column].count()} - {name, "jobs"}
+    shown = [column for column in rows.columns if column not in left]
+    what = f"by {in_sentence(key_heading(name))}"
+    if name == "job_id":
+        what = f"of the {rows.height} jobs with the most idle hours"
     first, headings = rows.head(_ROWS), None
     if name in consumers.trends:
         trend = consumers.trends[name]
@@ -122,12 +112,11 @@ def _table(consumers: Consumers, name: str, title: str) -> Table:
         headings = {"trend": "GPUs over the period"}
         shown.append("trend")
     ranked = {column: place for place, column in enumerate((name, *_FIRST))}
-    shown.sort(key=lambda column: ranked.get(column, len(ranked)))
     table = result_table(
         first,
         ResourceUsage,
         caption=f"Resources, wait, failure, waste and efficiency {what}. {title}",
-        columns=[column for column in shown if column != "note"],
+        columns=sorted(shown, key=lambda column: ranked.get(column, len(ranked))),
         headings=headings,
         null={name: _NO_END if name == END_CLASS else "not stated"},
     )
@@ -135,8 +124,6 @@ def _table(consumers: Consumers, name: str, title: str) -> Table:
 
 
 def _findings(consumers: Consumers, title: str, trace: Trace) -> list[Finding]:
-    whole = consumers.whole
-    findings = [*_idle(consumers, title), *_wasted(consumers, title)]
     parts = (
         _plain(consumers, title),
         _failing_type(consumers, title, trace),
@@ -144,90 +131,77 @@ def _findings(consumers: Consumers, title: str, trace: Trace) -> list[Finding]:
         _slow_queue(consumers, title),
         _waits(consumers, title, trace),
     )
-    findings += [part for part in parts if part is not None]
-    if (use := _overall_use(whole)) and not findings:
-        findings.append(Finding(f"{title}: {use}.", n=whole["jobs"], heading=f"{title}: {use}"))
+    findings = [*_idle(consumers, title), *_wasted(consumers, title), *filter(None, parts)]
+    if not findings:
+        whole = consumers.whole
+        used = [
+            f"{share(whole[column])} of the {what}"
+            for column, what in (("cpu_used", "allocated CPU time"), ("memory_used", "memory"))
+            if whole[column] is not None
+        ]
+        text = f"{title}: jobs used {listed(used)}"
+        return [Finding(f"{text}.", n=whole["jobs"], heading=text)] if used else []
     return findings
 
 
-def _idle(consumers: Consumers, title: str) -> list[Finding]:
+def _idle(consumers: Consumers, title: str) -> Iterator[Finding]:
     """Name the users whose GPUs are idle, the largest number of idle hours first."""
     users, total = consumers.groups.get("user"), consumers.whole["measured_gpu_hours"]
     if not total:
-        return []
-    use = consumers.whole["gpu_utilization"]
-    text = (
+        return
+    low = (pl.col("gpu_utilization") < _IDLE) & (pl.col("measured_gpu_hours") >= _NOTICED * total)
+    rows = pl.DataFrame() if users is None else users.drop_nulls("user").filter(low)
+    if rows.height:
+        rows = rows.sort("idle_gpu_hours", descending=True).head(_NAMED)
+    for row in rows.rows(named=True):
+        user, use = f"user {row['user']}", percent(row["gpu_utilization"])
+        hours = hours_text(row["measured_gpu_hours"])
+        yield Finding(
+            f"{title}: idle GPUs: {user} used {use} of {hours} GPU-hours, "
+            f"{share(row['measured_gpu_hours'] / total)} of all with recorded utilization.",
+            effect=row["gpu_utilization"],
+            n=row["jobs"],
+            cost_gpu_h=row["idle_gpu_hours"],
+            cost_jobs=row["jobs"],
+            alert=f"{title}: idle GPUs: {user} at {use} GPU utilization with {hours} GPU-hours",
+            heading=f"{title}: {user} leaves {hours_text(row['idle_gpu_hours'])} GPU-hours idle",
+        )
+    use, idle = consumers.whole["gpu_utilization"], consumers.whole["idle_gpu_hours"]
+    yield Finding(
         f"{title}: GPUs were used {percent(use)} of {hours_text(total)} GPU-hours with recorded "
-        f"utilization; {hours_text(consumers.whole['idle_gpu_hours'])} GPU-hours were idle"
-    )
-    overall = Finding(
-        f"{text}.",
+        f"utilization; {hours_text(idle)} GPU-hours were idle.",
         effect=use,
         n=consumers.whole["jobs"],
-        cost_gpu_h=consumers.whole["idle_gpu_hours"],
+        cost_gpu_h=idle,
         heading=f"{title}: {percent(use)} of the recorded GPU time is used",
     )
-    if users is None:
-        return [overall]
-    low = users.drop_nulls("user").filter(
-        pl.col("gpu_utilization") < _IDLE, pl.col("measured_gpu_hours") >= _NOTICED * total
-    )
-    named = low.sort("idle_gpu_hours", descending=True).head(_NAMED).rows(named=True)
-    return [
-        *(
-            Finding(
-                f"{title}: idle GPUs: user {row['user']} used {percent(row['gpu_utilization'])} of "
-                f"{hours_text(row['measured_gpu_hours'])} GPU-hours, "
-                f"{share(row['measured_gpu_hours'] / total)} of all with recorded utilization.",
-                effect=row["gpu_utilization"],
-                n=row["jobs"],
-                cost_gpu_h=row["idle_gpu_hours"],
-                cost_jobs=row["jobs"],
-                alert=f"{title}: idle GPUs: user {row['user']} at "
-                f"{percent(row['gpu_utilization'])} GPU utilization with "
-                f"{hours_text(row['measured_gpu_hours'])} GPU-hours",
-                heading=f"{title}: user {row['user']} leaves "
-                f"{hours_text(row['idle_gpu_hours'])} GPU-hours idle",
-            )
-            for row in named
-        ),
-        overall,
-    ]
 
 
-def _wasted(consumers: Consumers, title: str) -> list[Finding]:
+def _wasted(consumers: Consumers, title: str) -> Iterator[Finding]:
     """State the hours in jobs that failed or were cancelled, by end reason."""
     rows = consumers.groups.get("end_reason", consumers.groups.get("status"))
     if rows is None:
-        return []
+        return
     name, unit = rows.columns[0], consumers.unit
     total = float(rows[f"{unit.lower()}_hours"].sum() or 0)
     lost = rows.drop_nulls(name).filter(
         pl.col("wasted_hours") >= _NOTICED * total, pl.col("wasted_hours") > 0
     )
-    ordered = lost.sort("wasted_hours", descending=True).head(_NAMED).rows(named=True)
-    findings = []
-    for row in ordered:
-        part = row["wasted_hours"] / total
+    for row in lost.sort("wasted_hours", descending=True).head(_NAMED).rows(named=True):
+        part, jobs = row["wasted_hours"] / total, plural(row["jobs"], "job")
         of = f"{share(part)} of all {hours_text(total)} {unit}-hours"
-        cost = row["wasted_hours"] if unit == "GPU" else 0.0
-        findings.append(
-            Finding(
-                f"{title}: {plural(row['jobs'], 'job')} that ended as {row[name]} used {of}: "
-                f"{hours_text(row['wasted_hours'])} {unit}-hours.",
-                effect=part,
-                n=row["jobs"],
-                cost_gpu_h=cost,
-                cost_jobs=row["jobs"],
-                alert=f"{title}: {row[name]}: {plural(row['jobs'], 'job')} used {of}"
-                if part >= _COSTLY
-                else "",
-                heading=f"{title}: jobs that ended as {row[name]} used {share(part)} of the "
-                f"{unit}-hours",
-                is_null=part < _NEGLIGIBLE,
-            )
+        text = f"{jobs} that ended as {row[name]} used {of}"
+        yield Finding(
+            f"{title}: {text}: {hours_text(row['wasted_hours'])} {unit}-hours.",
+            effect=part,
+            n=row["jobs"],
+            cost_gpu_h=row["wasted_hours"] if unit == "GPU" else 0.0,
+            cost_jobs=row["jobs"],
+            alert=f"{title}: {row[name]}: {jobs} used {of}" if part >= _COSTLY else "",
+            heading=f"{title}: jobs that ended as {row[name]} used {share(part)} of the "
+            f"{unit}-hours",
+            is_null=part < _NEGLIGIBLE,
         )
-    return findings
 
 
 def _plain(consumers: Consumers, title: str) -> Finding | None:
@@ -258,64 +232,52 @@ def _plain(consumers: Consumers, title: str) -> Finding | None:
 
 def _top(consumers: Consumers, title: str) -> Finding | None:
     """State the user with the most hours; of a dominant one, numbers with and without it."""
-    users, unit = consumers.groups.get("user"), consumers.unit
-    if users is None or users.drop_nulls("user").height < 2:
+    users, unit = consumers.groups.get("user", pl.DataFrame({"user": []})), consumers.unit
+    users = users.drop_nulls("user")
+    if users.height < 2:
         return None
-    by_jobs = users.drop_nulls("user").sort("jobs", descending=True).row(0, named=True)
-    first = users.drop_nulls("user").row(0, named=True)
-    jobs = consumers.whole["jobs"]
-    if by_jobs["jobs"] < _DOMINANT * jobs or consumers.without is None:
-        if not first["fraction_of_all"]:
+    row = users.sort("jobs", descending=True).row(0, named=True)
+    whole, without, jobs = consumers.whole, consumers.without, consumers.whole["jobs"]
+    if row["jobs"] < _DOMINANT * jobs or without is None:
+        row = users.row(0, named=True)
+        part = row["fraction_of_all"]
+        if not part:
             return None
-        user, of_all = first["user"], share(first["fraction_of_all"])
-        text = f"{title}: user {user} used the most {unit}-hours, {of_all} of all{_most(users)}."
-        return Finding(
-            text,
-            effect=first["fraction_of_all"],
-            n=first["jobs"],
-            cost_gpu_h=_gpu_hours(first) if first["fraction_of_all"] >= _DOMINANT else 0.0,
-            heading=f"{title}: user {user} used {of_all} of the {unit}-hours",
+        user = f"{title}: user {row['user']} used"
+        text = f"{user} the most {unit}-hours, {share(part)} of all{_most(users)}."
+        heading, is_costly = f"{user} {share(part)} of the {unit}-hours", part >= _DOMINANT
+    else:
+        part, of_hours = row["jobs"] / jobs, row["fraction_of_all"] or 0.0
+        user, is_costly = f"{title}: user {row['user']}", True
+        pairs = [
+            f"{what} {show(without[column])} instead of {show(whole[column])}"
+            for column, what, show in (
+                ("failure_rate", "failure rate", percent),
+                ("median_wait_s", "median wait", duration),
+                ("median_expansion", "median expansion factor", three_digits),
+                ("fraction_wasted", f"{unit}-hours wasted", percent),
+            )
+            if without[column] is not None and whole[column] is not None
+        ]
+        used = f" and used {share(of_hours)} of the {unit}-hours" if of_hours else ""
+        text = (
+            f"{user} submitted {share(part)} of {jobs:,} jobs{used}. "
+            f"Without {row['user']}: {listed(pairs)}."
         )
-    name = by_jobs["user"]
-    pairs = [
-        f"{what} {show(consumers.without[column])} instead of {show(consumers.whole[column])}"
-        for column, what, show in (
-            ("failure_rate", "failure rate", percent),
-            ("median_wait_s", "median wait", duration),
-            ("median_expansion", "median expansion factor", three_digits),
-            ("fraction_wasted", f"{unit}-hours wasted", percent),
-        )
-        if consumers.without[column] is not None and consumers.whole[column] is not None
-    ]
-    used = (
-        f" and used {share(by_jobs['fraction_of_all'])} of the {unit}-hours"
-        if by_jobs["fraction_of_all"]
-        else ""
-    )
-    text = (
-        f"{title}: user {name} submitted {share(by_jobs['jobs'] / jobs)} of {jobs:,} jobs{used}. "
-        f"Without {name}: {listed(pairs)}."
-    )
-    part, of_hours = by_jobs["jobs"] / jobs, by_jobs["fraction_of_all"] or 0.0
-    heading = f"{title}: user {name} submitted {share(part)} of the jobs"
-    if of_hours > part:
-        heading = f"{title}: user {name} used {share(of_hours)} of the {unit}-hours"
-    cost = _gpu_hours(by_jobs)
-    return Finding(text, effect=part, n=by_jobs["jobs"], cost_gpu_h=cost, heading=heading)
-
-
-def _gpu_hours(user: dict[str, Any]) -> float:
-    return float(user.get("gpu_hours") or 0.0)
+        heading = f"{user} submitted {share(part)} of the jobs"
+        if of_hours > part:
+            heading = f"{user} used {share(of_hours)} of the {unit}-hours"
+    cost = float(row.get("gpu_hours") or 0.0) * is_costly
+    return Finding(text, effect=part, n=row["jobs"], cost_gpu_h=cost, heading=heading)
 
 
 def _most(users: pl.DataFrame) -> str:
     """Return what the 5 % of the users with the most hours used."""
-    table = users.drop_nulls("user")
-    first = -(-table.height // 20)
+    first = -(-users.height // 20)
     if first < 2:
-        return f" (n = {plural(table.height, 'user')})"
-    of_first = share(float(table["fraction_of_all"].head(first).sum()))
-    return f", and the {first} of {table.height:,} users with the most {of_first}"
+        return f" (n = {plural(users.height, 'user')})"
+    of_first = share(float(users["fraction_of_all"].head(first).sum()))
+    return f", and the {first} of {users.height:,} users with the most {of_first}"
 
 
 def _waits(consumers: Consumers, title: str, trace: Trace) -> Finding | None:
@@ -325,16 +287,17 @@ def _waits(consumers: Consumers, title: str, trace: Trace) -> Finding | None:
         return None
     parts = []
     for name in ("queue", "user", "gpus_requested"):
-        rows = consumers.groups.get(name)
-        if rows is None:
-            continue
-        table = rows.drop_nulls([name, "median_wait_s"]).filter(pl.col("jobs") >= FEWEST_WAITS)
+        table = consumers.groups.get(name, pl.DataFrame())
+        if table.height:
+            table = table.drop_nulls([name, "median_wait_s"])
+            table = table.filter(pl.col("jobs") >= FEWEST_WAITS)
         if table.height > 1:
             row = table.sort("median_wait_s", descending=True).row(0, named=True)
-            parts.append(
-                f"{_named(name, row[name])} with {duration(row['median_wait_s'])} "
-                f"({row['jobs']:,} jobs)"
-            )
+            group, wait = row[name], duration(row["median_wait_s"])
+            named = f"{name} {group}"
+            if isinstance(group, float):
+                named = f"jobs of {group:g} GPU{'s' * (group != 1)}"
+            parts.append(f"{named} with {wait} ({row['jobs']:,} jobs)")
     longest = f" Longest by group: {listed(parts)}." if parts else ""
     stretched = ""
     if whole["median_expansion"] is not None:
@@ -356,12 +319,6 @@ def _waits(consumers: Consumers, title: str, trace: Trace) -> Finding | None:
         n=whole["jobs"],
         heading=f"{title}: the median job waited {duration(whole['median_wait_s'])}",
     )
-
-
-def _named(column: str, group: float | str) -> str:
-    if isinstance(group, float):
-        return f"jobs of {group:g} GPU{'' if group == 1 else 's'}"
-    return f"{column} {group}"
 
 
 def _failing_type(consumers: Consumers, title: str, trace: Trace) -> Finding | None:
@@ -470,15 +427,6 @@ def _arrays(counts: dict[str, int]) -> str:
     if "requeued" in counts:
         parts.append(f"{plural(counts['requeued'], 'run')} ended in a requeue")
     return f"{'; '.join(parts)}." if parts else ""
-
-
-def _overall_use(whole: Row) -> str:
-    parts = [
-        f"{share(whole[column])} of the {what}"
-        for column, what in (("cpu_used", "allocated CPU time"), ("memory_used", "memory"))
-        if whole[column] is not None
-    ]
-    return f"jobs used {listed(parts)}" if parts else ""
 
 
 SECTION = Section(
