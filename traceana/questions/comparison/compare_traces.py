@@ -249,13 +249,30 @@ def _truth(node: ast.expr, values: dict[str, dict[str, Any]], condition: str) ->
 
 def _comparison(node: ast.Compare, values: dict[str, dict[str, Any]], condition: str) -> bool:
     names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    measures = _measures(names, condition)
+    of = values.get(measures[0], {})
+    known = {name: values.get(name, {}).get("after") for name in measures}
+    known |= {side: of.get(side) for side in names & {"before", "after"}}
+    for name, value in known.items():
+        if value is None:
+            raise DataError(f"condition {condition!r}: {name} has no value in these traces")
+    sides = [_number(part, known, condition) for part in (node.left, *node.comparators)]
+    for op, left, right in zip(node.ops, sides, sides[1:], strict=False):
+        if type(op) not in _COMPARED:
+            raise DataError(f"condition {condition!r}: only < <= > >= == != compare; {_FORM}")
+        if not _COMPARED[type(op)](left, right):
+            return False
+    return True
+
+
+def _measures(names: set[str], condition: str) -> list[str]:
+    """Return the measures among the names of a comparison."""
     measures = sorted(names - {"before", "after"})
-    for name in measures:
-        if name not in MEASURES:
-            raise DataError(
-                f"condition {condition!r}: {name} is no measure; measures are "
-                f"{', '.join(MEASURES)}, before and after"
-            )
+    if wrong := [name for name in measures if name not in MEASURES]:
+        raise DataError(
+            f"condition {condition!r}: {wrong[0]} is no measure; measures are "
+            f"{', '.join(MEASURES)}, before and after"
+        )
     if not measures:
         raise DataError(f"condition {condition!r} names no measure; {_FORM}")
     if len(measures) > 1 and names & {"before", "after"}:
@@ -263,18 +280,7 @@ def _comparison(node: ast.Compare, values: dict[str, dict[str, Any]], condition:
             f"condition {condition!r}: before and after are of one measure, and {measures[0]} and "
             f"{measures[1]} stand in one comparison; join two comparisons with 'and'"
         )
-    of = values.get(measures[0], {})
-    known_values = {name: values.get(name, {}).get("after") for name in measures}
-    known_values |= {side: of.get(side) for side in names & {"before", "after"}}
-    if missing := [name for name in known_values if known_values[name] is None]:
-        raise DataError(f"condition {condition!r}: {missing[0]} has no value in these traces")
-    sides = [_number(part, known_values, condition) for part in (node.left, *node.comparators)]
-    for op, left, right in zip(node.ops, sides, sides[1:], strict=False):
-        if type(op) not in _COMPARED:
-            raise DataError(f"condition {condition!r}: only < <= > >= == != compare; {_FORM}")
-        if not _COMPARED[type(op)](left, right):
-            return False
-    return True
+    return measures
 
 
 def _number(node: ast.expr, values: dict[str, Any], condition: str) -> float:

@@ -25,7 +25,7 @@ from traceana.tables.formatting import (
 if TYPE_CHECKING:
     from traceana.store import Trace
 
-_UNITS: Final[dict[str, tuple[Callable[[float], str], Callable[[float, float], str]]]] = {
+_UNITS: Final[dict[str, tuple[Callable[..., str], Callable[..., str]]]] = {
     " (s)": (duration, duration_range),
     " (fraction)": (share, fraction_range),
 }
@@ -37,34 +37,22 @@ def build(traces: Sequence[Trace]) -> Content:
     """Compare all traces; nothing with fewer than two."""
     if len(traces) < 2:
         return Content()
-    table = compare_traces(traces)
-    table = table.filter(pl.col("estimate").count().over("question") > 0)
-    answered = table.filter(pl.col("estimate").count().over("question") > 1)
+    n_with_value = pl.col("estimate").count().over("question")
+    table = compare_traces(traces).filter(n_with_value > 0)
+    answered = table.filter(n_with_value > 1)
     if answered.is_empty():
         return Content()
     # a trace without its short jobs is no peer of the others
-    cut = [
-        trace.label
-        for trace in traces
-        if any(t.left_truncated for t in trace.manifest.tables.values())
-    ]
+    tables = {trace.label: trace.manifest.tables.values() for trace in traces}
+    cut = [label for label, of in tables.items() if any(one.left_truncated for one in of)]
     alike = answered.filter((pl.col("question") != "Runtime") | ~pl.col("trace").is_in(cut))
-    alike = alike.filter(pl.col("estimate").count().over("question") > 1)
+    parts = {question: alike.filter(n_with_value > 1, question=question) for question in _FINDINGS}
+    findings = tuple(_finding(rows) for rows in parts.values() if rows.height)
+    notes = {"Limits of the estimates": True, "Not compared": False}
+    points = {name: reasons(table, answered=is_answered) for name, is_answered in notes.items()}
     return Content(
-        tuple(
-            _finding(alike.filter(question=finding))
-            for finding in _FINDINGS
-            if finding in alike["question"].to_list()
-        )
-        or (_heading(answered),),
-        tuple(
-            Points(name, tuple(lines))
-            for name, lines in (
-                ("Limits of the estimates", reasons(table, answered=True)),
-                ("Not compared", reasons(table, answered=False)),
-            )
-            if lines
-        ),
+        findings or (_heading(answered),),
+        tuple(Points(name, tuple(lines)) for name, lines in points.items() if lines),
         lead=(_side_by_side(answered),),
         limitations="Clusters, years and definitions differ between traces, so a difference has no "
         "single cause and is not tested. Where a trace records no users, blocks of days are the "
@@ -100,19 +88,19 @@ def _heading(answered: pl.DataFrame) -> Finding:
 
 def _finding(rows: pl.DataFrame) -> str:
     """Return the range of an estimate over the traces."""
-    table = rows.drop_nulls("estimate").sort("estimate")
-    low, high = table.row(0, named=True), table.row(-1, named=True)
-    ends = [f"{_written(row, row['estimate'])} ({row['trace']})" for row in (low, high)]
-    return Finding(
-        f"{_name(low['measure'])}: the lowest of {table.height} traces is {_estimate(low)}. "
-        f"The highest is {_estimate(high)}.",
-        heading=f"{_name(low['measure'])}: {' to '.join(ends)}",
+    table = rows.drop_nulls("estimate").sort("estimate").rows(named=True)
+    ends = (table[0], table[-1])
+    low, high = (
+        f"{_written(row, row['estimate'])} ({row['trace']}; {_interval(row, '95 % CI ')}"
+        f"n = {row['n']:,})"
+        for row in ends
     )
-
-
-def _estimate(row: dict[str, Any]) -> str:
-    interval = _interval(row, "95 % CI ")
-    return f"{_written(row, row['estimate'])} ({row['trace']}; {interval}n = {row['n']:,})"
+    short = [f"{_written(row, row['estimate'])} ({row['trace']})" for row in ends]
+    name = _name(table[0]["measure"])
+    return Finding(
+        f"{name}: the lowest of {len(table)} traces is {low}. The highest is {high}.",
+        heading=f"{name}: {' to '.join(short)}",
+    )
 
 
 def _interval(row: dict[str, Any], name: str = "") -> str:
@@ -120,19 +108,14 @@ def _interval(row: dict[str, Any], name: str = "") -> str:
         return ""
     if row["ci_high"] is None:  # the curve does not fall that low
         return f"{name}{_written(row, row['ci_low'])} or more; "
-    write = _writers(row["measure"])[1]
-    return f"{name}{write(row['ci_low'], row['ci_high'])}; "
+    return f"{name}{_written(row, row['ci_low'], row['ci_high'])}; "
 
 
-def _written(row: dict[str, Any], value: float) -> str:
-    """Write a value of a measure in the unit that a person would choose."""
-    return _writers(row["measure"])[0](value)
-
-
-def _writers(measure: str) -> tuple[Callable[[float], str], Callable[[float, float], str]]:
-    """Return what writes a value of a measure, and an interval."""
-    found = (write for unit, write in _UNITS.items() if measure.endswith(unit))
-    return next(found, (three_digits, three_digits_range))
+def _written(row: dict[str, Any], *values: float) -> str:
+    """Write a value of a measure, or an interval, in the unit that a person would choose."""
+    units = (write for unit, write in _UNITS.items() if row["measure"].endswith(unit))
+    one, several = next(units, (three_digits, three_digits_range))
+    return one(*values) if len(values) == 1 else several(*values)
 
 
 def _name(measure: str) -> str:

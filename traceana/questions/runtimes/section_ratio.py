@@ -57,46 +57,34 @@ class _Cohort(NamedTuple):
 
 def build(traces: Sequence[Trace]) -> Content:
     """Show the dispersion of runtimes around the mean of their group, for each trace."""
-    cohorts = [
-        _form(trace, table)
-        for trace in distinct_traces(traces)
-        for table in tables_with_runtimes(trace)
-    ]
     blocks: list[Block] = [Text(_OPENING)]
-    findings = []
-    for cohort in cohorts:
-        blocks += [Heading(cohort.name), *_details(cohort)]
-        findings += _findings(cohort)
-    return Content(
-        tuple(findings),
-        tuple(blocks),
-        findings[0] if findings else "",
-        lead=tuple(_lead([one for one in cohorts if not one.cut])),
-        limitations=_LIMITATIONS,
-    )
+    findings, complete = list[str](), list[_Cohort]()
+    for trace in distinct_traces(traces):
+        for table in tables_with_runtimes(trace):
+            cohort = _form(trace, table)
+            blocks += [Heading(cohort.name), *_details(cohort)]
+            findings += _findings(cohort)
+            complete += [] if cohort.cut else [cohort]
+    first = findings[0] if findings else ""
+    lead = tuple(_lead(complete))
+    return Content(tuple(findings), tuple(blocks), first, lead=lead, limitations=_LIMITATIONS)
 
 
 def _form(trace: Trace, table: str) -> _Cohort:
     noun = trace.manifest.tables[table].unit_noun
     title = trace.label if table == "recurring_jobs" else task_title(trace)
     seen = form_cohort(trace).observation if table == "jobs" else None
-    cut = seen is not None and seen.n_truncated + seen.n_censored
-    result = trace.once(ratio_tables, table)
-    return _Cohort(trace, table, title, noun, result, seen.describe(noun) if seen and cut else "")
+    cut = seen.describe(noun) if seen and seen.n_truncated + seen.n_censored else ""
+    return _Cohort(trace, table, title, noun, trace.once(ratio_tables, table), cut)
 
 
 def _lead(cohorts: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
     """Show the ratios of each trace without groups, and within its first grouping."""
+    alone = pl.when(grouping="none").then(pl.lit("not grouped"))
+    by = alone.otherwise(pl.format("by {}", "grouping"))
     parts = [
         cohort.found.groupings.head(2).select(
-            pl.concat_str(
-                pl.lit(f"{cohort.name}, "),
-                pl.when(grouping="none")
-                .then(pl.lit("not grouped"))
-                .otherwise(pl.format("by {}", "grouping")),
-            ).alias("cohort"),
-            "n",
-            *_DISTRIBUTION,
+            pl.concat_str(pl.lit(f"{cohort.name}, "), by).alias("cohort"), "n", *_DISTRIBUTION
         )
         for cohort in cohorts
     ]
@@ -188,13 +176,13 @@ def _findings(cohort: _Cohort) -> list[str]:
     if overall["cov"] is None or not grouped or grouped[0]["cov"] is None:
         return []
     first = grouped[0]
+    half = share(first["median"])
     finding = (
         f"{cohort.title}: the CoV of the runtimes of {cohort.noun} is {three_digits(first['cov'])} "
         f"within groups of equal {first['grouping']}, and {three_digits(overall['cov'])} overall "
         f"({plural(first['groups'], 'group')}, n = {first['n']:,}). Half of them ran for less than "
-        f"{share(first['median'])} of the mean of their group."
+        f"{half} of the mean of their group."
     )
-    half = share(first["median"])
     heading = f"{cohort.title}: half of the {cohort.noun} run below {half} of their group's mean"
     return [Finding(finding, heading=heading)]
 

@@ -54,44 +54,32 @@ def build(traces: Sequence[Trace]) -> Content:
     """Compare the imputations of missing ends, for each trace with tasks and instances."""
     points = tuple(f"`{name}`: {_IMPUTATIONS[name]}" for name in END_IMPUTATIONS)
     blocks: list[Block] = [Text(_OPENING), Points("The imputations", points)]
-    findings: list[str] = []
-    lead: list[Block] = []
+    findings, lead = list[str](), list[Block]()
     for trace in traces:
-        title = task_title(trace)
+        title, tasks = task_title(trace), trace.manifest.tables["tasks"]
         check, error = trace.once(capacity)
         findings.append(_finding(check, title))
-        lead.append(
+        caption = f"GPU-hours requested under each imputation, and the capacity. {title}"
+        lead.append(result_table(check, CapacityCheck, columns=_COLUMNS, caption=caption))
+        means = trace.once(means_by_outcome, next(iter(tasks.groups), None))
+        blocks += [
+            Heading(f"{title}: {tasks.unit_noun}"),
+            *_sample_text(trace, error),
+            _means_table(means, title),
             result_table(
-                check,
-                CapacityCheck,
-                columns=_COLUMNS,
-                caption=f"GPU-hours requested under each imputation, and the capacity. {title}",
-            )
-        )
-        blocks += _details(trace, title, error)
+                trace.once(missing_times),
+                MissingTimes,
+                caption=f"Missing starts and ends of instances, by status of the task. {title}",
+                null={"status": "missing"},
+            ),
+        ]
     return Content(tuple(findings), tuple(blocks), lead=tuple(lead), limitations=_LIMITATIONS)
 
 
-def _details(trace: Trace, title: str, error: float | None) -> list[Block]:
-    manifest = trace.manifest.tables["tasks"]
-    by = next(iter(manifest.groups), None)
-    return [
-        Heading(f"{title}: {manifest.unit_noun}"),
-        *_sample_text(trace, error),
-        _means_table(trace.once(means_by_outcome, by), title),
-        result_table(
-            trace.once(missing_times),
-            MissingTimes,
-            caption=f"Missing starts and ends of instances, by status of the task. {title}",
-            null={"status": "missing"},
-        ),
-    ]
-
-
-def _sample_text(trace: Trace, error: float | None) -> tuple[Text, ...]:
+def _sample_text(trace: Trace, error: float | None) -> list[Text]:
     sample = trace.once(sample_jobs)
     if sample is None:
-        return ()
+        return []
     text = (
         f"All results are from a sample: {sample.description}. Its GPU-hours are multiplied by "
         f"{three_digits(1 / sample.fraction)}, all tasks over those drawn."
@@ -101,22 +89,16 @@ def _sample_text(trace: Trace, error: float | None) -> tuple[Text, ...]:
             f" Their 95 % margin of error is at most {share(1.96 * error)}, as estimated from the "
             "sample; it may contain too few of the rare very large jobs."
         )
-    return (Text(text),)
+    return [Text(text)]
 
 
 def _means_table(means: pl.DataFrame, title: str) -> Table:
     keys = [name for name in means.columns if " " not in name]
-    cells = [
-        pl.Series(
-            name,
-            [
-                None if mean is None else f"{duration(mean)} ({n:,})"
-                for mean, n in means.select(f"mean {name}", f"n {name}").iter_rows()
-            ],
-            dtype=pl.String,
-        )
-        for name in END_IMPUTATIONS
-    ]
+    cells = []
+    for name in END_IMPUTATIONS:
+        rows = means.select(f"mean {name}", f"n {name}").rows()
+        texts = [None if mean is None else f"{duration(mean)} ({n:,})" for mean, n in rows]
+        cells.append(pl.Series(name, texts, dtype=pl.String))
     return result_table(
         means.select(keys).with_columns(cells),
         caption="Mean runtime and number of tasks, by imputation; success is completed, "
@@ -127,28 +109,24 @@ def _means_table(means: pl.DataFrame, title: str) -> Table:
 
 
 def _finding(check: pl.DataFrame, title: str) -> str:
-    fractions = dict(check.select("end_imputation", "fraction_of_capacity").iter_rows())
-    if fractions["drop"] is None:
-        hours_of = dict(check.select("end_imputation", "gpu_hours").iter_rows())
+    of = {row["end_imputation"]: row for row in check.rows(named=True)}
+    low, high = of["drop"], of["trace_end"]
+    if low["fraction_of_capacity"] is None:
         return (
-            f"{title}: tasks request {hours(hours_of['drop'])} GPU-hours if instances without an "
-            f"end are excluded, and {hours(hours_of['trace_end'])} if they run to the end of the "
+            f"{title}: tasks request {hours(low['gpu_hours'])} GPU-hours if instances without an "
+            f"end are excluded, and {hours(high['gpu_hours'])} if they run to the end of the "
             "trace; the capacity is not known."
         )
-    first, *_ = check.rows(named=True)
+    most = share(high["fraction_of_capacity"])
+    if high["fraction_of_capacity"] > 1:
+        most = f"{plain(round(high['fraction_of_capacity'], 1))} times these"
     text = (
-        f"{title}: tasks request {share(fractions['drop'])} of the GPU-hours of "
-        f"{plain(first['machine_gpus'])} GPUs if instances without an end are excluded, and "
-        f"{_times(fractions['trace_end'])} if they run to the end of the trace"
+        f"{title}: tasks request {share(low['fraction_of_capacity'])} of the GPU-hours of "
+        f"{plain(low['machine_gpus'])} GPUs if instances without an end are excluded, and "
+        f"{most} if they run to the end of the trace."
     )
-    wrong = [name for name in END_IMPUTATIONS if fractions[name] > 1]
-    if not wrong:
-        return f"{text}."
-    return f"{text}. Imputations that exceed the capacity: {', '.join(wrong)}."
-
-
-def _times(fraction: float) -> str:
-    return f"{plain(round(fraction, 1))} times these" if fraction > 1 else share(fraction)
+    wrong = [name for name in END_IMPUTATIONS if of[name]["fraction_of_capacity"] > 1]
+    return text + f" Imputations that exceed the capacity: {', '.join(wrong)}." * bool(wrong)
 
 
 SECTION = Section(

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.page.blocks import Content, Gallery, Text, drawing, picture_key, result_table
+from traceana.page.blocks import (
+    Content,
+    Drawing,
+    Gallery,
+    Table,
+    Text,
+    drawing,
+    picture_key,
+    result_table,
+)
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.scheduling.what_if import (
@@ -44,92 +52,67 @@ _AT: Final = 100
 _SHOWN: Final = (50, 80, 100, 120)
 
 
-@dataclass(frozen=True)
-class _Placed:
-    trace: Trace
-    title: str
-    runs: pl.DataFrame
-    summary: pl.DataFrame
-    jobs: int
-    unplaceable: int
-    gpus: float
-
-
 def build(traces: Sequence[Trace]) -> Content:
     """Show the placement of each trace whose jobs and machines have GPUs."""
-    placements = [placement for trace in traces if (placement := _placed(trace)) is not None]
-    if not placements:
+    findings, pictures, tables = list[str](), list[Drawing](), list[Table]()
+    for trace in traces:
+        try:
+            runs = trace.once(placement_runs)
+        except DataError:  # no machine has a GPU, or no job requests one
+            continue
+        summary = summarize_placement(runs)
+        findings += _findings(trace, summary)
+        for quantity, what in (("allocated", "Allocated GPUs"), ("fragment", "Fragment")):
+            pictures.append(
+                drawing(
+                    f"placement-{quantity}",
+                    runs.filter(ties="name"),
+                    trace=trace,
+                    title=trace.label,
+                    key=picture_key(f"placement-{quantity}", trace),
+                    about=f"{what} as jobs arrive, by placement policy",
+                )
+            )
+        caption = f"GPUs allocated and fragments by policy and GPUs requested. {trace.label}"
+        rows = summary.filter(pl.col("arrived").is_in(_SHOWN))
+        tables.append(result_table(rows, PlacementSummary, caption=caption, folded=True))
+    if not tables:
         return Content()
-    pictures = [
-        drawing(
-            f"placement-{quantity}",
-            placement.runs.filter(ties="name"),
-            trace=placement.trace,
-            title=placement.title,
-            key=picture_key(f"placement-{quantity}", placement.trace),
-            about=about,
-        )
-        for placement in placements
-        for quantity, about in (
-            ("allocated", "Allocated GPUs as jobs arrive, by placement policy"),
-            ("fragment", "Fragment as jobs arrive, by placement policy"),
-        )
-    ]
-    tables = [
-        result_table(
-            placement.summary.filter(pl.col("arrived").is_in(_SHOWN)),
-            PlacementSummary,
-            caption=f"GPUs allocated and fragments by policy and GPUs requested. {placement.title}",
-            folded=True,
-        )
-        for placement in placements
-    ]
     return Content(
-        tuple(text for placement in placements for text in _findings(placement)),
+        tuple(findings),
         (Text(_ABOUT), Gallery(tuple(pictures[1:])), *tables),
         lead=(Gallery(tuple(pictures[:1])),),
         limitations=_LIMITATIONS,
     )
 
 
-def _placed(trace: Trace) -> _Placed | None:
-    try:
-        runs = trace.once(placement_runs)
-    except DataError:  # no machine has a GPU, or no job requests one
-        return None
-    counts = trace.scan("jobs").select(pl.col("gpus").count()).collect().item()
-    gpus = trace.scan("machines").select(pl.col("gpus").sum()).collect().item()
-    unplaceable, summary = trace.once(count_unplaceable), summarize_placement(runs)
-    return _Placed(trace, trace.label, runs, summary, counts, unplaceable, float(gpus))
-
-
-def _findings(placed: _Placed) -> list[str]:
-    rows = placed.summary.filter(arrived=_AT)
+def _findings(trace: Trace, summary: pl.DataFrame) -> list[str]:
+    jobs = trace.scan("jobs").select(pl.col("gpus").count()).collect().item()
+    gpus = float(trace.scan("machines").select(pl.col("gpus").sum()).collect().item())
+    unplaceable, rows = trace.once(count_unplaceable), summary.filter(arrived=_AT)
     by_name = rows.filter(ties="name").sort("allocated", descending=True, maintain_order=True)
     (best, second), worst = by_name.head(2).rows(named=True), by_name.row(-1, named=True)
     first = (
-        f"{placed.title}: when jobs have requested as many GPUs as there are, {best['policy']} "
+        f"{trace.label}: when jobs have requested as many GPUs as there are, {best['policy']} "
         f"allocates {best['allocated']:.1f} % of them, {second['policy']} "
         f"{second['allocated']:.1f} % and {worst['policy']} {worst['allocated']:.1f} % "
-        f"(means of {len(SEEDS)} seeds; n = {placed.jobs:,} jobs, {placed.gpus:,.0f} GPUs)."
+        f"(means of {len(SEEDS)} seeds; n = {jobs:,} jobs, {gpus:,.0f} GPUs)."
     )
-    if placed.unplaceable:
-        fraction = share(placed.unplaceable / placed.jobs)
-        first += (
-            f" {placed.unplaceable:,} jobs ({fraction}) fit on no machine, even if all are empty."
-        )
+    if unplaceable:
+        fraction = share(unplaceable / jobs)
+        first += f" {unplaceable:,} jobs ({fraction}) fit on no machine, even if all are empty."
     first = Finding(
         first,
-        heading=f"{placed.title}: policy {best['policy']} allocates {best['allocated']:.1f} % of "
+        heading=f"{trace.label}: policy {best['policy']} allocates {best['allocated']:.1f} % of "
         f"the GPUs, {worst['policy']} {worst['allocated']:.1f} %",
     )
-    pairs = [pair for pair in reversed_pairs(placed.summary) if pair[0] == best["policy"]]
+    pairs = [pair for pair in reversed_pairs(summary) if pair[0] == best["policy"]]
     if not pairs:
         return [first]
     at_random = dict(rows.filter(ties="random").select("policy", "allocated").rows())
     ahead = listed(f"{other} ({at_random[other]:.1f} %)" for _, other in pairs)
     second_finding = (
-        f"{placed.title}: the order of the policies depends on how ties are broken. With ties "
+        f"{trace.label}: the order of the policies depends on how ties are broken. With ties "
         f"at random, {best['policy']} allocates {at_random[best['policy']]:.1f} % instead of "
         f"{best['allocated']:.1f} %, less than {ahead} (1 seed)."
     )
