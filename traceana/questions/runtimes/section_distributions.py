@@ -257,7 +257,7 @@ def _families(fits: DistributionFits, found: RuntimeDistributions, title: str) -
 
 
 def _findings(fits: DistributionFits, found: RuntimeDistributions, title: str) -> tuple[str, str]:
-    """State the best family, and those that are not told apart from it or fit best otherwise."""
+    """State the best family, and those not distinguished from it, or best otherwise."""
     first = fits.table.row(0, named=True)
     bound = "" if found.bound is None else f", left-truncated at {seconds(found.bound)} s"
     test = "not tested"
