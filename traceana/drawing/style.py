@@ -163,6 +163,13 @@ def start_axes(ax: Axes | None, /, *, height_in: float = 2.6) -> Axes:
     return figure.add_subplot(axes_class=ShownAxes)
 
 
+def figure_of(ax: Axes, /) -> Figure:
+    """Return the figure that axes stand on."""
+    root = ax.get_figure(root=True)
+    assert root is not None  # noqa: S101  (axes without a figure cannot be drawn on)
+    return root
+
+
 def palette() -> list[str]:
     """Return the colors of the style, each once, without that of text."""
     colors = map(to_hex, rcParams["axes.prop_cycle"].by_key().get("color", ["C0"]))

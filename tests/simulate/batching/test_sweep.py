@@ -98,7 +98,9 @@ def test_a_negative_batch_is_told() -> None:
     sweep = sweep_batching(
         {"a": (24, 23.9, 0.1)}, controllers=[free], overheads_s=[0], noise_cvs=[0], steps=2
     )
-    assert sweep["note"].to_list() == ["a batch size is negative in 1 settings"]
+    assert sweep["note"].to_list() == [
+        "a batch size is negative in 1 settings; no job could run it"
+    ]
     # batches of 96, 96 and 0
     zero = sweep_batching(
         {"a": (24, 23.9, 5.92)}, controllers=[free], overheads_s=[0], noise_cvs=[0], steps=2

@@ -95,7 +95,12 @@ def build(traces: Sequence[Trace]) -> Content:
     if not traces:
         return Content((), ())
     recorded = [_recorded(trace) for trace in traces]
-    pictures = [one for trace in traces for one in _draw_best(trace)][:_MAX_DRAWN]
+    # the steps of the job with the largest possible speedup
+    pictures = [
+        _draw_steps(trace, result, _most(result))
+        for trace in traces
+        if not isinstance(result := trace.once(workers.batching_replay), str)
+    ][:_MAX_DRAWN]
     all_synthetic = all(trace.synthetic for trace in traces)
     synthetic = " SYNTHETIC data: no real system is shown." if all_synthetic else ""
     clusters = drawing(
@@ -205,12 +210,6 @@ def _episodes(result: BatchingReplay, name: str, time: str) -> Block:
         f"row that the proportional controller has within {100 * result.within:g} % of the "
         f"oracle's. Near the oracle: fraction of the steps of the episode that are. {name}",
     )
-
-
-def _draw_best(trace: Trace) -> list[Drawing]:
-    """Draw the steps of the job with the largest possible speedup."""
-    result = trace.once(workers.batching_replay)
-    return [] if isinstance(result, str) else [_draw_steps(trace, result, _most(result))]
 
 
 def _most(result: BatchingReplay) -> str:

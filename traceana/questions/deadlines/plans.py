@@ -82,8 +82,7 @@ def compare_plans(
     --------
     >>> import polars as pl, traceana
     >>> store = traceana.open_sample()
-    >>> trace = store.trace(*store.traces("training_plans"))
-    >>> plans, jobs = (trace.scan(t) for t in ("training_plans", "jobs"))
+    >>> plans, jobs = (store.scan("elasticflow-2023", t) for t in ("training_plans", "jobs"))
     >>> synthetic = traceana.synthesize_deadlines(jobs)
     >>> found = traceana.compare_plans(plans, synthetic, jobs)
     >>> found.select("compared", "n", pl.col("value").round(2)).head(2).rows()

@@ -43,10 +43,9 @@ def replay_published_draws(
 
     Job ids of the ElasticFlow files are the first 128-bit numbers of Python's generator with seed
     42, which reveals the order of the jobs. In that order, the (model, batch size) pairs of each
-    file (without the jobs of the testbed) follow ``random.Random(0).choice`` over 14 pairs. For
-    each job the next draw of its pair is taken. A draw that is passed over belongs to a job that is
-    not in the file. Or the pair was drawn again because it has no rate at the GPUs of the job.
-    Other equally likely draws would pass over 13 per job on average.
+    file (without the jobs of the testbed) follow ``random.Random(0).choice`` over 14 pairs. A draw
+    that is passed over belongs to a job that is not in the file, or to a pair without a rate at the
+    GPUs of the job. Other equally likely draws would pass over 13 per job on average.
 
     Parameters
     ----------
@@ -228,8 +227,7 @@ def iteration_rates(
     --------
     >>> import polars as pl, traceana
     >>> store = traceana.open_sample()
-    >>> trace = store.trace(*store.traces("training_plans"))
-    >>> plans, jobs = (trace.scan(t) for t in ("training_plans", "jobs"))
+    >>> plans, jobs = (store.scan("elasticflow-2023", t) for t in ("training_plans", "jobs"))
     >>> rates = traceana.iteration_rates(plans, jobs).filter(model="vgg16", batch_size=256)
     >>> rates.select("gpus", pl.col("scaling_efficiency").round(2)).head(3).rows()
     [(1.0, 1.0), (2.0, 0.96), (4.0, 0.87)]
@@ -415,13 +413,10 @@ def deadline_tightness(
     """Compute the tightness of deadlines and the fraction that is feasible.
 
     Tightness is (deadline_s - submit) / runtime, with the runtime at the requested GPUs. At 1 or
-    above, a job that starts when submitted meets the deadline at these GPUs; below, only with
-    more GPUs. Queueing and contention are not modeled, so the fractions are upper bounds for any
-    scheduler that runs jobs as requested.
-
-    `n_met_fastest` counts the deadlines met with more GPUs. The job then runs its iterations at the
-    highest rate that :func:`iteration_rates` finds for its model and batch size, or in its own
-    runtime if that is shorter.
+    above, a job that starts when submitted meets the deadline at these GPUs. Queueing is not
+    modeled, so the fractions are upper bounds for any scheduler that runs jobs as requested.
+    `n_met_fastest` counts the deadlines met with more GPUs: at the highest rate that
+    :func:`iteration_rates` finds for the model and batch size, or in the job's own runtime.
 
     Parameters
     ----------
@@ -446,8 +441,7 @@ def deadline_tightness(
     --------
     >>> import polars as pl, traceana
     >>> store = traceana.open_sample()
-    >>> trace = store.trace(*store.traces("training_plans"))
-    >>> plans, jobs = (trace.scan(t) for t in ("training_plans", "jobs"))
+    >>> plans, jobs = (store.scan("elasticflow-2023", t) for t in ("training_plans", "jobs"))
     >>> found = traceana.deadline_tightness(plans, jobs)
     >>> found.select("n", pl.col("fraction_met", "tightness_median").round(1)).rows()
     [(2081, 0.5, 1.0)]

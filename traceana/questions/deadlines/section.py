@@ -69,28 +69,18 @@ _POLICIES: Final = (
     "by deadline minus runtime. At most the first {most:,} jobs are scheduled."
 )
 _RULES: Final = ("rule", "n", "measure", "value")
-_MISSED: Final = (
-    "policy",
-    "n",
-    "n_excluded",
-    "n_missed",
-    "fraction_missed",
-    "ci_low",
-    "ci_high",
-    "mean_wait_s",
-    "utilization",
+_MISSED: Final = tuple(
+    name
+    for name in DeadlinePolicies.columns()
+    if name not in ("cluster", "capacity", "median_wait_s", "p95_wait_s")
 )
 _MET: Final = (
     "cluster",
-    "n",
-    "n_met",
-    "fraction_met",
-    "ci_low",
-    "ci_high",
-    "fraction_met_fastest",
-    "tightness_min",
-    "tightness_median",
-    "tightness_max",
+    *(
+        name
+        for name in DeadlineTightness.columns()
+        if name != "n_met_fastest" and not name.startswith("tightness_p")
+    ),
 )
 _MEASURES: Final = {
     "samples_per_s": "Throughput by GPUs",

@@ -63,8 +63,7 @@ def batch_size_sweep(energy: pl.DataFrame, /) -> pl.DataFrame:
     --------
     >>> import traceana
     >>> store = traceana.open_sample()
-    >>> trace = store.trace(*store.traces("power_profiles"))
-    >>> runs, power = (trace.scan(t) for t in ("training_runs", "power_profiles"))
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
     >>> energy = traceana.energy_to_accuracy(runs, power, gpu="v100", dataset="cifar100")
     >>> found = traceana.batch_size_sweep(energy).filter(batch_size=1024)
     >>> found.select("limit", "power_limit_w").rows()
@@ -146,8 +145,7 @@ def energy_to_accuracy(
     --------
     >>> import traceana
     >>> store = traceana.open_sample()
-    >>> trace = store.trace(*store.traces("power_profiles"))
-    >>> runs, power = (trace.scan(t) for t in ("training_runs", "power_profiles"))
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
     >>> energy = traceana.energy_to_accuracy(runs, power, gpu="v100", dataset="cifar100")
     >>> energy.sort("cost_j").select("batch_size", "power_limit_w", "on_front").row(0)
     (128, 200.0, True)
@@ -240,8 +238,7 @@ def eta_sweep(
     --------
     >>> import traceana
     >>> store = traceana.open_sample()
-    >>> trace = store.trace(*store.traces("power_profiles"))
-    >>> runs, power = (trace.scan(t) for t in ("training_runs", "power_profiles"))
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
     >>> found = traceana.eta_sweep(runs, power, gpu="v100", dataset="cifar100", etas=[0, 1])
     >>> found.select("eta", "batch_size", "power_limit_w").rows()
     [(0.0, 256, 150.0), (1.0, 128, 150.0)]

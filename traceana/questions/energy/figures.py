@@ -19,7 +19,7 @@ from traceana.drawing.labels import (
 )
 from traceana.drawing.registry import figure
 from traceana.drawing.scales import use_log_axis
-from traceana.drawing.style import color_of, shade, start_axes
+from traceana.drawing.style import color_of, figure_of, shade, start_axes
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -424,10 +424,8 @@ def plot_energy_map(
                     fontsize=small_size() - 1.5,
                     color=_ink(ax, np.ravel(drawn.to_rgba(np.array([value])))),
                 )
-    bar = ax.get_figure(root=True)
-    if bar is not None:
-        colorbar = bar.colorbar(drawn, ax=ax, label=label)
-        _tick(colorbar.ax.yaxis, high / low)
+    bar = figure_of(ax).colorbar(drawn, ax=ax, label=label)
+    _tick(bar.ax.yaxis, high / low)
     ax.set_xticks(range(len(sizes)), [str(size) for size in sizes])
     ax.tick_params(axis="x", rotation=90 if len(sizes) > _UPRIGHT else 0)
     ax.set_yticks(range(len(limits)), [f"{limit:g}" for limit in limits])

@@ -71,8 +71,7 @@ def energy_coverage(
     --------
     >>> import traceana
     >>> store = traceana.open_sample()
-    >>> trace = store.trace(*store.traces("power_profiles"))
-    >>> runs, power = (trace.scan(t) for t in ("training_runs", "power_profiles"))
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
     >>> found = traceana.energy_coverage(runs, power, gpu="v100", dataset="cifar100")
     >>> found["note"].value_counts(sort=True).rows()
     [(None, 10), ('profiled only', 10)]
@@ -173,15 +172,13 @@ def energy_savings(
     limit (at b0) or both are free. Ties go to the smaller batch size, then the lower limit.
 
     The best of many noisy configurations is partly best by chance, so that `ratio` is biased
-    downward. `ratio_held_out` is less so: a batch size is chosen without one run of each, and its
-    ratio is of the runs held out; a power limit is chosen by its cost as predicted from the others
-    (a parabola of the logarithms, from five limits on, where it is within a tenth), and its ratio
-    is of the measured cost. Bias in simulations with noise of 1, 3 and 5 %: 0.5, 1.4 and 0.8 %.
-    This is cross-validation (Stone, JRSS B 36, 1974), with the geometric mean over 100 random
-    partitions. The 95 % interval around it is Welch's for the difference of the mean logarithms of
-    the epochs (Biometrika 34, 1947). Time and power of an epoch were
-    measured once: their variation is not included. Where the batch size is the default, the epochs
-    cancel and there is no interval. Every data set is trained to its default target.
+    downward. `ratio_held_out` is less so (cross-validation, Stone, JRSS B 36, 1974): a batch size
+    is chosen without one run of each, and its ratio is of the runs held out; a power limit is
+    chosen by its cost as predicted from the others (a parabola of the logarithms, from five limits
+    on, where it is within a tenth). It is the geometric mean over 100 random partitions; its 95 %
+    interval is Welch's for the difference of the mean logarithms of the epochs (Biometrika 34,
+    1947), without the variation of time and power of an epoch, which were measured once. Where the
+    batch size is the default there is none. Every data set is trained to its default target.
 
     Parameters
     ----------
@@ -201,8 +198,7 @@ def energy_savings(
     --------
     >>> import polars as pl, traceana
     >>> store = traceana.open_sample()
-    >>> trace = store.trace(*store.traces("power_profiles"))
-    >>> runs, power = (trace.scan(t) for t in ("training_runs", "power_profiles"))
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
     >>> found = traceana.energy_savings(runs, power)
     >>> found = found.filter(gpu="v100", dataset="cifar100", objective="energy")
     >>> found.select("choice", "batch_size", "power_limit_w", pl.col("ratio").round(1)).rows()[1:]
@@ -411,8 +407,7 @@ def training_defaults(
     --------
     >>> import traceana
     >>> store = traceana.open_sample()
-    >>> trace = store.trace(*store.traces("power_profiles"))
-    >>> runs, power = (trace.scan(t) for t in ("training_runs", "power_profiles"))
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
     >>> traceana.training_defaults(runs, power)["cifar100"]
     TrainingDefault(target=0.6, batch_size=1024, max_epochs=100, lower_is_harder=False)
     """

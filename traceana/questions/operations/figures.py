@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 
 from traceana.drawing.labels import format_axis, name_tick, place_legend, small_size
 from traceana.drawing.registry import figure
-from traceana.drawing.style import MOST_MARKS, color_of, shade, start_axes
+from traceana.drawing.style import MOST_MARKS, color_of, figure_of, shade, start_axes
 from traceana.errors import DataError
 from traceana.tables.formatting import plural, three_digits
 
@@ -100,9 +100,7 @@ def plot_worker_slowdown(result: WorkerSlowdownResult, /, *, ax: Axes | None = N
     ax.set_xlabel("Data-parallel rank")
     ax.set_ylabel("Stage")
     ax.set_title("Slowdown by worker")
-    root = ax.get_figure(root=True)
-    assert root is not None  # noqa: S101  (axes without a figure cannot be drawn on)
-    root.colorbar(cells, ax=ax, label="Slowdown", aspect=12)
+    figure_of(ax).colorbar(cells, ax=ax, label="Slowdown", aspect=12)
     return ax
 
 

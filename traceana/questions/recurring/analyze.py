@@ -177,13 +177,10 @@ def map_groups_to_workloads(
 ) -> WorkloadMapping:
     """Assign a training workload to each group of recurring jobs.
 
-    k-means divides the mean runtimes of the groups (one point per group) into as many clusters as
-    there are data sets. Clusters and data sets are matched in order: the shortest groups to the
-    data set with the shortest default run (Zeus, NSDI'23, on PAI's trace). In one dimension
-    k-means is solved exactly. The default run of a data set trains to its default target at the
-    default batch size and the largest power limit of the GPU: the baseline of
-    :func:`energy_savings`. If a few groups run very long, most groups fall into the shortest
-    clusters, as in the published method.
+    k-means, solved exactly, divides the mean runtimes of the groups into as many clusters as there
+    are data sets, and the shortest groups are matched to the data set with the shortest default
+    run, the baseline of :func:`energy_savings` (Zeus, NSDI'23, on PAI's trace). If a few groups run
+    very long, most groups fall into the shortest clusters, as in the published method.
 
     Parameters
     ----------
@@ -208,9 +205,8 @@ def map_groups_to_workloads(
     --------
     >>> import traceana
     >>> store = traceana.open_sample()
-    >>> trace = store.trace(*store.traces("power_profiles"))
-    >>> runs, power = (trace.scan(t) for t in ("training_runs", "power_profiles"))
-    >>> jobs = trace.scan("recurring_jobs")
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> jobs = store.scan("zeus-2023", "recurring_jobs")
     >>> mapped = traceana.map_groups_to_workloads(jobs, runs, power, gpu="v100")
     >>> mapped.groups.select("recurrences", "mean_s", "dataset").row(1)
     (3, 435.0, 'movielens-1m')

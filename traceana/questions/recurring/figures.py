@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from traceana.drawing.labels import legend_above, name_group, name_rows, name_tick
 from traceana.drawing.registry import figure
-from traceana.drawing.style import color_of, shade, start_axes
+from traceana.drawing.style import color_of, figure_of, shade, start_axes
 from traceana.errors import DataError
 from traceana.questions.energy.figures import plot_energy_front, plot_energy_map
 
@@ -80,9 +80,7 @@ def plot_recurring_choices(
             cmap=shades,
             gid="reached" if reached else "missed",
         )
-    figure = ax.get_figure(root=True)
-    if figure is not None:
-        figure.colorbar(dots, ax=ax, label="Power limit (W)")
+    figure_of(ax).colorbar(dots, ax=ax, label="Power limit (W)")
     ax.set_yticks(range(len(sizes)), [str(size) for size in sizes])
     ax.set_ylim(-0.6, len(sizes) - 0.4)
     ax.set_xlim(left=-max(history["recurrence"]) / 40)
@@ -300,25 +298,12 @@ def plot_policy_variants(variants: pl.DataFrame, /, *, ax: Axes | None = None) -
         raise DataError("plot_policy_variants has nothing to draw: no variant was simulated")
     ax = start_axes(ax, height_in=0.8 + 0.26 * table.height)
     rows = range(table.height)
-    ax.hlines(
-        rows,
-        table["energy_low"],
-        table["energy_high"],
-        color=color_of(0),
-        linewidth=1.2,
-        linestyle="-",
-        gid="seeds",
-    )
+    line: dict[str, Any] = {"color": color_of(0), "linewidth": 1.2, "linestyle": "-"}
+    ax.hlines(rows, table["energy_low"], table["energy_high"], **line, gid="seeds")
     ax.plot(table["energy"], rows, marker="o", markersize=4, linestyle="none", color=color_of(0))
     for row, energy in enumerate(table["energy"]):
-        ax.annotate(
-            f"{energy:.3f}",
-            (energy, row),
-            (0, 3),
-            textcoords="offset points",
-            ha="center",
-            fontsize="small",
-        )
+        where: dict[str, Any] = {"textcoords": "offset points", "ha": "center"}
+        ax.annotate(f"{energy:.3f}", (energy, row), (0, 3), **where, fontsize="small")
     ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.set_yticks(rows, [name_tick(variant) for variant in table["variant"]])
     ax.set_ylim(table.height - 0.5, -0.7)

@@ -71,12 +71,7 @@ _GROUPS: Final = (
 )
 _LEAD: Final = (
     "dataset",
-    "energy_saved",
-    "energy_saved_ci_low",
-    "energy_saved_ci_high",
-    "time_saved",
-    "time_saved_ci_low",
-    "time_saved_ci_high",
+    *(name for name in SweepSummary.columns() if name.startswith(("energy_saved", "time_saved"))),
     "regret_fraction",
 )
 _SHOWN: Final = tuple(

@@ -236,11 +236,10 @@ def summarize_cov_series(
 ) -> pl.DataFrame:
     """Summarize each job's coefficient of variation, with intervals for a time series.
 
-    Reported worker times are repeated until the next report, so neighboring values are similar.
-    The intervals are Woodruff's with an effective sample size
+    Values are autocorrelated, so the intervals are Woodruff's with an effective sample size
     (:func:`~traceana.stats.quantiles.woodruff_interval`,
-    :func:`~traceana.stats.dependence.effective_sample_size`: Geyer's initial positive sequence).
-    They assume a stationary series and are too narrow for a job that drifts.
+    :func:`~traceana.stats.dependence.effective_sample_size`). They assume a stationary series and
+    are too narrow for a job that drifts.
 
     Parameters
     ----------
@@ -446,15 +445,13 @@ def match_cov_rows(
 ) -> pl.DataFrame:
     """Match jobs with worker samples to rows of a CoV table.
 
-    A job's CoV is computed at each time step with all of its workers. It is compared with every row
-    of the table at every shift at which both share at least half of the shorter one (and 30
-    samples). The best shift has the least mean square difference. Time steps are compared in order,
-    whatever their length.
+    A job's CoV at time steps with all of its workers is compared with every row of the table at
+    every shift at which both share at least half of the shorter one (and 30 samples), in order. The
+    best shift has the least mean square difference.
 
-    A match is distinguished from chance by rounding. Worker times are published as integers, so
-    each may be off by 1/2. To first order, this changes the CoV c = s / m by at most sum_i abs((x_i
-    - m) / ((n - ddof) s m) - s / (n m^2)) / 2. If the row is the job under the right ddof, nearly
-    all differences are within that bound.
+    Worker times are published as integers, so each may be off by 1/2, which changes the CoV c =
+    s / m by at most sum_i abs((x_i - m) / ((n - ddof) s m) - s / (n m^2)) / 2, to first order. If
+    the row is the job under the right ddof, nearly all differences are within that bound.
 
     Parameters
     ----------

@@ -128,11 +128,6 @@ _GAPS: Final = 10
 UNCLEAR: Final = "cannot tell: noise makes slow periods as long and as severe as those of this job"
 """Note of a job of which an episode is within its own noise."""
 
-_SLOWDOWNS: Final = (
-    *("slowdown", "slowdown_median", "slowdown_iterations", "slowdown_noise"),
-    *("slowdown_without_episodes", "slowdown_without_either"),
-)
-
 Frames: TypeAlias = dict[str, pl.DataFrame]
 """Frames of the result by name."""
 
@@ -146,7 +141,7 @@ _SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     | dict.fromkeys(("pvalue_adjusted", "lost_fraction", "saved"), pl.Float64)
     | {"last_s": pl.Float64, "missing_end": pl.Float64, "changes": pl.Boolean},
     "jobs": _JOB
-    | {name: kind for name, kind in schema_of(StragglerJobs).items() if name in _SLOWDOWNS}
+    | {name: pl.Float64 for name in StragglerJobs.columns() if name.startswith("slowdown")}
     | dict.fromkeys(("unclear", "max_at_once", "shared_ticks"), pl.Int64)
     | {"as_one": pl.Boolean},
 }
@@ -218,7 +213,6 @@ def assemble(
         levels_fraction=pl.when(lost > 0).then(
             (without - pl.col("slowdown_without_either")) / lost
         ),
-        slowdown_excess=pl.col("slowdown") - pl.col("slowdown_noise"),
         note=_first(
             (pl.col("n_workers") == 0, "no value"),
             (as_one, CANNOT_TELL),
@@ -308,6 +302,7 @@ def _of_block(block: Block, rules: Rules, slow_level: float, with_ratios: bool) 
     of_job |= {
         ".job": block.job,
         "slowdown_noise": noise,
+        "slowdown_excess": of_job["slowdown"] - noise,
         "as_one": as_one,
         "unclear": unclear,
         "max_at_once": most,
@@ -391,17 +386,15 @@ def detect_stragglers(
     """Detect persistent and transient stragglers of synchronous jobs, and their cost.
 
     A worker is a persistent straggler if its level, the median without episodes, is above its
-    peers' all along the job. If all workers move as one, times include synchronization and nothing
-    can be identified; measure compute time. An episode is a period in which a worker is slow
-    compared with its own usual value and, at the same time, with its peers. A persistent straggler
-    has no episode for that alone, and a job that slows down as a whole has neither.
+    peers' all along the job. An episode is a period in which a worker is slow compared with its own
+    usual value and, at the same time, with its peers. If all workers move as one, times include
+    synchronization and nothing can be identified; measure compute time.
 
-    With r the logarithm of a sample over the usual value of its worker, and q the 25 % quantile of
-    r over the other workers at that time, minus its usual value, the excess of a worker is e = r -
-    max(q, 0). With s the noise of the worker and a = max(log(min_severity) / 2, 0.75 s), the
-    evidence of a report is 2 a (e - a) / s^2. An episode is where the cumulative sum of evidence,
-    bounded below by 0, reaches `evidence` (Page, Biometrika 41, 1954). The whole method, its
-    accuracy and limits: :doc:`/explanation/stragglers`.
+    With r the logarithm of a sample over the usual value of its worker, q the 25 % quantile of r
+    over the other workers minus its usual value, s the noise of the worker and a =
+    max(log(min_severity) / 2, 0.75 s), the evidence of a report is 2 a (e - a) / s^2 for the excess
+    e = r - max(q, 0). An episode is where its cumulative sum, bounded below by 0, reaches
+    `evidence` (Page, Biometrika 41, 1954). The whole method: :doc:`/explanation/stragglers`.
 
     Parameters
     ----------

@@ -19,6 +19,7 @@ from traceana.drawing.labels import (
     find_clock,
     format_axis,
     label_clock,
+    legend_above,
     name_group,
     name_lines,
     name_tick,
@@ -26,7 +27,15 @@ from traceana.drawing.labels import (
     small_size,
 )
 from traceana.drawing.registry import figure
-from traceana.drawing.style import WIDTH_IN, check_groups, palette, shade, start_axes, use_style
+from traceana.drawing.style import (
+    WIDTH_IN,
+    check_groups,
+    figure_of,
+    palette,
+    shade,
+    start_axes,
+    use_style,
+)
 from traceana.errors import DataError
 from traceana.questions.stragglers.figures_variation import plot_cov
 from traceana.tables.formatting import three_digits
@@ -133,16 +142,8 @@ def _write_legend(ax: Axes, lines: list[tuple[str, Line2D]], slow: list[str]) ->
     rest = "other workers" if len(colored) <= _SPELLED else "others"
     gray = [(line, rest) for name, line in lines if name not in slow][:1]
     marks, texts = zip(*colored, *gray, strict=True)
-    ax.legend(
-        marks,
-        texts,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        ncols=len(texts),
-        borderaxespad=0.1,
-        handlelength=1.2,
-        columnspacing=0.9,
-    )
+    look = {"ncols": len(texts), "borderaxespad": 0.1, "handlelength": 1.2, "columnspacing": 0.9}
+    legend_above(ax, handles=marks, labels=texts, **look)
 
 
 def draw_worker_times(samples: pl.DataFrame, /, **options: str) -> Figure:
@@ -260,10 +261,8 @@ def plot_straggler_map(
     limit = _end_of_scale(shown)
     own_figure = ax is None
     ax = start_axes(ax, height_in=1.3 + 0.15 * len(workers))
-    figure = ax.get_figure(root=True)
-    assert figure is not None  # noqa: S101  (axes without a figure cannot be drawn on)
     if own_figure:
-        figure.set_dpi(_RASTER_DPI)
+        figure_of(ax).set_dpi(_RASTER_DPI)
     colors = ax.pcolormesh(
         edges,
         np.arange(len(workers) + 1) - 0.5,
@@ -276,11 +275,11 @@ def plot_straggler_map(
     ax.set_facecolor(shade(ax, 0.3))
     ax.grid(visible=False)
     for number, episode in enumerate(episodes.iter_rows(named=True)):
-        row = workers.index(episode["worker_id"])
         onset, end = episode["onset_s"], episode["end_s"]
+        after = next(edge for edge in edges if edge > end)
         outline = Rectangle(
-            (onset, row - 0.46),
-            _after(edges, end) - onset,
+            (onset, workers.index(episode["worker_id"]) - 0.46),
+            after - onset,
             0.92,
             fill=False,
             edgecolor="black",
@@ -297,7 +296,7 @@ def plot_straggler_map(
     ax.set_xlabel(label_clock(time))
     ax.set_ylabel("Worker")
     format_axis(ax.xaxis, bins=5)
-    bar = figure.colorbar(
+    bar = figure_of(ax).colorbar(
         colors,
         ax=ax,
         orientation="horizontal",
@@ -307,7 +306,8 @@ def plot_straggler_map(
         ticks=[1 / limit, limit**-0.5, 1, limit**0.5, limit],
     )
     bar.minorticks_off()
-    bar.ax.set_xticklabels([_name_ratio(tick) for tick in bar.get_ticks()])
+    names = [f"{tick:.3g}" if tick >= 1 else f"1/{1 / tick:.3g}" for tick in bar.get_ticks()]
+    bar.ax.set_xticklabels(names)
     bar.set_label("Ratio to the peers' median (logarithmic)")
     return ax
 
@@ -348,11 +348,6 @@ def _lay_out(ratios: pl.DataFrame, workers: list[str]) -> tuple[list[float], np.
     return [*edges, times[-1] + usual], by_column[:, columns]
 
 
-def _after(edges: list[float], time: float) -> float:
-    """Return the end of the column that begins at a time."""
-    return next(edge for edge in edges if edge > time)
-
-
 def _end_of_scale(shown: np.ndarray) -> float:
     positive = shown[np.isfinite(shown) & (shown > 0)]
     if not positive.size:
@@ -361,11 +356,8 @@ def _end_of_scale(shown: np.ndarray) -> float:
     return next((scale for scale in _SCALES if scale >= wide), _SCALES[-1])
 
 
-def _name_ratio(ratio: float) -> str:
-    return f"{ratio:.3g}" if ratio >= 1 else f"1/{1 / ratio:.3g}"
-
-
 def _write_levels(ax: Axes, workers: list[str], levels: pl.DataFrame) -> None:
+    look: dict[str, Any] = {"fontsize": small_size(), "annotation_clip": False}
     for level in levels.iter_rows(named=True):
         ratio = level["ratio_to_peers"]
         ax.annotate(
@@ -373,21 +365,12 @@ def _write_levels(ax: Axes, workers: list[str], levels: pl.DataFrame) -> None:
             (1.02, workers.index(level["worker_id"])),
             xycoords=("axes fraction", "data"),
             va="center",
-            fontsize=small_size(),
-            annotation_clip=False,
             fontweight="bold" if level["is_slow"] else "normal",
             gid=f"level-{level['worker_id']}",
+            **look,
         )
-    ax.annotate(
-        "level",
-        (1.02, 1),
-        (0, 3),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        fontsize=small_size(),
-        fontstyle="italic",
-        annotation_clip=False,
-    )
+    look |= {"xycoords": "axes fraction", "textcoords": "offset points", "fontstyle": "italic"}
+    ax.annotate("level", (1.02, 1), (0, 3), **look)
 
 
 _PANEL_IN: Final = 1.15
@@ -470,6 +453,4 @@ def plot_straggler_overview(
     return ax
 
 
-def describe_straggler_overview(result: StragglerResult) -> str:
-    """Return one sentence on the ratios."""
-    return describe_straggler_map(result)
+describe_straggler_overview = describe_straggler_map

@@ -185,54 +185,36 @@ class StragglerResult(Result):
 
     def summary(self) -> str:
         """Return a short text on the result."""
-        lines = [
-            f"{plural(self.jobs.height, 'job')}, {plural(self.levels.height, 'worker')}",
-            f"episodes: {self._episodes()}",
-            f"levels:   {self._levels()}",
-        ]
-        slowdown = self.jobs["slowdown"].drop_nulls()
-        if len(slowdown):
-            lines.append(
-                f"slowdown: {_middle_and_largest(slowdown)} "
-                "(sum of the slowest over sum of the mean)"
+        jobs, episodes, levels = self.jobs, self.episodes, self.levels
+        n_jobs = plural(jobs.height, "job")
+        found, slow = "none", "no persistent straggler"
+        if not episodes.is_empty():
+            found = (
+                f"{episodes.height}, in {(jobs['n_episodes'] > 0).sum()} of {n_jobs}; up to "
+                f"{episodes['n_at_once'].max()!s} at once; severity "
+                f"{_middle_and_largest(episodes['severity'])}"
             )
-        noise = self.jobs["slowdown_noise"].drop_nulls()
-        if len(noise):
-            lines.append(f"noise:    {_middle_and_largest(noise)} (slowdown without stragglers)")
-        notes = self.jobs["note"].value_counts(sort=True).drop_nulls().rows()
+        if n_slow := int(levels["is_slow"].sum()):
+            of = f"in {(jobs['n_slow_workers'] > 0).sum()} of {n_jobs}"
+            slow = f"{plural(n_slow, 'persistent straggler')}, {of}"
+        if n_slower := levels.filter(pl.col("is_slower") & ~pl.col("is_slow")).height:
+            slow += f"; {plural(n_slower, 'worker')} less slow than that, beyond noise"
+        if jobs.height and jobs["n_episodes"].null_count() == jobs.height:
+            found = slow = "cannot tell"
+        lines = [
+            f"{n_jobs}, {plural(levels.height, 'worker')}",
+            f"episodes: {found}",
+            f"levels:   {slow}",
+        ]
+        for name, column, what in (
+            ("slowdown:", "slowdown", "sum of the slowest over sum of the mean"),
+            ("noise:   ", "slowdown_noise", "slowdown without stragglers"),
+        ):
+            if jobs[column].count():
+                lines.append(f"{name} {_middle_and_largest(jobs[column])} ({what})")
+        notes = jobs["note"].value_counts(sort=True).drop_nulls().rows()
         lines += [f"note:     {plural(number, 'job')}: {note!s}" for note, number in notes]
         return "\n".join(lines)
-
-    def _episodes(self) -> str:
-        if self._unknown():
-            return "cannot tell"
-        if self.episodes.is_empty():
-            return "none"
-        severity = self.episodes["severity"]
-        return (
-            f"{self.episodes.height}, in {(self.jobs['n_episodes'] > 0).sum()} of "
-            f"{plural(self.jobs.height, 'job')}; up to {self.episodes['n_at_once'].max()!s} at "
-            f"once; severity {_middle_and_largest(severity)}"
-        )
-
-    def _unknown(self) -> bool:
-        """Return whether no job can be analyzed."""
-        return self.jobs.height > 0 and self.jobs["n_episodes"].null_count() == self.jobs.height
-
-    def _levels(self) -> str:
-        slow = int(self.levels["is_slow"].sum())
-        if self._unknown():
-            return "cannot tell"
-        text = "no persistent straggler"
-        if slow:
-            text = (
-                f"{plural(slow, 'persistent straggler')}, in "
-                f"{(self.jobs['n_slow_workers'] > 0).sum()} of {plural(self.jobs.height, 'job')}"
-            )
-        slower = self.levels.filter(pl.col("is_slower") & ~pl.col("is_slow"))
-        if slower.height:
-            text += f"; {plural(slower.height, 'worker')} less slow than that, beyond noise"
-        return text
 
 
 def _middle_and_largest(numbers: pl.Series) -> str:

@@ -20,7 +20,7 @@ from traceana.simulate.batching.simulate import (
     Course,
     check_memory,
     check_setting,
-    held_back,
+    notes_of,
     run_course,
 )
 from traceana.simulate.batching.tables import BatchingReplay, ReplayEpisodes, ReplayJobs
@@ -234,10 +234,9 @@ def replay_batching(
 ) -> BatchingReplay:
     """Replay recorded workers as time-varying throughput under each controller.
 
-    A recorded time t at equal batch sizes is a throughput of batch / t with an overhead of 0; the
-    trace cannot separate the two. Each time at which all workers of the job have a sample is one
-    step; other times are excluded and counted. A controller sees the times of a step only after
-    it, so it reacts one step late; the oracle knows each step in advance.
+    A recorded time t at equal batch sizes is a throughput of batch / t without overhead. Each time
+    at which all workers of the job have a sample is one step; other times are excluded and counted.
+    A controller sees the times of a step only after it; the oracle knows each step in advance.
 
     Parameters
     ----------
@@ -294,7 +293,7 @@ def replay_batching(
         for controller in chosen:
             course = courses[controller.name]
             key = {"job_id": job.job_id, "controller": controller.name}
-            (note, *_) = held_back(controller, course)
+            (note, *_) = notes_of(controller, course)
             jobs.append(key | _job_row(job, course, courses) | {"note": note})
             workers += [key | row for row in _worker_rows(job, course, batch / runs[:, 0])]
             of_steps = {"time_s": job.time_s, "step_time": course.step_s[:, 0]}
@@ -363,7 +362,7 @@ def _job_row(job: RecordedJob, course: Course, courses: dict[str, Course]) -> di
         "speedup_iterations": n_steps / float((step_s / usual_s).sum()),
         "of_possible": (usual - spent) / (usual - best) if best < usual else None,
         "adjustments": int(course.adjustments[0]),
-        "idle_fraction": max(0.0, float(1 - course.worker_s[0].sum() / (n_workers * spent))),
+        "idle_fraction": float(course.waiting[0]),
     }
 
 

@@ -49,6 +49,18 @@ class Course:
     adjustments: Integers
     setting: Seen
 
+    @property
+    def waiting(self) -> Floats:
+        """Return the fraction of the workers' time spent waiting, of each run."""
+        busy: Floats = self.worker_s.mean(-1) / self.step_s.sum(0)
+        return np.maximum(0.0, 1 - busy)
+
+    def speedup(self, usual: Course, /) -> Floats:
+        """Return the time per sample of uniform batches over that of these, of each run."""
+        usual_s, spent_s = (each.step_s.sum(0) / each.samples.sum(0) for each in (usual, self))
+        ratio: Floats = usual_s / spent_s
+        return ratio
+
 
 def check_setting(
     global_batch: int, workers: int, min_batch: int, max_batch: float, steps: int
@@ -154,10 +166,13 @@ def run_course(
     )
 
 
-def held_back(controller: BatchController, course: Course, /) -> list[str | None]:
-    """Return a note for each run in which a dead-band kept a controller from any adjustment."""
-    runs = len(course.adjustments.ravel())
-    notes: list[str | None] = [None] * runs
+def notes_of(controller: BatchController, course: Course, /) -> list[str | None]:
+    """Return a note for each run with a negative batch, or without an adjustment by a dead-band."""
+    negative = (course.batches < 0).any(axis=-1).sum(axis=0).ravel().tolist()
+    notes = [
+        f"a batch size is negative in {number} settings; no job could run it" if number else None
+        for number in negative
+    ]
     if not isinstance(controller, Proportional | OmniLearn | Smoothed) or not controller.dead_band:
         return notes
     mean_s = course.worker_s / len(course.step_s)
@@ -168,7 +183,7 @@ def held_back(controller: BatchController, course: Course, /) -> list[str | None
     wanted = replace(controller, dead_band=0.0).adjust(last)
     change = (np.abs(wanted - batches) / np.maximum(wanted, 1)).max(-1).ravel()
     for run, adjusted in enumerate(course.adjustments.ravel()):
-        if not adjusted and change[run]:
+        if not (adjusted or notes[run]) and change[run]:
             notes[run] = (
                 f"the dead band of {controller.dead_band:g} kept all batch sizes; at the mean "
                 f"times a batch size would change by up to {100 * change[run]:.0f} %"
@@ -203,10 +218,9 @@ def simulate_batching(
 
     Worker k takes :math:`t_k = a_k + b_k / x_k` seconds for its :math:`b_k` samples, with
     :math:`x_k` a function of the batch size if the workers have a `speed`; a step takes
-    :math:`\max_k t_k`. Batch sizes are integers and add up to the global batch. Each worker's part
-    is rounded down, and the remaining samples go one by one to the worker that would finish first.
-    A controller sees the times after a step; its batch sizes apply from the next step (Tyagi and
-    Sharma, Taming Resource Heterogeneity in Distributed ML Training, ACSOS'20).
+    :math:`\max_k t_k`. Batch sizes are rounded down, and the remaining samples of the global batch
+    go one by one to the worker that would finish first. A controller sees the times after a step
+    (Tyagi and Sharma, Taming Resource Heterogeneity in Distributed ML Training, ACSOS'20).
 
     Parameters
     ----------
@@ -265,11 +279,7 @@ def simulate_batching(
         for decides in (chosen, Uniform())
     )
     time_s, uniform_time_s = float(course.step_s.sum()), float(usual.step_s.sum())
-    samples = int(course.samples.sum())
-    if negative := int((course.batches < 0).any(axis=-1).sum()):
-        note: str | None = f"a batch size is negative in {negative} settings; no job could run it"
-    else:
-        (note,) = held_back(chosen, course)
+    (note,) = notes_of(chosen, course)
     return BatchingResult(
         controller=chosen.name,
         batches=_batches(crew, course),
@@ -291,11 +301,11 @@ def simulate_batching(
             }
         ),
         time_s=time_s,
-        samples=samples,
+        samples=int(course.samples.sum()),
         uniform_time_s=uniform_time_s,
-        speedup=(uniform_time_s / (size * run)) / (time_s / samples),
+        speedup=float(course.speedup(usual)),
         adjustments=int(course.adjustments),
-        idle_fraction=max(0.0, float(1 - course.worker_s.sum() / (len(crew.worker_id) * time_s))),
+        idle_fraction=float(course.waiting),
         note=note,
     )
 

@@ -17,7 +17,7 @@ from traceana.simulate.batching.simulate import (
     Course,
     check_memory,
     check_setting,
-    held_back,
+    notes_of,
     run_course,
 )
 from traceana.simulate.batching.tables import BatchingSummary, BatchingSweep
@@ -132,15 +132,10 @@ def sweep_batching(
         for number, (name, controller) in enumerate(zip(names, controllers_given, strict=True)):
             decides = Static(table) if controller is None else controller
             course = run(decides)
-            of_run = _rows(
-                course,
-                usual,
-                keys,
-                cores=cores,
-                goal=global_batch * steps,
-                notes=held_back(decides, course),
-            )
-            rows += [{"noise_cv": float(noise_cv), "controller": name, **row} for row in of_run]
+            of_run = _rows(course, usual, keys, cores, goal=global_batch * steps)
+            for row, note in zip(of_run, notes_of(decides, course), strict=True):
+                key = {"noise_cv": float(noise_cv), "controller": name, "note": note}
+                rows.append(row | key)
             if progress is not None:
                 progress((done + (number + 1) / len(names)) / len(blocks))
     swept = pl.DataFrame(rows, schema=schema_of(BatchingSweep)).sort(
@@ -230,21 +225,15 @@ def _rows(
     course: Course,
     usual: Course,
     keys: Sequence[tuple[str, float, int | None]],
-    /,
-    *,
     cores: Mapping[str, Sequence[float]],
+    *,
     goal: int,
-    notes: Sequence[str | None],
 ) -> Iterator[dict[str, Any]]:
     clock, trained = course.step_s.cumsum(0), course.samples.cumsum(0)
     reached, reaches = (trained >= goal).argmax(0), trained[-1] >= goal
-    time_s, samples = clock[-1], trained[-1]
-    speedup = (usual.step_s.sum(0) / usual.samples.sum(0)) / (time_s / samples)
-    idle = 1 - course.worker_s.mean(-1) / time_s
-    negative = (course.batches < 0).any(-1).sum(0)
+    time_s, speedup, waiting = clock[-1], course.speedup(usual), course.waiting
     for run, (level, overhead_s, seed) in enumerate(keys):
         of_level = cores[level]
-        note = f"a batch size is negative in {negative[run]} settings"
         yield {
             "level": level,
             "n_workers": len(of_level),
@@ -252,13 +241,12 @@ def _rows(
             "overhead_s": float(overhead_s),
             "seed": seed,
             "time_s": float(time_s[run]),
-            "samples": int(samples[run]),
+            "samples": int(trained[-1][run]),
             "step_s": float(time_s[run] / len(clock)),
             "speedup": float(speedup[run]),
-            "idle_fraction": max(0.0, float(idle[run])),
+            "idle_fraction": float(waiting[run]),
             "adjustments": int(course.adjustments[run]),
             "time_to_samples_s": float(clock[reached[run], run]) if reaches[run] else None,
-            "note": note if negative[run] else notes[run],
         }
 
 

@@ -127,10 +127,8 @@ class BatchingResult(Result):
 
         None if the simulated steps do not reach it.
         """
-        reached = self.steps.select(
-            pl.col("step_s").cum_sum().filter(pl.col("samples").cum_sum() >= samples).first()
-        )
-        time: float | None = reached.item()
+        ended = pl.col("step_s").cum_sum().filter(pl.col("samples").cum_sum() >= samples)
+        time: float | None = self.steps.select(ended.first()).item()
         return time
 
     def summary(self) -> str:
@@ -260,15 +258,13 @@ class BatchingReplay(Result):
 
     def summary(self) -> str:
         """Return a short text on the result."""
-        lines = [
-            f"{job}: " + ", ".join(f"{name} {speedup:.3f}" for name, speedup in rows.iter_rows())
-            for (job,), rows in (
-                (key, group.select("controller", "speedup"))
-                for key, group in self.jobs.filter(self.jobs["note"].is_null()).group_by(
-                    "job_id", maintain_order=True
-                )
+        replayed = self.jobs.filter(self.jobs["note"].is_null())
+        lines = []
+        for (job,), rows in replayed.group_by("job_id", maintain_order=True):
+            speedups = rows.select("controller", "speedup").rows()
+            lines.append(
+                f"{job}: " + ", ".join(f"{name} {speedup:.3f}" for name, speedup in speedups)
             )
-        ]
         return "\n".join(["speedup over uniform batches", *lines])
 
 

@@ -244,24 +244,20 @@ class Workers:
             )
         if len(set(names)) < count:
             raise DataError(f"worker_id must be unique; it is {', '.join(names)}")
-        if not ((x >= 1 / LARGEST) & (x <= LARGEST)).all():
-            raise DataError(
-                f"every throughput must be a number of samples/s above 0, from {1 / LARGEST:g} to "
-                f"{LARGEST:g}; found {_first_outside(x, 1 / LARGEST):g}"
-            )
-        if not ((a >= 0) & (a <= LARGEST)).all():
-            raise DataError(
-                f"every overhead must be a number of seconds, 0 or more and {LARGEST:g} at most; "
-                f"found {_first_outside(a, 0):g}"
-            )
+        for what, unit, numbers, least in (
+            ("throughput", "samples/s above 0", x, 1 / LARGEST),
+            ("overhead", "seconds", a, 0),
+        ):
+            outside = numbers[~((numbers >= least) & (numbers <= LARGEST))]
+            if outside.size:
+                raise DataError(
+                    f"every {what} must be a number of {unit}, from {least:g} to {LARGEST:g}; "
+                    f"found {outside[0]:g}"
+                )
         if not (speed is None or callable(speed)):
             raise DataError(f"speed must be a function of (batches, samples_per_s): {speed!r}")
-        for name, value in (
-            ("overhead_s", a),
-            ("samples_per_s", x),
-            ("worker_id", names),
-            ("speed", speed),
-        ):
+        values = {"overhead_s": a, "samples_per_s": x, "worker_id": names, "speed": speed}
+        for name, value in values.items():
             object.__setattr__(self, name, value)
 
     @property
@@ -298,11 +294,6 @@ def check_throughputs(what: str, numbers: Sequence[float], /) -> None:
         raise DataError(
             f"{what} must be finite numbers above 0, one per worker; found {list(numbers)}"
         )
-
-
-def _first_outside(numbers: Floats, least: float) -> float:
-    outside: float = numbers[~((numbers >= least) & (numbers <= LARGEST))].flat[0]
-    return outside
 
 
 def read_workers(workers: Workers | IntoFrame | Sequence[tuple[float, float]], /) -> Workers:

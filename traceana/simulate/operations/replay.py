@@ -43,11 +43,10 @@ def replay_operations(
 
     Each step is replayed from the durations of its operations and what each waits for: the
     operation before it on its stream, the transfer with its input, the members of its collective.
-    Own durations of computation are as recorded; those of communication are counted from the latest
-    start of the group, so that waiting for others is not part of them. An ideal duration is one
-    value per kind over all steps and workers: the mean of computation (with gc and optimizer), the
-    median of communication. The dependencies are those of the first step and data-parallel rank,
-    and hold for all: :doc:`/explanation/operations`.
+    Durations of communication are counted from the latest start of the group, without waiting for
+    others. An ideal duration is one value per kind over all steps and workers: the mean of
+    computation (with gc and optimizer), the median of communication. The dependencies are those of
+    the first step and data-parallel rank, and hold for all: :doc:`/explanation/operations`.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class PruningThompson:
         prunes: bool = True,
     ) -> None:
         self._costs = {size: _Moments() for size in batch_sizes}
-        self._pruning = _prune(sorted(batch_sizes), default, rounds=2)
+        self._pruning = _prune(sorted(batch_sizes), default)
         self._next: int | None = next(self._pruning) if prunes else None
         self._awaited: int | None = None
         # without pruning an arm never tried costs nothing, so that each is tried first
@@ -83,10 +83,8 @@ class PruningThompson:
             self._next, self._arms = None, end.value
 
 
-def _prune(
-    sizes: list[int], default: int, *, rounds: int
-) -> Generator[int, tuple[float, bool], list[int]]:
-    for _ in range(rounds):
+def _prune(sizes: list[int], default: int) -> Generator[int, tuple[float, bool], list[int]]:
+    for _ in range(2):
         survivors: dict[int, float] = {}
         start = sizes.index(default)
         for direction in (sizes[start::-1], sizes[start + 1 :]):

@@ -66,9 +66,8 @@ def simulate_recurring(
     least cost of a recurrence so far, and reaches the target if the path does within E. A batch
     size whose first epoch exceeds the bound does not run; its policy observes 100 * beta * Cmin.
     A recurrence repeats runs until one reaches the target. cost = eta * energy + (1 - eta) *
-    max_power * time. If the policy has no limit for a batch size yet, the first epoch is
-    divided equally among the limits. Draws are in the order of the
-    published simulator, so a seed reproduces its history run by run.
+    max_power * time. The first epoch of a batch size without a limit yet is divided equally among
+    the limits. A seed reproduces the history of the published simulator run by run.
 
     Parameters
     ----------
@@ -289,11 +288,10 @@ def simulate_recurring_groups(
     """Simulate groups of recurring jobs on the trace's timeline.
 
     A job that starts while others of its group run takes the batch size of the cheapest run known
-    by then (the default if there is none). Otherwise the policy chooses. The policy observes a run
-    when it ends. A run that misses its target is repeated when it ends, for the same time on the
-    clock of the trace. Energy, time and cost are scaled by the runtime_ratio of the job; policies
-    observe them unscaled. Unlike in :func:`simulate_recurring`, the bound on a run is beta times
-    the least cost of a single run. Data sets are trained to their default targets.
+    by then, the default while there is none; else the policy chooses. The policy observes a run
+    when it ends. One that misses its target is then repeated, for the same time. Energy, time and
+    cost are scaled by the runtime_ratio of the job after that. Unlike in
+    :func:`simulate_recurring`, the bound on a run is beta times the least cost of a single run.
 
     Parameters
     ----------
