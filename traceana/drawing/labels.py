@@ -149,6 +149,23 @@ def legend_above(ax: Axes, /, **look: object) -> None:
     ax.legend(**place | look)
 
 
+def write_beside(
+    ax: Axes,
+    text: str,
+    at: tuple[float, float],
+    shift: tuple[float, float],
+    /,
+    **look: Any,  # noqa: ANN401  of annotate
+) -> None:
+    """Write a text beside a point, moved by so many points to the right and up."""
+    ax.annotate(text, at, shift, textcoords="offset points", va="center", **look)
+
+
+def on_background(ax: Axes, /) -> dict[str, object]:
+    """Return the box behind a text that covers lines of the grid."""
+    return {"facecolor": shade(ax, 0), "edgecolor": "none", "pad": 0.4}
+
+
 def name_rows(ax: Axes, names: Sequence[object], /, *, below: float = 0.5) -> None:
     """Name the rows of a figure, the first on top, without lines of the grid between them."""
     ax.set_yticks(range(len(names)), [name_tick(name) for name in names])

@@ -14,7 +14,9 @@ from traceana.drawing.labels import (
     name_lines,
     name_tick,
     natural_order,
+    on_background,
     small_size,
+    write_beside,
 )
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
@@ -208,16 +210,8 @@ def _draw_system(ax: Axes, row: dict[str, Any], height: float, *, first: bool) -
         colors = (shade(ax, 0.3), shade(ax, 0.6), color_of(4), color_of(0))
         name, color = _SYSTEMS[system], colors[list(_SYSTEMS).index(system)]
         ax.barh([height], [value], 0.9, color=color, label=name if first else None)
-    ax.annotate(
-        text,
-        (value, height),
-        (4, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=small_size() - 1,
-        in_layout=False,
-        bbox={"facecolor": shade(ax, 0), "edgecolor": "none", "pad": 0.4},
-    )
+    look = {"fontsize": small_size() - 1, "in_layout": False, "bbox": on_background(ax)}
+    write_beside(ax, text, (value, height), (4, 0), **look)
 
 
 def describe_batching_clusters(comparison: pl.DataFrame) -> str:

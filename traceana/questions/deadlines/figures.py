@@ -15,6 +15,7 @@ from traceana.drawing.labels import (
     name_tick,
     natural_order,
     small_size,
+    write_beside,
 )
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
@@ -87,17 +88,9 @@ def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = Non
             gid=f"{kind}-medians",
         )
         for row, share in zip(at, rows["fraction_met"], strict=True):
-            ax.annotate(
-                f"{100 * share:.0f} %",
-                (1, row),
-                (2, 0),
-                xycoords=("axes fraction", "data"),
-                textcoords="offset points",
-                va="center",
-                fontsize=small_size() - 1.5,
-                color=color,
-                annotation_clip=False,
-            )
+            look = {"xycoords": ("axes fraction", "data"), "annotation_clip": False, "color": color}
+            size = small_size() - 1.5
+            write_beside(ax, f"{100 * share:.0f} %", (1, row), (2, 0), **look, fontsize=size)
     ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     name_rows(ax, clusters, below=0.4)
     ax.set_xlabel("(Deadline - submission) / runtime")

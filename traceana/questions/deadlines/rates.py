@@ -331,8 +331,11 @@ def deadline_rules(
     plans = join_plans(training_plans, jobs, columns=names)
     used = usable_plans(plans, "training", half_s=0.5)
     rates = rates_of(plans).select(*CELL, "iterations_per_s")
+    iterations = (pl.col("iterations_per_s") * pl.col("runtime_s")).floor()
+    as_ruled = (iterations == pl.col("iterations")).mean()
+    determined = used.join(rates, on=CELL).select(as_ruled).item()
     rows = [
-        _determined(used, rates),
+        ("iterations are floor(rate * runtime)", used.height, "fraction", determined, None),
         *_tightness(used),
         *_models(used),
         *_sequence(replay_published_draws(training_plans) if draws is None else draws),
@@ -341,12 +344,6 @@ def deadline_rules(
         [(*row, None) for row in rows], schema=schema_of(DeadlineRules), orient="row"
     )
     return declared(with_holm(table), DeadlineRules)
-
-
-def _determined(used: pl.DataFrame, rates: pl.DataFrame) -> tuple[object, ...]:
-    iterations = (pl.col("iterations_per_s") * pl.col("runtime_s")).floor()
-    share = used.join(rates, on=CELL).select((iterations == pl.col("iterations")).mean()).item()
-    return "iterations are floor(rate * runtime)", used.height, "fraction", share, None
 
 
 def _tightness(used: pl.DataFrame) -> Iterator[tuple[object, ...]]:

@@ -14,8 +14,10 @@ from traceana.drawing.labels import (
     legend_above,
     name_group,
     name_rows,
+    on_background,
     small_size,
     spread,
+    write_beside,
 )
 from traceana.drawing.registry import figure
 from traceana.drawing.scales import use_log_axis
@@ -92,15 +94,9 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
         )
         for dataset, row in at.items():
             value = ratio.get(dataset)
-            ax.annotate(
-                "unknown" if value is None else f"{100 * value:.1f} %",
-                (value or 0, row),
-                (2, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=small_size() - 1,
-                bbox={"facecolor": shade(ax, 0), "edgecolor": "none", "pad": 0.4},
-            )
+            text = "unknown" if value is None else f"{100 * value:.1f} %"
+            look = {"fontsize": small_size() - 1, "bbox": on_background(ax)}
+            write_beside(ax, text, (value or 0, row), (2, 0), **look)
     ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.set_xlim(0, 1.14)
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1])

@@ -65,19 +65,24 @@ def _trace(trace: Trace) -> Content:
         caption = f"Slowest workers of {replay.job}. {title}"
         slowest = replay.workers.workers.head(_MOST_WORKERS)
         blocks.append(table_of(slowest, WorkerSlowdown, caption=caption))
-    findings = tuple(
-        Finding(
+    findings = []
+    for replay in replays:
+        replayed = replay.replay
+        excess = float((replayed.step_s_original - replayed.step_s_ideal).sum())
+        slower = f"make job {replay.job} take {three_digits(replayed.slowdown)} times as long"
+        finding = Finding(
             f"{title}: {_finding(replay)}"
             f"{trace.manifest.selection if replay is replays[0] else ''}",
-            effect=replay.replay.slowdown,
-            n=replay.replay.steps.height,
-            cost_gpu_h=_lost_worker_h(replay),
-            heading=f"{title}: slow operations make job {replay.job} take "
-            f"{three_digits(replay.replay.slowdown)} times as long",
+            effect=replayed.slowdown,
+            n=replayed.steps.height,
+            # each worker has at least one GPU
+            cost_gpu_h=max(excess, 0.0) * replay.workers.workers.height / 3600,
+            heading=f"{title}: slow operations {slower}",
         )
-        for replay in replays
+        findings.append(finding)
+    return Content(
+        tuple(findings), tuple(blocks), " ".join(findings[:1]), tuple(lead), _LIMITATIONS
     )
-    return Content(findings, tuple(blocks), " ".join(findings[:1]), tuple(lead), _LIMITATIONS)
 
 
 def _draw(trace: Trace, replay: JobReplay) -> list[Drawing]:
@@ -100,12 +105,6 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
         for replay in trace.once(replayed_jobs)[0]
         for picture in _draw(trace, replay)
     ]
-
-
-def _lost_worker_h(job_replay: JobReplay) -> float:
-    """Return the time above ideal of all workers, each of which has at least one GPU."""
-    excess = job_replay.replay.step_s_original - job_replay.replay.step_s_ideal
-    return max(float(excess.sum()), 0.0) * job_replay.workers.workers.height / 3600
 
 
 def _finding(job_replay: JobReplay) -> str:

@@ -221,42 +221,39 @@ def build_groups(trace: Trace, /) -> Content:
     title = trace.label
     if ratios.is_empty():
         return Content((), (Text("No group has two jobs with a start and an end."),))
-    fits = trace.once(ratio_fits, workloads, gpu)
-    fitted = pl.concat(
-        [fit.table.select(pl.lit(stage).alias("stage"), pl.all()) for stage, fit in fits.items()]
-        or [pl.DataFrame()]
-    )
     picture = _draw_ratios(trace, ratios, "ecdf", "Runtime ratios")
     blocks: list[Block] = [Text(_RATIOS), Gallery((picture,))]
-    if fitted.height:
-        blocks.append(
-            result_table(
-                fitted,
-                FittedFamilies,
-                columns=("stage", "family", "n", "aic", "delta", "ks_statistic"),
-                headings={"stage": "Ratios"},
-                caption=f"Distributions fitted to runtime ratios, the best first. {title}",
-                folded=True,
-            )
+    if fits := trace.once(ratio_fits, workloads, gpu):
+        table = result_table(
+            pl.concat(
+                fit.table.select(pl.lit(stage).alias("stage"), pl.all())
+                for stage, fit in fits.items()
+            ),
+            FittedFamilies,
+            columns=("stage", "family", "n", "aic", "delta", "ks_statistic"),
+            headings={"stage": "Ratios"},
+            caption=f"Distributions fitted to runtime ratios, the best first. {title}",
+            folded=True,
         )
+        blocks.append(table)
     if not workloads:
         missing = "No trace in the store has training_runs and power_profiles"
         return Content((), (*blocks, Text(f"{missing}: groups cannot be simulated.")))
     simulated = trace.once(group_simulation, workloads, gpu)
     if isinstance(simulated, str):
         return Content((), (*blocks, Text(f"The groups cannot be simulated: {simulated}.")))
-    table = simulated.by_dataset()
-    several = table["dataset"].null_count()
+    rows = simulated.by_dataset()
+    several = rows["dataset"].null_count()
     blocks += [
         Text(_GROUPS.format(most=MAX_JOBS, workloads=workloads.label, gpu=gpu)),
         result_table(
-            table.drop_nulls("dataset"),
+            rows.drop_nulls("dataset"),
             GroupsByDataset,
             caption=f"Groups of recurring jobs simulated on {gpu}. {title}",
-            total=table.tail(1).with_columns(dataset=pl.lit("All")) if several else None,
+            total=rows.tail(1).with_columns(dataset=pl.lit("All")) if several else None,
         ),
     ]
-    return Content(_group_finding(table.tail(1).row(0, named=True), gpu, title), tuple(blocks))
+    return Content(_group_finding(rows.tail(1).row(0, named=True), gpu, title), tuple(blocks))
 
 
 def _draw_ratios(trace: Trace, ratios: pl.DataFrame, kind: str, what: str) -> Drawing:

@@ -71,6 +71,11 @@ def tick_moments(
     return ticks.drop("n_distinct", "n_named")
 
 
+def _refuse_infinite(ticks: pl.DataFrame, time: str) -> None:
+    if ticks.schema[time].is_float() and ticks[time].is_infinite().any():
+        raise DataError(f"column {time} has an infinite value; time= needs finite numbers")
+
+
 QUANTILES: Final = {"p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95}
 """Quantiles of a summary by column."""
 
@@ -142,8 +147,7 @@ def iteration_cov(
     frame = admit_columns(samples, (*names, time, worker, value), roles=roles)
     check_clock(frame, time)
     ticks = tick_moments(frame, names, time, worker, value, ddof=ddof)
-    if ticks.schema[time].is_float() and ticks[time].is_infinite().any():
-        raise DataError(f"column {time} has an infinite value; time= needs finite numbers")
+    _refuse_infinite(ticks, time)
     cov = pl.col("std") / pl.col("mean")
     table = ticks.filter(pl.col("n_workers") >= min_workers).with_columns(
         cov=pl.when(pl.col("mean") > 0).then(cov.fill_nan(0.0))  # 0 over the least number
@@ -389,8 +393,7 @@ def _read_series(
         ticks = ticks.cast({time: pl.Float64})
     elif cut_at is not None and clock.is_temporal() != isinstance(cut_at, datetime):
         raise DataError(f"cut_at is {cut_at!r} and column {time} has type {clock}; they must agree")
-    if clock.is_float() and ticks[time].is_infinite().any():
-        raise DataError(f"column {time} has an infinite value; time= needs finite numbers")
+    _refuse_infinite(ticks, time)
     ticks = ticks.sort(*by, time, nulls_last=True)
     repeated = ticks.select(pl.struct(*by, time).is_duplicated().sum()).item()
     if repeated:

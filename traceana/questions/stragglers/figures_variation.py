@@ -18,6 +18,7 @@ from traceana.drawing.labels import (
     name_tick,
     natural_order,
     small_size,
+    write_beside,
 )
 from traceana.drawing.registry import figure
 from traceana.drawing.scales import use_log_axis
@@ -303,25 +304,12 @@ def plot_straggler_attributes(
     ax = start_axes(ax, height_in=0.9 + 0.3 * len(names))
     for row, found in enumerate(result.attributes.iter_rows(named=True)):
         gains = result.groups.filter(attribute=found["attribute"])["gain"].fill_null(0.0)
-        color = color_of(1 if found["explains"] else 0)
-        ax.scatter(
-            gains,
-            [row] * len(gains),
-            s=18,
-            edgecolors=color,
-            linewidths=1.0,
-            clip_on=False,
-            facecolors=color if found["explains"] else "none",
-            gid=f"attribute-{row}",
-        )
-        ax.annotate(
-            _name(found),
-            (gains.to_numpy().max(), row),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=small_size(),
-        )
+        color, filled = color_of(1 if found["explains"] else 0), found["explains"]
+        look: dict[str, Any] = {"edgecolors": color, "facecolors": color if filled else "none"}
+        look |= {"s": 18, "linewidths": 1.0, "clip_on": False, "gid": f"attribute-{row}"}
+        ax.scatter(gains, [row] * len(gains), **look)
+        at = (gains.to_numpy().max(), row)
+        write_beside(ax, _name(found), at, (6, 0), fontsize=small_size())
     ax.set_yticks(range(len(names)), [name_tick(name.replace("_", " ")) for name in names])
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(0, max(0.1, 1.3 * result.groups["gain"].fill_null(0.0).to_numpy().max()))

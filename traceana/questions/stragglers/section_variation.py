@@ -67,7 +67,10 @@ _LIMITATIONS: Final = (
 def build(traces: Sequence[Trace]) -> Content:
     """CoV by job, the published CoV table, and the match of the two."""
     sampled, tabled = _having(traces, _SAMPLED), _having(traces, _TABLED)
-    by_job = {trace: _cov_by_job(trace) for trace in sampled}
+    by_job = {  # without jobs whose workers move as one
+        trace: trace.once(workers.cov_by_job).join(workers.synchronized(trace), "job_id", "anti")
+        for trace in sampled
+    }
     parts = [_computed(trace.label, rows) for trace, rows in by_job.items()]
     parts.sort(key=lambda part: not part.findings)
     for trace in tabled:
@@ -84,11 +87,6 @@ def _joined(parts: Sequence[Content], lead: tuple[Block, ...]) -> Content:
     blocks = (Text(_OPENING), *(block for part in parts for block in part.blocks))
     headline = " ".join(part.headline for part in parts if part.headline)
     return Content(findings, blocks, headline, lead, _LIMITATIONS)
-
-
-def _cov_by_job(trace: Trace) -> pl.DataFrame:
-    """Return the distribution of each job's CoV, without jobs whose workers move as one."""
-    return trace.once(workers.cov_by_job).join(workers.synchronized(trace), on="job_id", how="anti")
 
 
 def _pictures(traces: Sequence[Trace]) -> tuple[Drawing, ...]:

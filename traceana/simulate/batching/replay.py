@@ -72,37 +72,8 @@ def read_samples(
     samples: IntoFrame, roles: Mapping[str, str], /
 ) -> tuple[list[RecordedJob], dict[str, int]]:
     """Return the jobs of a frame of samples in their order, and the times of those without any."""
-    table = _read(samples, roles)
-    jobs: list[RecordedJob] = []
-    others: dict[str, int] = {}
-    for (job,), group in table.group_by("job_id", maintain_order=True):
-        wide = group.pivot("worker_id", index="time_s", values="batch_time").sort("time_s")
-        complete = wide.drop_nulls()
-        if complete.is_empty() or complete.width < 3:
-            others[str(job)] = wide.height
-            continue
-        jobs.append(
-            RecordedJob(
-                str(job),
-                tuple(complete.columns[1:]),
-                complete["time_s"].to_numpy(),
-                complete.drop("time_s").to_numpy(),
-                wide.height - complete.height,
-            )
-        )
-    if not jobs:
-        raise DataError(
-            "samples: no job has a time at which all of two or more workers have a sample"
-        )
-    return jobs, others
-
-
-def _read(samples: IntoFrame, roles: Mapping[str, str]) -> pl.DataFrame:
     kinds: dict[str, type[pl.DataType]] = {
-        roles["by"]: pl.String,
-        roles["worker"]: pl.String,
-        roles["time"]: pl.Float64,
-        roles["value"]: pl.Float64,
+        name: pl.String if role in ("by", "worker") else pl.Float64 for role, name in roles.items()
     }
     table = (
         read_columns(samples, kinds, "samples", roles=roles)
@@ -117,7 +88,22 @@ def _read(samples: IntoFrame, roles: Mapping[str, str]) -> pl.DataFrame:
         )
     if table.select("job_id", "worker_id", "time_s").is_duplicated().any():
         raise DataError("samples: a worker has two rows at one time; keep one of them")
-    return table
+    jobs: list[RecordedJob] = []
+    others: dict[str, int] = {}
+    for (job,), group in table.group_by("job_id", maintain_order=True):
+        wide = group.pivot("worker_id", index="time_s", values="batch_time").sort("time_s")
+        complete = wide.drop_nulls()
+        if complete.is_empty() or complete.width < 3:
+            others[str(job)] = wide.height
+            continue
+        time_s, times = complete["time_s"].to_numpy(), complete.drop("time_s")
+        excluded = wide.height - complete.height
+        jobs.append(RecordedJob(str(job), tuple(times.columns), time_s, times.to_numpy(), excluded))
+    if not jobs:
+        raise DataError(
+            "samples: no job has a time at which all of two or more workers have a sample"
+        )
+    return jobs, others
 
 
 _KEYS: Final[dict[str, type[pl.DataType]]] = {
@@ -333,17 +319,12 @@ def _run(runs: Floats, chosen: Sequence[BatchController], batch: int) -> dict[st
     ticks, number, workers = runs.shape
     check_setting(batch * workers, workers, 1, np.inf, ticks)
     check_memory(ticks, number, workers)
-    all_of_them: dict[str, BatchController] = {"uniform": Uniform(), "oracle": Oracle()}
-    all_of_them |= {controller.name: controller for controller in chosen}
+    overhead, setting = np.zeros((number, workers)), {"global_batch": batch * workers}
+    every: dict[str, BatchController] = {"uniform": Uniform(), "oracle": Oracle()}
+    every |= {controller.name: controller for controller in chosen}
     return {
-        name: run_course(
-            np.zeros((number, workers)),
-            batch / runs,
-            controller,
-            global_batch=batch * workers,
-            steps=ticks,
-        )
-        for name, controller in all_of_them.items()
+        name: run_course(overhead, batch / runs, controller, steps=ticks, **setting)
+        for name, controller in every.items()
     }
 
 

@@ -41,22 +41,18 @@ Draw: TypeAlias = Callable[[np.random.Generator, int], "Floats"]
 """Draws n numbers."""
 
 
-def _uniform(low: float, high: float) -> Draw:
-    return lambda generator, n: generator.uniform(low, high, size=n)
+def _loguniform(generator: np.random.Generator, low: float, high: float, n: int) -> Floats:
+    return np.exp(generator.uniform(np.log(low), np.log(high), size=n))
 
 
-def _loguniform(low: float, high: float) -> Draw:
-    return lambda generator, n: np.exp(generator.uniform(np.log(low), np.log(high), size=n))
-
-
-def _triangular(low: float, high: float) -> Draw:
+def _triangular(generator: np.random.Generator, low: float, high: float, n: int) -> Floats:
     if low == high:  # numpy refuses it
-        return _uniform(low, high)
-    return lambda generator, n: generator.triangular(low, (low + high) / 2, high, size=n)
+        return generator.uniform(low, high, size=n)
+    return generator.triangular(low, (low + high) / 2, high, size=n)
 
 
-DISTRIBUTIONS: Final = {
-    "uniform": _uniform,
+DISTRIBUTIONS: Final[dict[str, Callable[..., Floats]]] = {
+    "uniform": np.random.Generator.uniform,
     "loguniform": _loguniform,
     "triangular": _triangular,
 }
@@ -200,7 +196,7 @@ def _draw_of(tightness: tuple[float, float], distribution: str | Draw) -> Draw:
             f"tightness must be two numbers, {above} and in order, {_MOST_TIGHTNESS:g} at most; it "
             f"is {tightness!r}"
         )
-    return DISTRIBUTIONS[distribution](low, high)
+    return lambda generator, n: DISTRIBUTIONS[distribution](generator, low, high, n)
 
 
 def read_jobs(jobs: IntoFrame, columns: Mapping[str, str], /) -> pl.DataFrame:
@@ -368,8 +364,11 @@ def simulate_deadlines(
         fits = of_cluster.filter(pl.col("gpus") <= size + 1 / _PARTS)
         excluded = table.filter(cluster=str(cluster)).height - fits.height
         for name, policy in ranks.items():
+            ranked = np.asarray(policy(fits), dtype=float)
+            if ranked.shape != (fits.height,) or np.isnan(ranked).any():
+                raise DataError(f"policy {name} must return {fits.height} ranks, one per job")
             row = {"cluster": cluster, "policy": name, "capacity": size, "n_excluded": excluded}
-            rows.append(row | _outcome(fits, _ranks(policy, fits, name), size))
+            rows.append(row | _outcome(fits, ranked, size))
     tables = pl.DataFrame(rows, schema=schema_of(DeadlinePolicies)).sort(
         "cluster", maintain_order=True
     )
@@ -412,13 +411,6 @@ def _capacity(jobs: pl.DataFrame, load: float) -> float:
     work = float(jobs.select((pl.col("gpus") * inside).sum()).item())
     needed = math.ceil(work / span / load) if span > 0 else 0
     return max(float(needed), math.ceil(float(str(jobs["gpus"].max()))))
-
-
-def _ranks(policy: Policy, jobs: pl.DataFrame, name: str) -> Floats:
-    ranks = np.asarray(policy(jobs), dtype=float)
-    if ranks.shape != (jobs.height,) or np.isnan(ranks).any():
-        raise DataError(f"policy {name} must return {jobs.height} ranks, one per job")
-    return ranks
 
 
 def _outcome(jobs: pl.DataFrame, ranks: Floats, capacity: float) -> dict[str, Any]:
