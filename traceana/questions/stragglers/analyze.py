@@ -51,17 +51,13 @@ def clock(trace: Trace, table: str = "worker_samples", /) -> str:
 
 def _shares_steps(trace: Trace, /) -> bool:
     """Return whether most times are of one worker, and each has a row per step."""
-    rows = trace.scan("worker_samples")
-    n, missing, times, steps = (
-        rows.select(
-            pl.len(),
-            pl.col("step").null_count().alias("missing"),
-            pl.struct("job_id", "time_s").n_unique().alias("times"),
-            pl.struct("job_id", "worker_id", "step").n_unique().alias("steps"),
-        )
-        .collect()
-        .row(0)
+    counts = trace.scan("worker_samples").select(
+        pl.len(),
+        pl.col("step").null_count().alias("missing"),
+        pl.struct("job_id", "time_s").n_unique().alias("times"),
+        pl.struct("job_id", "worker_id", "step").n_unique().alias("steps"),
     )
+    n, missing, times, steps = counts.collect().row(0)
     return not missing and times > n / 2 and steps == n
 
 
@@ -103,12 +99,11 @@ def cov_samples(trace: Trace, /) -> pl.DataFrame:
 def cov_by_job(trace: Trace, /) -> pl.DataFrame:
     """Return the distribution of each job's CoV across workers, for ddof 0 and 1."""
     time, samples = clock(trace), worker_rows(trace).to_native()
-    parts = [
-        summarize_cov_series(iteration_cov(samples, ddof=ddof, time=time), time=time).with_columns(
-            ddof=pl.lit(ddof)
-        )
-        for ddof in (0, 1)
-    ]
+    covs = {ddof: iteration_cov(samples, ddof=ddof, time=time) for ddof in (0, 1)}
+    parts = (
+        summarize_cov_series(cov, time=time).with_columns(ddof=pl.lit(ddof))
+        for ddof, cov in covs.items()
+    )
     return pl.concat(parts).sort(*JOB_ORDER, "ddof")
 
 
@@ -176,17 +171,17 @@ def oracle_by_noise(trace: Trace, /) -> dict[str, float]:
 
     Of the complete steps: each worker's times over their median, in a random order (seed 1).
     """
-    ratios, rng = {}, np.random.default_rng(1)
+    ratios, rng, time = {}, np.random.default_rng(1), clock(trace)
     for (job,), rows in worker_samples(trace).group_by("job_id", maintain_order=True):
         wide = rows.pivot(
-            "worker_id", index=clock(trace), values="batch_time", aggregate_function="first"
+            "worker_id", index=time, values="batch_time", aggregate_function="first"
         ).drop_nulls()
-        times = wide.drop(clock(trace)).to_numpy().astype(float)
+        times = wide.drop(time).to_numpy().astype(float)
         if times.shape[1] < 2 or not times.size or times.min() <= 0:
             continue
         times = rng.permuted(times / np.median(times, axis=0), axis=0)
         best = times.shape[1] / (1 / times).sum(axis=1)
         slowest = times.max(axis=1)
-        weight = 1 / slowest if clock(trace) == "time_s" else np.ones(len(best))
+        weight = 1 / slowest if time == "time_s" else np.ones(len(best))
         ratios[str(job)] = float(weight @ slowest / (weight @ best))
     return ratios

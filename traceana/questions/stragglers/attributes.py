@@ -250,10 +250,13 @@ def _systematic(times: Floats) -> Floats:
 
 def _of_group(times: Floats, codes: Codes, code: int, label: str) -> dict[str, Any]:
     gained, total = _gain(times, codes, code), float(np.nanmax(times, axis=1).mean())
+    in_group, known = codes == code, ~np.isnan(times)
+    inside, outside = times[in_group & known], times[~in_group & known]
+    comparable = len(inside) and len(outside) and outside.mean()
     return {
         "group": label,
-        "n_workers": int((codes == code).any(axis=0).sum()),
-        "ratio_to_others": _ratio(times, codes == code),
+        "n_workers": int(in_group.any(axis=0).sum()),
+        "ratio_to_others": float(inside.mean() / outside.mean()) if comparable else None,
         "gain": gained / total if total else None,
     }
 
@@ -280,13 +283,6 @@ def _by_chance(times: Floats, codes: Codes, code: int, rng: np.random.Generator)
         shuffled = np.take_along_axis(times, order, axis=1)
         gains.append(_gain(_systematic(shuffled), codes, code))
     return max(gains)
-
-
-def _ratio(times: Floats, mine: NDArray[np.bool_]) -> float | None:
-    inside, outside = times[mine & ~np.isnan(times)], times[~mine & ~np.isnan(times)]
-    if not len(inside) or not len(outside) or not outside.mean():
-        return None
-    return float(inside.mean() / outside.mean())
 
 
 def _between(

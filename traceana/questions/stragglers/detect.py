@@ -67,7 +67,7 @@ def measure_cost(
         "slowdown_without_episodes": _ratio(*_over_workers(even)) if stretches else slowdown,
         "slowdown_without_either": _ratio(*_over_workers(without_either)),
     }
-    lost = _lost_share(value, slowest, mean)
+    lost = _lost_fraction(value, slowest, mean)
     return of_job, {"lost_fraction": lost, "saved": _saved(value, slowest, levels.ratio_to_peers)}
 
 
@@ -92,7 +92,7 @@ def _ratio(above: Floats, below: Floats) -> Floats:
     return over(np.nansum(above, axis=-1), np.nansum(below, axis=-1))
 
 
-def _lost_share(value: Floats, slowest: Floats, mean: Floats) -> Floats:
+def _lost_fraction(value: Floats, slowest: Floats, mean: Floats) -> Floats:
     """Return the fraction of the waiting time in which each worker is the slowest."""
     waited_for = value == slowest[:, None]
     together = np.maximum(np.count_nonzero(waited_for, axis=1), 1)
@@ -486,13 +486,9 @@ def _check(rules: Rules, slow_level: float) -> None:
     for name, ratio in (("slow_level", slow_level), ("min_severity", rules.min_severity)):
         if not (is_number(ratio) and 1 < ratio <= LARGEST):
             raise DataError(f"{name} must be a ratio above 1, such as 1.1; it is {ratio!r}")
-    for name, least, whole in (
-        ("evidence", _LEAST_EVIDENCE, False),
-        ("min_duration_s", 0, False),
-        ("min_reports", 1, True),
-        ("max_gap_reports", 0, True),
-    ):
-        number = getattr(rules, name)
+    lowest = {"evidence": _LEAST_EVIDENCE, "min_duration_s": 0, "min_reports": 1}
+    for name, least in (lowest | {"max_gap_reports": 0}).items():
+        number, whole = getattr(rules, name), name.endswith("reports")
         if not (is_number(number, whole=whole) and least <= number <= LARGEST):
             kind = "whole number" if whole else "number"
             raise DataError(f"{name} must be a {kind} and at least {least}; it is {number!r}")

@@ -308,13 +308,10 @@ def _span(values: pl.Series) -> str:
 
 def _unknown(jobs: pl.DataFrame) -> str:
     """Return how many jobs are inconclusive, and why."""
-    parts = []
-    for number, why in (
-        (jobs.filter(pl.col("n_workers") > 0, pl.col("n_episodes").is_null()).height, _WAITS),
-        (jobs.filter(note=UNCLEAR).height, "slow periods are within the noise"),
-    ):
-        if number:
-            parts.append(f"{plural(number, 'job')} ({why})")
+    waiting = jobs.filter(pl.col("n_workers") > 0, pl.col("n_episodes").is_null()).height
+    noisy = jobs.filter(note=UNCLEAR).height
+    causes = ((waiting, _WAITS), (noisy, "slow periods are within the noise"))
+    parts = [f"{plural(number, 'job')} ({why})" for number, why in causes if number]
     return f"Cannot tell for {listed(parts)}." if parts else ""
 
 
@@ -384,7 +381,7 @@ def _alert(name: str, levels: pl.DataFrame) -> tuple[str, float]:
 def _slowest(levels: pl.DataFrame) -> str:
     """Return the costliest of the workers that are slower beyond noise, and those that ended."""
     slower = _slower(levels)
-    parts = []
+    text = ""
     if slower.height:
         named = [
             f"worker {row['worker_id']} of {row['job_id']} "
@@ -394,18 +391,17 @@ def _slowest(levels: pl.DataFrame) -> str:
             for row in slower.head(_NAMED).rows(named=True)
         ]
         many = f", the {len(named)} costliest" if slower.height > len(named) else ""
-        parts.append(
+        text = (
             f"{plural(slower.height, 'worker')} {'is' if slower.height == 1 else 'are'} slower "
-            f"than their peers beyond noise{many}: {listed(named)}."
+            f"than their peers beyond noise{many}: {listed(named)}. "
         )
     ended = levels.filter(pl.col("note").str.starts_with("ended early"))
-    if ended.height:
-        row = ended.row(0, named=True)
-        parts.append(
+    for row in ended.head(1).rows(named=True):
+        text += (
             f"{plural(ended.height, 'worker')} ended before the job, such as worker "
             f"{row['worker_id']} of {row['job_id']} ({row['note']})."
         )
-    return " ".join(parts)
+    return text.rstrip()
 
 
 SECTION = Section(

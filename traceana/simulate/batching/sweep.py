@@ -170,19 +170,12 @@ def _check(
         raise DataError(f"seeds must be whole numbers from 0 on; found {seeds[:5]}")
     if len(set(names)) < len(names):
         raise DataError(f"controllers must have different names; found {', '.join(names)}")
-    for what, least, numbers in (
-        ("overheads_s", 0.0, overheads_s),
-        ("noise_cvs", 0.0, noise_cvs),
-        ("samples_per_core_s", 1e-9, [samples_per_core_s]),
-    ):
+    settings = {"overheads_s": overheads_s, "noise_cvs": noise_cvs}
+    for what, numbers in (settings | {"samples_per_core_s": [samples_per_core_s]}).items():
+        least = 0.0 if what in settings else 1e-9
         if not all(is_number(number) and least <= number <= 1e9 for number in numbers):
             raise DataError(f"{what} must be from {least:g} to 1e9; found {list(numbers)}")
-    for what, given in (
-        ("controllers", names),
-        ("overheads_s", overheads_s),
-        ("noise_cvs", noise_cvs),
-        ("seeds", seeds),
-    ):
+    for what, given in ({"controllers": names} | settings | {"seeds": seeds}).items():
         if not len(given) or len(set(given)) < len(given):
             raise DataError(f"{what} must be one or more distinct values; found {list(given)}")
 

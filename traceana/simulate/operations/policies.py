@@ -63,9 +63,8 @@ class Group:
             kinds = sorted({one for name in several for one in _SETS.get(str(name), {str(name)})})
             if set(several) & set(_SETS):  # not every job has all kinds of communication
                 kinds = [kind for kind in kinds if kind in operations.kind] or kinds
-        nodes = _among("kind", kinds, operations.kind) & _among(
-            "stage", self.stage, operations.stage
-        )
+        of_kind = _among("kind", kinds, operations.kind)
+        nodes = of_kind & _among("stage", self.stage, operations.stage)
         steps = _among("step", self.step, operations.steps)[:, None]
         workers = _among("worker", self.worker, operations.workers.astype(str))
         pairs = workers & _among("dp_rank", self.dp_rank, operations.dp_ranks)

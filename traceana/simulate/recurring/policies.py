@@ -138,11 +138,9 @@ class BatchSizeOptimizer(Protocol):
 
     def predict(self) -> int:
         """Return the batch size of the next run."""
-        ...
 
     def observe(self, batch_size: int, power_limit_w: float, cost_j: float, reached: bool) -> None:
         """Observe a run that has ended, or did not start because of its cost."""
-        ...
 
 
 class PowerLimitOptimizer(Protocol):
@@ -164,11 +162,9 @@ class PowerLimitOptimizer(Protocol):
 
     def predict(self, batch_size: int) -> float | None:
         """Return the limit in W; None: profile the limits, then predict again."""
-        ...
 
     def observe(self, batch_size: int, power_limit_w: float, epoch_cost_j: float) -> None:
         """Take note of what an epoch costs, for one limit after the other from the highest."""
-        ...
 
 
 Policies: TypeAlias = tuple[BatchSizeOptimizer, PowerLimitOptimizer]
