@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 import polars as pl
@@ -14,6 +12,7 @@ from sqlglot import ParseError, TokenError, exp, generator, parse_one, parser, t
 from sqlglot.dialects.dialect import Dialect
 
 from traceana.errors import DataError, did_you_mean
+from traceana.ingesters.parsing import own_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,10 +24,7 @@ Kind = Literal["text", "number", "time"]
 """How a cell of a source is read."""
 
 _FUNCTIONS: Final = {
-    kind: frozenset(names.split())
-    for kind, names in tomllib.loads(
-        files("traceana.ingesters").joinpath("functions.toml").read_text(encoding="utf-8")
-    ).items()
+    kind: frozenset(names.split()) for kind, names in own_table("functions").items()
 }
 _ARITHMETIC: Final = frozenset(["Add", "Sub", "Mul", "Div", "IntDiv", "Mod", "Neg"])
 _COMPARED: Final[dict[str, Kind | None]] = {

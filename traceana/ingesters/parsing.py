@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Final
+from functools import cache, partial
+from importlib.resources import files
+from typing import Any, Final
 
 import polars as pl
 
@@ -37,6 +39,13 @@ _DURATION: Final = (
 _SIZE: Final = (
     r"^(?<number>[0-9]+(?:\.[0-9]+)?(?:[eE][0-9]+)?)\s*(?<prefix>[KMGTPkmgtp]?)(?<binary>i?)[Bb]?$"
 )
+
+
+@cache
+def own_table(name: str, /) -> dict[str, Any]:
+    """Return a TOML file of this package, such as the synonyms of columns."""
+    text = files("traceana.ingesters").joinpath(f"{name}.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
 
 
 def read_time(text: pl.Expr, /, *, layout: str | None, timezone: str) -> pl.Expr:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import Final
 
 import polars as pl
@@ -14,23 +12,22 @@ import polars as pl
 from traceana.ingesters.parsing import (
     BYTES,
     SECONDS,
+    own_table,
     read_datetime,
     read_duration,
     read_size,
     read_time,
 )
 
-_NAMES: Final[dict[str, dict[str, str]]] = tomllib.loads(
-    files("traceana.ingesters").joinpath("synonyms.toml").read_text(encoding="utf-8")
-)
-JOBS: Final = _NAMES["jobs"]
-WORKER_SAMPLES: Final = _NAMES["worker_samples"]
-OPERATIONS: Final = _NAMES["operations"]
-FAULTS: Final = _NAMES["faults"]
+_NAMES: Final = own_table("synonyms")
+JOBS: Final[dict[str, str]] = _NAMES["jobs"]
+WORKER_SAMPLES: Final[dict[str, str]] = _NAMES["worker_samples"]
+OPERATIONS: Final[dict[str, str]] = _NAMES["operations"]
+FAULTS: Final[dict[str, str]] = _NAMES["faults"]
 """Names by column of a table."""
-STATUSES: Final = _NAMES["statuses"]
-TIME_UNITS: Final = _NAMES["time_units"]
-SIZE_UNITS: Final = _NAMES["size_units"]
+STATUSES: Final[dict[str, str]] = _NAMES["statuses"]
+TIME_UNITS: Final[dict[str, str]] = _NAMES["time_units"]
+SIZE_UNITS: Final[dict[str, str]] = _NAMES["size_units"]
 
 GPU_COUNT: Final = r"^\s*(?:(\d+)\s*[x\u00d7*]\s*(\S.*)|(\S.*?)\s*[x\u00d7*:]\s*(\d+))\s*$"
 """A type of GPU and their number in one cell: 4x A100, A100-80G x4, a100:4."""
@@ -65,23 +62,6 @@ _OF_SLURM: Final = ("COMPLETED", "FAILED", "CANCELLED", "RUNNING", "PENDING")
 YEAR_2000: Final = 946_684_800.0
 _YEAR_S: Final = 31_557_600
 _MOST_YEARS: Final = 20
-_FORMATS: Final = (
-    "%Y/%m/%d %H:%M:%S",
-    "%Y/%m/%d %H:%M",
-    "%m/%d/%Y %H:%M:%S",
-    "%d/%m/%Y %H:%M:%S",
-    "%m/%d/%Y %H:%M",
-    "%d/%m/%Y %H:%M",
-    "%d.%m.%Y %H:%M:%S",
-    "%d.%m.%Y %H:%M",
-    "%m/%d/%Y %I:%M:%S %p",
-    "%m/%d/%Y %I:%M %p",
-    "%Y-%m-%d %I:%M:%S %p",
-    "%b %d %Y %H:%M:%S",
-    "%a %b %d %H:%M:%S %Y",
-    "%Y%m%d %H%M%S",
-    "%Y%m%d%H%M%S",
-)
 
 
 @dataclass
@@ -262,7 +242,7 @@ def _propose_layout(target: str, column: str, proposal: Proposal) -> None:
     name, cells, text = json.dumps(column), proposal.cells, pl.col(column)
     times = {
         layout: proposal.read(read_time(text, layout=layout, timezone="UTC"))
-        for layout in (None, *_FORMATS)
+        for layout in (None, *own_table("formats")["times"]["formats"])
     }
     fits = [layout for layout in times if fraction_read(times[layout], cells[column]) >= MOST]
     if not fits:

@@ -12,6 +12,7 @@ import polars as pl
 
 from traceana.errors import SourceError
 from traceana.ingesters.files import read_ahead, whole_lines
+from traceana.ingesters.parsing import own_table
 from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.lines import Block
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
@@ -139,20 +140,8 @@ NODE_EVENTS: Final = Reader(
 )
 """Reader of node events; events of the whole cluster have no node and are rejected."""
 
-_PODS: Final = (
-    "name",
-    "cpu_milli",
-    "memory_mib",
-    "num_gpu",
-    "gpu_milli",
-    "gpu_spec",
-    "qos",
-    "pod_phase",
-    "creation_time",
-    "deletion_time",
-    "scheduled_time",
-)
-_NODES: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
+_PODS: Final[list[str]] = own_table("formats")["openb"]["pods"].split()
+_NODES: Final[list[str]] = own_table("formats")["openb"]["nodes"].split()
 
 
 def _has_pods(file: CsvFile) -> bool:

@@ -10,6 +10,7 @@ import polars as pl
 
 from traceana.errors import SourceError
 from traceana.ingesters.files import beginning, first_lines
+from traceana.ingesters.parsing import own_table
 from traceana.ingesters.readers.frames import item_blocks, line_blocks, scaled
 from traceana.ingesters.readers.json import read_items
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
@@ -24,14 +25,8 @@ if TYPE_CHECKING:
 _MAPPING: Final = own_mapping("gpu_samples")
 _COLUMNS: Final = ("machine", "gpu", "time", "utilization", "memory_gib", "power_w", "job")
 _SMI_NEEDS: Final = ("timestamp", "utilization.gpu")
-_SMI_FIELDS: Final[dict[str, tuple[str, ...]]] = {
-    "machine": ("hostname", "host", "node", "machine"),
-    "gpu": ("index", "gpu_uuid", "uuid", "pci.bus_id", "gpu_bus_id", "gpu_serial", "serial"),
-    "time": ("timestamp", "time"),
-    "utilization": ("utilization.gpu",),
-    "memory_gib": ("memory.used",),
-    "power_w": ("power.draw", "power.draw.instant", "power.draw.average"),
-    "job": ("job_id", "jobid", "slurm_job_id", "job"),
+_SMI_FIELDS: Final[dict[str, list[str]]] = {
+    column: fields.split() for column, fields in own_table("formats")["nvidia_smi"].items()
 }
 """Fields of a heading, without their unit, that each column is taken from: the first one there."""
 _SCALE: Final = {"%": 0.01, "MiB": 1 / 1024, "GiB": 1.0, "KiB": 1 / 1024**2, "W": 1.0, "mW": 1e-3}
@@ -163,23 +158,8 @@ DCGMI: Final = Reader(
 )
 """Reader of samples of dcgmi."""
 
-_METRICS: Final[dict[str, tuple[str, float]]] = {
-    "DCGM_FI_DEV_GPU_UTIL": ("utilization", 0.01),
-    "DCGM_FI_PROF_GR_ENGINE_ACTIVE": ("utilization", 1.0),
-    "nvidia_smi_utilization_gpu_ratio": ("utilization", 1.0),
-    "nvidia_gpu_duty_cycle": ("utilization", 0.01),
-    "gpu_gfx_activity": ("utilization", 0.01),
-    "DCGM_FI_DEV_FB_USED": ("memory_gib", 1 / 1024),
-    "nvidia_smi_memory_used_bytes": ("memory_gib", 1 / 1024**3),
-    "nvidia_gpu_memory_used_bytes": ("memory_gib", 1 / 1024**3),
-    "gpu_used_vram": ("memory_gib", 1 / 1024),
-    "DCGM_FI_DEV_POWER_USAGE": ("power_w", 1.0),
-    "nvidia_smi_power_draw_watts": ("power_w", 1.0),
-    "nvidia_gpu_power_usage_milliwatts": ("power_w", 1e-3),
-    "gpu_package_power": ("power_w", 1.0),
-    "nvidia_gpu_jobId": ("job", 1.0),
-}
-"""By metric of DCGM, NVIDIA exporters or AMD, the column and the factor to its unit."""
+_METRICS: Final[dict[str, tuple[str, float]]] = own_table("formats")["prometheus"]
+"""By metric of DCGM, NVIDIA exporters or AMD, the column and the divisor to its unit."""
 _MACHINE: Final = ("Hostname", "hostname", "host", "node", "kubernetes_node", "nodename")
 _GPU: Final = ("gpu", "minor_number", "gpu_id", "device", "UUID", "uuid")
 _JOB: Final = ("hpc_job", "jobid", "slurm_job_id", "job_id")
@@ -197,7 +177,7 @@ def _points(file: CsvFile) -> Iterator[tuple[str, Parsed]]:
         if not isinstance(labels, dict) or not isinstance(values, list):
             yield text, "not_a_series"
             continue
-        column, factor = _METRICS.get(str(labels.get("__name__")), ("", 0.0))
+        column, divisor = _METRICS.get(str(labels.get("__name__")), ("", 1.0))
         named = {
             "machine": _first(labels, _MACHINE)
             or re.sub(r":\d+$", "", str(labels.get("instance") or ""))
@@ -213,7 +193,7 @@ def _points(file: CsvFile) -> Iterator[tuple[str, Parsed]]:
                 yield about, False
             else:
                 time, value = map(str, point)
-                row = named | {"time": time, column: _value(value, column, factor)}
+                row = named | {"time": time, column: _value(value, column, divisor)}
                 yield f"{about} [{time}, {value}]", row
 
 
@@ -230,14 +210,14 @@ def _pod(labels: dict[str, Any]) -> str | None:
     return None
 
 
-def _value(value: str, column: str, factor: float) -> str | None:
+def _value(value: str, column: str, divisor: float) -> str | None:
     if column == "job":
         return None if value == "0" else value  # no job on the GPU
     try:
         number = float(value)
     except ValueError:
         return value
-    return None if number != number else repr(number * factor)  # noqa: PLR0124  NaN is no value
+    return None if number != number else repr(number / divisor)  # noqa: PLR0124  NaN is no value
 
 
 def _open_prometheus(file: CsvFile, _timezone: str) -> Rows:

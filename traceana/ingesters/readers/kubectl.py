@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from traceana.ingesters.files import beginning
+from traceana.ingesters.parsing import own_table
 from traceana.ingesters.readers.json import array_blocks
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 
@@ -29,25 +30,9 @@ _GPU: Final = re.compile(
 )
 _MIG: Final = re.compile(r"nvidia\.com/mig-((\d+)g\.\w+)")
 _OF_FOUR: Final = {"1g.6gb", "2g.12gb", "4g.24gb"}  # an A30 has four slices, other GPUs seven
-_TYPES: Final = (
-    "nvidia.com/gpu.product",
-    "cloud.google.com/gke-accelerator",
-    "cloud.google.com/gke-tpu-accelerator",
-    "gpu.nvidia.com/class",
-    "karpenter.k8s.aws/instance-gpu-name",
-    "accelerator",
-)
-_QUEUES: Final = (
-    "kueue.x-k8s.io/queue-name",
-    "volcano.sh/queue-name",
-    "scheduling.volcano.sh/queue-name",
-    "runai/queue",
-    "queue",
-    "queue-name",
-)
-_USERS: Final = ("user", "username", "owner", "submitter", "hub.jupyter.org/username")
-_APPS: Final = ("app.kubernetes.io/name", "app")
-_JOBS: Final = ("batch.kubernetes.io/job-name", "job-name")
+_LABELS: Final[dict[str, list[str]]] = {
+    what: names.split() for what, names in own_table("formats")["kubernetes"].items()
+}
 """Labels or annotations, the first one that is there."""
 _DRAWN: Final = "-[bcdfghjklmnpqrstvwxz2456789]"
 _SUFFIX: Final = re.compile(
@@ -100,7 +85,7 @@ def _gpus(resources: dict[str, float], pod: dict[str, Any]) -> tuple[float, str 
             shares += amount * int(match[2]) / (4 if match[1] in _OF_FOUR else 7)
             profiles.add(match[1])
     gpus = whole + shares
-    selected = _first(_object(pod, "nodeSelector"), _TYPES) if gpus else None
+    selected = _first(_object(pod, "nodeSelector"), _LABELS["gpu_type"]) if gpus else None
     return gpus, "+".join(sorted(profiles)) or selected
 
 
@@ -117,7 +102,7 @@ def _job(item: dict[str, Any]) -> dict[str, Any]:
     pods = float(_object(item, "spec").get("parallelism", 1))
     scaled = ("cpus", "memory_bytes", "gpus")
     return row | {
-        "job": _first(_object(meta, "labels"), _APPS) or (name and _SUFFIX.sub("", name)),
+        "job": _first(_object(meta, "labels"), _LABELS["app"]) or (name and _SUFFIX.sub("", name)),
         "group": row["id"] and _TIMESTAMP.sub("", row["id"]),
         "state": _ENDS.get(ended, "Running" if begin else "Pending"),
         "reason": end.get("reason"),
@@ -147,15 +132,15 @@ def _names(meta: dict[str, Any]) -> dict[str, Any]:
     name, space = meta.get("name"), meta.get("namespace", "default")
     labels = _object(meta, "annotations") | _object(meta, "labels")
     owners = meta.get("ownerReferences") or [{}]
-    owner = owners[0].get("name") or _first(labels, _JOBS) or name
+    owner = owners[0].get("name") or _first(labels, _LABELS["job"]) or name
     return {
         "id": f"{space}/{name}" if name else None,
         "name": name,
         "namespace": space,
-        "user": _first(labels, _USERS),
-        "job": _first(labels, _APPS) or (owner and _SUFFIX.sub("", owner)),
+        "user": _first(labels, _LABELS["user"]),
+        "job": _first(labels, _LABELS["app"]) or (owner and _SUFFIX.sub("", owner)),
         "group": _TIMESTAMP.sub("", f"{space}/{owner}") if owner else None,
-        "queue": _first(labels, _QUEUES),
+        "queue": _first(labels, _LABELS["queue"]),
         "created": meta.get("creationTimestamp"),
     }
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import polars as pl
 
-from traceana.ingesters.parsing import BYTES, read_duration, read_size
+from traceana.ingesters.parsing import BYTES, own_table, read_duration, read_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,26 +21,9 @@ UNREAD: Final = "\0unread\0"
 REQUEUED: Final = "\0requeued"
 """Column with the number of earlier records of a job that was requeued."""
 TIMES: Final = ("Submit", "Start", "End")
-USAGE: Final = (
-    "MaxRSS",
-    "TotalCPU",
-    "ConsumedEnergyRaw",
-    "ConsumedEnergy",
-    "TRESUsageInTot",
-    "TRESUsageInAve",
-    "NTasks",
-)
-_NULLS: Final = (
-    "Unknown",
-    "None",
-    "NONE",
-    "None assigned",
-    "N/A",
-    "INVALID",
-    "(null)",
-    "UNLIMITED",
-    "Partition_Limit",
-)
+_OWN: Final = own_table("formats")["sacct"]
+USAGE: Final[tuple[str, ...]] = tuple(_OWN["usage"].split())
+_NULLS: Final[list[str]] = _OWN["nulls"]
 _NO_ENERGY: Final = 1e18  # Slurm's marks of no value are near 2**64
 
 _AMOUNT: Final = r"[0-9]+(?:\.[0-9]+)?[KMGTP]?"
@@ -174,19 +157,7 @@ _FIELDS: Final[dict[str, tuple[str, Callable[[pl.Expr], Values]]]] = {
     "State": ("", lambda text: {"state": text.str.extract(r"^([^\s+]+)")}),
     **{name: ("number", _one(f"n_{name}", _read_count)) for name in (*_CPUS, *_NODES, "NTasks")},
 }
-_OF_JOBS: Final = {
-    "JobName",
-    "User",
-    "Account",
-    "Partition",
-    "QOS",
-    "Cluster",
-    "ExitCode",
-    "Priority",
-    "Restarts",
-    "NodeList",
-}
-FIELDS: Final = ("JobID", *TIMES, *_FIELDS, *sorted(_OF_JOBS))
+FIELDS: Final = ("JobID", *TIMES, *_FIELDS, *_OWN["of_jobs"].split())
 """Fields that are used; a column is null where a file lacks one."""
 TYPES: Final[dict[str, pl.DataType]] = {
     **dict.fromkeys(("submit", "start", "end"), pl.Datetime("us", "UTC")),

@@ -11,7 +11,7 @@ import polars as pl
 
 from traceana.errors import SourceError
 from traceana.ingesters.files import beginning, first_lines, whole_lines
-from traceana.ingesters.parsing import read_duration
+from traceana.ingesters.parsing import own_table, read_duration
 from traceana.ingesters.readers.lines import BAD_LINES, LINE, Block
 
 if TYPE_CHECKING:
@@ -21,49 +21,15 @@ if TYPE_CHECKING:
 
 _UNIT_SEPARATOR: Final = b"\x1f"  # replaces a separator of several bytes
 _END: Final = "\0end"  # the column after the last separator, which --parsable prints
-_FREE_TEXT: Final = (
-    "JobName",
-    "Comment",
-    "AdminComment",
-    "SystemComment",
-    "WorkDir",
-    "SubmitLine",
-    "StdIn",
-    "StdOut",
-    "StdErr",
-    "Reason",
-    "Extra",
-)
-_NONE: Final = r"Unknown|None|N/A|INVALID|UNLIMITED|Partition_Limit"
-_DURATION: Final = rf"(?:\d+-)?(?:\d+:)?\d+:\d\d(?:\.\d+)?|{_NONE}"
-_ID: Final = r"\d+(?:_(?:\d+|\[[^\]\n]*\]))?(?:\+\d+)?(?:\.\w+)?"
-_COUNTS: Final = (
-    "ReqCPUS AllocCPUS NCPUS NNodes ReqNodes AllocNodes Priority UID NTasks ElapsedRaw "
-    "TimelimitRaw CPUTimeRAW ConsumedEnergyRaw Restarts"
-)
-# a separator in a list of resources is recognized by their names: cpu or billing comes first
-_TRES: Final = (
-    r"(?:billing=[^,\sX]*,cpu|[^=,\sX]+)=[^,\sX]*"
-    r"(?:,(?:bb|energy|fs|gres|ic|license|mem|node|pages|vmem)[^=,\sX]*=[^,\sX]*)*"
-    r"(?:,billing=[^,\sX]*)?"
-)
-_SHAPES: Final = {
-    name: shape
-    for names, shape in (
-        ("JobID JobIDRaw", _ID),
-        ("State", r"[A-Z_]+\+?(?: by [^\nX]+)?"),
-        ("ExitCode DerivedExitCode", r"\d+:\d+"),
-        ("Elapsed Timelimit TotalCPU CPUTime", _DURATION),
-        ("Submit Start End Eligible", rf"\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d|\d+|{_NONE}"),
-        (_COUNTS, rf"\d+(?:\.\d+)?[KMGTP]?|{_NONE}"),
-        ("ReqMem MaxRSS AveRSS MaxVMSize ConsumedEnergy", rf"[\d.]+[KMGTP]?[cn]?|\?|{_NONE}"),
-        ("ReqTRES AllocTRES TRES TRESUsageInTot TRESUsageInAve", _TRES),
-        ("User Account Cluster Partition QOS", r"[^\sX]+"),
-        ("NodeList", r"(?:[^\[\]\nX]|\[[^\]\n]*\])+"),
-    )
+_OWN: Final = own_table("formats")["sacct"]
+_FREE_TEXT: Final[list[str]] = _OWN["free_text"].split()
+_SHAPES: Final[dict[str, str]] = {
+    name: form.replace("EMPTY", "Unknown|None|N/A|INVALID|UNLIMITED|Partition_Limit")
+    for names, form in _OWN["forms"].items()
     for name in names.split()
 }
-"""Shapes of fields that are not empty; X is the separator."""
+"""Forms of fields that are not empty; X is the separator."""
+_ID: Final = _SHAPES["JobID"]
 _KNOWN: Final = {*_SHAPES, *_FREE_TEXT}
 _FEWEST_KNOWN: Final = 3
 _NO_ID: Final = "JobID|not_a_job_id"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import SourceError
 from traceana.ingesters.files import first_lines
+from traceana.ingesters.parsing import own_table
 from traceana.ingesters.readers.frames import line_blocks
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 
@@ -17,26 +18,7 @@ if TYPE_CHECKING:
     from traceana.ingesters.files import CsvFile
     from traceana.ingesters.readers.frames import Parsed
 
-_FIELDS: Final = (
-    "job",
-    "submit",
-    "wait",
-    "runtime",
-    "allocated",
-    "cpu_time",
-    "memory_used_kb",
-    "requested_processors",
-    "requested_time",
-    "requested_memory_kb",
-    "status",
-    "user",
-    "group_id",
-    "executable",
-    "queue",
-    "partition",
-    "preceding_job",
-    "think_time",
-)
+_FIELDS: Final[list[str]] = own_table("formats")["swf"]["fields"].split()
 _COLUMNS: Final = (*_FIELDS, "unix_start")
 _PARTS: Final = ("2", "3", "4")  # states of parts of a job that was checkpointed or swapped out
 _HEADER: Final = re.compile(r";\s*([A-Za-z]+):\s*(.*\S)")

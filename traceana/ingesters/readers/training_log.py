@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import SourceError
 from traceana.ingesters.files import beginning, text_lines
+from traceana.ingesters.parsing import own_table
 from traceana.ingesters.readers.frames import item_blocks, scaled
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 
@@ -55,16 +56,7 @@ _WORKERS: Final = (
 )
 """What a launcher puts before each line of a worker."""
 _LINE_END: Final = re.compile(r"[\r\n]")  # a progress bar ends in \r
-_MARKS: Final = (
-    "iteration",
-    "iter time",
-    "time (ms)",
-    "global_step",
-    "step=",
-    "train_batch_size",
-    "times across ranks",
-    "CurrSamplesPerSec=",
-)
+_MARKS: Final[list[str]] = own_table("formats")["training_log"]["marks"]
 
 
 def find_format(file: CsvFile, /) -> str | None:
