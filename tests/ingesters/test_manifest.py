@@ -13,7 +13,7 @@ from traceana.catalog import get_trace
 from traceana.errors import DataError, StoreError
 from traceana.exchange import select_jobs
 from traceana.ingesters import add_table, ingest
-from traceana.ingesters.describe import checked_facts
+from traceana.ingesters.plan import checked_facts
 from traceana.store import Capacity, Store, open_store
 from traceana.store.manifest import Manifest
 

@@ -14,7 +14,7 @@ from traceana.cohorts.ends import DECISIVE, without_numbers
 from traceana.errors import DataError
 from traceana.exchange.copying import copy_trace
 from traceana.exchange.tables import Disclosure
-from traceana.ingesters.describe import UNIX_S
+from traceana.ingesters.plan import UNIX_S
 from traceana.schema import TABLES, privacy_of
 from traceana.store import Store, open_store
 from traceana.store.manifest import Manifest

@@ -16,11 +16,11 @@ import polars as pl
 from platformdirs import user_cache_path
 
 from traceana.errors import DataError, StoreError
+from traceana.ingesters.compiled import Source
 from traceana.ingesters.discover import name_of
 from traceana.ingesters.ingestion import Paths, ingest, read_mapping
 from traceana.ingesters.plan import Plan, ingest_plan
 from traceana.ingesters.readers.reader import frame_rows
-from traceana.ingesters.source import Source
 from traceana.schema import get_table
 from traceana.store import Ledger, store_path
 from traceana.store.cache import note_command, temporary_folder
@@ -186,10 +186,7 @@ def ingest_cached(
 
 
 def store_frames(frames: Mapping[str, IntoFrame], /) -> Path:
-    """Add frames by the names of their tables to a temporary store of their own.
-
-    The same rows use the same store. The trace is called `frames`.
-    """
+    """Add frames by the names of their tables to a temporary store, as the trace `frames`."""
     tables = {name: to_polars(frame) for name, frame in frames.items()}
     key = json.dumps([(name, rows.columns, digest_of(rows)) for name, rows in tables.items()])
     with _store_of(key, keep=False) as store:

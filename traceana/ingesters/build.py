@@ -1,35 +1,43 @@
-"""Build one table from its sources: kept rows, rejected rows, and the counts of both."""
+"""Build one table from its sources, rows kept and rejected, or update it with later exports."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 
 from traceana.errors import SourceError
 from traceana.ingesters.convert import Converted, convert
 from traceana.ingesters.files import read_ahead
 from traceana.ingesters.readers.lines import LINE
 from traceana.ingesters.unwrap import plain
-from traceana.ingesters.update import OCCASION, SOURCE, UPDATE
 from traceana.schema import REJECTED, get_key, get_table, schema_version
 from traceana.store.ledger import FileEntry, TableEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from traceana.ingesters.compiled import CompiledMapping
+    from traceana.ingesters.compiled import CompiledMapping, Source
     from traceana.ingesters.readers.frames import FrameBlock
-    from traceana.ingesters.source import Source
     from traceana.store.writer import TableWriter
 
 Progress = Callable[[str, str, int], None]
+OCCASION: Final = "@occasion"
+"""Column of a job's submission as text, where ids are used again; else null."""
+SOURCE: Final = "@source"
+"""Column of the number of a row's file, in the order of the files."""
+UPDATE: Final[dict[str, pl.DataType]] = {OCCASION: pl.String(), SOURCE: pl.Float64()}
+_STATES: Final = {"running": 1, "completed": 2, "failed": 2, "cancelled": 2}
+_ENDED: Final = 2
+_ROWS: Final = 1 << 16
 _WORDS: Final = 1000
 _LONGEST_TEXT: Final = 1 << 16
 _SHOWN: Final = 80
@@ -88,11 +96,7 @@ def _shown(source: Source, bad: pl.DataFrame) -> str:
 
 
 class TableBuilder:
-    """Reads the sources of one table into its writer.
-
-    `progress` is called with trace, table and the rows read so far; with `is_update` rows get the
-    columns of `UPDATE`. `first_rejected` has position and text of the first rejected row.
-    """
+    """Reads the sources of one table into its writer; of an update with the columns of `UPDATE`."""
 
     def __init__(
         self,
@@ -129,10 +133,7 @@ class TableBuilder:
         describe: Callable[[Source], FileEntry],
         fingerprint: Callable[[], str],
     ) -> TableEntry:
-        """Read every source and return the table's entry of the ledger.
-
-        A source is described, and the fingerprint taken, after it was read.
-        """
+        """Read every source, then describe it, and return the table's entry of the ledger."""
         files = tuple(
             self._read(number, source, compiled, describe)
             for number, (source, compiled) in enumerate(sources)
@@ -254,11 +255,7 @@ class TableBuilder:
 
 
 class KeyFilter:
-    """Sets apart rows whose key was there before, in this block or an earlier one.
-
-    Keys are remembered as a hash of 64 bits and one of 32: two different keys are taken for one
-    with probability below n^2 / 2^97 for n rows (1e-15 for ten million).
-    """
+    """Sets apart rows whose key was there before, by a hash of 96 bits."""
 
     def __init__(self, key: Sequence[str | pl.Expr]) -> None:
         self._key = key
@@ -297,11 +294,7 @@ class KeyFilter:
 
 
 class RowCounter:
-    """Counts rows that repeat an earlier one in every column.
-
-    64-bit hashes of all rows are kept: for ten million rows, 80 MB, and the chance of one wrong
-    count is below 3e-6.
-    """
+    """Counts rows that repeat an earlier one in every column, by hashes of 64 bits."""
 
     def __init__(self, columns: list[str]) -> None:
         self._columns = columns
@@ -321,3 +314,90 @@ class RowCounter:
         # for hashes nearly all distinct, counting unique ones takes much longer than sorting
         hashes = np.sort(pl.concat(self._hashes, rechunk=True).to_numpy())
         return int(np.count_nonzero(hashes[1:] == hashes[:-1]))
+
+
+def stored_kept(path: Path, table: str) -> dict[str, pl.DataType]:
+    """Return the columns that a stored table carries along, with their types."""
+    declared = get_table(table).column_names()
+    schema = pl.scan_parquet(path, glob=False).collect_schema()
+    return {name: dtype for name, dtype in schema.items() if name not in declared}
+
+
+def merge_newest(
+    parts: Sequence[Path], writer: TableWriter, table: str, keep: Mapping[str, pl.DataType]
+) -> int:
+    """Write the newest record of each key, and return how many others were replaced.
+
+    `parts` are Parquet files in the order of their exports; the last has the columns of `UPDATE`.
+    """
+    scans = [pl.scan_parquet(path, glob=False) for path in parts]
+    recurs = scans[-1].select(pl.col(OCCASION).is_not_null().any()).collect().item()
+    index = pl.concat([_index(scan, table, recurs=recurs) for scan in scans]).with_row_index("at")
+    newest = index.sort("state", "at").unique("record", keep="last")["at"]
+    index = index.with_columns(is_kept=pl.col("at").is_in(newest.implode()))
+    if recurs:
+        index = _drop_outdated(index)
+        frame = index.filter(pl.col("is_kept").any().over("record"))
+        first = frame.sort("is_renamed", "at").unique("id", keep="first")["record"]
+        index = index.with_columns(is_first=pl.col("record").is_in(first.implode()))
+    schema = {**get_table(table).create_empty().schema, **keep}
+    at = 0
+    for path in parts:
+        for batch in pq.ParquetFile(path).iter_batches(_ROWS):
+            rows = cast("pl.DataFrame", pl.from_arrow(batch))
+            marks = index[at : at + rows.height]
+            at += rows.height
+            if recurs and OCCASION in rows.columns:
+                name = pl.col("job_id").str.replace("@.*$", "")  # id@submit, but the first of an id
+                others = pl.concat_str(name, pl.lit("@"), OCCASION)
+                is_first = pl.when(marks["is_first"])
+                rows = rows.with_columns(job_id=is_first.then(name).otherwise(others))
+            rows = rows.filter(marks["is_kept"])
+            missing = [pl.lit(None).alias(name) for name in schema if name not in rows.columns]
+            writer.keep(rows.with_columns(missing).select(*schema).cast(pl.Schema(schema)))
+    return index.filter(~pl.col("is_kept")).height
+
+
+def append_rejected(path: Path, writer: TableWriter) -> None:
+    """Add the rejected rows of a file, if it is there."""
+    if path.is_file():
+        for batch in pq.ParquetFile(path).iter_batches(_ROWS):
+            writer.reject(cast("pl.DataFrame", pl.from_arrow(batch)))
+
+
+def _index(scan: pl.LazyFrame, table: str, *, recurs: bool) -> pl.DataFrame:
+    """Return record (hash), state and source of each row; of jobs whose ids recur, more."""
+    columns = scan.collect_schema().names()
+    status = pl.col("status").cast(pl.String) if "status" in columns else pl.lit(None, pl.String)
+    hashes = {
+        "record": pl.struct(*get_key(table)).hash(),
+        "state": status.replace_strict(_STATES, default=0, return_dtype=pl.UInt8),
+        "source": pl.col(SOURCE) if SOURCE in columns else pl.lit(-1.0),
+    }
+    if recurs:
+        name = pl.col("job_id").str.replace("@.*$", "")
+        run = pl.col("job_id").str.extract("@.*@(.*)").alias("run")
+        hashes |= {
+            "record": pl.struct(name, pl.coalesce("submit_s", "start_s"), run).hash(),
+            "id": name.hash(),
+            "array": name.str.extract(r"^(\d+)_"),
+            "is_range": name.str.contains("_[", literal=True),
+            "is_renamed": pl.col("job_id").str.contains("@", literal=True),
+        }
+    return scan.select(**hashes).collect()
+
+
+def _drop_outdated(index: pl.DataFrame) -> pl.DataFrame:
+    """Drop outdated rows: pending or running jobs, and ranges of arrays, with later records.
+
+    An id is used again only after its job has ended; a range of pending array tasks of an
+    earlier export is listed as tasks, or a shorter range, in a later one.
+    """
+    last = pl.col("source").max()
+    ranges = index.filter("is_range")["array"]
+    arrays = index.filter(pl.col("array").is_in(ranges.implode()))
+    old = arrays.filter(pl.col("is_range") & (last.over("record") < last.over("array")))["at"]
+    stale = (pl.col("state") < _ENDED) & (last.over("record") < last.over("id"))
+    return index.with_columns(
+        is_kept=pl.col("is_kept") & ~stale & ~pl.col("at").is_in(old.implode())
+    )

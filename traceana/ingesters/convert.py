@@ -43,10 +43,7 @@ class Converted:
 
 
 def convert(block: FrameBlock, compiled: CompiledMapping, /) -> Converted:
-    """Convert and check one block: every row is kept, or rejected by the first rule it breaks.
-
-    Rows with the same key are left to the builder, which sees all blocks.
-    """
+    """Convert and check a block: each row is kept, or rejected by the first rule it breaks."""
     source = compiled.reshape(block.cells) if compiled.reshape else block.cells
     bad = _filled_cells(block) if compiled.reshape else block.bad
     views = source.rename({name: source_name(name, k) for name, k in compiled.kinds.items()})

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from traceana.catalog import Content, get_trace, load_catalog
 from traceana.errors import SourceError, TraceanaError
+from traceana.ingesters.compiled import Source, open_source
 from traceana.ingesters.expressions import MissingColumnError
 from traceana.ingesters.files import LONGEST_HEAD, CsvFile, Listing, content_sha256, list_csvs
 from traceana.ingesters.readers.csv import csv_rows, read_header
 from traceana.ingesters.readers.reader import detect_reader, get_reader, readers
-from traceana.ingesters.source import Source, open_source
 from traceana.ingesters.unwrap import SYNTHETIC_PREFIX, plain
 
 if TYPE_CHECKING:
@@ -33,12 +33,10 @@ _MOST_COPIES = 100  # of a file, each read to compare it
 
 @dataclass
 class Discovery:
-    """Sources by trace, what is broken (trace or None, and why), and unknown files.
-
-    `formats` are files of formats that have a mapping of their own, by trace and reader.
-    """
+    """Sources by trace, what is broken (trace or None, and why), and unknown files."""
 
     formats: dict[tuple[str, str], list[CsvFile]] = field(default_factory=lambda: defaultdict(list))
+    """Files of formats that have a mapping of their own, by trace and reader."""
     sources: dict[str, list[Source]] = field(default_factory=lambda: defaultdict(list))
     failures: list[tuple[str | None, str]] = field(default_factory=list)
     not_recognised: list[str] = field(default_factory=list)

@@ -1,9 +1,4 @@
-"""Find the CSVs in a folder tree, whatever they are wrapped in, and open them as byte streams.
-
-Understood: plain, gzip and xz files, tar and zip archives (members are read where they are, nothing
-is unpacked to disk), and all but zip split into ``.partaa``, ``.partab``, ... Compression is
-detected by a file's first bytes, so a wrong ending does no harm.
-"""
+"""Find the files in a folder tree, packed, in archives or split, and open them as byte streams."""
 
 from __future__ import annotations
 

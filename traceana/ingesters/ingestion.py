@@ -21,7 +21,7 @@ from traceana.store.store import Store, store_path
 
 if TYPE_CHECKING:
     from traceana.ingesters.build import Progress
-    from traceana.ingesters.source import Source
+    from traceana.ingesters.compiled import Source
 
 _LONGEST_MAPPING: Final = 1 << 20
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]

@@ -13,6 +13,7 @@ from typing import Final
 import polars as pl
 
 from traceana.errors import DataError, SourceError
+from traceana.ingesters.compiled import Source, open_source
 from traceana.ingesters.files import CsvFile, list_csvs
 from traceana.ingesters.ingestion import ingest
 from traceana.ingesters.mapping import parse_mapping
@@ -42,7 +43,6 @@ from traceana.ingesters.propose_columns import (
 )
 from traceana.ingesters.readers.json import NESTED, lists_of, longest
 from traceana.ingesters.readers.reader import get_reader, open_reader
-from traceana.ingesters.source import Source, open_source
 from traceana.schema import get_table
 from traceana.store import Store, TableEntry
 
@@ -244,10 +244,7 @@ def preview_mapping(path: str | PathLike[str], text: str, /) -> dict[str, Previe
 
 
 def _pages(source: Source) -> str | None:
-    """Return the list of objects in each row where these are the rows, as pages of an API have it.
-
-    Its objects have more members than the page beside it, and a page has five of them or more.
-    """
+    """Return the list in each row where its objects are the rows, as in pages of an API."""
     if source.reader not in ("json", "jsonl"):
         return None
     lists = {re.sub(r"\.first\..*", "", name) for name in source.columns if ".first." in name}
@@ -287,10 +284,7 @@ def _sample(source: Source) -> pl.DataFrame:
 
 
 def _match(source: Source, synonyms: dict[str, str], proposal: Proposal) -> dict[str, str]:
-    """Return the column of the source for each column of a table, by the names.
-
-    Where a name has two meanings, the values decide.
-    """
+    """Return the column of the source for each column of a table, by names and some values."""
     fits = []
     for column in source.columns:
         if len(re.findall(r"\.(?:first|last)\.", column)) > 1:

@@ -1,7 +1,4 @@
-"""What a table is: one declaration per table.
-
-Each declaration gives a column's dtype, unit, meaning and null rule, the key and the row rules.
-"""
+"""What a table is: columns with dtype, unit, meaning and null rule; the key and the row rules."""
 
 from traceana.schema.columns import REJECTED, STATUSES
 from traceana.schema.registry import (

@@ -88,10 +88,7 @@ def whole(
     minimum: int = 1,
     name: str | None = None,
 ) -> dy.Int64:
-    """Whole number from `minimum` to 10^15.
-
-    `name` is given where a schema's method has the column's name.
-    """
+    """Whole number from `minimum` to 10^15; `name` is that of a column called as a method."""
     return dy.Int64(
         alias=name,
         primary_key=key,

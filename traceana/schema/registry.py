@@ -73,10 +73,7 @@ def rule_expressions(name: str, /) -> dict[str, str]:
 
 @cache
 def get_rules(name: str, /) -> dict[str, pl.Expr]:
-    """Return a table's rules by name, each an expression that is false where a row breaks it.
-
-    Null is a rule that does not apply. All but `primary_key` look at one row alone.
-    """
+    """Return a table's rules by name: false where a row breaks it, null where it does not apply."""
     declared = get_table(name)._validation_rules(with_cast=False)
     return {rule: rule_of_column.expr for rule, rule_of_column in declared.items()}
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 ROWS_A_BLOCK: Final = 1 << 17
 _MOST_DAYS: Final = 95_000_000  # 260,000 years
 Parsed: TypeAlias = "dict[str, str | None] | Sequence[str | None] | str | bool"
-"""Cells of an item, the rule that it breaks, or whether it is left out without a count."""
+"""Cells of an item by column or in the order of the columns; the rule that it breaks; False for one
+that belongs to no table; True for one that is not counted, such as a comment."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +91,7 @@ def texts_of(texts: pl.Series, first: int, /) -> Callable[[pl.Series], pl.Series
 def item_blocks(
     items: Iterable[tuple[str, Any]], parse: Callable[[Any], Parsed], kinds: Mapping[str, Kind], /
 ) -> Iterator[FrameBlock]:
-    """Read items, each given with its text, in blocks of rows.
-
-    `parse` returns an item's cells by column, or in the order of `kinds`; the rule that it breaks;
-    False for one that belongs to no table, True for one that is not counted, such as a comment.
-    """
+    """Read items, each given with its text, in blocks of rows, by what `parse` returns of each."""
     counter, given = count(1), iter(items)
     first, more = 1, True
     while more:

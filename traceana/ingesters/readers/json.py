@@ -92,10 +92,7 @@ def _scan(text: str, at: int, path: str, lists: list[JsonList]) -> int:
 
 
 def list_of(file: CsvFile, /) -> JsonList:
-    """Return the list whose elements are the rows: ``file.rows``, or the only one.
-
-    Raises a SourceError where there is none, or several and none is stated.
-    """
+    """Return the list whose elements are the rows: ``file.rows``, or the only one."""
     lists = lists_of(file)
     named = [json_list for json_list in lists if file.rows in (None, json_list.path)]
     if len(named) == 1:

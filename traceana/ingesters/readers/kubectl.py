@@ -51,12 +51,10 @@ def read_quantity(text: str | None, /) -> float | None:
 
 
 def _resources(pod: dict[str, Any]) -> dict[str, float]:
-    """Return what a pod requests: its containers' sum, or an init container's if that is more.
-
-    An init container that restarts always is a sidecar: it runs beside the containers.
-    """
+    """Return what a pod requests: its containers' sum, or an init container's if that is more."""
     total: dict[str, float] = {}
     first = pod.get("initContainers") or []
+    # an init container that restarts always runs beside the containers
     sidecars = [container for container in first if container.get("restartPolicy") == "Always"]
     for container in [*(pod.get("containers") or ()), *sidecars]:
         for name, amount in _requests(container):

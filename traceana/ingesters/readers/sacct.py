@@ -1,7 +1,4 @@
-"""Slurm's accounting records, as ``sacct --parsable2`` prints them.
-
-One row per job allocation. The usage of its steps (``.batch``, ``.extern``, ``.0``) is added to it.
-"""
+"""Slurm's accounting records (``sacct --parsable2``): jobs, with the usage of their steps."""
 
 from __future__ import annotations
 

@@ -202,10 +202,7 @@ def _types(name: str) -> dict[str, pl.DataType]:
 
 
 def step_usage(steps: pl.DataFrame, step: str) -> pl.DataFrame:
-    """Add what each step used; `step` is the column with the step's name.
-
-    The energy of ``.batch`` and ``.extern`` is that of the whole nodes, numbered steps included.
-    """
+    """Add what each step used; ``.batch`` and ``.extern`` have the energy of the whole nodes."""
     whole = pl.col(step).is_in(("batch", "extern"))
     tasks = pl.col("n_NTasks").fill_null(1.0)
     return parse_fields(steps, USAGE).with_columns(

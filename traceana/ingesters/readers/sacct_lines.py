@@ -113,10 +113,7 @@ class Layout:
     def records(
         self, file: CsvFile, only: tuple[str, ...] | None = None
     ) -> Iterator[tuple[pl.DataFrame, pl.DataFrame, int]]:
-        """Split a file into records of text, lines that are none, and their first line.
-
-        Of the fields, `only` some may be read.
-        """
+        """Split a file into records of text (of some fields), other lines, and the first number."""
         names = [*self.columns] if only is None else [n for n in self.columns if n in only]
         line, carried = 1, b""
         separator = self.separator.encode()
@@ -168,11 +165,7 @@ class Layout:
         return len(lines)
 
     def _join(self, broken: pl.DataFrame, mark: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Join what marks and line ends in free text took apart, and return the lines left.
-
-        A record begins with a line that has a job's id in its place; fields have their shapes, the
-        name takes the rest.
-        """
+        """Join what marks and line ends in free text took apart, and return the lines left."""
         place = self.columns.index("JobID")
         begins = pl.col("text").str.split(mark).list.get(place, null_on_oob=True)
         begins = begins.str.contains(rf"\A(?:{_ID})\z|\A\d+_\[").fill_null(value=False)
@@ -234,10 +227,7 @@ def seems_accounting(head: str, /) -> bool:
 
 
 def guess_columns(lines: list[str], /) -> tuple[str, ...] | None:
-    """Return the fields of records by the form of cells, those not found by number.
-
-    None where JobID, State and the times of submission, start and end are not among them.
-    """
+    """Return the fields of records by the form of cells; None without JobID, State and times."""
     rows = [line.split("|") for line in lines[:_GUESSED_LINES]]
     rows = [row for row in rows if len(row) == len(rows[0])]
     jobs = [row for row in rows if "." not in row[0]]  # no steps

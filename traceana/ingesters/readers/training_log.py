@@ -163,10 +163,7 @@ class _Timers:
 
 
 class _Ranks:
-    """Megatron-LM's timers of each rank, after the line with the number of the step.
-
-    A row is the sum of a timer in a step, or else the computation of a rank in it.
-    """
+    """Megatron-LM's timers of each rank and step (`each`), or else the computation of a rank."""
 
     def __init__(self, each: bool) -> None:
         self._each = each
@@ -220,10 +217,7 @@ _Item = tuple[str, "Parsed"]
 
 
 def _scores(file: CsvFile) -> Iterator[_Item]:
-    """Yield the scores of all ranks relative to the fastest; others belong to no table.
-
-    The step is the last one that the log names before the report, else the number of the report.
-    """
+    """Yield scores relative to the fastest rank, at the last step named, else by report."""
     reports, step, seen = -1, "", set[str]()
     relative = False
     for line in text_lines(file):
