@@ -127,29 +127,22 @@ class TableBuilder:
         self._runs = KeyFilter(["job_id", OCCASION, "start_s"])
 
     def build(
-        self,
-        sources: list[tuple[Source, CompiledMapping]],
-        *,
-        describe: Callable[[Source], FileEntry],
-        fingerprint: Callable[[], str],
+        self, sources: list[tuple[Source, CompiledMapping, FileEntry]], fingerprint: str
     ) -> TableEntry:
-        """Read every source, then describe it, and return the table's entry of the ledger."""
-        files = tuple(
-            self._read(number, source, compiled, describe)
-            for number, (source, compiled) in enumerate(sources)
-        )
+        """Read every source, and return the table's entry of the ledger."""
+        files = tuple(self._read(number, *source) for number, source in enumerate(sources))
         self._writer.flush()  # repeated rows are counted meanwhile
         return TableEntry(
             trace=self._trace,
             table=self._table,
-            fingerprint=fingerprint(),
+            fingerprint=fingerprint,
             schema_version=schema_version(self._table),
             files=files,
             duplicate_rows=self._duplicates.count(),
             unknown_words={
                 column: dict(sorted(words.items())) for column, words in self._unknown.items()
             },
-            ids_are_rows=any(compiled.row_ids for _, compiled in sources),
+            ids_are_rows=any(compiled.row_ids for _, compiled, _ in sources),
             mostly_nulled=tuple(
                 f"{column}: {rule}"
                 for (column, rule), cells in sorted(self._nulled.items())
@@ -158,11 +151,7 @@ class TableBuilder:
         )
 
     def _read(
-        self,
-        number: int,
-        source: Source,
-        compiled: CompiledMapping,
-        describe: Callable[[Source], FileEntry],
+        self, number: int, source: Source, compiled: CompiledMapping, described: FileEntry
     ) -> FileEntry:
         if self._is_update:
             self._forget()
@@ -202,7 +191,7 @@ class TableBuilder:
             if self._progress:
                 self._progress(self._trace, self._table, self._rows_read)
         return replace(
-            describe(source),
+            described,
             rows_read=kept + rejected.total(),
             rows_kept=kept,
             rejected=dict(sorted(rejected.items())),

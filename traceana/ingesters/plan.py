@@ -156,26 +156,29 @@ class _TableStep:
         """Sources that seem to have rows for the table, and have none."""
         return [source for source in self.plan.sources if self.table in source.not_applicable]
 
+    @property
+    def _updates(self) -> bool:
+        """Whether newer records are added to the stored table."""
+        return self.plan.kind == "mapping" and not self.plan.replace and bool(get_key(self.table))
+
     def is_unchanged(self) -> bool:
         """Return whether the stored table has the rows of these files, read in the same way."""
-        before, plan = self.before, self.plan
+        before = self.before
         if before is None or not is_whole(self.folder, before):
             return False
-        fingerprints = {file.fingerprint for file in before.files}
-        updates = plan.kind == "mapping" and not plan.replace and get_key(before.table)
-        same = before.fingerprint == self._fingerprint()
-        return same or bool(
-            updates and fingerprints.issuperset(map(self._fingerprint_of, self.sources))
+        known = {file.fingerprint for file in before.files}
+        return before.fingerprint == self._fingerprint_of(*self.sources, *self._beside) or (
+            self._updates and known.issuperset(map(self._fingerprint_of, self.sources))
         )
 
     def build(self, stack: ExitStack) -> tuple[TableEntry, TableWriter]:
         """Write the table under a temporary name, and return its counts and the writer."""
         plan, sources = self.plan, self.sources
-        digests = (self._describe(source).sha256 for source in sources)
-        earlier = _to_update(plan, self.folder, self.before, digests)
+        described = [*map(self._describe, sources)]
+        earlier = self._find_earlier({file.sha256 for file in described})
         keep = _kept_columns(plan.mapping, self.table, sources, self.folder if earlier else None)
         several = len(sources) > 1 or earlier is not None
-        compiled = [(one, _compile(plan, self.table, one, keep, several)) for one in sources]
+        compiled = [self._compile(source, keep, several) for source in sources]
         writer = stack.enter_context(TableWriter(self.folder, self.table, keep))
         is_update = plan.kind == "mapping" and bool(get_key(self.table)) and several
         target = writer
@@ -183,18 +186,69 @@ class _TableStep:
             scratch = self.folder / _SCRATCH
             target = stack.enter_context(TableWriter(scratch, self.table, keep | UPDATE))
         builder = TableBuilder(plan.trace, self.table, target, self.progress, is_update=is_update)
-        entry = builder.build(compiled, describe=self._describe, fingerprint=self._fingerprint)
+        fingerprint = self._fingerprint_of(*sources, *self._beside)
+        entry = builder.build([*zip(sources, compiled, described, strict=True)], fingerprint)
         if entry.rows_read and not entry.rows_kept:
             raise SourceError(_none_kept(entry, builder.first_rejected))
         if is_update:
             target.finish({})
             target.publish()
-            entry = _merge(entry, earlier, self.folder, writer, keep)
+            entry = self._merge(entry, earlier, writer, keep)
         counted = tuple(map(self._count, self._beside))
         gone = {file.label for file in self.before.files} if self.before and not earlier else set()
         gone -= {file.label for file in entry.files + counted}
         entry = replace(entry, files=entry.files + counted, replaced_files=tuple(sorted(gone)))
         return replace(entry, crc32=writer.finish(self._metadata(entry))), writer
+
+    def _find_earlier(self, digests: set[str]) -> TableEntry | None:
+        """Return the stored table if newer records are to be added; None builds it anew."""
+        before = self.before
+        if before is None or not self._updates or {f.sha256 for f in before.files} <= digests:
+            return None
+        is_current = before.schema_version == schema_version(before.table)
+        if not (is_current and is_whole(self.folder, before)):
+            raise StoreError(
+                f"{self.folder}: {before.table} was interrupted, changed, or made by another "
+                "version, and cannot be updated; ingest all of its files in one command with "
+                "--replace"
+            )
+        return before
+
+    def _compile(
+        self, source: Source, keep: dict[str, pl.DataType], several: bool
+    ) -> CompiledMapping:
+        """Compile the mapping; of several sources, the file is part of a row's number."""
+        plan, table = self.plan, self.table
+        reshape = RESHAPES.get((plan.trace, table)) if plan.kind == "catalog" else None
+        row_ids = f"{source.label}:" if several else ""
+        if reshape is None:
+            return source.compiled(plan.mapping, table, keep, row_ids)
+        reshaped = replace(source, rows=replace(source.rows, columns=reshape.columns))
+        return replace(reshaped.compiled(plan.mapping, table, keep, row_ids), reshape=reshape.apply)
+
+    def _merge(
+        self,
+        entry: TableEntry,
+        earlier: TableEntry | None,
+        writer: TableWriter,
+        keep: dict[str, pl.DataType],
+    ) -> TableEntry:
+        """Write the newest rows of the stored table and of new files, and return their counts."""
+        places = [*([self.folder] if earlier else []), self.folder / _SCRATCH]
+        name = f"{self.table}.parquet"
+        replaced = merge_newest([place / name for place in places], writer, self.table, keep)
+        for place in places:
+            append_rejected(place / "rejected" / name, writer)
+        if earlier is None:
+            return replace(entry, rows_replaced=replaced)
+        both = hashlib.sha256(f"{earlier.fingerprint} {entry.fingerprint}".encode())
+        return replace(
+            entry,
+            files=earlier.files + entry.files,
+            rows_replaced=earlier.rows_replaced + replaced,
+            fingerprint=both.hexdigest(),
+            state="updated",
+        )
 
     def _count(self, source: Source) -> FileEntry:
         rows = sum(block.lines for block in source.rows.blocks({}))
@@ -231,9 +285,6 @@ class _TableStep:
             fingerprint=self._fingerprint_of(source),
         )
 
-    def _fingerprint(self) -> str:
-        return self._fingerprint_of(*self.sources, *self._beside)
-
     def _fingerprint_of(self, *sources: Source) -> str:
         """Return a digest that changes when a source, the mapping, the schema or version does."""
         plan = self.plan
@@ -250,60 +301,6 @@ class _TableStep:
     def _sha256(self, source: Source) -> str:
         plan = self.plan
         return self.checksums[source.file.paths] if source.file else plan.checksums[source.label]
-
-
-def _to_update(
-    plan: Plan, folder: Path, before: TableEntry | None, digests: Iterable[str]
-) -> TableEntry | None:
-    """Return the stored table if newer records are to be added to it; None builds it anew."""
-    if plan.kind != "mapping" or plan.replace or before is None or not get_key(before.table):
-        return None
-    if {file.sha256 for file in before.files} <= set(digests):  # all of it is read again
-        return None
-    is_current = before.schema_version == schema_version(before.table)
-    if not (is_current and is_whole(folder, before)):
-        raise StoreError(
-            f"{folder}: {before.table} was interrupted, changed, or made by another version, and "
-            "cannot be updated; ingest all of its files in one command with --replace"
-        )
-    return before
-
-
-def _merge(
-    entry: TableEntry,
-    earlier: TableEntry | None,
-    folder: Path,
-    writer: TableWriter,
-    keep: dict[str, pl.DataType],
-) -> TableEntry:
-    """Write the newest rows of the stored table and of new files, and return their counts."""
-    places = [*([folder] if earlier else []), folder / _SCRATCH]
-    name = f"{entry.table}.parquet"
-    replaced = merge_newest([place / name for place in places], writer, entry.table, keep)
-    for place in places:
-        append_rejected(place / "rejected" / name, writer)
-    if earlier is None:
-        return replace(entry, rows_replaced=replaced)
-    both = hashlib.sha256(f"{earlier.fingerprint} {entry.fingerprint}".encode())
-    return replace(
-        entry,
-        files=earlier.files + entry.files,
-        rows_replaced=earlier.rows_replaced + replaced,
-        fingerprint=both.hexdigest(),
-        state="updated",
-    )
-
-
-def _compile(
-    plan: Plan, table: str, source: Source, keep: dict[str, pl.DataType], several: bool
-) -> CompiledMapping:
-    """Compile a table's mapping; of several sources, the file is part of a row's number."""
-    reshape = RESHAPES.get((plan.trace, table)) if plan.kind == "catalog" else None
-    row_ids = f"{source.label}:" if several else ""
-    if reshape is None:
-        return source.compiled(plan.mapping, table, keep, row_ids)
-    reshaped = replace(source, rows=replace(source.rows, columns=reshape.columns))
-    return replace(reshaped.compiled(plan.mapping, table, keep, row_ids), reshape=reshape.apply)
 
 
 def _kept_columns(
