@@ -53,22 +53,24 @@ def discover(
     columns: tuple[str, ...] | None = None,
 ) -> Discovery:
     """Find the traces under some files and folders."""
-    catalog = load_catalog()
-    wanted = [get_trace(trace)] if trace in catalog else [] if reader else list(catalog.values())
-    contents = [(entry.id, content) for entry in wanted for content in entry.contents]
+    contents = _contents(trace, reader)
     formats = [get_reader(reader)] if reader else [way for way in readers().values() if way.mapping]
-    published = (PurePath(csv).suffix or csv for _, content in contents for csv in content.csvs)
+    published = {PurePath(csv).suffix or csv for _, content in contents for csv in content.csvs}
     discovery = Discovery()
     for path, listing in _list(paths, formats, leave_out, columns, (".csv", *published)):
         _sort(listing, contents, discovery, trace or name_of(path), formats[0] if reader else None)
-        discovery.failures += [
-            (_trace_packed(archive, contents), str(reason)) for archive, reason in listing.broken
-        ]
     for name in discovery.sources:
         _drop_repeated(name, discovery)
     if not (discovery.sources or discovery.formats or discovery.failures):
         raise _nothing_found(paths, trace, discovery.not_recognised, contents)
     return discovery
+
+
+def _contents(trace: str | None, reader: str | None) -> list[tuple[str, Content]]:
+    """Return the kinds of published files that are looked for, with their traces."""
+    catalog = load_catalog()
+    wanted = [catalog[trace]] if trace in catalog else [] if reader else catalog.values()
+    return [(entry.id, content) for entry in wanted for content in entry.contents]
 
 
 def match_files(
@@ -148,6 +150,9 @@ def _sort(
             else:
                 discovery.sources[trace] += sources
     discovery.not_recognised += listing.others
+    discovery.failures += [
+        (_trace_packed(archive, contents), str(reason)) for archive, reason in listing.broken
+    ]
 
 
 def _trace_packed(archive: str, contents: list[tuple[str, Content]]) -> str | None:
@@ -259,8 +264,7 @@ def _drop_repeated(trace: str, discovery: Discovery) -> None:
     for (name, _), same in by_name.items():
         first, *others = places = [file.where for file, _ in same]
         few = len(places) <= _MOST_COPIES
-        digests = (content_sha256(file) for file, _ in same if others)
-        if few and all(a == b for a, b in pairwise(digests)):
+        if not others or (few and _are_equal(file for file, _ in same)):
             copies = [f"{place} (same as {first})" for place in others]
             discovery.left_out += [copy for copy in copies if copy not in discovery.left_out]
         else:
@@ -268,6 +272,10 @@ def _drop_repeated(trace: str, discovery: Discovery) -> None:
             more = ", ..." if len(places) > _PLACES else ""
             reason = f"{name} is here {times}: {', '.join(places[:_PLACES])}{more}"
             discovery.failures.append((trace, f"{reason}; name one of them"))
+
+
+def _are_equal(files: Iterable[CsvFile]) -> bool:
+    return all(a == b for a, b in pairwise(map(content_sha256, files)))
 
 
 def _nothing_found(

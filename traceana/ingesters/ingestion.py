@@ -135,26 +135,11 @@ def ingest(
         check_id(trace)
 
     named_columns = tuple(columns) if columns else None
-    plans: dict[str, Plan] = {}
-
-    def plan(named: str, stated: Mapping, sources: list[Source]) -> None:
-        facts = {k: v for source in sources for k, v in source.rows.facts.items()}
-        facts |= {"timezone": timezone} if timezone else {}
-        plans[named] = Plan(named, stated, sources, "mapping", facts=facts, replace=replace)
-
     if of_mapping is None:
         discovery = discover(
             folders, trace=trace, reader=reader, leave_out=leave_out, columns=named_columns
         )
-        for known, sources in sorted(discovery.sources.items()):
-            published = parse_mapping(get_trace(known).text, where=known)
-            plans[known] = Plan(known, published, sources, "catalog")
-        for (found, format_), files in sorted(discovery.formats.items()):
-            builtin = parse_mapping(get_reader(format_).mapping or "", where=f"{format_}.toml")
-            fitted = _in_zone(builtin, timezone)
-            named = found if found not in plans else f"{found}-{format_}"
-            fit_files(files, fitted, discovery, trace=named, reader=format_, named=True)
-            plan(named, fitted, discovery.sources[named])
+        plans = _plans_of(discovery, timezone, replace)
     else:
         fitted = _in_zone(of_mapping, timezone)
         discovery = match_files(
@@ -165,8 +150,36 @@ def ingest(
             leave_out=leave_out,
             columns=named_columns,
         )
-        plan(name, fitted, discovery.sources[name])
+        plans = {name: _plan(name, fitted, discovery.sources[name], timezone, replace)}
     return _ingest_found(discovery, plans, folder, progress)
+
+
+def _plans_of(discovery: Discovery, timezone: str | None, replace: bool) -> dict[str, Plan]:
+    """Return the plans of public traces, and of files of formats with a mapping of their own."""
+    plans = {}
+    for trace, sources in sorted(discovery.sources.items()):
+        published = parse_mapping(get_trace(trace).text, where=trace)
+        plans[trace] = Plan(trace, published, sources, "catalog")
+    for (trace, format_), files in sorted(discovery.formats.items()):
+        builtin = parse_mapping(get_reader(format_).mapping or "", where=f"{format_}.toml")
+        fitted = _in_zone(builtin, timezone)
+        name = trace if trace not in plans else f"{trace}-{format_}"
+        fit_files(files, fitted, discovery, trace=name, reader=format_, named=True)
+        plans[name] = _plan(name, fitted, discovery.sources[name], timezone, replace)
+    return plans
+
+
+def _plan(
+    name: str,
+    mapping: Mapping,
+    sources: list[Source],
+    timezone: str | None,
+    replace: bool,
+) -> Plan:
+    """Return the plan of a trace, with what its files and the user state of it."""
+    facts = {k: v for source in sources for k, v in source.rows.facts.items()}
+    facts |= {"timezone": timezone} if timezone else {}
+    return Plan(name, mapping, sources, "mapping", facts=facts, replace=replace)
 
 
 def _in_zone(mapping: Mapping, timezone: str | None) -> Mapping:

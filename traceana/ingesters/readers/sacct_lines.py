@@ -228,38 +228,46 @@ def seems_accounting(head: str, /) -> bool:
 
 def guess_columns(lines: list[str], /) -> tuple[str, ...] | None:
     """Return the fields of records by the form of cells; None without JobID, State and times."""
-    rows = [line.split("|") for line in lines[:_GUESSED_LINES]]
-    rows = [row for row in rows if len(row) == len(rows[0])]
-    jobs = [row for row in rows if "." not in row[0]]  # no steps
-    columns = list(zip(*(jobs or rows), strict=True))
+    columns = _columns(lines)
     names: dict[int, str] = {}
 
-    def find(form: str, sign: str = "") -> list[int]:
-        """Return the columns without a name of this form, with a sign in one of their cells."""
-        return [
-            n
-            for n, cells in enumerate(columns)
-            if n not in names and _fits(cells, form) and any(re.search(sign, one) for one in cells)
-        ]
-
     for name, form in (("JobID", _ID), ("State", _STATES)):
-        names |= dict.fromkeys(find(form)[:1], name)
-    times = find(_TIME)
+        names |= dict.fromkeys(_find(columns, names, form)[:1], name)
+    times = _find(columns, names, _TIME)
     if len(names) < 2 or len(times) not in _TIMES or not _in_order([columns[n] for n in times]):
         return None
     names |= dict(zip(times, _TIMES[len(times)], strict=True))
-    for n in find(_SPAN, ":"):
-        if "Elapsed" not in names.values() and _is_elapsed(
-            columns[n], *(columns[t] for t in times)
-        ):
-            names[n] = "Elapsed"
-        elif "Timelimit" not in names.values() and _fits(columns[n], _LIMIT):
-            names[n] = "Timelimit"
-    tres = find(r"(?:\S+=\S+,)*cpu=\d\S*")
+    for n in _find(columns, names, _SPAN, ":"):
+        fits = {
+            "Elapsed": _is_elapsed(columns[n], columns[times[-2]], columns[times[-1]]),
+            "Timelimit": _fits(columns[n], _LIMIT),
+        }
+        untaken = (name for name in fits if fits[name] and name not in names.values())
+        names[n] = next(untaken, "")
+    tres = _find(columns, names, r"(?:\S+=\S+,)*cpu=\d\S*")
     names |= dict(zip(tres, ("ReqTRES", "AllocTRES")[len(tres) == 1 :], strict=False))
     for name, form, sign in _FURTHER:
-        names |= dict.fromkeys(find(form, sign)[:1], name)
-    return tuple(names.get(n, f"column {n + 1}") for n in range(len(columns)))
+        names |= dict.fromkeys(_find(columns, names, form, sign)[:1], name)
+    return tuple(names.get(n) or f"column {n + 1}" for n in range(len(columns)))
+
+
+def _columns(lines: list[str]) -> list[tuple[str, ...]]:
+    """Return the cells of each column of the jobs, or of steps where there are no jobs."""
+    rows = [line.split("|") for line in lines[:_GUESSED_LINES]]
+    rows = [row for row in rows if len(row) == len(rows[0])]
+    jobs = [row for row in rows if "." not in row[0]]
+    return list(zip(*(jobs or rows), strict=True))
+
+
+def _find(
+    columns: list[tuple[str, ...]], names: dict[int, str], form: str, sign: str = ""
+) -> list[int]:
+    """Return the columns without a name whose cells have a form, with a sign in one of them."""
+    return [
+        n
+        for n, cells in enumerate(columns)
+        if n not in names and _fits(cells, form) and any(re.search(sign, cell) for cell in cells)
+    ]
 
 
 def _fits(cells: tuple[str, ...], form: str) -> bool:
@@ -279,11 +287,12 @@ def _in_order(times: list[tuple[str, ...]]) -> bool:
     return bool(ordered >= _FIT * len(pairs))
 
 
-def _is_elapsed(cells: tuple[str, ...], *times: tuple[str, ...]) -> bool:
+def _is_elapsed(cells: tuple[str, ...], start: tuple[str, ...], end: tuple[str, ...]) -> bool:
     """Return whether durations are those from start to end, but for summer time."""
-    frame = pl.DataFrame({"cell": cells, "start": times[-2], "end": times[-1]})
-    layout = "%Y-%m-%dT%H:%M:%S"
-    start, end = (pl.col(name).str.to_datetime(layout, strict=False) for name in ("start", "end"))
-    between = (end - start).dt.total_seconds()
+    frame = pl.DataFrame({"cell": cells, "start": start, "end": end})
+    begin, finish = (
+        pl.col(name).str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False) for name in ("start", "end")
+    )
+    between = (finish - begin).dt.total_seconds()
     equal = ((between - read_duration(pl.col("cell"))).abs() < 2).fill_null(value=False)
     return bool(frame.select(equal.filter(between.is_not_null()).mean() >= 0.9).item())
