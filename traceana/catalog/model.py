@@ -18,21 +18,6 @@ from traceana.errors import CatalogError, did_you_mean
 class PublishedFile:
     """A published file, its address and its checksums.
 
-    Attributes
-    ----------
-    name
-        Published name of the file.
-    url
-        Address, at a pinned revision where the publisher keeps revisions.
-    sha256
-        Checksum of the file; None where only `git_blob` is known.
-    git_blob
-        Git's SHA-1 of the file as a blob; None where `sha256` is known.
-    bytes
-        Size; None where it is not published.
-    optional
-        Whether the trace is useful without the file, which mirrors may lack.
-
     Examples
     --------
     >>> from traceana.catalog import get_trace
@@ -42,37 +27,22 @@ class PublishedFile:
     """
 
     name: str
+    """Published name of the file."""
     url: str
+    """Address, at a pinned revision where the publisher keeps revisions."""
     sha256: str | None = None
+    """Checksum of the file; None where only `git_blob` is known."""
     git_blob: str | None = None
+    """Git's SHA-1 of the file as a blob; None where `sha256` is known."""
     bytes: int | None = None
+    """Size; None where it is not published."""
     optional: bool = False
+    """Whether the trace is useful without the file, which mirrors may lack."""
 
 
 @dataclass(frozen=True)
 class Content:
     """One kind of CSV inside a publisher's files.
-
-    Attributes
-    ----------
-    name
-        Name of the kind, for messages.
-    csvs
-        Base names of the CSVs that the publisher ships.
-    pattern
-        Regular expression that a CSV's whole base name matches.
-    columns
-        Names of the columns as published, in order.
-    header
-        Whether the first line of a CSV has these names.
-    tables
-        Tables made from its rows.
-    not_applicable
-        Tables of the trace that have none of its rows, although its name and columns suggest it.
-    reader
-        Format of the files.
-    by_folder
-        Whether files of the same name are in different folders.
 
     Examples
     --------
@@ -83,14 +53,23 @@ class Content:
     """
 
     name: str
+    """Name of the kind, for messages."""
     csvs: tuple[str, ...]
+    """Base names of the CSVs that the publisher ships."""
     pattern: str
+    """Regular expression that a CSV's whole base name matches."""
     columns: tuple[str, ...]
+    """Names of the columns as published, in order."""
     tables: tuple[str, ...]
+    """Tables made from its rows."""
     header: bool = True
+    """Whether the first line of a CSV has these names."""
     not_applicable: tuple[str, ...] = ()
+    """Tables that have none of its rows, although its name and columns suggest it."""
     reader: str = "csv"
+    """Format of the files."""
     by_folder: bool = False
+    """Whether files of the same name are in different folders."""
 
 
 @dataclass(frozen=True)

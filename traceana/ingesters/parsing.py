@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
@@ -54,32 +53,21 @@ def read_time(text: pl.Expr, /, *, layout: str | None, timezone: str) -> pl.Expr
         return _epoch(_to_datetime(text, layout, "UTC"))
     if layout is not None:
         return _epoch(_localize(_to_datetime(text, layout, None), timezone))
-    return _in_turn(
-        text,
-        [partial(_read_plain, timezone=timezone, sign=sign) for sign in " T"]
-        + [partial(_read_iso, timezone=timezone)],
-    )
-
-
-def _in_turn(text: pl.Expr, ways: Sequence[Callable[[pl.Expr], pl.Expr]]) -> pl.Expr:
-    """Read text in the first way that reads all of it, else in the last: most columns are alike."""
 
     def read(values: pl.Series) -> pl.Series:
+        """Read all in the first way that can, else in the last: most columns are alike."""
         frame = values.alias("text").to_frame()
-        for way in ways:
-            parsed = frame.select(way(pl.col("text"))).to_series()
+        for form in ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f"):
+            local = _to_datetime(pl.col("text"), form, None)
+            parsed = frame.select(_epoch(_localize(local, timezone))).to_series()
             if parsed.null_count() == values.null_count():
-                break
-        return parsed
+                return parsed
+        return frame.select(_read_iso(pl.col("text"), timezone)).to_series()
 
     return text.map_batches(read, return_dtype=pl.Float64(), is_elementwise=True)
 
 
-def _read_plain(text: pl.Expr, *, timezone: str, sign: str) -> pl.Expr:
-    return _epoch(_localize(_to_datetime(text, f"%Y-%m-%d{sign}%H:%M:%S%.f", None), timezone))
-
-
-def _read_iso(text: pl.Expr, *, timezone: str) -> pl.Expr:
+def _read_iso(text: pl.Expr, timezone: str) -> pl.Expr:
     plain = text.str.replace("T", " ", literal=True).str.replace(r"Z$", "+00:00")
     local = pl.coalesce(_to_datetime(plain, form, None) for form in _ISO)
     offset = _to_datetime(plain.str.replace(r"\s*([+-]\d{2}:?\d{2})$", "$1"), f"{_ISO[0]}%z", "UTC")
@@ -95,15 +83,6 @@ def read_datetime(value: pl.Expr, dtype: pl.DataType, /, *, timezone: str) -> pl
 
 def read_duration(text: pl.Expr, /) -> pl.Expr:
     """Read seconds from ``[dd-]hh:mm:ss`` or ``mm:ss``; what is neither is null."""
-    return _in_turn(text, [_read_clock, _read_any_duration])
-
-
-def _read_clock(text: pl.Expr) -> pl.Expr:
-    """Read seconds from ``hh:mm:ss`` below a day; what is longer is null."""
-    return text.str.to_time("%H:%M:%S", strict=False).cast(pl.Int64) / 1e9
-
-
-def _read_any_duration(text: pl.Expr) -> pl.Expr:
     parts = text.str.extract_groups(_DURATION)
     units = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
     seconds = (
@@ -115,16 +94,6 @@ def _read_any_duration(text: pl.Expr) -> pl.Expr:
 
 def read_size(text: pl.Expr, /, *, unit: str, base: int) -> pl.Expr:
     """Read bytes from a number with K, M, G, T or P; what is none is null."""
-    number = partial(_read_number, factor=BYTES[unit])
-    return _in_turn(text, [number, partial(_read_any_size, unit=unit, base=base)])
-
-
-def _read_number(text: pl.Expr, *, factor: float) -> pl.Expr:
-    number = text.cast(pl.Float64, strict=False)
-    return pl.when(number.is_finite() & (number >= 0)).then(number) * factor
-
-
-def _read_any_size(text: pl.Expr, *, unit: str, base: int) -> pl.Expr:
     parts = text.str.extract_groups(_SIZE)
     prefix = parts.struct.field("prefix").str.to_uppercase()
     power = prefix.replace_strict(list("KMGTP"), range(1, 6), default=0, return_dtype=pl.Float64)

@@ -40,17 +40,6 @@ def own_mapping(name: str, /) -> str:
 class Rows:
     """An opened file: its columns, and its rows block by block.
 
-    Attributes
-    ----------
-    columns
-        Its columns in their order.
-    blocks
-        Reads it block by block, given the columns that are used, and how.
-    types
-        Types of its columns, where it has types.
-    facts
-        Facts of the manifest that the file states, such as its time zone.
-
     Examples
     --------
     >>> from traceana.ingesters import Rows
@@ -60,29 +49,18 @@ class Rows:
     """
 
     columns: tuple[str, ...]
+    """Its columns in their order."""
     blocks: Callable[[Mapping[str, Kind]], Iterator[FrameBlock]] = field(repr=False)
+    """Reads it block by block, given the columns that are used, and how."""
     types: Mapping[str, pl.DataType] = field(default_factory=dict)
+    """Types of its columns, where it has types."""
     facts: Mapping[str, Any] = field(default_factory=dict)
+    """Facts of the manifest that the file states, such as its time zone."""
 
 
 @dataclass(frozen=True)
 class Reader:
     """Reader of a file format.
-
-    Attributes
-    ----------
-    name
-        Name, as ``--reader`` takes it.
-    detect
-        Returns whether a file has this format, from its name and its first line (``file.head``).
-    open
-        Opens a file, given the time zone of times without an offset. Returns :class:`Rows`, or
-        simply a Polars frame, eager or lazy.
-    suffixes
-        Ends of the names of such files in a folder; a file that is named itself may have any.
-    mapping
-        Mapping (TOML) of a format whose columns are fixed; files of such a format need none of
-        the user's.
 
     Examples
     --------
@@ -95,10 +73,15 @@ class Reader:
     """
 
     name: str
+    """Name, as ``--reader`` takes it."""
     detect: Callable[[CsvFile], bool]
+    """Returns whether a file has this format, from its name and its first line (``file.head``)."""
     open: Callable[[CsvFile, str], Rows | pl.DataFrame | pl.LazyFrame]
+    """Opens a file, given the time zone of times without an offset: :class:`Rows`, or a frame."""
     suffixes: tuple[str, ...] = ()
+    """Ends of the names of such files in a folder; a file that is named itself may have any."""
     mapping: str | None = None
+    """Mapping (TOML) of a format with fixed columns; its files need none of the user's."""
 
     def rows(self, file: CsvFile, timezone: str, /) -> Rows:
         """Open a file. A fault of a reader is an error of the file that names the reader."""
