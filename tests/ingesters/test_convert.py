@@ -77,7 +77,6 @@ def test_parsed_at_once_or_line_by_line(content: list[bytes]) -> None:
     at_once = converted(block)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Block, "at_once", lambda *_: None)
-        patch.setattr("traceana.ingesters.convert._rows_without_fault", lambda *_: None)
         by_line = converted(block_of(content))
     assert_frame_equal(at_once.kept, by_line.kept)
     assert_frame_equal(at_once.rejected, by_line.rejected)

@@ -64,10 +64,8 @@ class CompiledMapping:
     """How each column of the source that is used is read."""
     nulls: dict[str, tuple[str, ...]]
     """By internal name, values that mean missing."""
-    numbers: dict[str, Derived]
-    """Numbers, in terms of the columns of the source."""
     derived: dict[str, Derived]
-    """Columns derived before the table's own, in terms of all these."""
+    """Columns derived before the table's own, each in terms of the source's and earlier ones."""
     stated: dict[str, pl.Expr]
     """The table's columns; those that are not stated are null."""
     whole: dict[str, pl.Expr]
@@ -306,8 +304,7 @@ def compile_mapping(
         {name: column.dtype for name, column in table.items()} | {**keep},
         kinds,
         nulls,
-        numbers,
-        compiler.derived,
+        numbers | compiler.derived,
         stated,
         compiler.whole,
         _rules(mapping.table, stated.keys()) | compiler.limits,

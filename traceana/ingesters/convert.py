@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from traceana.ingesters.readers.frames import FrameBlock
 
 UNKNOWN: Final = "unknown"
-_RIGHT: Final = "\0right"
 _RULE: Final = "\0rule"
 _VALUE: Final = "\0word\0"
 _NULLED: Final = "\0null\0"
@@ -50,9 +49,6 @@ def convert(block: FrameBlock, compiled: CompiledMapping, /) -> Converted:
     if compiled.row_ids:
         number = (pl.col(LINE) - block.header_lines).cast(pl.String)
         views = views.with_columns(number.alias(ROW))
-    kept = None if block.not_utf8 else _rows_without_fault(views, compiled)
-    if kept is not None:
-        return Converted(kept, bad, {})
     rows = _attempt(views, compiled, not_utf8=block.not_utf8)
     broken = rows[_RULE].is_not_null()
     if broken.any():
@@ -77,27 +73,7 @@ def convert(block: FrameBlock, compiled: CompiledMapping, /) -> Converted:
         if name.startswith(_NULLED)
         for rule, count in rows.filter(~broken)[name].drop_nulls().value_counts().iter_rows()
     }
-    kept = rows.filter(~broken).select(LINE, *compiled.schema)
-    return Converted(kept, bad, unknown, nulled)
-
-
-def _rows_without_fault(cells: pl.DataFrame, compiled: CompiledMapping) -> pl.DataFrame | None:
-    """Return a block's rows, or None if there is a fault or an unknown value in any."""
-    derived = compiled.numbers | compiled.derived
-    right = [~_unread(name, column.of) for name, column in derived.items()]
-    right += [_is_whole(value) for value in compiled.whole.values()]
-    query = (
-        cells.lazy()
-        .pipe(_derive, compiled)
-        .with_columns(pl.all_horizontal(True, *right).alias(_RIGHT))
-        .select(_RIGHT, LINE, *(value.alias(name) for name, value in _stated(compiled).items()))
-        .with_columns(pl.all_horizontal(_RIGHT, *compiled.rules.values()).alias(_RIGHT))
-    )
-    try:
-        rows = query.collect(engine="in-memory")
-    except PolarsError:  # what cannot be cast or computed
-        return None
-    return rows.drop(_RIGHT) if rows[_RIGHT].all() else None
+    return Converted(rows.filter(~broken).select(LINE, *compiled.schema), bad, unknown, nulled)
 
 
 def _attempt(source: pl.DataFrame, compiled: CompiledMapping, *, not_utf8: bool) -> pl.DataFrame:
@@ -160,9 +136,8 @@ def _with_faults(
     source: pl.DataFrame, compiled: CompiledMapping, *, not_utf8: bool
 ) -> tuple[pl.DataFrame, dict[str, str]]:
     """Return the derived columns with marks of cells that are not read; and each mark's rule."""
-    derived = compiled.numbers | compiled.derived
-    rules = {name: column.rule for name, column in derived.items() if column.rule}
-    faults = {name: _unread(name, derived[name].of) for name in rules}
+    rules = {name: column.rule for name, column in compiled.derived.items() if column.rule}
+    faults = {name: _unread(name, compiled.derived[name].of) for name in rules}
     for name, kind in compiled.kinds.items() if not_utf8 else ():
         if kind == "text":
             view = source_name(name, kind)
@@ -182,8 +157,8 @@ def _with_faults(
 def _derive(rows: pl.LazyFrame, compiled: CompiledMapping) -> pl.LazyFrame:
     """Replace markers of missing values, and add the derived columns."""
     rows = rows.with_columns(_nulls(compiled))
-    for columns in (compiled.numbers, compiled.derived):
-        rows = rows.with_columns(**{name: column.value for name, column in columns.items()})
+    for name, column in compiled.derived.items():
+        rows = rows.with_columns(column.value.alias(name))
     return rows
 
 
@@ -210,14 +185,13 @@ def _first(broken: Iterable[tuple[pl.Expr, str]]) -> pl.Expr:
 def _why_not(row: pl.DataFrame, compiled: CompiledMapping) -> str:
     """Return the rule that a row breaks for which a column cannot be computed."""
     row = row.with_columns(_nulls(compiled))
-    derived = ({n: one.value for n, one in d.items()} for d in (compiled.numbers, compiled.derived))
-    for columns in (*derived, compiled.whole, _stated(compiled)):
-        for name, value in columns.items():
-            try:
-                row.select(value)
-            except PolarsError:
-                return f"{name.split('|')[0].strip(chr(0))}|not_computable"
-        row = row.with_columns(value.alias(name) for name, value in columns.items())
+    derived = {name: column.value for name, column in compiled.derived.items()}
+    stated = {name: value.cast(compiled.schema[name]) for name, value in compiled.stated.items()}
+    for name, value in (derived | compiled.whole | stated).items():
+        try:
+            row = row.with_columns(value.alias(name))
+        except PolarsError:
+            return f"{name.split('|')[0].strip(chr(0))}|not_computable"
     raise AssertionError("columns that fail together fail apart")
 
 
@@ -235,14 +209,6 @@ def _unread(name: str, of: pl.Expr) -> pl.Expr:
 
 def _is_whole(value: pl.Expr) -> pl.Expr:
     return (value == value.floor()) & (value.abs() < LARGEST_WHOLE)
-
-
-def _stated(compiled: CompiledMapping) -> dict[str, pl.Expr]:
-    """Return the table's columns as expressions over the source's."""
-    return {
-        name: compiled.stated.get(name, pl.lit(None)).cast(dtype)
-        for name, dtype in compiled.schema.items()
-    }
 
 
 def _filled_cells(block: FrameBlock) -> pl.DataFrame:
