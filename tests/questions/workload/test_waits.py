@@ -79,9 +79,9 @@ def test_a_planted_drift_is_within_its_interval() -> None:
         {"start_s": day * DAY_S, "runtime_s": runtime, "gpus": 1.0, "status": "completed",
          "user": [f"u{one % 5}" for one in range(len(day))]}
     )  # fmt: skip
-    words = {"success": ("completed",), "failure": ("failed",)}
     lost = outages(jobs)
-    _, found = changes_and_drift(jobs, timezone=None, window=None, lost=lost, **words)
+    outcomes = ("completed",), ("failed",)
+    _, found = changes_and_drift(jobs, outcomes, timezone=None, window=None, lost=lost)
     row = found.row(by_predicate=pl.col("measure") == "runtime", named=True)
     assert row["ci_low"] < np.expm1(0.1) < row["ci_high"]
     assert row["pvalue"] < 0.001

@@ -281,7 +281,7 @@ def trends_of(trace: Trace, /) -> Found:
     return Found(
         trace.once(_by_period),
         lost,
-        *changes_and_drift(jobs, **options, **outcomes, lost=lost),
+        *changes_and_drift(jobs, tuple(outcomes.values()), **options, lost=lost),
         options["timezone"],
         trace.once(gpus_allocated),
         "" if capacity is None else capacity.source,

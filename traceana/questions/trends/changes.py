@@ -109,13 +109,11 @@ def level_changes(
     >>> traceana.level_changes(jobs).select("measure", "begin").rows()
     [('runtime', 'day 41'), ('demand', 'day 41')]
     """
-    generator = as_generator(rng)
-    changes: list[dict[str, Any]] = []
     lost = outages(jobs, timezone=timezone, window=window)
-    days = comparable_days(jobs, timezone, window, (success, failure), lost)
-    for measure, cells, rows, edges in days:
-        changes += segments((cells, rows), edges, measure, timezone, generator)
-    return declared(pl.DataFrame(changes, schema=schema_of(LevelChanges)), LevelChanges)
+    outcomes = (success, failure)
+    return changes_and_drift(jobs, outcomes, timezone=timezone, window=window, lost=lost, rng=rng)[
+        0
+    ]
 
 
 def segments(
@@ -263,18 +261,13 @@ def _onset(
     n, kept = len(values), range(max(0, first - 4 * _WEEK), min(first + 4 * _WEEK, after - 2))
 
     def rest(start: int) -> float:
-        inside = np.zeros(n, dtype=bool)
+        inside, total = np.zeros(n, dtype=bool), 0.0
         inside[start:after] = True
-        return sum(
-            float(
-                (
-                    weights[side]
-                    * (values[side] - np.average(values[side], weights=weights[side])) ** 2
-                ).sum()
-            )
-            for side in (inside, ~inside)
-            if side.any()
-        )
+        for side in (inside, ~inside):
+            if side.any():
+                off = values[side] - np.average(values[side], weights=weights[side])
+                total += float((weights[side] * off**2).sum())
+        return total
 
     sums = {start: rest(start) for start in kept}
     limit = sums[first] * (1 + _ONSET * (1 + r) / (1 - r) / max(n - 2, 1))
@@ -325,25 +318,20 @@ def _estimate(
         )
 
     shift = difference(np.ones(len(days)))
-    drawn = np.array(
-        [
-            difference(_resampled(is_in, generator) + _resampled(~is_in, generator))
-            for _ in range(_RESAMPLES)
-        ]
-    )
+    drawn = []
+    for _ in range(_RESAMPLES):
+        times = _resampled(is_in, generator)
+        drawn.append(difference(times + _resampled(~is_in, generator)))
     low_end, high_end = np.nanquantile(drawn, [0.025, 0.975])
     level, rest = _levels(cells if rows.is_empty() else rows, inside, measure)
     ends, note = [shift, low_end, high_end], None
     if measure == "runtime" and (better := _of_medians(rows, inside)) is not None:
         ends, note = [*better], _without(rows, inside)
-    effect, ci_low, ci_high = (
-        end
-        if measure == "failure rate"
-        else end * _mean(cells) / rest
-        if measure == "demand"
-        else float(np.expm1(end))
-        for end in map(float, ends)
-    )
+    if measure == "demand":
+        ends = [end * cells["level"].mean() / rest for end in ends]
+    elif measure != "failure rate":
+        ends = list(np.expm1(ends))
+    effect, ci_low, ci_high = map(float, ends)
     return {
         "effect": effect,
         "ci_low": ci_low,
@@ -359,19 +347,13 @@ def _estimate(
     }
 
 
-def _mean(cells: pl.DataFrame) -> float:
-    return float(cells["level"].mean())  # type: ignore[arg-type]
-
-
 def _levels(rows: pl.DataFrame, inside: pl.Expr, measure: str) -> tuple[float, float]:
     """Return the level within the days and outside of them, over all jobs that count."""
     level = {
-        "runtime": pl.col("ran_s").filter(~pl.col("is_limit")).median()
-        if "ran_s" in rows.columns
-        else None,
+        "runtime": pl.col("ran_s").filter(~pl.col("is_limit")).median(),
         "failure rate": pl.col("value").mean(),
         "wait": pl.col("value").median().exp() - MINUTE_S,
-        "demand": pl.col("level").mean() if "level" in rows.columns else None,
+        "demand": pl.col("level").mean(),
     }[measure]
     sides = (rows.filter(inside), rows.filter(~inside))
     first, second = (float(side.select(level).item() or 0.0) for side in sides)
@@ -381,23 +363,18 @@ def _levels(rows: pl.DataFrame, inside: pl.Expr, measure: str) -> tuple[float, f
 def _of_medians(rows: pl.DataFrame, inside: pl.Expr) -> tuple[float, float, float] | None:
     """Return the difference of medians within strata, and its interval by a jackknife.
 
-    It is that of the weighted medians of what each row is above the mean of its stratum (a median
-    would be zero for a row of each small stratum); a
-    stratum weighs by its days on a side. Rows that reached a limit are only known to be longer,
-    which a median allows for.
+    The medians are weighted, of what each row is above the mean of its stratum; a stratum weighs
+    by its days on a side. Rows that reached a limit are only known to be longer.
     """
-    side, both = ["stratum", "inside"], pl.col("inside").n_unique().over("stratum") > 1
-    rows = (
-        rows.select("stratum", "day", "value", inside=inside)
-        .filter(both)
-        .select(
-            "day",
-            "inside",
-            above=pl.col("value") - pl.col("value").mean().over("stratum"),
-            weight=pl.col("day").n_unique().over(side) / pl.len().over(side),
-        )
-        .sort("above")
-    )
+    value, several = pl.col("value"), pl.col("inside").n_unique().over("stratum") > 1
+    side_days = pl.col("day").n_unique() / pl.len()
+    rows = rows.select("stratum", "day", "value", inside=inside).filter(several)
+    rows = rows.select(
+        "day",
+        "inside",
+        above=value - value.mean().over("stratum"),
+        weight=side_days.over("stratum", "inside"),
+    ).sort("above")
     if rows.is_empty():
         return None
     above, weight, within = (rows[name].to_numpy() for name in ("above", "weight", "inside"))
@@ -412,9 +389,8 @@ def _of_medians(rows: pl.DataFrame, inside: pl.Expr) -> tuple[float, float, floa
 
     sides, variance = [median(within), median(~within)], 0.0
     for chosen in (within, ~within):
-        left = np.array(
-            [median(chosen & (group != members)) for members in np.unique(group[chosen])]
-        )
+        members = np.unique(group[chosen])
+        left = np.array([median(chosen & (group != one)) for one in members])
         if len(left) < 2:
             return None
         variance += (len(left) - 1) / len(left) * float(((left - left.mean()) ** 2).sum())
@@ -451,13 +427,13 @@ _HIGH_R: Final = 0.7
 
 def changes_and_drift(
     jobs: IntoFrame,
+    outcomes: tuple[Names, Names],
     /,
     *,
     timezone: str | None,
     window: Window | None,
-    success: Names,
-    failure: Names,
     lost: pl.DataFrame,
+    rng: int | np.random.Generator = 1,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return :func:`level_changes`, and the linear change per week of each of their measures.
 
@@ -470,8 +446,8 @@ def changes_and_drift(
     """
     changes: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
-    generator = as_generator(1)
-    of_days = comparable_days(jobs, timezone, window, (success, failure), lost)
+    generator = as_generator(rng)
+    of_days = comparable_days(jobs, timezone, window, outcomes, lost)
     for measure, cells, rows, edges in of_days:
         changes += segments((cells, rows), edges, measure, timezone, generator)
         several = cells.filter(pl.len().over("stratum") > 1)

@@ -69,7 +69,12 @@ def comparable_days(
                 margin = min(float(rows["ran_s"].quantile(0.95) or 0), (last - first) / 4)
                 rows = rows.filter(pl.col("time") < last - margin)
             rows = _keyed(rows if measure != "wait" else _outside(rows, lost), edges)
-            cells = _cells(rows.filter(~pl.col("is_limit")), measure)
+            value = (
+                pl.col("value").mean() if measure == "failure rate" else pl.col("value").median()
+            )
+            sums = {"value": value, "n": pl.len(), "gpu_hours": pl.col("gpu_hours").sum()}
+            of_days = rows.filter(~pl.col("is_limit")).group_by("stratum", "day")
+            cells = of_days.agg(**sums).sort("stratum", "day")
         if measure in ("wait", "demand"):
             out = _days_of(lost, edges)
             cells, rows = (
@@ -178,16 +183,6 @@ def _keyed(rows: pl.DataFrame, edges: NDArray[Any]) -> pl.DataFrame:
     return rows.with_columns(
         stratum=pl.struct("user", "name", "size").hash().rank("dense").cast(pl.Int64) - 1,
         day=pl.Series(day, dtype=pl.Int64),
-    )
-
-
-def _cells(rows: pl.DataFrame, measure: str) -> pl.DataFrame:
-    """Return one row per stratum and day: [stratum, day, value, n, gpu_hours]."""
-    value = pl.col("value").mean() if measure == "failure rate" else pl.col("value").median()
-    return (
-        rows.group_by("stratum", "day")
-        .agg(value=value, n=pl.len(), gpu_hours=pl.col("gpu_hours").sum())
-        .sort("stratum", "day")
     )
 
 
