@@ -1,9 +1,11 @@
-"""Logarithmic axes on which a 0 has its place, and whose ticks are plain numbers."""
+"""Logarithmic axes on which a 0 has its place, and axes of days or dates."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+import polars as pl
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.ticker import (
     FixedLocator,
     FuncFormatter,
@@ -85,3 +87,19 @@ def _mark_durations(axis: Axis, ticks: Sequence[float], *, has_zero: bool) -> No
 def _plain(value: float) -> str:
     """Write a number without a power of ten."""
     return f"{value:,.10f}".rstrip("0").rstrip(".")
+
+
+def use_dates(ax: Axes, timezone: str | None, /) -> None:
+    """Make an axis of :func:`as_dates`, with its label; None: days on the clock of the trace."""
+    if timezone is not None:
+        ax.xaxis.set_major_locator(locator := AutoDateLocator(minticks=3, maxticks=7))  # type: ignore[no-untyped-call]
+        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    ax.set_xlabel("Day of the trace" if timezone is None else f"Date ({timezone})")
+
+
+def as_dates(seconds: pl.Series, timezone: str | None, /) -> pl.Series:
+    """Return times as local datetimes, or in days on the clock of the trace."""
+    if timezone is None:
+        return seconds / 86_400
+    at = (seconds * 1000).cast(pl.Int64).cast(pl.Datetime("ms", "UTC"))
+    return at.dt.convert_time_zone(timezone).dt.replace_time_zone(None)

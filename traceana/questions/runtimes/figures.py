@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -138,15 +138,8 @@ def _draw_shares(
     ax: Axes, rows: pl.DataFrame, families: list[str], what: str, unit: str, *, tail: bool
 ) -> None:
     share = 1 - rows["fraction_below"] if tail else rows["fraction_below"]
-    ax.fill_betweenx(
-        share,
-        rows["ci_low"],
-        rows["ci_high"],
-        color=shade(ax, 0.5),
-        alpha=0.45,
-        linewidth=0,
-        gid="band",
-    )
+    band: dict[str, Any] = {"color": shade(ax, 0.5), "alpha": 0.45, "linewidth": 0, "gid": "band"}
+    ax.fill_betweenx(share, rows["ci_low"], rows["ci_high"], **band)
     ax.plot(rows["value"], share, color=shade(ax), linestyle="-", gid="values", label="values")
     for name in families:
         ax.plot(rows[name], share, gid=f"family-{name}", label=name, linewidth=1.1)
@@ -166,15 +159,13 @@ def _draw_quantiles(
 ) -> None:
     for name in families:
         (line,) = ax.plot(rows[name], rows["value"], gid=f"family-{name}", label=name, zorder=3)
-        ax.fill_between(
-            rows[name],
-            rows["ci_low"],
-            rows["ci_high"],
-            color=line.get_color(),
-            alpha=0.2,
-            linewidth=0,
-            gid=f"band-{name}",
-        )
+        band: dict[str, Any] = {
+            "color": line.get_color(),
+            "alpha": 0.2,
+            "linewidth": 0,
+            "gid": f"band-{name}",
+        }
+        ax.fill_between(rows[name], rows["ci_low"], rows["ci_high"], **band)
     ax.axline((1, 1), (2, 2), color=shade(ax), linewidth=0.7, linestyle=":", gid="diagonal")
     use_log_axis(ax, "x", rows["value"], durations=unit == "s")
     use_log_axis(ax, "y", rows["value"], durations=unit == "s")
@@ -233,15 +224,9 @@ def plot_empirical_distribution(
         (line,) = ax.step(own["value"], own["fraction_below"], where="post", label=name)
         if "ci_low" in own.columns:
             table = own.drop_nulls(["ci_low", "ci_high"])
-            ax.fill_betweenx(
-                table["fraction_below"],
-                table["ci_low"],
-                table["ci_high"],
-                color=line.get_color(),
-                alpha=0.25,
-                linewidth=0,
-                gid=f"band-{name}" if name else "band",
-            )
+            ends = (table["fraction_below"], table["ci_low"], table["ci_high"])
+            gid = f"band-{name}" if name else "band"
+            ax.fill_betweenx(*ends, color=line.get_color(), alpha=0.25, linewidth=0, gid=gid)
     if log_x:
         use_log_axis(ax, "x", result["value"], durations=durations)
     ax.set_ylim(0, 1)
@@ -396,32 +381,14 @@ def plot_ratio_distribution(
         color, line = color_of(place), _LINES[place]
         sorted_ratios = np.sort(ratios.filter(stage=stage)["runtime_ratio"].to_numpy())
         name = f"{name_group([stage])} (n = {len(sorted_ratios):,})"
+        look: dict[str, Any] = {"color": color, "linestyle": line, "label": name, "gid": str(stage)}
+        n = len(sorted_ratios)
         if kind == "histogram":
             counts, _ = np.histogram(sorted_ratios, edges)
-            ax.stairs(
-                counts / len(sorted_ratios),
-                edges,
-                color=color,
-                linestyle=line,
-                label=name,
-                linewidth=1.2,
-                gid=str(stage),
-            )
-            continue
-        shown = np.unique(
-            np.linspace(0, len(sorted_ratios) - 1, min(len(sorted_ratios), _MOST_POINTS)).astype(
-                int
-            )
-        )
-        ax.plot(
-            sorted_ratios[shown],
-            (shown + 1) / len(sorted_ratios),
-            drawstyle="steps-post",
-            color=color,
-            linestyle=line,
-            label=name,
-            gid=str(stage),
-        )
+            ax.stairs(counts / n, edges, linewidth=1.2, **look)
+        else:
+            shown = np.unique(np.linspace(0, n - 1, min(n, _MOST_POINTS)).astype(int))
+            ax.plot(sorted_ratios[shown], (shown + 1) / n, drawstyle="steps-post", **look)
     ax.axvline(1, color=shade(ax, 0.6), linewidth=0.8, linestyle=":", zorder=0.5)
     use_log_axis(ax, "x", values)
     ax.set_ylim(bottom=0)

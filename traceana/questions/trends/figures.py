@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import polars as pl
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.ticker import PercentFormatter
 
 from traceana.drawing.registry import figure
+from traceana.drawing.scales import as_dates, use_dates
 from traceana.drawing.style import color_of, start_axes
 from traceana.errors import DataError
 
@@ -90,7 +90,7 @@ def plot_trends(
         ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
         ax.set_ylim(top=1.04 * ax.get_ylim()[1])
     ax.locator_params(axis="y", nbins=4)
-    _date(ax, timezone)
+    use_dates(ax, timezone)
     ax.set_ylabel(label)
     ax.set_title(label)
     return ax
@@ -100,27 +100,15 @@ def _step(
     ax: Axes, periods: pl.DataFrame, values: pl.Series, timezone: str | None, **look: object
 ) -> None:
     """Draw a value of each period as steps."""
-    edges = pl.concat([periods["start_s"], periods["end_s"].tail(1)])
-    at = edges / _DAY_S
-    if timezone is not None:
-        moments = pl.from_epoch((edges * 1000).cast(pl.Int64), time_unit="ms")
-        local = moments.dt.replace_time_zone("UTC").dt.convert_time_zone(timezone)
-        at = local.dt.replace_time_zone(None)
+    edges = as_dates(pl.concat([periods["start_s"], periods["end_s"].tail(1)]), timezone)
     heights = [float("nan") if value is None else value for value in (*values, *values.tail(1))]
-    ax.plot(
-        list(at),
-        heights,
-        drawstyle="steps-post",
-        linewidth=1.0,
-        **{"linestyle": "-", **dict[str, Any](look)},
-    )
-
-
-def _date(ax: Axes, timezone: str | None) -> None:
-    if timezone is not None:
-        ax.xaxis.set_major_locator(locator := AutoDateLocator(minticks=3, maxticks=7))  # type: ignore[no-untyped-call]
-        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
-    ax.set_xlabel("Day of the trace" if timezone is None else f"Date ({timezone})")
+    options: dict[str, Any] = {
+        "drawstyle": "steps-post",
+        "linewidth": 1.0,
+        "linestyle": "-",
+        **look,
+    }
+    ax.plot(list(edges), heights, **options)
 
 
 @figure(
@@ -163,7 +151,7 @@ def plot_cluster_utilization(
     ax.set_ylim(0, max(1.0, *ax.get_ylim()))
     ax.margins(x=0)
     ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
-    _date(ax, timezone)
+    use_dates(ax, timezone)
     ax.set_ylabel("Allocated")
     ax.set_title("GPUs allocated over time")
     if len(types) > 1:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.ticker import PercentFormatter
 
-from traceana.drawing.labels import name_group
+from traceana.drawing.labels import split_lines
 from traceana.drawing.registry import figure
 from traceana.drawing.style import start_axes
 from traceana.errors import DataError
@@ -46,23 +46,16 @@ def plot_allocation_rate(
     if allocation.is_empty():
         raise DataError("plot_allocation_rate has nothing to draw: the result has no row")
     ax = start_axes(ax)
-    keys = allocation.columns[: allocation.columns.index("bin_start_s")]
-    parts = allocation.partition_by(keys, maintain_order=True) if keys else [allocation]
-    for part in parts:
-        name = name_group(part.select(keys).row(0)) if keys else None
-        ax.plot(
-            part["bin_start_s"] / 86_400,
-            part["allocation_rate"],
-            drawstyle="steps-post",
-            label=name,
-        )
+    for name, part in split_lines(allocation, "bin_start_s"):
+        days, rate = part["bin_start_s"] / 86_400, part["allocation_rate"]
+        ax.plot(days, rate, drawstyle="steps-post", label=name or None)
     ax.set_ylim(bottom=0)
     ax.margins(x=0)
     ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
     ax.set_xlabel("Day of the trace")
     ax.set_ylabel("Allocated GPUs")
     ax.set_title(heading)
-    if keys:
+    if ax.get_legend_handles_labels()[1]:
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return ax
 

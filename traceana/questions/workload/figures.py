@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.ticker import PercentFormatter
 
 from traceana.drawing.labels import place_legend, split_lines
 from traceana.drawing.registry import figure
-from traceana.drawing.scales import use_log_axis
+from traceana.drawing.scales import as_dates, use_dates, use_log_axis
 from traceana.drawing.style import color_of, palette, shade, start_axes
 from traceana.errors import DataError
 from traceana.tables.formatting import duration, listed, percent, three_digits
@@ -59,18 +58,13 @@ def plot_arrivals(
     lines = split_lines(rhythm, slot)
     ax = start_axes(ax, height_in=1.8 + 0.3 * (len(lines) - 1))  # names below
     for name, line in lines:
-        observed_h = sum(line["observed_h"])
+        observed_h, rates = sum(line["observed_h"]), line["jobs_per_h"]
         mean = sum(line["jobs"]) / observed_h if observed_h else 0
         if len(lines) > 1:
-            ax.plot(
-                line[slot],
-                line["jobs_per_h"] / (mean or 1),
-                drawstyle="steps-mid",
-                label=name,
-                gid=f"hours-{name}",
-            )
+            relative, gid = rates / (mean or 1), f"hours-{name}"
+            ax.plot(line[slot], relative, drawstyle="steps-mid", label=name, gid=gid)
             continue
-        ax.bar(line[slot], line["jobs_per_h"].fill_null(0), 0.8, color=color_of(0))
+        ax.bar(line[slot], rates.fill_null(0), 0.8, color=color_of(0))
         if observed_h:
             ax.axhline(
                 mean, color=shade(ax), linewidth=0.8, linestyle="--", gid="mean", label="mean"
@@ -155,7 +149,7 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
             linestyle="-",
             drawstyle="steps-post",
             label=name or "arrivals",
-            gid=_gid("gaps", name),
+            gid=f"gaps-{name}".rstrip("-"),
         )
         ax.plot(
             line["gap_s"],
@@ -164,7 +158,7 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
             linestyle="--",
             linewidth=0.8,
             label=None if name else "Poisson process of the same rate",
-            gid=_gid("poisson", name),
+            gid=f"poisson-{name}".rstrip("-"),
         )
     use_log_axis(ax, "x", curve["gap_s"], durations=True)
     use_log_axis(ax, "y", [1 / max(curve["n"]), 1.0])
@@ -173,10 +167,6 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     ax.set_title("Interarrival times")
     place_legend(ax)
     return ax
-
-
-def _gid(kind: str, name: str) -> str:
-    return f"{kind}-{name}" if name else kind
 
 
 def describe_interarrivals(curve: pl.DataFrame) -> str:
@@ -237,7 +227,7 @@ def plot_gpu_demand(
         raise DataError("plot_gpu_demand draws one group, each bin once")
     ax = start_axes(ax, height_in=1.8)
     ax.plot(
-        _times(table["bin_start_s"], timezone),
+        as_dates(table["bin_start_s"], timezone),
         table["gpus_mean"],
         drawstyle="steps-post",
         color=color_of(0),
@@ -263,10 +253,7 @@ def plot_gpu_demand(
     ax.margins(x=0)
     ax.yaxis.set_major_formatter("{x:,.0f}")
     ax.locator_params(axis="y", nbins=4)
-    if timezone is not None:
-        ax.xaxis.set_major_locator(locator := AutoDateLocator(minticks=3, maxticks=7))  # type: ignore[no-untyped-call]
-        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
-    ax.set_xlabel("Day of the trace" if timezone is None else f"Date ({timezone})")
+    use_dates(ax, timezone)
     ax.set_title("GPU demand")
     ax.set_ylabel(
         "GPUs if jobs had started\nwhen submitted" if starts_assumed else "Requested GPUs"
@@ -285,16 +272,9 @@ def _draw_window(
     outside += [(last, high)] if last is not None and last < high - least else []
     label: str | None = "outside the observation window"
     for ends in outside:
-        left, right = _times(pl.Series(ends, dtype=pl.Float64), timezone)
+        left, right = as_dates(pl.Series(ends, dtype=pl.Float64), timezone)
         ax.axvspan(left, right, color=shade(ax, 0.15), linewidth=0, gid="outside", label=label)
         label = None
-
-
-def _times(seconds: pl.Series, timezone: str | None) -> Any:  # noqa: ANN401  numbers or datetimes
-    if timezone is None:
-        return seconds / 86_400
-    at = pl.from_epoch((seconds * 1000).cast(pl.Int64), time_unit="ms")
-    return at.dt.replace_time_zone("UTC").dt.convert_time_zone(timezone).dt.replace_time_zone(None)
 
 
 def describe_gpu_demand(demand: pl.DataFrame) -> str:
