@@ -204,6 +204,17 @@ def sum_edges(
     return pl.concat(parts).group_by(*keys, "index").agg(pl.all().sum())
 
 
+def merge_times(
+    rows: pl.DataFrame, keys: Sequence[str], /, start: str = "start_s", end: str = "end_s"
+) -> pl.DataFrame:
+    """Return [*keys, start, end]: the times of each group, sorted, those that overlap as one."""
+    before = pl.col(end).cum_max().shift().over(keys)
+    new = (before.is_null() | (pl.col(start) > before)).cum_sum().alias(".part")
+    rows = rows.sort(*keys, start, nulls_last=True).with_columns(new)
+    parts = rows.group_by(*keys, ".part", maintain_order=True)
+    return parts.agg(pl.col(start).min(), pl.col(end).max()).drop(".part")
+
+
 def _least(time: nw.Expr, end: nw.Expr) -> nw.Expr:
     return nw.when(time > end).then(end).otherwise(time)
 

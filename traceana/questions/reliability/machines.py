@@ -14,6 +14,7 @@ import polars as pl
 import scipy  # scipy.stats is slow to import and loaded when used
 from scipy.special import ndtri, stdtrit
 
+from traceana.cohorts.overlap import merge_times
 from traceana.errors import DataError
 from traceana.questions.reliability.tables import (
     ConcurrentFaults,
@@ -93,16 +94,7 @@ class FaultLog:
 
     def outages(self, keys: Sequence[str] = (), /) -> pl.DataFrame:
         """Return the times that each machine is down [*keys, machine, start, end], merged."""
-        columns_of_outage = [*keys, self.machine]
-        before = pl.col("end").cum_max().shift().over(columns_of_outage)
-        new = (before.is_null() | (pl.col("start") > before)).cum_sum()
-        return (
-            self.downs.sort(*columns_of_outage, "start", nulls_last=True)
-            .with_columns(outage=new)
-            .group_by(*columns_of_outage, "outage", maintain_order=True)
-            .agg(pl.col("start").min(), pl.col("end").max())
-            .drop("outage")
-        )
+        return merge_times(self.downs, [*keys, self.machine], "start", "end")
 
 
 def read_log(
@@ -202,14 +194,10 @@ def _window(window: Window | None, table: pl.DataFrame) -> tuple[float, float]:
 
 def steps_of(outages: pl.DataFrame, window_s: tuple[float, float], /) -> pl.DataFrame:
     """Return the machines down over time, [time_s, machines_down], from the window's beginning."""
-    lasting = outages.filter(pl.col("end") > pl.col("start"))
-    edges = pl.concat(
-        [
-            pl.DataFrame({"time_s": [window_s[0]], "change": [0]}),
-            lasting.select(time_s=pl.col("start").clip(window_s[0]), change=pl.lit(1, pl.Int64)),
-            lasting.select(time_s="end", change=pl.lit(-1, pl.Int64)),
-        ]
-    )
+    lasting, one = outages.filter(pl.col("end") > pl.col("start")), pl.lit(1, pl.Int64)
+    first = pl.DataFrame({"time_s": [window_s[0]], "change": [0]})
+    begins = lasting.select(time_s=pl.col("start").clip(window_s[0]), change=one)
+    edges = pl.concat([first, begins, lasting.select(time_s="end", change=-one)])
     changes = edges.group_by("time_s").agg(pl.col("change").sum()).sort("time_s")
     return changes.select("time_s", machines_down=pl.col("change").cum_sum()).filter(
         pl.col("time_s") < window_s[1]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.cohorts.observation import nodes_seen, window_of
-from traceana.cohorts.overlap import BEGIN, HELD, UNTIL, Window
+from traceana.cohorts.overlap import BEGIN, HELD, UNTIL, Window, merge_times
 from traceana.cohorts.task_times import sum_gpus
 from traceana.errors import DataError
 from traceana.questions.trends.by_period import (
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.store import Trace
-
-
-_USED: Final = {"used": "gpus"}
 
 
 @returns(ClusterUtilization)
@@ -97,75 +94,59 @@ def cluster_utilization(
     periods = divide_window(window, period=period, timezone=timezone)
     down = None if faults is None or listed is None else _down(faults, listed, window)
     # several reductions: read once
-    rows = nw.from_native(collect(frame.select(BEGIN, UNTIL, HELD, "gpus", "gpu_type")).lazy())
-    parts = {"all": (rows, down, float(total or 0))} | _types(rows, down, listed)
-    table = pl.concat(_shares(*of, periods, name) for name, of in parts.items())
-    return declared(table, ClusterUtilization)
+    rows = collect(frame.select(BEGIN, UNTIL, HELD, "gpus", "gpu_type"))
+    tables = []
+    for name, of_type in {"all": float(total or 0), **_types(listed)}.items():
+        is_one = pl.lit(name == "all") | (pl.col("gpu_type").cast(pl.String) == name)
+        used, lost = (
+            None if of is None else _used(of.filter(is_one), periods) for of in (rows, down)
+        )
+        by_period = pl.DataFrame(
+            {
+                "period": periods.labels,
+                "start_s": periods.edges_s[:-1],
+                "end_s": periods.edges_s[1:],
+                "used": used,
+                "lost": pl.Series([None] * len(periods.labels), dtype=pl.Float64)
+                if lost is None
+                else lost.fill_null(0),
+            }
+        )
+        whole = by_period.select(
+            pl.lit("all").alias("period"),
+            pl.col("start_s").min(),
+            pl.col("end_s").max(),
+            pl.col("used").sum(),
+            pl.when(down is not None).then(pl.col("lost").sum()),
+        )
+        hours = of_type * (pl.col("end_s") - pl.col("start_s")) / 3600
+        allocated, is_down = (
+            pl.when(hours > 0).then(hours_of / hours)
+            for hours_of in (pl.col("used").fill_null(0), pl.col("lost"))
+        )
+        table = pl.concat([whole, by_period]).with_columns(
+            gpu_type=pl.lit(name),
+            gpus=pl.lit(of_type),
+            gpu_hours=hours,
+            allocated=allocated,
+            down=is_down,
+            idle=(1 - allocated - is_down.fill_null(0)).clip(0),
+        )
+        tables.append(table)
+    return declared(pl.concat(tables), ClusterUtilization)
 
 
-_Part: TypeAlias = "tuple[nw.LazyFrame[Any], pl.DataFrame | None, float]"
-
-
-def _types(
-    frame: nw.LazyFrame[Any], down: pl.DataFrame | None, machines: pl.DataFrame | None
-) -> dict[str, _Part]:
-    """Return the jobs, downtime and GPUs of each type, if there are several."""
+def _types(machines: pl.DataFrame | None) -> dict[str, float]:
+    """Return the GPUs of each type, the most first, if there are several."""
     if machines is None:
         return {}
     types = machines.drop_nulls("gpu_type").group_by("gpu_type").agg(pl.col("gpus").sum())
     types = types.filter(pl.col("gpus") > 0).sort("gpus", "gpu_type", descending=[True, False])
-    if types.height < 2:
-        return {}
-    return {
-        name: (
-            frame.filter(nw.col("gpu_type").cast(nw.String) == name),
-            None if down is None else down.filter(pl.col("gpu_type") == name),
-            float(gpus),
-        )
-        for name, gpus in types.iter_rows()
-    }
+    return dict(types.iter_rows()) if types.height > 1 else {}
 
 
-def _shares(
-    frame: nw.LazyFrame[Any],
-    down: pl.DataFrame | None,
-    gpus: float,
-    periods: Periods,
-    gpu_type: str,
-) -> pl.DataFrame:
-    used = used_by(frame, periods, _USED)
-    lost = pl.Series([None] * used.height, dtype=pl.Float64)
-    if down is not None:
-        lost = used_by(nw.from_native(down.lazy()), periods, _USED)["used"].fill_null(0)
-    by_period = pl.DataFrame(
-        {
-            "period": periods.labels,
-            "start_s": periods.edges_s[:-1],
-            "end_s": periods.edges_s[1:],
-            "used": used["used"],
-            "lost": lost,
-        }
-    )
-    whole = by_period.select(
-        pl.lit("all").alias("period"),
-        pl.col("start_s").min(),
-        pl.col("end_s").max(),
-        pl.col("used").sum(),
-        pl.when(down is not None).then(pl.col("lost").sum()),
-    )
-    hours = gpus * (pl.col("end_s") - pl.col("start_s")) / 3600
-    table = pl.concat([whole, by_period])
-    return (
-        table.with_columns(
-            gpu_type=pl.lit(gpu_type),
-            gpus=pl.lit(gpus),
-            gpu_hours=hours,
-            allocated=pl.when(hours > 0).then(pl.col("used").fill_null(0) / hours),
-            down=pl.when(hours > 0).then(pl.col("lost") / hours),
-        )
-        .with_columns(idle=(1 - pl.col("allocated") - pl.col("down").fill_null(0)).clip(0))
-        .select(*ClusterUtilization.columns())
-    )
+def _used(rows: pl.DataFrame, periods: Periods) -> pl.Series:
+    return used_by(nw.from_native(rows.lazy()), periods, {"used": "gpus"})["used"]
 
 
 def _machines(machines: IntoFrame) -> pl.DataFrame:
@@ -179,22 +160,12 @@ def _machines(machines: IntoFrame) -> pl.DataFrame:
 def _down(faults: IntoFrame, machines: pl.DataFrame, window: Window) -> pl.DataFrame:
     """Return the times in which machines were down, each once, with their GPUs."""
     rows = collect(admit_columns(faults, ("machine_id", "start_s", "end_s"))).drop_nulls()
-    rows = (
-        rows.with_columns(
-            pl.col("machine_id").cast(pl.String),
-            pl.col("start_s", "end_s").cast(pl.Float64).clip(*window),
-        )
-        .filter(pl.col("end_s") > pl.col("start_s"))
-        .sort("machine_id", "start_s")
+    rows = rows.with_columns(
+        pl.col("machine_id").cast(pl.String),
+        pl.col("start_s", "end_s").cast(pl.Float64).clip(*window),
     )
-    latest = pl.col("end_s").cum_max().shift(1).over("machine_id")
-    begins = (pl.col("start_s") > latest).fill_null(value=True)
-    merged = (
-        rows.with_columns(part=begins.cum_sum().over("machine_id"))
-        .group_by("machine_id", "part")
-        .agg(pl.col("start_s").min(), pl.col("end_s").max())
-    )
-    table = merged.join(machines, on="machine_id").sort("machine_id", "part")
+    merged = merge_times(rows.filter(pl.col("end_s") > pl.col("start_s")), ("machine_id",))
+    table = merged.join(machines, on="machine_id", maintain_order="left")
     begin, end = pl.col("start_s"), pl.col("end_s")
     return table.select(
         "gpus", "gpu_type", begin.alias(BEGIN), end.alias(UNTIL), (end - begin).alias(HELD)
