@@ -72,33 +72,21 @@ def compare_windows(
     (Zou and Donner, Statistics in Medicine 27, 2008).
     """
     first, second = (_measure(*side) for side in zip((before, after), windows, strict=True))
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, label in MEASURES.items():
         a, b = first[name], second[name]
         if a.value is None and b.value is None:
             continue
+        difference = ratio = None
+        if a.value is not None and b.value is not None:
+            difference, ratio = b.value - a.value, b.value / a.value if a.value else None
         low, high = _ratio_interval(a, b)
-        both_known = a.value is not None and b.value is not None
-        rows.append(
-            {
-                "measure": name,
-                "label": label,
-                "before": a.value,
-                "after": b.value,
-                "difference": b.value - a.value if both_known else None,  # type: ignore[operator]
-                "ratio": b.value / a.value if both_known and a.value else None,  # type: ignore[operator]
-                "ci_low": low,
-                "ci_high": high,
-                "n_before": a.n,
-                "n_after": b.n,
-            }
-        )
+        row: dict[str, Any] = {"measure": name, "label": label, "before": a.value, "after": b.value}
+        row |= {"difference": difference, "ratio": ratio, "ci_low": low, "ci_high": high}
+        rows.append(row | {"n_before": a.n, "n_after": b.n})
     if not rows:
         raise DataError(f"{before.id} and {after.id} have no measure to compare")
-    frame = pl.DataFrame(rows, infer_schema_length=None).cast(
-        dict.fromkeys(("before", "after", "difference", "ratio", "ci_low", "ci_high"), pl.Float64)
-    )
-    return declared(frame, Changes)
+    return declared(pl.DataFrame(rows, schema=schema_of(Changes), strict=False), Changes)
 
 
 def _measure(trace: Trace, window: Window | None) -> dict[str, _Number]:
@@ -185,11 +173,6 @@ def _ratio_interval(a: _Number, b: _Number) -> tuple[float | None, float | None]
     return float(np.exp(low)), float(np.exp(high))
 
 
-def describe_changes(changes: pl.DataFrame, /) -> dict[str, dict[str, Any]]:
-    """Return the rows by measure."""
-    return {row["measure"]: row for row in changes.iter_rows(named=True)}
-
-
 _BINARY: Final[dict[type, Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -216,7 +199,8 @@ def holds(changes: pl.DataFrame, condition: str, /) -> bool:
     ``and``, ``or`` and ``not``.
     """
     check_condition(condition)
-    return _truth(_parsed(condition), describe_changes(changes), condition)
+    values = {row["measure"]: row for row in changes.iter_rows(named=True)}
+    return _truth(_parsed(condition), values, condition)
 
 
 def check_condition(condition: str, /) -> None:
@@ -336,14 +320,25 @@ def compare_traces(traces: Sequence[Trace], /) -> pl.DataFrame:
 
 def describe_headlines(trace: Trace, /) -> pl.DataFrame:
     """Return the headline numbers of one trace: columns of :class:`Comparison` without ranks."""
-    headlines = _of_jobs(trace) | {
-        "Variation": _or_note(_variation, trace),
-        "Stragglers": _or_note(_straggler_cost, trace),
-    }
+    manifest = trace.manifest
+    needs = ({"jobs": ("runtime_s",)}, *COHORT_NEEDS)
+    headlines = dict.fromkeys(_QUESTIONS, _row(note="no runtimes of jobs are recorded"))
+    if any(all(manifest.has(*need) for need in column.items()) for column in needs):
+        cohort = form_cohort(trace)
+        kind = f"of {cohort.noun}" if cohort.from_tasks else None
+        headlines |= {
+            "Runtime": _or_note(_runtime, cohort, kind),
+            "Size": _or_note(_size, cohort, kind),
+            "Queueing": _or_note(_queueing, cohort),
+            "Failure": _or_note(_failure, cohort, kind),
+            "Failure by a runtime": _or_note(_incidence, cohort, kind),
+            "Concentration": _or_note(_concentration, cohort, kind),
+        }
+    headlines["Variation"] = _or_note(_variation, trace)
+    headlines["Stragglers"] = _or_note(_straggler_cost, trace)
     rows = [
         {"question": question, "name": name, "measure": measure, "trace": trace.label}
         | {"rank": None}
-        | _row()
         | headlines[question]
         for question, (name, measure) in _QUESTIONS.items()
     ]
@@ -358,26 +353,6 @@ def _row(
 ) -> Row:
     low, high = (None if bound is None or np.isnan(bound) else float(bound) for bound in interval)
     return {"n": n, "estimate": estimate, "ci_low": low, "ci_high": high, "note": note}
-
-
-def _of_jobs(trace: Trace) -> dict[str, Row]:
-    """Return the rows on jobs, or on tasks where only these have runtimes."""
-    manifest = trace.manifest
-    needs = ({"jobs": ("runtime_s",)}, *COHORT_NEEDS)
-    if not any(all(manifest.has(*need) for need in column.items()) for column in needs):
-        missing = "no runtimes of jobs are recorded"
-        names = ("Runtime", "Size", "Queueing", "Failure", "Failure by a runtime", "Concentration")
-        return {name: _row(note=missing) for name in names}
-    cohort = form_cohort(trace)
-    kind = f"of {cohort.noun}" if cohort.from_tasks else None
-    return {
-        "Runtime": _or_note(_runtime, cohort, kind),
-        "Size": _or_note(_size, cohort, kind),
-        "Queueing": _or_note(_queueing, cohort),
-        "Failure": _or_note(_failure, cohort, kind),
-        "Failure by a runtime": _or_note(_incidence, cohort, kind),
-        "Concentration": _or_note(_concentration, cohort, kind),
-    }
 
 
 def _or_note(describe: Callable[P, Row], *args: P.args, **options: P.kwargs) -> Row:
@@ -418,14 +393,9 @@ def _size(cohort: Cohort, kind: str | None) -> Row:
     table = cohort.rows.drop_nulls("gpus")
     if table.is_empty():
         return _row(note="no GPUs are recorded")
-    stated = table.select(
-        pl.lit("all").alias("all"),
-        pl.when(pl.col("gpus") > 1)
-        .then(pl.lit("failed"))
-        .otherwise(pl.lit("completed"))
-        .alias("status"),
-        *([cohort.cluster] if cohort.cluster else []),
-    )
+    several = pl.when(pl.col("gpus") > 1).then(pl.lit("failed")).otherwise(pl.lit("completed"))
+    unit = [cohort.cluster] if cohort.cluster else []
+    stated = table.select(pl.lit("all").alias("all"), *unit, status=several)
     [rate] = failure_rates(stated, "all", cluster=cohort.cluster).rows(named=True)
     interval = (rate["ci_low"], rate["ci_high"])
     return _row(rate["n"], rate["rate"], interval, _joined(kind, _independence(cohort)))
@@ -452,10 +422,9 @@ def _incidence(cohort: Cohort, kind: str | None) -> Row:
 
 
 def _queueing(cohort: Cohort) -> Row:
-    names = cohort.rows.columns
-    if not {"submit_s", "start_s"} <= {*names}:
-        return _row(note="no times of submission and start")
-    table = cohort.rows.drop_nulls(["submit_s", "start_s"])
+    table = pl.DataFrame()
+    if {"submit_s", "start_s"} <= {*cohort.rows.columns}:
+        table = cohort.rows.drop_nulls(["submit_s", "start_s"])
     if table.is_empty():
         return _row(note="no times of submission and start")
     return _median(cohort, table["start_s"] - table["submit_s"], table, None)
@@ -494,26 +463,23 @@ def _independence(cohort: Cohort) -> str | None:
 
 
 def _variation(trace: Trace) -> Row:
-    manifest = trace.manifest
-    if manifest.has("worker_samples"):
-        jobs = trace.once(cov_by_job).filter(ddof=0)["median"].drop_nulls()
-        return _over_jobs(jobs)
-    if manifest.has("cov_samples"):
-        jobs = trace.once(published_cov)[0]["median"].drop_nulls()
-        return _over_jobs(jobs)
+    if trace.has("worker_samples"):
+        return _over_jobs(trace.once(cov_by_job).filter(ddof=0)["median"])
+    if trace.has("cov_samples"):
+        return _over_jobs(trace.once(published_cov)[0]["median"])
     return _row(note="no step times of workers are recorded")
 
 
 def _straggler_cost(trace: Trace) -> Row:
-    if not trace.manifest.has("worker_samples"):
+    if not trace.has("worker_samples"):
         return _row(note="no step times of workers are recorded")
     if all(trace.has(table, columns) for table, columns in PIPELINE.items()):
         return _row(note="pipelines: times per worker do not add up to a slowdown")
-    jobs = trace.once(stragglers).jobs
-    return _over_jobs(jobs["slowdown"].drop_nulls())
+    return _over_jobs(trace.once(stragglers).jobs["slowdown"])
 
 
 def _over_jobs(values: pl.Series) -> Row:
+    values = values.drop_nulls()
     if values.is_empty():
         return _row(note="no job has a value")
     median = float(np.median(values.to_numpy()))

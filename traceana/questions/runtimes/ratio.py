@@ -166,11 +166,13 @@ class RatioTables(NamedTuple):
 
 def tables_with_runtimes(trace: Trace, /) -> list[str]:
     """Return the tables of :data:`ROW_TABLES` to analyze: tasks only if jobs have no runtimes."""
-    manifest = trace.manifest
-    jobs = manifest.has("jobs", ("runtime_s",))
-    tasks = manifest.has("tasks") and manifest.has("instances", ("start_s", "end_s"))
-    recurring = manifest.has("recurring_jobs", ("start_s", "end_s"))
-    present = {"jobs": jobs, "tasks": tasks and not jobs, "recurring_jobs": recurring}
+    jobs = trace.has("jobs", ("runtime_s",))
+    times = ("start_s", "end_s")
+    present = {
+        "jobs": jobs,
+        "tasks": not jobs and trace.has("tasks") and trace.has("instances", times),
+        "recurring_jobs": trace.has("recurring_jobs", times),
+    }
     return [table for table, has_runtimes in present.items() if has_runtimes]
 
 
@@ -181,18 +183,17 @@ def ratio_tables(trace: Trace, table: str, /) -> RatioTables:
     groupings = _groupings(rows, trace.manifest.tables[table].groups)
     parts = []
     for by in ((), *groupings):
-        stated = rows.select(*by, "runtime_s")
-        stated = stated.drop_nulls(by) if by else stated
-        several = stated.filter(pl.len().over(by) > 1) if by else stated
+        several = rows.select(*by, "runtime_s")
+        if by:
+            several = several.drop_nulls(by).filter(pl.len().over(by) > 1)
         ratios = runtime_ratio(several, by=by).select("runtime_ratio")
-        parts.append(
-            summarize_runtime_ratio(ratios, by=(), runtime="runtime_ratio").select(
-                pl.lit(grouping_title(by)).alias("grouping"),
-                pl.lit(several.select(by).n_unique() if by else 1, pl.Int64).alias("groups"),
-                pl.lit(rows.height - several.height, pl.Int64).alias("n_excluded"),
-                pl.all(),
-            )
-        )
+        counts = {
+            "grouping": grouping_title(by),
+            "groups": several.select(by).n_unique() if by else 1,
+            "n_excluded": rows.height - several.height,
+        }
+        summary = summarize_runtime_ratio(ratios, by=(), runtime="runtime_ratio")
+        parts.append(pl.concat([pl.DataFrame([counts]), summary], how="horizontal"))
     # rows without a runtime are counted
     groups = summarize_runtime_ratio(everything, by=groupings[0]) if groupings else None
     return RatioTables(pl.concat(parts), groups)
@@ -221,16 +222,17 @@ def _rows(trace: Trace, table: str) -> pl.DataFrame:
 
 def _groupings(rows: pl.DataFrame, groups: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Return the groupings by one column, then the joint ones."""
-
-    def varies(name: str) -> bool:
-        return name in rows.columns and rows[name].drop_nulls().n_unique() > 1
-
-    candidates = dict.fromkeys((*groups, *GROUPINGS))
-    varying = [name for name in candidates if varies(name)]
-    single = dict.fromkeys((*varying, *(name for name in ("status", *OWNERS) if varies(name))))
+    named = dict.fromkeys((*groups, *GROUPINGS))
+    others = ("status", *OWNERS, "gpus", "group")
+    varies = {
+        name: name in rows.columns and rows[name].drop_nulls().n_unique() > 1
+        for name in (*named, *others)
+    }
+    varying = [name for name in named if varies[name]]
+    single = dict.fromkeys((*varying, *(name for name in ("status", *OWNERS) if varies[name])))
     joint = [
-        tuple(name for name in (*varying[:1], "status", "gpus") if varies(name)),
-        tuple(name for name in ("group", "status") if varies(name)),
+        tuple(name for name in names if varies[name])
+        for names in ((*varying[:1], "status", "gpus"), ("group", "status"))
     ]
     return [*((name,) for name in single), *(by for by in joint if len(by) > 1)]
 
@@ -274,17 +276,14 @@ def means_by_outcome(trace: Trace, by: str | None, /) -> pl.DataFrame:
         pl.when(status="completed").then(pl.lit("success")).when(failed).then(pl.lit("failure"))
     )
     keys = ["outcome"] + ([by] if by else [])
-    tables = [
-        reduce_frame(
-            impute_ends(times, name).with_columns(outcome=outcome).drop_nulls("outcome"),
-            keys,
-            **{f"mean {name}": runtime.mean(), f"n {name}": runtime.count()},
+    joined = pl.DataFrame()
+    for name in END_IMPUTATIONS:
+        rows = impute_ends(times, name).with_columns(outcome=outcome).drop_nulls("outcome")
+        of_name = {f"mean {name}": runtime.mean(), f"n {name}": runtime.count()}
+        table = reduce_frame(rows, keys, **of_name)
+        joined = (
+            joined.join(table, on=keys, how="left", nulls_equal=True) if joined.width else table
         )
-        for name in END_IMPUTATIONS
-    ]
-    joined, *others = tables
-    for table in others:
-        joined = joined.join(table, on=keys, how="left", nulls_equal=True)
     return joined.sort(keys, descending=[True, False][: len(keys)], nulls_last=True)
 
 
