@@ -79,7 +79,7 @@ from .questions.stragglers.cov import summarize_cov_series as summarize_cov_seri
 from .questions.trends.by_period import trends as trends
 from .questions.trends.capacity import cluster_utilization as cluster_utilization
 from .questions.trends.changes import level_changes as level_changes
-from .questions.trends.comparable import outages as outages
+from .questions.trends.by_period import outages as outages
 from .questions.utilization.used import allocation_rate as allocation_rate
 from .questions.utilization.used import summarize_allocation as summarize_allocation
 from .cohorts.task_times import gpu_capacity_check as gpu_capacity_check

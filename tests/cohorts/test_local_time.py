@@ -9,7 +9,7 @@ import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 
-from traceana.cohorts.local_time import read_clock
+from traceana.cohorts.overlap import read_clock
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "Asia/Kolkata", "Australia/Lord_Howe", "UTC"])

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import traceana
+from traceana.questions.trends.by_period import outages
 from traceana.questions.trends.changes import changes_and_drift, slope_over_time
-from traceana.questions.trends.comparable import outages
 from traceana.questions.workload import section
 from traceana.questions.workload.analyze import adjusted_waits
 from traceana.questions.workload.interarrivals import seasonality

@@ -16,12 +16,12 @@ from traceana.questions.trends.by_period import (
     Periods,
     divide_window,
     open_jobs,
+    outages,
     span,
     trends,
     used_by,
 )
 from traceana.questions.trends.changes import changes_and_drift
-from traceana.questions.trends.comparable import outages
 from traceana.questions.trends.tables import ClusterUtilization
 from traceana.stats.arguments import is_number
 from traceana.store.frames import admit_columns, collect, column_names, open_frame

@@ -10,8 +10,13 @@ from scipy.special import stdtr, stdtrit
 
 from traceana.cohorts.ends import OUTCOMES
 from traceana.cohorts.overlap import Window
-from traceana.questions.trends.by_period import local_time
-from traceana.questions.trends.comparable import FEWEST_DAYS, MINUTE_S, comparable_days, outages
+from traceana.questions.trends.by_period import (
+    FEWEST_DAYS,
+    MINUTE_S,
+    comparable_days,
+    local_time,
+    outages,
+)
 from traceana.questions.trends.tables import Drift, LevelChanges
 from traceana.stats.arguments import as_generator
 from traceana.stats.dependence import autocorrelation

@@ -20,8 +20,8 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Certainty, Finding
 from traceana.page.section import Section
+from traceana.questions.trends.by_period import FEWEST_DAYS
 from traceana.questions.trends.capacity import NEEDS, Found, trends_of
-from traceana.questions.trends.comparable import FEWEST_DAYS
 from traceana.questions.trends.tables import (
     ClusterUtilization,
     Drift,

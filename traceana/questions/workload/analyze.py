@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from traceana.cohorts.cohort import GROUPINGS
-from traceana.cohorts.local_time import read_clock
 from traceana.cohorts.observation import Observation, observe, window_of
+from traceana.cohorts.overlap import read_clock
 from traceana.cohorts.task_times import sum_gpus
 from traceana.cohorts.tasks import from_tasks, jobs_of_tasks, sample_jobs
 from traceana.errors import DataError

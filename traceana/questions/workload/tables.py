@@ -9,6 +9,7 @@ from traceana.tables.declare import (
     fraction,
     hours,
     number,
+    quantiles,
     ratio,
     seconds,
     text,
@@ -88,13 +89,7 @@ class JobQuantiles(ResultTable):
     n_missing = count("Missing", "jobs that do not have it")
     mean = number("Mean")
     min = number("Minimum")
-    p01 = number("1 %", "quantile")
-    p05 = number("5 %", "quantile")
-    p25 = number("25 %", "quantile")
-    median = number("Median")
-    p75 = number("75 %", "quantile")
-    p95 = number("95 %", "quantile")
-    p99 = number("99 %", "quantile")
+    p01, p05, p25, median, p75, p95, p99 = quantiles("quantile", 1, 5, 25, 50, 75, 95, 99)
     max = number("Maximum")
 
 
