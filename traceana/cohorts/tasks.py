@@ -182,33 +182,29 @@ def task_owners(trace: Trace, /, *names: str) -> pl.DataFrame:
     if trace.store.has(trace.id, "jobs"):
         there = trace.scan("jobs").collect_schema().names()
         tagged = trace.store.has(trace.id, "job_tags") and (not names or "group" in names)
+        named = [name for name in names or OWNERS if name in there]
+        jobs = sampled_rows(
+            trace, "jobs", *dict.fromkeys(("job_id", *named, *["inst_id"] * tagged))
+        )
         # identifiers of 60 characters are joined by 128 bits
         key = {f".inst {seed}": pl.col("inst_id").hash(seed) for seed in (1, 2)} if tagged else {}
-        named = [name for name in names or OWNERS if name in there]
-        needed = dict.fromkeys(("job_id", *named, *(["inst_id"] if tagged else [])))
-        jobs = sampled_rows(trace, "jobs", *needed).select(
-            "job_id", *(pl.col(name).cast(pl.Categorical()) for name in named), **key
-        )
+        jobs = jobs.select("job_id", pl.col(named).cast(pl.Categorical()), **key)
         if tagged:
             tags = trace.scan("job_tags").drop_nulls("inst_id").select("group", **key)
-            table = tags.join(jobs, on=list(key), how="semi")
             first = pl.col("group").min()
             first = pl.when(first.is_not_null()).then(first.hash())
-            groups = table.group_by(list(key)).agg(first.alias("group"))
+            groups = tags.join(jobs, on=list(key), how="semi").group_by(list(key)).agg(group=first)
             jobs = jobs.drop("group", strict=False).join(groups, on=list(key), how="left")
             fallback = trace.manifest.tables["job_tags"].group_fallback
             if fallback in named:
-                other = pl.col(fallback).cast(pl.String).hash()
-                jobs = jobs.with_columns(
-                    pl.coalesce("group", pl.when(pl.col(fallback).is_not_null()).then(other))
-                )
+                other = pl.col(fallback).cast(pl.String)
+                other = pl.when(other.is_not_null()).then(other.hash())
+                jobs = jobs.with_columns(pl.coalesce("group", other))
         owners = owners.join(jobs, on="job_id", how="left", maintain_order="left")
-    owners_of_tasks = (
-        owners.select(pl.selectors.by_name(*OWNERS, require_all=False))
-        .with_columns(pl.selectors.categorical().cast(pl.String))
-        .collect(engine="streaming")
-    )
-    return owners_of_tasks.select(column.name for column in owners_of_tasks if column.count())
+    columns = pl.selectors.by_name(*OWNERS, require_all=False)
+    table = owners.select(columns).with_columns(pl.selectors.categorical().cast(pl.String))
+    found = table.collect(engine="streaming")
+    return found.select(column.name for column in found if column.count())
 
 
 def _sampled(trace: Trace, table: str) -> IntoFrame:

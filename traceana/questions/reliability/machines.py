@@ -115,29 +115,22 @@ def read_log(
         faults, keys=(*keys, machine), measures=measures, roles={"machine": machine}
     )
     ends = nw.lit(None, nw.Float64) if end is None else nw.col(end)
-    read = collect(
-        opened.select(*keys, nw.col(machine), nw.col(start).alias("start"), ends.alias("end"))
-    ).cast({"start": pl.Float64, "end": pl.Float64})
+    read = collect(opened.select(*keys, machine, start=nw.col(start), end=ends))
+    read = read.cast({"start": pl.Float64, "end": pl.Float64})
     if machine in ("start", "end") or {*keys} & {"start", "end", "is_open"}:
         raise DataError("columns named start, end or is_open cannot be grouped by; rename them")
     table = read.drop_nulls([machine, "start"]).sort("start", machine, *keys, nulls_last=True)
     if (table["end"] < table["start"]).any():
         raise DataError(f"a fault ends before it starts: {end} is below {start}")
     first, last = _window(window, table)
-    is_last = pl.col("start") == pl.col("start").max().over(machine)  # also after the window
-    inside = table.with_columns(is_last=is_last).filter(
-        pl.col("start") <= last, pl.max_horizontal("start", "end").fill_null(first) >= first
-    )
-    inside = inside.filter((pl.col("start") >= first) | pl.col("end").is_not_null())
+    begun, until = pl.col("start"), pl.col("end")
+    is_last = until.is_null() & (begun == begun.max().over(machine))  # also after the window
     has_ends = bool(table["end"].count())  # also of faults outside of the window
-    is_open = pl.lit(has_ends) & (
-        (pl.col("end").is_null() & pl.col("is_last")) | (pl.col("end") > last)
+    is_open = pl.lit(has_ends) & (is_last | (until > last)).fill_null(value=False)
+    inside = table.with_columns(is_open=is_open).filter(
+        begun <= last, (begun >= first) | (until >= first)
     )
-    marked = (
-        inside.with_columns(is_open=is_open.fill_null(value=False))
-        .with_columns(end=pl.when("is_open").then(last).otherwise("end"))
-        .drop("is_last")
-    )
+    marked = inside.with_columns(end=pl.when("is_open").then(last).otherwise("end"))
     failed = marked[machine].n_unique()
     if total_machines is not None and not is_number(total_machines, whole=True):
         raise DataError(f"total_machines must be a whole number; it is {total_machines!r}")

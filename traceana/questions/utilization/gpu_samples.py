@@ -195,33 +195,26 @@ def _running(jobs: pl.DataFrame, machine: str) -> pl.DataFrame:
 
     The places of the running jobs are added up: of one alone, the sum is its place.
     """
-    jobs = jobs.with_row_index("place").with_columns(pl.col("place").cast(pl.Int64))
+    place, count = pl.col("place"), pl.col("jobs_at_once")
+    jobs = jobs.with_row_index("place").with_columns(place.cast(pl.Int64))
     on = (
         jobs.select("place", "start_s", "end_s", machine_id=pl.col(machine).str.split(","))
         .explode("machine_id")
         .with_columns(pl.col("machine_id").str.strip_chars())
         .unique(["place", "machine_id"], maintain_order=True)
     )
-    begins = on.select("machine_id", time_s="start_s", change=pl.lit(1), place="place")
-    ends = on.drop_nulls("end_s").select(
-        "machine_id", time_s="end_s", change=pl.lit(-1), place=-pl.col("place")
-    )
-    at = (
-        pl.concat([begins, ends])
-        .group_by("machine_id", "time_s")
-        .agg(pl.col("change").sum(), pl.col("place").sum())
-        .sort("time_s")
-        .with_columns(
-            pl.col("change").cum_sum().over("machine_id").cast(pl.Int64).alias("jobs_at_once"),
-            pl.col("place").cum_sum().over("machine_id"),
+    edges = pl.concat(
+        on.drop_nulls(time).select(
+            "machine_id", place * sign, time_s=time, jobs_at_once=pl.lit(sign, pl.Int64)
         )
+        for time, sign in (("start_s", 1), ("end_s", -1))
     )
-    alone = pl.when(pl.col("jobs_at_once") == 1).then(pl.col("place"))
-    return (
-        at.with_columns(alone.alias("place"))
-        .join(jobs.select("place", running="job_id"), on="place", how="left", maintain_order="left")
-        .select("machine_id", "time_s", "jobs_at_once", "running")
-    )
+    at = edges.group_by("machine_id", "time_s").agg(place.sum(), count.sum()).sort("time_s")
+    at = at.with_columns(pl.col("place", "jobs_at_once").cum_sum().over("machine_id"))
+    at = at.with_columns(pl.when(count == 1).then("place").alias("place"))
+    names = jobs.select("place", running="job_id")
+    at = at.join(names, on="place", how="left", maintain_order="left")
+    return at.select("machine_id", "time_s", "jobs_at_once", "running")
 
 
 SHOWN_GROUPS: Final = 10

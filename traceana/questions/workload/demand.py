@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 _MOST_BINS: Final = 10_000_000
+_QUANTILES: Final = {
+    f"p{q:02}" if q != 50 else "median": q / 100 for q in (1, 5, 25, 50, 75, 95, 99)
+}
 
 
 @returns(GpuDemand)
@@ -104,7 +107,18 @@ def gpu_demand(
     )
     if (groups["shortest"] < 0).any():
         raise DataError(f"a job ends before it starts: {second} is below {start}")
-    grid = _grid(groups, bin_s)
+    ends = groups.with_columns(
+        (pl.col("first") / bin_s).floor(), (pl.col("last") / bin_s).ceil() - 1
+    ).with_columns(pl.max_horizontal("first", "last").alias("last"))
+    bins = float((ends["last"] - ends["first"] + 1).sum())
+    if bins > _MOST_BINS or (ends["last"] > 2**53).any():
+        raise DataError(
+            f"bin_s {bin_s:g} is too short: there would be {bins:.3g} bins, and at most "
+            f"{_MOST_BINS:,} are given, on a clock of at most 2^53 of them"
+        )
+    numbers = pl.int_ranges(pl.col("first").cast(pl.Int64), pl.col("last").cast(pl.Int64) + 1)
+    # every bin of every group, null where it has none
+    grid = ends.with_columns(index=numbers).drop("shortest", "first", "last").explode("index")
 
     def place(time: nw.Expr) -> tuple[nw.Expr, nw.Expr]:
         number = (time / bin_s).floor()
@@ -132,36 +146,6 @@ def gpu_demand(
         )
     )
     return declared(demand, GpuDemand, by=keys)
-
-
-def _grid(groups: pl.DataFrame, bin_s: float) -> pl.DataFrame:
-    """Return [*keys, n_excluded, index] with every bin of every group, null where it has none."""
-    ends = groups.with_columns(
-        (pl.col("first") / bin_s).floor(), (pl.col("last") / bin_s).ceil() - 1
-    ).with_columns(pl.max_horizontal("first", "last").alias("last"))
-    bins = float((ends["last"] - ends["first"] + 1).sum())
-    if bins > _MOST_BINS or (ends["last"] > 2**53).any():
-        raise DataError(
-            f"bin_s {bin_s:g} is too short: there would be {bins:.3g} bins, and at most "
-            f"{_MOST_BINS:,} are given, on a clock of at most 2^53 of them"
-        )
-    first, last = (pl.col(name).cast(pl.Int64) for name in ("first", "last"))
-    return (
-        ends.with_columns(index=pl.int_ranges(first, last + 1))
-        .drop("shortest", "first", "last")
-        .explode("index")
-    )
-
-
-_QUANTILES: Final = {
-    "p01": 0.01,
-    "p05": 0.05,
-    "p25": 0.25,
-    "median": 0.5,
-    "p75": 0.75,
-    "p95": 0.95,
-    "p99": 0.99,
-}
 
 
 @returns(JobQuantiles)
@@ -218,8 +202,8 @@ def job_quantiles(
         for quantity, x in quantities.items()
     ]
     result = pl.concat(parts)
-    ordered = result.sort(keys, nulls_last=True, maintain_order=True) if keys else result
-    return declared(ordered, JobQuantiles, by=keys)
+    result = result.sort(keys, nulls_last=True, maintain_order=True) if keys else result
+    return declared(result, JobQuantiles, by=keys)
 
 
 @returns(SizeDistribution)

@@ -40,7 +40,6 @@ from traceana.tables.declare import declared, returns
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-    from traceana.questions.failures.tables_competing_risks import SurvivalCurves
 
 
 @returns(WorkloadSummary)
@@ -145,32 +144,21 @@ def workload_summary(
             observed=observed,
             quantiles=tuple(quantiles.values()),
         )
-        table = _by_survival(table, survival, keys, quantiles)
+        groups, of = survival.groups, survival.quantiles
+        groups = groups.sort(keys, nulls_last=True) if keys else groups
+        cut = groups["n_truncated"] + groups["n_censored"] > 0
+        table = table.with_columns(
+            groups["n_truncated"],
+            groups["n_censored"],
+            runtime_s_mean=pl.when(~cut).then("runtime_s_mean"),
+            runtime_s_restricted_mean=groups["restricted_mean_s"],
+            horizon_s=pl.lit(survival.horizon_s),
+            **{
+                f"runtime_s_{name}": of.filter(quantile=q)["time_s"]
+                for name, q in quantiles.items()
+            },
+        )
     return declared(table, WorkloadSummary, by=keys)
-
-
-def _by_survival(
-    summary: pl.DataFrame,
-    survival: SurvivalCurves,
-    keys: tuple[str, ...],
-    quantiles: dict[str, float],
-) -> pl.DataFrame:
-    """Replace quantiles of the runtime by their Kaplan-Meier estimates, in the same order."""
-    order = survival.groups.sort(keys, nulls_last=True) if keys else survival.groups
-    cut = order["n_truncated"] + order["n_censored"] > 0
-    of = survival.quantiles
-    runtime_columns = {
-        f"runtime_s_{name}": of.filter(pl.col("quantile") == q)["time_s"]
-        for name, q in quantiles.items()
-    }
-    return summary.with_columns(
-        n_truncated=order["n_truncated"],
-        n_censored=order["n_censored"],
-        runtime_s_mean=pl.when(~cut).then("runtime_s_mean"),
-        runtime_s_restricted_mean=order["restricted_mean_s"],
-        horizon_s=pl.lit(survival.horizon_s),
-        **runtime_columns,
-    )
 
 
 @returns(QueueingDelay)
@@ -212,7 +200,6 @@ def queueing_delay(
     """
     keys = as_names(by)
     refuse_clash(keys, QueueingDelay.columns())
-    refuse_clash(keys, ("note",))
     submitted, started = nw.col(submit), nw.col(start)
     delay = started - submitted
     quantiles = {"median_s": 0.5, "p75_s": 0.75, "p90_s": 0.9, "p95_s": 0.95, "p99_s": 0.99}
@@ -258,11 +245,8 @@ def _with_pending(
     pending = is_pending & rows[start].is_null()
     if not pending.any():
         return plain
-    latest = (
-        window[1]
-        if window
-        else rows.select(pl.max_horizontal(pl.col(*measures.values()).max())).item()
-    )
+    times_of = pl.max_horizontal(pl.col(*measures.values()).max())
+    latest = window[1] if window else rows.select(times_of).item()
     last = pl.coalesce(*([end] if end else []), pl.lit(latest, pl.Float64))
     seen = rows.select(
         *keys,
@@ -272,15 +256,11 @@ def _with_pending(
     curves = kaplan_meier(
         seen, by=keys, status=None, runtime="wait", observed="seen", quantiles=(0.9, 0.99)
     )
-    at = pl.col("quantile")
-    table = (
-        curves.quantiles.group_by(keys or pl.lit(0), maintain_order=True)
-        .agg(
-            p90_pending_s=pl.col("time_s").filter(at == 0.9).first(),
-            p99_pending_s=pl.col("time_s").filter(at == 0.99).first(),
-        )
-        .select(*keys, "p90_pending_s", "p99_pending_s")
-    )
+    time, at = pl.col("time_s"), pl.col("quantile")
+    named = {"p90_pending_s": 0.9, "p99_pending_s": 0.99}
+    groups = curves.quantiles.group_by(keys or pl.lit(0), maintain_order=True)
+    table = groups.agg(time.filter(at == q).first().alias(name) for name, q in named.items())
+    table = table.select(*keys, *named)
     if not keys:
         return delays.hstack(table)
     return delays.join(table, on=keys, how="left", nulls_equal=True, maintain_order="left")
