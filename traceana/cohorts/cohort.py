@@ -316,6 +316,11 @@ _WATCHED: Final = 1 / 3
 _FEWEST: Final = 10
 
 
+def count_cut(rows: pl.DataFrame, /) -> int:
+    """Return how many rows of a cohort are truncated or censored."""
+    return rows.filter((pl.col("entry_s") > 0) | ~pl.col("observed")).height
+
+
 def count_not_ended(cohort: Cohort, /) -> int:
     """Return the rows that run or wait; a row of unknown status is none of them."""
     open_ = cohort.rows["status"].cast(pl.String).is_in(["running", "pending"])

@@ -166,7 +166,11 @@ def observe(
     n_rows, n, truncated, censored, timed, unstarted_rows, ended = counts.row(0)
     unlisted = None
     if n == n_rows and not censored and not truncated and start and last is not None:
-        unlisted = _estimate_unlisted(frame.lazy().filter(lasts), start, last, sample)
+        listed = frame.lazy().filter(lasts)
+        drawn: Any = nw.from_native(sample.rows_of(listed.to_native())) if sample else listed
+        unlisted = estimate_unlisted(collect(drawn.select("runtime_s", start)), start, last)
+        if unlisted is not None and sample:
+            unlisted /= sample.fraction
     stated = manifest.window == "stated"
     return frame.to_native(), Observation(
         first, last, stated, n, truncated, censored, n - timed, unstarted_rows, ended, unlisted
@@ -184,15 +188,6 @@ def _find_times(frame: nw.LazyFrame[Any]) -> tuple[str | None, nw.Expr, nw.Expr]
     if "end_s" in filled:
         return start, begin, nw.col("end_s")
     return start, begin, nw.col(start) + nw.col("runtime_s") if start else null
-
-
-def _estimate_unlisted(
-    listed: nw.LazyFrame[Any], start: str, last: float, sample: JobSample | None
-) -> float | None:
-    """Estimate the rows that a trace omits, from those listed or a sample of them."""
-    drawn: Any = nw.from_native(sample.rows_of(listed.to_native())) if sample else listed
-    unlisted = estimate_unlisted(collect(drawn.select("runtime_s", start)), start, last)
-    return unlisted / sample.fraction if unlisted is not None and sample else unlisted
 
 
 def estimate_unlisted(rows: pl.DataFrame, start: str, last: float, /) -> float | None:
@@ -271,16 +266,11 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
         pl.col("machine_id").first(), pl.col("gpu_type").drop_nulls().mode().sort().first()
     )
     none = {size: pl.lit(None, pl.Float64) for size in _SIZES if size not in used}
-    most = _most_in_use(rows, used).join(named, on="node")
-    return most.with_columns(**none).select(*empty).sort("machine_id")
-
-
-def _most_in_use(rows: pl.DataFrame, sizes: list[str]) -> pl.DataFrame:
-    """Return [node, *sizes]: the largest sums of the rows that run at a time."""
     # what ends at a time makes room for what begins then
     changes = pl.concat(
-        rows.select("node", pl.lit(sign).alias("sign"), pl.col(sizes) * sign, time=time)
+        rows.select("node", pl.lit(sign).alias("sign"), pl.col(used) * sign, time=time)
         for time, sign in ((BEGIN, 1), (UNTIL, -1))
     ).sort("node", "time", "sign")
-    in_use = changes.select("node", pl.col(sizes).cum_sum().over("node"))
-    return in_use.group_by("node").agg(pl.col(sizes).max().round(3))
+    in_use = changes.select("node", pl.col(used).cum_sum().over("node"))
+    most = in_use.group_by("node").agg(pl.col(used).max().round(3)).join(named, on="node")
+    return most.with_columns(**none).select(*empty).sort("machine_id")

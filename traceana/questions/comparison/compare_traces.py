@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec
 import numpy as np
 import polars as pl
 
-from traceana.cohorts.cohort import COHORT_NEEDS, Cohort, form_cohort
+from traceana.cohorts.cohort import COHORT_NEEDS, Cohort, count_cut, form_cohort
 from traceana.cohorts.observation import window_of
 from traceana.cohorts.overlap import HELD, Window
 from traceana.errors import DataError
@@ -365,7 +365,7 @@ def _or_note(describe: Callable[P, Row], *args: P.args, **options: P.kwargs) -> 
 
 def _runtime(cohort: Cohort, kind: str | None) -> Row:
     table = cohort.rows.drop_nulls("duration_s")
-    cut = _cut(table)
+    cut = count_cut(table)
     if not cut:
         return _median(cohort, table["duration_s"], table, kind)
     curve = kaplan_meier(
@@ -382,11 +382,6 @@ def _runtime(cohort: Cohort, kind: str | None) -> Row:
         (curve["ci_low"], curve["ci_high"]),
         _joined(kind, f"{cut:,} truncated or censored: Kaplan-Meier median", _independence(cohort)),
     )
-
-
-def _cut(rows: pl.DataFrame) -> int:
-    """Return how many rows the window cuts off."""
-    return rows.filter((pl.col("entry_s") > 0) | ~pl.col("observed")).height
 
 
 def _size(cohort: Cohort, kind: str | None) -> Row:
@@ -437,7 +432,7 @@ def _concentration(cohort: Cohort, kind: str | None) -> Row:
     [found] = concentration(cohort.rows, window=window).rows(named=True)
     share = found["fraction_of_top_1_percent"]
     note = found["note"] or "no interval: it rests on the few largest jobs"
-    if cut := _cut(cohort.rows.drop_nulls(["gpus", "runtime_s"])):
+    if cut := count_cut(cohort.rows.drop_nulls(["gpus", "runtime_s"])):
         note += f", {cut:,} of which are truncated or censored"
     return _row(found["n"], share, note=_joined(kind, note))
 

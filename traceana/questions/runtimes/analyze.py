@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import polars as pl
 
-from traceana.cohorts.cohort import MOST_NOT_ENDED, Cohort, form_cohort
+from traceana.cohorts.cohort import MOST_NOT_ENDED, Cohort, count_cut, form_cohort
 from traceana.questions.failures.curves import kaplan_meier
 from traceana.questions.runtimes.distributions import tail_index
 from traceana.questions.runtimes.fit import fit_distributions
@@ -27,42 +27,27 @@ MOST_ROWS: Final = 200_000
 
 @dataclass(frozen=True)
 class RuntimeDistributions:
-    """Distributions of runtimes, overall and by group.
-
-    Attributes
-    ----------
-    n, n_used
-        Rows, and runtimes above 0 that were analyzed.
-    n_positive
-        Rows with a runtime above 0, or still running at the end of the window.
-    bound
-        Smallest runtime, if the trace is left-truncated.
-    median
-        Median of all rows: without an interval if the log is complete and few jobs still run,
-        else the Kaplan-Meier estimate with its interval, over independent units if there are any.
-    fits
-        The fitted families; None for fewer than two distinct runtimes.
-    pvalue
-        Of the KS distance of the best family.
-    tail
-        Tail index for several numbers of largest runtimes.
-    sensitivity
-        Estimates with truncation and censoring, ignoring both, and without these rows; None if no
-        row is truncated or censored.
-    groups
-        Best family of each group; None without two groups.
-    """
+    """Distributions of runtimes, overall and by group."""
 
     n: int
     n_positive: int
     n_used: int
+    """Rows, those with a runtime above 0 (or still running), and those that were analyzed."""
     bound: float | None
+    """Smallest runtime, if the trace is left-truncated."""
     median: Median
+    """Of all rows: without an interval if the log is complete and few jobs still run, else the
+    Kaplan-Meier estimate with its interval, over independent units if there are any."""
     fits: DistributionFits | None = None
     pvalue: float | None = None
+    """The families (None for fewer than two distinct runtimes), and p of the best."""
     tail: pl.DataFrame | None = None
+    """Tail index for several numbers of largest runtimes."""
     sensitivity: pl.DataFrame | None = None
+    """Estimates with truncation and censoring, ignoring both, and without these rows; None if no
+    row is truncated or censored."""
     groups: pl.DataFrame | None = None
+    """Best family of each group; None without two groups."""
 
 
 def analyze_runtime_distributions(trace: Trace, /) -> RuntimeDistributions:
@@ -115,7 +100,7 @@ def _median(rows: pl.DataFrame, cohort: Cohort) -> Median:
     """Return the median of all rows; that of a log in which few still run has no interval."""
     if rows.is_empty():
         return None, None, None
-    cut = rows.height if cohort.observation is None else _cut(rows)
+    cut = rows.height if cohort.observation is None else count_cut(rows)
     if not (cut or cohort.sampled):
         return rows["duration_s"].quantile(0.5, "linear"), None, None
     unit = None if _codes(rows, cohort.cluster) is None else cohort.cluster
@@ -139,11 +124,6 @@ def median_above(cohort: Cohort, bound_s: float, /) -> tuple[float | None, int]:
     rows = cohort.rows.filter(pl.col("duration_s") >= bound_s)
     entry = pl.when(pl.col("entry_s") > bound_s).then("entry_s").otherwise(0.0)
     return _median(rows.with_columns(entry_s=entry), cohort)[0], rows.height
-
-
-def _cut(rows: pl.DataFrame) -> int:
-    """Return how many rows are truncated or censored."""
-    return rows.filter((pl.col("entry_s") > 0) | ~pl.col("observed")).height
 
 
 def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | None:
@@ -170,20 +150,11 @@ def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | No
             treated["duration_s"], truncated_below=truncated, criterion="bic", resamples=0, **seen
         )
         tail = tail_index(treated["duration_s"], **seen)
-        row = survival.groups.row(0, named=True)
-        estimable = row["n_truncated"] + row["n_censored"] == 0
-        treatments.append(
-            {
-                "treatment": name,
-                "n": row["n"],
-                "median_s": row["median_s"],
-                "restricted_mean_s": row["restricted_mean_s"],
-                "horizon_s": survival.horizon_s,
-                "mean_s": treated["duration_s"].mean() if estimable else None,
-                "tail_index": tail["tail_index"].item(),
-                "best": fits.best,
-            }
-        )
+        row = survival.groups.select("n", "median_s", "restricted_mean_s").row(0, named=True)
+        row |= {"treatment": name, "horizon_s": survival.horizon_s, "best": fits.best}
+        row["mean_s"] = None if count_cut(treated) else treated["duration_s"].mean()
+        row["tail_index"] = tail["tail_index"].item()
+        treatments.append(row)
     return declared(pl.DataFrame(treatments), RuntimeSensitivity)
 
 
@@ -205,18 +176,11 @@ def _best_families(
             observed=of_group["observed"],
             cluster=_codes(of_group, unit),
         )
-        first, second = fits.table.row(0, named=True), fits.table.row(1, named=True)
-        against = fits.comparisons.filter(family=second["family"])
-        best.append(
-            {
-                by: group,
-                "n": of_group.height,
-                "best": fits.best,
-                "ks_statistic": first["ks_statistic"],
-                "second": second["family"] if second["bic"] is not None else None,
-                "delta": second["delta"],
-                "pvalue_adjusted": against["pvalue_adjusted"].item() if against.height else None,
-                "note": first["note"] if fits.best is None else None,
-            }
-        )
+        first, second = fits.table.head(2).rows(named=True)
+        against = fits.comparisons.filter(family=second["family"])["pvalue_adjusted"]
+        row = {by: group, "n": of_group.height, "best": fits.best, "delta": second["delta"]}
+        row["ks_statistic"] = first["ks_statistic"]
+        row["second"] = None if second["bic"] is None else second["family"]
+        row["pvalue_adjusted"] = against.item() if len(against) else None
+        best.append(row | {"note": first["note"] if fits.best is None else None})
     return declared(pl.DataFrame(best, infer_schema_length=None), BestFamilies, by=(by,))

@@ -184,13 +184,12 @@ def trends(
     frame = open_jobs(jobs, window)
     window = window or span(frame)
     periods = divide_window(window, period=period, timezone=timezone)
-    table = pl.DataFrame(
-        {"period": periods.labels, "start_s": periods.edges_s[:-1], "end_s": periods.edges_s[1:]}
-    ).with_row_index("index")
-    table = table.with_columns(pl.col("index").cast(pl.Int64))
+    edges = {"start_s": periods.edges_s[:-1], "end_s": periods.edges_s[1:]}
+    table = pl.DataFrame({"index": range(len(periods.labels)), "period": periods.labels, **edges})
+    wait = (nw.col("start_s") - nw.col("submit_s")).median()
     for part in (
         _arrived(frame, periods),
-        _waits(frame, periods),
+        reduce_frame(_in(frame, nw.col("start_s"), periods), ("index",), wait_s_median=wait),
         _ended(frame, periods, as_names(success), as_names(failure)),
         used_by(frame, periods, _USED),
     ):
@@ -256,16 +255,9 @@ def _arrived(frame: nw.LazyFrame[Any], periods: Periods) -> pl.DataFrame:
     user = nw.col("user")
     rows = _in(frame, nw.coalesce(nw.col("submit_s"), nw.col("start_s")), periods)
     table = reduce_frame(rows, ("index",), jobs=nw.len(), named=user.count(), users=user.n_unique())
-    nameless = pl.col("named") < pl.col("jobs")
-    users = (pl.col("users") - nameless.cast(pl.Int64)).cast(pl.Int64)
+    users = pl.col("users") - (pl.col("named") < pl.col("jobs")).cast(pl.Int64)  # null is none
     has_users = bool(table["named"].sum())
     return table.select("index", "jobs", users=users if has_users else pl.lit(None, pl.Int64))
-
-
-def _waits(frame: nw.LazyFrame[Any], periods: Periods) -> pl.DataFrame:
-    wait = nw.col("start_s") - nw.col("submit_s")
-    rows = _in(frame.with_columns(wait.alias("wait_s")), nw.col("start_s"), periods)
-    return reduce_frame(rows, ("index",), wait_s_median=nw.col("wait_s").median())
 
 
 def _ended(
@@ -519,32 +511,21 @@ def outages(
     begin, until = rows[BEGIN].to_numpy(), rows[UNTIL].to_numpy()
     if len(begin) < 2:
         return declared(pl.DataFrame(schema=schema_of(Outages)), Outages)
-    gaps = np.diff(begin)
-    outlying = long_gaps(busy_hours(begin, first, last))
-    gpu_rate = rows.select((pl.col("gpus") * pl.col(HELD)).sum()).item() / max(last - first, 1.0)
-    with_gpus = bool(rows["gpus"].count())
+    total = max(last - first, 1.0)
+    gpu_rate = rows.select((pl.col("gpus") * pl.col(HELD)).sum()).item() / total
+    gpu_rate = gpu_rate if rows["gpus"].count() else None
     latest = np.maximum.accumulate(until)
-    rows_out = []
-    for place, p in outlying:
-        start, end = float(latest[place]), float(begin[place] + gaps[place])
+    found = []
+    for place, p in long_gaps(busy_hours(begin, first, last)):
+        start, end = float(latest[place]), float(begin[place + 1])
         duration = end - start
-        if p >= _ALPHA or duration < _SHORTEST_S:
-            continue
-        busy = max(last - first - duration, 1.0)
-        rows_out.append(
-            {
-                "begin": local_time(start, timezone),
-                "start_s": start,
-                "end_s": end,
-                "duration_s": duration,
-                "gpu_hours_lost": gpu_rate * (last - first) / busy * duration / 3600
-                if with_gpus
-                else None,
-                "jobs_lost": len(begin) / busy * duration,
-                "pvalue": p,
-            }
-        )
-    return declared(pl.DataFrame(rows_out, schema=schema_of(Outages)).sort("start_s"), Outages)
+        if p < _ALPHA and duration >= _SHORTEST_S:
+            busy = max(last - first - duration, 1.0)
+            row = {"begin": local_time(start, timezone), "start_s": start, "end_s": end}
+            row |= {"duration_s": duration, "pvalue": p, "jobs_lost": len(begin) / busy * duration}
+            lost = None if gpu_rate is None else gpu_rate * (last - first) / busy * duration / 3600
+            found.append(row | {"gpu_hours_lost": lost})
+    return declared(pl.DataFrame(found, schema=schema_of(Outages)).sort("start_s"), Outages)
 
 
 def busy_hours(begin: NDArray[Any], first: float, last: float, /) -> NDArray[np.float64]:

@@ -348,12 +348,11 @@ def _notes(load: _Load) -> list[Block]:
 
 
 def _repeats(traces: Sequence[Trace]) -> list[Text]:
-    parts = [
-        f"{repeat.label} repeats the jobs of {repeat.store.trace(repeat.manifest.repeats).label} "
-        "and is not shown."
-        for repeat in traces
-        if repeat not in distinct_traces(traces) and repeat.manifest.repeats
-    ]
+    parts = []
+    for repeat in traces:
+        if (of := repeat.manifest.repeats) and repeat not in distinct_traces(traces):
+            name = repeat.store.trace(of).label
+            parts.append(f"{repeat.label} repeats the jobs of {name} and is not shown.")
     return [Text(" ".join(parts))] if parts else []
 
 
@@ -475,21 +474,16 @@ def _wait_finding(title: str, fit: pl.DataFrame | None) -> str:
     if clear.is_empty():
         names = listed([*map(in_sentence, table["feature"].unique(maintain_order=True))])
         return f"{title}: waits of GPU jobs depend significantly on none of {names} (n = {n:,})."
-    parts = [
-        f"{_term(row)} {three_digits(row['hazard_ratio'])} (95 % CI "
-        f"{three_digits_range(row['ci_low'], row['ci_high'])})"
-        for row in clear.iter_rows(named=True)
-    ]
+    parts = []
+    for row in clear.iter_rows(named=True):
+        versus = "" if row["level"] is None else f" {row['level']} versus {row['reference']}"
+        interval = three_digits_range(row["ci_low"], row["ci_high"])
+        ratio = three_digits(row["hazard_ratio"])
+        parts.append(f"{row['feature']}{versus} {ratio} (95 % CI {interval})")
     return (
         f"{title}: hazard ratio of the start of waiting GPU jobs, the other features equal (below "
         f"1: longer waits): {'; '.join(parts)}. n = {n:,}."
     )
-
-
-def _term(row: dict[str, Any]) -> str:
-    if row["level"] is None:
-        return str(row["feature"])
-    return f"{row['feature']} {row['level']} versus {row['reference']}"
 
 
 def _size_finding(loads: list[_Load]) -> str:

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 
-
 @returns(WorkloadSummary)
 def workload_summary(
     jobs: IntoFrame,
