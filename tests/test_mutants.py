@@ -28,22 +28,24 @@ def test_a_change_of_an_operator_is_one_of_one_place() -> None:
 
 
 def test_tests_that_call_the_function_run_and_those_of_its_name_first() -> None:
-    mutant = Mutant("traceana/stats/distributions/tail.py", 9, "hill", 0, 1, "2", "")
+    mutant = Mutant("traceana/stats/distributions/goodness.py", 9, "hill", 0, 1, "2", "")
     tests = {
         "tests/a/test_fit.py::quick": (1.0, [f"{mutant.path}:hill"]),
-        "tests/a/test_tail.py::slow": (5.0, [f"{mutant.path}:hill"]),
-        "tests/a/test_tail.py::other": (1.0, [f"{mutant.path}:other"]),
+        "tests/a/test_goodness.py::slow": (5.0, [f"{mutant.path}:hill"]),
+        "tests/a/test_goodness.py::other": (1.0, [f"{mutant.path}:other"]),
     }
     assert folder_of(mutant) == "tests/stats/distributions"
     assert covering(tests, mutant, 10) == [
-        "tests/a/test_tail.py::slow",
+        "tests/a/test_goodness.py::slow",
         "tests/a/test_fit.py::quick",
     ]
     assert covering(tests, mutant._replace(function=""), 10) == [
-        "tests/a/test_tail.py::other", "tests/a/test_tail.py::slow", "tests/a/test_fit.py::quick"
-    ]  # fmt: skip
+        "tests/a/test_goodness.py::other",
+        "tests/a/test_goodness.py::slow",
+        "tests/a/test_fit.py::quick",
+    ]
     unread: dict[str, Any] = {
-        "tests/a/test_tail.py::table": (1.0, []),
+        "tests/a/test_goodness.py::table": (1.0, []),
         "tests/a/test_fit.py::other": (1.0, []),
     }
-    assert covering(unread, mutant._replace(function=""), 10) == ["tests/a/test_tail.py::table"]
+    assert covering(unread, mutant._replace(function=""), 10) == ["tests/a/test_goodness.py::table"]

@@ -123,7 +123,7 @@ from .simulate.recurring.simulate import simulate_recurring as simulate_recurrin
 from .simulate.recurring.simulate import summarize_recurring as summarize_recurring
 from .simulate.recurring.simulate import sweep_recurring as sweep_recurring
 from .store import open_store as open_store
-from .store.trace import Trace as Trace
+from .store.store import Trace as Trace
 from .opening import compare as compare
 from .opening import load as load
 from .opening import open_sample as open_sample
@@ -131,7 +131,7 @@ from .opening import read as read
 
 from .simulate.placement.cluster import PlacementNodes as PlacementNodes
 from .simulate.placement.policies import PlacementPolicy as PlacementPolicy
-from .simulate.placement.request import PlacementRequest as PlacementRequest
+from .simulate.placement.cluster import PlacementRequest as PlacementRequest
 from .simulate.placement.simulate import simulate_placement as simulate_placement
 __version__: str
 from .simulate.schedule.policy import ScheduleState as ScheduleState

@@ -3,7 +3,7 @@ from .drawing.registry import draw_figure as draw_figure
 from .drawing.registry import figure as figure
 from .drawing.registry import figures as figures
 from .drawing.registry import get_figure as get_figure
-from .drawing.small_multiples import plot_small_multiples as plot_small_multiples
+from .drawing.registry import plot_small_multiples as plot_small_multiples
 from .drawing.style import use_style as use_style
 from .drawing.style import use_width as use_width
 from .drawing.svg import WATERMARK as WATERMARK

@@ -163,6 +163,6 @@ def open_sample() -> Store:
     2081
     """
     from traceana.page.context import DataSource  # noqa: PLC0415  as above
-    from traceana.report.data_source import open_data_source  # noqa: PLC0415  as above
+    from traceana.report.build import open_data_source  # noqa: PLC0415  as above
 
     return open_data_source(DataSource(store_path(), is_sample=True))

@@ -12,7 +12,7 @@ import polars as pl
 from findings import as_table, write_measured
 
 from traceana import correlate
-from traceana.stats import permutation, wild_bootstrap
+from traceana.stats import permutation
 from traceana.stats.correlation import METHODS, correlation, correlation_pvalue
 from traceana.stats.multiplicity import adjust_pvalues
 
@@ -194,7 +194,7 @@ def by_method(table: pl.DataFrame) -> pl.DataFrame:
 def main() -> None:
     repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     # tests keep their level with fewer resamples
-    permutation._SIDE, permutation._RESAMPLES, wild_bootstrap._RESAMPLES = 20, 400, 899
+    permutation._SIDE, permutation._RESAMPLES, permutation._SIGNS = 20, 400, 899
     clusters = ["values", "clusters"]
     alike = clustered(repetitions, ALIKE, 2)
     text = (

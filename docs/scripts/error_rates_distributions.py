@@ -14,8 +14,8 @@ from findings import as_table, write_measured
 
 from traceana import fit_distributions, tail_index
 from traceana.stats.distributions import FAMILIES, Sample, fit_family, make_sample, vuong_test
+from traceana.stats.permutation import ks_interval
 from traceana.stats.ranks import placements, superiority
-from traceana.stats.two_samples import ks_interval
 
 SAMPLES = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
 RESAMPLES = 39  # p is then at most 0.05 in 2 of 40 by chance

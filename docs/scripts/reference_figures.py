@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from traceana.claims.published_figures import PUBLISHED, PublishedFigure, claims_of
+from traceana.claims.papers import PUBLISHED, PublishedFigure, claims_of
 from traceana.drawing.registry import figures, get_figure
 
 _HEAD: Final = """\

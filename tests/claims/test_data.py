@@ -25,9 +25,9 @@ from traceana.claims import (
     ClaimResults,
     Judgement,
     Paper,
-    check,
     check_claims,
     decide,
+    papers,
 )
 from traceana.claims.undecided import undecided
 from traceana.cohorts import tasks as job_sample
@@ -358,7 +358,7 @@ def test_a_verdict_is_kept_until_its_claim_or_its_tables_change(
         calls.append(claim.id)
         return FOUND
 
-    monkeypatch.setattr(check, "_measured", measured)
+    monkeypatch.setattr(papers, "_measured", measured)
     claim = replace(CLAIMS["itp-clusters"], measure=undecided)
     planted(monkeypatch, claim, replace(claim, published="11"))
     store = itp_store(tmp_path, gpus=10)
@@ -371,7 +371,7 @@ def test_a_verdict_is_kept_until_its_claim_or_its_tables_change(
 
 
 def planted(monkeypatch: pytest.MonkeyPatch, *claims: Claim) -> None:
-    monkeypatch.setattr(check, "_WHOLE", 0)  # rows of a test are not the published ones
+    monkeypatch.setattr(papers, "_WHOLE", 0)  # rows of a test are not the published ones
     monkeypatch.setitem(PAPERS, ONE_PAPER, Paper("A paper that does not exist", lambda: claims))
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceana.claims.rounding import agrees, round_as
+from traceana.claims.claim import agrees, round_as
 
 
 @pytest.mark.parametrize(

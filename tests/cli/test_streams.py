@@ -20,8 +20,7 @@ from polars.exceptions import PanicException
 from tests.cli.command import run_command
 from tests.ingesters.conftest import worker_times
 from traceana.catalog import fetch
-from traceana.cli.output import show_steps, write_frame
-from traceana.cli.streams import Stream, printable
+from traceana.cli.output import Stream, printable, show_steps, write_frame
 from traceana.errors import CatalogError, StoreError
 from traceana.exchange import export_tables
 from traceana.ingesters import add_table, ingest

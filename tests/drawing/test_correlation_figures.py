@@ -10,7 +10,7 @@ import pytest
 
 from tests.drawing.drawn import collection, legend, points
 from traceana import mean_by_value
-from traceana.drawing.small_multiples import describe_small_multiples
+from traceana.drawing.registry import describe_small_multiples
 from traceana.errors import DataError
 from traceana.figures import (
     draw_figure,

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from traceana.claims.published_figures import PUBLISHED
+from traceana.claims.papers import PUBLISHED
 from traceana.errors import DataError
 from traceana.figures import figures, plot_batch_time_ecdf
 from traceana.questions.stragglers.figures_variation import describe_batch_time_ecdf

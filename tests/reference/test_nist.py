@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from traceana import correlate
-from traceana.stats.between_groups import between_groups
 from traceana.stats.correlation import correlation
-from traceana.stats.dependence import autocorrelation
+from traceana.stats.ranks import between_groups
+from traceana.stats.time_blocks import autocorrelation
 
 HERE = Path(__file__).parent
 UNIVARIATE = tomllib.loads((HERE / "nist_univariate.toml").read_text(encoding="utf-8"))

@@ -27,10 +27,10 @@ from traceana.stats.correlation import (
     fisher_interval,
     kendall_pvalue,
 )
-from traceana.stats.dependence import autocorrelation
-from traceana.stats.kmeans import kmeans_1d
 from traceana.stats.multiplicity import ADJUSTMENTS, adjust_pvalues
+from traceana.stats.segments import kmeans_1d
 from traceana.stats.survival import incidence
+from traceana.stats.time_blocks import autocorrelation
 
 HERE = Path(__file__).parent
 R = tomllib.loads((HERE / "r_values.toml").read_text(encoding="utf-8"))

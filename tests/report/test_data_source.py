@@ -18,8 +18,7 @@ from traceana.page import blocks
 from traceana.page.blocks import Content, Drawing, Gallery, Text
 from traceana.page.section import sections
 from traceana.report import build, build_report, find_data_source
-from traceana.report.build import open_context
-from traceana.report.data_source import open_data_source
+from traceana.report.build import open_context, open_data_source
 from traceana.report.run import draw_content
 from traceana.tables.declare import ResultTable
 

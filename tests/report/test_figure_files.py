@@ -12,7 +12,7 @@ import pytest
 from matplotlib.image import imread
 
 from traceana.claims import PAPERS
-from traceana.claims.published_figures import PUBLISHED, numbered
+from traceana.claims.papers import PUBLISHED, numbered
 from traceana.cli import main
 from traceana.errors import DataError
 from traceana.figures import figures

@@ -13,8 +13,7 @@ from traceana.cohorts import tasks as job_sample
 from traceana.cohorts.tasks import instance_times, sample_jobs
 from traceana.page.blocks import Drawing, Gallery, Table, Text
 from traceana.page.section import sections
-from traceana.report.build import open_context
-from traceana.report.data_source import find_data_source
+from traceana.report.build import find_data_source, open_context
 
 if TYPE_CHECKING:
     from pathlib import Path

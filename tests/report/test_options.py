@@ -15,8 +15,7 @@ from traceana.errors import DataError
 from traceana.page.blocks import Drawing, Gallery
 from traceana.page.section import sections
 from traceana.report import build_report
-from traceana.report.build import open_context
-from traceana.report.data_source import find_data_source
+from traceana.report.build import find_data_source, open_context
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import traceana
 import traceana.report.papers_page as report_papers_page
-from traceana.claims.published_figures import claims_of, traces_of
+from traceana.claims.papers import claims_of, traces_of
 from traceana.ingesters import ingest
 from traceana.page.context import Context, DataSource
-from traceana.report.figure_sources import Choice
+from traceana.report.chosen_drawings import Choice
 from traceana.report.papers_page import papers_page
 from traceana.store import open_store
 

@@ -22,8 +22,7 @@ from traceana.page.blocks import Content, Text
 from traceana.page.section import sections
 from traceana.report import build, build_report
 from traceana.report import run as report_run
-from traceana.report.build import open_context
-from traceana.report.data_source import find_data_source
+from traceana.report.build import find_data_source, open_context
 from traceana.report.run import count_workers, section_key
 
 if TYPE_CHECKING:

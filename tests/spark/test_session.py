@@ -41,8 +41,7 @@ from traceana.ingesters import add_table, ingest
 from traceana.page.blocks import Content, Gallery
 from traceana.page.section import sections
 from traceana.report import build_report
-from traceana.report.build import open_context
-from traceana.report.data_source import find_data_source
+from traceana.report.build import find_data_source, open_context
 from traceana.store import Store, Trace, open_spark, open_store
 
 MASTER = "local[2]"

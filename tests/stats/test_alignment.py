@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traceana.stats.alignment import best_alignment
+from traceana.stats.segments import best_alignment
 
 values = st.one_of(st.floats(-5, 5), st.just(float("nan")))
 series = st.lists(values, min_size=1, max_size=12).map(np.array)

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from traceana.errors import DataError
-from traceana.stats.between_groups import between_groups, cluster_covariance
+from traceana.stats.ranks import between_groups, cluster_covariance
 
 
 def noncentral(q: float, df: float, p: float) -> float:

@@ -8,13 +8,14 @@ import pytest
 import scipy.stats
 
 from traceana import correlate
-from traceana.stats.cluster_jackknife import (
+from traceana.stats.correlation import (
+    METHODS,
     clustered_interval,
     clustered_pvalue,
     influence_error,
     jackknife_errors,
+    n_of_variance,
 )
-from traceana.stats.correlation import METHODS, n_of_variance
 
 SCIPY = {
     "pearson": scipy.stats.pearsonr,

@@ -7,7 +7,7 @@ import pytest
 from statsmodels.discrete.discrete_model import NegativeBinomial
 
 from traceana.errors import DataError
-from traceana.stats.counts import (
+from traceana.stats.intervals import (
     dispersion_index,
     dispersion_pvalue,
     fit_negative_binomial,

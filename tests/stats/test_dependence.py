@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.signal import lfilter
 
 from traceana.errors import DataError
-from traceana.stats.dependence import (
+from traceana.stats.time_blocks import (
     autocorrelation,
     effective_sample_size,
 )

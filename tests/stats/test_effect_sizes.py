@@ -2,7 +2,7 @@
 
 import pytest
 
-from traceana.stats.effect_sizes import conclude
+from traceana.stats.multiplicity import conclude
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 from scipy.cluster.vq import kmeans2
 
-from traceana.stats.kmeans import kmeans_1d
+from traceana.stats.segments import kmeans_1d
 
 NUMBERS = st.lists(st.integers(-50, 50).map(float) | st.floats(-1e6, 1e6), min_size=1, max_size=9)
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceana.stats.order import median_present, peers_at_rank, peers_median
+from traceana.stats.quantiles import median_present, peers_at_rank, peers_median
 
 ROWS = st.lists(st.just(np.nan) | st.sampled_from([0.0, 1.0, 2.5, 7.0, 1e150]), max_size=9)
 

@@ -12,8 +12,15 @@ import scipy.stats
 from traceana import correlate
 from traceana.stats import permutation
 from traceana.stats.correlation import METHODS, carrying_rows, kendall_tie_factor
-from traceana.stats.permutation import _drawn, _tails, group_mean_pvalues, row_pvalue
-from traceana.stats.wild_bootstrap import effective_clusters, sign_flip_pvalue, too_few_clusters
+from traceana.stats.permutation import (
+    _drawn,
+    _tails,
+    effective_clusters,
+    group_mean_pvalues,
+    row_pvalue,
+    sign_flip_pvalue,
+    too_few_clusters,
+)
 
 MEANS = [(level, method) for level in ("group_mean", "group_mean_weighted") for method in METHODS]
 

@@ -11,8 +11,7 @@ import scipy.stats
 
 from traceana.stats import permutation
 from traceana.stats.correlation import METHODS, carrying_rows, excess_kurtosis
-from traceana.stats.permutation import _drawn, group_mean_pvalues
-from traceana.stats.wild_bootstrap import leverage, sign_flip_pvalue
+from traceana.stats.permutation import _drawn, group_mean_pvalues, leverage, sign_flip_pvalue
 
 MEANS = [(level, method) for level in ("group_mean", "group_mean_weighted") for method in METHODS]
 

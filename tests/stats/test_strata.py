@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize, stats
 from statsmodels.stats.contingency_tables import StratifiedTable
 
-from traceana.stats.strata import clustered_odds, odds_ratio, pooled_odds
+from traceana.stats.logistic import clustered_odds, odds_ratio, pooled_odds
 
 
 def pooled(tables: np.ndarray) -> tuple[float, float]:

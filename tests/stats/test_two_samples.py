@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from traceana.stats import two_samples
-from traceana.stats.two_samples import ks_interval
+from traceana.stats import permutation
+from traceana.stats.permutation import ks_interval
 
 
 def test_the_interval_of_the_distance_knows_its_ends_and_repeats() -> None:
@@ -52,7 +52,7 @@ class Drawn(np.random.Generator):
 def test_the_quantile_of_the_change_of_the_difference_by_hand(
     monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    monkeypatch.setattr(two_samples, "_AT_ONCE", at_once)
+    monkeypatch.setattr(permutation, "_AT_ONCE", at_once)
     x, y = np.array([3.0, 1, 4]), np.array([2.0, 3, 3, 9])
     firsts = [[1, 2, 0], [0, 0, 3], [1, 1, 1]]
     seconds = [[4, 0, 0, 0], [0, 1, 3, 0], [1, 0, 0, 3]]

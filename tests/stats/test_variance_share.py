@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from traceana.stats.variance_share import variance_share
+from traceana.stats.intervals import variance_share
 
 
 def test_the_example_of_shrout_and_fleiss() -> None:

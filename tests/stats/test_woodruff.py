@@ -7,8 +7,8 @@ import pytest
 from scipy.signal import lfilter
 from scipy.stats import binom, norm, t
 
-from traceana.stats.dependence import effective_sample_size
 from traceana.stats.quantiles import woodruff_interval
+from traceana.stats.time_blocks import effective_sample_size
 
 
 @pytest.mark.parametrize(("n", "quantile"), [(101, 0.5), (1001, 0.5), (1001, 0.9)])

@@ -1,6 +1,5 @@
 """Published numbers, and whether the data bears them out; one file a paper."""
 
-from traceana.claims.check import check_claims
 from traceana.claims.claim import (
     VERDICTS,
     Claim,
@@ -10,7 +9,7 @@ from traceana.claims.claim import (
     not_testable,
     untested,
 )
-from traceana.claims.papers import PAPERS, Paper
+from traceana.claims.papers import PAPERS, Paper, check_claims
 
 __all__ = [
     "PAPERS",

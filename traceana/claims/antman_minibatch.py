@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-import numpy as np
 import polars as pl
 
-from traceana.claims.claim import Claim, Judgement, decide, not_testable, untested
-from traceana.claims.rounding import span
+from traceana.claims.claim import Claim, Judgement, decide, not_testable, span, untested
 from traceana.questions.stragglers.analyze import cov_matches, stragglers, worker_samples
 from traceana.questions.stragglers.cov import summarize_cov
-
-if TYPE_CHECKING:
-    from traceana.store import Store, Trace
+from traceana.store import Store, Trace
 
 _TRACE: Final = "alibaba-minibatch-2020"
 _COV: Final = (_TRACE, "cov_samples")
@@ -134,19 +130,6 @@ def antman_iterations(store: Store, _claim: Claim) -> Judgement:
     )
 
 
-def antman_scale(store: Store, _claim: Claim) -> Judgement:
-    """Compare the range of each job file."""
-    files = store.trace(_TRACE).once(_files)
-    low, high = span(files["smallest"])[0], span(files["largest"])[1]
-    n_files = files.filter(largest=1000).height
-    return decide(
-        holds=n_files == files.height and low >= 0,
-        measured=f"the largest is 1000 in {n_files} of {files.height} files; all from {low:g} to "
-        f"{high:g}",
-        evidence=files,
-    )
-
-
 def job(store: Store, claim: Claim) -> Judgement:
     """Check a job file: its GPU request, then what is stated of its workers."""
     name = claim.values["job"]
@@ -206,13 +189,9 @@ def _job4(store: Store, file: pl.DataFrame, episodes: pl.DataFrame) -> tuple[boo
 _JOBS: Final = {"job_1": _job1, "job_2": _job2, "job_3": _job3, "job_4": _job4}
 
 
-def antman_diversity(store: Store, _claim: Claim) -> Judgement:
-    """Compare the CoV between jobs and within them."""
-    jobs = summarize_cov(store.scan(*_COV))
-    low, high = np.quantile(jobs["median"].to_numpy(), (0.1, 0.9)).tolist()
-    within = float(np.median((jobs["p95"] / jobs["p05"]).to_numpy()))
-    return decide(
-        holds=high >= 2 * low and within >= 2,
-        measured=f"job medians: a tenth below {low:.3f}, a tenth above {high:.3f}; within the "
-        f"middle job the 95 % quantile is {within:.1f} times the 5 % one",
-    )
+def _covs(trace: Trace) -> pl.DataFrame:
+    return summarize_cov(trace.scan("cov_samples"))
+
+
+FRAMES: Final = {"covs": (_covs,), "files": (_files,)}
+"""Analyses of a trace that queries read as tables."""

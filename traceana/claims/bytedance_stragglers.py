@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
@@ -13,9 +13,7 @@ from traceana.questions.operations.analyze import job_names, operations_of
 from traceana.questions.stragglers.analyze import straggler_attributes
 from traceana.simulate.operations.replay import decompose, replay_model, slowest_workers
 from traceana.simulate.operations.run import prepare
-
-if TYPE_CHECKING:
-    from traceana.store import Store, Trace
+from traceana.store import Store, Trace
 
 _JOBS: Final = ("AR", "ST")
 _GROUPINGS: Final = ("kind", "stage", "dp_rank")

@@ -1,21 +1,20 @@
-"""Claims, the judgement of each, and the verdicts on all of them."""
+"""Claims, the judgement of each by its printed digits, and the verdicts on all of them."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from decimal import ROUND_HALF_UP, Decimal
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
 from traceana.claims.tables import ClaimVerdicts
+from traceana.errors import DataError
+from traceana.store import Store
 from traceana.tables.result import Result
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from traceana.store import Store
-
 
 VERDICTS: Final = ("reproduced", "differs", "observation", "untested", "not testable")
 """`observation` is the verdict on unpublished results; it is not counted as a reproduction."""
@@ -249,3 +248,40 @@ class ClaimResults(Result):
         lines += [f"{row['id']}: {row['published']}; measured {row['measured']}" for row in differs]
         lines += [f"not as published: {name}" for name in self.altered]
         return "\n".join(lines)
+
+
+def agrees(value: float | None, printed: str, /) -> bool:
+    """Return whether a value is a printed number rounded to its digits, halves away from 0."""
+    rounded = _round(value, printed)
+    return rounded is not None and rounded == _number(printed)
+
+
+def round_as(value: float | None, printed: str, /) -> str:
+    """Write a value with the digits of a printed number; "none" if it is missing."""
+    rounded = _round(value, printed)
+    if rounded is None or value is None:
+        return "none"
+    if "e" in printed:
+        mantissa = printed.partition("e")[0]
+        return f"{value:.{len(mantissa.partition('.')[2])}e}"
+    return f"{rounded:,}"
+
+
+def span(values: pl.Series, /) -> tuple[float, float]:
+    """Return the smallest and the largest of some numbers."""
+    present = values.drop_nulls().to_numpy()
+    if not present.size:
+        raise DataError(f"no value of {values.name!r} is known")
+    return float(present.min()), float(present.max())
+
+
+def _number(printed: str) -> Decimal:
+    return Decimal(printed.replace(",", ""))
+
+
+def _round(value: float | None, printed: str) -> Decimal | None:
+    if value is None or math.isnan(value):
+        return None
+    exponent = _number(printed).as_tuple().exponent
+    assert isinstance(exponent, int)  # noqa: S101 - a printed number is finite
+    return Decimal(repr(float(value))).quantize(Decimal(1).scaleb(exponent), ROUND_HALF_UP)

@@ -6,13 +6,13 @@ mean(x) / min(x) without overhead, and what the controller does with constant th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import polars as pl
 
-from traceana.claims.claim import Claim, Judgement, decide, not_testable
-from traceana.claims.rounding import agrees, round_as, span
+from traceana.claims.claim import Claim, Judgement, agrees, decide, not_testable, round_as, span
 from traceana.simulate import (
     Proportional,
     Smoothed,
@@ -23,18 +23,10 @@ from traceana.simulate import (
 )
 from traceana.simulate.batching.published import largest_gain
 from traceana.simulate.batching.workers import LEVELS, PUBLISHED, SPLITS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceana.store import Store
+from traceana.store import Store
 
 _DEAD_BAND: Final = PUBLISHED["dead_band"]
 _NOISE: Final = 0.05
-
-
-def _bound(split: Sequence[float]) -> float:
-    return sum(split) / len(split) / min(split)
 
 
 def _printed(claim: Claim) -> tuple[list[float], str]:
@@ -52,7 +44,7 @@ def split_gain(_store: Store, claim: Claim) -> Judgement:
     split, printed = _printed(claim)
     workers = [(0.0, float(cores)) for cores in split]
     speedup = simulate_batching(workers, controller="oracle").speedup
-    bound, factor = _bound(split), float(printed)
+    bound, factor = sum(split) / len(split) / min(split), float(printed)
     holds = agrees(speedup, printed)
     if holds:
         relation = "is within the printed digits"

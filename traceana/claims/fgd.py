@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
-from traceana.claims.claim import Claim, Judgement, decide
-from traceana.claims.rounding import agrees, round_as
+from traceana.claims.claim import Claim, Judgement, agrees, decide, round_as
 from traceana.questions.scheduling.what_if import SEEDS, placement_runs, reversed_pairs
-from traceana.simulate.placement.sweep import summarize_placement
-
-if TYPE_CHECKING:
-    from traceana.store import Store, Trace
+from traceana.simulate.placement.simulate import summarize_placement
+from traceana.store import Store, Trace
 
 _TRACE: Final = "alibaba-openb-2023"
 _PRINTED_SEEDS: Final = 10
 _SUMMED: Final = ("tasks", "gpus", "cpus")
-_WITH_GPUS: Final = pl.col("gpus") > 0
 
 
 def _requests(trace: Trace) -> pl.DataFrame:
@@ -60,35 +56,6 @@ def by_gpus(store: Store, claim: Claim) -> Judgement:
         note=claim.note,
         evidence=rows,
     )
-
-
-def thousands(store: Store, claim: Claim) -> Judgement:
-    """Compare a total of the machines with a number printed in thousands."""
-    machines = store.scan(_TRACE, "machines").filter(_WITH_GPUS)
-    totals = {"gpu_machines": pl.len(), "gpus": pl.col("gpus").sum(), "cores": pl.col("cpus").sum()}
-    value = machines.select(totals[claim.values["aggregate"]]).collect().item()
-    printed = int(claim.published.replace(",", ""))
-    step = 1000 if printed % 1000 == 0 else 100
-    return decide(holds=round(value / step) * step == printed, measured=f"{value:,.0f}")
-
-
-def _of_sharing(store: Store, condition: pl.Expr) -> float:
-    """Return the percentage of the tasks that share a GPU for which a condition holds."""
-    sharing = store.scan(_TRACE, "jobs").filter(_WITH_GPUS, pl.col("gpus") < 1)
-    percent: float = sharing.select(100 * condition.mean()).collect().item()
-    return percent
-
-
-def shares_below(store: Store, claim: Claim) -> Judgement:
-    """Find how many tasks request a small fraction of a GPU."""
-    percent = _of_sharing(store, pl.col("gpus") < claim.values["below"])
-    return decide(holds=percent <= float(claim.published), measured=f"{percent:.1f} %")
-
-
-def shares_of(store: Store, claim: Claim) -> Judgement:
-    """Find how many tasks request one fraction of a GPU."""
-    percent = _of_sharing(store, (pl.col("gpus") - claim.values["gpus"]).abs() < 1e-9)
-    return decide(holds=abs(percent - float(claim.published)) <= 2, measured=f"{percent:.1f} %")
 
 
 def _summary(trace: Trace) -> pl.DataFrame:

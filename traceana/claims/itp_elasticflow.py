@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
-from traceana.claims.claim import Claim, Judgement, decide, untested
-from traceana.claims.rounding import agrees, round_as, span
+from traceana.claims.claim import Claim, Judgement, agrees, decide, round_as
 from traceana.questions.deadlines.plans import rates, rules
 from traceana.questions.scheduling.what_if import deadlines_met, rates_of_all
 from traceana.questions.workload.summary import workload_summary
 from traceana.simulate.schedule.capacity import find_capacity
 from traceana.simulate.schedule.simulate import read_schedule_jobs, simulate_schedule
-
-if TYPE_CHECKING:
-    from traceana.store import Store, Trace
-
+from traceana.store import Store, Trace
 
 _ITP: Final = ("microsoft-itp-2021", "jobs")
 _JOBS: Final = ("elasticflow-2023", "jobs")
@@ -30,17 +26,6 @@ def itp_gpu_hours(store: Store, _claim: Claim) -> float:
     """Sum the GPU-hours."""
     hours: float = workload_summary(store.scan(*_ITP))["gpu_hours"].item()
     return hours
-
-
-def itp_span(store: Store, claim: Claim) -> Judgement:
-    """Compare the length of the clock."""
-    submitted, ended = pl.col("submit_s"), pl.col("submit_s") + pl.col("runtime_s")
-    jobs = store.scan(*_ITP).select(submitted=submitted / 86_400, ended=ended / 86_400).collect()
-    (first, _), (_, last) = span(jobs["submitted"]), span(jobs["ended"])
-    return decide(
-        holds=agrees(last, claim.values["days"]) and first < 1,
-        measured=f"first submission on day {first:.2f}, last end on day {last:.2f}",
-    )
 
 
 def elasticflow_deadline_rule(store: Store, _claim: Claim) -> Judgement:
@@ -62,36 +47,6 @@ def elasticflow_deadline_rule(store: Store, _claim: Claim) -> Judgement:
         if rejected.is_empty() and not outside
         else "The rule that was tested does not hold"
         + (f": {'; '.join(rejected['rule'])} is rejected." if len(rejected) else " for all plans."),
-        evidence=result,
-    )
-
-
-def elasticflow_iterations_random(store: Store, _claim: Claim) -> Judgement:
-    """Count the iterations that follow from other columns."""
-    result = store.trace(_PLANS[0]).once(rules)
-    determined = result.filter(rule="iterations are floor(rate * runtime)").row(0, named=True)
-    n, fraction = determined["n"], determined["value"]
-    cells = store.trace(_PLANS[0]).once(rates)
-    return decide(
-        holds=fraction < 0.5,
-        measured=f"{round(fraction * n):,} of {n:,} are floor(rate * runtime), with "
-        f"{cells['is_one_rate'].sum()} rates for {cells.height} (model, batch size, GPUs)",
-        note="Iterations follow from model, batch size, GPUs and runtime; model and batch size "
-        "were drawn."
-        if fraction >= 0.5
-        else "Few follow from model, batch size, GPUs and runtime.",
-        evidence=result,
-    )
-
-
-def elasticflow_iterations_rate(store: Store, _claim: Claim) -> Judgement:
-    """Count the iterations that are the runtime times a rate."""
-    result = store.trace(_PLANS[0]).once(rules)
-    determined = result.filter(rule="iterations are floor(rate * runtime)").row(0, named=True)
-    n, fraction = determined["n"], determined["value"]
-    return decide(
-        holds=fraction == 1,
-        measured=f"{round(fraction * n):,} of {n:,} are floor(rate * runtime)",
         evidence=result,
     )
 
@@ -157,28 +112,6 @@ def example(store: Store, claim: Claim) -> Judgement:
         if len(of_name)
         else "No row has the printed job_id.",
         evidence=table.drop("same"),
-    )
-
-
-def elasticflow_trace_sizes(store: Store, claim: Claim) -> Judgement:
-    """Count the jobs of each cluster."""
-    sizes = store.scan(*_JOBS).group_by("cluster").len().collect()["len"].sort().to_list()
-    return decide(
-        holds=agrees(sizes[0], claim.values["fewest"]) and agrees(sizes[-1], claim.values["most"]),
-        measured=f"{sizes[0]:,} to {sizes[-1]:,}",
-    )
-
-
-def elasticflow_vgg16_scaling(store: Store, claim: Claim) -> Judgement:
-    """Compare a rate with that of linear scaling."""
-    table = store.trace(_PLANS[0]).once(rates).filter(model="vgg16", batch_size=256, gpus=8.0)
-    if table.height != 1:
-        return untested("no job of vgg16 with batch size 256 has 8 GPUs")
-    percent = 100 * float(table["scaling_efficiency"].item())
-    return decide(
-        holds=agrees(percent, claim.values["efficiency"]),
-        measured=f"{percent:.2f} %",
-        evidence=table,
     )
 
 
@@ -259,14 +192,6 @@ def _testbed(trace: Trace) -> pl.DataFrame:
     return listed.join(jobs, on="job_id").collect()
 
 
-def elasticflow_two_days(store: Store, claim: Claim) -> Judgement:
-    """Measure the time between the first and the last submission."""
-    submit = _testbed(store.trace(_PLANS[0]))["submit_s"]
-    (first, _), (_, last) = span(submit), span(submit)
-    days = (last - first) / 86_400
-    return decide(holds=agrees(days, claim.values["days"]), measured=f"{days:.2f} days")
-
-
 def _met_on_testbed(trace: Trace, policy: str, gpus: int) -> float:
     """Simulate the fraction of deadlines that a policy meets on the testbed."""
     jobs, profiles = _testbed(trace), trace.once(rates_of_all)
@@ -296,3 +221,7 @@ def mean_ratio(_store: Store, claim: Claim) -> Judgement:
     mean = float(rows["ratio"].to_numpy().mean())
     measured = round_as(mean, claim.published)
     return decide(holds=agrees(mean, claim.published), measured=measured, evidence=rows)
+
+
+FRAMES: Final = {"rates": (rates,), "rules": (rules,), "testbed": (_testbed,)}
+"""Analyses of a trace that queries read as tables."""

@@ -7,40 +7,24 @@ A runtime is the last end of a task's instances minus their first start.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
-from traceana.claims.claim import Claim, Judgement, decide, untested
+from traceana.claims.claim import Claim, Judgement, agrees, decide, round_as, span, untested
 from traceana.claims.papers import PAPERS
-from traceana.claims.rounding import agrees, round_as, span
 from traceana.cohorts.task_times import END_IMPUTATIONS
 from traceana.cohorts.tasks import instance_times, sample_jobs, task_times
 from traceana.questions.correlations.correlate import runtime_correlations
 from traceana.questions.correlations.points import implied_n
 from traceana.questions.failures.rates import runtime_by
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from traceana.store import Store, Trace
-
+from traceana.store import Store, Trace
 
 _TRACE: Final = "alibaba-pai-2020"
 _TASK: Final = ["job_id", "task_name"]
 _FAILURE: Final = ("failed", "cancelled", "running", "pending", "unknown")
-
-
-def pai_instances_per_job(store: Store, claim: Claim) -> Judgement:
-    """Count instances by job."""
-    each = store.scan(*claim.tables[0]).group_by("job_id").len()
-    table = each.select(low=pl.col("len").min(), high=pl.col("len").max())
-    low, high = table.collect(engine="streaming").row(0)
-    return decide(
-        holds=[low, high] == claim.values["instances"],
-        measured=f"from {low:,} to {high:,} instances per job",
-    )
 
 
 def top_users(store: Store, claim: Claim) -> float:
@@ -51,28 +35,6 @@ def top_users(store: Store, claim: Claim) -> float:
     counts = each.collect(engine="streaming")["len"]
     top = counts.head(ceil(claim.values["users"] * len(counts)))
     return 100 * float(top.to_numpy().sum() / counts.to_numpy().sum())
-
-
-def median_request(store: Store, claim: Claim) -> float | None:
-    """Return the median of the GPUs that instances request."""
-    tasks, instances = (store.scan(*table) for table in claim.tables)
-    both = instances.join(tasks.select(*_TASK, "gpus"), on=_TASK).select(pl.col("gpus").median())
-    median: float | None = both.collect(engine="streaming").item()
-    return median
-
-
-def requested_above_use(store: Store, claim: Claim) -> float | None:
-    """Return the percentage of the tasks that request more than their instances use.
-
-    As in the publisher's notebook, sums over the instances with a use; neither counts as none.
-    """
-    tasks, usage = (store.scan(*table) for table in claim.tables)
-    requested, used = (pl.col(claim.values[name]).sum() for name in ("requested", "used"))
-    each = usage.join(tasks, on=_TASK).group_by(_TASK).agg(requested=requested, used=used)
-    used_or_requested = each.filter((pl.col("requested") > 0) | (pl.col("used") > 0))
-    above = used_or_requested.select(100 * (pl.col("requested") > pl.col("used")).mean())
-    percent: float | None = above.collect(engine="streaming").item()
-    return percent
 
 
 def _correlations(trace: Trace) -> pl.DataFrame:
@@ -147,15 +109,11 @@ def _under_policies(
     evidence: pl.DataFrame,
 ) -> Judgement:
     """Decide by the imputations whose values all agree, or name the nearest one."""
-    fits = [
-        policy
-        for policy, values in measured.items()
-        if all(agrees(values.get(name), text) for name, text in printed.items())
-    ]
     agreeing = {
         policy: sum(agrees(values.get(name), text) for name, text in printed.items())
         for policy, values in measured.items()
     }
+    fits = [policy for policy, n in agreeing.items() if n == len(printed)]
     first = next(iter(printed))
     nearest = min(
         measured,
@@ -199,17 +157,6 @@ def terminated_runtime(store: Store, _claim: Claim) -> Judgement:
         f"{span(gap)[1]:,.0f} s, {mean:,.1f} s on average"
         + (f" (of a sample: {sample.description})" if sample else ""),
         evidence=both.with_columns(difference=gap).sort("difference", descending=True).head(10),
-    )
-
-
-def machines(store: Store, claim: Claim) -> Judgement:
-    """Count GPUs, and machines that have any."""
-    counts = store.trace(_TRACE).scan("machines").select("gpus").collect()["gpus"]
-    gpus, with_gpu = counts.sum(), int((counts > 0).sum())
-    return decide(
-        holds=gpus > claim.values["gpus"] and round(with_gpu, -2) == claim.values["machines"],
-        measured=f"{gpus:,.0f} GPUs on {with_gpu:,} machines that have any",
-        note=f"{len(counts):,} machines are listed; those without a GPU are not counted.",
     )
 
 

@@ -1,23 +1,37 @@
-"""Papers whose claims are checked: a TOML with the statements, a module with what measures them."""
+"""Papers with their claims and figures, a TOML each, and the check of every claim."""
 
 from __future__ import annotations
 
+import re
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any, Final, TypeAlias
 
 import polars as pl
 
-from traceana.claims.claim import Claim
+from traceana.catalog import load_catalog
+from traceana.claims.claim import (
+    Claim,
+    ClaimResults,
+    Judgement,
+    agrees,
+    decide,
+    not_testable,
+    round_as,
+    untested,
+)
+from traceana.claims.tables import ClaimVerdicts
 from traceana.errors import DataError, did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from traceana.store import Store
+from traceana.store import Store, TableEntry
+from traceana.store.cache import Cache, code_digest, key_of, versions
+from traceana.store.ledger import ledger_json
+from traceana.tables.declare import schema_of
 
 
 @dataclass(frozen=True)
@@ -31,7 +45,7 @@ class Paper:
     read
         Returns its claims in order, and imports the analyses they need.
     figures
-        Its figures: the fields of :class:`traceana.claims.published_figures.PublishedFigure`.
+        Its figures: the fields of :class:`traceana.claims.papers.PublishedFigure`.
 
     Examples
     --------
@@ -55,8 +69,9 @@ def read_paper(name: str, text: str, /) -> Paper:
 
     Each ``[claims.<id>]`` has the fields of :class:`Claim`; what the paper's own lines state holds
     for all of its claims. ``measure`` names a function (default: the id) of the module
-    ``traceana.claims.<module>`` (default: the paper's); ``count`` is an SQL aggregate over the
-    first table instead. Each ``[[figures]]`` is one of :attr:`Paper.figures`.
+    ``traceana.claims.<module>`` (default: the paper's). SQL may take its place: ``count``, an
+    aggregate over the first table (without a table, over `values`), or ``query`` over the tables,
+    see :class:`Query`. Each ``[[figures]]`` is one of :attr:`Paper.figures`.
     """
     content = tomllib.loads(text)
     shared = {
@@ -71,21 +86,82 @@ def _claims(name: str, entries: Mapping[str, dict[str, Any]]) -> tuple[Claim, ..
     claims = []
     for key, entry in entries.items():
         stated = dict(entry)
-        module = import_module(f"traceana.claims.{stated.pop('module', _module(name))}")
-        measure, sql = stated.pop("measure", _module(key)), stated.pop("count", None)
-        stated["measure"] = partial(_count, sql) if sql else getattr(module, measure)
+        module, measure = stated.pop("module", name), stated.pop("measure", key)
+        sql = Query(name=module.replace("-", "_"), **{part: stated.pop(part, "") for part in _SQL})
+        if sql.count or sql.query:
+            stated["measure"] = partial(_measure, sql)
+        else:
+            stated["measure"] = getattr(_module(sql.name), measure.replace("-", "_"))
         stated["needs"] = tuple(stated.get("needs", ()))
         claims.append(Claim(id=key, paper=name, **stated))
     return tuple(claims)
 
 
-def _module(name: str) -> str:
-    return name.replace("-", "_")
+_SQL: Final = ("count", "rows", "each", "query", "measured", "holds")
 
 
-def _count(sql: str, store: Store, claim: Claim) -> float:
-    number: float = store.scan(*claim.tables[0]).select(pl.sql_expr(sql)).collect().item()
-    return number
+@dataclass(frozen=True)
+class Query:
+    """Measurement of a claim in SQL, over tables and the analyses in ``FRAMES`` of its module."""
+
+    name: str
+    """Name of the module."""
+    count: str
+    """Number to compare with the published one."""
+    rows: str
+    """Rows that are the evidence, and the table ``rows`` of the query."""
+    each: str
+    """Text of each of the rows, which `measured` names ``each``."""
+    query: str
+    """One row of numbers; without `measured` its single number is compared. The table ``printed``
+    has the rows of `values`."""
+    measured: str
+    """Text with the names of these numbers in braces."""
+    holds: str
+    """Condition on these numbers; without one no public data decides the claim."""
+
+
+def _measure(sql: Query, store: Store, claim: Claim) -> Judgement | float:
+    tables = {table: store.scan(trace, table) for trace, table in claim.tables}
+    if sql.count:
+        of = next(iter(tables.values()), pl.LazyFrame([claim.values]))
+        number: float = of.select(pl.sql_expr(sql.count)).collect().item()
+        return number
+    context, evidence = pl.SQLContext(tables), pl.DataFrame()
+    for name, (analysis, *options) in _frames(sql).items():
+        context.register(name, store.trace(claim.tables[0][0]).once(analysis, *options))
+    if "rows" in claim.values:
+        printed, columns = claim.values["rows"], claim.values["columns"]
+        context.register("printed", pl.DataFrame(printed, schema=columns, orient="row"))
+    if sql.rows:
+        evidence = context.execute(sql.rows, eager=True)
+        context.register("rows", evidence)
+    numbers = context.execute(sql.query).collect(engine="streaming")
+    if None in numbers.row(0):
+        raise DataError("a column has no value")
+    if not sql.measured:
+        number = float(numbers.item())
+        holds, measured = agrees(number, claim.published), round_as(number, claim.published)
+        return decide(holds=holds, measured=measured, evidence=evidence if sql.rows else None)
+    each = ", ".join(sql.each.format(**row) for row in evidence.iter_rows(named=True))
+    measured = sql.measured.format(**numbers.row(0, named=True), each=each)
+    if not sql.holds:
+        return not_testable(measured)
+    holds = numbers.select(pl.sql_expr(sql.holds)).item()
+    return decide(holds=holds, measured=measured, evidence=evidence if sql.rows else None)
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(f"traceana.claims.{name}")
+
+
+def _frames(sql: Query) -> dict[str, tuple[Any, ...]]:
+    """Return the analyses that a query names."""
+    text = f"{sql.rows} {sql.query}"
+    if find_spec(f"traceana.claims.{sql.name}") is None:
+        return {}
+    frames = getattr(_module(sql.name), "FRAMES", {})
+    return {name: of for name, of in frames.items() if re.search(rf"\b{name}\b", text)}
 
 
 PAPERS: Final[dict[str, Paper]] = {
@@ -101,10 +177,7 @@ PAPERS: Final[dict[str, Paper]] = {
 
 
 def find_papers(name: str, names: Iterable[str], /) -> tuple[str, ...]:
-    """Return the paper with an id, else those whose id or title contains the name, as ``antman``.
-
-    Raises a DataError if there is none.
-    """
+    """Return the paper with an id, else those whose id or title contains the name; or DataError."""
     ids = tuple(names)
     meant = name.casefold()
     names = tuple(paper for paper in ids if meant in f"{paper} {PAPERS[paper].title}".casefold())
@@ -114,3 +187,259 @@ def find_papers(name: str, names: Iterable[str], /) -> tuple[str, ...]:
         hint = did_you_mean(name, ids)
         raise DataError(f"no paper is called {name!r}; the papers are {', '.join(ids)}{hint}")
     return names
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """A figure of a paper."""
+
+    shows: str
+    """What it shows."""
+    figure: str = ""
+    """Id of ours; empty if the published data cannot show it."""
+    options: str = ""
+    """Options of ``traceana figures`` that choose it."""
+    number: str = ""
+    """Its number in the paper; empty where the source does not number its figures."""
+    note: str = ""
+    """How ours differs, or why there is none."""
+    needs: str = ""
+    """File without which a store with its trace cannot show it, and the remedy."""
+
+    @property
+    def command(self) -> str:
+        """The command that draws it; empty if there is none."""
+        return f"traceana figures {self.figure} {self.options}".rstrip() if self.figure else ""
+
+    @property
+    def answer(self) -> str:
+        """The command and how its picture differs, or why there is none."""
+        note = self.note if self.figure else f"not reproducible: {self.note}"
+        return f"{self.command} ({note})" if self.figure and note else self.command or note
+
+
+PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
+    name: tuple(PublishedFigure(**entry) for entry in paper.figures)
+    for name, paper in PAPERS.items()
+    if paper.figures
+}
+"""By the name of the paper, as ``traceana claims --paper`` takes it."""
+
+
+def traces_of(paper: str, /) -> tuple[str, ...]:
+    """Return the traces that the claims of a paper need; none for a model alone."""
+    claims = [one for name in find_papers(paper, PUBLISHED) for one in PAPERS[name].claims]
+    return tuple(dict.fromkeys(trace for claim in claims for trace, _ in claim.tables))
+
+
+def options_of(figure: PublishedFigure, /) -> dict[str, str]:
+    """Return the options of ``traceana figures`` that choose a figure, by name."""
+    words = figure.options.split()
+    return {
+        name.removeprefix("--"): value for name, value in zip(words[::2], words[1::2], strict=True)
+    }
+
+
+def claims_of(paper: str, number: str, /) -> list[str]:
+    """Return the ids of a paper's claims that name the number of a figure, or a part of it."""
+    figure = re.compile(rf"figure {re.escape(number)}(?![0-9])")
+    return [
+        claim.id
+        for claim in (PAPERS[paper].claims if number and paper in PAPERS else ())
+        if figure.search(f"{claim.section} {claim.reference}".casefold())
+    ]
+
+
+def numbered(paper: str, number: str, /) -> tuple[PublishedFigure, ...]:
+    """Return the figure of a paper with a number, or its parts: 7 is 7a and 7b."""
+    published = figures_of(paper)
+    figures = tuple(
+        figure
+        for figure in published
+        if figure.number == number
+        or (number.isdigit() and figure.number.rstrip("abcdef") == number)
+    )
+    if not figures:
+        known = dict.fromkeys(figure.number for figure in published if figure.number)
+        numbers = ", ".join(known) or "none"
+        raise DataError(f"{paper} has no figure {number!r} here; its numbers are {numbers}")
+    return figures
+
+
+def figures_of(paper: str, /) -> tuple[PublishedFigure, ...]:
+    """Return the figures of a paper, those with a number first."""
+    papers = find_papers(paper, PUBLISHED)
+    return tuple(sorted((figure for name in papers for figure in PUBLISHED[name]), key=_order))
+
+
+def _order(figure: PublishedFigure) -> tuple[bool, int, str]:
+    digits = "".join(filter(str.isdigit, figure.number))
+    return not figure.number, int(digits or 0), figure.number
+
+
+Entries: TypeAlias = dict[tuple[str, str], TableEntry]
+_SCHEMA: Final = schema_of(ClaimVerdicts)
+_CACHE: Final = Cache("claims")
+_BY_DIGITS: Final = "The printed digits are compared."
+_JUDGED: Final = ("reproduced", "differs", "observation")
+_WHOLE: Final = 0.9
+"""Fraction of the published rows below which a table is incomplete; READMEs round and misprint."""
+
+
+def check_claims(
+    store: Store, /, *, paper: str | None = None, progress: Callable[[float], None] | None = None
+) -> ClaimResults:
+    """Compare published claims with the data in a store.
+
+    Verdicts: ``reproduced`` (equal to the printed digits, or within the stated tolerance),
+    ``differs`` (the note gives the reason, if known), ``observation`` (unpublished, so it
+    is no reproduction), ``untested`` (a table is missing, synthetic, incomplete or altered, or
+    cannot be analyzed), ``not testable`` (no public data can decide it). A file whose sha256 is
+    not the published one decides no claim; one whose sha256 was not published refutes none. Each
+    verdict is cached in the user's cache folder until the tables, the claim, the code or the
+    version of a library change.
+
+    Parameters
+    ----------
+    store
+        What :func:`open_store` returns.
+    paper
+        One of :data:`traceana.claims.PAPERS`, or a part of ids and titles; None for all.
+    progress
+        Called after each claim with the completed fraction.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> results = traceana.check_claims(traceana.open_sample(), paper="itp-elasticflow")
+    >>> results.table.filter(id="elasticflow-testbed")["verdict"].item()
+    'untested'
+    """
+    given: object = store
+    if not isinstance(given, Store):
+        kind = type(given).__name__
+        raise DataError(f"expected a store, such as traceana.open_store(path), got {kind}")
+    names = PAPERS if paper is None else find_papers(paper, PAPERS)
+    claims = [claim for name in names for claim in PAPERS[name].claims]
+    entries = {
+        (trace, entry.table): entry
+        for trace in store.traces()
+        for entry in store.ledger(trace).entries
+    }
+    rows, evidence = [], {}
+    for done, claim in enumerate(claims, 1):
+        verdict = _judge(claim, store, entries)
+        rows.append(_row(claim, verdict, entries))
+        if verdict.evidence is not None:
+            evidence[claim.id] = verdict.evidence
+        if progress is not None:
+            progress(done / len(claims))
+    return ClaimResults(pl.DataFrame(rows, schema=_SCHEMA), evidence, _altered(claims, entries))
+
+
+def _altered(claims: list[Claim], entries: Entries) -> tuple[str, ...]:
+    altered = [
+        f"{trace}/{file.file}"
+        for claim in claims
+        for trace, table in claim.tables
+        if (trace, table) in entries
+        for file in entries[trace, table].files
+        if file.as_published is False and not file.synthetic
+    ]
+    return tuple(dict.fromkeys(altered))
+
+
+def _row(claim: Claim, verdict: Judgement, entries: Entries) -> dict[str, Any]:
+    compared = "Compared by the tolerance." if claim.tolerance else _BY_DIGITS
+    parts = [
+        "/".join(need) + (f" ({entries[need].rows_kept:,} rows)" if need in entries else "")
+        for need in claim.tables
+    ]
+    return {name: getattr(claim, name) for name in _SCHEMA if hasattr(claim, name)} | {
+        "measured": verdict.measured,
+        "verdict": verdict.verdict,
+        "reason": verdict.note or claim.note or compared,
+        "source": "; ".join(parts) or None,
+    }
+
+
+def _judge(claim: Claim, store: Store, entries: Entries) -> Judgement:
+    verdict = _lacking(claim, store, entries) or _measured_once(claim, store)
+    if verdict.verdict not in _JUDGED:
+        return verdict
+    files = [file for need in claim.tables for file in entries[need].files]
+    altered = dict.fromkeys(file.file for file in files if file.as_published is False)
+    unknown = dict.fromkeys(file.file for file in files if file.as_published is None)
+    if altered:
+        reason = f"{', '.join(altered)} is not the published file (its sha256 differs)"
+        return replace(verdict, verdict="untested", note=reason)
+    if unknown and verdict.verdict == "differs":
+        reason = (
+            f"whether {', '.join(unknown)} is the published file is unknown (no sha256 of it was "
+            "published)"
+        )
+        return replace(verdict, verdict="untested", note=reason)
+    return verdict
+
+
+def _lacking(claim: Claim, store: Store, entries: Entries) -> Judgement | None:
+    """Return why the tables of a claim cannot decide it, or None if they can."""
+    absent = [
+        "/".join(need)
+        for need in claim.tables
+        if need not in entries or not entries[need].rows_kept
+    ]
+    if absent:
+        return untested(f"not in the store: {', '.join(absent)}")
+    synthetic = dict.fromkeys(need[0] for need in claim.tables if entries[need].synthetic)
+    if synthetic:
+        return untested(f"the store's rows of {', '.join(synthetic)} are synthetic")
+    return _incomplete(claim, store, entries) if claim.every_file else None
+
+
+def _incomplete(claim: Claim, store: Store, entries: Entries) -> Judgement | None:
+    """Return which published file or rows of the tables of a claim are missing, or None."""
+    missing = dict.fromkeys(csv for need in claim.tables for csv in store.missing(*need))
+    if missing:
+        return untested(f"files of the trace are not in the store: {', '.join(missing)}")
+    for trace, table in claim.tables:
+        published = load_catalog()[trace].rows.get(table, 0) if trace in load_catalog() else 0
+        entry = entries[trace, table]
+        whole = all(file.as_published for file in entry.files)
+        if not whole and entry.rows_read < _WHOLE * published:
+            return untested(
+                f"a part of {trace}/{table} is in the store: {entry.rows_read:,} of "
+                f"{published:,} published rows"
+            )
+    return None
+
+
+def _measured_once(claim: Claim, store: Store) -> Judgement:
+    """Return the cached judgement of a claim, or measure it."""
+    part = claim.measure if isinstance(claim.measure, partial) else partial(claim.measure)
+    measure = part.func
+    if not measure.__module__.startswith("traceana."):
+        return _measured(claim, store)
+    stated = {**vars(claim), "measure": (measure.__module__, measure.__qualname__, part.args)}
+    ledgers = [
+        ledger_json(store.ledger(trace)) for trace in dict.fromkeys(t for t, _ in claim.tables)
+    ]
+    key = key_of(stated, ledgers, code_digest(), versions())
+    verdict = _CACHE.load(key)
+    if not isinstance(verdict, Judgement):
+        verdict = _measured(claim, store)
+        _CACHE.save(key, verdict)
+    return verdict
+
+
+def _measured(claim: Claim, store: Store) -> Judgement:
+    try:
+        verdict = claim.measure(store, claim)
+    except DataError as error:
+        return untested(f"the rows in the store cannot be analyzed: {error}")
+    if not isinstance(verdict, Judgement):
+        measured = round_as(verdict, claim.published)
+        verdict = decide(holds=agrees(verdict, claim.published), measured=measured)
+    if claim.kind == "observation" and verdict.verdict in ("reproduced", "differs"):
+        return replace(verdict, verdict="observation")
+    return verdict

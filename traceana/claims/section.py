@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from traceana.catalog import load_catalog
-from traceana.claims import PAPERS, check_claims
+from traceana.claims import PAPERS, ClaimResults, check_claims
 from traceana.claims.tables import ClaimVerdicts
 from traceana.page.blocks import Block, Content, Heading, Points, Table, Text, result_table
+from traceana.page.context import Context
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.tables.formatting import plural
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from traceana.claims import ClaimResults
-    from traceana.page.context import Context
 
 _MEANINGS: Final = {
     "reproduced": "equal to the printed digits, or within the stated tolerance",
@@ -33,6 +30,8 @@ def build(context: Context) -> Content:
         return Content((), (Text("No public trace is stored, so no published claim is checked."),))
     results = check_claims(context.store)
     papers = results.table.partition_by("paper", maintain_order=True)
+    files = plural(len(results.altered), "file")
+    altered = [Points(f"{files} not as published (the sha256 differs)", results.altered)]
     blocks: list[Block] = [
         Text(
             "Claims of the papers, compared with the tables in the store. Measured values are "
@@ -42,7 +41,7 @@ def build(context: Context) -> Content:
         ),
         _counts(results),
         _kinds(results),
-        *_altered(results),
+        *(altered if results.altered else ()),
         *(_paper(claims) for claims in papers),
         *_evidence(results),
     ]
@@ -70,13 +69,6 @@ def _kinds(results: ClaimResults) -> Table:
         (False, *(True for _ in n_by_kind.columns[1:])),
         tuple(tuple(map(str, row)) for row in n_by_kind.rows()),
     )
-
-
-def _altered(results: ClaimResults) -> list[Block]:
-    if not results.altered:
-        return []
-    summary = f"{plural(len(results.altered), 'file')} not as published (the sha256 differs)"
-    return [Points(summary, results.altered)]
 
 
 def _paper(claims: pl.DataFrame) -> Table:

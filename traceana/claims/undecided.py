@@ -1,15 +1,11 @@
-"""Claims that no table of a store decides, or that need one comparison only."""
+"""Claims that no table of a store decides, or that compare counts of groups."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from traceana.claims.claim import Claim, Judgement, decide, untested
-
-if TYPE_CHECKING:
-    from traceana.store import Store
+from traceana.store import Store
 
 
 def undecided(_store: Store, claim: Claim) -> Judgement:
@@ -22,10 +18,16 @@ def not_published(_store: Store, claim: Claim) -> Judgement:
     return Judgement("not testable", None, claim.note)
 
 
-def more_gpus(store: Store, claim: Claim) -> Judgement:
-    """Compare the GPUs of the machines with a lower limit."""
-    gpus = store.scan(*claim.tables[0]).select(pl.col("gpus").sum()).collect().item()
+def counts(store: Store, claim: Claim) -> Judgement:
+    """Compare the faults of each group with the published counts."""
+    columns = claim.values["columns"]
+    names = [*columns, "published"]
+    published = pl.DataFrame(claim.values["counts"], schema=names, orient="row")
+    table = store.scan(*claim.tables[0]).group_by(columns).len("measured").collect()
+    both = published.join(table, on=columns, how="full", coalesce=True).fill_null(0).sort(columns)
+    same = both.filter(pl.col("published") == pl.col("measured")).height
     return decide(
-        holds=gpus > int(claim.published.removeprefix("over ").replace(",", "")),
-        measured=f"{gpus:,.0f}",
+        holds=same == both.height,
+        measured=f"{same} of {both.height} counts are equal",
+        evidence=both,
     )

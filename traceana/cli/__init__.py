@@ -20,19 +20,9 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 import typer.core
 
-from traceana.cli import (
-    claims,
-    compare,
-    figures,
-    ingest,
-    map_file,
-    reliability,
-    report,
-    simulate,
-    stores,
-)
-from traceana.cli.options import TYPED
-from traceana.cli.streams import ReaderGoneError, guard_streams
+from traceana.cli import claims, compare, figures, ingest, reliability, report, simulate, stores
+from traceana.cli.options import TYPED, option
+from traceana.cli.output import ReaderGoneError, guard_streams
 from traceana.errors import TraceanaError
 
 
@@ -90,9 +80,7 @@ def _options(
     *,
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", is_eager=True, callback=_print_version, help="Print the version."
-        ),
+        option("Print the version.", None, "--version", is_eager=True, callback=_print_version),
     ] = False,
 ) -> None:
     pass
@@ -103,7 +91,7 @@ _GROUPS: Final[dict[str, dict[str, tuple[Callable[..., None], str]]]] = {
         "traces": (stores.traces, "traces"),
         "fetch": (stores.fetch, "fetch TRACE --to files"),
         "ingest": (ingest.ingest, "ingest files --store data"),
-        "map": (map_file.map_file, "map jobs.csv --out mapping.toml"),
+        "map": (ingest.map_file, "map jobs.csv --out mapping.toml"),
         "tables": (stores.tables, "tables --store data"),
         "sample": (stores.sample, "sample files"),
         "anonymize": (stores.anonymize, "anonymize TRACE --out shared"),
@@ -152,7 +140,7 @@ def main() -> None:
     try:
         try:
             if "SOURCE_DATE_EPOCH" in os.environ:  # numpy reads it too
-                from traceana.page.date import read_date
+                from traceana.page.context import read_date
 
                 read_date()
             app()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from traceana.cli.options import JsonOption, StoreOption, option
-from traceana.cli.output import print_json, print_table, show_fraction
-from traceana.cli.streams import terminal
+from traceana.cli.output import print_json, print_table, show_fraction, terminal
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def claims(
         str | None, option("Claims with one verdict, such as differs.  [default: all]", "V")
     ] = None,
     json: JsonOption = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if a claim differs.")] = False,
+    strict: Annotated[bool, option("Exit 1 if a claim differs.", None, "--strict")] = False,
 ) -> None:
     """Compare published claims with the data in a store.
 
@@ -51,22 +50,15 @@ def claims(
     for name in results.altered:
         sys.stderr.write(f"traceana: note: {name} is not the published file (its sha256 differs)\n")
     if json:
-        print_json(_records(results, verdict))
+        evidence = {name: frame.to_dicts() for name, frame in results.evidence.items()}
+        rows = [row for row in results.table.to_dicts() if verdict in (None, row["verdict"])]
+        print_json([row | {"evidence": evidence.get(row["id"])} for row in rows])
     elif paper is None and verdict is None:
         _print_papers(results)
     else:
         _print_claims(results, verdict)
     if strict and results.counts["differs"]:
         raise typer.Exit(1)
-
-
-def _records(results: ClaimResults, verdict: str | None) -> list[dict[str, Any]]:
-    evidence = {name: frame.to_dicts() for name, frame in results.evidence.items()}
-    return [
-        row | {"evidence": evidence.get(row["id"])}
-        for row in results.table.to_dicts()
-        if verdict in (None, row["verdict"])
-    ]
 
 
 def _print_papers(results: ClaimResults) -> None:
@@ -84,18 +76,15 @@ def _print_papers(results: ClaimResults) -> None:
         numbers = [rows.filter(verdict=name).height for name in VERDICTS]
         shown.add_row(paper, *(str(number or "") for number in numbers))
     print_table(shown)
+    _print_headline(results, "traceana claims --paper P or --verdict V lists the claims")
+
+
+def _print_headline(results: ClaimResults, *lines: str) -> None:
     out = terminal()
-    out.print(results.headline)
-    out.print("traceana claims --paper P or --verdict V lists the claims")
-    _print_remedy(results)
-
-
-def _print_remedy(results: ClaimResults) -> None:
-
+    for line in (results.headline, *lines):
+        out.print(line)
     if results.counts["untested"]:
-        terminal().print(
-            "to test the untested: traceana fetch TRACE --to DIR, then traceana ingest DIR"
-        )
+        out.print("to test the untested: traceana fetch TRACE --to DIR, then traceana ingest DIR")
 
 
 def _print_claims(results: ClaimResults, verdict: str | None) -> None:
@@ -123,6 +112,4 @@ def _print_claims(results: ClaimResults, verdict: str | None) -> None:
         text.append(f"\n{row['section']}: {row['reason']}{tolerance}", style="dim")
         shown.add_row(name, text)
     print_table(shown)
-    out = terminal()
-    out.print(results.headline)
-    _print_remedy(results)
+    _print_headline(results)

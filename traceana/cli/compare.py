@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import fill
@@ -12,27 +12,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from traceana.cli.limits import SinceOption, UntilOption, WhereOption, WindowOption, limited_store
 from traceana.cli.options import (
     JsonOption,
     MappingOption,
     OutOption,
     ReaderOption,
+    SinceOption,
     StoreOption,
     TimezoneOption,
+    UntilOption,
+    WhereOption,
+    WindowOption,
     argument,
+    limited_store,
     option,
 )
-from traceana.cli.output import print_json, print_rows, print_table, write_frame
-from traceana.cli.streams import terminal
+from traceana.cli.output import print_json, print_rows, print_table, terminal, write_frame
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import polars as pl
-
-    from traceana.store import Trace
 
 
 def compare(
@@ -68,7 +69,7 @@ def compare(
     from traceana.exchange import select_jobs
     from traceana.opening import compare as compare_two
     from traceana.questions.comparison.compare_traces import check_condition, compare_traces, holds
-    from traceana.questions.comparison.tables import Comparison
+    from traceana.questions.comparison.tables import Changes, Comparison
     from traceana.store import open_store
 
     if (split is None) != (len(traces) > 1):
@@ -95,7 +96,9 @@ def compare(
             opened = [*map(open_store(of_parts).trace, names)]
         else:
             opened = [*map(open_store(place).trace, traces)]
-            changes = _of_two(opened, compare_two, needed=fail_if is not None)
+            # traces without jobs have no changes
+            with suppress(DataError) if fail_if is None else nullcontext():
+                changes = compare_two(*opened) if len(opened) == 2 else None
         comparison = compare_traces(opened)
     write_frame(comparison, out, Comparison)
     if json:
@@ -105,7 +108,10 @@ def compare(
     else:
         _show(comparison)
         if changes is not None:
-            _show_changes(changes)
+            heading = "\nChanges: exact; the interval of a ratio is for other days of such periods"
+            terminal().print(heading)
+            shown = ["measure", "before", "after", "difference", "ratio", "ci_low", "ci_high"]
+            print_rows(changes, Changes, columns=shown)
     if fail_if is not None and changes is not None and holds(changes, fail_if):
         sys.stderr.write(f"traceana: --fail-if holds: {fail_if}\n")
         raise typer.Exit(1)
@@ -145,28 +151,6 @@ def _with_files(
             sys.stderr.write(f"{ingest(name, trace=trace, store=place, **options)}\n")
             ids.append(trace)
         yield place, ids
-
-
-def _of_two(
-    traces: list[Trace], compare_two: Callable[..., pl.DataFrame], *, needed: bool
-) -> pl.DataFrame | None:
-    """Return the changes between two traces with jobs; None where there are none."""
-    if len(traces) != 2:
-        return None
-    try:
-        return compare_two(*traces)
-    except DataError:
-        if needed:
-            raise
-        return None
-
-
-def _show_changes(changes: pl.DataFrame) -> None:
-    from traceana.questions.comparison.tables import Changes
-
-    terminal().print("\nChanges: exact; the interval of a ratio is for other days of such periods")
-    shown = ["measure", "before", "after", "difference", "ratio", "ci_low", "ci_high"]
-    print_rows(changes, Changes, columns=shown)
 
 
 def _show(frame: pl.DataFrame) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
 
 from traceana.cli.options import StoreOption, argument, option
 from traceana.cli.output import print_table, show_steps
@@ -15,7 +14,7 @@ from traceana.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traceana.claims.published_figures import PublishedFigure
+    from traceana.claims.papers import PublishedFigure
     from traceana.report.figure_files import WrittenFigures
 
 
@@ -44,10 +43,7 @@ def figures(
         str | None, option("Method of correlations: pearson or spearman.", "METHOD")
     ] = None,
     formats: Annotated[
-        str,
-        typer.Option(
-            "--format", metavar="FORMAT,...", help="Formats, separated by commas: svg, pdf, png."
-        ),
+        str, option("Formats, separated by commas: svg, pdf, png.", "FORMAT,...", "--format")
     ] = "svg,pdf,png",
     dpi: Annotated[int, option("Resolution of PNG, and of images within PDF.", "N")] = 300,
     size: Annotated[
@@ -66,7 +62,7 @@ def figures(
     if not ids and out is None and number is None:
         _list_figures(paper)
         return
-    from traceana.report.data_source import find_data_source
+    from traceana.report.build import find_data_source
 
     chosen = {"trace": trace, "job": job, "gpu": gpu, "dataset": dataset}
     chosen |= {"feature": feature, "outcome": outcome, "method": method}
@@ -79,7 +75,10 @@ def figures(
     with show_steps("figures") as on_step:
         options = files | given | {"style": style, "on_step": on_step}
         written = [*_write(wanted, options, paper)]
-    _name_files(written)
+    for line in dict.fromkeys(chain.from_iterable(files.absent for files in written)):
+        sys.stderr.write(f"traceana: note: {line}\n")
+    for path in dict.fromkeys(chain.from_iterable(files.paths for files in written)):
+        sys.stdout.write(f"{path}\n")
 
 
 def _wanted(
@@ -91,7 +90,7 @@ def _wanted(
 
         check_figures(ids or [])
         return [(ids or [], {}, None)]
-    from traceana.claims.published_figures import figures_of, numbered, options_of, traces_of
+    from traceana.claims.papers import figures_of, numbered, options_of, traces_of
 
     published = figures_of(paper) if number is None else numbered(paper, number)
     if not any(entry.figure for entry in published):
@@ -124,20 +123,12 @@ def _write(
             sys.stderr.write(f"traceana: note: {text}\n")
 
 
-def _name_files(written: list[WrittenFigures]) -> None:
-    """Print the paths of figures, and which figures are absent."""
-    for line in dict.fromkeys(line for files in written for line in files.absent):
-        sys.stderr.write(f"traceana: note: {line}\n")
-    for path in dict.fromkeys(path for files in written for path in files.paths):
-        sys.stdout.write(f"{path}\n")
-
-
 def _list_figures(paper: str | None) -> None:
     from rich.table import Table
 
     shown = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     if paper is not None:
-        from traceana.claims.published_figures import figures_of
+        from traceana.claims.papers import figures_of
 
         for heading in ("number", "published figure", "command, or why there is none"):
             shown.add_column(heading)

@@ -1,15 +1,13 @@
-"""``traceana ingest PATH...``: files become tables."""
+"""``traceana ingest PATH...``: files become tables; ``traceana map FILE``: a proposed mapping."""
 
 from __future__ import annotations
 
-import json as json_text
+import itertools
 import os
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-
-import typer
 
 from traceana.cli.options import (
     JsonOption,
@@ -20,13 +18,17 @@ from traceana.cli.options import (
     argument,
     option,
 )
-from traceana.cli.output import print_cells
-from traceana.cli.streams import terminal
+from traceana.cli.output import print_cells, print_json, terminal
+from traceana.errors import DataError
+from traceana.tables.formatting import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import polars as pl
+
     from traceana.store import Ledger, TableEntry
+
 
 _MOST_NAMED = 8
 _STAGES = 4  # decompress, check, look for repeated rows, pack
@@ -49,7 +51,7 @@ def ingest(
         str | None, option("Columns of files without a header: JobID,User,State,...", "LIST")
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Replace the trace's tables instead of updating them.")
+        bool, option("Replace the trace's tables instead of updating them.", None, "--replace")
     ] = False,
     json: JsonOption = False,
 ) -> None:
@@ -81,7 +83,16 @@ def ingest(
     except IngestError as error:
         failure, ledger = error, error.ledger
     if json:
-        sys.stdout.write(_as_json(ledger))
+        tables = ("tables", "files", "rejections", "nulled", "missing")
+        print_json(
+            {name: getattr(ledger, name).to_dicts() for name in tables}
+            | {
+                "notes": [note for entry in ledger.entries for note in _notes(entry)],
+                "not_recognised": ledger.not_recognised,
+                "left_out": ledger.left_out,
+                "failures": [{"trace": trace, "reason": line} for trace, line in ledger.failures],
+            }
+        )
     else:
         _show(ledger, store_path(store))
     if failure:
@@ -89,11 +100,7 @@ def ingest(
 
 
 def _suit_polars() -> None:
-    """Set, before it is loaded, what makes Polars fast in a process that only ingests.
-
-    Freed memory is reused at once, so it is kept longer than half a second; and where cores are no
-    more than the stages that work at once, more threads in one of them do not help.
-    """
+    """Keep freed memory longer; more threads do not help where stages work at once."""
     os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:10000")
     if (os.cpu_count() or 1) < _STAGES:
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
@@ -121,45 +128,42 @@ def _show(ledger: Ledger, store: Path) -> None:
 
 def _remarks(ledger: Ledger, store: Path) -> Iterator[str]:
     """Return the lines below the table of an ingest."""
+    from traceana.ingesters.discover import known_names
+
     synthetic = sorted({entry.trace for entry in ledger.entries if entry.synthetic})
     if synthetic:
         yield f"SYNTHETIC, no observed row in it: {', '.join(synthetic)}"
-    for trace in dict.fromkeys(entry.trace for entry in ledger.entries):
-        yield from _trace_notes(trace, store)
-    for entry in ledger.entries:
-        yield from _notes(entry)
+    yield from _notes_of_entries(ledger, store)
     named = {
         "not there": [f"{trace}/{csv}" for trace, csv, _ in ledger.missing_csvs],
         "left out": ledger.left_out,
         "not recognized": ledger.not_recognised,
     }
     yield from (f"{heading}: {_first_of(names)}" for heading, names in named.items() if names)
-    yield from _expected(ledger.not_recognised)
+    if any(name.endswith((".csv", ".csv.gz", ".csv.xz")) for name in ledger.not_recognised):
+        yield f"expected: files named as published, such as {known_names()}"
     if any(entry.rows_rejected for entry in ledger.entries):
         yield f"rejected rows: {store}/<trace>/rejected/<table>.parquet"
     if {entry.state for entry in ledger.entries} == {"unchanged"}:
         yield f"nothing to do: {store} already holds these files"
 
 
-def _trace_notes(trace: str, store: Path) -> Iterator[str]:
-    """Return the notes on a trace that is not public."""
+def _notes_of_entries(ledger: Ledger, store: Path) -> Iterator[str]:
+    """Return notes on traces that are not public, and on the rows of each table."""
     from traceana.store import Store
 
-    manifest = Store(store).manifest(trace)
-    if manifest.source != "catalog":
-        yield from (f"note: {trace}: {note}" for note in manifest.notes)
-
-
-def _expected(not_recognised: Sequence[str]) -> Iterator[str]:
-    """Return the names that CSVs of public traces have, where others are among the files."""
-    if any(name.endswith((".csv", ".csv.gz", ".csv.xz")) for name in not_recognised):
-        from traceana.ingesters.discover import known_names
-
-        yield f"expected: files named as published, such as {known_names()}"
+    for trace in dict.fromkeys(entry.trace for entry in ledger.entries):
+        manifest = Store(store).manifest(trace)
+        notes = () if manifest.source == "catalog" else manifest.notes
+        yield from (f"note: {trace}: {note}" for note in notes)
+    for entry in ledger.entries:
+        yield from _notes(entry)
 
 
 def _notes(entry: TableEntry) -> Iterator[str]:
     """Return notes on the rows of a table."""
+    from traceana.catalog import load_catalog
+
     name = f"{entry.trace}/{entry.table}"
     for rule, rows in entry.rejected.items():
         yield f"rejected: {name}: {rows:,} by {rule}"
@@ -175,13 +179,14 @@ def _notes(entry: TableEntry) -> Iterator[str]:
             "(kept: the table has no key)"
         )
     for column, words in entry.unknown_words.items():
-        ranked = [f"{word!r} ({count:,})" for word, count in Counter(words).most_common()]
-        yield f"note: {name}: unknown values in {column}: {_first_of(ranked)}"
+        ranked = itertools.starmap("{!r} ({:,})".format, Counter(words).most_common())
+        yield f"note: {name}: unknown values in {column}: {_first_of([*ranked])}"
     if entry.replaced_files:
         gone = ", ".join(entry.replaced_files)
         yield f"note: {name}: built anew without rows that it had before, of {gone}"
-    published = _published_rows(entry)
-    if published is not None and entry.rows_read != published:
+    catalog = {} if entry.synthetic else load_catalog()
+    published = catalog[entry.trace].rows.get(entry.table) if entry.trace in catalog else None
+    if published not in (None, entry.rows_read):
         yield f"note: {name}: {entry.rows_read:,} rows read, where {published:,} are published"
     strange = {
         file.file for file in entry.files if file.as_published is False and not file.synthetic
@@ -194,30 +199,76 @@ def _notes(entry: TableEntry) -> Iterator[str]:
             yield f"note: {name}: {file.label}: columns not used: {columns}"
 
 
-def _published_rows(entry: TableEntry) -> int | None:
-    """Return the number of rows in the publisher's files, if these are the complete files."""
-    from traceana.catalog import load_catalog
-
-    published = None if entry.synthetic else load_catalog().get(entry.trace)
-    return published.rows.get(entry.table) if published else None
-
-
 def _first_of(names: Sequence[str]) -> str:
     """Return the first of some names, and how many more there are."""
     more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
     return f"{', '.join(names[:_MOST_NAMED])}{more}"
 
 
-def _as_json(ledger: Ledger) -> str:
-    content = {
-        "tables": ledger.tables.to_dicts(),
-        "files": ledger.files.to_dicts(),
-        "rejections": ledger.rejections.to_dicts(),
-        "nulled": ledger.nulled.to_dicts(),
-        "notes": [note for entry in ledger.entries for note in _notes(entry)],
-        "missing": ledger.missing.to_dicts(),
-        "not_recognised": ledger.not_recognised,
-        "left_out": ledger.left_out,
-        "failures": [{"trace": trace, "reason": line} for trace, line in ledger.failures],
-    }
-    return json_text.dumps(content, indent=2) + "\n"
+_ROWS = 5
+_CELL = 80
+"""Characters of a cell in the preview."""
+
+
+def map_file(
+    file: Annotated[Path, argument("Log with a header, or JSON.", "FILE")],
+    *,
+    out: Annotated[
+        Path | None, option("File for the mapping.  [default: standard output]", "M.toml")
+    ] = None,
+    reader: ReaderOption = None,
+) -> None:
+    """Propose a mapping for a file and preview its rows.
+
+    Uncertain lines of the mapping end in the comment # unsure.
+    """
+    from traceana.ingesters import IngestError, preview_mapping, propose_mapping
+
+    text = propose_mapping(file, reader=reader)
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        try:
+            out.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise DataError(f"--out {out}: cannot be written ({error.strerror})") from error
+        sys.stderr.write(f"mapping: {out}\n")
+    try:
+        previews = preview_mapping(file, text)
+    except IngestError as error:
+        saved = f"correct {out}" if out else f"traceana map {file} --out M.toml, correct M.toml"
+        name = out or "M.toml"
+        raise DataError(
+            f"{error}; next: {saved}, then traceana ingest {file} --mapping {name}"
+        ) from error
+    for table, preview in previews.items():
+        entry = preview.entry
+        _preview(table, preview.rows)
+        sys.stderr.write(
+            f"{table}: {entry.rows_read:,} rows read = {entry.rows_kept:,} kept + "
+            f"{entry.rows_rejected:,} rejected\n"
+        )
+        for rule, count in [*entry.rejected.items()][:_ROWS]:
+            sys.stderr.write(f"rejected: {count:,} by {rule}\n")
+        for rule, count in [*entry.nulled.items()][:_ROWS]:
+            sys.stderr.write(f"set to null: {count:,} cells by {rule}\n")
+    doubts = text.count("# unsure:")
+    if doubts:
+        sys.stderr.write(f"check what is marked unsure: {plural(doubts, 'line')}\n")
+    following = f"report {file} --mapping {out}" if out else f"map {file} --out M.toml"
+    sys.stderr.write(f"next: traceana {following}\n")
+
+
+def _preview(table: str, rows: pl.DataFrame) -> None:
+    """Print the first rows with a line per column, so that a wide table fits."""
+    from rich.table import Table
+
+    shown = Table(title=f"{table}: first rows", box=None, pad_edge=False)
+    shown.add_column("column", no_wrap=True)
+    for number in range(min(_ROWS, rows.height)):
+        shown.add_column(f"row {number + 1}")
+    for name in rows.columns:
+        if "\0" not in name and rows[name].count():
+            values = rows[name].head(_ROWS)
+            shown.add_row(name, *("-" if value is None else str(value)[:_CELL] for value in values))
+    terminal(stderr=True).print(shown)

@@ -1,22 +1,36 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the store that limits make for one command."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Final
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from traceana.cli.output import check_out
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from traceana.store import Manifest, Store, Trace
+
 
 TYPED: Final = "traceana.command"
 """Key under which a command's context has its words."""
 
 
-def option(text: str, metavar: str | None = None, /) -> OptionInfo:
-    """Describe an option; its name is that of the parameter."""
-    info: OptionInfo = typer.Option(metavar=metavar, help=text)
+def option(text: str, metavar: str | None = None, /, *names: str, **more: Any) -> OptionInfo:  # noqa: ANN401
+    """Describe an option; its name is that of the parameter unless one is stated."""
+    info: OptionInfo = typer.Option(*names, metavar=metavar, help=text, **more)
     return info
 
 
@@ -27,47 +41,223 @@ def argument(text: str, metavar: str, /) -> ArgumentInfo:
 
 
 StoreOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--store",
-        metavar="DIR",
-        help="Folder of the store.  [default: TRACEANA_STORE, else ./data]",
-    ),
+    Path | None, option("Folder of the store.  [default: TRACEANA_STORE, else ./data]", "DIR")
 ]
 MappingOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--mapping", metavar="FILE", help="Mapping (TOML) from the files' columns to tables."
-    ),
+    Path | None, option("Mapping (TOML) from the files' columns to tables.", "FILE")
 ]
 ReaderOption = Annotated[
     str | None,
-    typer.Option(
-        "--reader",
-        metavar="NAME",
-        help="Format, such as csv, json, parquet, sacct, nvidia-smi or kineto; an unknown "
-        "name lists all.  [default: detected]",
+    option(
+        "Format, such as csv, json, parquet, sacct, nvidia-smi or kineto; an unknown name lists "
+        "all.  [default: detected]",
+        "NAME",
     ),
 ]
 TimezoneOption = Annotated[
     str | None,
-    typer.Option(
-        "--timezone",
-        metavar="ZONE",
-        help="Time zone of times without an offset.  [default: the mapping's, else UTC]",
-    ),
+    option("Time zone of times without an offset.  [default: the mapping's, else UTC]", "ZONE"),
 ]
 TraceArgument = Annotated[
     str | None, argument("Trace of the store.  [default: the first that qualifies]", "TRACE")
 ]
 EtaOption = Annotated[float, option("Weight of energy versus time, 0 to 1.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
+JsonOption = Annotated[bool, option("Print only JSON.", None, "--json")]
 OutOption = Annotated[
     Path | None,
-    typer.Option(
-        "--out",
-        metavar="FILE",
-        callback=check_out,
-        help="Write the result as a table: .csv, .json or .parquet.",
+    option("Write the result as a table: .csv, .json or .parquet.", "FILE", callback=check_out),
+]
+
+
+SinceOption = Annotated[
+    str | None, option("Only jobs that waited or ran on or after this date or time.", "TIME")
+]
+UntilOption = Annotated[
+    str | None, option("Only jobs and events before this date or time.", "TIME")
+]
+WindowOption = Annotated[
+    tuple[str, str] | None,
+    option("First and last date or time of the export, if the files do not state them.", "FROM TO"),
+]
+WhereOption = Annotated[
+    str | None, option("Only jobs that meet this condition: \"queue = 'gpu'\".", "SQL")
+]
+GpusOption = Annotated[
+    int | None,
+    option(
+        "GPUs of the cluster, for the allocated and idle fractions.  "
+        "[default: those of the machines, else of the nodes seen]",
+        "N",
+        min=1,
     ),
 ]
+AnonymizeOption = Annotated[
+    bool,
+    option("Replace names of users, queues, jobs and machines by digests.", None, "--anonymize"),
+]
+
+CompareOption = Annotated[
+    list[str] | None,
+    option("Trace to compare with (repeatable): from the default store, else downloaded.", "TRACE"),
+]
+
+
+@contextmanager
+def limited_store(
+    store: Path | None,
+    *,
+    since: str | None,
+    until: str | None,
+    where: str | None,
+    window: tuple[str, str] | None = None,
+    anonymize: bool = False,
+    compare: list[str] | None = None,
+    gpus: int | None = None,
+) -> Iterator[Path | None]:
+    """Yield the store, or one made for this command: some jobs, without names, with more traces."""
+    from traceana.exchange import anonymize as anonymize_trace
+    from traceana.exchange import select_jobs
+    from traceana.store import open_store
+
+    limits = {"since": since, "until": until, "where": where, "window": window}
+    given: dict[str, Any] = {name: of for name, of in limits.items() if of is not None}
+    steps: list[Callable[[Store, Path], None]] = []
+    if given:
+        limit = partial(select_jobs, **given)
+        steps.append(partial(_change, chosen=lambda trace: trace.has("jobs"), change=limit))
+    if anonymize:
+        private = partial(_change, chosen=lambda trace: trace.source != "catalog")
+        steps.append(partial(private, change=anonymize_trace))
+    if compare:
+        steps.append(partial(_add_traces, names=compare))
+    if gpus:
+        steps.append(partial(_state_gpus, gpus=gpus))
+    if not steps:
+        yield store
+        return
+    with TemporaryDirectory(prefix="traceana-") as scratch:
+        source = open_store(store)
+        for number, step in enumerate(steps):
+            target = Path(scratch) / str(number)
+            step(source, target)
+            source = open_store(target)
+        yield source.path
+
+
+def _change(
+    source: Store,
+    target: Path,
+    chosen: Callable[[Manifest], bool],
+    change: Callable[..., object],
+) -> None:
+    """Write changed copies of the chosen traces; link the others."""
+    for trace in source.traces():
+        if chosen(source.manifest(trace)):
+            change(trace, store=source.path, out=target)
+        else:
+            _link(source.path / trace, target)
+
+
+def _add_traces(source: Store, target: Path, names: list[str]) -> None:
+    """Link traces of the default store, and public ones that are downloaded, beside those here."""
+    from traceana.opening import load
+    from traceana.store import Store, store_path
+
+    default = Store(store_path(None))
+    stored = default.traces()
+    new = [name for name in names if name not in source.traces()]
+    for trace in source.traces():
+        _link(source.path / trace, target)
+    for trace in new:
+        _link((default if trace in stored else load(trace).store).path / trace, target)
+
+
+def _state_gpus(source: Store, target: Path, gpus: int) -> None:
+    """Link the files of each trace, and state the GPUs of its cluster in a manifest of its own."""
+    from traceana.store import Capacity
+    from traceana.store.manifest import MANIFEST, manifest_json
+
+    for trace in source.traces():
+        folder = target / trace
+        folder.mkdir(parents=True)
+        for path in (source.path / trace).iterdir():
+            if path.name != MANIFEST:
+                (folder / path.name).symlink_to(path.resolve())
+        manifest = source.manifest(trace)
+        if manifest.has("jobs"):
+            capacity = {"all": Capacity(nodes=1, gpus_per_node=gpus)}
+            manifest = replace(manifest, capacity=capacity)
+        (folder / MANIFEST).write_text(manifest_json(manifest), encoding="utf-8")
+
+
+def _link(folder: Path, target: Path) -> None:
+    target.mkdir(exist_ok=True)
+    (target / folder.name).symlink_to(folder.resolve())
+
+
+def open_simulated(path: Path | None, /) -> Store:
+    """Open a store; without one, that of the synthetic sample, which standard error states."""
+    from traceana.report import find_data_source
+    from traceana.report.build import open_data_source
+
+    source = find_data_source(path)
+    if source.is_sample:
+        sys.stderr.write(f"traceana: note: {source.notice}\n")
+    return open_data_source(source)
+
+
+def qualifying_trace(
+    store: Store, trace: str | None, needs: Sequence[Mapping[str, tuple[str, ...]]], /
+) -> Trace:
+    """Return the named trace, or the first that has the needed tables and columns."""
+    qualifying = [
+        candidate
+        for candidate in map(store.trace, store.traces())
+        if any(all(candidate.has(*each) for each in tables.items()) for tables in needs)
+    ]
+    named = None if trace is None else store.trace(trace)
+    for candidate in qualifying:
+        if named is None or candidate.id == named.id:
+            return candidate
+    needed = " or ".join(_lacking(named, tables) for tables in needs)
+    listed = ", ".join(candidate.id for candidate in qualifying)
+    others = f"; traces with values are {listed}" if qualifying else ""
+    lacking = f"{trace} has no" if trace else "no trace of the store has"
+    raise DataError(f"{lacking} values in {needed}{others}")
+
+
+def _lacking(trace: Trace | None, tables: Mapping[str, tuple[str, ...]]) -> str:
+    """Name the tables and columns, of a trace those that it lacks."""
+    return ", ".join(
+        f"{table} ({', '.join(columns)})"
+        for table, columns in tables.items()
+        if trace is None or not trace.has(table, columns)
+    )
+
+
+def load_objects(names: str, option: str, /) -> dict[str, Any]:
+    """Return objects by package.module:name, separated by commas; other names are as they are."""
+    objects: dict[str, Any] = {}
+    for name in map(str.strip, names.split(",")):
+        module, colon, attribute = name.partition(":")
+        objects[name] = name
+        if not colon:
+            continue
+        if (here := str(Path.cwd())) not in sys.path:
+            sys.path.insert(0, here)
+        try:
+            loaded = getattr(import_module(module), attribute)
+            objects[name] = loaded() if isinstance(loaded, type) else loaded
+        except (ImportError, AttributeError, ValueError, TypeError) as error:
+            raise DataError(f"{option} {name}: {error}; pass package.module:name") from None
+    return objects
+
+
+def read_numbers(option: str, text: str, /) -> list[float]:
+    """Return the numbers of an option, which commas separate."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise DataError(
+            f"{option} {text!r}: expected numbers separated by commas, such as 12,12,8,16"
+        ) from None

@@ -5,11 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
-from traceana.cli.options import JsonOption, StoreOption, argument, option
+from traceana.cli.options import JsonOption, StoreOption, argument, option, qualifying_trace
 from traceana.cli.output import print_json, print_rows
-from traceana.cli.simulate.choose import qualifying_trace
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,16 +21,14 @@ def reliability(
     trace: Annotated[str, argument("Id of a trace in the store.", "TRACE")],
     *,
     machines: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Machines that the job uses.  [default: all]"),
+        int | None, option("Machines that the job uses.  [default: all]", "N", min=1)
     ] = None,
     checkpoint_cost: Annotated[
         float | None, option("Seconds for which a checkpoint pauses training.", "S")
     ] = None,
     restart: Annotated[float, option("Seconds from a failure until training resumes.", "S")] = 0.0,
     total_machines: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Machines observed.  [default: as the trace states]"),
+        int | None, option("Machines observed.  [default: as the trace states]", "N", min=1)
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,

@@ -13,23 +13,21 @@ from typing import Annotated, Any
 
 import typer
 
-from traceana.cli.limits import (
+from traceana.cli.options import (
+    TYPED,
     AnonymizeOption,
     CompareOption,
     GpusOption,
+    MappingOption,
+    ReaderOption,
     SinceOption,
+    StoreOption,
+    TimezoneOption,
     UntilOption,
     WhereOption,
     WindowOption,
-    limited_store,
-)
-from traceana.cli.options import (
-    TYPED,
-    MappingOption,
-    ReaderOption,
-    StoreOption,
-    TimezoneOption,
     argument,
+    limited_store,
     option,
 )
 from traceana.cli.output import show_steps
@@ -68,9 +66,7 @@ def report(
             "SECTION",
         ),
     ] = None,
-    formats: Annotated[
-        str, typer.Option("--format", metavar="html,md", help="What to write.")
-    ] = "html,md",
+    formats: Annotated[str, option("What to write.", "html,md", "--format")] = "html,md",
     engine: Annotated[
         str, option("Engine that reads and reduces tables.", "polars|spark")
     ] = "polars",
@@ -158,7 +154,7 @@ def _reading(paths: list[Path] | None, **options: Any) -> dict[str, Any]:  # noq
 
 
 def _print_results(results: list[str]) -> None:
-    from traceana.cli.streams import terminal
+    from traceana.cli.output import terminal
     from traceana.tables.formatting import text as shortened
 
     for number, result in enumerate(results, start=1):
@@ -172,11 +168,7 @@ def _open_store(
     store: Path | None,
     **options: Any,  # noqa: ANN401  those of ingest()
 ) -> Iterator[Path | None]:
-    """Yield the store, or a temporary one of the files, whose rows are named.
-
-    Of a temporary one, results are not kept in the user's cache folder either. A note on standard
-    error states where the synthetic sample is used.
-    """
+    """Yield the store, or a temporary one of the files, whose results are not kept either."""
     from traceana.ingesters import ingest
     from traceana.report import find_data_source
     from traceana.store.cache import FOLDER

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import shlex
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from traceana.cli.options import JsonOption, StoreOption, argument, option
-from traceana.cli.output import print_cells, print_json, print_rows
-from traceana.cli.streams import terminal
+from traceana.cli.output import print_cells, print_json, print_rows, terminal
 from traceana.errors import DataError, StoreError
 
 if TYPE_CHECKING:
@@ -24,28 +24,19 @@ _LICENSE = 18  # characters
 def traces(store: StoreOption = None, json: JsonOption = False) -> None:
     """List the public traces: tables, rows, size, license."""
     from traceana.catalog import list_traces
+    from traceana.store import open_store
 
     listed = list_traces()
-    stored = _find_stored(listed, store)
+    stored: dict[str, list[str]] = {trace: [] for trace in listed["trace"]}
+    with suppress(StoreError):  # there need not be a store
+        opened = open_store(store)
+        for trace, tables in listed.select("trace", "tables").iter_rows():
+            stored[trace] = [table for table in tables if opened.has(trace, table)]
     if json:
         records = [row | {"in_store": stored[row["trace"]]} for row in listed.to_dicts()]
         print_json(records)
     else:
         _print_table(listed, stored)
-
-
-def _find_stored(listed: pl.DataFrame, path: Path | None) -> dict[str, list[str]]:
-    """Return the stored tables of each trace; empty without a store."""
-    from traceana.store import open_store
-
-    try:
-        store = open_store(path)
-    except StoreError:
-        return {trace: [] for trace in listed["trace"]}
-    return {
-        trace: [table for table in tables if store.has(trace, table)]
-        for trace, tables in listed.select("trace", "tables").iter_rows()
-    }
 
 
 def _print_table(listed: pl.DataFrame, stored: dict[str, list[str]]) -> None:
@@ -97,24 +88,23 @@ def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
     if json:
         print_json(rows)
         return
+
+    def cells(row: dict[str, Any]) -> tuple[str, ...]:
+        numbers: tuple[str, ...] = ("-", "", "")
+        if row["rows"] is not None:
+            sizes = (row["rows"], row["rows_rejected"], row["bytes"] / 1000)
+            numbers = tuple(f"{size:,.0f}" for size in sizes)
+        state = "SYNTHETIC" if row["synthetic"] else "not tried" * (row["trace"] in untried)
+        return (f"{row['trace']}/{row['table']}", *numbers, state)
+
     numeric = {"trace / table": False, "rows": True, "rejected": True, "kB": True, "": False}
-    print_cells(numeric.items(), (_table_cells(row, untried) for row in rows))
+    print_cells(numeric.items(), map(cells, rows))
     out = terminal()
     if untried:
         out.print("not tried: read as the publisher describes it, not tried on its files")
     out.print(
         f"store: {where}" + ("" if stored else " (nothing there yet; see `traceana ingest --help`)")
     )
-
-
-def _table_cells(row: dict[str, Any], untried: set[str]) -> tuple[str, ...]:
-    """Return the cells of a table in the list of tables."""
-    numbers: tuple[str, ...] = ("-", "", "")
-    if row["rows"] is not None:
-        sizes = (row["rows"], row["rows_rejected"], row["bytes"] / 1000)
-        numbers = tuple(f"{size:,.0f}" for size in sizes)
-    state = "SYNTHETIC" if row["synthetic"] else "not tried" * (row["trace"] in untried)
-    return (f"{row['trace']}/{row['table']}", *numbers, state)
 
 
 def fetch(
@@ -174,7 +164,7 @@ def export(
         list[str] | None, option("Table (repeatable).  [default: all]", "TABLE")
     ] = None,
     file_format: Annotated[
-        str, typer.Option("--format", metavar="parquet|csv|swf", help="Format of the files.")
+        str, option("Format of the files.", "parquet|csv|swf", "--format")
     ] = "parquet",
 ) -> None:
     """Export tables as Parquet, CSV or SWF.
@@ -201,8 +191,7 @@ def anonymize(
         ),
     ] = None,
     round_s: Annotated[
-        float | None,
-        typer.Option("--round", metavar="SECONDS", help="Round times and runtimes down."),
+        float | None, option("Round times and runtimes down.", "SECONDS", "--round")
     ] = None,
     min_group: Annotated[
         int, option("Leave out text values of fewer rows, such as 5.", "ROWS")

@@ -1,27 +1,37 @@
-"""Names beside lines instead of a legend, and names of groups."""
+"""Names beside lines instead of a legend, names of groups, and scales with plain numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
+import polars as pl
 from matplotlib import font_manager, rcParams
-from matplotlib.dates import AutoDateFormatter
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateFormatter, AutoDateLocator, ConciseDateFormatter
+from matplotlib.lines import Line2D
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    Locator,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
 from matplotlib.transforms import ScaledTranslation
 
 from traceana.drawing.style import check_groups, shade
 from traceana.errors import DataError
 from traceana.tables.display import key_heading
+from traceana.tables.formatting import duration, duration_ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    import polars as pl
-    from matplotlib.axes import Axes
     from matplotlib.axis import Axis
-    from matplotlib.lines import Line2D
+
 
 _LINE_SPACING: Final = 1.15
 _LEGEND_CHARACTERS: Final = 52
@@ -77,10 +87,7 @@ def name_columns(columns: Iterable[str], /) -> str:
 
 
 def name_group(values: Iterable[object], /, *, characters: int = 60) -> str:
-    """Return one name for a group: its columns' values; null becomes "not stated".
-
-    Of a line of more characters the middle is left out, of a name of many lines the end.
-    """
+    """Return one name for a group: its columns' values, shortened; null becomes "not stated"."""
     name = ", ".join("not stated" if value is None else _plain(value) for value in values)
     if name.startswith("_"):  # matplotlib leaves such labels out of legends
         name = f"\N{ZERO WIDTH SPACE}{name}"
@@ -110,9 +117,8 @@ def split_lines(
 ) -> list[tuple[str, pl.DataFrame]]:
     """Return the name and the rows of each line: of a group, or of all rows (an empty name).
 
-    The columns before `first` are those of the group; `unique` (`first` if not given) is the
-    position on the line. Raises a DataError if there is no row, or a position occurs twice on a
-    line.
+    The columns before `first` are those of the group; `unique` (`first` if not given) is once per
+    line, else a DataError.
     """
     unique = unique or first
     keys = result.columns[: result.columns.index(first)]
@@ -176,13 +182,12 @@ def name_rows(ax: Axes, names: Sequence[object], /, *, below: float = 0.5) -> No
 def name_lines(
     ax: Axes, lines: Sequence[tuple[str, Line2D]], /, *, heading: str, margin_from: float = 0.9
 ) -> None:
-    """Write each line's name at its end, moved apart; none where they do not all fit.
-
-    A line that reaches the last tenth of the axes (`margin_from`) is named in the right margin.
-    """
+    """Write names at the ends of lines, from `margin_from` in the margin; none if too many."""
     to_axes = ax.transData - ax.transAxes  # whatever the scales
     size = small_size()
-    gap = _LINE_SPACING * size / 72 / _height_in(ax)
+    root = ax.get_figure(root=True)
+    assert root is not None  # noqa: S101  axes stand on a figure
+    gap = _LINE_SPACING * size / 72 / (ax.bbox.height / root.dpi)
     if len(lines) * gap > 1:
         return
     at_margin: list[tuple[float, str, Line2D, tuple[float, float]]] = []
@@ -241,10 +246,7 @@ def small_size() -> float:
 
 
 def spread(wanted: Sequence[float], /, *, gap: float) -> list[float]:
-    """Move ascending heights within [0, 1] so that neighbors are at least `gap` apart.
-
-    The mean of pushing upwards from the lowest and downwards from the highest.
-    """
+    """Move ascending heights within [0, 1], up and down alike, until they are `gap` apart."""
     up, down = list(wanted), list(wanted)
     for before, after in pairwise(range(len(up))):
         up[after] = max(up[after], up[before] + gap)
@@ -258,12 +260,89 @@ def spread(wanted: Sequence[float], /, *, gap: float) -> list[float]:
     ]
 
 
-def _height_in(ax: Axes) -> float:
-    figure = ax.get_figure(root=True)
-    assert figure is not None  # noqa: S101  (axes without a figure cannot be drawn on)
-    return ax.bbox.height / figure.dpi
-
-
 def _plain(value: object) -> str:
     """Write a number without a needless .0; a value that is none, as it is."""
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+_ZERO_WIDTH = 0.5
+"""Decades that a 0 is away from the least value above it."""
+_FEW = 1e4
+"""Largest over smallest value up to which decades are divided by small ticks."""
+_SHORT_SPAN = 30.0
+"""Largest over smallest value below which there are ticks at 2 and 5."""
+
+_NARROW = 3.0
+"""Largest over smallest value below which ticks are equally spaced."""
+
+
+def use_log_axis(
+    ax: Axes, side: Literal["x", "y"], values: Iterable[float], /, *, durations: bool = False
+) -> None:
+    """Make an axis logarithmic over values that are 0 or more; a 0 is drawn at its lower end."""
+    numbers = list(values)
+    positive = [value for value in numbers if value > 0]
+    if not positive:
+        return
+    low, high = min(positive), max(positive)
+    axis, scale, limit, most = (
+        (ax.xaxis, ax.set_xscale, ax.set_xlim, 5)
+        if side == "x"
+        else (ax.yaxis, ax.set_yscale, ax.set_ylim, 8)
+    )
+    subs = (1.0, 2.0, 5.0) if high < _SHORT_SPAN * low else (1.0,)
+    limits = (low / 1.5, high * 1.5)
+    has_zero = len(positive) < len(numbers)
+    if has_zero:
+        # linear below the least value: a 0 is half a decade away from it
+        scale("symlog", linthresh=low, linscale=_ZERO_WIDTH)
+        above = LogLocator(subs=subs, numticks=most).tick_values(low, high)
+        axis.set_major_locator(FixedLocator([0, *(tick for tick in above if tick >= low)]))
+        limits = (-0.6 * low, high * 1.5)
+    else:
+        scale("log")
+        axis.set_major_locator(_decades(low, high, subs, most))
+    limit(*limits)
+    # between whole decades, unless there are more than a few of them, minor ticks show the scale
+    few = len(subs) == 1 and high < _FEW * low and not has_zero
+    axis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12) if few else NullLocator())
+    axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(
+        FuncFormatter(lambda at, _: duration(at) if durations else _unpowered(at))
+    )
+    if durations:
+        _mark_durations(axis, duration_ticks(low / 1.2, high * 1.2, most), has_zero=has_zero)
+
+
+def _decades(low: float, high: float, subs: tuple[float, ...], most: int) -> Locator:
+    if high >= _NARROW * low:
+        return LogLocator(subs=subs, numticks=most)
+    ticks = MaxNLocator(most - 1, steps=[1, 2, 5]).tick_values(low, high)
+    return FixedLocator([tick for tick in ticks if tick > 0])
+
+
+def _mark_durations(axis: Axis, ticks: Sequence[float], *, has_zero: bool) -> None:
+    if len(ticks) > 1:
+        axis.set_major_locator(FixedLocator([0.0, *ticks] if has_zero else ticks))
+        axis.set_minor_locator(NullLocator())
+
+
+def _unpowered(value: float) -> str:
+    """Write a number without a power of ten."""
+    return f"{value:,.10f}".rstrip("0").rstrip(".")
+
+
+def use_dates(ax: Axes, timezone: str | None, /) -> None:
+    """Make an axis of :func:`as_dates`, with its label; None: days on the clock of the trace."""
+    if timezone is not None:
+        ax.xaxis.set_major_locator(locator := AutoDateLocator(minticks=3, maxticks=7))  # type: ignore[no-untyped-call]
+        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    ax.set_xlabel("Day of the trace" if timezone is None else f"Date ({timezone})")
+
+
+def as_dates(seconds: pl.Series, timezone: str | None, /) -> pl.Series:
+    """Return times as local datetimes, or in days on the clock of the trace."""
+    if timezone is None:
+        return seconds / 86_400
+    at = (seconds * 1000).cast(pl.Int64).cast(pl.Datetime("ms", "UTC"))
+    return at.dt.convert_time_zone(timezone).dt.replace_time_zone(None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -10,8 +11,6 @@ from traceana.page.finding import Finding
 from traceana.tables.display import cells_of, csv_text, without_far_quantiles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     import polars as pl
 
     from traceana.store import Trace
@@ -238,10 +237,7 @@ _MAX_ROWS: Final = 2
 
 
 def arrange(content: Content, /) -> Content:
-    """Return the content with a lead, and with no more findings than are displayed at first.
-
-    Findings without an effect that the data decide come last.
-    """
+    """Return the content with a lead and few findings, those without a decided effect last."""
     blocks = list(content.blocks)
     lead = content.lead
     if not lead:
@@ -352,8 +348,7 @@ def _without_column(table: Table, name: str) -> Table:
 def join_parts(opening: str, parts: Iterable[tuple[str, Content]], /) -> Content:
     """Return a section of an opening and its parts, each under its heading.
 
-    It opens with the first two figures and the tables of the first part that opens with one; the
-    others are under the heading of their part.
+    It opens with two figures and the tables of the first part that opens with one.
     """
     findings: list[str] = []
     headlines: list[str] = []
@@ -394,9 +389,8 @@ def result_table(
 ) -> Table:
     """Return a frame as a table of the page, formatted as declared.
 
-    `columns`, `headings` and `null` are those of :func:`traceana.tables.display.cells_of`;
-    `total` has one row, displayed last; `note` and `n_clusters` are displayed if a row has one, and
-    a note of all rows is in the caption. Quantiles beyond 1 - 1/n are null.
+    `columns`, `headings` and `null` are those of :func:`traceana.tables.display.cells_of`, `total`
+    a last row. A note of all rows is in the caption; quantiles beyond 1 - 1/n are null.
     """
     frame = without_far_quantiles(frame)
     shown = [

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from traceana.errors import DataError
 
 if TYPE_CHECKING:
     from traceana.store import Ledger, Store, Trace
@@ -46,6 +50,11 @@ class DataSource:
             if path.is_absolute() and path.name:
                 text = text.replace(str(path), path.name)
         return text
+
+    @property
+    def noun(self) -> str:
+        """What is read first."""
+        return "synthetic sample" if self.is_sample else "ledgers"
 
     @property
     def option(self) -> str:
@@ -96,3 +105,16 @@ class Context:
         """Check that the traces are as they were when the store was opened."""
         for trace in self.traces:
             trace.check_unchanged()
+
+
+def read_date() -> str | None:
+    """Return the date in SOURCE_DATE_EPOCH, if it is set."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    if not epoch:
+        return None
+    try:
+        return datetime.fromtimestamp(int(epoch), UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):
+        raise DataError(
+            f"SOURCE_DATE_EPOCH is {epoch!r}; it must be whole seconds since 1970"
+        ) from None

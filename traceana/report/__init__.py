@@ -1,8 +1,7 @@
 """The report: sections become one self-contained page, Markdown, and files of figures."""
 
 from traceana.page.context import DataSource
-from traceana.report.build import build_report, summarize
-from traceana.report.data_source import find_data_source
+from traceana.report.build import build_report, find_data_source, summarize
 from traceana.report.figure_files import WrittenFigures, plot_trace, write_figures
 
 __all__ = [

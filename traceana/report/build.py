@@ -1,32 +1,92 @@
-"""Build the report and write it to a folder."""
+"""Find the data of a report, build it, and write it to a folder."""
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from traceana.errors import DataError, TraceanaError, did_you_mean
+from narwhals.stable.v2.typing import IntoFrame
+
+from traceana.errors import DataError, StoreError, TraceanaError, did_you_mean
 from traceana.page.blocks import Picture, Table
-from traceana.page.context import Context, DataSource
-from traceana.page.date import read_date
+from traceana.page.context import Context, DataSource, read_date
 from traceana.page.section import Section, sections
-from traceana.report.data_source import find_data_source, open_data_source
-from traceana.report.markdown import render_markdown
-from traceana.report.page import Built, number_blocks, render_page, result_texts
+from traceana.report.page import Built, number_blocks, render_markdown, render_page, result_texts
 from traceana.report.run import build_sections
-from traceana.store import Store, Trace, open_spark, store_path
-from traceana.store.cache import command_of
+from traceana.store import Store, Trace, open_spark, open_store, store_path
+from traceana.store.cache import code_digest, command_of
 from traceana.store.writer import write_bytes_whole, write_whole
 from traceana.tables.formatting import without_controls
 
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
+_MADE_BY: Final = ("catalog", "ingesters", "samples", "schema", "stats", "store")
+"""Packages whose code determines the store of the sample."""
+
+
+def find_data_source(store: str | os.PathLike[str] | None = None, /) -> DataSource:
+    """Find the data source of a report without reading it.
+
+    Raises a StoreError if a store is named, here or in TRACEANA_STORE, and there is none.
+
+    Examples
+    --------
+    >>> from traceana.report import find_data_source
+    >>> find_data_source("no/such/store")
+    Traceback (most recent call last):
+    ...
+    traceana.errors.StoreError: no/such/store: no store here (no ledger.json in any folder of it)...
+    """
+    path = store_path(store)
+    if store is not None or os.environ.get("TRACEANA_STORE"):
+        return DataSource(open_store(path).path, is_sample=False)
+    return DataSource(path, is_sample=not Store(path).traces())
+
+
+def open_data_source(data_source: DataSource, /) -> Store:
+    """Open the store, or a cached store of the synthetic sample if there is none.
+
+    Raises a StoreError if the store cannot be read, or the cache folder cannot be written.
+    """
+    if not data_source.is_sample:
+        return open_store(data_source.path)
+    from platformdirs import user_cache_path  # noqa: PLC0415  only where it is needed
+
+    cache = user_cache_path("traceana") / "sample"
+    digest = code_digest(*_MADE_BY)
+    place = cache / f"{version('traceana')}-{digest}"
+    if not place.is_dir():
+        try:
+            _make_sample_store(cache, place)
+        except OSError as error:
+            raise StoreError(
+                f"{cache}: the store of the synthetic sample cannot be written here "
+                f"({error.strerror or error}); name another cache folder in XDG_CACHE_HOME"
+            ) from error
+    return open_store(place)
+
+
+def _make_sample_store(cache: Path, place: Path) -> None:
+    from traceana.ingesters import ingest  # noqa: PLC0415  only where it is needed
+    from traceana.samples import write_sample  # noqa: PLC0415  as above
+
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix=".making-") as folder:
+        beside = Path(folder) / "store"
+        ingest(write_sample(Path(folder) / "files"), store=beside)
+        try:
+            beside.rename(place)
+        except OSError:
+            # another process was faster: its store is as good
+            if not place.is_dir():
+                raise
 
 
 FORMATS: Final = ("html", "md")
@@ -126,16 +186,10 @@ def build_report(
         title = context.traces[0].title if len(context.traces) == 1 else "traceana report"
     steps = len(chosen) + 1
     report_step = on_step or _notebook_bar()
-    report_step(0, steps, "synthetic sample" if context.data_source.is_sample else "ledgers")
-    contents = build_sections(
-        chosen,
-        context,
-        workers=1 if spark else workers,
-        on_done=lambda done, section: report_step(done, steps, section.title),
-    )
-    pairs = [Built(*pair) for pair in zip(chosen, contents, strict=True)]
+    report_step(0, steps, context.data_source.noun)
+    pairs = _build(chosen, context, workers, report_step, steps)
     built = number_blocks([part for part in pairs if not part.is_empty])
-    absent = [part.section for part in pairs if part.is_empty and part.section.needs]
+    absent = [part.section for part in pairs if part.is_empty]
     with _writing(folder):
         _remove_left(folder, began)
         _write_page(folder, built, context, title=title, forms=forms, absent=absent)
@@ -179,14 +233,23 @@ def summarize(
     chosen = check_sections(())
     report_step = on_step or _notebook_bar()
     context = open_context(find_data_source(store))
+    return result_texts(_build(chosen, context, workers, report_step, len(chosen)), context)
+
+
+def _build(
+    chosen: list[Section],
+    context: Context,
+    workers: int,
+    report_step: Callable[[int, int, str], None],
+    steps: int,
+) -> list[Built]:
     contents = build_sections(
         chosen,
         context,
-        workers=workers,
-        on_done=lambda done, section: report_step(done, len(chosen), section.title),
+        workers=1 if context.store.master else workers,
+        on_done=lambda done, section: report_step(done, steps, section.title),
     )
-    built = [Built(*pair) for pair in zip(chosen, contents, strict=True)]
-    return result_texts(built, context)
+    return [Built(*pair) for pair in zip(chosen, contents, strict=True)]
 
 
 def _open(
@@ -202,15 +265,12 @@ def _open(
         return Context(replace(given, master=master), source, date)
     if given is None or (isinstance(given, str | PathLike) and not Path(given).is_file()):
         return open_context(find_data_source(given), date, master)
-    from traceana.ingesters.add import (  # noqa: PLC0415  a store needs no reader
-        ingest_cached,
-        store_frames,
-    )
+    from traceana.ingesters import add  # noqa: PLC0415  a store needs no reader
 
     if isinstance(given, str | PathLike):
-        place = ingest_cached(given)
+        place = add.ingest_cached(given)
     else:
-        place = store_frames(given if isinstance(given, Mapping) else {"jobs": given})
+        place = add.store_frames(given if isinstance(given, Mapping) else {"jobs": given})
     return open_context(DataSource(place, is_sample=False, command=command_of(place)), date, master)
 
 
@@ -272,13 +332,9 @@ def _write_page(
     """Write the page, its figures and its data, and remove those of an earlier report."""
     pictures = [picture for part in built for picture in part.pictures]
     tables = [block for part in built for block in part.blocks if isinstance(block, Table)]
-    files = {FIGURES_FOLDER: dict[str, bytes](), DATA_FOLDER: dict[str, bytes]()}
-    for picture in pictures:
-        files[FIGURES_FOLDER][f"{picture.key}.svg"] = f"{picture.svg}\n".encode()
     shown: list[Picture | Table] = [*pictures, *tables]
-    for block in shown:
-        if block.data:
-            files[DATA_FOLDER][f"{block.id}.csv"] = without_controls(block.data).encode()
+    data = {f"{one.id}.csv": without_controls(one.data).encode() for one in shown if one.data}
+    drawn = {f"{picture.key}.svg": f"{picture.svg}\n".encode() for picture in pictures}
     from traceana.report.results_file import results_json  # noqa: PLC0415  figures need none of it
 
     texts = {"results.json": results_json(built, context)}
@@ -290,17 +346,11 @@ def _write_page(
 
         if of_papers := papers_page(pictures, context):
             texts["papers.html"] = without_controls(of_papers)
-        texts["index.html"] = without_controls(
-            render_page(
-                built,
-                context,
-                title=title,
-                absent=absent,
-                papers="papers.html" in texts,
-            )
-        )
-    for name, contents in files.items():
-        _replace_files(folder / name, contents)
+        papers = "papers.html" in texts
+        page = render_page(built, context, title=title, absent=absent, papers=papers)
+        texts["index.html"] = without_controls(page)
+    _replace_files(folder / DATA_FOLDER, data)
+    _replace_files(folder / FIGURES_FOLDER, drawn)
     for name, text in texts.items():
         write_whole(folder / name, text)
 

@@ -1,18 +1,167 @@
-"""Drawings of a figure that are chosen by trace, job, GPU and so on."""
+"""Drawings of figures, chosen by trace, job, GPU and so on."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Final
 
+import polars as pl
+
+from traceana.claims.elasticflow_figures import draw_figure
 from traceana.errors import DataError
 from traceana.page.blocks import Content, Drawing, Gallery
-from traceana.page.section import Section, sections
-from traceana.report.figure_sources import DIRECT, Choice
+from traceana.page.context import Context
+from traceana.page.section import Needs, Section, sections
+from traceana.questions.energy import savings as energy
+from traceana.questions.energy.section import draw_configurations
+from traceana.questions.recurring.section import draw_one_job
+from traceana.questions.stragglers import analyze as workers
+from traceana.questions.stragglers import section as stragglers
+from traceana.questions.stragglers import section_variation as variation
+from traceana.questions.stragglers.detect import detect_stragglers
+from traceana.store import Trace
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+_MAX_NAMED: Final = 20
+_SYNONYMS: Final = {
+    name: names for names in (("completed", "success"), ("failed", "failure")) for name in names
+}
 
-    from traceana.page.context import Context
+
+@dataclass(frozen=True)
+class Choice:
+    """What to show; None: as in the report."""
+
+    job: str | None = None
+    gpu: str | None = None
+    dataset: str | None = None
+    feature: str | None = None
+    outcome: str | None = None
+    method: str | None = None
+    """pearson or spearman, which is that of a key without a method."""
+
+    def has(self, options: Iterable[str], /) -> bool:
+        """Return whether only options among these are given, and at least one of them."""
+        given = {name for name, _ in self._given()}
+        return bool(given) and given <= set(options)
+
+    def matches(self, key: str, /) -> bool:
+        """Return whether the key of a picture has all that is chosen."""
+        parts = f"-{_slug(key)}-"
+        if self.method and (self.method == "pearson") != ("-pearson-" in parts):
+            return False
+        return all(
+            any(f"-{_slug(name)}-" in parts for name in _SYNONYMS.get(value, (value,)))
+            for option, value in self._given()
+            if option != "method"
+        )
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {value!r}" for name, value in self._given())
+
+    def _given(self) -> list[tuple[str, str]]:
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return [(name, value) for name, value in values if value is not None]
+
+
+@dataclass(frozen=True)
+class Direct:
+    """How a figure is built from its trace and a choice alone."""
+
+    options: tuple[str, ...]
+    """Of a choice."""
+    needs: Needs
+    """Tables, and columns of each with values."""
+    drawings: Callable[[Trace, Choice], list[Drawing]]
+    """Returns the drawings of a trace, among them this figure's."""
+    on_demand: bool = False
+    """Whether it takes so long that no page has it unless its command is run."""
+
+
+def _of_job(trace: Trace, choice: Choice) -> list[Drawing]:
+    rows, time = workers.worker_samples(trace), workers.clock(trace)
+    samples = rows.filter(job_id=choice.job)
+    if samples.is_empty():
+        jobs = rows["job_id"].unique(maintain_order=True).to_list()
+        present = ", ".join(jobs[:_MAX_NAMED]) + (", ..." if len(jobs) > _MAX_NAMED else "")
+        raise DataError(f"{trace.id} has no job {choice.job!r}; its jobs are {present}")
+    result = detect_stragglers(samples, time=time)
+    return [
+        *stragglers.draw_job(trace, samples, result),
+        *variation.draw_distributions(trace, samples),
+    ]
+
+
+def _of_gpu(trace: Trace, choice: Choice) -> list[Drawing]:
+    table = trace.scan("power_profiles").select("gpu").unique().collect()["gpu"].sort()
+    gpu = energy.shown_gpu(trace) if choice.gpu is None else _find(choice.gpu, table, "GPU")
+    configured = energy.configurations(trace, gpu)
+    if choice.dataset is not None:
+        dataset = _find(choice.dataset, sorted(configured), f"configuration on {gpu} of data set")
+        configured = {dataset: configured[dataset]}
+    if not configured:
+        return []
+    return draw_configurations(trace, gpu, configured)
+
+
+def _of_recurring_job(trace: Trace, choice: Choice) -> list[Drawing]:
+    profiled = trace.scan("power_profiles").select("gpu", "dataset").unique().collect()
+    gpu = energy.shown_gpu(trace)
+    if choice.gpu is not None:
+        gpu = _find(choice.gpu, profiled["gpu"].unique().sort(), "GPU")
+    names = profiled.filter(gpu=gpu)["dataset"].unique().sort()
+    if choice.dataset is not None:
+        names = pl.Series([_find(choice.dataset, names, f"profile on {gpu} of data set")])
+    return [drawing for name in names for drawing in draw_one_job(trace, gpu, name)]
+
+
+def _of_paper(trace: Trace, choice: Choice) -> list[Drawing]:
+    return draw_figure(trace, choice.feature)
+
+
+def _find(wanted: str, names: Iterable[str], what: str) -> str:
+    """Return a name, ignoring case."""
+    name_of_slug = {_slug(name): name for name in names}
+    if _slug(wanted) not in name_of_slug:
+        raise DataError(
+            f"there is no {what} {wanted!r}; there are {', '.join(name_of_slug.values())}"
+        )
+    return name_of_slug[_slug(wanted)]
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9.]+", "-", text.casefold())
+
+
+_SAMPLES: Final[Needs] = {"worker_samples": ("batch_time",)}
+_CONFIGURATIONS: Final[Needs] = energy.ENERGY_NEEDS[0]
+DIRECT: Final = {
+    **{
+        name: Direct(("gpu", "dataset"), _CONFIGURATIONS, _of_recurring_job)
+        for name in ("regret", "recurring-choices", "search-path", "energy-optima")
+    },
+    **{
+        name: Direct(("job",), _SAMPLES, _of_job)
+        for name in (
+            "worker-times",
+            "cov",
+            "cov-ecdf",
+            "batch-time-ecdf",
+            "straggler-map",
+            "straggler-overview",
+        )
+    },
+    **{
+        name: Direct(("gpu", "dataset"), _CONFIGURATIONS, _of_gpu)
+        for name in ("energy-front", "energy-map", "power-sweep", "batch-sweep")
+    },
+    **{
+        name: Direct(("feature",), {"training_plans": ("iterations",)}, _of_paper, on_demand=True)
+        for name in ("deadlines-met", "policy-lines")
+    },
+}
+"""Figures that are built directly if their options are given."""
 
 
 def choose_drawings(
@@ -39,11 +188,20 @@ def choose_drawings(
         further += more
     by_key = {drawing.key: drawing for drawing in (*shown, *further) if drawing.figure == name}
     if not by_key:
-        raise DataError(_tell_absent(name, drawing_sections))
+        raise _nothing_drawn(name, drawing_sections)
     chosen = [drawing for key, drawing in by_key.items() if choice.matches(key)]
     if not chosen:
         raise DataError(f"no figure has {choice}; available: {', '.join(by_key)}")
     return chosen
+
+
+def _nothing_drawn(name: str, sections: list[Section]) -> DataError:
+    from traceana.figures import get_figure  # noqa: PLC0415  matplotlib is slow to load
+
+    needed = [section.needed for section in sections if section.needs]
+    remedy = f"; it needs {' or '.join(dict.fromkeys(needed))}" if needed else ""
+    result = get_figure(name).result
+    return DataError(f"the store has nothing to draw it from ({result}){remedy}")
 
 
 def _shown(content: Content, name: str) -> Iterator[Drawing]:
@@ -60,8 +218,10 @@ def _direct_drawings(
     """Return the drawings of each trace that has what is chosen; an error if none has."""
     made: list[Drawing] = []
     errors = []
-    for one in DIRECT[name].traces(context):
-        if trace is None or one.id in trace:
+    for one in context.traces:
+        if all(one.has(*each) for each in DIRECT[name].needs.items()) and (
+            trace is None or one.id in trace
+        ):
             try:
                 made += DIRECT[name].drawings(one, choice)
             except DataError as error:
@@ -81,12 +241,3 @@ def _build(
     if trace is None or not section.needs:
         return section.content(context), more
     return (section.build(traces) if traces or section.always else Content()), more
-
-
-def _tell_absent(name: str, sections: list[Section]) -> str:
-    """Return which tables a figure needs that its sections could not draw."""
-    from traceana.figures import get_figure  # noqa: PLC0415  as above
-
-    needed = " or ".join(dict.fromkeys(section.needed for section in sections if section.needs))
-    remedy = f"; it needs {needed}" if needed else ""
-    return f"the store has nothing to draw it from ({get_figure(name).result}){remedy}"

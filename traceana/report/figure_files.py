@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
+from traceana.page.blocks import Content, Drawing
 from traceana.page.context import Context, DataSource
-from traceana.report.build import cannot_write, choose, open_context
-from traceana.report.chosen_drawings import choose_drawings
-from traceana.report.data_source import find_data_source
-from traceana.report.figure_sources import Choice
+from traceana.report.build import cannot_write, choose, find_data_source, open_context
+from traceana.report.chosen_drawings import Choice, choose_drawings
 from traceana.report.run import draw
+from traceana.store import Trace
 from traceana.store.writer import write_bytes_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from os import PathLike
-
     from matplotlib.axes import Axes
-
-    from traceana.page.blocks import Content, Drawing
-    from traceana.store import Trace
 
 FIGURE_FORMATS: Final = ("svg", "pdf", "png")
 FIGURE_STYLES: Final = ("page", "paper")

@@ -1,30 +1,38 @@
-"""Sections in, one self-contained page out."""
+"""Sections in; out a self-contained page, or a Markdown text with its figures beside it."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import jinja2
 from markupsafe import Markup, escape
 
-from traceana.page.blocks import Block, Content, Gallery, Heading, Picture, Table, Text
+from traceana.page.blocks import (
+    Block,
+    Content,
+    Facts,
+    Gallery,
+    Heading,
+    Picture,
+    Points,
+    Quote,
+    Table,
+    Text,
+)
+from traceana.page.context import Context
 from traceana.page.finding import Finding
 from traceana.page.section import PARTS, SIMULATED, Section
 from traceana.questions.workload.analyze_consumers import FACTS, facts_of, failed_as
 from traceana.report.section_provenance import terms_of
+from traceana.store import Trace
 from traceana.tables.formatting import in_sentence, listed, plural
 from traceana.tables.formatting import text as shortened
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from traceana.page.context import Context
-    from traceana.store import Trace
 
 _MAX_RESULTS: Final = 6
 _FEW_RESULTS: Final = 3
@@ -44,7 +52,7 @@ _NUMBER: Final = re.compile(r"\d[\d.,]*\d|\d")
 _ADDRESS: Final = re.compile(r"https?://[^\s<>]+")
 
 
-Facts: TypeAlias = "tuple[Trace, list[tuple[str, str]]]"
+TraceFacts: TypeAlias = "tuple[Trace, list[tuple[str, str]]]"
 
 
 @dataclass(frozen=True)
@@ -114,26 +122,23 @@ class Ranked:
     machine: str = ""
 
 
-def main_results(built: list[Built], facts: Sequence[Facts] = (), /) -> list[Ranked]:
+def main_results(built: list[Built], facts: Sequence[TraceFacts] = (), /) -> list[Ranked]:
     """Return the main results: by cost and certainty, then the first of each other part.
 
-    If these are few, further results of these parts follow. No alert and no number of the head of
-    the page is repeated; a what-if is no main result.
+    No alert and no number of the head of the page is repeated; a what-if is no main result.
     """
     stated = _NUMBER.findall(str(facts[0][1])) if len(facts) == 1 else []
     scored = _ranked(built, lambda finding: "" if finding.alert else _short(finding))
     scored = [result for result in scored if result.score >= _LEAST_COST]
     best = {id(result.part): result for result in reversed(scored)}  # one of each section
     chosen = sorted(best.values(), key=lambda result: -result.score)[:_MAX_RESULTS]
-    others = [
-        [result for part in sections for result in _first(part, {*stated})]
-        for name, sections in group_parts(built)
-        if name not in (PARTS[0], PARTS[-1], SIMULATED) and not best.keys() & {*map(id, sections)}
-    ]
-    chosen += [result for of_part in others for result in of_part[:1]]
-    if len(chosen) < _FEW_RESULTS:
-        chosen += [result for of_part in others for result in of_part[1:]]
-    return chosen[:_MAX_RESULTS]
+    further: list[Ranked] = []
+    for name, sections in group_parts(built):
+        led = name in (PARTS[0], PARTS[-1], SIMULATED) or best.keys() & {*map(id, sections)}
+        results = [] if led else [one for part in sections for one in _first(part, {*stated})]
+        chosen += results[:1]
+        further += results[1:]
+    return (chosen if len(chosen) >= _FEW_RESULTS else chosen + further)[:_MAX_RESULTS]
 
 
 def _first(part: Built, stated: set[str]) -> list[Ranked]:
@@ -317,11 +322,7 @@ def render_page(
     absent: Sequence[Section] = (),
     papers: bool = False,
 ) -> str:
-    """Write the page: one self-contained HTML document.
-
-    `absent` are sections without data; `papers` is whether a page of the papers' figures is beside
-    it.
-    """
+    """Write the page, one HTML document; `absent` are sections without data."""
     templates = environment()
     templates.filters["prose"] = write_prose
     templates.filters["explain"] = explainer(terms_of(context))
@@ -351,7 +352,7 @@ def render_page(
         heading=title,
         traces=trace_titles(context),
         synthetic=[trace.label for trace in context.traces if trace.synthetic],
-        wholly_synthetic=_is_wholly_synthetic(context),
+        wholly_synthetic=context.synthetic(None),
         data_source=context.data_source,
     )
 
@@ -364,20 +365,16 @@ def _without(text: str, heading: str) -> str:
     return rest[:1].upper() + rest[1:]
 
 
-def trace_facts(context: Context, /) -> list[Facts]:
+def trace_facts(context: Context, /) -> list[TraceFacts]:
     """Return the facts in the head of the page: of each trace (name, value)."""
     return [(trace, facts_of(trace)) for trace in context.traces]
 
 
 def name_page(title: str, context: Context, /) -> str:
     """Return the title with a word before it where data are synthetic."""
-    if _is_wholly_synthetic(context):
+    if context.synthetic(None):
         return f"SYNTHETIC sample: {title}"
-    return (
-        f"Partly SYNTHETIC: {title}"
-        if [trace.id for trace in context.traces if trace.synthetic]
-        else title
-    )
+    return f"Partly SYNTHETIC: {title}" if any(t.synthetic for t in context.traces) else title
 
 
 def trace_titles(context: Context, /) -> list[str]:
@@ -394,15 +391,8 @@ def _altered(context: Context) -> list[str]:
     ]
 
 
-def _is_wholly_synthetic(context: Context) -> bool:
-    return context.synthetic(None)
-
-
 def explainer(terms: Mapping[str, str], /) -> Callable[..., Markup]:
-    """Return a function that writes prose, with the meanings of terms as tooltips.
-
-    It marks the first use of a term on the page, or every use.
-    """
+    """Return what writes prose, the first or each use of terms with their meaning as a tooltip."""
     terms = {
         form: text for term, text in terms.items() for form in (term, term[0].upper() + term[1:])
     }
@@ -430,3 +420,122 @@ def write_prose(text: str, /) -> Markup:
     safe = safe.replace("n = ", "n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
     safe = _CODE.sub(r"<code>\1</code>", safe)
     return Markup(_ADDRESS.sub(r'<a href="\g<0>">\g<0></a>', safe))  # noqa: S704  escaped above
+
+
+_CODE_SPAN: Final = re.compile(r"(`[^`]+`)")
+_MARKS: Final = re.compile(r"[\\*<\[\]]")
+_NOT_IN_ANCHORS: Final = re.compile(r"[^\w\- ]")
+
+
+def render_markdown(built: list[Built], context: Context, /, *, title: str, figures: str) -> str:
+    """Write the report as Markdown (GitHub's, for the tables)."""
+    parts = [f"# {_prose(name_page(title, context))}"]
+    if (traces := trace_titles(context)) != [title]:
+        parts.append(" · ".join(traces))
+    synthetic = [trace.label for trace in context.traces if trace.synthetic]
+    if synthetic:
+        parts.append(
+            f"> **SYNTHETIC data** ({', '.join(synthetic)}): no number and no figure that comes "
+            "from them describes a real system."
+        )
+    parts += _summary(built, context)
+    for name, sections in group_parts(built):
+        parts.append(f"## {name}")
+        for part in sections:
+            if [part.section.title] != [name] * len(sections):
+                parts.append(f"### {_prose(part.section.title)}")
+            parts += _section(part, figures)
+    return "\n\n".join(parts) + "\n"
+
+
+def _summary(built: list[Built], context: Context) -> Iterator[str]:
+    """Write the head of the page: facts of each trace, alerts and main results."""
+    facts = [
+        f"- **{_prose(trace.label)}**: "
+        + "; ".join(f"{name} {_prose(value)}" for name, value in values)
+        for trace, values in trace_facts(context)
+        if values
+    ]
+    results = main_results(built, trace_facts(context))
+    lists = (("", facts), ("Alerts", _linked(alerts(built))), ("Main results", _linked(results)))
+    if any(lines for _, lines in lists):
+        yield "## Summary"
+    for name, lines in lists:
+        if lines:
+            yield from (f"### {name}",) if name else ()
+            yield "\n".join(lines)
+
+
+def _linked(results: list[Ranked]) -> list[str]:
+    return [f"- {_prose(one.text)} ([more](#{_anchor(one.part.section.title)}))" for one in results]
+
+
+def _section(part: Built, figures: str) -> Iterator[str]:
+    content = part.content
+    if part.section.question:
+        yield f"*{_prose(part.section.question)}*"
+    if content.heading:
+        yield f"**{_prose(content.heading)}**"
+    if content.findings:
+        yield "\n".join(f"- {_prose(text)}" for text in content.findings)
+    for block in content.lead:
+        yield from _write(block, figures)
+    if content.limitations:
+        yield f"**Limitations.** {_prose(content.limitations)}"
+    for block in content.blocks:
+        yield from _write(block, figures)
+
+
+def _write(block: Block, figures: str) -> Iterator[str]:
+    match block:
+        case Gallery():
+            for picture in block.drawn:
+                about = picture.caption.partition(". ")[0]
+                yield f"![{_prose(about)}]({figures}/{picture.key}.svg)"
+                told = _prose(f"{picture.caption} {picture.reading}".rstrip())
+                yield f"**Figure {picture.number}.** {told}"
+        case Text(text):
+            yield _prose(text)
+        case Heading(text):
+            yield f"#### {_prose(text)}"
+        case Points(summary, points):
+            yield f"{_prose(summary)}:"
+            yield "\n".join(f"- {_prose(point)}" for point in points)
+        case Facts(facts):
+            yield "\n".join(f"- **{_prose(term)}**: {_prose(fact)}" for term, fact in facts)
+        case Quote(summary, text):
+            yield f"{_prose(summary)}:"
+            yield f"```text\n{text.strip()}\n```"
+        case Table():
+            yield f"**Table {block.number}.** {_prose(block.caption)}"
+            yield "\n".join(_rows(block))
+
+
+def _rows(table: Table) -> Iterator[str]:
+    yield _row(table.headings)
+    yield _row(["---:" if numeric else "---" for numeric in table.numeric])
+    for row in table.rows:
+        yield _row([_cell(text) for text in row])
+    if table.total:
+        yield _row([f"**{_cell(text)}**" if text else "" for text in table.total])
+
+
+def _row(cells: list[str] | tuple[str, ...]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(text: str) -> str:
+    return _prose(text).replace("|", "\\|")
+
+
+def _prose(text: str) -> str:
+    """Escape what Markdown would read as a mark, outside of `code`; a name may have lines."""
+    return "".join(
+        part if part.startswith("`") else _MARKS.sub(r"\\\g<0>", part)
+        for part in _CODE_SPAN.split(" ".join(shortened(text).splitlines()))
+    )
+
+
+def _anchor(title: str) -> str:
+    """Return the name that a heading gets from those who show Markdown."""
+    return _NOT_IN_ANCHORS.sub("", title.lower()).replace(" ", "-")

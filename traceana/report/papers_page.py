@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from traceana.claims import PAPERS
-from traceana.claims.published_figures import (
+from traceana.claims.papers import (
     PUBLISHED,
     PublishedFigure,
     claims_of,
@@ -14,18 +14,13 @@ from traceana.claims.published_figures import (
     traces_of,
 )
 from traceana.errors import DataError
-from traceana.report.chosen_drawings import choose_drawings
-from traceana.report.figure_sources import DIRECT, Choice
+from traceana.page.blocks import Picture
+from traceana.page.context import Context
+from traceana.report.chosen_drawings import DIRECT, Choice, choose_drawings
 from traceana.report.page import environment
 from traceana.report.run import draw
 from traceana.store.cache import Cache, code_digest, key_of, versions
 from traceana.store.ledger import ledger_json
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceana.page.blocks import Picture
-    from traceana.page.context import Context
 
 _CACHE = Cache("papers", limit_bytes=1 << 27)
 _Drawn = tuple[str, str]
@@ -33,10 +28,9 @@ _Drawn = tuple[str, str]
 
 
 def papers_page(pictures: Sequence[Picture], context: Context, /) -> str | None:
-    """Return the page as HTML: figures of the papers whose traces are in the store.
+    """Return the page of the papers whose traces are in the store, or None without such a trace.
 
-    Pictures of the report are used again; others are drawn if their figure has a number or needs
-    no section. None if the store has no such trace, or synthetic ones alone.
+    Pictures of the report are used again; others are drawn if their figure has a number.
     """
     traces = {trace for trace in context.ledgers if not context.synthetic(trace)}
     papers = [paper for paper in PUBLISHED if traces & set(traces_of(paper))]

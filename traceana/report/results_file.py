@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from traceana.page.context import Context
 from traceana.page.finding import Finding
 from traceana.questions.comparison.compare_traces import describe_headlines
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceana.page.context import Context
-    from traceana.report.page import Built
+from traceana.report.page import Built
 
 FORMAT: Final = 1
 """Version of the file: it changes if a name changes or goes."""
@@ -34,9 +31,8 @@ _NUMBERS: Final = ("n", "estimate", "ci_low", "ci_high", "note")
 def results_json(built: Sequence[Built], context: Context, /) -> str:
     """Return the findings of each section, and the headline numbers of each trace, as JSON.
 
-    ``numbers.<trace>.<name>`` has n, estimate, ci_low, ci_high and note, with the names and units
-    of ``traceana compare``; null is a number that the trace does not have. A finding is named
-    ``<section>.<position>``, and has the numbers by which the page ranks it.
+    ``numbers.<trace>.<name>`` has n, estimate, ci_low, ci_high and note, as ``traceana compare``; a
+    finding is named ``<section>.<position>``.
     """
     traces = {
         trace.id: {"title": trace.title, "synthetic": trace.synthetic} for trace in context.traces

@@ -7,6 +7,7 @@ import gc
 import inspect
 import os
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
@@ -16,23 +17,19 @@ from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
 from traceana.errors import DataError, StoreError, TraceanaError
 from traceana.page.blocks import Block, Content, Drawing, Gallery, Picture, Table, Text
+from traceana.page.context import Context
 from traceana.page.section import Section, sections
 from traceana.store.cache import Cache, code_digest, is_temporary, key_of, versions
 from traceana.store.ledger import ledger_json
+from traceana.tables.declare import ResultTable
 from traceana.tables.display import csv_text
 from traceana.tables.result import Result
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from traceana.page.context import Context
-    from traceana.tables.declare import ResultTable
 
 SECTION_CACHE: Final = Cache("report", limit_bytes=1 << 28)
 _LONGEST: Final = 300  # characters of an error
@@ -56,11 +53,7 @@ def build_sections(
     workers: int,
     on_done: Callable[[int, Section], None],
 ) -> list[Content]:
-    """Return the content of each section, in their order.
-
-    Sections kept from an earlier run are taken; with several `workers`, processes build the rest.
-    `on_done` is called with each section that is built, and the number built so far.
-    """
+    """Return the content of each section, those of an earlier run or built by processes."""
     contents: dict[str, Content] = {}
 
     def take(section: Section, content: Content) -> None:

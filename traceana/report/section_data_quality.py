@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
 from traceana.page.blocks import Block, Content, Heading, Table, Text, result_table
+from traceana.page.context import Context
 from traceana.page.section import Section
 from traceana.report.tables import Rejections, RowCounts, SourceFiles, UnknownValues
+from traceana.store import Ledger
+from traceana.tables.declare import schema_of
 from traceana.tables.formatting import plural
-
-if TYPE_CHECKING:
-    from traceana.page.context import Context
-    from traceana.store import Ledger
 
 _ROWS: Final = ("rows_read", "rows_kept", "rows_rejected", "rows_not_applicable")
 
@@ -42,7 +41,12 @@ def build(context: Context) -> Content:
     if unknown.height:
         caption = "Values that no mapping lists: they count as unknown"
         blocks.append(result_table(unknown, UnknownValues, caption=caption))
-    blocks += [*_missing(ledgers), Heading("Files"), _files(ledgers)]
+    for trace, ledger in ledgers.items():
+        if names := ledger.missing["csv"].to_list():
+            blocks.append(
+                Text(f"Files that were missing when {trace} was ingested: {', '.join(names)}.")
+            )
+    blocks += [Heading("Files"), _files(ledgers)]
     blocks += [_rows_by_file(trace, ledger) for trace, ledger in ledgers.items()]
     return Content(_findings(tables) + _altered(ledgers) + _remarks(ledgers), tuple(blocks))
 
@@ -112,18 +116,7 @@ def _unknown_values(ledgers: dict[str, Ledger]) -> pl.DataFrame:
         for column, words in entry.unknown_words.items()
         for value, number in words.items()
     ]
-    names = UnknownValues.column_names()
-    return pl.DataFrame(
-        rows, schema=dict(zip(names, [*[pl.String] * 4, pl.Int64], strict=True)), orient="row"
-    )
-
-
-def _missing(ledgers: dict[str, Ledger]) -> list[Block]:
-    return [
-        Text(f"Files that were missing when {trace} was ingested: {', '.join(names)}.")
-        for trace, ledger in ledgers.items()
-        if (names := ledger.missing["csv"].to_list())
-    ]
+    return pl.DataFrame(rows, schema=schema_of(UnknownValues), orient="row")
 
 
 def _files(ledgers: dict[str, Ledger]) -> Table:

@@ -6,13 +6,11 @@ import platform
 import tomllib
 from importlib.metadata import version
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from traceana.page.blocks import Block, Content, Facts, Heading
+from traceana.page.context import Context
 from traceana.page.section import Section
-
-if TYPE_CHECKING:
-    from traceana.page.context import Context
 
 _LIBRARIES = ("polars", "numpy", "scipy", "matplotlib")
 _TERMS: Final[dict[str, dict[str, str]]] = tomllib.loads(

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from traceana.catalog import load_catalog
 from traceana.page.blocks import Block, Content, Facts, Heading, Points, Quote, Text, result_table
+from traceana.page.context import Context
 from traceana.page.section import Section
 from traceana.report.tables import StoredTables
+from traceana.store import Manifest
 from traceana.tables.formatting import plural
-
-if TYPE_CHECKING:
-    from traceana.page.context import Context
-    from traceana.store import Manifest
 
 
 def build(context: Context) -> Content:
@@ -31,19 +27,28 @@ def build(context: Context) -> Content:
         blocks.append(Heading(manifest.title))
         blocks += [Text(manifest.description)] if manifest.description else []
         blocks += _about(manifest, entry.revision if entry else "")
-        blocks.append(_tables(trace, tables, held.filter(trace=trace)))
+        every = pl.DataFrame({"table": tables}, schema={"table": pl.String})
+        of_trace = held.filter(trace=trace)
+        blocks.append(
+            result_table(
+                every.join(of_trace, on="table", how="left", maintain_order="left"),
+                StoredTables,
+                columns=StoredTables.column_names(),
+                caption=f"Tables of {trace}",
+                null={"rows": "not in the store"},
+            )
+        )
     return Content((), tuple(blocks), _headline(context, held))
 
 
 def _headline(context: Context, held: pl.DataFrame) -> str:
     """Count the traces in the store, and name public ones with missing tables."""
     catalog = load_catalog()
+    stored = {trace: held.filter(trace=trace.id).height for trace in context.traces}
     parts = [
-        f"{trace.label} ({held.filter(trace=trace.id).height} of "
-        f"{plural(len(catalog[trace.id].tables), 'table')})"
-        for trace in context.traces
-        if trace.id in catalog
-        and held.filter(trace=trace.id).height < len(catalog[trace.id].tables)
+        f"{trace.label} ({n} of {plural(len(catalog[trace.id].tables), 'table')})"
+        for trace, n in stored.items()
+        if trace.id in catalog and n < len(catalog[trace.id].tables)
     ]
     text = f"The store contains {plural(len(context.traces), 'trace')}"
     return f"{text}; in part: {', '.join(parts)}." if parts else f"{text}."
@@ -63,17 +68,6 @@ def _about(manifest: Manifest, revision: str) -> list[Block]:
     if manifest.citation:
         blocks.append(Quote("Citation (BibTeX)", manifest.citation))
     return blocks
-
-
-def _tables(trace: str, tables: tuple[str, ...], held: pl.DataFrame) -> Block:
-    every = pl.DataFrame({"table": tables}, schema={"table": pl.String})
-    return result_table(
-        every.join(held, on="table", how="left", maintain_order="left"),
-        StoredTables,
-        columns=StoredTables.column_names(),
-        caption=f"Tables of {trace}",
-        null={"rows": "not in the store"},
-    )
 
 
 SECTION = Section(

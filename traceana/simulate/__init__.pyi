@@ -32,7 +32,7 @@ from .operations.tables import WorkerSlowdownResult as WorkerSlowdownResult
 from .operations.timeline import operation_timeline as operation_timeline
 from .operations.timeline import write_timeline as write_timeline
 from .placement.cluster import PlacementNodes as PlacementNodes
-from .placement.request import PlacementRequest as PlacementRequest
+from .placement.cluster import PlacementRequest as PlacementRequest
 from .placement.policies import PlacementPolicy as PlacementPolicy
 from .placement.simulate import simulate_placement as simulate_placement
 from .recurring.policies import BatchSizeOptimizer as BatchSizeOptimizer

@@ -1,21 +1,21 @@
-"""Confidence intervals of means and rates; an undefined bound is NaN."""
+"""Intervals of means, rates, variance and counts of events; an undefined bound is NaN."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+import math
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+import scipy  # scipy.stats and scipy.optimize are slow to import and loaded when used
+from numpy.typing import ArrayLike
+from scipy.special import chdtri, gammaln, ndtri, stdtrit, xlogy
 
 from traceana.errors import DataError
 from traceana.stats.arguments import check_confidence
+from traceana.stats.arrays import Floats
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+Bounds: TypeAlias = tuple[Floats, Floats]
 
-    from traceana.stats.arrays import Floats
-
-    Bounds: TypeAlias = tuple[Floats, Floats]
 
 FEWEST_CLUSTERS: Final = 2
 """Effective number of clusters below which there is no interval."""
@@ -36,8 +36,8 @@ def mean_interval(
 def ratio_interval(sums: ArrayLike, /, *, confidence: float = 0.95) -> Bounds:
     """Return the interval of ratios r = sum(y) / sum(x) over independent units, by linearization.
 
-    Error sqrt(n / (n - 1) sum((y - r x)^2)) / sum(x) (Cochran, Sampling Techniques, 1977, section
-    6.4), t with k - 1 degrees of freedom, k = sum(x)^2 / sum(x^2). NaN for fewer than two units.
+    Error sqrt(n / (n - 1) sum((y - r x)^2)) / sum(x) (Cochran, Sampling Techniques, 1977, 6.4), t
+    with sum(x)^2 / sum(x^2) - 1 degrees of freedom. NaN for fewer than two units.
     """
     tail = _upper_tail(confidence)
     every = np.asarray(sums, dtype=float)
@@ -57,10 +57,7 @@ def ratio_interval(sums: ArrayLike, /, *, confidence: float = 0.95) -> Bounds:
 def clustered_mean_interval(
     mean: ArrayLike, variance: ArrayLike, clusters: ArrayLike, /, *, confidence: float = 0.95
 ) -> Bounds:
-    """Return the interval of means of rows in clusters: mean -+ t(clusters - 1) sqrt(variance).
-
-    NaN for fewer than :data:`FEWEST_CLUSTERS` effective clusters.
-    """
+    """Return the interval of means of rows in clusters: mean -+ t(clusters - 1) sqrt(variance)."""
     m, v = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (mean, variance))
     half = _t_quantiles(clusters, confidence) * np.sqrt(v)
     return m - half, m + half
@@ -69,10 +66,9 @@ def clustered_mean_interval(
 def clustered_wilson_interval(
     rate: ArrayLike, effective_n: ArrayLike, clusters: ArrayLike, /, *, confidence: float = 0.95
 ) -> Bounds:
-    """Return Wilson's interval of rates of rows in clusters.
+    """Return Wilson's interval of rates of rows in clusters, with t(clusters - 1).
 
-    With rate * effective_n successes and t(clusters - 1) (after Korn and Graubard, Survey
-    Methodology 24, 1998). NaN for fewer than :data:`FEWEST_CLUSTERS` effective clusters.
+    After Korn and Graubard, Survey Methodology 24, 1998.
     """
     p, n = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (rate, effective_n))
     return _score_interval(p * n, n, _t_quantiles(clusters, confidence))
@@ -81,8 +77,7 @@ def clustered_wilson_interval(
 def wilson_interval(successes: ArrayLike, n: ArrayLike, /, *, confidence: float = 0.95) -> Bounds:
     """Return Wilson's score interval of rates (JASA 22, 1927); NaN without a trial.
 
-    (k + z^2 / 2 -+ z sqrt(k (n - k) / n + z^2 / 4)) / (n + z^2), as statsmodels without its import
-    time.
+    As statsmodels without its import time.
     """
     z = ndtri(_upper_tail(confidence))
     k, trials = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (successes, n))
@@ -111,3 +106,152 @@ def _t_quantiles(clusters: ArrayLike, confidence: float) -> Floats:
 def _upper_tail(confidence: float) -> float:
     check_confidence(confidence)
     return (1 + confidence) / 2
+
+
+FEWEST: Final = 20
+"""Minimum clusters for an interval."""
+
+
+class VarianceShare(NamedTuple):
+    """Fraction of the variance between clusters with its interval; NaN where unknown."""
+
+    share: float
+    ci_low: float
+    ci_high: float
+    n: int
+    n_clusters: int
+
+
+def variance_share(
+    values: ArrayLike, clusters: ArrayLike, /, *, confidence: float = 0.95
+) -> VarianceShare:
+    """Return the fraction of the variance of values that is between clusters.
+
+    (F - 1) / (F + n0 - 1), F = MSB / MSW, n0 = (N - sum n_c^2 / N) / (k - 1), at least 0 (Donner,
+    International Statistical Review 54, 1986); the interval is that of log F by the jackknife.
+    """
+    check_confidence(confidence)
+    y = np.asarray(values, dtype=float)
+    _, code = np.unique(np.asarray(clusters), return_inverse=True)
+    n_c = np.bincount(code).astype(float)
+    y = y - y.mean() if len(y) else y
+    total = np.bincount(code, y)
+    sums = np.stack(
+        [n_c, np.bincount(code, y**2), total**2 / n_c, total, n_c**2, np.ones(len(n_c))]
+    )
+    whole = sums.sum(axis=1)
+    log_f, n0 = _log_f(whole[:, None])
+    result = VarianceShare(math.nan, math.nan, math.nan, len(y), len(n_c))
+    if not np.isfinite(log_f[0]):
+        return result
+    result = result._replace(share=_share(log_f[0], n0[0]))
+    without, _ = _log_f(whole[:, None] - sums)
+    k = len(n_c)
+    if k < FEWEST or not np.isfinite(without).all():
+        return result
+    error = math.sqrt((k - 1) / k * float(((without - without.mean()) ** 2).sum()))
+    half = float(stdtrit(k - 1, (1 + confidence) / 2)) * error
+    return result._replace(
+        ci_low=_share(log_f[0] - half, n0[0]), ci_high=_share(log_f[0] + half, n0[0])
+    )
+
+
+def _log_f(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    n, squares, between, total, sizes, k = sums
+    with np.errstate(all="ignore"):
+        msb = (between - total**2 / n) / (k - 1)
+        msw = (squares - between) / (n - k)
+        return np.log(msb / msw), (n - sizes / n) / (k - 1)
+
+
+def _share(log_f: float, n0: float) -> float:
+    f = math.exp(log_f)
+    return max(0.0, (f - 1) / (f + n0 - 1))
+
+
+_MANY = 5
+"""Mean count from which chi-squared approximates the multinomial distribution well."""
+
+
+def rate_interval(
+    events: ArrayLike,
+    exposure: ArrayLike,
+    /,
+    *,
+    dispersion: ArrayLike = 1.0,
+    confidence: float = 0.95,
+) -> tuple[Floats, Floats]:
+    """Return Garwood's exact interval of rates of events, scaled for overdispersion.
+
+    Ends d / 2 times the chi-squared quantiles with 2 n / d and 2 n / d + 2 degrees of freedom
+    (Garwood, Biometrika 28, 1936; McCullagh and Nelder, 1989, section 6.2).
+    """
+    check_confidence(confidence)
+    n, size, d = (np.asarray(part, dtype=float) for part in (events, exposure, dispersion))
+    tail = (1 - confidence) / 2
+    effective = n / d
+    low = np.where(n > 0, chdtri(2 * np.maximum(effective, 1e-300), 1 - tail), 0.0)
+    high = chdtri(2 * effective + 2, tail)
+    return d * low / 2 / size, d * high / 2 / size
+
+
+def dispersion_index(counts: ArrayLike, /) -> float:
+    """Return the variance of counts over their mean; NaN for fewer than two, or without events."""
+    x = np.asarray(counts, dtype=float)
+    if len(x) < 2 or not x.any():
+        return float("nan")
+    return float(x.var(ddof=1) / x.mean())
+
+
+def dispersion_pvalue(counts: ArrayLike, /, *, resamples: int, rng: np.random.Generator) -> float:
+    """Return the one-sided p of a dispersion index against the Poisson distribution.
+
+    Multinomial samples (Fisher, Thornton and MacKenzie, 1922); chi-squared from a mean of 5 on.
+    """
+    x = np.asarray(counts, dtype=np.int64)
+    if np.isnan(dispersion_index(x)):
+        return float("nan")
+    if x.mean() >= _MANY:
+        return float(scipy.stats.chi2.sf((len(x) - 1) * dispersion_index(x), len(x) - 1))
+    n, squares = int(x.sum()), int((x**2).sum())
+    drawn = (np.bincount(rng.integers(len(x), size=n)) for _ in range(resamples))
+    above = sum(int((sample**2).sum()) >= squares for sample in drawn)
+    return (above + 1) / (resamples + 1)
+
+
+def fit_negative_binomial(counts: ArrayLike, /) -> tuple[float, float]:
+    """Fit a negative binomial distribution (variance m + a m^2) by maximum likelihood.
+
+    Returns (a, p), p of the likelihood-ratio test of a = 0 (Self and Liang, JASA 82, 1987).
+    """
+    x = np.asarray(counts, dtype=np.int64)
+    if np.isnan(dispersion_index(x)):
+        return float("nan"), float("nan")
+    values, times = np.unique(x, return_counts=True)
+    mean = float(x.mean())
+
+    def loss(log_a: float) -> float:
+        k = np.exp(-log_a)
+        likelihood = (
+            gammaln(values + k)
+            - gammaln(k)
+            + k * np.log(k / (k + mean))
+            + xlogy(values, mean / (k + mean))
+        )
+        return -float((times * likelihood).sum())
+
+    fit = scipy.optimize.minimize_scalar(loss, bounds=(-12.0, 8.0), method="bounded")
+    poisson = float((times * (xlogy(values, mean) - mean)).sum())
+    gain = -float(fit.fun) - poisson
+    if gain <= 1e-6 or x.var() <= mean:
+        return 0.0, 1.0
+    return float(np.exp(fit.x)), 0.5 * float(scipy.stats.chi2.sf(2 * gain, 1))
+
+
+def negative_binomial_tail(counts: ArrayLike, mean: float, alpha: float, /) -> Floats:
+    """Return P(X >= count) of a negative binomial distribution; Poisson's where alpha is 0."""
+    x = np.asarray(counts, dtype=float)
+    k = 1 / alpha if alpha > 0 else None
+    chance = scipy.stats.nbinom(k, k / (k + mean)) if k else scipy.stats.poisson(mean)
+    tail: Floats = chance.sf(x - 1)
+    return tail

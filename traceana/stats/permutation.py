@@ -1,17 +1,17 @@
-"""Permutation tests of correlations over rows and over group means."""
+"""Permutation and bootstrap tests, of rows, group means or whole clusters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 from math import comb
 from typing import Final
 
 import numpy as np
 import scipy  # scipy.stats is slow to import and loaded when used
 from numpy.typing import NDArray
-from scipy.special import gammainc, gammaincc, logit, ndtr, stdtr
+from scipy.special import gammainc, gammaincc, kolmogi, logit, ndtr, stdtr
 
 from traceana.stats.arrays import Floats, Integers
 from traceana.stats.correlation import SMALLEST_P, dot, weighted_ranks
@@ -31,9 +31,9 @@ _CANONICAL: Final = 100_000  # rows up to which p does not depend on their order
 def row_pvalue(x: Floats, y: Floats, /, *, rng: np.random.Generator) -> float:
     """Two-sided permutation p-value of Pearson's r over rows (of Spearman's, of mean ranks).
 
-    Twice the smaller tail. Up to :data:`EXACT` rows all permutations are enumerated, else 9,999: x
-    and y in random order, y shifted cyclically by every distance (Fourier transforms). Beyond
-    10,000 rows as in :func:`group_mean_pvalues`, or blocks are shifted.
+    Twice the smaller tail. Up to :data:`EXACT` rows all permutations, else 9,999: x and y in random
+    order, y shifted cyclically by every distance. Beyond 10,000 rows as in
+    :func:`group_mean_pvalues`, or blocks are shifted.
     """
     n = len(x)
     a, b = ((part - part.mean()) / np.abs(part - part.mean()).max() for part in (x, y))
@@ -63,13 +63,11 @@ def group_mean_pvalues(
 ) -> dict[tuple[str, str], float]:
     """Two-sided permutation p-values of correlations of x with the mean y at each x.
 
-    y is permuted over the rows and the group means are computed again; p is twice the smaller tail.
-    Few rows or equal groups are enumerated, otherwise 10,000 permutations are drawn. Beyond 10,000
-    rows, Pearson's p is from a Pearson type III distribution with the exact moments (Mielke and
-    Berry, Permutation Methods, 2007, section 2.3) unless skewness or excess kurtosis is above 1;
-    rank coefficients of 30 or more effective groups have Student's t (199 df) from 200
-    permutations; others have 1,000. Returns p by (level, method); empty for more than 20,000
-    groups.
+    Twice the smaller tail of permutations of y over the rows: all of few rows or equal groups, else
+    10,000. Beyond 10,000 rows Pearson's p is of a Pearson type III distribution with the exact
+    moments (Mielke and Berry, Permutation Methods, 2007, section 2.3) unless skewness or excess
+    kurtosis is above 1; rank coefficients of 30 or more effective groups have Student's t from 200
+    permutations; others 1,000. Returns p by (level, method); empty for more than 20,000 groups.
     """
     if len(x) <= _CANONICAL:
         order = np.lexsort((y, x))
@@ -138,10 +136,7 @@ def _asymptotic(
 
 
 def _type_three(d: Floats, size: Integers, means: Floats, y: Floats) -> float | None:
-    """Return the p-value of the sum of d y under permutations of y, with one d per group.
-
-    The rows' d and y have a mean of 0.
-    """
+    """Return the p-value of the sum of d y (both of mean 0) under permutations, one d per group."""
     n = len(y)
     d, scale = d / np.abs(d).max(), np.abs(y).max()
     y = y / scale
@@ -247,7 +242,7 @@ def permuted_superiority(
 
     Neubert and Brunner (Computational Statistics & Data Analysis 51, 2007) with Brunner and
     Munzel's statistic, or that of the logit below 6 rows. Exact up to 20,000 permutations, else
-    9,999 at random; the critical value may be infinite.
+    9,999.
     """
     order = np.argsort(values, kind="stable")
     ordered, observed = values[order], np.flatnonzero(in_smaller[order])
@@ -320,10 +315,7 @@ def _statistics(chosen: Integers, first: Integers, tied: Integers) -> Floats:
 
 
 def permuted_kruskal_wallis(group: Integers, rank: Floats, /) -> float:
-    """Return the permutation p-value of Kruskal and Wallis' statistic.
-
-    Exact for two groups up to 20,000 permutations, else with 9,999 at random.
-    """
+    """Return the permutation p-value of Kruskal and Wallis' statistic, exact where few."""
     n = np.bincount(group)
     if len(n) == 2 and comb(len(rank), int(n[0])) <= _EXACT:
         sums_of_first = rank[np.array(list(combinations(range(len(rank)), int(n[0]))))].sum(axis=1)
@@ -337,3 +329,154 @@ def permuted_kruskal_wallis(group: Integers, rank: Floats, /) -> float:
     statistics = (sums**2 / n).sum(axis=1)
     actual = (np.bincount(group, weights=rank) ** 2 / n).sum()
     return float((statistics >= actual * (1 - 1e-12)).mean())
+
+
+MIN_EFFECTIVE: Final = 10
+"""With fewer effective clusters a correlation and the rank ANOVA have no test and no interval.
+
+Their tests reject a true hypothesis too often then, the rank ANOVA at 0.05 in 0.10 to 0.12. Chi-
+squared tests, comparisons of pairs and the logistic model keep their level (0.02 to 0.07), since
+they have the degrees of freedom of the effective clusters.
+"""
+_SIGNS: Final = 9999
+_ENUMERATED: Final = 13
+_NORMAL: Final = 2000  # effective scores at which the excess kurtosis of their sum is below .001
+_AT_ONCE: Final = 2_000_000  # signs or counts in memory
+
+
+def effective_clusters(weight: Floats, clusters: Integers, /) -> float:
+    """Kish's effective number of clusters, (sum of w)^2 / sum of w^2, of the clusters' weights."""
+    total = np.bincount(clusters, weight)
+    return float(total.sum() ** 2 / (total**2).sum())
+
+
+def too_few_clusters(effective: float, /) -> str | None:
+    """Return why there is no test; None from :data:`MIN_EFFECTIVE` effective clusters on."""
+    if effective >= MIN_EFFECTIVE:
+        return None
+    # rounded down: 9.97 are fewer than 10
+    alike = np.floor(10 * effective) / 10
+    return f"equivalent to {alike:.1f} units of equal size; {MIN_EFFECTIVE} are needed"
+
+
+def leverage(x: Floats, y: Floats, level: str, method: str, /) -> tuple[Floats, Floats] | None:
+    """Return d, u with sum(d u) proportional to the coefficient; None if it is not linear in y."""
+    if level == "group_mean" and method == "pearson":
+        values, group, size = np.unique(x, return_inverse=True, return_counts=True)
+        return ((values - values.mean()) / size)[group], y - y.mean()
+    if method == "pearson":  # weighted group means have the numerator of rows
+        return x - x.mean(), y - y.mean()
+    return None
+
+
+def sign_flip_pvalue(
+    d: Floats, u: Floats, clusters: Integers, /, *, rng: np.random.Generator
+) -> float:
+    """Two-sided p-value of no correlation: the wild cluster bootstrap of the score |sum of d u|.
+
+    Cameron, Gelbach and Miller (Review of Economics and Statistics 90, 2008): all sign changes of
+    up to 13 clusters, else 9,999; from 2,000 effective scores on the normal limit.
+    """
+    scores = np.bincount(clusters, d * u)
+    scores = scores[np.bincount(clusters) > 0]
+    squares = float(scores @ scores)
+    if squares**2 >= _NORMAL * float((scores**4).sum()) > 0:
+        return max(float(2 * ndtr(-abs(scores.sum()) / np.sqrt(squares))), SMALLEST_P)
+    observed, n = abs(scores.sum()) * (1 - 1e-9), len(scores)
+    if n <= _ENUMERATED:
+        signs = np.array(list(product((-1, 1), repeat=n)))
+        return float(np.mean(np.abs(signs @ scores) >= observed))
+    scores = scores[np.argsort(np.abs(scores))]
+    squared = np.cumsum(scores**2)
+    normal = np.flatnonzero(squared**2 >= _NORMAL * np.cumsum(scores**4))
+    n_normal = int(normal[-1]) + 1 if len(normal) and squared[-1] > 0 else 0
+    deviation = np.sqrt(squared[n_normal - 1]) if n_normal else 0.0
+    largest = scores[n_normal:]
+    count, at_once = 1, max(_AT_ONCE // len(largest), 1)
+    for done in range(0, _SIGNS, at_once):
+        drawn = rng.integers(0, 2, (min(at_once, _SIGNS - done), len(largest)), dtype=np.int8)
+        sums = 2 * (drawn.astype(float) @ largest) - largest.sum()
+        if n_normal:
+            sums += deviation * rng.standard_normal(len(sums))
+        count += int(np.sum(np.abs(sums) >= observed))
+    return count / (_SIGNS + 1)
+
+
+_MOST_TIMES: Final = 500
+
+
+def ks_interval(
+    x: Floats, y: Floats, /, *, confidence: float, resamples: int, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Return a bootstrap interval of the Kolmogorov-Smirnov distance of two distributions.
+
+    Distance -+ the quantile of the largest change of the difference in resamples (Bickel and
+    Freedman, Annals of Statistics 9, 1981), at least Kolmogorov's.
+    """
+    both = np.concatenate([x, y])
+    order = np.argsort(both, kind="stable")
+    steps = np.concatenate([np.full(len(x), 1 / len(x)), np.full(len(y), -1 / len(y))])
+    is_last = np.append(np.diff(both[order]) > 0, True)
+    gaps = steps[order].cumsum()[is_last]
+    n, m = len(x), len(y)
+    at_once = max(1, _AT_ONCE // (n + m))
+    largest = []
+    for done in range(0, resamples, at_once):
+        size = min(at_once, resamples - done)
+        change = np.concatenate(
+            [
+                rng.multinomial(n, np.full(n, 1 / n), size=size) / n,
+                rng.multinomial(m, np.full(m, 1 / m), size=size) / -m,
+            ],
+            axis=1,
+        )[:, order].cumsum(axis=1)[:, is_last]
+        largest.append(np.abs(change - gaps).max(axis=1))
+    reach = float(np.quantile(np.concatenate(largest), confidence))
+    reach = max(reach, float(kolmogi(1 - confidence)) * (1 / n + 1 / m) ** 0.5)
+    distance = float(np.abs(gaps).max())
+    return max(0.0, distance - reach), min(1.0, distance + reach)
+
+
+def clustered_ks(
+    x: Floats,
+    y: Floats,
+    cluster: Integers,
+    /,
+    *,
+    confidence: float,
+    resamples: int,
+    rng: np.random.Generator,
+) -> tuple[float, float, float]:
+    """Return p and interval of the Kolmogorov-Smirnov distance of two samples in clusters.
+
+    The wild bootstrap of whole clusters around the common distribution function (p) or each
+    sample's own (interval). NaN with too few effective clusters.
+    """
+    if too_few_clusters(effective_clusters(np.ones(len(cluster)), cluster)):
+        return np.nan, np.nan, np.nan
+    both, m = np.concatenate([x, y]), int(cluster.max()) + 1
+    times = np.unique(both)
+    if len(times) > _MOST_TIMES:
+        times = np.unique(np.quantile(both, np.linspace(0, 1, _MOST_TIMES), method="nearest"))
+    at = np.minimum(np.searchsorted(times, both), len(times) - 1)
+    below, size = [], []
+    for rows in (slice(0, len(x)), slice(len(x), None)):
+        counts = np.zeros((m, len(times)))
+        np.add.at(counts, (cluster[rows], at[rows]), 1)
+        below.append(counts.cumsum(axis=1))
+        size.append(below[-1][:, -1:])
+    common = (below[0] + below[1]).sum(axis=0) / len(both)
+    functions = [part.sum(axis=0) / part[:, -1].sum() for part in below]
+    distance = float(np.abs(functions[0] - functions[1]).max())
+    null, influence = np.zeros((m, len(times))), np.zeros((m, len(times)))
+    for sign, part, n, function in zip((1, -1), below, size, functions, strict=True):
+        total = n.sum()
+        null += sign * (part - n * common) / total
+        # a sample of one cluster deviates from the common function
+        alone = bool((n == total).any())
+        away = part - n * (common if alone else function)
+        influence += sign * away / total / (1 if alone else 1 - n / total)
+    signs = rng.integers(0, 2, (resamples, m)) * 2.0 - 1
+    as_large = int((np.abs(signs @ null).max(axis=1) >= distance * (1 - 1e-9)).sum())
+    reach = float(np.quantile(np.abs(signs @ influence).max(axis=1), confidence))
+    return (1 + as_large) / (1 + resamples), max(0.0, distance - reach), min(1.0, distance + reach)

@@ -1,17 +1,17 @@
-"""Confidence interval of a quantile with dependent rows: clusters or a time series."""
+"""Order statistics of arrays with missing values, and intervals of quantiles."""
 
 from __future__ import annotations
 
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from traceana.stats.arguments import check_confidence
-from traceana.stats.arrays import Floats, Integers
-from traceana.stats.dependence import effective_sample_size
-from traceana.stats.wild_bootstrap import effective_clusters
+from traceana.stats.arrays import Floats
+from traceana.stats.permutation import effective_clusters
+from traceana.stats.time_blocks import effective_sample_size
 
 MIN_EFFECTIVE: Final = 20
 """Effective values of a series below which it has no interval."""
@@ -30,10 +30,10 @@ def woodruff_interval(
 ) -> tuple[float, float]:
     """Return Woodruff's interval of a quantile (JASA 47, 1952, 635-646).
 
-    The sample quantiles at quantile -+ t s, s the standard error of the fraction of values up to
-    the quantile. Independent values: binomial. Clusters: the larger of this and the linearized
-    error, t(k - 1) with Kish's effective clusters k. Series: k is the effective sample size of the
-    indicator. NaN where a limit lies outside the data, or k is too small.
+    The sample quantiles at quantile -+ t s, s the error of the fraction of values up to it:
+    binomial; in clusters the larger of this and the linearized one, t(k - 1) with Kish's effective
+    clusters k; of a series, k is its effective sample size. NaN where a limit lies outside the
+    data, or k is too small.
     """
     check_confidence(confidence)
     ordered = np.sort(x := np.asarray(values, dtype=float))
@@ -46,7 +46,10 @@ def woodruff_interval(
     if serial:
         error, k = _of_series(x, below)
     elif clusters is not None:
-        error, k = _of_clusters(below, np.asarray(clusters))
+        of = np.asarray(clusters)
+        sums, m = np.bincount(of, weights=below - below.mean()), np.unique(of).size
+        error = np.sqrt(m / max(m - 1, 1) * np.sum(sums**2)) / n
+        k = effective_clusters(np.ones(n), of)
     if not k * min(quantile, 1 - quantile) >= FEWEST_BEYOND:
         return np.nan, np.nan
     # ties at the quantile hide variance
@@ -58,16 +61,47 @@ def woodruff_interval(
     return float(ordered[int(low) - 1]), float(ordered[int(high) - 1])
 
 
-def _of_clusters(below: Floats, clusters: Integers) -> tuple[float, float]:
-    """Return the error of the mean and the effective number of clusters."""
-    sums = np.bincount(clusters, weights=below - below.mean())
-    m = np.unique(clusters).size
-    error = np.sqrt(m / max(m - 1, 1) * np.sum(sums**2)) / below.size
-    return error, effective_clusters(np.ones(below.size), clusters)
-
-
 def _of_series(x: Floats, below: Floats) -> tuple[float, float]:
     """Return the error of the mean and the effective sample size."""
     k = effective_sample_size(below)
     k = min(effective_sample_size(x) if np.isnan(k) else k, x.size)
     return (below.std() / np.sqrt(k - 1), k) if k >= MIN_EFFECTIVE else (np.nan, np.nan)
+
+
+def median_present(values: Floats, /) -> Floats:
+    """Median of the present values along the last axis (fast, where numpy is slow with NaN)."""
+    ordered = np.sort(values, axis=-1)  # NaN comes last
+    return middle_of(ordered, np.count_nonzero(~np.isnan(ordered), axis=-1))
+
+
+def middle_of(ordered: Floats, n: NDArray[np.intp], /) -> Floats:
+    """Median of the first n of values that are in order along the last axis; NaN for none."""
+    if not ordered.shape[-1]:
+        return np.full(ordered.shape[:-1], np.nan)
+    # halves are summed, for the sum of two large values may not be a number
+    return 0.5 * pick(ordered, (n - 1) // 2) + 0.5 * pick(ordered, n // 2)
+
+
+def pick(ordered: Floats, rank: NDArray[np.intp], /) -> Floats:
+    """Value at a rank (0 the first) along the last axis."""
+    return np.take_along_axis(ordered, rank[..., None], axis=-1)[..., 0]
+
+
+def peers_at_rank(values: Floats, ordered: Floats, rank: NDArray[np.intp], /) -> Floats:
+    """For each value along the last axis, the value at a rank among all the others."""
+    at = pick(ordered, rank)[..., None]
+    after = pick(ordered, np.minimum(rank + 1, ordered.shape[-1] - 1))[..., None]
+    # without a value that is not above the one at the rank, the next takes its place
+    return np.where(values > at, at, after)
+
+
+def peers_median(values: Floats, /) -> Floats:
+    """For each value along the last axis, the median of the others; NaN without another."""
+    ordered = np.sort(values, axis=-1)
+    n = np.count_nonzero(~np.isnan(ordered), axis=-1)
+    others = np.maximum(n - 1, 1)
+    low = peers_at_rank(values, ordered, (others - 1) // 2)
+    high = peers_at_rank(values, ordered, others // 2)
+    present = ~np.isnan(values)
+    among_others = np.where((n >= 2)[..., None], 0.5 * low + 0.5 * high, np.nan)
+    return np.where(present, among_others, middle_of(ordered, n)[..., None])

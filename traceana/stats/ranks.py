@@ -1,4 +1,4 @@
-"""Rank-based comparison of groups, for independent rows or rows in clusters."""
+"""Comparison of groups by ranks or rates, for independent rows or rows in clusters."""
 
 from __future__ import annotations
 
@@ -6,17 +6,141 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import scipy  # scipy.optimize is slow to import and loaded when used
-from scipy.special import ndtri, stdtr, stdtrit
+from numpy.typing import ArrayLike
+from scipy.special import chdtrc, chndtr, chndtrinc, fdtr, fdtrc, ncfdtrinc, ndtri, stdtr, stdtrit
 
+from traceana.stats.arguments import check_confidence
 from traceana.stats.arrays import Floats, Integers
-from traceana.stats.between_groups import (
-    GroupDifference,
-    between_groups,
-    cluster_covariance,
-    covariance_of_sum,
+from traceana.stats.permutation import (
+    RESAMPLES,
+    effective_clusters,
+    permuted_kruskal_wallis,
+    permuted_superiority,
+    too_few_clusters,
 )
-from traceana.stats.permutation import RESAMPLES, permuted_kruskal_wallis, permuted_superiority
-from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
+
+
+class GroupDifference(NamedTuple):
+    """Test and effect size; NaN without variation."""
+
+    statistic: float
+    """Sum over groups of n (mean - overall mean)^2 / variance, over the design effect."""
+    df: float
+    error_df: float
+    pvalue: float
+    effect: float
+    """Fraction of the variance of the scores between groups: statistic / (N - 1)."""
+    ci_low: float
+    ci_high: float
+    design_effect: float
+    """Rows per effective row; 1 for independent rows."""
+
+
+def between_groups(
+    n: ArrayLike,
+    total: ArrayLike,
+    squares: float,
+    /,
+    *,
+    null: Floats | None = None,
+    spread: Floats | None = None,
+    error_df: float = np.inf,
+    spread_df: float = np.inf,
+    confidence: float = 0.95,
+) -> GroupDifference:
+    """Test whether the mean scores of groups differ, and estimate the variance between them.
+
+    Q = sum of n_g (mean_g - mean)^2 / s^2 is c times chi-squared with f degrees of freedom, c =
+    tr(M^2) / tr(M), f = tr(M)^2 / tr(M^2), M the covariance of the roots of its terms (Brunner,
+    Dette and Munk, JASA 92, 1997); independent rows: 1 and groups - 1. The interval of Q / (N - 1)
+    has the noncentralities for which Q is not extreme, and 0 where the test does not reject.
+    """
+    check_confidence(confidence)
+    count, sums = np.asarray(n, dtype=float), np.asarray(total, dtype=float)
+    rows = count.sum()
+    mean = sums.sum() / rows
+    weight = count * (rows - 1) / (squares - rows * mean**2)
+    q = float((weight * (sums / count - mean) ** 2).sum())
+    c, f = _scale(null, weight)
+    c_actual, f_actual = _scale(spread, weight)
+    tail = (1 - confidence) / 2
+    low, high = (
+        _noncentrality(q / c_actual, f_actual, spread_df, p) * c_actual / rows
+        for p in (1 - tail, tail)
+    )
+    effect = float(min(q / (rows - 1), 1))
+    pvalue = float(chdtrc(f, q / c) if np.isinf(error_df) else fdtrc(f, error_df, q / c / f))
+    if pvalue >= 1 - confidence:
+        low *= 0
+    return GroupDifference(
+        statistic=q / c,
+        df=f,
+        pvalue=pvalue,
+        error_df=error_df,
+        effect=effect,
+        ci_low=float(np.minimum(low, effect)),
+        ci_high=float(np.clip(high, effect, 1)),
+        design_effect=c,
+    )
+
+
+def cluster_covariance(
+    cluster: Integers, group: Integers, n: Floats, total: Floats, /, *, center: float | None = None
+) -> Floats:
+    """Return the covariance of groups' means minus the overall mean, for independent clusters.
+
+    Around `center`: that of the null hypothesis. Else the jackknife CV3 (MacKinnon, Nielsen and
+    Webb, 2023); a group of one cluster deviates from the overall mean.
+    """
+    clusters, groups = int(cluster.max()) + 1, int(group.max()) + 1
+    rows, sums = np.bincount(group, weights=n), np.bincount(group, weights=total)
+    shares = np.bincount(cluster * groups + group, n, clusters * groups).reshape(-1, groups) / rows
+    if center is None:
+        alone = shares.max(axis=0) > 1 - 1e-12
+        means = np.where(alone, sums.sum() / rows.sum(), sums / rows)
+    else:
+        means = np.full(groups, center)
+    away = total - n * means[group]
+    sums_of_cells = np.bincount(cluster * groups + group, away, clusters * groups)
+    excess: Floats = sums_of_cells.reshape(-1, groups).astype(float)
+    if center is None:
+        excess = excess / np.where(alone, 1, 1 - shares)
+    parts = excess / rows - excess.sum(axis=1, keepdims=True) / rows.sum()
+    covariance = covariance_of_sum(parts)
+    return covariance if center is not None else covariance * ((clusters - 1) / clusters) ** 2
+
+
+def covariance_of_sum(parts: Floats, /) -> Floats:
+    """Return the covariance of the sum of independent rows that sum to about 0; NaN of one."""
+    if len(parts) < 2:
+        return np.full((parts.shape[1], parts.shape[1]), np.nan)
+    result: Floats = parts.T @ parts * (len(parts) / (len(parts) - 1))
+    return result
+
+
+def _scale(covariance: Floats | None, weight: Floats) -> tuple[float, float]:
+    if covariance is None:
+        return 1.0, float(len(weight) - 1)
+    root = np.sqrt(weight)
+    m = root[:, None] * covariance * root
+    first, second = float(np.trace(m)), float((m**2).sum())
+    if first < 1e-12:  # nothing varies between clusters
+        return np.nan, np.nan
+    return second / first, first**2 / second
+
+
+def _noncentrality(statistic: float, df: float, error_df: float, p: float) -> float:
+    """Return the noncentrality for which the statistic is the p-quantile, or 0."""
+    if np.isnan(statistic):
+        return np.nan
+    if np.isinf(error_df):
+        if chndtr(statistic, df, 0) <= p:
+            return 0.0
+        return float(chndtrinc(statistic, df, p))
+    if fdtr(df, error_df, statistic / df) <= p:
+        return 0.0
+    return float(ncfdtrinc(df, error_df, p, statistic / df))
+
 
 _SMALL: Final = 15
 """Rows of a group below which permutations replace Student's t."""
@@ -56,11 +180,10 @@ def rank_anova(
 ) -> tuple[GroupDifference, Floats]:
     """Test whether groups have the same mean rank; return the test and the mean ranks.
 
-    The ANOVA-type statistic of Brunner, Dette and Munk (JASA 92, 1997), with the covariance of the
-    mean ranks from the placements (JRSS B 79, 2017), has an F distribution; below 6 rows p is not
-    below that of permutations of Kruskal and Wallis' statistic. `equal_spreads`: Kruskal and
-    Wallis' test as :func:`scipy.stats.kruskal`. The effect is epsilon squared, H / (N - 1). Too few
-    effective clusters: no p and no interval.
+    The ANOVA-type statistic of Brunner, Dette and Munk (JASA 92, 1997) with the covariance from the
+    placements (JRSS B 79, 2017) and an F distribution; below 6 rows p is at least that of
+    permutations. `equal_spreads`: as :func:`scipy.stats.kruskal`. The effect is epsilon squared, H
+    / (N - 1). NaN with too few effective clusters.
     """
     n = np.bincount(group).astype(float)
     rank = placed @ n + 0.5
@@ -96,8 +219,7 @@ def _rank_covariance(
 ) -> tuple[Floats, float]:
     """Return the covariance of the groups' mean ranks, and the degrees of freedom of its trace.
 
-    A value adds its own rank, and one to the rank of each larger value. Clusters: the jackknife of
-    :func:`~traceana.stats.between_groups.cluster_covariance`.
+    A value adds its own rank, and one to the rank of each larger value.
     """
     above = 1 - placed
     n = np.bincount(group)
@@ -145,11 +267,11 @@ def superiority(
     """Compare two groups by the probability of superiority, with its test and interval.
 
     Brunner and Munzel's test (Biometrical Journal 42, 2000); below 15 rows
-    :func:`permuted_superiority`. The interval is on the scale of the logit; where the test rejects
-    1/2 and it would include it, its bound towards 1/2 is the estimate minus quantile times error.
-    Below 6 rows, or without overlap, it is :func:`score_interval`, extended to 1/2 where the test
-    does not reject. Clusters: Obuchowski's variance (Biometrics 53, 1997) with t of the smaller
-    effective number of clusters minus 1. `mann_whitney`: p as :func:`scipy.stats.mannwhitneyu`.
+    :func:`permuted_superiority`. The interval is on the scale of the logit; its bound towards 1/2
+    is the estimate minus quantile times error where the test rejects 1/2. Below 6 rows, or without
+    overlap, it is :func:`score_interval`, extended to 1/2 where the test does not reject. Clusters:
+    Obuchowski's variance (Biometrics 53, 1997) with t of the smaller effective number of clusters
+    minus 1. `mann_whitney`: p as :func:`scipy.stats.mannwhitneyu`.
     """
     a, b = group == first, group == second
     both = a | b
@@ -157,21 +279,17 @@ def superiority(
     n = np.bincount(side, minlength=2).astype(float)
     chance = float(place[side == 0, 1].mean())
     rank = place @ n + 0.5
-    if rank.min() == rank.max():
-        return Superiority(np.nan, chance, np.nan, np.nan)
-    cluster_code = null = None
+    cluster_code = None
     if cluster is not None:
         cluster_code = (np.cumsum(np.bincount(cluster[both]) > 0) - 1)[cluster[both]]
-        if cluster_code.max() < 1:
-            return Superiority(np.nan, chance, np.nan, np.nan)
-        center = (len(rank) + 1) / 2
-        null = cluster_covariance(cluster_code, side, np.ones(len(rank)), rank, center=center)
-    total = np.bincount(side, weights=rank)
-    pvalue = between_groups(n, total, float((rank**2).sum()), null=null).pvalue
+    if rank.min() == rank.max() or (cluster_code is not None and cluster_code.max() < 1):
+        return Superiority(np.nan, chance, np.nan, np.nan)
+    pvalue = _mean_rank_pvalue(side, rank, n, cluster_code)
     variance, df = _chance_variance(side, place, cluster_code, n, chance)
-    defined = variance > 0 and df >= 1 and 0 < chance < 1
+    defined = bool(np.all([variance > 0, df >= 1, 0 < chance < 1]))
     by_rows = cluster is None and not mann_whitney
     permuted = by_rows and n.min() < _SMALL
+    reach = np.nan
     if permuted:
         in_smaller = side == int(n[1] < n[0])
         pvalue, reach = permuted_superiority(rank, in_smaller, confidence)
@@ -179,28 +297,42 @@ def superiority(
         reach = float(stdtrit(df, (1 + confidence) / 2))
     elif by_rows:  # groups that do not overlap: no permutation that is drawn is as extreme
         pvalue = 1 / (RESAMPLES + 1)
-    scored = by_rows and n.min() > 1 and (n.min() < FEW or chance in (0, 1))
     rejects = pvalue < 1 - confidence
-    if scored and not (rejects and defined):
-        low, high = score_interval(chance, n, confidence)
-        if not rejects:
-            low, high = min(low, 0.5), max(high, 0.5)
-        return Superiority(pvalue, chance, low, high)
-    if not defined or not np.isfinite(reach):
-        return Superiority(pvalue, chance, np.nan, np.nan)
-    error = float(np.sqrt(variance))
-    if not (permuted or mann_whitney):
+    error = float(np.sqrt(variance)) if defined else np.nan
+    if defined and not (permuted or mann_whitney):
         pvalue = float(2 * stdtr(df, -abs(chance - 0.5) / error))
-    step = reach * error / (chance * (1 - chance))
-    odds = chance / (1 - chance)
-    low, high = (odds * np.exp(away) / (1 + odds * np.exp(away)) for away in (-step, step))
-    if scored:
-        low, high = score_interval(chance, n, confidence)
-    if abs(chance - 0.5) > reach * error and low <= 0.5 <= high:
-        low, high = (
-            (chance - reach * error, high) if chance > 0.5 else (low, chance + reach * error)
-        )
+    few = n if by_rows else None
+    low, high = _chance_interval(chance, reach * error, few, confidence, rejects=rejects)
     return Superiority(pvalue, chance, float(low), float(high))
+
+
+def _mean_rank_pvalue(side: Integers, rank: Floats, n: Floats, cluster: Integers | None) -> float:
+    null = None
+    if cluster is not None:
+        center = (len(rank) + 1) / 2
+        null = cluster_covariance(cluster, side, np.ones(len(rank)), rank, center=center)
+    total = np.bincount(side, weights=rank)
+    return between_groups(n, total, float((rank**2).sum()), null=null).pvalue
+
+
+def _chance_interval(
+    chance: float, half: float, n: Floats | None, confidence: float, *, rejects: bool
+) -> tuple[float, float]:
+    """Return the interval of a chance from half its length, or from scores for few rows n."""
+    scored = None
+    if n is not None and n.min() > 1 and (n.min() < FEW or chance in (0, 1)):
+        scored = score_interval(chance, n, confidence)
+    if scored and not (rejects and not np.isnan(half)):
+        return scored if rejects else (min(scored[0], 0.5), max(scored[1], 0.5))
+    if not np.isfinite(half):
+        return np.nan, np.nan
+    step, odds = half / (chance * (1 - chance)), chance / (1 - chance)
+    low, high = scored or (
+        odds * np.exp(away) / (1 + odds * np.exp(away)) for away in (-step, step)
+    )
+    if abs(chance - 0.5) > half and low <= 0.5 <= high:
+        return (chance - half, high) if chance > 0.5 else (low, chance + half)
+    return low, high
 
 
 def score_interval(chance: float, n: Floats, confidence: float, /) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Segments of a series whose mean differs from the rest, and gaps longer than chance explains.
+"""Series of numbers: segments that differ from the rest, long gaps, alignment and clusters.
 
 Circular binary segmentation: Olshen, Venkatraman, Lucito and Wigler, Biostatistics 5, 2004. Top
 order statistics: Renyi's representation, as in Hill, Annals of Statistics 3, 1975.
@@ -6,10 +6,12 @@ order statistics: Renyi's representation, as in Hill, Annals of Statistics 3, 19
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy import fft
 from scipy.special import fdtrc, ndtri
 
 from traceana.stats.arguments import as_generator, check_count
@@ -47,15 +49,13 @@ def deviating_segment(
 ) -> Segment:
     """Return the segment whose mean differs most from the rest, and its p-value.
 
-    With w the weights and m the weighted mean, the statistic of a segment is (sum of w (x - m) in
-    it)^2 / (W_in W_out / W), over the sum of squares; a segment that reaches either end is a single
-    change of level. The null hypothesis is an AR(1) process of resampled innovations (sieve
-    bootstrap; Buehlmann, Bernoulli 3, 1997) of the variance 1 / w. Its autocorrelation is not
-    known: `resamples` series have one drawn uniformly from 0 to 0.99, and the p-value is that of
-    the largest statistic among the tenth of them whose own autocorrelation, without their largest
-    segment, is closest to the observed one (approximate Bayesian computation; Beaumont, Zhang and
-    Balding, Genetics 162, 2002). Of 100 AR(1) series of 90 values at 0, 0.3, 0.6, 0.8 and 0.9
-    without a change, 0, 0, 0, 0 and 1 have p below 0.01; of 40 values 0, 0, 1, 2 and 5.
+    The statistic is (sum of w (x - m) in the segment)^2 / (W_in W_out / W) over the sum of squares;
+    a segment at either end is a change of level. The null hypothesis is an AR(1) process of
+    resampled innovations (sieve bootstrap; Buehlmann, Bernoulli 3, 1997) of the variance 1 / w,
+    whose autocorrelation is drawn uniformly from 0 to 0.99: p is that of the tenth of the
+    `resamples` whose own one is closest to the observed one (Beaumont, Zhang and Balding, Genetics
+    162, 2002). Of 100 AR(1) series of 90 values at 0, 0.3, 0.6, 0.8 and 0.9 without a change, 0, 0,
+    0, 0 and 1 have p below 0.01.
     """
     check_count("resamples", resamples, most=1_000_000)
     x, w = (np.asarray(vector, dtype=np.float64) for vector in (values, weights))
@@ -109,12 +109,10 @@ def deviating_segment(
 def deviating_ranks(values: ArrayLike, /, *, min_length: int = 3) -> Segment:
     """Return the segment whose ranks differ most from the rest, and a bound of its p-value.
 
-    The statistic of :func:`deviating_segment`, of normal scores: of one segment of n independent
-    values it has a beta distribution with 1/2 and (n - 2) / 2 degrees of freedom. The p-value is
-    that of the F statistic divided by (1 + r) / (1 - r) for an AR(1) process, times the number of
-    segments (Bonferroni). r is corrected for the bias of two means, plus 0.8 standard errors. Of
-    1,500 series of 90 values without a change at r = 0, 0.3, 0.5, 0.7 and 0.9, 0.1, 0.3, 0.6, 1.1
-    and 3.1 % have p below 0.01, and 0, 0, 0, 0.2 and 0.4 % below 0.0002.
+    The statistic of :func:`deviating_segment` of normal scores, beta-distributed for one segment;
+    its F is divided by (1 + r) / (1 - r) for an AR(1) process, r plus 0.8 standard errors, and p
+    multiplied by the segments (Bonferroni). Of 1,500 series of 90 values at r = 0, 0.3, 0.5, 0.7
+    and 0.9, 0.1, 0.3, 0.6, 1.1 and 3.1 % have p below 0.01.
     """
     n = np.size(values)
     first, last = np.triu_indices(n + 1, min_length)
@@ -161,11 +159,10 @@ def _largest(centred: Floats, weights: Floats, first: Integers, last: Integers) 
 def long_gaps(gaps: ArrayLike, /) -> list[tuple[int, float]]:
     """Return gaps that stand out from the tail of the others: position and p-value, longest first.
 
-    If the square roots of the longest gaps r_1, r_2, ... have an exponential tail (a Weibull
-    distribution of shape 0.5; conservative for lighter tails, such as that of a Poisson process),
-    i (r_i - r_(i+1)) are exponential with one mean, so the first over the mean of the following 19
-    has an F distribution with 2 and 38 degrees of freedom. Of the three longest, those that stand
-    clear of the next one belong together; p is multiplied by three.
+    With an exponential tail of the roots r_1, r_2, ... (a Weibull distribution of shape 0.5;
+    lighter tails are conservative), the spacings i (r_i - r_(i+1)) have one mean, and the first
+    over the mean of the next 19 an F distribution (2 and 38). p is that of the three longest, times
+    three.
     """
     g = np.asarray(gaps, dtype=np.float64)
     order = np.argsort(-g, kind="stable")
@@ -203,10 +200,8 @@ def highest_rise(scores: Floats, /) -> Floats:
 def rising_stretches(scores: Floats, /, *, threshold: float) -> list[tuple[int, int]]:
     """Stretches whose scores sum to a threshold, found by a cumulative sum in both directions.
 
-    The sum of scores, held at 0 from below, reaches `threshold`: a stretch is there, and began
-    where the sum last left 0. It ends at the sum's highest point before it falls by `threshold`
-    below that; the search goes on after its end. Returns positions of the first and the last
-    observation of each stretch, in order.
+    A stretch begins where the sum, held at 0 from below, last left 0 before it reached `threshold`,
+    and ends at its highest point before it falls by as much. Returns first and last positions.
     """
     enough = threshold * (1 - _ROUNDING)
     stretches = []
@@ -225,3 +220,116 @@ def rising_stretches(scores: Floats, /, *, threshold: float) -> list[tuple[int, 
         stretches.append((start + first, start + last))
         start += last + 1
     return stretches
+
+
+def kmeans_1d(values: ArrayLike, /, *, k: int) -> Integers:
+    """Partition numbers into the k clusters with the smallest within-cluster sum of squares.
+
+    Dynamic programming (Wang and Song, The R Journal 3(2), 2011; Groenlund et al.,
+    arXiv:1701.07204). Returns clusters from 0; of several optima, the one whose last cluster begins
+    first. ValueError if a number is not finite, or k is out of range.
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(numbers).all():
+        raise ValueError("k-means needs finite numbers")
+    points, where, weight = np.unique(numbers, return_inverse=True, return_counts=True)
+    n = len(points)
+    if not 1 <= k <= n:
+        raise ValueError(f"k must lie from 1 to {n}, the number of distinct values; it is {k}")
+    # centered and scaled, so that the sums of squares keep their digits
+    scale = max(float(np.ptp(points)), np.finfo(np.float64).tiny)
+    points = (points - points[n // 2]) / scale
+    sums = _Sums(points, weight.astype(np.float64))
+    least = sums.within(np.zeros(n, np.int64), np.arange(n))
+    firsts = np.zeros((k, n), np.int64)
+    for layer in range(1, k):
+        least, firsts[layer] = _add_cluster(least, sums, layer)
+    cluster = np.empty(n, np.int64)
+    last = n
+    for layer in reversed(range(k)):
+        first = firsts[layer, last - 1]
+        cluster[first:last] = layer
+        last = first
+    return cluster[where]
+
+
+class _Sums:
+    """Sum of squares about the mean of consecutive weighted points, from cumulative sums."""
+
+    def __init__(self, points: Floats, weight: Floats) -> None:
+        parts = (weight, weight * points, weight * points**2)
+        self._running = [np.concatenate([[0.0], np.cumsum(part)]) for part in parts]
+
+    def within(self, first: Integers, last: Integers) -> Floats:
+        weight, total, squares = (sums[last + 1] - sums[first] for sums in self._running)
+        result: Floats = np.maximum(squares - total**2 / weight, 0)
+        return result
+
+
+def _add_cluster(before: Floats, sums: _Sums, layer: int) -> tuple[Floats, Integers]:
+    """Return the smallest sum of squares up to each point with one more cluster, and its first."""
+    n = len(before)
+    least, firsts = np.full(n, np.inf), np.zeros(n, np.int64)
+    # ranges of points, and of their best first members: one level of the recursion at a time
+    low, high = np.array([layer]), np.array([n - 1])
+    first_low, first_high = low, high
+    while len(low):
+        middle = (low + high) // 2
+        size = np.minimum(middle, first_high) - first_low + 1
+        begin = np.cumsum(size) - size
+        candidate = np.arange(size.sum()) + np.repeat(first_low - begin, size)
+        cost = before[candidate - 1] + sums.within(candidate, np.repeat(middle, size))
+        least[middle] = np.minimum.reduceat(cost, begin)
+        at_least = np.flatnonzero(cost == np.repeat(least[middle], size))
+        best = candidate[at_least[np.searchsorted(at_least, begin)]]
+        firsts[middle] = best
+        low, high = np.append(low, middle + 1), np.append(middle - 1, high)
+        first_low, first_high = np.append(first_low, best), np.append(best, first_high)
+        left = low <= high
+        low, high, first_low, first_high = (
+            ends[left] for ends in (low, high, first_low, first_high)
+        )
+    return least, firsts
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The best shift of a series along another."""
+
+    shift: int
+    """Index of the longer run at which the other's index 0 lies; negative where it begins
+    earlier."""
+    overlap: int
+    """Entries that both have at this shift."""
+    mean_square: float
+    """Mean square of their differences."""
+
+
+def best_alignment(a: Floats, b: Floats, /, *, min_overlap: int) -> Alignment | None:
+    """Shift `a` along `b` to the least mean square of differences; None without overlap enough."""
+    known_a, known_b = np.isfinite(a), np.isfinite(b)
+    # about the common mean, so that the sums of squares do not cancel
+    center = np.mean(np.concatenate([a[known_a], b[known_b]])) if known_a.any() else 0.0
+    x = np.where(known_a, a - center, 0.0)
+    y = np.where(known_b, b - center, 0.0)
+    overlap = np.rint(_over_shifts((known_b, known_a))).astype(int)
+    squares = _over_shifts((known_b, x**2), (y**2, known_a), (-2 * y, x))
+    enough = overlap >= max(1, min_overlap)
+    if not enough.any():
+        return None
+    mean_square = np.full(overlap.shape, np.inf)
+    mean_square[enough] = np.maximum(squares[enough], 0) / overlap[enough]
+    best = int(np.argmin(mean_square))
+    return Alignment(best - (len(a) - 1), int(overlap[best]), float(mean_square[best]))
+
+
+def _over_shifts(*pairs: tuple[NDArray[Any], NDArray[Any]]) -> Floats:
+    """Sum long[i + k] * short[i] over all pairs, for k from 1 - len(short), by FFT."""
+    n = len(pairs[0][0]) + len(pairs[0][1]) - 1
+    size = fft.next_fast_len(n, real=True)
+    spectrum = sum(
+        fft.rfft(long.astype(float), size) * fft.rfft(short[::-1].astype(float), size)
+        for long, short in pairs
+    )
+    result: Floats = fft.irfft(spectrum, size)[:n]
+    return result

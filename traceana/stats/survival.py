@@ -46,8 +46,7 @@ def restricted_mean(
 ) -> tuple[float, float]:
     """Return the area under a survival function up to a horizon, and its variance.
 
-    Klein and Moeschberger, Survival Analysis, 2003, section 4.5: sum of (area from t to the
-    horizon)^2 d / (n (n - d)).
+    Klein and Moeschberger, Survival Analysis, 2003, section 4.5.
     """
     inside = times < horizon
     edges = np.concatenate([[0.0], times[inside], [horizon]])
@@ -59,10 +58,7 @@ def restricted_mean(
 def censored_quantiles(
     durations: ArrayLike, censored: ArrayLike, quantiles: Sequence[float], /
 ) -> Floats:
-    """Return quantiles of right-censored durations by the Kaplan-Meier estimator.
-
-    The smallest t with S(t) <= 1 - q; NaN where S does not fall that low.
-    """
+    """Return Kaplan-Meier quantiles, the smallest t with S(t) <= 1 - q; NaN where there is none."""
     t, cut = np.asarray(durations, dtype=float), np.asarray(censored, dtype=bool)
     if not len(t) or t.shape != cut.shape:
         raise DataError(f"durations and censored must have one length: {len(t)} and {len(cut)}")
@@ -79,9 +75,8 @@ def incidence(
 ) -> Incidence:
     """Estimate survival and the cumulative incidence of competing events.
 
-    F_k = sum of S(before) d_k / n (Aalen and Johansen, Scandinavian Journal of Statistics 5, 1978).
-    Variances: Greenwood's of S, and of F_k that of Marubini and Valsecchi (Analysing Survival Data
-    from Clinical Trials, 1995, section 10.2).
+    Aalen and Johansen (Scandinavian Journal of Statistics 5, 1978); variances of Greenwood, and of
+    Marubini and Valsecchi (Analysing Survival Data from Clinical Trials, 1995, section 10.2).
     """
     by_kind, cut = np.asarray(events, dtype=float), np.asarray(censored, dtype=float)
     d = by_kind.sum(axis=1)
@@ -115,10 +110,9 @@ def incidence_variances(
     durations: Floats,
     horizon: float,
 ) -> tuple[Floats, Floats, float]:
-    """Return jackknife variances over clusters: :func:`incidence` and :func:`restricted_mean`.
+    """Return jackknife variances over clusters: (surviving, incidence, restricted); NaN for one.
 
-    (G - 1) / G sum of (e_c - e)^2 over the G clusters, or cells of clusters (Efron, 1982, section
-    3). Returns (surviving, incidence, restricted); NaN for a single cell.
+    (G - 1) / G sum of (e_c - e)^2 over the G clusters, or cells of clusters (Efron, 1982).
     """
     of = np.asarray(cell, dtype=np.int64)
     cells = int(of.max()) + 1
@@ -168,8 +162,7 @@ def log_log_interval(
 ) -> tuple[Floats, Floats]:
     """Return the pointwise log-log interval of a probability p: p ** exp(-+ q se / (p log p)).
 
-    q is the quantile of Student's t with `df` (Kalbfleisch and Prentice, 2002, section 1.4). NaN
-    where p is 0 or 1.
+    Kalbfleisch and Prentice, 2002, section 1.4. NaN where p is 0 or 1.
     """
     check_confidence(confidence)
     p, v = np.asarray(share, dtype=float), np.asarray(variance, dtype=float)

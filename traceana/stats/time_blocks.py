@@ -1,4 +1,4 @@
-"""Blocks of time as the independent unit of rows that name no other."""
+"""How far values depend on those before them, and blocks of time as the independent unit."""
 
 from __future__ import annotations
 
@@ -9,8 +9,59 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from traceana.errors import DataError
+from traceana.stats.arguments import check_count
 from traceana.stats.arrays import Floats, Integers
-from traceana.stats.dependence import autocorrelation, effective_sample_size
+
+MOST_LAGS: Final = 100_000
+
+
+def autocorrelation(values: ArrayLike, /, *, lags: int) -> Floats:
+    """Autocorrelation of a series at lags 1 to `lags`; NaN where a lag is not below n.
+
+    r(k) = sum_t (x_t - m)(x_(t+k) - m) / sum_t (x_t - m)^2 (Box and Jenkins, 1970).
+    """
+    check_count("lags", lags, most=MOST_LAGS)
+    x = _series(values)
+    correlations = _correlations(x)[1 : lags + 1]
+    return np.concatenate([correlations, np.full(lags - len(correlations), np.nan)])
+
+
+def effective_sample_size(values: ArrayLike, /) -> float:
+    """Number of independent values with as certain a mean; NaN for fewer than four, or equal ones.
+
+    n / (1 + 2 sum_k r(k)), cut off by Geyer's initial positive sequence (Statistical Science 7,
+    1992); at most n^2 / 2.
+    """
+    x = _series(values)
+    r = _correlations(x)
+    if len(x) < 4 or np.isnan(r[0]):
+        return float("nan")
+    pairs = r[: len(r) // 2 * 2].reshape(-1, 2).sum(axis=1)
+    positive = np.minimum.accumulate(pairs > 0)
+    time = 2 * pairs[positive].sum() - 1
+    # an alternating series has a sum near -1 + 1: no time is shorter than that of two values
+    return float(len(x) / max(time, 2 / len(x)))
+
+
+def _series(values: ArrayLike) -> Floats:
+    x = np.asarray(values, dtype=float)
+    if x.ndim != 1 or not np.isfinite(x).all():
+        raise DataError("a series of finite values is needed; leave missing ones out first")
+    return x
+
+
+def _correlations(x: Floats) -> Floats:
+    """Autocorrelations at lags 0 to n - 1, by way of the power spectrum."""
+    # equal values differ from their mean by its rounding: none of that is variation
+    if not len(x) or x.min() == x.max():
+        return np.full(len(x), np.nan)
+    away = (x - x[0]) / np.ptp(x)
+    away -= away.mean()
+    size = 2 ** (2 * len(x)).bit_length()
+    products: Floats = np.fft.irfft(np.abs(np.fft.rfft(away, size)) ** 2, size)[: len(x)]
+    r: Floats = products / products[0]
+    return r
+
 
 DAY_S: Final = 86_400.0
 MIN_BLOCKS: Final = 10
@@ -41,10 +92,9 @@ def time_blocks(
 ) -> TimeBlocks:
     """Assign rows to blocks of consecutive days, long enough to be nearly independent.
 
-    The unit is a day, or a shorter one if the rows span fewer than 20. With r the autocorrelation
-    of the units' sums or means (of ranks), a block has one unit if r <= 1.645 / sqrt(units),
-    otherwise 3 times the integrated autocorrelation time, but at most a tenth of the span; `note`
-    states where twice that were needed.
+    The unit is a day, or shorter if the rows span fewer than 20. A block has one unit if the
+    autocorrelation of the units' sums or means (of ranks) is at most 1.645 / sqrt(units), else 3
+    times its integrated time, at most a tenth of the span.
     """
     time = np.asarray(times_s, dtype=float)
     value = np.ones(len(time)) if values is None else np.asarray(values, dtype=float)

@@ -3,8 +3,7 @@
 from traceana.store.ledger import FileEntry, Ledger, TableEntry
 from traceana.store.manifest import Capacity, Manifest, TableManifest
 from traceana.store.spark import open_spark, scan_by_spark
-from traceana.store.store import Store, open_store, store_path
-from traceana.store.trace import Trace, distinct_traces
+from traceana.store.store import Store, Trace, distinct_traces, open_store, store_path
 
 __all__ = [
     "Capacity",

@@ -49,10 +49,9 @@ class _Pickler(pickle.Pickler):
 
 @dataclass(frozen=True)
 class Cache:
-    """Objects by key in one folder of the user's cache; those used longest ago are deleted.
+    """Objects by key in a folder of the user's cache, of which the least used are deleted.
 
-    A file appears whole and begins with the digest of the rest; one that was changed counts as
-    none, and nothing fails if the folder cannot be written.
+    A file that was changed counts as none, and nothing fails if the folder cannot be written.
     """
 
     name: str
@@ -175,10 +174,7 @@ def _version(library: str) -> str:
 
 @cache
 def code_digest(*packages: str) -> str:
-    """Return a digest of the code, and of the data files beside it, in packages of traceana.
-
-    Without a package, of all of traceana.
-    """
+    """Return a digest of the code and data files in packages of traceana; without any, in all."""
     digest = hashlib.sha256()
     top = files("traceana")
     for folder in [top / name for name in packages] or [top]:

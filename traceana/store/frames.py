@@ -13,16 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import narwhals.stable.v2 as nw
 import polars as pl
 from narwhals.exceptions import DuplicateError
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.errors import DataError, did_you_mean
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
 
 Names: TypeAlias = str | Sequence[str]
 """One column's name, or several."""
@@ -72,9 +70,8 @@ def open_frame(
 ) -> nw.LazyFrame[Any]:
     """Return the needed columns as a lazy frame, with measures checked for their range.
 
-    Measures become Float64: datetimes as Unix seconds, durations as seconds; NaN is null. `roles`
-    has the keys that a parameter sets. DataError if a column is missing or named twice, or a
-    measure is not numeric or out of range.
+    Measures become Float64, times and durations as seconds, NaN null. `roles` has the keys that a
+    parameter sets. DataError if a column is missing, named twice, or no measure.
     """
     of_measures = measures if isinstance(measures, Mapping) else {}
     names = tuple(of_measures.values()) or tuple(measures)
@@ -182,8 +179,7 @@ def reduce_frame(
 ) -> pl.DataFrame:
     """Return [*keys, *aggregates]: one row per group, sorted, nulls last; one row without keys.
 
-    Polars adds up the rows of a group in their order. DataError if a key has the name of an
-    aggregate.
+    DataError if a key has the name of an aggregate.
     """
     result = reduce_unsorted(frame, keys, **aggregates)
     for key in reversed(keys):  # several at once are encoded as bytes first, in twice the time
@@ -242,10 +238,7 @@ def _read_here(rows: Any, error: DataError) -> pl.DataFrame:  # noqa: ANN401  as
 
 
 def in_order(rows: Any, /) -> Any:  # noqa: ANN401  what it is given: Polars' or narwhals' lazy frame
-    """Return rows of Polars in one chunk: the sum of several depends on the number of threads.
-
-    A query that counts the added row numbers keeps the order; it reads only the columns it needs.
-    """
+    """Return rows of Polars in one chunk: the sum of several depends on the number of threads."""
     native: pl.LazyFrame = rows.to_native() if isinstance(rows, nw.LazyFrame) else rows
     table = pl.concat([native, native.clear()], rechunk=True).with_row_index(_PLACE)
     return table if native is rows else nw.from_native(table)
@@ -375,3 +368,22 @@ def _as_lazy(frame: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         return frame.lazy(backend="polars")
     except (TypeError, ValueError) as error:  # a column of mixed Python objects
         raise DataError(f"a column has mixed types: {str(error).splitlines()[0]}") from None
+
+
+def check_clock(frame: nw.LazyFrame[Any], time: str, /) -> None:
+    """Refuse a time column that has values and is neither a number nor a time."""
+    kind = frame.collect_schema()[time]
+    if kind.is_numeric() or kind.is_temporal():
+        return
+    # a column without a value has an arbitrary type
+    if collect(frame.select(nw.col(time).count())).item():
+        raise DataError(f"column {time} has type {kind}; time= needs numbers or datetimes")
+
+
+def with_seconds(frame: nw.LazyFrame[Any], time: str, /) -> nw.LazyFrame[Any]:
+    """Return a frame with a datetime column as Unix seconds; numbers remain."""
+    check_clock(frame, time)
+    kind = frame.collect_schema()[time]
+    if not kind.is_temporal():
+        return frame
+    return frame.with_columns(as_seconds(nw.col(time), kind, frame.implementation).alias(time))

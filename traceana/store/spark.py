@@ -8,6 +8,7 @@ import shutil
 import socket
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -15,8 +16,6 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from traceana.errors import TraceanaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import DataFrame, SparkSession
 
     from traceana.store.store import Store

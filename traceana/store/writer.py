@@ -34,8 +34,8 @@ _TIMES_A_WORD: Final = 4
 class TableWriter:
     """Parquet files for the kept and the rejected rows of a table, written block by block.
 
-    No file has its final name before :meth:`publish`; leaving the ``with`` block without
-    it removes what was written. Rows are packed and written in a thread while the next are read.
+    Files have their names from :meth:`publish` on; leaving the ``with`` block without it removes
+    them.
     """
 
     def __init__(
@@ -65,10 +65,7 @@ class TableWriter:
         self._kept.flush()
 
     def finish(self, metadata: Mapping[str, str]) -> tuple[int, ...]:
-        """Bring all that was written to the disk, the table's metadata last.
-
-        Returns the CRC-32 of each file.
-        """
+        """Bring all that was written to the disk, and return the CRC-32 of each file."""
         stated = {f"traceana.{key}": value for key, value in metadata.items()}
         files = (self._kept, self._rejected) if self._rejected else (self._kept,)
         return tuple(file.finish(stated) for file in files)
@@ -96,11 +93,7 @@ class TableWriter:
 
 
 class _ParquetFile:
-    """One Parquet file under a temporary name.
-
-    Text goes from Polars to the file as string views, without a copy; what is in the file,
-    and what readers get of it, is the ordinary text of `schema`.
-    """
+    """One Parquet file under a temporary name, to which text goes as string views, uncopied."""
 
     def __init__(self, final: Path, schema: pa.Schema) -> None:
         final.parent.mkdir(parents=True, exist_ok=True)
@@ -147,11 +140,7 @@ class _ParquetFile:
         self._send()
 
     def _send(self) -> None:
-        """Have the disk begin with what was written last, and the system forget what it has by now.
-
-        That is what the advice does; it waits for nothing, as fsync would. What is written next
-        comes into the memory just left, several times faster than into memory not used before.
-        """
+        """Have the disk begin to write, and the system reuse memory of what is there already."""
         written = self._stream.tell()
         self._crc32 = extend_crc32(self._crc32, self._on_disk)
         if written - self._sent >= _SEND_BYTES and hasattr(os, "posix_fadvise"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -10,8 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from traceana.tables import formatting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import polars as pl
 
     from traceana.tables.declare import ResultTable
@@ -53,10 +52,7 @@ class Cells:
 
 
 def neutral(frame: Frame, /) -> Frame:
-    """Return a frame for a CSV file: what a spreadsheet takes for a formula gets an apostrophe.
-
-    Every CSV file with names or texts of a trace is written through it, column names included.
-    """
+    """Return a frame for a CSV file: what a spreadsheet takes for a formula gets an apostrophe."""
     import polars as pl  # noqa: PLC0415  a page needs none of it
 
     words = pl.col(pl.String, pl.Categorical, pl.Enum).cast(pl.String)
@@ -67,10 +63,7 @@ def neutral(frame: Frame, /) -> Frame:
 
 
 def without_far_quantiles(frame: pl.DataFrame, /) -> pl.DataFrame:
-    """Set quantiles of n values to null beyond 1 / n and 1 - 1 / n: no value lies there.
-
-    n is the column n, else jobs; a quantile is a column such as p99_s or runtime_s_p95.
-    """
+    """Set quantiles (p99_s, runtime_s_p95) of n values or jobs to null beyond 1/n and 1 - 1/n."""
     import polars as pl  # noqa: PLC0415  a page needs none of it
 
     n = next((name for name in ("n", "jobs") if name in frame.columns), None)
@@ -107,10 +100,7 @@ def cells_of(
     headings: Mapping[str, str] = {},
     null: Mapping[str, str] = {},
 ) -> Cells:
-    """Return a frame as text, each column as declared.
-
-    Two adjacent columns with the same heading are the ends of an interval and become one column.
-    """
+    """Return a frame as text; two adjacent columns of one heading are the ends of an interval."""
     declared = table.columns() if table else {}
     facts = {name: dict(column.metadata or {}) for name, column in declared.items()}
     left = list(frame.columns if columns is None else columns)[::-1]

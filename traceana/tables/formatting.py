@@ -73,10 +73,7 @@ def clock(value: float) -> str:
 
 
 def duration_ticks(low: float, high: float, most: int, /) -> list[float]:
-    """Return round durations within limits in seconds: the densest series of at most `most`.
-
-    Limits too close for two of a series have multiples of one round duration.
-    """
+    """Return the densest series of at most `most` round durations within limits, or multiples."""
     series = [
         [tick for tick in (*_DECADES, *map(float, ticks)) if low <= tick <= high]
         for ticks in _TICKS_S

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import Field, fields
 from html import escape
 from importlib import import_module
@@ -14,8 +15,6 @@ from traceana.tables.declare import ResultTable, declared
 from traceana.tables.display import html_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from matplotlib.axes import Axes
 
 
@@ -108,7 +107,10 @@ def _same(value: object, other: object) -> bool:
     if isinstance(value, pl.DataFrame | pl.Series):
         return type(value) is type(other) and value.equals(other)  # type: ignore[arg-type]
     if isinstance(value, np.ndarray):
-        return isinstance(other, np.ndarray) and _same_arrays(value, other)
+        if not isinstance(other, np.ndarray):
+            return False
+        numbers = value.dtype.kind in "fc" and other.dtype.kind in "fc"
+        return np.array_equal(value, other, equal_nan=numbers)
     if isinstance(value, dict) and isinstance(other, dict):
         return value.keys() == other.keys() and all(_same(value[key], other[key]) for key in value)
     if isinstance(value, tuple | list) and type(value) is type(other):
@@ -116,11 +118,6 @@ def _same(value: object, other: object) -> bool:
         return len(value) == len(other) and all(_same(*pair) for pair in pairs)
     both_nan = value != value and other != other  # noqa: PLR0124  NaN alone differs from itself
     return bool(value == other) or both_nan
-
-
-def _same_arrays(array: np.ndarray, other: np.ndarray) -> bool:
-    numbers = array.dtype.kind in "fc" and other.dtype.kind in "fc"
-    return np.array_equal(array, other, equal_nan=numbers)
 
 
 def _short(value: object) -> str:

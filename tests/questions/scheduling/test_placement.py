@@ -13,7 +13,7 @@ from traceana.figures import plot_placement_allocated, plot_placement_fragment
 from traceana.page.context import Context, DataSource
 from traceana.questions.scheduling.section_placement import SECTION
 from traceana.questions.scheduling.what_if import reversed_pairs
-from traceana.simulate.placement.sweep import summarize_placement, sweep_placement
+from traceana.simulate.placement.simulate import summarize_placement, sweep_placement
 
 JOBS = pl.DataFrame(
     {"job_id": [f"j{i}" for i in range(40)], "gpus": [0.5, 1.0, 0.25, 2.0] * 10, "cpus": [4.0] * 40}

@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 from tests.questions.defaults import numbers_by_default
 from traceana import iteration_cov, summarize_cov, summarize_cov_pooled, summarize_cov_series
 from traceana.errors import DataError
-from traceana.stats.dependence import autocorrelation
+from traceana.stats.time_blocks import autocorrelation
 
 if TYPE_CHECKING:
     from traceana.store import Store

@@ -20,7 +20,7 @@ from traceana import (
     trends,
     workload_summary,
 )
-from traceana.cli.limits import limited_store
+from traceana.cli.options import limited_store
 from traceana.cohorts.observation import nodes_seen
 from traceana.errors import DataError
 from traceana.questions.trends.by_period import divide_window

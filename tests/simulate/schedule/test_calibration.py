@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from traceana import simulate_schedule
-from traceana.simulate.schedule.calibration import calibrate
+from traceana.simulate.schedule.capacity import calibrate
 
 
 def _log(policy: str) -> pl.DataFrame:

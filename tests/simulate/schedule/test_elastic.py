@@ -12,8 +12,7 @@ import pytest
 from traceana import simulate_schedule
 from traceana.errors import DataError
 from traceana.simulate.schedule import elastic
-from traceana.simulate.schedule.nodes import BuddyNodes
-from traceana.simulate.schedule.overheads import scaling_overhead_s
+from traceana.simulate.schedule.elastic import BuddyNodes, scaling_overhead_s
 from traceana.store import Capacity
 
 LOG = Path(__file__).parent / "elasticflow_figure_10.csv"

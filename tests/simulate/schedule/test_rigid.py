@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from traceana import simulate_schedule
 from traceana.errors import DataError
-from traceana.simulate.schedule.policies import POLICIES
 from traceana.simulate.schedule.policy import ScheduleState, SchedulingPolicy
+from traceana.simulate.schedule.simulate import POLICIES
 
 
 def _jobs(*rows: tuple[float, float, float], **more: list[object]) -> pl.DataFrame:

@@ -10,7 +10,7 @@ from scipy import stats
 import traceana
 from traceana.errors import DataError
 from traceana.stats.distributions import hill, resolution
-from traceana.stats.two_samples import clustered_ks
+from traceana.stats.permutation import clustered_ks
 
 
 def make_clusters(clusters: int = 20, share: float = 0.5) -> tuple[np.ndarray, np.ndarray]:

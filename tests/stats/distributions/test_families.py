@@ -12,8 +12,7 @@ from scipy.special import gammaln, logsumexp
 
 from traceana.stats.distributions import FAMILIES, fit_family, make_sample
 from traceana.stats.distributions.families import log_gammaincc
-from traceana.stats.distributions.likelihood import terms_of
-from traceana.stats.distributions.sample import Sample
+from traceana.stats.distributions.likelihood import Sample, terms_of
 
 Y = np.linspace(-4, 3, 29)
 THETA = {name: np.array([0.4, -0.3][: len(FAMILIES[name].parameters)]) for name in FAMILIES}

@@ -9,8 +9,7 @@ import pytest
 import scipy.stats
 
 from traceana.stats.distributions import FAMILIES, PairTest, fit_family, make_sample, vuong_test
-from traceana.stats.distributions.likelihood import Fit, terms_of
-from traceana.stats.distributions.pairs import _followed
+from traceana.stats.distributions.likelihood import Fit, _followed, terms_of
 
 X = np.random.default_rng(1).lognormal(2, 1, 400)
 SAMPLE = make_sample(np.log(X), np.zeros(400, bool), None)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from traceana.stats.distributions.tail import Tail, hill
+from traceana.stats.distributions.goodness import Tail, hill
 
 VALUES = np.array([1.0, 8.0, 2.0, 4.0])
 

@@ -1,18 +1,10 @@
-"""``traceana simulate``: one file and one line here for each what-if."""
+"""``traceana simulate``: one function and one line here for each what-if."""
 
 from __future__ import annotations
 
 import typer
 
-from traceana.cli.simulate import (
-    batching,
-    deadlines,
-    energy,
-    operations,
-    place,
-    recurring,
-    schedule,
-)
+from traceana.cli.simulate import batching, energy, schedule
 
 app = typer.Typer(
     help="Simulate schedules, placement, batching, deadlines and energy.",
@@ -28,12 +20,12 @@ def _group() -> None:
 
 
 for _name, _command, _options in (
-    ("deadlines", deadlines.deadlines, "TRACE --policies fifo,edf"),
-    ("recurring", recurring.recurring, "TRACE --gpu v100 --dataset cifar100"),
+    ("deadlines", schedule.deadlines, "TRACE --policies fifo,edf"),
+    ("recurring", energy.recurring, "TRACE --gpu v100 --dataset cifar100"),
     ("batching", batching.batching, "--throughputs 100,200,300"),
     ("energy", energy.energy, "TRACE --gpu v100 --dataset librispeech"),
-    ("place", place.place, "TRACE --policy fgd,random"),
-    ("operations", operations.operations, "TRACE --ideal stage=3"),
+    ("place", schedule.place, "TRACE --policy fgd,random"),
+    ("operations", batching.operations, "TRACE --ideal stage=3"),
     ("schedule", schedule.schedule, "TRACE --policy fifo,easy --gpus +10%"),
 ):
     app.command(_name, epilog=f"Example: traceana simulate {_name} {_options}")(_command)

@@ -11,14 +11,22 @@ from traceana.cli.options import (
     OutOption,
     StoreOption,
     TraceArgument,
+    load_objects,
+    open_simulated,
     option,
+    qualifying_trace,
 )
-from traceana.cli.output import Shown, print_result, write_frame
-from traceana.cli.simulate.choose import open_simulated, qualifying_trace
+from traceana.cli.output import Shown, print_result, show_fraction, write_frame
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from traceana.store import Trace
+
+    _Printed = tuple[str, dict[str, Any], tuple[Shown, ...], Shown]
+    """Title, what is simulated, the frames to print, and the one to write to a file."""
+
 
 _SHOWN: Final = ("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j", "on_front", "runs")
 
@@ -100,3 +108,159 @@ def _least(
     if not rows:
         raise DataError(f"no data set of {gpu} has a feasible configuration")
     return pl.concat(rows)
+
+
+_OF_SWEEP: Final = (
+    "gpu",
+    "dataset",
+    "seeds",
+    "energy_saved",
+    "energy_saved_ci_low",
+    "energy_saved_ci_high",
+    "time_saved",
+    "cost_saved",
+    "regret_fraction",
+    "note",
+)
+
+
+def recurring(
+    *,
+    trace: TraceArgument = None,
+    gpu: Annotated[str | None, option("GPU as in the trace.  [default: all]")] = None,
+    dataset: Annotated[str | None, option("Data set as in the trace.  [default: all]")] = None,
+    eta: EtaOption = 0.5,
+    policy: Annotated[
+        str,
+        option(
+            "zeus, zeus-no-pruning, zeus-no-profiling, default, grid, oracle, or "
+            "package.module:function; with groups several, such as zeus,grid,default."
+        ),
+    ] = "zeus",
+    seeds: Annotated[
+        int | None, option("Simulate with seeds 1 to N.  [default: 10; 1 for one job]", "N")
+    ] = None,
+    groups: Annotated[
+        bool,
+        option(
+            "Simulate the trace's groups of recurring jobs, overlapping ones included.  "
+            "[default: if the trace has only groups]",
+            None,
+            "--groups",
+        ),
+    ] = False,
+    variants: Annotated[
+        bool,
+        option(
+            "Compare values of beta, ablations of zeus, and zeus on every GPU.", None, "--variants"
+        ),
+    ] = False,
+    store: StoreOption = None,
+    json: JsonOption = False,
+    out: OutOption = None,
+) -> None:
+    """Simulate policies for recurring jobs.
+
+    One job (--gpu and --dataset), a sweep over jobs and seeds, or the groups of a trace.
+    """
+    from traceana.questions.energy.savings import ENERGY_NEEDS
+    from traceana.questions.recurring.analyze import GROUP_NEEDS
+
+    needs = ENERGY_NEEDS if trace is None else (*ENERGY_NEEDS, *GROUP_NEEDS)
+    chosen = qualifying_trace(open_simulated(store), trace, GROUP_NEEDS if groups else needs)
+    groups = groups or not chosen.has("training_runs")
+    if groups and (dataset is not None or seeds is not None):
+        raise DataError("--dataset, --seeds: groups have their own jobs; leave them out")
+    policies = [*load_objects(policy, "--policy").values()]
+    if len(policies) > 1 and not groups:
+        raise DataError("--policy: pass one policy, or --groups")
+    settings: dict[str, Any] = {"eta": eta, "policy": policies[0]}
+    if groups:
+        printed = _groups(chosen, gpu, eta, policies)
+    elif variants:
+        printed = _variants(chosen, gpu)
+    elif gpu is not None and dataset is not None and seeds is None:
+        printed = _one_job(chosen, settings | {"gpu": gpu, "dataset": dataset})
+    else:
+        numbers = range(1, (10 if seeds is None else seeds) + 1)
+        printed = _sweep(chosen, settings | {"gpus": gpu, "datasets": dataset, "seeds": numbers})
+    title, about, parts, written = printed
+    write_frame(written.frame, out, written.table)
+    print_result(title, about | {"policy": policy}, *parts, as_json=json)
+
+
+def _one_job(trace: Trace, settings: dict[str, Any]) -> _Printed:
+    from traceana.questions.energy.savings import defaults, training_tables
+    from traceana.simulate import simulate_recurring
+    from traceana.simulate.recurring.tables import References, Runs, Totals
+
+    result = simulate_recurring(*training_tables(trace), defaults=defaults(trace), **settings)
+    about = {name: getattr(result, name) for name in ("gpu", "dataset", "target", "eta")}
+    expected = "Expected with the default and with the oracle"
+    parts = (
+        Shown(name="totals", frame=result.totals, table=Totals, title="Totals"),
+        Shown(name="references", frame=result.references, table=References, title=expected),
+        Shown(name="history", frame=result.history, table=Runs, title="Runs"),
+    )
+    return result.summary(), about | {"synthetic": trace.synthetic}, parts, parts[-1]
+
+
+def _sweep(trace: Trace, settings: dict[str, Any]) -> _Printed:
+    from traceana.questions.energy.savings import defaults, training_tables
+    from traceana.simulate import summarize_recurring, sweep_recurring
+    from traceana.simulate.recurring.tables import Sweep, SweepSummary
+
+    with show_fraction("recurring jobs") as progress:
+        sweep = sweep_recurring(
+            *training_tables(trace), defaults=defaults(trace), **settings, progress=progress
+        )
+    summary = summarize_recurring(sweep)
+    title = (
+        "saved by the last five recurrences relative to the default, and regret: cost above that "
+        f"of the oracle; eta {settings['eta']:g}"
+    )
+    about = {"eta": settings["eta"], "synthetic": trace.synthetic}
+    shown = Shown(name="summary", frame=summary, table=SweepSummary, columns=_OF_SWEEP)
+    return title, about, (shown,), Shown(name="runs", frame=sweep, table=Sweep)
+
+
+def _groups(trace: Trace, gpu: str | None, eta: float, policies: list[Any]) -> _Printed:
+    """Simulate the groups of a trace with the workloads of the first trace that has some."""
+    import polars as pl
+
+    from traceana.questions.energy.savings import defaults, shown_gpu, training_tables
+    from traceana.questions.recurring.analyze import mapped_jobs, workloads_of
+    from traceana.simulate import simulate_recurring_groups
+    from traceana.simulate.recurring.tables import GroupRuns, GroupsByDataset
+
+    workloads = workloads_of(trace)[0]
+    if workloads is None:
+        raise DataError(
+            "groups are simulated with the workloads of a trace with training_runs and "
+            "power_profiles, and the store has none; ingest one (see `traceana traces`)"
+        )
+    gpu = gpu or shown_gpu(workloads)
+    tables, jobs = training_tables(workloads), mapped_jobs(trace, workloads, gpu)
+    settings: dict[str, Any] = {"gpu": gpu, "eta": eta, "defaults": defaults(workloads)}
+    totals, runs = [], []
+    for policy in policies:
+        result = simulate_recurring_groups(*tables, jobs, policy=policy, **settings)
+        named = pl.lit(result.policy).alias("policy")
+        totals.append(result.by_dataset().select(named, pl.all()))
+        runs.append(result.history.select(named, pl.all()))
+    about: dict[str, Any] = {"trace": trace.id, "workloads": workloads.id, "gpu": gpu, "eta": eta}
+    about["synthetic"] = trace.synthetic or workloads.synthetic
+    shown = Shown(name="by_dataset", frame=pl.concat(totals), table=GroupsByDataset)
+    title = f"{trace.id}: groups of recurring jobs on {gpu}, eta {eta:g}"
+    return title, about, (shown,), Shown(name="runs", frame=pl.concat(runs), table=GroupRuns)
+
+
+def _variants(trace: Trace, gpu: str | None) -> _Printed:
+    from traceana.questions.energy.savings import shown_gpu
+    from traceana.questions.recurring.analyze import policy_variants
+    from traceana.simulate.recurring.tables import PolicyVariants
+
+    gpu = gpu or shown_gpu(trace)
+    about = {"gpu": gpu, "synthetic": trace.synthetic}
+    shown = Shown(name="results", frame=trace.once(policy_variants, gpu), table=PolicyVariants)
+    return f"{trace.id}, {gpu}: variants of the policy zeus", about, (shown,), shown

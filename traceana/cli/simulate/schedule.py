@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from traceana.cli.options import JsonOption, OutOption, StoreOption, argument, option
+from traceana.cli.options import (
+    JsonOption,
+    OutOption,
+    StoreOption,
+    argument,
+    load_objects,
+    open_simulated,
+    option,
+    qualifying_trace,
+)
 from traceana.cli.output import Shown, print_result, show_fraction, write_frame
-from traceana.cli.simulate.choose import load_objects, open_simulated, qualifying_trace
 from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
+
 
 _NEEDED: Final = ({"jobs": ("submit_s", "runtime_s", "gpus")},)
 _SHOWN: Final = (
@@ -80,9 +93,8 @@ def schedule(
     import polars as pl
 
     from traceana.questions.scheduling.what_if import jobs_to_schedule
-    from traceana.simulate.schedule.calibration import calibrate
-    from traceana.simulate.schedule.profiles import read_profiles
-    from traceana.simulate.schedule.sweep import recorded_waits, sweep_schedules
+    from traceana.simulate.schedule.capacity import calibrate, read_profiles
+    from traceana.simulate.schedule.simulate import recorded_waits, sweep_schedules
     from traceana.simulate.schedule.tables import ScheduleGroups
     from traceana.stats.arguments import MOST_RESAMPLES, check_count
 
@@ -118,8 +130,7 @@ def schedule(
     calibration = calibrate(results) if scale_load == 1 else ""
     scheduled = int(results.filter(policy=next(iter(policies)))["jobs"].sum())
     recorded = recorded_waits(jobs, group=by)
-    if recorded is not None:
-        results = pl.concat([recorded, results])
+    results = results if recorded is None else pl.concat([recorded, results])
     write_frame(results, out, ScheduleGroups)
     interval = ("wait_s_ci_low", "wait_s_ci_high") if replications else ()
     print_result(
@@ -137,6 +148,12 @@ def schedule(
         sys.stdout.write(f"\n{calibration}\n")
 
 
+def _gpus(text: str | None) -> float | str | None:
+    with suppress(TypeError, ValueError):  # none, or a change
+        return float(text or "")
+    return text
+
+
 def _note(excluded: int, running: int, by: str) -> str:
     """Return which jobs of a log are scheduled, and where."""
     note = f"; {excluded:,} without submission, runtime or GPUs are excluded" if excluded else ""
@@ -144,10 +161,156 @@ def _note(excluded: int, running: int, by: str) -> str:
     return note if by == "cluster" else f"{note}; a cluster of its own for each {by}"
 
 
-def _gpus(text: str | None) -> float | str | None:
-    if text is None:
-        return None
+_PLACED: Final = ({"jobs": ("gpus",), "machines": ("gpus",)},)
+_POLICIES: Final = "random,dotprod,clustering,packing,bestfit,fgd"
+_TIES: Final = ("name", "random")
+_ARRIVED: Final = (50, 80, 100, 120)
+
+
+def place(
+    *,
+    trace: Annotated[str, argument("Trace of the store with jobs and machines.", "TRACE")],
+    policy: Annotated[
+        str,
+        option(
+            "random, dotprod, clustering, packing, bestfit, fgd, or package.module:name.",
+            "NAME,...",
+        ),
+    ] = _POLICIES,
+    seeds: Annotated[int, option("Number of runs: seeds 1 to N.")] = 3,
+    ties: Annotated[
+        str,
+        option("Which machine to take among equal scores: by name, or at random.", "name|random"),
+    ] = "name",
+    store: StoreOption = None,
+    json: JsonOption = False,
+    out: OutOption = None,
+) -> None:
+    """Fill a cluster with jobs that share GPUs.
+
+    Jobs arrive in random order until they request 130 % of the GPUs, and never leave. Prints the
+    GPUs allocated, and those that are a fragment, in percent of all GPUs.
+    """
+    import polars as pl
+
+    from traceana.simulate.placement.simulate import Workload, summarize_placement, sweep_placement
+    from traceana.simulate.placement.tables import PlacementRuns, PlacementSummary
+    from traceana.stats.arguments import MOST_RESAMPLES, check_choice, check_count
+
+    check_count("--seeds", seeds, most=MOST_RESAMPLES)
+    check_choice("--ties", ties, _TIES)
+    policies = load_objects(policy, "--policy")
+    chosen = qualifying_trace(open_simulated(store), trace, _PLACED)
+    jobs, machines = chosen.jobs, chosen.table("machines")
+    drawn = range(1, seeds + 1)
+    with show_fraction("placement") as progress:
+        runs = sweep_placement(
+            jobs, machines, policies=policies, seeds=drawn, ties=(ties,), progress=progress
+        )
+    write_frame(runs, out, PlacementRuns)
+    with_gpus = machines.filter(machines["gpus"] > 0)
+    without = jobs["gpus"].null_count()
+    unplaceable = Workload(jobs, machines).count_unplaceable()
+    note = f"; {unplaceable:,} jobs fit on no machine, even if all are empty" if unplaceable else ""
+    note += f"; {without:,} jobs without a number of GPUs are excluded" if without else ""
+    about = {
+        "trace": chosen.id,
+        "synthetic": chosen.synthetic,
+        "jobs": jobs["gpus"].count(),
+        "machines": with_gpus.height,
+        "gpus": with_gpus["gpus"].sum(),
+        "jobs_without_gpu_number": without,
+        "jobs_that_fit_on_no_machine": unplaceable,
+    }
+    summary = summarize_placement(runs).filter(pl.col("arrived").is_in(_ARRIVED))
+    print_result(
+        f"{chosen.id}: {about['jobs']:,} jobs on {with_gpus.height:,} machines with "
+        f"{about['gpus']:,.0f} GPUs{note}\n",
+        about,
+        Shown(name="results", frame=runs, table=PlacementSummary, rows=summary),
+        as_json=json,
+    )
+
+
+_SUFFIXES: Final = (".csv", ".parquet")
+
+
+def deadlines(
+    *,
+    jobs: Annotated[
+        str | None,
+        argument(
+            "Trace of the store, or jobs in a .csv or .parquet file.  "
+            "[default: the first trace with plans, else with jobs]",
+            "TRACE|FILE",
+        ),
+    ] = None,
+    policies: Annotated[
+        str,
+        option(
+            "Policies to compare: fifo, sjf, edf, least_slack, or package.module:function.",
+            "NAME,...",
+        ),
+    ] = "fifo,sjf,edf,least_slack",
+    capacity: Annotated[
+        float | None, option("GPUs of each cluster.  [default: those that a load of 0.8 needs]")
+    ] = None,
+    deadline: Annotated[
+        str | None,
+        option("Column of the deadlines.  [default: SYNTHETIC deadlines are drawn]", "COLUMN"),
+    ] = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+    out: OutOption = None,
+) -> None:
+    """Schedule jobs with deadlines under simple policies.
+
+    Without --deadline, deadlines are drawn: uniform from 0.5 to 1.5 runtimes after submission.
+    """
+    from traceana.simulate import simulate_deadlines, synthesize_deadlines
+    from traceana.simulate.deadlines.tables import DeadlinePolicies
+
+    path = Path(jobs or "")
+    is_file = path.suffix in _SUFFIXES or len(path.parts) > 1 or path.is_file()
+    name, rows, synthetic = _read_file(path) if is_file else _read_store(store, jobs)
+    drawn = None if deadline else synthesize_deadlines(rows)
+    results = simulate_deadlines(
+        rows,
+        plans=drawn,
+        policies=[*load_objects(policies, "--policies").values()],
+        capacity=capacity,
+        deadline=deadline or "deadline_s",
+    )
+    write_frame(results, out, DeadlinePolicies)
+    made = "" if deadline else ", SYNTHETIC deadlines"
+    about: dict[str, Any] = {"jobs_of": name, "jobs": rows.height, "deadline": deadline}
+    print_result(
+        f"{name}: {rows.height:,} jobs{made}",
+        about | {"synthetic": synthetic},
+        Shown(name="policies", frame=results, table=DeadlinePolicies),
+        as_json=json,
+    )
+
+
+def _read_file(file: Path) -> tuple[str, pl.DataFrame, bool]:
+    import polars as pl
+    from polars.exceptions import PanicException, PolarsError
+
+    if file.suffix not in _SUFFIXES:
+        raise DataError(f"{file}: the ending must be one of {', '.join(_SUFFIXES)}")
     try:
-        return float(text)
-    except ValueError:
-        return text
+        if file.suffix == ".csv":
+            return str(file), pl.read_csv(file, glob=False), False
+        return str(file), pl.read_parquet(file, use_pyarrow=True), False
+    except (OSError, ValueError, PanicException, PolarsError) as error:
+        raise DataError(f"{file}: cannot be read ({str(error).splitlines()[0]})") from None
+
+
+def _read_store(store: Path | None, trace: str | None) -> tuple[str, pl.DataFrame, bool]:
+    from traceana.questions.deadlines.plans import PLANS_NEEDS
+
+    opened = open_simulated(store)
+    with_plans = opened.traces(table="training_plans") if trace is None else []
+    needs = PLANS_NEEDS if with_plans else _NEEDED
+    chosen = qualifying_trace(opened, trace, needs)
+    return chosen.id, chosen.jobs, chosen.synthetic

@@ -9,30 +9,30 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.stats.cluster_jackknife import (
+from traceana.stats.correlation import (
     NEAR_ONE,
+    carrying_rows,
     clustered_interval,
     clustered_pvalue,
-    influence_error,
-    jackknife_errors,
-)
-from traceana.stats.correlation import (
-    carrying_rows,
     correlation,
     correlation_pvalue,
     dot,
     excess_kurtosis,
     fisher_interval,
     fisher_variance,
+    influence_error,
+    jackknife_errors,
     kendall_pvalue,
     kendall_tie_factor,
     n_of_variance,
     weighted_ranks,
 )
-from traceana.stats.permutation import EXACT, group_mean_pvalues, row_pvalue
-from traceana.stats.wild_bootstrap import (
+from traceana.stats.permutation import (
+    EXACT,
     effective_clusters,
+    group_mean_pvalues,
     leverage,
+    row_pvalue,
     sign_flip_pvalue,
     too_few_clusters,
 )

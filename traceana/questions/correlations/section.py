@@ -41,7 +41,7 @@ from traceana.questions.correlations.section_features import (
 )
 from traceana.questions.correlations.tables import Correlations
 from traceana.questions.section_per_cohort import build_per_cohort
-from traceana.stats.effect_sizes import THRESHOLDS
+from traceana.stats.multiplicity import THRESHOLDS
 from traceana.tables.formatting import correlation, in_sentence
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import polars as pl
 
 from traceana.page.blocks import Drawing, Table, drawing, result_table
 from traceana.questions.correlations.tables import Correlations
-from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE, THRESHOLDS, conclude
+from traceana.stats.multiplicity import INCONCLUSIVE, NEGLIGIBLE, THRESHOLDS, conclude
 from traceana.tables.declare import with_columns
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import (

@@ -17,10 +17,10 @@ from traceana.drawing.labels import (
     on_background,
     small_size,
     spread,
+    use_log_axis,
     write_beside,
 )
 from traceana.drawing.registry import figure
-from traceana.drawing.scales import use_log_axis
 from traceana.drawing.style import color_of, figure_of, shade, start_axes
 from traceana.errors import DataError
 

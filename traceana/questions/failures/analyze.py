@@ -32,9 +32,9 @@ from traceana.questions.failures.model import failure_model
 from traceana.questions.failures.nodes import node_failures
 from traceana.questions.failures.rates import failure_rates
 from traceana.questions.failures.tables import FailureModel, GroupTests, RuntimeComparison
-from traceana.stats.effect_sizes import conclude
+from traceana.stats.intervals import VarianceShare, variance_share
+from traceana.stats.multiplicity import conclude
 from traceana.stats.survival import leave_out_cells
-from traceana.stats.variance_share import VarianceShare, variance_share
 from traceana.store.frames import collect, reduce_frame
 from traceana.tables.declare import declared, schema_of
 from traceana.tables.display import key_heading

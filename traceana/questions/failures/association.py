@@ -26,9 +26,9 @@ from traceana.questions.failures.tables import (
     StandardizedRates,
 )
 from traceana.stats.arguments import as_generator, check_confidence
-from traceana.stats.between_groups import between_groups, cluster_covariance
 from traceana.stats.intervals import FEWEST_CLUSTERS, clustered_mean_interval
-from traceana.stats.strata import clustered_odds, odds_ratio, pooled_odds
+from traceana.stats.logistic import clustered_odds, odds_ratio, pooled_odds
+from traceana.stats.ranks import between_groups, cluster_covariance
 from traceana.store.frames import Names, as_names, reduce_frame, refuse_clash
 from traceana.tables.declare import declared, returns, schema_of
 
@@ -233,7 +233,7 @@ def failure_odds(
         {columns}
 
         With `cluster`, intervals and pvalue are from a jackknife over clusters
-        (:func:`traceana.stats.strata.clustered_odds`), of which more than 100 are combined into
+        (:func:`traceana.stats.logistic.clustered_odds`), of which more than 100 are combined into
         100 cells. Below 100 clusters they are conservative: of 10 to 60 clusters of Pareto sizes,
         intervals of 95 % cover 98.1 to 99.6 %. Values are null, with a reason in `note`, if a ratio
         is 0 or infinite, no stratum is informative, one cluster has most rows, or there is no ratio

@@ -13,9 +13,9 @@ from traceana.questions.failures.clusters import cluster_codes, group_codes, wit
 from traceana.questions.failures.tables import RuntimeComparison, RuntimeGroups, RuntimeTest
 from traceana.stats.arguments import check_choice, check_confidence
 from traceana.stats.multiplicity import adjust_pvalues
+from traceana.stats.permutation import effective_clusters, too_few_clusters
 from traceana.stats.quantiles import woodruff_interval
 from traceana.stats.ranks import FEW, placements, rank_anova, superiority
-from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
 from traceana.store.frames import Names, as_names, collect, open_frame, refuse_clash
 
 if TYPE_CHECKING:

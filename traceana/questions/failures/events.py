@@ -16,8 +16,8 @@ from traceana.questions.failures.clusters import refuse_missing
 from traceana.questions.failures.tables_competing_risks import RowsAtRisk
 from traceana.stats.arguments import as_list, is_number
 from traceana.stats.intervals import FEWEST_CLUSTERS
+from traceana.stats.permutation import effective_clusters
 from traceana.stats.survival import incidence, incidence_variances
-from traceana.stats.wild_bootstrap import effective_clusters
 from traceana.store.frames import (
     LARGEST,
     Names,

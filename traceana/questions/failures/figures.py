@@ -15,9 +15,9 @@ from traceana.drawing.labels import (
     name_tick,
     natural_order,
     small_size,
+    use_log_axis,
 )
 from traceana.drawing.registry import figure
-from traceana.drawing.scales import use_log_axis
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
 from traceana.tables.formatting import plural

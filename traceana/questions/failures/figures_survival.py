@@ -10,9 +10,8 @@ from matplotlib import rcParams
 from matplotlib.colors import to_hex
 from matplotlib.ticker import PercentFormatter
 
-from traceana.drawing.labels import name_columns, name_group, name_lines, small_size
+from traceana.drawing.labels import name_columns, name_group, name_lines, small_size, use_log_axis
 from traceana.drawing.registry import figure
-from traceana.drawing.scales import use_log_axis
 from traceana.drawing.style import shade, start_axes
 from traceana.errors import DataError
 

@@ -17,7 +17,7 @@ from traceana.questions.failures.clusters import refuse_missing
 from traceana.questions.failures.events import EVENTS, check_events
 from traceana.questions.failures.tables import Goodput, HazardByRuntime, TimeLimitEnds
 from traceana.stats.arguments import as_list, check_confidence, is_number
-from traceana.stats.counts import rate_interval
+from traceana.stats.intervals import rate_interval
 from traceana.store.frames import Names, as_names, collect, open_frame, reduce_frame, refuse_clash
 from traceana.tables.declare import declared, returns, schema_of
 

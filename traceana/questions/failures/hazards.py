@@ -19,7 +19,7 @@ from traceana.questions.failures.events import EVENTS, MIN_AT_RISK, check_events
 from traceana.questions.failures.model import make_design
 from traceana.questions.failures.tables import HazardRatios, OutcomesByHorizon
 from traceana.stats.arguments import check_confidence, is_number
-from traceana.stats.wild_bootstrap import too_few_clusters
+from traceana.stats.permutation import too_few_clusters
 from traceana.store.frames import Names, as_names, collect, refuse_clash
 from traceana.tables.declare import declared, returns, schema_of
 

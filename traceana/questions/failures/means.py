@@ -14,9 +14,8 @@ from traceana.errors import DataError
 from traceana.questions.failures.clusters import cluster_errors, note_few, refuse_missing
 from traceana.questions.failures.tables import RuntimeMeans, VarianceBetween
 from traceana.stats.arguments import check_confidence, is_number
-from traceana.stats.intervals import clustered_mean_interval, mean_interval
-from traceana.stats.variance_share import FEWEST
-from traceana.stats.variance_share import variance_share as estimate_fraction
+from traceana.stats.intervals import FEWEST, clustered_mean_interval, mean_interval
+from traceana.stats.intervals import variance_share as estimate_fraction
 from traceana.store.frames import (
     LARGEST,
     Names,

@@ -29,9 +29,10 @@ from traceana.stats.logistic import (
     fit_firth,
     fit_logistic,
     joint_test,
+    odds_ratio,
+    pooled_odds,
     predict_held_out,
 )
-from traceana.stats.strata import odds_ratio, pooled_odds
 from traceana.store.frames import LARGEST, Names, as_names, collect
 from traceana.tables.declare import schema_of
 

@@ -12,8 +12,7 @@ from traceana.questions.failures.analyze import Outcomes, fit_failure_model
 from traceana.questions.failures.model import REVERSED
 from traceana.questions.failures.overall import overall_failure
 from traceana.questions.failures.tables import FailureOdds, GroupTests, RuntimePairs
-from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE
-from traceana.stats.multiplicity import adjust_pvalues
+from traceana.stats.multiplicity import INCONCLUSIVE, NEGLIGIBLE, adjust_pvalues
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import (
     duration,

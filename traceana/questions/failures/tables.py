@@ -127,7 +127,7 @@ class GroupTests(ResultTable):
     df = number("df", "degrees of freedom")
     pvalue = number("p", "of equal groups", display="pvalue")
     pvalue_adjusted = number("Adjusted p", "Holm over all tests of the table", display="pvalue")
-    conclusion = text("Conclusion", "by :func:`traceana.stats.effect_sizes.conclude`")
+    conclusion = text("Conclusion", "by :func:`traceana.stats.multiplicity.conclude`")
     method = text("Method", "how p was computed")
     note = text("Note", "why a value is null")
 

@@ -24,7 +24,7 @@ from traceana.questions.runtimes.fit import fit_distributions
 from traceana.questions.runtimes.ratio import runtime_ratio
 from traceana.simulate.recurring.tables import PolicyVariants
 from traceana.stats.arguments import check_count
-from traceana.stats.kmeans import kmeans_1d
+from traceana.stats.segments import kmeans_1d
 from traceana.store.frames import Names, as_names, collect, open_frame, reduce_frame
 from traceana.tables.declare import declared, returns, schema_of
 

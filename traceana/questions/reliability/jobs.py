@@ -37,7 +37,7 @@ from traceana.stats.arguments import (
     check_count,
     is_number,
 )
-from traceana.stats.counts import dispersion_index, rate_interval
+from traceana.stats.intervals import dispersion_index, rate_interval
 from traceana.stats.time_blocks import DAY_S
 from traceana.store.frames import collect, open_frame
 from traceana.tables.declare import declared, returns, schema_of

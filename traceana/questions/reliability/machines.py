@@ -32,7 +32,7 @@ from traceana.stats.arguments import (
     check_count,
     is_number,
 )
-from traceana.stats.counts import (
+from traceana.stats.intervals import (
     dispersion_index,
     dispersion_pvalue,
     fit_negative_binomial,

@@ -32,10 +32,14 @@ from traceana.stats.arguments import (
 )
 from traceana.stats.distributions import FAMILIES, hill, make_sample
 from traceana.stats.multiplicity import adjust_pvalues
+from traceana.stats.permutation import (
+    clustered_ks,
+    effective_clusters,
+    ks_interval,
+    too_few_clusters,
+)
 from traceana.stats.ranks import placements, superiority
 from traceana.stats.survival import incidence, log_log_interval
-from traceana.stats.two_samples import clustered_ks, ks_interval
-from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
 from traceana.store.frames import (
     LARGEST,
     Names,

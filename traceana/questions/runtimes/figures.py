@@ -10,9 +10,8 @@ import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from traceana.drawing.labels import name_group, place_legend, split_lines
+from traceana.drawing.labels import name_group, place_legend, split_lines, use_log_axis
 from traceana.drawing.registry import figure
-from traceana.drawing.scales import use_log_axis
 from traceana.drawing.style import MOST_MARKS, WIDTH_IN, color_of, shade, start_axes, use_style
 from traceana.errors import DataError
 from traceana.tables.formatting import listed, plural

@@ -27,7 +27,7 @@ from traceana.questions.scheduling.what_if import (
     placement_runs,
     reversed_pairs,
 )
-from traceana.simulate.placement.sweep import summarize_placement
+from traceana.simulate.placement.simulate import summarize_placement
 from traceana.simulate.placement.tables import PlacementSummary
 from traceana.tables.formatting import listed, share
 

@@ -32,8 +32,7 @@ from traceana.questions.scheduling.what_if import (
     jobs_to_schedule,
     waits_by_policy,
 )
-from traceana.simulate.schedule.calibration import calibrate, unused
-from traceana.simulate.schedule.capacity import OWN
+from traceana.simulate.schedule.capacity import OWN, calibrate, unused
 from traceana.simulate.schedule.tables import ScheduleGroups
 from traceana.tables.formatting import duration, share
 

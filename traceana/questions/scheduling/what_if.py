@@ -9,11 +9,9 @@ import polars as pl
 
 from traceana.cohorts.observation import window_of
 from traceana.simulate.placement.policies import POLICIES
-from traceana.simulate.placement.sweep import sweep_placement
-from traceana.simulate.placement.workload import Workload
-from traceana.simulate.schedule.profiles import implied_rates
-from traceana.simulate.schedule.simulate import read_schedule_jobs
-from traceana.simulate.schedule.sweep import recorded_waits, sweep_schedules
+from traceana.simulate.placement.simulate import Workload, sweep_placement
+from traceana.simulate.schedule.capacity import implied_rates
+from traceana.simulate.schedule.simulate import read_schedule_jobs, recorded_waits, sweep_schedules
 from traceana.simulate.schedule.tables import ScheduleGroups
 from traceana.tables.declare import schema_of
 

@@ -15,9 +15,16 @@ from traceana.questions.stragglers.tables import (
     StragglerAttributes,
 )
 from traceana.stats.arguments import MOST_RESAMPLES, as_generator, check_count, is_number
-from traceana.stats.order import median_present
-from traceana.store.clock import with_seconds
-from traceana.store.frames import Names, as_names, check_range, collect, open_frame, refuse_clash
+from traceana.stats.quantiles import median_present
+from traceana.store.frames import (
+    Names,
+    as_names,
+    check_range,
+    collect,
+    open_frame,
+    refuse_clash,
+    with_seconds,
+)
 from traceana.tables.declare import ResultTable, declared, schema_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 from traceana.questions.stragglers.blocks import over
 from traceana.questions.stragglers.episodes import Rules, Stretch, find_stretches
 from traceana.stats.arrays import Floats
-from traceana.stats.order import median_present, peers_median
+from traceana.stats.quantiles import median_present, peers_median
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,22 +19,23 @@ from traceana.questions.stragglers.tables import (
     CovSummary,
     IterationCov,
 )
-from traceana.stats.alignment import best_alignment
 from traceana.stats.arguments import check_confidence, check_count, is_number
-from traceana.stats.dependence import autocorrelation, effective_sample_size
 from traceana.stats.quantiles import MIN_EFFECTIVE, woodruff_interval
+from traceana.stats.segments import best_alignment
 from traceana.stats.survival import censored_quantiles
-from traceana.store.clock import check_clock, with_seconds
+from traceana.stats.time_blocks import autocorrelation, effective_sample_size
 from traceana.store.frames import (
     Names,
     admit_columns,
     as_names,
+    check_clock,
     check_range,
     clean_columns,
     collect,
     open_frame,
     reduce_frame,
     refuse_clash,
+    with_seconds,
 )
 from traceana.tables.declare import declared, returns, schema_of
 
@@ -242,7 +243,7 @@ def summarize_cov_series(
 
     Values are autocorrelated, so the intervals are Woodruff's with an effective sample size
     (:func:`~traceana.stats.quantiles.woodruff_interval`,
-    :func:`~traceana.stats.dependence.effective_sample_size`). They assume a stationary series and
+    :func:`~traceana.stats.time_blocks.effective_sample_size`). They assume a stationary series and
     are too narrow for a job that drifts.
 
     Parameters

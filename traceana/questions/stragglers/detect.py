@@ -27,9 +27,8 @@ from traceana.questions.stragglers.tables import Episodes, StragglerJobs, Stragg
 from traceana.stats.arguments import is_number
 from traceana.stats.arrays import Floats
 from traceana.stats.multiplicity import adjust_pvalues
-from traceana.stats.order import middle_of, peers_median
-from traceana.store.clock import with_seconds
-from traceana.store.frames import LARGEST, Names, as_names, open_frame, refuse_clash
+from traceana.stats.quantiles import middle_of, peers_median
+from traceana.store.frames import LARGEST, Names, as_names, open_frame, refuse_clash, with_seconds
 from traceana.tables.declare import schema_of
 from traceana.tables.formatting import clock
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from traceana.questions.stragglers.blocks import Counts, coming_report, over, read_reports
 from traceana.stats.arrays import Floats
-from traceana.stats.order import median_present, middle_of, peers_at_rank, pick
+from traceana.stats.quantiles import median_present, middle_of, peers_at_rank, pick
 from traceana.stats.segments import highest_rise, rising_stretches
 
 if TYPE_CHECKING:

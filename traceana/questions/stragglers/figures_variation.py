@@ -18,10 +18,10 @@ from traceana.drawing.labels import (
     name_tick,
     natural_order,
     small_size,
+    use_log_axis,
     write_beside,
 )
 from traceana.drawing.registry import figure
-from traceana.drawing.scales import use_log_axis
 from traceana.drawing.style import check_groups, color_of, shade, start_axes
 from traceana.errors import DataError
 from traceana.tables.formatting import plural, share, three_digits

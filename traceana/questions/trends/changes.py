@@ -19,9 +19,8 @@ from traceana.questions.trends.by_period import (
 )
 from traceana.questions.trends.tables import Drift, LevelChanges
 from traceana.stats.arguments import as_generator
-from traceana.stats.dependence import autocorrelation
 from traceana.stats.segments import Segment, deviating_ranks, deviating_segment
-from traceana.stats.time_blocks import DAY_S, MIN_BLOCKS, time_blocks
+from traceana.stats.time_blocks import DAY_S, MIN_BLOCKS, autocorrelation, time_blocks
 from traceana.store.frames import Names
 from traceana.tables.declare import declared, returns, schema_of
 

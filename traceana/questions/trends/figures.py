@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import polars as pl
 from matplotlib.ticker import PercentFormatter
 
+from traceana.drawing.labels import as_dates, use_dates
 from traceana.drawing.registry import figure
-from traceana.drawing.scales import as_dates, use_dates
 from traceana.drawing.style import color_of, start_axes
 from traceana.errors import DataError
 

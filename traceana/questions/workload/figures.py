@@ -9,9 +9,8 @@ import numpy as np
 import polars as pl
 from matplotlib.ticker import PercentFormatter
 
-from traceana.drawing.labels import place_legend, split_lines
+from traceana.drawing.labels import as_dates, place_legend, split_lines, use_dates, use_log_axis
 from traceana.drawing.registry import figure
-from traceana.drawing.scales import as_dates, use_dates, use_log_axis
 from traceana.drawing.style import color_of, palette, shade, start_axes
 from traceana.errors import DataError
 from traceana.tables.formatting import duration, listed, percent, three_digits

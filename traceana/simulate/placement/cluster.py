@@ -1,18 +1,127 @@
-"""Machines and their free resources, in whole thousandths of cores and GPUs."""
+"""Requests, machines and their free resources, in whole thousandths of cores and GPUs."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import Final, TypeAlias
 
-from traceana.simulate.placement.request import MILLI
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+Ints: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
 
-    from traceana.simulate.placement.fragment import TypicalRequests
-    from traceana.simulate.placement.request import Floats, Ints, PlacementRequest
+MILLI: Final = 1000
+"""Thousandths of a core or of a GPU."""
+
+
+@dataclass(frozen=True)
+class PlacementRequest:
+    """What one job requests.
+
+    Parameters
+    ----------
+    cpu_milli
+        Thousandths of a CPU core.
+    gpus
+        Number of GPUs; 1 for a job that shares a GPU, 0 for a job without GPUs.
+    gpu_milli
+        Thousandths of each of these GPUs; below 1000 for a job that shares a GPU.
+    gpu_types
+        GPU types that the job accepts; empty where any will do.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> request = traceana.PlacementRequest(cpu_milli=6000, gpus=1, gpu_milli=460)
+    >>> request.shares, request.total_gpu_milli
+    (True, 460)
+    """
+
+    cpu_milli: int
+    gpus: int
+    gpu_milli: int
+    gpu_types: tuple[str, ...] = ()
+
+    @property
+    def shares(self) -> bool:
+        """Return whether the job shares a GPU."""
+        return self.gpus == 1 and self.gpu_milli < MILLI
+
+    @property
+    def total_gpu_milli(self) -> int:
+        """Return the thousandths of all GPUs."""
+        return self.gpus * self.gpu_milli
+
+
+_COVERED: Final = 0.95
+"""Fraction of the jobs that the typical requests cover."""
+
+
+class TypicalRequests:
+    """The most frequent requests, of equal ones the largest, which cover 95 % of the jobs."""
+
+    def __init__(self, requests: Sequence[PlacementRequest], gpu_types: Sequence[str]) -> None:
+        self.gpu_types = tuple(gpu_types)
+        ranked = sorted(
+            Counter(requests).items(),
+            key=lambda item: (
+                item[1],
+                item[0].cpu_milli,
+                item[0].gpu_milli,
+                item[0].gpus,
+                "|".join(item[0].gpu_types),
+            ),
+            reverse=True,
+        )
+        covered = np.cumsum([n for _, n in ranked])
+        kept = int(np.searchsorted(covered, _COVERED * len(requests) - 1e-9)) + 1
+        self.requests = [request for request, _ in ranked[:kept]]
+        self.weights: Floats = np.array([n for _, n in ranked[:kept]]) / covered[kept - 1]
+
+    def accepts(self, request: PlacementRequest, /) -> NDArray[np.bool_]:
+        """Return whether a request accepts each of the GPU types."""
+        if not request.gpu_types:
+            return np.ones(len(self.gpu_types), dtype=bool)
+        return np.array([name in request.gpu_types for name in self.gpu_types], dtype=bool)
+
+    @cached_property
+    def _with_gpus(self) -> tuple[Ints, Ints, Ints, Ints, NDArray[np.bool_], Floats]:
+        """Return shares, and of the requests for GPUs: CPU, GPUs, share's index, types, weight."""
+        pairs = [pair for pair in zip(self.requests, self.weights, strict=True) if pair[0].gpus]
+        shares, index = np.unique([request.gpu_milli for request, _ in pairs], return_inverse=True)
+        return (
+            shares.astype(np.int64),
+            np.array([request.cpu_milli for request, _ in pairs], dtype=np.int64),
+            np.array([request.gpus for request, _ in pairs], dtype=np.int64),
+            index.astype(np.int64),
+            np.array([self.accepts(request) for request, _ in pairs]).reshape(len(pairs), -1).T,
+            np.array([weight for _, weight in pairs], dtype=float),
+        )
+
+    def fragment(self, gpu_type: Ints, cpu_milli: Ints, gpu_milli: Ints, /) -> Floats:
+        """Return the fragment of machines in such a state, in thousandths of a GPU.
+
+        The mean over the typical requests of the free GPU that a request cannot use.
+        """
+        shares, cpus, gpus, index, accepted, weights = self._with_gpus
+        total: Floats = gpu_milli.sum(axis=1).astype(float)
+        if not weights.size:
+            return total
+        summed = np.zeros((len(total), gpu_milli.shape[1] + 1))
+        ordered = gpu_milli.copy()
+        ordered.sort(axis=1)
+        ordered[:, ::-1].cumsum(axis=1, out=summed[:, 1:])
+        # number of GPUs with at least each share free, which are the largest
+        fitting = (gpu_milli[:, :, None] >= shares).sum(axis=1)
+        usable = summed[np.arange(len(total))[:, None], fitting]
+        runs = (fitting[:, index] >= gpus) & (cpu_milli[:, None] >= cpus) & accepted[gpu_type]
+        used = np.einsum("ij,ij,j->i", runs, usable[:, index], weights)
+        fragment: Floats = total - used
+        return fragment
 
 
 @dataclass(slots=True)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import Final, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from traceana.simulate.placement.cluster import whole_gpus
-from traceana.simulate.placement.request import MILLI
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from traceana.simulate.placement.cluster import PlacementNodes
-    from traceana.simulate.placement.request import Ints, PlacementRequest
+from traceana.simulate.placement.cluster import (
+    MILLI,
+    Ints,
+    PlacementNodes,
+    PlacementRequest,
+    whole_gpus,
+)
 
 _BEST: Final = 100
 
@@ -41,15 +41,6 @@ class PlacementPolicy(Protocol):
 
     def score(self, request: PlacementRequest, nodes: PlacementNodes, /) -> ArrayLike:
         """Return one score per machine of `nodes`, all of which fit; the highest wins."""
-        ...
-
-
-@runtime_checkable
-class GpuPolicy(PlacementPolicy, Protocol):
-    """A policy that also chooses the GPU of a job that shares one."""
-
-    def score_gpus(self, request: PlacementRequest, nodes: PlacementNodes, /) -> ArrayLike:
-        """Return one score per machine and GPU; the highest wins, of equal ones the first."""
         ...
 
 

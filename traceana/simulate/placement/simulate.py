@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil
+from typing import Any, Final, Literal
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.errors import DataError
-from traceana.simulate.placement.policies import POLICIES
-from traceana.simulate.placement.run import Cluster
-from traceana.simulate.placement.tables import Placement
-from traceana.simulate.placement.workload import Workload
+from traceana.simulate.frames import over_seeds, read_columns
+from traceana.simulate.placement.cluster import (
+    MILLI,
+    Floats,
+    Ints,
+    PlacementNodes,
+    PlacementRequest,
+    TypicalRequests,
+    whole_gpus,
+)
+from traceana.simulate.placement.policies import POLICIES, PlacementPolicy, Random
+from traceana.simulate.placement.tables import Placement, PlacementRuns, PlacementSummary
 from traceana.stats.arguments import as_generator, check_choice, is_number, takes
+from traceana.store.frames import column_names
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.simulate.placement.policies import PlacementPolicy
-    from traceana.simulate.placement.request import Ints
 
 _STEP: Final = 10
 _LEAST_FILL: Final = 0.1
@@ -159,3 +165,249 @@ def find_policy(policy: str | PlacementPolicy, /) -> PlacementPolicy:
             f"policy must be one of {', '.join(POLICIES)}, or have a method score(request, nodes)"
         )
     return policy
+
+
+_MIB: Final = 1024
+_MOST_ARRIVALS: Final = 10_000_000
+_MOST_GPUS: Final = 10_000
+"""Most GPUs of one machine."""
+_NO_LIMIT: Final = 1e12
+_OPTIONAL: Final = {"cpus": pl.Float64, "memory_gib": pl.Float64, "gpu_type": pl.String}
+
+
+class Workload:
+    """Requests of the jobs with a known number of GPUs, and the machines with GPUs."""
+
+    def __init__(self, jobs: IntoFrame, machines: IntoFrame) -> None:
+        table = _read(jobs, "jobs").drop_nulls("gpus")
+        nodes = _read(machines, "machines", key="machine_id")
+        # whole GPUs of machines that have some, in the order of their names
+        nodes = nodes.with_columns(pl.col("gpus").floor()).filter(pl.col("gpus") > 0)
+        nodes = nodes.sort("machine_id", maintain_order=True)
+        if not (table["gpus"] > 0).any():
+            raise DataError("jobs: no job requests a GPU; column gpus needs a value above 0")
+        if nodes.is_empty():
+            raise DataError(
+                "machines: no machine has a GPU; column gpus needs a value of 1 or more"
+            )
+        if nodes["gpus"].max() > _MOST_GPUS:  # type: ignore[operator]
+            raise DataError(f"machines: column gpus must be {_MOST_GPUS:,} at most")
+        self.requests = [
+            _request(*row) for row in table.select("cpus", "gpus", "gpu_type").iter_rows()
+        ]
+        self.gpu_milli: Floats = np.array([r.total_gpu_milli for r in self.requests], dtype=float)
+        self.memory_mib = _whole(table["memory_gib"].fill_null(0) * _MIB)
+        self._machines = nodes
+        types = nodes["gpu_type"].fill_null("").unique().sort().to_list()
+        self.typical = TypicalRequests(self.requests, types)
+        self.total_gpu_milli = int(nodes["gpus"].sum()) * MILLI
+
+    def nodes(self, rng: np.random.Generator, /) -> tuple[PlacementNodes, Ints]:
+        """Return the empty machines in random order, and their memory in MiB."""
+        table = self._machines[rng.permutation(self._machines.height)]
+        cpus = _whole(table["cpus"].fill_null(_NO_LIMIT) * MILLI)
+        gpus = table["gpus"].cast(pl.Int64).to_numpy()
+        largest = int(gpus.max())
+        types = self.typical.gpu_types
+        nodes = PlacementNodes(
+            gpu_type=np.array([types.index(name or "") for name in table["gpu_type"]]),
+            gpus=gpus,
+            cpu_milli=cpus,
+            gpu_milli=np.where(np.arange(largest) < gpus[:, None], MILLI, 0),
+            held=np.zeros((table.height, largest + 1), dtype=np.int64),
+            largest_cpu_milli=round((table["cpus"].max() or _NO_LIMIT) * MILLI),  # type: ignore[operator, arg-type]
+            largest_gpu_milli=largest * MILLI,
+            typical=self.typical,
+        )
+        return nodes, _whole(table["memory_gib"].fill_null(_NO_LIMIT) * _MIB)
+
+    def count_unplaceable(self) -> int:
+        """Return how many jobs fit on no machine, even where all of them are empty."""
+        nodes, memory = self.nodes(np.random.default_rng(1))
+        columns = [nodes.gpus, nodes.cpu_milli, memory, nodes.gpu_type]
+        machines = np.unique(np.column_stack(columns), axis=0)[::-1]  # those with most GPUs first
+        sizes = [(request.gpus, request.cpu_milli) for request in self.requests]
+        jobs = np.column_stack([sizes, self.memory_mib])
+        accepting = {r.gpu_types: self.typical.accepts(r) for r in self.requests}
+        accepts = np.array([accepting[request.gpu_types] for request in self.requests])
+        left = np.arange(len(jobs))
+        for *size, gpu_type in machines.tolist():
+            left = left[~(accepts[left, gpu_type] & (jobs[left] <= size).all(axis=1))]
+        return len(left)
+
+    def arrivals(self, fill: float, rng: np.random.Generator) -> Ints:
+        """Return indices of jobs, each once at random, then redrawn until `fill` of the GPUs."""
+        target = fill * self.total_gpu_milli
+        mean = self.gpu_milli.mean()
+        if target / mean > _MOST_ARRIVALS:
+            raise DataError(
+                f"fill={fill:g} needs about {target / mean:,.0f} arrivals, {_MOST_ARRIVALS:,} at "
+                "most; use a smaller fill or fewer machines"
+            )
+        order = rng.permutation(len(self.requests))
+        while self.gpu_milli[order].sum() <= target:
+            missing = target - self.gpu_milli[order].sum()
+            draws = int(missing / mean * 1.1) + 100
+            order = np.concatenate([order, rng.integers(len(self.requests), size=draws)])
+        arrived = self.gpu_milli[order].cumsum()
+        return order[: np.searchsorted(arrived, target, side="right")]
+
+
+def _read(frame: IntoFrame, what: str, *, key: str | None = None) -> pl.DataFrame:
+    """Return the needed columns; optional ones that a frame does not have are null."""
+    names = set(column_names(frame))
+    kinds: dict[str, type[pl.DataType]] = {"gpus": pl.Float64}
+    if key in names:
+        kinds[key] = pl.String
+    kinds |= {name: kind for name, kind in _OPTIONAL.items() if name in names}
+    table = read_columns(frame, kinds, what)
+    for name in ("gpus", "cpus", "memory_gib"):
+        if name in kinds and (table[name] < 0).any():
+            raise DataError(f"{what}: column {name} must not be negative")
+    absent = {name: kind for name, kind in _OPTIONAL.items() if name not in names}
+    table = table.with_columns(pl.lit(None, kind).alias(name) for name, kind in absent.items())
+    return table if key is None or key in kinds else table.with_row_index(key)
+
+
+def _request(cpus: float | None, gpus: float, gpu_type: str | None) -> PlacementRequest:
+    """Return a request; a number of GPUs above 1 is rounded up to whole GPUs."""
+    milli = max(ceil(round(gpus * MILLI, 3)), int(gpus > 0))
+    whole = -(-milli // MILLI)
+    types = tuple(name for name in (gpu_type or "").split("|") if name.strip())
+    share = milli if whole == 1 else MILLI * (whole > 0)
+    return PlacementRequest(round((cpus or 0) * MILLI), whole, share, types if whole else ())
+
+
+def _whole(values: pl.Series) -> Ints:
+    whole: Ints = values.clip(upper_bound=2**53).round().cast(pl.Int64).to_numpy().copy()
+    return whole
+
+
+_SCORES: Final = "the policy's score must return one number for each machine"
+
+
+class Cluster:
+    """Machines that fill up; scores are kept per request and renewed where a machine changed."""
+
+    def __init__(
+        self,
+        nodes: PlacementNodes,
+        memory_mib: Ints,
+        policy: PlacementPolicy,
+        *,
+        random_ties: bool,
+        rng: np.random.Generator,
+    ) -> None:
+        self.nodes, self._memory, self._policy, self._rng = nodes, memory_mib, policy, rng
+        self._random_ties = random_ties or isinstance(policy, Random)
+        self._score_gpus: Any = getattr(policy, "score_gpus", None)
+        self._changed: list[int] = []
+        self._scores: dict[PlacementRequest, tuple[Floats, int]] = {}
+        self._fragment: tuple[Floats, int] | None = None
+
+    def place(self, request: PlacementRequest, memory_mib: int) -> bool:
+        """Place a job, and return whether it fits on a machine."""
+        scores = self._scores_of(request)
+        if memory_mib:
+            scores = np.where(self._memory >= memory_mib, scores, -np.inf)
+        node = int(scores.argmax())
+        if scores[node] == -np.inf:
+            return False
+        if scores[node] != scores[node]:
+            raise DataError(f"{_SCORES}; it returned NaN")
+        if self._random_ties:
+            node = self._best(scores, random=True)
+        self._take(node, request, memory_mib)
+        return True
+
+    def fragment(self) -> float:
+        """Return the fragment of all machines in thousandths of a GPU."""
+        if self._fragment is None:
+            values = self.nodes.fragment()
+        else:
+            values, seen = self._fragment
+            if rows := set(self._changed[seen:]):
+                index = np.fromiter(rows, dtype=np.int64)
+                values[index] = self.nodes.rows(index).fragment()
+        self._fragment = values, len(self._changed)
+        return float(values.sum())
+
+    def _scores_of(self, request: PlacementRequest) -> Floats:
+        scores, seen = self._scores.get(request, (None, 0))
+        if scores is None:
+            scores = np.empty(len(self.nodes.gpus))
+            index = np.arange(len(scores))
+        elif rows := set(self._changed[seen:]):
+            index = np.fromiter(rows, dtype=np.int64)
+        else:
+            return scores
+        scores[index] = -np.inf
+        fits = index[self.nodes.fits(request, index)]
+        if fits.size:
+            found = self._policy.score(request, self.nodes.rows(fits))
+            if np.shape(found) != fits.shape:
+                raise DataError(f"{_SCORES}, here {fits.size}; it returned {found!r}")
+            scores[fits] = found
+        self._scores[request] = scores, len(self._changed)
+        return scores
+
+    def _take(self, node: int, request: PlacementRequest, memory_mib: int) -> None:
+        nodes = self.nodes
+        if request.shares:
+            nodes.gpu_milli[node, self._gpu_of(node, request)] -= request.gpu_milli
+            nodes.held[node, 0] += 1
+        elif request.gpus:
+            nodes.gpu_milli[node, whole_gpus(nodes.gpu_milli[node][None], request.gpus)[0]] = 0
+            nodes.held[node, request.gpus] += 1
+        nodes.cpu_milli[node] -= request.cpu_milli
+        self._memory[node] -= memory_mib
+        self._changed.append(node)
+
+    def _gpu_of(self, node: int, request: PlacementRequest) -> int:
+        """Return the GPU of the highest score, or the one with the least free that fits."""
+        free = self.nodes.gpu_milli[node]
+        fits = free >= request.gpu_milli
+        if self._score_gpus is None:
+            return int(np.where(fits, free, np.inf).argmin())
+        of_node = self.nodes.rows(np.array([node]))
+        scores = np.asarray(self._score_gpus(request, of_node), dtype=float)[0]
+        return self._best(np.where(fits, scores, -np.inf), random=isinstance(self._policy, Random))
+
+    def _best(self, scores: Floats, *, random: bool) -> int:
+        if not random:
+            return int(scores.argmax())
+        ties = np.flatnonzero(scores == scores.max())
+        return int(ties[self._rng.integers(len(ties))])
+
+
+def sweep_placement(
+    jobs: IntoFrame,
+    machines: IntoFrame,
+    /,
+    *,
+    policies: Mapping[str, str | PlacementPolicy],
+    seeds: Sequence[int],
+    ties: Sequence[str] = ("name",),
+    progress: Callable[[float], None] | None = None,
+) -> pl.DataFrame:
+    """Simulate the placement of jobs under each policy, seed and rule of ties."""
+    workload = Workload(jobs, machines)
+    chosen = {name: find_policy(policy) for name, policy in policies.items()}
+    cells = [(n, s, t) for n in policies for s in seeds for t in ties]
+    runs = []
+    for done, (name, seed, tie) in enumerate(cells, start=1):
+        placed = place_all(workload, chosen[name], np.random.default_rng(seed), ties=tie)
+        keys = (pl.lit(name).alias("policy"), pl.lit(seed, pl.Int64).alias("seed"))
+        runs.append(placed.select(*keys, pl.lit(tie).alias("ties"), pl.all()))
+        if progress is not None:
+            progress(done / len(cells))
+    return declared(pl.concat(runs), PlacementRuns)
+
+
+def summarize_placement(runs: pl.DataFrame, /) -> pl.DataFrame:
+    """Return means and standard deviations over seeds, in the order of the runs."""
+    by = ("policy", "ties", "arrived")
+    table = runs.group_by(by, maintain_order=True).agg(
+        pl.len().cast(pl.Int64).alias("n"), *over_seeds(("allocated", "fragment"))
+    )
+    return declared(table.drop("allocated_n", "fragment_n"), PlacementSummary)

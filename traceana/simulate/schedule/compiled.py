@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryFile
 from time import thread_time
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from platformdirs import user_cache_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")

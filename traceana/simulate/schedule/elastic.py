@@ -1,25 +1,18 @@
-"""Policies that choose the GPUs of a job: earliest deadline first, and ElasticFlow."""
+"""Policies that choose the GPUs of a job, the nodes it is placed on, and what scaling costs."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from traceana.errors import DataError
-from traceana.simulate.schedule.clocks import ContinuousClock
+from traceana.simulate.schedule.capacity import Profile
 from traceana.simulate.schedule.elastic_plan import NEVER, Problem, Room, plan_jobs
-from traceana.simulate.schedule.nodes import BuddyNodes
-from traceana.simulate.schedule.overheads import is_restart, scaling_overhead_s
-from traceana.simulate.schedule.policy import SlottedPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from traceana.simulate.schedule.policy import ScheduleState
-    from traceana.simulate.schedule.profiles import Profile
+from traceana.simulate.schedule.policy import ContinuousClock, ScheduleState, SlottedPolicy
 
 
 def _profile(state: ScheduleState, job: int) -> Profile:
@@ -62,9 +55,8 @@ class EarliestDeadlineFirst(SlottedPolicy):
         for job in ended:
             del self._queue[bisect_left(self._queue, (state.jobs.deadline_s[job], job))]
 
-    def order(self, state: ScheduleState, /) -> Iterator[int]:
+    def order(self, _: ScheduleState, /) -> Iterator[int]:
         """Return all jobs by deadline."""
-        del state
         return (job for _, job in self._queue)
 
     def allocate(self, state: ScheduleState, order: Iterable[int], /) -> dict[int, int]:
@@ -138,9 +130,8 @@ class ElasticFlow(SlottedPolicy):
         end = end_s if self._as_printed else clock.planned[job]
         return end <= clock.state.jobs.deadline_s[job]
 
-    def finish(self, state: ScheduleState, ended: Sequence[int], /) -> None:
+    def finish(self, _: ScheduleState, ended: Sequence[int], /) -> None:
         """Forget ended jobs."""
-        del state
         gone = set(ended)
         self._ended = list(ended)
         self._placed = [job for job in self._placed if job not in gone]
@@ -183,9 +174,8 @@ class ElasticFlow(SlottedPolicy):
         self._queue.sort(key=lambda job: -given[job])
         return {job: gpus for job, gpus in given.items() if held.get(job, 0) != gpus}
 
-    def place(self, state: ScheduleState, changes: Mapping[int, int], /) -> dict[int, float]:
+    def place(self, state: ScheduleState, _: Mapping[int, int], /) -> dict[int, float]:
         """Place all jobs on consecutive GPUs, the largest first, and charge each."""
-        del changes
         if self._nodes is None:
             self._nodes = BuddyNodes(state.gpus, state.gpus_per_node)
         deadline = state.jobs.deadline_s
@@ -204,9 +194,8 @@ class ElasticFlow(SlottedPolicy):
             for job, levels in cached.items()
         }
 
-    def wake(self, state: ScheduleState, /) -> float:
+    def wake(self, _: ScheduleState, /) -> float:
         """Return the next change of a plan, if no job ends or arrives before."""
-        del state
         return self._change
 
     def profile(self, job: int, /) -> Profile:
@@ -225,6 +214,7 @@ class _Plans:
         profiles = [policy.profile(job) for job in self.jobs]
         n, width = len(profiles), max((len(one.gpus) for one in profiles), default=0) + 1
         arrays = plan_jobs.takes_arrays
+        listed: Callable[..., Any] = np.array if arrays else list
         rates: Any = [(0.0, *one.rates) for one in profiles]
         sizes: Any = [(0, *one.gpus) for one in profiles]
         ends = [float(min(deadline[job], NEVER)) for job in self.jobs]
@@ -241,10 +231,10 @@ class _Plans:
             gpus=state.gpus,
             least=policy.least,
             stop=stop,
-            deadline=np.array(ends) if arrays else ends,
+            deadline=listed(ends),
             rates=rates,
             sizes=sizes,
-            top=np.array(top) if arrays else top,
+            top=listed(top),
         )
         left = [float(state.left[job]) for job in self.jobs]
         self._plans = policy.room.plans(left, width, arrays=arrays)
@@ -270,18 +260,17 @@ class _Plans:
         return [self.jobs[row] for row in self._plans.order]
 
 
-class _PlannedClock:
+class _PlannedClock(ContinuousClock):
     """Jobs end when their plans end, after the overhead of each scheduling."""
 
     def __init__(self, state: ScheduleState) -> None:
-        self.state = state
+        super().__init__(state)
         self.planned: dict[int, float] = {}
-        self._end: dict[int, float] = {}
         self._pause: Mapping[int, float] = {}
 
     def follow(self, plans: _Plans) -> None:
         """Note the ends of new plans."""
-        self._end, planned = plans.ends()
+        self.end, planned = plans.ends()
         self.planned.update(planned)
 
     def remaining(self, job: int, /) -> float:
@@ -294,21 +283,101 @@ class _PlannedClock:
             rate = state.jobs.rate(job, gpus)
             ran = elapsed - max(now - self.planned[job], 0.0)
             done = max(ran - self._pause.get(job, 0.0), 0.0) * rate
-            if state.left[job] <= done and self._end[job] > now:
+            if state.left[job] <= done and self.end[job] > now:
                 ended.append((job, state.now + math.ceil(state.left[job] / rate)))
-            elif self._end[job] <= now:
-                ended.append((job, self._end[job]))
+            elif self.end[job] <= now:
+                ended.append((job, self.end[job]))
             state.left[job] -= done
         return ended
 
-    def apply(self, changes: Mapping[int, int], pauses: Mapping[int, float], /) -> None:
-        del changes
+    def apply(self, _: Mapping[int, int], pauses: Mapping[int, float], /) -> None:
         self._pause = pauses
         for job, seconds in pauses.items():
-            self._end[job] += seconds
+            self.end[job] += seconds
 
     def next_end(self) -> float:
-        return min(self._end.values(), default=math.inf)
+        return min(self.end.values(), default=math.inf)
 
-    def pending(self) -> int:
-        return len(set(self._end.values()))
+
+_SWITCHES: Final = {64: 2}
+"""Switches by number of nodes in the publisher's files of clusters, where there are several."""
+
+
+class BuddyNodes:
+    """Nodes that jobs are placed on anew at each decision, the largest job first.
+
+    A job takes whole nodes, or a part of a node that smaller jobs fill up. The free node with the
+    smallest number within its switch is first, of equal numbers that which has been free longest. A
+    position is the first GPU.
+    """
+
+    def __init__(self, gpus: int, gpus_per_node: int, /) -> None:
+        self._per_node = max(gpus_per_node, 1)
+        self._free = list(range(math.ceil(gpus / self._per_node)))
+        self._count = len(self._free)
+        self._per_switch = self._count // _SWITCHES.get(self._count, 1)
+        self._sort()
+        self._nodes: dict[int, list[int]] = {}
+        self._jobs_on: dict[int, int] = {}
+
+    def release(self, jobs: Iterable[int], /) -> None:
+        """Release the nodes of jobs, in this order."""
+        for job in jobs:
+            emptied = []
+            for node in self._nodes.pop(job, ()):
+                self._jobs_on[node] -= 1
+                if not self._jobs_on[node]:
+                    emptied.append(node)
+            if emptied:
+                self._free += emptied
+                self._sort()
+
+    def place(self, gpus: Mapping[int, int], /) -> dict[int, tuple[int, int]]:
+        """Place jobs, sorted from the largest; return the first GPU and their number by job."""
+        places, node, used = {}, -1, self._per_node
+        for job, count in gpus.items():
+            if count >= self._per_node:
+                taken = [self._take() for _ in range(math.ceil(count / self._per_node))]
+                offset = 0
+            else:
+                if used + count > self._per_node:
+                    node, used = self._take(), 0
+                taken, offset = [node], used
+                used += count
+            self._nodes[job] = taken
+            for one in taken:
+                self._jobs_on[one] = self._jobs_on.get(one, 0) + 1
+            places[job] = (min(taken) * self._per_node + offset, count)
+        return places
+
+    def _take(self) -> int:
+        if self._free:
+            return self._free.pop(0)
+        self._count += 1  # sizes that are no powers of two leave fragments
+        return self._count - 1
+
+    def _sort(self) -> None:
+        self._free.sort(key=lambda node: node % max(self._per_switch, 1))
+
+
+_LARGE: Final = 256
+
+
+def is_restart(decisions: int, slot_s: float, /) -> bool:
+    """Return whether all workers restart: as often as a slot has seconds, as published."""
+    return decisions > 0 and slot_s > 0 and decisions % slot_s == 0
+
+
+def scaling_overhead_s(gpus: int, cluster_gpus: int, /, *, cached: bool, restart: bool) -> float:
+    """Return the published overhead of a job on a number of GPUs.
+
+    It is 2 s (7 s on clusters of 256 GPUs and more) where the placement has been used since the
+    last restart; else 2 (log2 g + 1) s more, and at a restart 27 s (47 s) more.
+    """
+    large = cluster_gpus >= _LARGE
+    seconds = 7.0 if large else 2.0
+    if cached:
+        return seconds
+    if restart:
+        seconds += 47.0 if large else 27.0
+    return seconds + 2 * (math.log2(gpus) + 1)

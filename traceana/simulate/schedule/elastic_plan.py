@@ -9,14 +9,12 @@ when they are compiled.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from traceana.simulate.schedule.compiled import Compiled
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 NEVER: Final = 1e300
 _STEPS_PER_JOB: Final = 6
@@ -25,8 +23,8 @@ _STEPS_PER_JOB: Final = 6
 class Problem(NamedTuple):
     """A decision: time, slot, GPUs of the cluster, and the jobs in order of deadline.
 
-    With `stop` planning ends at the first job that misses its deadline. `rates` and `sizes` have a
-    row per job and a column per level; `top` is the highest level.
+    `stop`: plan up to the first job that misses its deadline. `rates` and `sizes` have a row per
+    job.
     """
 
     now: float
@@ -49,10 +47,7 @@ class Steps(NamedTuple):
 
 
 class Plans(NamedTuple):
-    """A row per job, and one to try a plan: steps, work, ends, and the next step after the end.
-
-    `order` are the jobs by their marginal return.
-    """
+    """A row per job, and one to try a plan; `order` are the jobs by their marginal return."""
 
     times: Any
     levels: Any
@@ -181,10 +176,7 @@ def _hold(problem: Problem, job: int, steps: Steps, plans: Plans, row: int) -> N
 
 
 def _plan_greedily(problem: Problem, job: int, steps: Steps, plans: Plans) -> None:
-    """Give a job the highest level that fits at each step until it ends.
-
-    Where least shares are planned, the part of a slot after the deadline does not count.
-    """
+    """Give a job the highest level that fits at each step until it ends."""
     now, slot = problem.now, problem.slot
     deadline = problem.deadline[job] if problem.least else NEVER
     aligned = _aligned(now, deadline, slot) if deadline < NEVER else NEVER
@@ -241,7 +233,6 @@ def _plan_least(problem: Problem, job: int, steps: Steps, plans: Plans, row: int
     """Plan the least level that meets the deadline, from the first step without a plan on.
 
     The job has at most this level as late as suffices, and at most the level below before that.
-    Returns whether the deadline can be met; else nothing has changed.
     """
     share = _least_level(problem, job, steps, plans, row)
     if not share:
@@ -319,10 +310,7 @@ def _without(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps)
 
 
 def _scale_up(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps) -> None:
-    """Plan a job in the last row: a level more until the first step, then its least share.
-
-    Writes the free GPUs without the job, at least up to its deadline and the last row's end.
-    """
+    """Plan a job in the last row: a level more until the first step, then its least share."""
     row, now, deadline = len(plans.used) - 1, problem.now, problem.deadline[job]
     aligned = _aligned(now, deadline, problem.slot)
     plans.end[row] = max(plans.end[row], aligned)
@@ -341,11 +329,7 @@ def _scale_up(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps
 
 
 def _plan_all(problem: Problem, steps: Steps, plans: Plans) -> None:
-    """Plan jobs one after the other.
-
-    Each gets its least share, and one that cannot meet its deadline as many GPUs as possible;
-    without `least` all jobs do.
-    """
+    """Plan jobs one after the other, with their least share or as many GPUs as possible."""
     steps.times[0], steps.free[0], steps.used[0] = problem.now, problem.gpus, 1
     for job in range(len(problem.deadline)):
         plans.used[job] = 0
@@ -409,8 +393,7 @@ def _find_returns(problem: Problem, steps: Steps, plans: Plans, out: Steps, same
 def _spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps) -> None:
     """Give free GPUs away one level at a time, to the job with the largest return.
 
-    The return is the GPU time that a level adds over its GPUs, as in the publisher's simulator;
-    that of a job without GPUs is the largest. Sorts the jobs by their return, stably.
+    That is the GPU time that a level adds over its GPUs. Sorts the jobs by their return, stably.
     """
     jobs, row, same = len(problem.deadline), len(plans.used) - 1, problem.now
     gain, spent, order = plans.gain, plans.spent, plans.order

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from traceana.errors import DataError
-from traceana.simulate.schedule.clocks import ContinuousClock
-from traceana.simulate.schedule.policy import ScheduledJobs, ScheduleState
-
-if TYPE_CHECKING:
-    from traceana.simulate.schedule.policy import SchedulingPolicy
+from traceana.simulate.schedule.policy import (
+    ContinuousClock,
+    ScheduledJobs,
+    ScheduleState,
+    SchedulingPolicy,
+)
 
 
 @dataclass
@@ -39,67 +40,26 @@ class Schedule:
         self.waiting.append(len(state.waiting))
 
 
-class Arrivals:
-    """Jobs that fit the cluster, in order of submission."""
-
-    def __init__(self, jobs: ScheduledJobs, gpus: int, /) -> None:
-        self._jobs = [job for job in range(len(jobs)) if jobs.gpus[job] <= gpus]
-        self._submit = jobs.submit_s
-        self._next = 0
-        self._last = self._submit[self._jobs[-1]] if self._jobs else -math.inf
-
-    def next(self) -> float:
-        """Return the time of the next arrival; infinite after the last."""
-        return self._submit[self._jobs[self._next]] if self._next < len(self._jobs) else math.inf
-
-    def several(self) -> bool:
-        """Return whether jobs are to arrive at more than one time."""
-        return self._last > self.next()
-
-    def take(self, now: float, /) -> list[int]:
-        """Return the jobs that have arrived by now."""
-        first = self._next
-        last = len(self._jobs)
-        while self._next < last and self._submit[self._jobs[self._next]] <= now:
-            self._next += 1
-        return self._jobs[first : self._next]
-
-
 def run_schedule(
     jobs: ScheduledJobs, policy: SchedulingPolicy, /, *, gpus: int, gpus_per_node: int
 ) -> Schedule:
-    """Run the jobs of one cluster under a policy.
-
-    At one time jobs end first, then jobs arrive, then the policy decides. Jobs larger than the
-    cluster never run.
-    """
+    """Run the jobs of a cluster: at one time jobs end, then arrive, then the policy decides."""
     n = len(jobs)
     state = ScheduleState(jobs, gpus, gpus_per_node, free=gpus, left=list(jobs.work))
     make_clock = getattr(policy, "make_clock", ContinuousClock)
     clock = state.clock = make_clock(state)
     slot, wake = getattr(policy, "slot_s", 0.0), getattr(policy, "wake", None)
-    finish, is_met = getattr(policy, "finish", None), getattr(policy, "is_met", None)
     schedule = Schedule([math.nan] * n, [math.nan] * n, [False] * n)
-    arrivals = Arrivals(jobs, gpus)
-    now = coming = arrivals.next()
+    arriving = deque(job for job in range(n) if jobs.gpus[job] <= gpus)
+    now = coming = _coming(jobs, arriving)
     while now < math.inf:
         ended = clock.advance(now)
         state.now = now
-        for job, at in ended:
-            schedule.end_s[job] = at
-            schedule.met[job] = at <= jobs.deadline_s[job] if is_met is None else is_met(job, at)
-            state.free += state.running.pop(job)
-        if ended and finish is not None:
-            finish(state, [job for job, _ in ended])
+        if ended:
+            _end(policy, state, schedule, ended)
         if coming <= now:
-            new = arrivals.take(now)
-            coming = arrivals.next()
-            accepted = list(policy.admit(state, new))
-            if accepted != new and not set(accepted) <= set(new):
-                raise DataError("the policy's admit must return jobs that have just arrived")
-            state.waiting.update(dict.fromkeys(accepted))
-            if len(accepted) < len(new):
-                schedule.declined += sorted(set(new) - set(accepted))
+            _admit(policy, state, schedule, arriving)
+            coming = _coming(jobs, arriving)
         changes = policy.allocate(state, policy.order(state))
         _apply(state, changes, schedule.start_s)
         clock.apply(changes, policy.place(state, changes))
@@ -109,11 +69,47 @@ def run_schedule(
             raise DataError(f"the policy's wake must be after {now:g} s; it is {woken:g}")
         following = min(clock.next_end(), coming, woken)
         if slot and following - now <= slot:
-            events = (coming < math.inf) + clock.pending() + arrivals.several()
+            several = bool(arriving) and jobs.submit_s[arriving[-1]] > coming
+            events = bool(arriving) + clock.pending() + several
             if events > 1:  # the last of all is not postponed
                 following = now + slot
         now = following
     return schedule
+
+
+def _end(
+    policy: SchedulingPolicy,
+    state: ScheduleState,
+    schedule: Schedule,
+    ended: list[tuple[int, float]],
+) -> None:
+    """Note the end of jobs, which then have no GPUs."""
+    finish, is_met = getattr(policy, "finish", None), getattr(policy, "is_met", None)
+    for job, at in ended:
+        on_time = at <= state.jobs.deadline_s[job]
+        schedule.end_s[job], schedule.met[job] = at, is_met(job, at) if is_met else on_time
+        state.free += state.running.pop(job)
+    if finish is not None:
+        finish(state, [job for job, _ in ended])
+
+
+def _coming(jobs: ScheduledJobs, arriving: deque[int]) -> float:
+    return jobs.submit_s[arriving[0]] if arriving else math.inf
+
+
+def _admit(
+    policy: SchedulingPolicy, state: ScheduleState, schedule: Schedule, arriving: deque[int]
+) -> None:
+    """Let the policy accept or decline the jobs that have arrived by now."""
+    new: list[int] = []
+    while _coming(state.jobs, arriving) <= state.now:
+        new.append(arriving.popleft())
+    accepted = list(policy.admit(state, new))
+    if accepted != new and not set(accepted) <= set(new):
+        raise DataError("the policy's admit must return jobs that have just arrived")
+    state.waiting.update(dict.fromkeys(accepted))
+    if len(accepted) < len(new):
+        schedule.declined += sorted(set(new) - set(accepted))
 
 
 def _apply(state: ScheduleState, changes: Mapping[int, int], start: list[float]) -> None:

@@ -1,32 +1,97 @@
-"""Simulate the schedule of jobs on their clusters under a policy."""
+"""Simulate schedules of jobs on their clusters, under a policy or several."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.errors import DataError
 from traceana.simulate.frames import read_columns
-from traceana.simulate.schedule.calibration import calibrate, recorded
-from traceana.simulate.schedule.capacity import ALL, GroupCapacity, find_capacity
+from traceana.simulate.schedule.capacity import (
+    ALL,
+    GroupCapacity,
+    Profile,
+    Profiles,
+    calibrate,
+    find_capacity,
+    implied_rates,
+    read_profiles,
+    recorded,
+)
+from traceana.simulate.schedule.elastic import EarliestDeadlineFirst, ElasticFlow
 from traceana.simulate.schedule.engine import Schedule, run_schedule
-from traceana.simulate.schedule.policies import POLICIES, find_policy
 from traceana.simulate.schedule.policy import ScheduledJobs, SchedulingPolicy, SlottedPolicy
-from traceana.simulate.schedule.profiles import Profile, Profiles, implied_rates, read_profiles
+from traceana.simulate.schedule.queueing import (
+    ConservativeBackfilling,
+    EasyBackfilling,
+    FairShare,
+    FirstInFirstOut,
+    PredictedShortestJobFirst,
+    Priority,
+    ShortestJobFirst,
+    ShortestRemainingTimeFirst,
+)
 from traceana.simulate.schedule.tables import ScheduledJob, ScheduleGroups, ScheduleSteps
+from traceana.simulate.schedule.timesharing import Gandiva, Themis, Tiresias
 from traceana.stats.arguments import is_number
 from traceana.store.frames import column_names
 from traceana.tables.declare import ResultTable, declared, schema_of
 from traceana.tables.result import Result
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
+POLICIES: Final[dict[str, Callable[[], SchedulingPolicy]]] = {
+    "fifo": FirstInFirstOut,
+    "fair_share": FairShare,
+    "sjf": ShortestJobFirst,
+    "sjf_user_mean": PredictedShortestJobFirst,
+    "sjf_last_value": partial(PredictedShortestJobFirst, last=True),
+    "srtf": ShortestRemainingTimeFirst,
+    "easy": EasyBackfilling,
+    "conservative": ConservativeBackfilling,
+    "priority": Priority,
+    "tiresias": Tiresias,
+    "gandiva": Gandiva,
+    "themis": Themis,
+    "edf": EarliestDeadlineFirst,
+    "edf_admission": partial(ElasticFlow, least=False),
+    "edf_elastic": partial(ElasticFlow, admission=False),
+    "elasticflow": ElasticFlow,
+}
+_CHRONUS: Final = (
+    "chronus is left out: it solves an integer program for every lease, and nothing orders its "
+    "equal optima, so that the schedule would depend on the solver"
+)
+_METHODS: Final = ("admit", "order", "allocate", "place")
 
-    from narwhals.stable.v2.typing import IntoFrame
+
+def find_policy(policy: object, /) -> tuple[str, Callable[[], SchedulingPolicy]]:
+    """Return the name of a policy and a function that makes one, or a copy, for each group."""
+    if isinstance(policy, str):
+        if policy in POLICIES:
+            return policy, POLICIES[policy]
+        if policy == "chronus":
+            raise DataError(_CHRONUS)
+        raise DataError(f"no policy is called {policy!r}; there are {', '.join(POLICIES)}")
+    name = getattr(policy, "__name__", type(policy).__name__)
+    make = policy if isinstance(policy, type) or not hasattr(policy, "allocate") else None
+    candidate = make() if callable(make) else policy
+    if missing := [method for method in _METHODS if not callable(getattr(candidate, method, None))]:
+        raise DataError(
+            f"policy {name} has no method {', '.join(missing)}; derive it from SchedulingPolicy"
+        )
+    if callable(make):
+        return name, make
+    return name, lambda: deepcopy(policy)  # type: ignore[return-value]
+
 
 _NEEDED: Final = {"submit_s": pl.Float64, "runtime_s": pl.Float64, "gpus": pl.Float64}
 _OPTIONAL: Final[dict[str, type[pl.DataType]]] = {
@@ -185,9 +250,12 @@ def simulate_schedule(
         scaled = _scaled(of_group.sort("submit_s", maintain_order=True), scale_load)
         where = capacities[str(each)]
         unit = 1 if (scaled["gpus"] % 1 == 0).all() else _MILLI
+        made = make()
+        if where.slot_s is not None and name in POLICIES and isinstance(made, SlottedPolicy):
+            made = cast("Any", make)(slot_s=where.slot_s)  # the slots that the trace states
         schedule = run_schedule(
             _schedulable(scaled, rates, unit, elastic=elastic),
-            _make(name, make, where.slot_s),
+            made,
             gpus=int(where.gpus * unit + 1e-6),
             gpus_per_node=where.gpus_per_node * unit,
         )
@@ -199,18 +267,9 @@ def simulate_schedule(
     return ScheduleResult(
         policy=name,
         jobs=_in_order(table, parts),
-        groups=_frame(rows, ScheduleGroups),
-        steps=pl.concat(steps) if steps else _frame([], ScheduleSteps),
+        groups=pl.DataFrame(rows, schema=schema_of(ScheduleGroups)),
+        steps=pl.concat([pl.DataFrame(schema=schema_of(ScheduleSteps)), *steps]),
     )
-
-
-def _make(
-    name: str, make: Callable[..., SchedulingPolicy], slot_s: float | None
-) -> SchedulingPolicy:
-    """Make a policy, a named one with the slots that the trace states."""
-    made = make()
-    stated = slot_s is not None and name in POLICIES and isinstance(made, SlottedPolicy)
-    return make(slot_s=slot_s) if stated else made
 
 
 def read_schedule_jobs(
@@ -382,8 +441,119 @@ def _in_order(table: pl.DataFrame, parts: list[pl.DataFrame]) -> pl.DataFrame:
     return in_order.join(ran, on="row", how="left", maintain_order="left").drop("row")
 
 
-def _frame(rows: list[dict[str, Any]], table: type[ResultTable]) -> pl.DataFrame:
-    return declared(pl.DataFrame(rows, schema=schema_of(table)), table)
+_SMALL: Final = 20_000
+"""Jobs times policies below which processes do not pay."""
+_WEEK_S: Final = 7 * 86_400
+_PLANNED: Final = {"model", "batch_size", "iterations"}
 
 
-__all__ = ["POLICIES", "ScheduleResult", "read_schedule_jobs", "simulate_schedule"]
+def sweep_schedules(
+    jobs: IntoFrame,
+    policies: Mapping[str, Any],
+    /,
+    *,
+    plans: IntoFrame | None = None,
+    group: str | None = "cluster",
+    processes: int = 1,
+    replications: int = 0,
+    rng: int = 1,
+    progress: Callable[[float], object] = lambda _: None,
+    **how: Any,  # noqa: ANN401  what simulate_schedule takes
+) -> pl.DataFrame:
+    """Return the outcome of :func:`simulate_schedule` by policy, then group.
+
+    Each replication is a log of weeks drawn with replacement from those of the group, the same for
+    all policies; quantiles of their mean waits are the interval.
+    """
+    table = read_schedule_jobs(jobs, plans=plans, group=group)
+    if how.get("profiles") is None and set(table.columns) >= _PLANNED:
+        how["profiles"] = implied_rates(table)
+    groups = table.group_by("group").len().sort("len", "group", descending=[True, False])
+    tasks = [
+        (
+            *(name, policy, str(each), table.filter(group=each).drop("row", "known")),
+            (how, replications, rng),
+        )
+        for each in groups["group"]
+        for name, policy in policies.items()
+    ]
+    frame: dict[tuple[str, str], pl.DataFrame] = {}
+    processes = min(processes, len(tasks))
+    if table.height * len(policies) * (1 + replications) < _SMALL or processes == 1:
+        for task in tasks:
+            frame[task[0], task[2]] = _run(*task)
+            progress(len(frame) / len(tasks))
+    else:
+        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+            futures = {pool.submit(_run, *task): (task[0], task[2]) for task in tasks}
+            for future in as_completed(futures):
+                frame[futures[future]] = future.result()
+                progress(len(frame) / len(tasks))
+    order = sorted(groups["group"])
+    return declared(
+        pl.concat(frame[name, each] for name in policies for each in order), ScheduleGroups
+    )
+
+
+def _run(
+    name: str,
+    policy: Any,  # noqa: ANN401  what simulate_schedule takes
+    group: str,
+    jobs: pl.DataFrame,
+    options: tuple[Mapping[str, Any], int, int],
+    /,
+) -> pl.DataFrame:
+    how, replications, seed = options
+    groups = simulate_schedule(jobs, policy=policy, group="group", **how).groups
+    low = high = None
+    if replications:
+        generator = np.random.default_rng(seed)
+        same = {**how, "gpus": groups["gpus"].item(), "machines": None}
+        logs = (_draw_weeks(jobs, group, generator) for _ in range(replications))
+        runs = (simulate_schedule(log, policy=policy, group="group", **same) for log in logs)
+        waits = [wait for run in runs if (wait := run.groups["wait_s_mean"].item()) is not None]
+        if waits:
+            low, high = np.quantile(waits, (0.025, 0.975)).tolist()
+    return groups.with_columns(
+        pl.lit(name).alias("policy"),
+        pl.lit(low, pl.Float64).alias("wait_s_ci_low"),
+        pl.lit(high, pl.Float64).alias("wait_s_ci_high"),
+    )
+
+
+def _draw_weeks(jobs: pl.DataFrame, group: str, generator: np.random.Generator) -> pl.DataFrame:
+    """Draw as many weeks as the jobs have, with replacement, and put them in sequence."""
+    week = (pl.col("submit_s") - pl.col("submit_s").min()) // _WEEK_S
+    of_week = jobs.drop_nulls("submit_s").with_columns(week.alias("week"))
+    weeks = int(of_week["week"].max() or 0) + 1  # type: ignore[arg-type]
+    if weeks < 2:
+        raise DataError(
+            f"replications need submissions in two weeks or more; those of group {group} are in one"
+        )
+    times = [name for name in ("submit_s", "start_s", "deadline_s") if name in jobs.columns]
+    drawn = [
+        of_week.filter(week=week).with_columns(pl.col(times) + (place - week) * _WEEK_S)
+        for place, week in enumerate(generator.integers(weeks, size=weeks).tolist())
+    ]
+    return pl.concat(drawn).drop("week")
+
+
+def recorded_waits(jobs: IntoFrame, /, *, group: str | None = "cluster") -> pl.DataFrame | None:
+    """Return the waits of the log itself by group, the calibration; None without starts."""
+    table = read_schedule_jobs(jobs, group=group).filter("known")
+    if "start_s" not in table.columns or not table["start_s"].count():
+        return None
+    wait = pl.col("start_s") - pl.col("submit_s")
+    rows = (
+        table.sort("group")
+        .group_by("group", maintain_order=True)
+        .agg(
+            pl.lit("recorded").alias("policy"),
+            pl.len().cast(pl.Int64).alias("jobs"),
+            wait.mean().alias("wait_s_mean"),
+            wait.median().alias("wait_s_median"),
+            wait.quantile(0.95).alias("wait_s_p95"),
+        )
+    )
+    every = pl.concat([pl.DataFrame(schema=schema_of(ScheduleGroups)), rows], how="diagonal")
+    return declared(every, ScheduleGroups)

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from traceana.simulate.schedule.compiled import Compiled
-from traceana.simulate.schedule.overheads import is_restart, scaling_overhead_s
-from traceana.simulate.schedule.policy import SlottedPolicy
+from traceana.simulate.schedule.elastic import is_restart, scaling_overhead_s
+from traceana.simulate.schedule.policy import ContinuousClock, ScheduleState, SlottedPolicy
 from traceana.simulate.schedule.queueing import fit_in_order
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from traceana.simulate.schedule.policy import ScheduleState
 
 
 class Tiresias(SlottedPolicy):
@@ -49,15 +44,13 @@ class Tiresias(SlottedPolicy):
         self._clock = _EventClock(state, self.slot_s, alone=self._as_printed)
         return self._clock
 
-    def finish(self, state: ScheduleState, ended: Sequence[int], /) -> None:
+    def finish(self, _: ScheduleState, ended: Sequence[int], /) -> None:
         """Take ended jobs out of their queues."""
-        del state
         for job in ended:
             self._queues[self._queue.pop(job)].remove(job)
 
-    def admit(self, state: ScheduleState, arrived: Sequence[int], /) -> Sequence[int]:
+    def admit(self, _: ScheduleState, arrived: Sequence[int], /) -> Sequence[int]:
         """Append the arrived jobs to the first queue."""
-        del state
         for job in arrived:
             self._queue[job] = 0
             self._queues[0].append(job)
@@ -125,15 +118,14 @@ class Tiresias(SlottedPolicy):
         ]
 
 
-class _EventClock:
+class _EventClock(ContinuousClock):
     """Progress is counted at events, where a job loses its pause; jobs end a slot apart.
 
-    The jobs that end within a slot end together, or the first to end does so alone. A running job
-    has executed the time since `begin`, when it would have begun without interruptions.
+    A running job has executed the time since `begin`.
     """
 
     def __init__(self, state: ScheduleState, slot: float, *, alone: bool) -> None:
-        self.state = state
+        super().__init__(state)
         self.slot = slot
         self.alone = alone
         self.restart = False
@@ -309,9 +301,8 @@ class Themis(SlottedPolicy):
                 self._rounds[job] += bool(changes.get(job, 1))
         return changes
 
-    def finish(self, state: ScheduleState, ended: Sequence[int], /) -> None:
+    def finish(self, _: ScheduleState, ended: Sequence[int], /) -> None:
         """Forget ended jobs."""
-        del state
         for job in ended:
             self._isolated.pop(job, None)
             self._before.pop(job, None)

@@ -1,17 +1,25 @@
 """Distributions of durations: fits, comparisons, goodness of fit and tails."""
 
-from traceana.stats.distributions.clusters import (
+from traceana.stats.distributions.families import FAMILIES, Family
+from traceana.stats.distributions.goodness import (
     ClusterTerms,
+    Tail,
     cluster_interval_of_fit,
     cluster_terms,
+    hill,
+    ks_distance,
+    ks_distances_of_refits,
     multiplier_pvalue,
 )
-from traceana.stats.distributions.families import FAMILIES, Family
-from traceana.stats.distributions.goodness import ks_distance, ks_distances_of_refits
-from traceana.stats.distributions.likelihood import Fit, fit_family
-from traceana.stats.distributions.pairs import PairTest, vuong_test
-from traceana.stats.distributions.sample import Sample, make_sample, resolution
-from traceana.stats.distributions.tail import Tail, hill
+from traceana.stats.distributions.likelihood import (
+    Fit,
+    PairTest,
+    Sample,
+    fit_family,
+    make_sample,
+    resolution,
+    vuong_test,
+)
 
 __all__ = [
     "FAMILIES",

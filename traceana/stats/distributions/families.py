@@ -7,8 +7,9 @@ exponential has the location only.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from scipy.special import (
@@ -22,15 +23,12 @@ from scipy.special import (
     polygamma,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from traceana.stats.arrays import Floats
 
-    from traceana.stats.arrays import Floats
-
-    Terms: TypeAlias = tuple[Floats, Floats, Floats]
-    """Value; first derivatives, one row per parameter; second ones, rows 00, 01, 11 (or 00)."""
-    Standard: TypeAlias = Callable[[Floats], tuple[Floats, Floats, Floats]]
-    """A logarithm as a function of z, with its first and second derivative."""
+Terms: TypeAlias = tuple[Floats, Floats, Floats]
+"""Value; first derivatives, one row per parameter; second ones, rows 00, 01, 11 (or 00)."""
+Standard: TypeAlias = Callable[[Floats], tuple[Floats, Floats, Floats]]
+"""A logarithm as a function of z, with its first and second derivative."""
 
 _DIFFERENCE: Final = 1e-4  # step in the log of gamma's shape: no closed form
 

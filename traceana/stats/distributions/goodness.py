@@ -1,4 +1,4 @@
-"""Kolmogorov-Smirnov distance of a fit, with p-values from simulated re-fits.
+"""Goodness of fits, their intervals for values in clusters, and the tail index.
 
 The tables of the KS test do not apply to parameters estimated from the same values (Lilliefors,
 JASA 62, 1967; Stute, Gonzalez Manteiga and Presedo Quindimil, Metrika 40, 1993).
@@ -6,20 +6,24 @@ JASA 62, 1967; Stute, Gonzalez Manteiga and Presedo Quindimil, Metrika 40, 1993)
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
+from typing import Final
 
-from traceana.stats.arrays import Floats
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtri, stdtrit
+
+from traceana.errors import DataError
+from traceana.stats.arrays import Floats, Integers
 from traceana.stats.distributions.families import Family
-from traceana.stats.distributions.likelihood import Fit, fit_family
-from traceana.stats.distributions.sample import Sample, make_sample
+from traceana.stats.distributions.likelihood import Fit, Sample, fit_family, make_sample
+from traceana.stats.intervals import FEWEST_CLUSTERS
+from traceana.stats.permutation import effective_clusters
 from traceana.stats.survival import product_limit
 
 
 def ks_distance(fit: Fit, sample: Sample, /) -> float:
-    """Return the largest distance of the fitted distribution from the Kaplan-Meier estimate.
-
-    Above the bound, before and at every uncensored value.
-    """
+    """Return the largest distance of the fitted distribution from the Kaplan-Meier estimate."""
     y, ends, cuts, late = sample.steps
     longer = fit.family.survival(y, fit.theta)[0] - fit.log_fraction_above(sample.bound)
     observed = product_limit(ends, cuts, late)
@@ -42,9 +46,8 @@ def ks_distances_of_refits(
 ) -> Floats:
     """Return the KS distances of samples of the fit, each with the family fitted anew.
 
-    Values are drawn from the fit above their bound or entry, censoring times from their
-    Kaplan-Meier estimate (Efron, JASA 76, 1981). A sample without two distinct uncensored values
-    has no distance. `step`: values are rounded to its multiples, as the observed ones are.
+    Values are drawn above their bound or entry and rounded to multiples of `step`, censoring times
+    from their Kaplan-Meier estimate (Efron, JASA 76, 1981).
     """
     distances = []
     bound = "min" if bound_is_least else sample.bound
@@ -88,3 +91,164 @@ def _draw_cuts(sample: Sample, low: Floats, rng: np.random.Generator) -> Floats:
     drawn = times[np.searchsorted(-uncut, -rng.random(sample.n) * already, side="left")]
     limits: Floats = np.maximum(drawn, np.nextafter(low, np.inf))
     return limits
+
+
+_MOST_TIMES: Final = 500
+_LEAST_SKEWED: Final = 0.25
+
+
+@dataclass(frozen=True)
+class ClusterTerms:
+    """Derivatives of ln L in the parameters, summed over the rows of each cluster."""
+
+    scores: Floats
+    """Gradients (cluster x parameter)."""
+    curvature: Floats
+    """Second derivatives (cluster x parameter x parameter)."""
+    fraction: Floats
+    """Fraction of the rows."""
+
+
+def cluster_terms(
+    fit: Fit, y: Floats, cut: NDArray[np.bool_], low: Floats, cluster: Integers, /
+) -> ClusterTerms:
+    """Return the derivatives of ln L in each cluster."""
+    parts = fit.family.density(y, fit.theta)[1:], fit.family.survival(y, fit.theta)[1:]
+    first, second = (np.where(cut, *reversed(pair)) for pair in zip(*parts, strict=True))
+    bounded = low > -np.inf
+    if bounded.any():
+        _, of_first, of_second = fit.family.survival(low[bounded], fit.theta)
+        first[:, bounded] -= of_first
+        second[:, bounded] -= of_second
+    sums: Floats = np.stack([np.bincount(cluster, part) for part in second])
+    place = [[0, 1], [1, 2]] if len(first) > 1 else [[0]]
+    return ClusterTerms(
+        scores=np.stack([np.bincount(cluster, part) for part in first], axis=1),
+        curvature=sums[place].transpose(2, 0, 1),
+        fraction=np.bincount(cluster) / len(cluster),
+    )
+
+
+def cluster_interval_of_fit(
+    fit: Fit, terms: ClusterTerms, /, *, confidence: float
+) -> tuple[Floats, Floats]:
+    """Return the ends of the intervals of the parameters, by a jackknife over clusters.
+
+    Without cluster c the parameters are theta - d_c, d_c = J_c^-1 s_c by one Newton step. The
+    center is the estimate for unequal clusters (Busing, Meijer and van der Leeden, Statistics and
+    Computing 9, 1999), the variance (G - 1) / G sum of d_c^2, t with Satterthwaite's degrees of
+    freedom, at most Kish's effective clusters less one. An end is the farther of center +- t se and
+    of that with the skewness of d_c, center + se w / (1 - a w)^2 with w = +-t and a = sum of d_c^3
+    / (6 (sum of d_c^2)^1.5) (DiCiccio and Efron, Statistical Science 11, 1996).
+    """
+    others = terms.curvature - terms.curvature.sum(axis=0)
+    try:
+        moved = np.linalg.solve(others, terms.scores[..., None])[..., 0]
+    except np.linalg.LinAlgError:  # one cluster alone decides a parameter
+        none = np.full_like(fit.theta, np.nan)
+        return none, none
+    squares = (moved**2).sum(axis=0)
+    center = fit.theta + (1 - terms.fraction) @ moved
+    error = np.sqrt((1 - 1 / len(moved)) * squares)
+    spread = np.maximum((moved**4).sum(axis=0) - squares**2 / len(moved), 1e-300)
+    kish = 1 / (terms.fraction**2).sum()
+    t = stdtrit(np.minimum(2 * squares**2 / spread, kish - 1), (1 + confidence) / 2)
+    skewness = (moved**3).sum(axis=0) / (6 * squares**1.5 + 1e-300)
+    reach = [w / np.maximum(1 - skewness * w, _LEAST_SKEWED) ** 2 for w in (-t, t)]
+    return (
+        center + error * np.minimum(reach[0], -t),
+        center + error * np.maximum(reach[1], t),
+    )
+
+
+def multiplier_pvalue(
+    fit: Fit,
+    y: Floats,
+    scores: Floats,
+    cluster: Integers,
+    /,
+    *,
+    resamples: int,
+    rng: np.random.Generator,
+) -> float:
+    """Return the p-value of the KS distance of a fit to complete values in clusters.
+
+    The weighted bootstrap of Kojadinovic and Yan (Canadian Journal of Statistics 40, 2012).
+    """
+    if fit.covariance is None:
+        raise DataError(f"the {fit.family.name} fit has no maximum: {fit.note}")
+    n, m = len(y), len(scores)
+    times = np.unique(y)
+    if len(times) > _MOST_TIMES:
+        times = np.unique(np.quantile(y, np.linspace(0, 1, _MOST_TIMES), method="nearest"))
+    log_longer, of_theta, _ = fit.family.survival(times, fit.theta)
+    longer = np.exp(log_longer)
+    counts = np.zeros((m, len(times)))
+    np.add.at(counts, (cluster, np.minimum(np.searchsorted(times, y), len(times) - 1)), 1)
+    sizes = counts.sum(axis=1, keepdims=True)
+    below = counts.cumsum(axis=1)
+    process = (below - sizes * (1 - longer)) / n
+    distance = np.abs(process.sum(axis=0)).max()
+    process += scores @ fit.covariance @ (longer * of_theta)
+    signs = rng.integers(0, 2, (resamples, m)) * 2.0 - 1
+    drawn = np.abs(signs @ process).max(axis=1)
+    return float((1 + (drawn >= distance).sum()) / (1 + resamples))
+
+
+@dataclass(frozen=True)
+class Tail:
+    """Hill's estimate from the k values above a threshold, with its interval."""
+
+    k: int
+    threshold: float
+    index: float
+    low: float
+    high: float
+
+
+def hill(
+    values: Floats,
+    k: int,
+    /,
+    *,
+    entry: Floats | None = None,
+    observed: NDArray[np.bool_] | None = None,
+    cluster: Integers | None = None,
+    confidence: float,
+) -> Tail | None:
+    """Return Hill's estimate: k over the sum of ln(x / threshold) of the k largest values.
+
+    2 k index / estimate is chi-squared with 2 k degrees of freedom (Hill, Annals of Statistics 3,
+    1975). With delayed entry or censoring: exact values over the sum of ln(x / max(threshold,
+    entry)) (Beirlant and others, Extremes 10, 2007). None without an exact value above it.
+    """
+    order = np.argsort(-values, kind="stable")
+    threshold = values[order[k]]
+    top = order[:k][values[order[:k]] > threshold]
+    ends = len(top) if observed is None else int(observed[top].sum())
+    if not ends:
+        return None
+    above, n = values[top], ends
+    low = threshold if entry is None else np.maximum(threshold, entry[top])
+    logs = np.log(above / low)
+    index = n / float(logs.sum())
+    if cluster is not None:
+        exact = np.ones(len(top)) if observed is None else observed[top].astype(float)
+        reach = np.exp(_reach(exact, logs, cluster[top], confidence))
+        return Tail(len(top), float(threshold), index, index / reach, index * reach)
+    tail = (1 - confidence) / 2
+    low, high = (index * float(chdtri(2 * n, p)) / (2 * n) for p in (1 - tail, tail))
+    return Tail(len(top), float(threshold), index, low, high)
+
+
+def _reach(exact: Floats, logs: Floats, cluster: Integers, confidence: float) -> float:
+    """Return half the length of the interval of the logarithm of sum(exact) / sum(logs)."""
+    _, of = np.unique(cluster, return_inverse=True)
+    ends, sums = np.bincount(of, exact), np.bincount(of, logs)
+    m, effective = len(ends), effective_clusters(np.ones(len(of)), of)
+    if effective < FEWEST_CLUSTERS:
+        return float("nan")
+    fraction = sums / sums.sum()
+    moved = (ends / ends.sum() - fraction) / (1 - fraction)
+    error = np.sqrt((m - 1) / m * (moved @ moved))
+    return float(stdtrit(effective - 1, (1 + confidence) / 2) * error)

@@ -2,27 +2,22 @@
 
 ln L = sum over exact values of ln f(x) + sum over censored values of ln S(x) - sum of ln S(bound
 or entry), with exact derivatives (except gamma's survival in its shape). scipy.stats fits have no
-left truncation.
+left truncation. Two fits to the same values are tested by the ratio of their likelihoods.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc, ndtr, ndtri
 
-from traceana.stats.distributions.families import FAMILIES, Family
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from traceana.stats.arrays import Floats
-    from traceana.stats.distributions.families import Terms
-    from traceana.stats.distributions.sample import Sample
-
+from traceana.stats.arrays import Floats
+from traceana.stats.distributions.families import FAMILIES, Family, Terms
 
 _STEPS: Final = 200
 _LONGEST: Final = 1.5  # of a step, in logarithms
@@ -33,10 +28,7 @@ _GAIN: Final = 1e-9  # of ln L from one more step
 
 @dataclass(frozen=True)
 class Fit:
-    """Parameters at the maximum; `note` states why there is none.
-
-    `log_likelihood` is NaN if the search failed.
-    """
+    """Parameters at the maximum; `note` states why there is none (then ln L may be NaN)."""
 
     family: Family
     theta: Floats
@@ -128,17 +120,12 @@ def _climb(family: Family, sample: Sample, start: Floats) -> Fit:
             note = None
             break
         step *= min(1.0, _LONGEST / np.abs(step).max())
-        for _halving in range(40):
-            trial = _likelihood(family, sample, theta + step)
-            if trial[0] >= value + 1e-4 * float(gradient @ step):
-                break
-            step /= 2
-        else:
+        ascent = _ascend(partial(_likelihood, family, sample), theta, step, value, gradient)
+        if ascent is None:
             # the remaining gain is below the rounding of the sum
             note = None if gain < 1e-6 and roots.max() < 0 else note
             break
-        theta = theta + step
-        value, gradient, curvature = trial
+        theta, (value, gradient, curvature) = ascent
         runs_away = bool(np.abs(theta - start).max() > _FAR * (1 + np.ptp(sample.y) / 10))
         if runs_away:
             break
@@ -152,6 +139,22 @@ def _climb(family: Family, sample: Sample, start: Floats) -> Fit:
     if note is not None:
         return fit
     return replace(fit, covariance=np.asarray(np.linalg.inv(-curvature), dtype=np.float64))
+
+
+def _ascend(
+    likelihood: Callable[[Floats], tuple[float, Floats, Floats]],
+    theta: Floats,
+    step: Floats,
+    value: float,
+    gradient: Floats,
+) -> tuple[Floats, tuple[float, Floats, Floats]] | None:
+    """Return the parameters after a step, halved until ln L increases, or None; and their ln L."""
+    for _ in range(40):
+        trial = likelihood(theta + step)
+        if trial[0] >= value + 1e-4 * float(gradient @ step):
+            return theta + step, trial
+        step = step / 2
+    return None
 
 
 def _fit_exponential(family: Family, sample: Sample) -> Fit:
@@ -173,3 +176,180 @@ def _is_exponential(sample: Sample) -> bool:
     weight = sample.ends + sample.cuts
     score = sample.ends @ (u**2 / 2 - u) + sample.cuts @ (u**2 / 2) - weight @ low**2 / 2
     return bool(score <= 0)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Distinct values in ascending order, with counts of exact (`ends`) and censored (`cuts`) ones.
+
+    Values and bounds are logarithms minus `center`; with delayed entry a row for each entry.
+    """
+
+    y: Floats
+    ends: Floats
+    cuts: Floats
+    bound: float | None
+    """Left-truncation bound of all values."""
+    center: float
+    low: Floats
+    """Bound or later entry of each row; minus infinity without either."""
+
+    @property
+    def steps(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Times in ascending order with ends, cuts and rows that enter after each, if later."""
+        enters = self.low > (-np.inf if self.bound is None else self.bound)
+        if not enters.any():
+            return self.y, self.ends, self.cuts, np.zeros(len(self.y))
+        weight = (self.ends + self.cuts)[enters]
+        # a row that ends at its entry enters just before its end
+        entry = np.minimum(self.low[enters], np.nextafter(self.y[enters], -np.inf))
+        times, place = np.unique(np.concatenate([self.y, entry]), return_inverse=True)
+        zeros, none = np.zeros(len(entry)), np.zeros(len(self.y))
+        columns = ((self.ends, zeros), (self.cuts, zeros), (none, weight))
+        ends, cuts, entering = (
+            np.bincount(place, np.concatenate(pair), len(times)).astype(float) for pair in columns
+        )
+        return times, ends, cuts, entering
+
+    @property
+    def n(self) -> int:
+        """Number of values."""
+        return int(self.ends.sum() + self.cuts.sum())
+
+    @property
+    def n_ends(self) -> int:
+        """Number of uncensored values."""
+        return int(self.ends.sum())
+
+
+def resolution(values: Floats, /) -> float | None:
+    """Return the step, to 3 digits, of which all values are multiples; None without one or ties."""
+    if len(np.unique(values)) == len(values):
+        return None
+    for scale in (1, 10, 100, 1000):
+        scaled = values * scale
+        if scaled.max() < 2**53 and (np.abs(scaled - np.round(scaled)) < 1e-6).all():
+            step = int(np.gcd.reduce(np.round(scaled).astype(np.int64)))
+            return step / scale if step else None
+    return None
+
+
+def make_sample(
+    y: Floats, cut: NDArray[np.bool_], bound: float | str | None, /, entry: Floats | None = None
+) -> Sample:
+    """Return a sample of logarithms; a bound of "min" is the smallest, `entry` that of each."""
+    least = float(y.min()) if bound == "min" else bound
+    if entry is not None and (entry > -np.inf).any():
+        floor = -np.inf if least is None else float(least)
+        pairs = np.stack([y, np.maximum(entry, floor)])
+        (distinct, lows), of = np.unique(pairs, axis=1, return_inverse=True)
+        of = of.ravel()
+        cuts = np.bincount(of[cut], minlength=len(distinct)).astype(float)
+        ends = np.bincount(of[~cut], minlength=len(distinct)).astype(float)
+        center = float(y.mean())
+        return Sample(
+            distinct - center,
+            ends,
+            cuts,
+            None if least is None else float(least) - center,
+            center,
+            lows - center,
+        )
+    if cut.any():
+        distinct, of = np.unique(y, return_inverse=True)
+        cuts = np.bincount(of[cut], minlength=len(distinct)).astype(float)
+        ends = np.bincount(of[~cut], minlength=len(distinct)).astype(float)
+    else:
+        distinct, counts = np.unique(y, return_counts=True)
+        ends, cuts = counts.astype(float), np.zeros(len(distinct))
+    center = float(distinct @ (ends + cuts) / len(y))
+    low = None if least is None else float(least) - center
+    return Sample(
+        distinct - center,
+        ends,
+        cuts,
+        low,
+        center,
+        np.full(len(distinct), -np.inf if low is None else low),
+    )
+
+
+# larger family: whether the exponential lies on the boundary of its parameters
+_HOLDS_EXPONENTIAL: Final = {"gamma": False, "weibull": False, "lomax": True}
+
+
+@dataclass(frozen=True)
+class PairTest:
+    """A likelihood-ratio test of two fits; `mean_ratio` is per value."""
+
+    test: str
+    log_likelihood_ratio: float
+    mean_ratio: float
+    ci_low: float | None
+    ci_high: float | None
+    statistic: float | None
+    pvalue: float | None
+    note: str | None
+
+
+def vuong_test(
+    better: Fit, other: Fit, sample: Sample, /, *, names: tuple[str, str], confidence: float
+) -> PairTest:
+    """Test two fits against each other: nested ones by the likelihood ratio, others by Vuong.
+
+    Vuong (Econometrica 57, 1989) with z = sum of (d - dq) / (w sqrt(n)): d the differences of the
+    log-likelihoods, q Takeuchi's correction, w the standard deviation of d - 2 dq (Stone, JRSS B
+    39, 1977). A `note` if n < 25 skewness^2 of d (Cochran, 1977, 2.15). The exponential is nested
+    in gamma and Weibull, and on the boundary of Lomax (Self and Liang, JASA 82, 1987).
+    """
+    weight = np.stack([sample.ends, sample.cuts])
+    present = weight > 0
+    w = weight[present]
+    (d, of_fit), (d_other, of_other) = (
+        (terms_of(fit.family, sample, fit.theta)[present], _followed(fit, sample)[present])
+        for fit in (better, other)
+    )
+    d, q = d - d_other, of_fit - of_other
+    n = float(w.sum())
+    ratio = float(w @ d)
+    mean, corrected = ratio / n, float(w @ (d - q)) / n
+    left_out = d - 2 * q
+    std = float(np.sqrt(w @ (left_out - w @ left_out / n) ** 2 / (n - 1)))
+    half = float(ndtri((1 + confidence) / 2)) * std / np.sqrt(n)
+    ends = (corrected - half, corrected + half)
+    larger = set(names) - {"exponential"}
+    if "exponential" in names and larger <= set(_HOLDS_EXPONENTIAL):
+        edge = _HOLDS_EXPONENTIAL[larger.pop()]
+        # the larger family has the larger ln L, whichever is better by its criterion
+        doubled = 2 * abs(ratio)
+        pvalue = float(chdtrc(1, doubled)) * (0.5 if edge and doubled > 0 else 1.0)
+        note = "the exponential lies on the boundary of the other" if edge else None
+        return PairTest("nested", ratio, mean, None, None, doubled, pvalue, note)
+    if std < 1e-12:
+        note = "the two fits are the same distribution"
+        return PairTest("vuong", ratio, mean, *ends, None, None, note)
+    z = corrected * np.sqrt(n) / std
+    notes = []
+    if set(names) <= set(_HOLDS_EXPONENTIAL):
+        notes.append(
+            "both contain the exponential: if it is the true distribution, z is not normal"
+        )
+    skewness = float(w @ (d - mean) ** 3 / n) / (float(w @ (d - mean) ** 2) / n) ** 1.5
+    if n < 25 * skewness**2:
+        notes.append(
+            f"a few values dominate the difference (skewness {skewness:.1f}): p is too small"
+        )
+    pvalue = float(2 * ndtr(-abs(z)))
+    return PairTest("vuong", ratio, mean, *ends, z, pvalue, "; ".join(notes) or None)
+
+
+def _followed(fit: Fit, sample: Sample) -> Floats:
+    """Return g' C g / 2 of an exact and of a censored value at each distinct value."""
+    if fit.covariance is None:
+        return np.zeros((2, len(sample.y)))
+    part = (fit.family, sample.y, fit.theta)
+    gradients = (fit.family.density(*part[1:])[1], survival_where(sample.cuts > 0, *part)[1:])
+    bound = survival_where(sample.low > -np.inf, fit.family, sample.low, fit.theta)[1:]
+    return np.stack(
+        [np.einsum("in,ij,jn->n", g - bound, fit.covariance, g - bound) / 2 for g in gradients]
+    )
