@@ -108,9 +108,11 @@ def _findings(rows: pl.DataFrame, title: str) -> tuple[str, list[str]]:
         median = f"{share(row['median'])} of the {name}"
         medians.append(f"{median} ({interval.rstrip('; ')})" if interval else median)
         unit = row["resource"].partition(" (")[2].rstrip(")")
+        low, high = share(row["p25"]), share(row["p75"])
+        quartiles = f"quartiles {low} and {high}; " if low != high else ""
         each.append(
-            f"{title}: the median job used {median} that it requested ({interval}quartiles "
-            f"{share(row['p25'])} and {share(row['p75'])}; n = {row['n']:,}); "
+            f"{title}: the median job used {median} that it requested ({interval}{quartiles}"
+            f"n = {row['n']:,}); "
             f"{count(row['unused_hours'])} {unit} were unused."
         )
     n = " to ".join(f"{one:,}" for one in sorted({min(counts), max(counts)}))

@@ -57,6 +57,7 @@ _NUMBERS: Final[tuple[str, ...]] = (
     "energy_j",
 )
 _WASTED: Final = ("failed", "cancelled")
+_REASONS: Final = ("end_reason", "status")
 _J_PER_KWH: Final = 3.6e6
 
 
@@ -229,7 +230,8 @@ class Consumers:
     without: dict[str, Any] | None
     """Of the jobs of all users but the one with the most; None without a second user."""
     groups: dict[str, pl.DataFrame]
-    """By column with several values, and of the jobs with the most idle hours (`job_id`)."""
+    """By column with several values, or one of wasted jobs, and of the jobs with the most idle
+    hours (`job_id`)."""
     trends: dict[str, pl.DataFrame]
     """By column: GPUs over time of each group, as a sparkline (`trend`)."""
     unit: str
@@ -256,7 +258,8 @@ def describe_consumers(trace: Trace, /) -> Consumers:
     groups: dict[str, pl.DataFrame] = {}
     for name in by:
         usage = _usage(opened, numbers, (name,))
-        groups |= {name: usage} if usage.height > 1 else {}
+        wasted = name in _REASONS and usage["fraction_wasted"][0]
+        groups |= {name: usage} if usage.height > 1 or wasted else {}
     whole = _usage(opened, numbers, ()).row(0, named=True)
     without, users = None, groups.get("user", pl.DataFrame({"user": []})).drop_nulls("user")
     if users.height > 1:
@@ -303,7 +306,10 @@ def _trends(
     # bins begin at multiples of their width: times are counted from the window's beginning
     times = [name for name in ("submit_s", "start_s", "end_s") if name in column_names(jobs)]
     counted: Any = nw.from_native(jobs)
-    counted = counted.with_columns(nw.col(name) - first for name in times).to_native()
+    counted = counted.with_columns(nw.col(name) - first for name in times)
+    if "end_s" not in times:  # no job has ended
+        counted = counted.with_columns(end_s=nw.lit(None, nw.Float64))
+    counted = counted.to_native()
     trends: dict[str, pl.DataFrame] = {}
     for name in _TRENDS if width > 0 else ():
         if name in groups:

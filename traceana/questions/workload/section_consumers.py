@@ -209,7 +209,8 @@ def _plain(consumers: Consumers, title: str) -> Finding | None:
     if consumers.each is None:
         return None
     whole, unit = consumers.whole, consumers.unit
-    waited = consumers.each.drop_nulls("median_wait_s").sort("median_wait_s", descending=True)
+    waited = consumers.each.filter(pl.col("median_wait_s") > 0)
+    waited = waited.sort("median_wait_s", descending=True)
     facts = [
         f"the longest wait was {duration(row['median_wait_s'])} (job {row['job_id']})"
         for row in waited.head(1).rows(named=True)
