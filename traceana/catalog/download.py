@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -21,7 +20,7 @@ from traceana.catalog.model import CatalogEntry, PublishedFile, get_trace
 from traceana.errors import CatalogError
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress
 
 
 _CHUNK: Final = 1 << 16
@@ -203,30 +202,14 @@ def _copy(place: Path, part: Path) -> bool:
     return True
 
 
-@dataclass
-class _Bar:
-    """A bar of rich as pooch uses one."""
-
-    progress: Progress
-    task: TaskID
-    total: int = 0
-
-    def update(self, size: int) -> None:
-        self.progress.update(self.task, advance=size, total=self.total)
-
-    def reset(self) -> None:
-        self.progress.reset(self.task)
-
-    def close(self) -> None:
-        pass  # the line stays
-
-
 class _Bounded:
     """A file that takes no more than the published size, and not slower than by drops."""
 
-    def __init__(self, stream: IO[bytes], most: int) -> None:
+    def __init__(self, stream: IO[bytes], most: int, progress: Progress, name: str) -> None:
         self._stream = stream
         self._most = most
+        self._progress = progress
+        self._task = progress.add_task(name, total=most)
         self._size = 0
         self.is_slow = False
 
@@ -234,6 +217,7 @@ class _Bounded:
         self._size += len(data)
         if self._size > self._most + _PAGE:
             raise ValueError("it goes on after them")
+        self._progress.update(self._task, advance=len(data))
         self._stream.write(data)
 
     def flush(self) -> None:
@@ -272,7 +256,6 @@ def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bo
     console = Console(stderr=True, force_terminal=shown, force_jupyter=False)
     progress = Progress(console=console, disable=not shown)
     download = pooch.HTTPDownloader(
-        progressbar=_Bar(progress, progress.add_task(file.name, total=None)),
         chunk_size=_CHUNK,
         headers={"Accept-Encoding": "identity"},  # the published bytes, not unpacked on the way
         hooks={"response": note},
@@ -280,7 +263,7 @@ def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bo
     faults: list[Exception] = []
     try:
         with progress, part.open("wb") as stream:
-            copy = _Bounded(stream, file.bytes or _MOST_BYTES)
+            copy = _Bounded(stream, file.bytes or _MOST_BYTES, progress, file.name)
 
             def run() -> None:
                 try:

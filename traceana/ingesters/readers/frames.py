@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import polars as pl
@@ -92,14 +91,11 @@ def item_blocks(
     items: Iterable[tuple[str, Any]], parse: Callable[[Any], Parsed], kinds: Mapping[str, Kind], /
 ) -> Iterator[FrameBlock]:
     """Read items, each given with its text, in blocks of rows, by what `parse` returns of each."""
-    counter, given = count(1), iter(items)
-    first, more = 1, True
-    while more:
+    given, first = iter(items), 1
+    while True:
         texts, lines, rows, wrong, rules = list[str](), list[int](), [], list[int](), list[str]()
         beside = size = 0
-        more = False
-        for text, item in given:
-            number = next(counter)
+        for number, (text, item) in enumerate(given, first):
             texts.append(text)
             size += len(text)
             row = parse(item)
@@ -112,25 +108,25 @@ def item_blocks(
             elif not isinstance(row, bool):
                 lines.append(number)
                 rows.append(row)
-            elif not row:
-                beside += 1
+            else:
+                beside += not row
             if len(texts) == ROWS_A_BLOCK or size > LONGEST_LINE:
-                more = True
                 break
+        if not texts:
+            return
         cells = zip(*rows, strict=True) if rows else [()] * len(kinds)
         columns = {name: _texts(name, values) for name, values in zip(kinds, cells, strict=True)}
         source = _texts("text", texts)
         place = pl.Series("line", wrong, pl.Int64)
         bad = [place, pl.Series("rule", rules, pl.String), source.gather(place - first)]
-        if texts:
-            yield FrameBlock(
-                pl.DataFrame({**columns, LINE: pl.Series(lines, dtype=pl.Int64)}),
-                kinds,
-                first,
-                texts_of(source, first),
-                pl.DataFrame(bad),
-                not_applicable=beside,
-            )
+        yield FrameBlock(
+            pl.DataFrame({**columns, LINE: pl.Series(lines, dtype=pl.Int64)}),
+            kinds,
+            first,
+            texts_of(source, first),
+            pl.DataFrame(bad),
+            not_applicable=beside,
+        )
         first += len(texts)
 
 
