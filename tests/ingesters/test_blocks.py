@@ -98,8 +98,8 @@ def test_a_header_has_at_most_a_mebibyte() -> None:
 
 def test_a_blank_line_beside_quotes_is_blank() -> None:
     block = lines.Block(b'"a",1\n\nb,2\nc\n', ("x", "y"), 1, 0)
-    assert block.cells["x"].to_list() == ["a", "b"]
-    assert block.bad.rows() == [(2, "blank_line", ""), (4, "short_row", "c")]
+    assert block.read()[0]["x"].to_list() == ["a", "b"]
+    assert block.read()[1].rows() == [(2, "blank_line", ""), (4, "short_row", "c")]
 
 
 @pytest.mark.parametrize("text", [b"a,1\nb,2,x,y\n", b"a\nb,2,x,y,z\n", b"b,2,x,y\na,1\n"])

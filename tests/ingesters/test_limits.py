@@ -162,10 +162,10 @@ def test_memory_of_a_long_line_is_a_few_times_its_length(line: bytes) -> None:
     block = Block(line + b"\n1,2,3\n", ("a", "b", "c"), 1, 0)
     tracemalloc.start()
     assert block.at_once() is None
-    assert block.bad["rule"].to_list() == ["short_row" if b"x" in line else "long_row"]
+    assert block.read()[1]["rule"].to_list() == ["short_row" if b"x" in line else "long_row"]
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert block.cells.rows() == [("1", "2", "3", 2)]
+    assert block.read()[0].rows() == [("1", "2", "3", 2)]
     assert peak < 20 * len(line)
 
 

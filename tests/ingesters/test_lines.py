@@ -17,15 +17,15 @@ def test_parts_of_a_block_are_its_lines(
     parts = list(Block(data, ("a", "b"), 5, 1).parts())
     assert [part.lines for part in parts] == heights
     assert b"".join(part.data for part in parts) == data
-    assert [n for part in parts for n in part.cells[lines.LINE]] == list(range(5, 5 + height))
+    assert [n for part in parts for n in part.read()[0][lines.LINE]] == list(range(5, 5 + height))
 
 
 @pytest.mark.parametrize("byte", [0x80, 0xBF, 0xFF])
 def test_one_byte_that_is_no_utf8_is_replaced(byte: int) -> None:
     block = Block(b"a,%c\nb,\x7f\n" % byte, ("x", "y"), 1, 0)
-    assert block.cells.rows() == [("a", "\ufffd", 1), ("b", "\x7f", 2)]
+    assert block.read()[0].rows() == [("a", "\ufffd", 1), ("b", "\x7f", 2)]
     assert block.not_utf8
-    assert block.bad.is_empty()
+    assert block.read()[1].is_empty()
 
 
 @pytest.mark.parametrize(("separators", "rule"), [(4, None), (5, "long_row"), (6, "long_row")])
@@ -35,11 +35,11 @@ def test_a_line_with_quotes_is_a_row_up_to_a_number_of_separators(
     monkeypatch.setattr(lines, "_MOST_QUOTED", 4)
     text = f'"{"," * (separators - 1)}",b'
     at_once = Block(f"{text}\n1,2\n".encode(), ("x", "y"), 1, 0)
-    assert at_once.cells.height == 2
+    assert at_once.read()[0].height == 2
     block = Block(f"{text}\n1,2\nshort\n".encode(), ("x", "y"), 1, 0)
     expected = [] if rule is None else [(1, rule, text)]
-    assert block.bad.rows() == [*expected, (3, "short_row", "short")]
-    assert block.cells.height == 2 - (rule is not None)
+    assert block.read()[1].rows() == [*expected, (3, "short_row", "short")]
+    assert block.read()[0].height == 2 - (rule is not None)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,6 @@ def test_a_line_with_quotes_is_a_row_up_to_a_number_of_separators(
 def test_a_line_with_quotes_that_is_no_utf8(line: bytes, rule: str | None) -> None:
     block = Block(line + b"\n1,2\n", ("x", "y"), 1, 0)
     good = [("a,\ufffd", "b", 1)] if rule is None else []
-    assert block.cells.rows() == [*good, ("1", "2", 2)]
+    assert block.read()[0].rows() == [*good, ("1", "2", 2)]
     text = line.decode(errors="backslashreplace")
-    assert block.bad.rows() == ([] if rule is None else [(1, rule, text)])
+    assert block.read()[1].rows() == ([] if rule is None else [(1, rule, text)])

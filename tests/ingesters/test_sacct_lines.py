@@ -43,8 +43,8 @@ def test_a_block_ends_with_its_last_whole_record() -> None:
 @pytest.mark.parametrize("quoting", [False, True])
 def test_quotes_of_a_log_are_text(quoting: bool) -> None:
     block = Block(b'1|"a|b\n2|c\n3|d|e\n', ("x", "y", "z"), 1, 1, "|", quoting=quoting)
-    assert block.cells["y"].to_list() == (["d"] if quoting else ['"a', "d"])
-    assert block.bad["line"].to_list() == ([1, 2] if quoting else [2])
+    assert block.read()[0]["y"].to_list() == (["d"] if quoting else ['"a', "d"])
+    assert block.read()[1]["line"].to_list() == ([1, 2] if quoting else [2])
 
 
 def test_a_line_that_is_cut_takes_nothing_of_the_next_record(write: Write, tmp_path: Path) -> None:

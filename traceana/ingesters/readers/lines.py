@@ -60,7 +60,7 @@ class Block:
         """Return all lines as rows of text, with :data:`LINE`; an empty cell is null.
 
         Of the columns, `only` some may be read. None where any line is not plainly a row:
-        :attr:`cells` has those that are.
+        :meth:`read` returns those that are.
         """
         quoted = self.quoting and b'"' in self.data
         if self._has_odd_ends() or (quoted and not self._is_strict()):  # pyarrow is lenient
@@ -109,16 +109,6 @@ class Block:
         except UnicodeDecodeError:
             return False
         return text.str.contains(rf'\A(?:(?:"(?:[^"]|"")*"|{bare}){end})*\z').all()
-
-    @property
-    def cells(self) -> pl.DataFrame:
-        """One text column a CSV column, and :data:`LINE`; an empty cell is null."""
-        return self._read[0]
-
-    @property
-    def bad(self) -> pl.DataFrame:
-        """The lines that are no rows, with the columns of :data:`BAD_LINES`."""
-        return self._read[1]
 
     @cached_property
     def not_utf8(self) -> bool:
@@ -172,10 +162,6 @@ class Block:
         bounds = pa.py_buffer(np.append(0, ends))
         lines = pa.LargeStringArray.from_buffers(self.lines, bounds, pa.py_buffer(data))
         return cast("pl.Series", pl.from_arrow(lines)).str.strip_suffix("\n")
-
-    @cached_property
-    def _read(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        return self.read()
 
     def read(self, only: Sequence[str] | None = None) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return rows of text, with the columns `only` or more, and the lines that are none."""

@@ -14,7 +14,7 @@ from traceana.ingesters.readers.frames import item_blocks, scaled
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
@@ -90,12 +90,7 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
 
 
 def _blocks(file: CsvFile, name: str, kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
-    stateful: dict[str, Callable[[], Callable[[str], _Row | str | None]]] = {
-        "samples": _Samples,
-        "timers": _Timers,
-        "ranks": partial(_Ranks, "kind" in kinds),
-    }
-    read = stateful[name]() if name in stateful else _simple(name)
+    read = _Ranks("kind" in kinds) if name == "ranks" else _Steps(name)
 
     def parse(line: str) -> Parsed:
         row = read(line[:_LONGEST]) if name == "ranks" or _is_marked(line) else None
@@ -110,56 +105,37 @@ def _blocks(file: CsvFile, name: str, kinds: Mapping[str, Kind]) -> Iterator[Fra
 _Row = tuple[str, ...]
 
 
-def _simple(name: str) -> Callable[[str], _Row | str | None]:
-    def read(line: str) -> _Row | None:
-        match = _FORMATS[name].search(line)
-        if match is None:
-            return None
-        return worker_of(line), match[1], scaled(match[2], 1, 1000 if name == "megatron" else 1)
+class _Steps:
+    """Step times of a format, with the step or the size of a batch that earlier lines state."""
 
-    return read
-
-
-class _Samples:
-    """DeepSpeed's samples per second, over the batch size that the log states before."""
-
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._batch = ""
+        self._steps: dict[str, str] = {}
 
     def __call__(self, line: str) -> _Row | str | None:
         if stated := _BATCH.search(line):
             self._batch = stated[1]
-        match = _FORMATS["samples"].search(line)
-        if match is None:
-            return None
-        if not self._batch:
-            return "no_train_batch_size"
-        try:
-            return worker_of(line), match[1], repr(int(self._batch) / float(match[2]))
-        except (ValueError, ZeroDivisionError):
-            return worker_of(line), match[1], match[2]
-
-
-class _Timers:
-    """DeepSpeed's times of forward, backward and step, after a line with the number of the step."""
-
-    def __init__(self) -> None:
-        self._steps: dict[str, str] = {}
-
-    def __call__(self, line: str) -> _Row | str | None:
         if stated := _STEP.search(line):
             self._steps[stated[1]] = stated[2]
-        match = _FORMATS["timers"].search(line)
+        match = _FORMATS[self._name].search(line)
         if match is None:
             return None
         worker = worker_of(line)
-        step = self._steps.pop(worker, None)
-        if step is None:
-            return "no_step_before"
+        step, *numbers = match.groups()
+        if self._name == "timers":  # DeepSpeed's forward, backward and step
+            step, numbers = self._steps.pop(worker, None), [*match.groups()]
+            if step is None:
+                return "no_step_before"
+        elif self._name == "samples" and not self._batch:
+            return "no_train_batch_size"
         try:
-            return worker, step, repr(sum(map(float, match.groups())) / 1000)
-        except ValueError:
-            return worker, step, match[1]
+            if self._name == "samples":
+                return worker, step, repr(int(self._batch) / float(numbers[0]))
+            divisor = 1000 if self._name in ("timers", "megatron") else 1
+            return worker, step, repr(sum(map(float, numbers)) / divisor)
+        except (ValueError, ZeroDivisionError):
+            return worker, step, numbers[0]
 
 
 class _Ranks:
