@@ -10,16 +10,18 @@ from polars.testing import assert_frame_equal
 
 from tests.generator.pai import COLUMNS
 from traceana.catalog import get_trace
-from traceana.ingesters.compiled import compile_mapping
+from traceana.ingesters.compiled import Source, compile_mapping
 from traceana.ingesters.convert import Converted, convert
 from traceana.ingesters.mapping import parse_mapping
 from traceana.ingesters.readers.csv import frame_block
 from traceana.ingesters.readers.lines import LINE, Block
+from traceana.ingesters.readers.reader import Rows
 from traceana.schema import get_table
 
 TASKS = list(COLUMNS["pai_task_table"])
 MAPPING = parse_mapping(get_trace("alibaba-pai-2020").text, where="pai")
-COMPILED = compile_mapping(MAPPING.tables["tasks"], columns=tuple(TASKS))
+SOURCE = Source(None, Rows(tuple(TASKS), lambda _: iter(())))
+COMPILED = compile_mapping(SOURCE, MAPPING, "tasks")
 
 words = st.sampled_from(["Terminated", "Failed", "Waiting", "", "Lost", "unknown"])
 names = st.sampled_from(["j1", "", "a b", " j", "é", "jé j", "j\t", "-", "~", "\x7f"])

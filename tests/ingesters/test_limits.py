@@ -25,7 +25,7 @@ from tests.ingesters.conftest import itp_archive, worker_rows
 from traceana.catalog import get_trace
 from traceana.errors import DataError
 from traceana.ingesters import IngestError, build, convert, files, ingest, unwrap
-from traceana.ingesters.compiled import compile_mapping
+from traceana.ingesters.compiled import Source, compile_mapping
 from traceana.ingesters.files import list_csvs
 from traceana.ingesters.mapping import parse_mapping
 from traceana.ingesters.plan import Plan, ingest_plan
@@ -33,6 +33,7 @@ from traceana.ingesters.readers import lines
 from traceana.ingesters.readers.csv import frame_block
 from traceana.ingesters.readers.lines import Block
 from traceana.ingesters.readers.parquet import read_frames
+from traceana.ingesters.readers.reader import Rows
 from traceana.ingesters.readers.sacct_fields import expand_hosts
 from traceana.ingesters.unwrap import read_tar
 from traceana.store import open_store
@@ -133,7 +134,7 @@ def test_an_expression_that_fails_rejects_the_row_and_for_many_rows_is_an_error(
 ) -> None:
     monkeypatch.setattr(convert, "_MOST_FAILED", 12 if bad == 12 else 5)
     mapping = parse_mapping('[jobs]\njob_id = "x"\nuser = "x"\n', where="m")
-    compiled = compile_mapping(mapping.tables["jobs"], columns=("x",))
+    compiled = compile_mapping(Source(None, Rows(("x",), lambda _: iter(()))), mapping, "jobs")
     failing = pl.col("x\0text").cast(pl.Int64).cast(pl.String)
     compiled = replace(compiled, stated={**compiled.stated, "user": failing})
     lines = b"".join(b"a\n" if row < bad else b"%d\n" % row for row in range(12))
@@ -149,7 +150,7 @@ def test_an_expression_that_fails_rejects_the_row_and_for_many_rows_is_an_error(
 
 def test_an_expression_that_fails_without_rows_is_no_fault_of_a_row() -> None:
     mapping = parse_mapping('[jobs]\njob_id = "x"\nuser = "x"\n', where="m")
-    compiled = compile_mapping(mapping.tables["jobs"], columns=("x",))
+    compiled = compile_mapping(Source(None, Rows(("x",), lambda _: iter(()))), mapping, "jobs")
     compiled = replace(compiled, stated={**compiled.stated, "user": pl.col("nowhere")})
     with pytest.raises(pl.exceptions.ColumnNotFoundError):
         convert.convert(frame_block(Block(b"a\nb\n", ("x",), 1, 0), compiled.kinds), compiled)

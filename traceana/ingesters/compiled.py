@@ -25,11 +25,11 @@ from traceana.ingesters.readers.reader import open_reader
 from traceana.schema import STATUSES, decisive_columns, get_rules, get_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
+    from collections.abc import Mapping as ByName
 
     from traceana.ingesters.files import CsvFile
-    from traceana.ingesters.mapping import Mapping as MappingFile
-    from traceana.ingesters.mapping import TableMapping
+    from traceana.ingesters.mapping import Mapping, TableMapping
     from traceana.ingesters.readers.reader import Rows
 
 KINDS: Final[tuple[Kind, ...]] = ("text", "time", "number")
@@ -58,7 +58,6 @@ class Derived:
 class CompiledMapping:
     """Expressions that convert each row of a source; none of them can lose a row."""
 
-    table: str
     schema: dict[str, pl.DataType]
     kinds: dict[str, Kind]
     """How each column of the source that is used is read."""
@@ -88,7 +87,7 @@ class _Compiler:
     mapping: TableMapping
     timezone: str
     columns: Columns
-    dtypes: Mapping[str, pl.DataType]
+    dtypes: ByName[str, pl.DataType]
     where: str
     derived: dict[str, Derived] = field(default_factory=dict)
     whole: dict[str, pl.Expr] = field(default_factory=dict)
@@ -262,54 +261,48 @@ _ROUNDING_S: Final = 1e-6
 
 
 def compile_mapping(
-    mapping: TableMapping,
-    /,
-    *,
-    columns: tuple[str, ...],
-    timezone: str = "UTC",
-    dtypes: Mapping[str, pl.DataType] = {},
-    literals: Mapping[str, str] = {},
-    keep: Mapping[str, pl.DataType] = {},
-    renamed: Mapping[str, str] = {},
+    source: Source,
+    whole: Mapping,
+    table: str,
+    keep: ByName[str, pl.DataType] = {},
     row_ids: str = "",
-    where: str = "mapping",
 ) -> CompiledMapping:
-    """Compile a table's mapping."""
+    """Compile a table's mapping for the columns of a source."""
+    mapping, where = whole.tables[table], whole.where
     declared = {
         name: cast("Kind", column.type) for name, column in mapping.source.items() if column.type
     }
-    source = Columns(columns, declared, literals)
-    compiler = _Compiler(mapping, timezone, source, dtypes, where)
-    table = get_table(mapping.table).columns()
+    columns = Columns(source.columns, declared, source.literals)
+    compiler = _Compiler(mapping, whole.timezone, columns, source.types, where)
+    declaration = get_table(table).columns()
     stated: dict[str, pl.Expr] = {}
-    has_row_ids = mapping.table == "jobs" and "job_id" not in mapping.columns
+    has_row_ids = table == "jobs" and "job_id" not in mapping.columns
     if has_row_ids:
         stated["job_id"] = pl.concat_str(pl.lit(row_ids), pl.col(ROW))
     given = stated.keys() | mapping.columns.keys()
-    for name, column in table.items():
+    for name, column in declaration.items():
         if not column.nullable and name not in given:
-            raise DataError(f"{where}: [{mapping.table}] states no {name}, which every row needs")
-    for name, column in table.items():
+            raise DataError(f"{where}: [{table}] states no {name}, which every row needs")
+    for name, column in declaration.items():
         if name in mapping.columns:
             stated[name] = compiler.column(name, column.dtype)
     for name, dtype in keep.items():
-        published = renamed.get(name, name)
-        if published in columns:
+        published = whole.keep.get(name, name)
+        if published in source.columns:
             kind: Kind = "text" if dtype == pl.String else "number"
-            stated[name] = pl.col(source.use(published, kind, where))
-    _add_following_times(stated, table)
-    kinds, nulls, numbers = _views(mapping, source)
+            stated[name] = pl.col(columns.use(published, kind, where))
+    _add_following_times(stated, declaration)
+    kinds, nulls, numbers = _views(mapping, columns)
     return CompiledMapping(
-        mapping.table,
-        {name: column.dtype for name, column in table.items()} | {**keep},
+        {name: column.dtype for name, column in declaration.items()} | {**keep},
         kinds,
         nulls,
         numbers | compiler.derived,
         stated,
         compiler.whole,
-        _rules(mapping.table, stated.keys()) | compiler.limits,
+        _rules(table, stated.keys()) | compiler.limits,
         {name: compiler.rests_on(name, value) for name, value in stated.items()},
-        decisive_columns(mapping.table) & mapping.columns.keys(),
+        decisive_columns(table) & mapping.columns.keys(),
         has_row_ids,
     )
 
@@ -402,7 +395,7 @@ class Source:
         return self.rows.columns
 
     @property
-    def types(self) -> Mapping[str, pl.DataType]:
+    def types(self) -> ByName[str, pl.DataType]:
         """Types of its columns, where it has types."""
         return self.rows.types
 
@@ -424,26 +417,6 @@ class Source:
         inner = PurePosixPath(self.file.member or "").parent.name
         folder = inner or Path(self.file.folder).resolve().name
         return {"file_name": re.sub(r"(?<=.)\.[^.]+$", "", self.file.name), "file_folder": folder}
-
-    def compiled(
-        self,
-        mapping: MappingFile,
-        table: str,
-        keep: Mapping[str, pl.DataType] = {},
-        row_ids: str = "",
-    ) -> CompiledMapping:
-        """Compile a table's mapping for the columns of this source."""
-        return compile_mapping(
-            mapping.tables[table],
-            columns=self.columns,
-            timezone=mapping.timezone,
-            dtypes=self.types,
-            literals=self.literals,
-            keep=keep,
-            renamed=mapping.keep,
-            row_ids=row_ids,
-            where=mapping.where,
-        )
 
 
 def open_source(file: CsvFile, /, *, reader: str | None, timezone: str = "UTC") -> Source:

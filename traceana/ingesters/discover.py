@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from traceana.catalog import Content, get_trace, load_catalog
 from traceana.errors import SourceError, TraceanaError
-from traceana.ingesters.compiled import Source, open_source
+from traceana.ingesters.compiled import Source, compile_mapping, open_source
 from traceana.ingesters.expressions import MissingColumnError
 from traceana.ingesters.files import LONGEST_HEAD, CsvFile, Listing, content_sha256, list_csvs
 from traceana.ingesters.readers.csv import csv_rows, read_header
@@ -336,7 +336,7 @@ def _fit_mapping(file: CsvFile, mapping: Mapping, reader: str | None) -> Source:
     tables, missing = [], []
     for name in mapping.tables:
         try:
-            source.compiled(mapping, name)
+            compile_mapping(source, mapping, name)
         except MissingColumnError as error:
             missing.append(error)
         else:

@@ -25,6 +25,7 @@ from traceana.ingesters.build import (
     merge_newest,
     stored_kept,
 )
+from traceana.ingesters.compiled import compile_mapping
 from traceana.ingesters.files import sha256_of
 from traceana.ingesters.mapping import Mapping, check_type
 from traceana.ingesters.reshape import RESHAPES
@@ -222,9 +223,10 @@ class _TableStep:
         reshape = RESHAPES.get((plan.trace, table)) if plan.kind == "catalog" else None
         row_ids = f"{source.label}:" if several else ""
         if reshape is None:
-            return source.compiled(plan.mapping, table, keep, row_ids)
+            return compile_mapping(source, plan.mapping, table, keep, row_ids)
         reshaped = replace(source, rows=replace(source.rows, columns=reshape.columns))
-        return replace(reshaped.compiled(plan.mapping, table, keep, row_ids), reshape=reshape.apply)
+        compiled = compile_mapping(reshaped, plan.mapping, table, keep, row_ids)
+        return replace(compiled, reshape=reshape.apply)
 
     def _merge(
         self,
