@@ -30,7 +30,7 @@ from hypothesis import strategies as st
 from tests.odd_tables import draw_table
 from traceana.errors import TraceanaError
 from traceana.ingesters import IngestError, add_table, ingest
-from traceana.ingesters.readers.lines import Block
+from traceana.ingesters.readers.csv import Block
 from traceana.report import build_report
 from traceana.schema import TABLES
 from traceana.store import Store, TableEntry, open_store

@@ -18,7 +18,8 @@ from tests.ingesters.conftest import tar_gz
 from traceana.errors import SourceError
 from traceana.ingesters import build, convert, files, ingest, unwrap
 from traceana.ingesters.files import CsvFile, list_csvs, open_csv
-from traceana.ingesters.readers import lines, sacct_lines
+from traceana.ingesters.readers import csv as lines
+from traceana.ingesters.readers import sacct_lines
 from traceana.ingesters.unwrap import Forward, open_unwrapped
 from traceana.store import open_store
 

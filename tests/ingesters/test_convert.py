@@ -13,8 +13,8 @@ from traceana.catalog import get_trace
 from traceana.ingesters.compiled import Source, compile_mapping
 from traceana.ingesters.convert import Converted, convert
 from traceana.ingesters.mapping import parse_mapping
-from traceana.ingesters.readers.csv import frame_block
-from traceana.ingesters.readers.lines import LINE, Block
+from traceana.ingesters.readers.csv import Block, frame_block
+from traceana.ingesters.readers.frames import LINE
 from traceana.ingesters.readers.reader import Rows
 from traceana.schema import get_table
 

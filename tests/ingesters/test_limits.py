@@ -29,9 +29,8 @@ from traceana.ingesters.compiled import Source, compile_mapping
 from traceana.ingesters.files import list_csvs
 from traceana.ingesters.mapping import parse_mapping
 from traceana.ingesters.plan import Plan, ingest_plan
-from traceana.ingesters.readers import lines
-from traceana.ingesters.readers.csv import frame_block
-from traceana.ingesters.readers.lines import Block
+from traceana.ingesters.readers import csv as lines
+from traceana.ingesters.readers.csv import Block, frame_block
 from traceana.ingesters.readers.parquet import read_frames
 from traceana.ingesters.readers.reader import Rows
 from traceana.ingesters.readers.sacct_fields import expand_hosts
@@ -171,7 +170,7 @@ def test_memory_of_a_long_line_is_a_few_times_its_length(line: bytes) -> None:
 
 
 def test_lines_that_cannot_all_be_rows_are_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("traceana.ingesters.readers.lines.arrow", None)
+    monkeypatch.setattr("traceana.ingesters.readers.csv.arrow", None)
     assert Block(b"\n" * 1000, ("a", "b", "c"), 1, 0).at_once() is None
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from traceana.ingesters.readers import lines
-from traceana.ingesters.readers.lines import Block
+from traceana.ingesters.readers import csv as lines
+from traceana.ingesters.readers.csv import Block
+from traceana.ingesters.readers.frames import LINE
 
 
 @pytest.mark.parametrize(("height", "heights"), [(2, [2]), (3, [3]), (4, [3, 1]), (7, [3, 3, 1])])
@@ -17,7 +18,7 @@ def test_parts_of_a_block_are_its_lines(
     parts = list(Block(data, ("a", "b"), 5, 1).parts())
     assert [part.lines for part in parts] == heights
     assert b"".join(part.data for part in parts) == data
-    assert [n for part in parts for n in part.read()[0][lines.LINE]] == list(range(5, 5 + height))
+    assert [n for part in parts for n in part.read()[0][LINE]] == list(range(5, 5 + height))
 
 
 @pytest.mark.parametrize("byte", [0x80, 0xBF, 0xFF])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.ingesters.test_mapping import ingest_text
 from traceana.ingesters import files
-from traceana.ingesters.readers import lines
+from traceana.ingesters.readers import csv as lines
 
 MAPPING = '[trace]\nkeep = ["note"]\n[jobs]\njob_id = "id"\ngpus = "g"\n'
 cells = st.text(st.sampled_from('ab \n",;1'), max_size=6).filter(lambda one: one == one.strip())

@@ -17,8 +17,7 @@ from traceana.ingesters.expressions import Kind
 from traceana.ingesters.files import list_csvs
 from traceana.ingesters.readers import frames
 from traceana.ingesters.readers.csv import read_blocks
-from traceana.ingesters.readers.frames import FrameBlock
-from traceana.ingesters.readers.lines import LINE
+from traceana.ingesters.readers.frames import LINE, FrameBlock
 
 COLUMNS = ["a", "b", "c"]
 KINDS: dict[str, Kind] = {"a": "text", "b": "text", "c": "text"}

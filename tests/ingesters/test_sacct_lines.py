@@ -9,7 +9,7 @@ import pytest
 from tests.ingesters.conftest import Write
 from tests.ingesters.test_sacct import one, read
 from traceana.ingesters.readers import sacct_lines
-from traceana.ingesters.readers.lines import Block
+from traceana.ingesters.readers.csv import Block
 from traceana.ingesters.readers.sacct_lines import Layout
 from traceana.store import Store
 

@@ -12,7 +12,7 @@ import polars as pl
 
 from traceana.cohorts.ends import DECISIVE, without_numbers
 from traceana.errors import DataError
-from traceana.exchange.copying import copy_trace
+from traceana.exchange.selection import copy_trace
 from traceana.exchange.tables import Disclosure
 from traceana.ingesters.plan import UNIX_S
 from traceana.schema import TABLES, privacy_of

@@ -1,8 +1,7 @@
 """From files and frames to the tables of a store: discovery, readers, mappings, row counts."""
 
-from traceana.ingesters.add import add_table, ingest_cached
 from traceana.ingesters.files import open_csv
-from traceana.ingesters.ingestion import IngestError, ingest
+from traceana.ingesters.ingestion import IngestError, add_table, ingest, ingest_cached
 from traceana.ingesters.propose import preview_mapping, propose_mapping
 from traceana.ingesters.readers.reader import Reader, Rows
 

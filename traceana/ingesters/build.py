@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from traceana.errors import SourceError
 from traceana.ingesters.convert import Converted, convert
 from traceana.ingesters.files import read_ahead
-from traceana.ingesters.readers.lines import LINE
+from traceana.ingesters.readers.frames import LINE
 from traceana.ingesters.unwrap import plain
 from traceana.schema import REJECTED, get_key, get_table, schema_version
 from traceana.store.ledger import FileEntry, TableEntry

@@ -11,7 +11,7 @@ from polars.exceptions import PolarsError
 
 from traceana.errors import DataError
 from traceana.ingesters.compiled import LARGEST_WHOLE, ROW, CompiledMapping, source_name
-from traceana.ingesters.readers.lines import LINE
+from traceana.ingesters.readers.frames import LINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,7 +34,7 @@ class Converted:
     kept: pl.DataFrame
     """Columns of the table, and ``LINE``."""
     rejected: pl.DataFrame
-    """Columns of :data:`~traceana.ingesters.readers.lines.BAD_LINES`."""
+    """Columns of :data:`~traceana.ingesters.readers.frames.BAD_LINES`."""
     unknown_words: dict[str, Counter[str]]
     """By column of the source, the count of each unmapped value."""
     nulled: dict[tuple[str, str], int] = field(default_factory=dict)

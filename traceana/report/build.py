@@ -265,12 +265,12 @@ def _open(
         return Context(replace(given, master=master), source, date)
     if given is None or (isinstance(given, str | PathLike) and not Path(given).is_file()):
         return open_context(find_data_source(given), date, master)
-    from traceana.ingesters import add  # noqa: PLC0415  a store needs no reader
+    from traceana.ingesters import ingestion  # noqa: PLC0415  a store needs no reader
 
     if isinstance(given, str | PathLike):
-        place = add.ingest_cached(given)
+        place = ingestion.ingest_cached(given)
     else:
-        place = add.store_frames(given if isinstance(given, Mapping) else {"jobs": given})
+        place = ingestion.store_frames(given if isinstance(given, Mapping) else {"jobs": given})
     return open_context(DataSource(place, is_sample=False, command=command_of(place)), date, master)
 
 

@@ -1,20 +1,28 @@
-"""CSV in blocks of whole lines; node events of Slurm, and pods and nodes of a simulator in CSV."""
+"""CSV in blocks of whole lines; node events of Slurm, and pods and nodes of a simulator in CSV.
+
+A block is read at once by pyarrow, which refuses it where any line is no row. That is the common
+case. Else it is read again line by line. A cell in quotes may continue on the next lines.
+"""
 
 from __future__ import annotations
 
+import codecs
 import csv
 from collections import Counter
-from dataclasses import replace
-from itertools import chain
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Final, cast
 
+import numpy as np
 import polars as pl
+import pyarrow as pa
+from pyarrow import csv as arrow
 
 from traceana.errors import SourceError
 from traceana.ingesters.files import read_ahead, whole_lines
 from traceana.ingesters.parsing import own_table
-from traceana.ingesters.readers.frames import FrameBlock
-from traceana.ingesters.readers.lines import Block
+from traceana.ingesters.readers.frames import BAD_LINES, LINE, FrameBlock
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 
 if TYPE_CHECKING:
@@ -26,7 +34,10 @@ if TYPE_CHECKING:
 _SEPARATORS: Final = ",;\t|"
 _RARE: Final = "\x1f\x01^~:# "  # of a first line that has none of the others
 
-
+_CELLS_A_PART: Final = 1 << 20
+_MOST_QUOTED: Final = 1 << 16
+_MOST_JOINED: Final = 1000  # lines of one row
+_NEWLINE: Final = 10
 MOST_COLUMNS: Final = 10_000
 """A table with more is refused: each column takes memory, whether or not it is used."""
 
@@ -44,6 +55,195 @@ def find_separator(head: bytes) -> str:
     """Return what separates a first line's names: the sign that makes most of them."""
     signs = _SEPARATORS if any(sign.encode() in head for sign in _SEPARATORS) else "," + _RARE
     return max(signs, key=lambda sign: len(read_header(head, sign)))
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some consecutive lines of a CSV, whole, each with its line end."""
+
+    data: bytes
+    columns: tuple[str, ...]
+    first_line: int
+    """Number of the first of them in the file, counted from 1 as an editor does."""
+    header_lines: int
+    """How many lines of the file are its header: 0 or 1."""
+    separator: str = ","
+    quoting: bool = True
+    """Whether cells may be quoted as in RFC 4180; else a quote is a character as any other."""
+
+    @cached_property
+    def lines(self) -> int:
+        """How many lines it has, rows and bad ones."""
+        return self.data.count(b"\n")
+
+    def at_once(self, only: Sequence[str] | None = None) -> pl.DataFrame | None:
+        """Return all lines as rows of text, with :data:`LINE`; an empty cell is null.
+
+        Of the columns, `only` some may be read. None where any line is not plainly a row:
+        :meth:`read` returns those that are.
+        """
+        quoted = self.quoting and b'"' in self.data
+        if self._has_odd_ends() or (quoted and not self._is_strict()):  # pyarrow is lenient
+            return None
+        places = {name: str(place) for place, name in enumerate(self.columns)}  # any may be a name
+        names = [*places.values()]
+        used = self.columns if quoted or not only else only  # lines in quotes are counted below
+        read = {name: places[name] for name in used}
+        try:
+            table = arrow.read_csv(
+                pa.BufferReader(self.data),
+                arrow.ReadOptions(
+                    use_threads=False,
+                    block_size=len(self.data) + 1,
+                    column_names=names,
+                ),
+                arrow.ParseOptions(delimiter=self.separator, quote_char='"' if quoted else False),
+                arrow.ConvertOptions(
+                    column_types=dict.fromkeys(names, pa.string()),
+                    null_values=[""],
+                    strings_can_be_null=True,
+                    include_columns=list(read.values()),
+                ),
+            )
+        except pa.ArrowInvalid:
+            return None
+        rows = cast("pl.DataFrame", pl.from_arrow(table))
+        rows.columns = list(read)
+        place = pl.int_range(self.first_line, self.first_line + rows.height, eager=True)
+        if rows.height < self.lines:
+            breaks = rows.select(pl.sum_horizontal(pl.col(pl.String).str.count_matches("\n")))
+            place += breaks.to_series().fill_null(0).cum_sum().shift(1, fill_value=0)
+        return rows.with_columns(place.cast(pl.Int64).alias(LINE))
+
+    def _has_odd_ends(self) -> bool:
+        """Whether pyarrow finds other lines: at CR, of blank ones, after a byte order mark."""
+        begins = self.data.startswith((b"\n", codecs.BOM_UTF8))
+        return begins or b"\r" in self.data or b"\n\n" in self.data
+
+    def _is_strict(self) -> bool:
+        """Whether each cell is quoted as a whole, or does not begin with a quote."""
+        end = rf"[\n\x{{{ord(self.separator):x}}}]"
+        bare = rf'(?:[^"\n\x{{{ord(self.separator):x}}}][^\n\x{{{ord(self.separator):x}}}]*)?'
+        try:
+            text = pl.Series([self.data.decode()])
+        except UnicodeDecodeError:
+            return False
+        return text.str.contains(rf'\A(?:(?:"(?:[^"]|"")*"|{bare}){end})*\z').all()
+
+    @cached_property
+    def not_utf8(self) -> bool:
+        """Whether some cells had invalid UTF-8, replaced by U+FFFD."""
+        try:
+            self.data.decode()
+        except UnicodeDecodeError:
+            return True
+        return False
+
+    def parts(self) -> Iterator[Block]:
+        """Split into blocks small enough to be read line by line; one is made after the other."""
+        step = max(_CELLS_A_PART // len(self.columns), 1)
+        if self.lines <= step:
+            yield self
+            return
+        ends = np.flatnonzero(np.frombuffer(self.data, np.uint8) == _NEWLINE)[step - 1 : -1 : step]
+        edges = [0, *(ends + 1).tolist(), len(self.data)]
+        del ends  # it keeps all of them
+        first, left = self.first_line, b""
+        for start, end in pairwise(edges):
+            data = left + self.data[start:end]
+            cut = len(data) if end == len(self.data) else self.end_of_rows(data)
+            part, left = data[:cut], data[cut:]
+            if len(part) == len(self.data):
+                yield self
+            elif part:
+                yield replace(self, data=part, first_line=first)
+            first += part.count(b"\n")
+
+    def end_of_rows(self, data: bytes) -> int:
+        """Return where the last row ends that is whole: a cell in quotes may have line ends."""
+        if not self.quoting or data.count(b'"') % 2 == 0:
+            return len(data)
+        end = len(data)
+        for _ in range(_MOST_JOINED):
+            start = data.rfind(b"\n", 0, end - 1) + 1
+            if data.count(b'"', start, end) % 2:
+                return start
+            end = start
+        return len(data)
+
+    def text_of(self, lines: pl.Series) -> pl.Series:
+        """Return lines as in the file; invalid UTF-8 is escaped."""
+        return self._texts.gather(lines - self.first_line)
+
+    @cached_property
+    def _texts(self) -> pl.Series:
+        data = self.data.decode(errors="backslashreplace").encode() if self.not_utf8 else self.data
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE) + 1
+        bounds = pa.py_buffer(np.append(0, ends))
+        lines = pa.LargeStringArray.from_buffers(self.lines, bounds, pa.py_buffer(data))
+        return cast("pl.Series", pl.from_arrow(lines)).str.strip_suffix("\n")
+
+    def read(self, only: Sequence[str] | None = None) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return rows of text, with the columns `only` or more, and the lines that are none."""
+        if self.not_utf8:
+            recoded = self.data.decode(errors="replace").encode()
+            rows, bad = replace(self, data=recoded).read(only)
+            return rows, bad.with_columns(text=self.text_of(bad["line"]))
+        rows_at_once = self.at_once(only)
+        if rows_at_once is None:
+            return self._line_by_line()
+        return rows_at_once, BAD_LINES.to_frame()
+
+    def _line_by_line(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        rows: list[list[str]] = []
+        places: list[int] = []
+        bad: list[tuple[int, str]] = []
+        texts = self.data.decode().replace("\r\n", "\n").split("\n")[:-1]
+        at = 0
+        while at < len(texts):
+            cells, rule = self._cells_of(texts[at])
+            after = at + 1
+            if rule and self.quoting and texts[at].count('"') % 2:
+                # a row in quotes lasts to the next line with an odd number of them
+                others = range(after, min(at + _MOST_JOINED + 1, len(texts)))
+                last = next((line for line in others if texts[line].count('"') % 2), at)
+                whole, broken = self._cells_of("\n".join(texts[at : last + 1]))
+                if not broken:
+                    cells, rule, after = whole, "", last + 1
+            if rule:
+                bad.append((at + self.first_line, rule))
+            else:
+                rows.append(cells)
+                places.append(at + self.first_line)
+            at = after
+        columns = zip(*rows, strict=True) if rows else [()] * len(self.columns)
+        text = dict(zip(self.columns, columns, strict=True))
+        read = pl.DataFrame(text, schema=dict.fromkeys(self.columns, pl.String))
+        wrong = pl.DataFrame(bad, {"line": pl.Int64, "rule": pl.String}, orient="row")
+        return (
+            read.select(pl.when(pl.all() != "").then(pl.all())).with_columns(
+                pl.Series(LINE, places, pl.Int64)
+            ),
+            wrong.with_columns(text=self.text_of(wrong["line"])),
+        )
+
+    def _cells_of(self, text: str) -> tuple[list[str], str]:
+        """Return the cells of a line, and the rule it breaks if it is no row."""
+        width = len(self.columns)
+        cells = text.count(self.separator) + 1
+        if not text:
+            return [], "blank_line"
+        if self.quoting and '"' in text and cells < width + _MOST_QUOTED:
+            try:
+                (row,) = csv.reader([text], strict=True, delimiter=self.separator)
+            except (csv.Error, ValueError):
+                return [], "unbalanced_quote"
+            cells = len(row)
+        elif cells == width:
+            row = text.split(self.separator)
+        if cells != width:
+            return [], "short_row" if cells < width else "long_row"
+        return row, ""
 
 
 def read_blocks(

@@ -10,8 +10,7 @@ import polars as pl
 
 from traceana.errors import SourceError
 from traceana.ingesters.readers import csv, json, parquet
-from traceana.ingesters.readers.frames import FrameBlock, texts_of
-from traceana.ingesters.readers.lines import LINE
+from traceana.ingesters.readers.frames import LINE, FrameBlock, texts_of
 from traceana.ingesters.readers.reader import Reader, Rows
 
 if TYPE_CHECKING:

@@ -12,13 +12,21 @@ from polars.exceptions import PanicException, PolarsError
 
 from traceana.errors import DataError, SourceError
 from traceana.ingesters.files import LONGEST_LINE, text_lines
-from traceana.ingesters.readers.lines import BAD_LINES, LINE, SUBMISSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
+
+LINE: Final = "\0line"
+"""Column with a row's line number in its file, counted from 1; no source has such a name."""
+
+SUBMISSION: Final = "\0submission"
+"""Column with a job's submission as text, in logs that use an id again."""
+
+BAD_LINES: Final = pl.Schema({"line": pl.Int64, "rule": pl.String, "text": pl.String})
+"""Columns of lines that are no rows: number, the rule that each breaks, and its text."""
 
 ROWS_A_BLOCK: Final = 1 << 17
 _MOST_DAYS: Final = 95_000_000  # 260,000 years

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import SourceError
-from traceana.ingesters.readers.frames import FrameBlock, rows_of
-from traceana.ingesters.readers.lines import LINE, SUBMISSION
+from traceana.ingesters.readers.frames import LINE, SUBMISSION, FrameBlock, rows_of
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 from traceana.ingesters.readers.sacct_fields import (
     FIELDS,

@@ -12,7 +12,8 @@ import polars as pl
 from traceana.errors import SourceError
 from traceana.ingesters.files import beginning, first_lines, whole_lines
 from traceana.ingesters.parsing import own_table, read_duration
-from traceana.ingesters.readers.lines import BAD_LINES, LINE, Block
+from traceana.ingesters.readers.csv import Block
+from traceana.ingesters.readers.frames import BAD_LINES, LINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,9 +11,8 @@ import polars as pl
 
 from traceana.errors import SourceError
 from traceana.ingesters.files import beginning
-from traceana.ingesters.readers.frames import FrameBlock
+from traceana.ingesters.readers.frames import SUBMISSION, FrameBlock
 from traceana.ingesters.readers.json import array_blocks
-from traceana.ingesters.readers.lines import SUBMISSION
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 from traceana.ingesters.readers.sacct_fields import NO_NODE, expand_lists, gpu_percent
 
