@@ -39,10 +39,7 @@ def cohort_correlations(trace: Trace, /) -> CorrelationResult | None:
 
 
 def cut_correlations(trace: Trace, /) -> pl.DataFrame | None:
-    """Return Pearson's correlations over the rows with a runtime below each published cut-off.
-
-    [below_s, outcome, ...], one family of tests over all cut-offs; None if the trace has none.
-    """
+    """Return [below_s, ...]: Pearson's correlations below each published cut-off, as one family."""
     cohort = form_cohort(trace)
     tables = []
     for below_s in sorted({*_cutoffs(cohort).values()}):
@@ -59,10 +56,7 @@ def cut_correlations(trace: Trace, /) -> pl.DataFrame | None:
 
 
 def group_correlations(trace: Trace, method: str = "spearman", /) -> pl.DataFrame | None:
-    """Return the correlations over rows within the cohort's groups, Spearman's or Pearson's.
-
-    [`by`, outcome, ...], one family of tests; None without groups, features or outcomes.
-    """
+    """Return the correlations over rows within the cohort's groups, as one family of tests."""
     cohort = form_cohort(trace)
     if cohort.by is None:
         return None
@@ -98,10 +92,7 @@ def _correlations(
 
 
 def published_means(trace: Trace, /) -> dict[tuple[str, str, float | None], pl.DataFrame]:
-    """Return the mean runtime at each value of a feature, by outcome, feature and cut-off.
-
-    Over all rows the cut-off is None. Empty if no published cut-off is stated for the trace.
-    """
+    """Return mean runtimes at each value, by outcome, feature and published cut-off or None."""
     cohort = form_cohort(trace)
     cutoffs, means = _cutoffs(cohort), {}
     failure = cohort.trace.manifest.failure_statuses
@@ -122,11 +113,7 @@ def _cutoffs(cohort: Cohort) -> dict[str, float]:
 
 
 def failure_association(trace: Trace, /) -> tuple[pl.DataFrame, pl.DataFrame | None] | None:
-    """Return the correlations of failure with each feature: overall, and by the cohort's groups.
-
-    Failed rows against completed ones, or failure by a runtime (:func:`outcome_cohort`). None if
-    there is no feature, or no such row; the second is None without groups.
-    """
+    """Return the correlations of failure with each feature, overall and by the cohort's groups."""
     cohort = trace.once(outcome_cohort)
     features = features_of(cohort)
     ended = cohort.rows.filter(pl.col("status").cast(pl.String).is_in(["completed", "failed"]))

@@ -82,10 +82,7 @@ def of_pair(
     confidence: float,
     rng: np.random.Generator,
 ) -> list[dict[str, Any]]:
-    """Return the columns of :class:`Correlations` of each (level, method) of the rows of a group.
-
-    `codes` are the cluster and the cell of each row, `ranks` those of the columns ranked so far.
-    """
+    """Return the columns of :class:`Correlations` by (level, method) for the rows of a group."""
     x, y = (part[name].to_numpy() for name in pair)
     n = part.select(pl.all_horizontal(pl.col(pair).is_not_null()).sum()).item()
     keep = (np.abs(x) <= LARGEST) & (np.abs(y) <= LARGEST)  # False for NaN
@@ -96,26 +93,29 @@ def of_pair(
     if any(level != "row" for level, _ in asked):
         of_x = pl.DataFrame({"x": x, "y": y})
         points = reduce_frame(of_x, ("x",), size=pl.len(), mean=pl.col("y").mean())
+    of_means = {"n_groups": points.height}
+    lines = [
+        rows
+        | {"level": level, "method": method, "n_groups": points.height if level != "row" else None}
+        for level, method in asked
+    ]
+    if note is not None:
+        return lines
     clusters: Clusters | None = None
     pvalues: dict[Key, float] = {}
-    if codes is not None and note is None:
+    if codes is not None:
         clusters = _in_clusters(x, y, [code[keep] for code in codes], asked, rng)
         pvalues = clusters.pvalues
-    elif note is None and points.height >= MIN_POINTS:
+    elif points.height >= MIN_POINTS:
         pvalues = group_mean_pvalues(x, y, [key for key in asked if key[0] != "row"], rng=rng)
-    lines = []
-    for level, method in asked:
-        line = rows | {"method": method, "level": level}
+    for line, (level, method) in zip(lines, asked, strict=True):
         if level != "row":
-            line["n_groups"] = points.height
-        if note is None and level == "row":
-            values = (x, y)
-            if method == "spearman":
-                values = _ranks(pair[0], x, ranks), _ranks(pair[1], y, ranks)
-            line |= _of_rows(*values, method, clusters, confidence=confidence, rng=rng)
-        elif note is None:
-            line |= _of_group_means(points, level, method, clusters, pvalues)
-        lines.append(line)
+            line.update(_of_group_means(points, level, method, clusters, pvalues))
+            continue
+        values = (x, y)
+        if method == "spearman":
+            values = _ranks(pair[0], x, ranks), _ranks(pair[1], y, ranks)
+        line.update(_of_rows(*values, method, clusters, confidence=confidence, rng=rng))
     return lines
 
 
@@ -192,15 +192,9 @@ def _of_rows(
     rng: np.random.Generator,
 ) -> dict[str, Any]:
     """Return the estimate over rows, which are ranks for Spearman's coefficient."""
-    n, error = len(x), None
-    if method == "pearson":
-        r, error = _pearson(x, y)
-    else:
-        r, error = correlation(x, y, method="pearson" if method == "spearman" else method), 0.0
+    n, (r, error) = len(x), _coefficient(x, y, method)
     if np.isnan(r):
         return {"note": "the values vary too little or too much for double precision"}
-    if method == "kendall":
-        error = float(np.sqrt(fisher_variance(r, max(n, 5), method) * kendall_tie_factor(x, y)))
     values: dict[str, Any] = {"r": r, "pvalue_t": correlation_pvalue(r, n, method=method)}
     kurtosis = [excess_kurtosis(part) for part in (x, y)] if method == "pearson" else [0, 0]
     if clusters is not None:
@@ -217,6 +211,17 @@ def _of_rows(
         if "ci_low" in values and max(kurtosis) > HEAVY:
             values["note"] = _joined(values, "heavy tails: the interval may be too short")
     return values
+
+
+def _coefficient(x: Floats, y: Floats, method: str) -> tuple[float, float | None]:
+    """Return a coefficient, and the least error of its interval on Fisher's scale."""
+    if method == "pearson":
+        return _pearson(x, y)
+    r = correlation(x, y, method="pearson" if method == "spearman" else method)
+    if method == "spearman" or np.isnan(r):
+        return r, 0.0
+    variance = fisher_variance(r, max(len(x), 5), method) * kendall_tie_factor(x, y)
+    return r, float(np.sqrt(variance))
 
 
 def _pearson(x: Floats, y: Floats) -> tuple[float, float | None]:
@@ -253,10 +258,7 @@ def _of_group_means(
     clusters: Clusters | None,
     pvalues: dict[Key, float],
 ) -> dict[str, Any]:
-    """Return the estimate over group means [x, size, mean], weighted by the sizes or not.
-
-    `pvalues` are of the permutation test, or of that in clusters, by (level, method).
-    """
+    """Return the estimate over group means [x, size, mean], weighted by the sizes or not."""
     x, size, mean = (points[name].to_numpy().astype(float) for name in ("x", "size", "mean"))
     if len(x) < MIN_POINTS:
         return {"note": f"fewer than {MIN_POINTS} distinct x"}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
@@ -97,20 +98,24 @@ def joint_counts(
     refuse_clash(keys, ("n", *ends, "x bin", "y bin"))
     lazy = open_frame(frame, keys=keys, measures=(x, y))
     rows = lazy.filter(~nw.col(x).is_null(), ~nw.col(y).is_null())
-    scales = _scales(rows, {"x": x, "y": y}, bins)
-    numbered = rows.select(
-        *keys,
-        *(
-            nw.when(nw.col(name) > 0)
-            .then(((nw.col(name).log() - first) / width + 0.5).floor())
-            .otherwise(nw.lit(-1.0))
-            .alias(f"{axis} bin")
-            for (axis, name), (first, width) in zip({"x": x, "y": y}.items(), scales, strict=True)
-        ),
-    )
+    values = {"x": nw.col(x), "y": nw.col(y)}
+    bounds = reduce_frame(
+        rows,
+        (),
+        **{f"{axis} low": nw.when(value > 0).then(value).min() for axis, value in values.items()},
+        **{f"{axis} high": value.max() for axis, value in values.items()},
+    ).row(0, named=True)
+    scales = {axis: _scale(bounds[f"{axis} low"], bounds[f"{axis} high"], bins) for axis in values}
+    bin_of = {
+        f"{axis} bin": nw.when(value > 0)
+        .then(((value.log() - scales[axis][0]) / scales[axis][1] + 0.5).floor())
+        .otherwise(nw.lit(-1.0))
+        for axis, value in values.items()
+    }
+    numbered = rows.select(*keys, **bin_of)
     counts = reduce_frame(numbered, (*keys, "x bin", "y bin"), n=nw.len())
     edges: dict[str, pl.Expr] = {}
-    for axis, (first, width) in zip("xy", scales, strict=True):
+    for axis, (first, width) in scales.items():
         number = pl.col(f"{axis} bin")
         for end, side in (("low", -0.5), ("high", 0.5)):
             edge = (first + (number + side) * width).exp()
@@ -119,27 +124,11 @@ def joint_counts(
     return declared(table, JointCounts, by=keys)
 
 
-def _scales(
-    rows: nw.LazyFrame[Any], columns: dict[str, str], bins: int
-) -> list[tuple[float, float]]:
-    """Return the logarithm of the smallest value above 0 and the bin width of each column."""
-    positive = {axis: nw.when(nw.col(name) > 0).then(name) for axis, name in columns.items()}
-    bounds = reduce_frame(
-        rows,
-        (),
-        **{f"{axis} low": value.min() for axis, value in positive.items()},
-        **{f"{axis} high": value.max() for axis, value in positive.items()},
-    ).row(0, named=True)
-    scales = []
-    for axis in columns:
-        low, high = bounds[f"{axis} low"], bounds[f"{axis} high"]
-        if low is None:  # all are 0
-            scales.append((0.0, 1.0))
-        elif low == high:
-            scales.append((math.log(low), 2 * math.log(2)))
-        else:
-            scales.append((math.log(low), math.log(high / low) / (bins - 1)))
-    return scales
+def _scale(low: float | None, high: float, bins: int) -> tuple[float, float]:
+    """Return the logarithm of the smallest value above 0 and the bin width of a column."""
+    if low is None:  # all are 0
+        return 0.0, 1.0
+    return math.log(low), (math.log(high / low) / (bins - 1) if low < high else 2 * math.log(2))
 
 
 _FEWEST_TESTED: Final = 3  # points that a test of r needs
@@ -208,13 +197,6 @@ def _pvalue(r: float, n: int) -> float:
 
 def _first(holds: Callable[[int], bool]) -> int | None:
     """Return the smallest n for which a monotone condition holds; None if there is none."""
-    high = _FEWEST_TESTED
-    while not holds(high):
-        high *= 2
-        if high > _LARGEST:
-            return None
-    low = _FEWEST_TESTED
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low
+    numbers = range(_FEWEST_TESTED, _LARGEST)
+    at = bisect_left(numbers, True, key=holds)
+    return numbers[at] if at < len(numbers) else None

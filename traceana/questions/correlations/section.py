@@ -224,11 +224,7 @@ def _below_cutoffs(cohort: Cohort, both: pl.DataFrame) -> list[Table]:
 
 
 def _views(cohort: Cohort, both: pl.DataFrame) -> Gallery:
-    """Draw group means as published, if a cut-off is: uncut and cut, on both scales where cut.
-
-    Each panel states Pearson's r of its points and the p of the published test, as its source does,
-    and r over rows.
-    """
+    """Draw group means as published, if a cut-off is: uncut and cut, on both scales where cut."""
     pearson = both.filter(method="pearson").drop_nulls("r")
     case = ("outcome", "x", "below_s")
     tests = {
@@ -279,10 +275,7 @@ def _views(cohort: Cohort, both: pl.DataFrame) -> Gallery:
 
 
 def contradictions(table: pl.DataFrame, title: str, /) -> tuple[str, ...]:
-    """State every Pearson's r over rows that few rows carry or that ranks contradict.
-
-    Where both are negligible there is nothing to contradict.
-    """
+    """State every Pearson's r over rows that few rows carry or that ranks contradict."""
     rows = table.filter(level="row").drop_nulls("r")
     both = rows.filter(method="pearson").join(
         rows.filter(method="spearman"), on=["outcome", "x"], suffix="_ranks"

@@ -147,10 +147,7 @@ def compare_methods(
 def state_correlations(
     cohort: Cohort, what: str, ranks: pl.DataFrame, within: pl.DataFrame | None, /
 ) -> str:
-    """Return a finding on all rank correlations of a quantity with requested resources.
-
-    `within` has those within the cohort's groups: a sign that reverses there is stated.
-    """
+    """Return a finding on rank correlations with requested resources, and which groups reverse."""
     stated = []
     table = ranks.drop_nulls("r")
     for row in table.iter_rows(named=True):

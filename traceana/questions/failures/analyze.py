@@ -88,11 +88,7 @@ class Outcomes:
 
 
 def grouping_columns(cohort: Cohort, /) -> list[tuple[str, str | None]]:
-    """Return the columns by which a cohort is grouped, each with the column of its strata.
-
-    Without a GPU type these are the first grouping and the GPUs requested, the latter within the
-    groups that the manifest names.
-    """
+    """Return the columns by which a cohort is grouped, each with the column of its strata."""
     table = cohort.trace.manifest.tables["tasks" if cohort.from_tasks else "jobs"]
     strata = next((name for name in table.groups if name in cohort.rows.columns), None)
     by: list[tuple[str, str | None]] = [(cohort.by, None)] if cohort.by else []
@@ -105,11 +101,7 @@ def grouping_columns(cohort: Cohort, /) -> list[tuple[str, str | None]]:
 
 
 def analyze_outcomes(trace: Trace) -> tuple[tuple[Outcomes, ...], pl.DataFrame, tuple[str, ...]]:
-    """Analyze runtimes and outcomes of a cohort by each grouping.
-
-    Returns (groupings, tests, notes): outcomes by each column; all tests between groups, as
-    :class:`GroupTests`; and analyses that are not possible, with the reason.
-    """
+    """Return outcomes by each grouping, all tests between groups, and why some are not possible."""
     cohort = trace.once(outcome_cohort)
     groupings: list[Outcomes] = []
     tests: list[dict[str, Any]] = []
@@ -169,7 +161,7 @@ def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[st
         by,
         strata,
         runtimes,
-        rates.sort(keys, nulls_last=True, maintain_order=True) if keys else rates,
+        rates,
         comparisons,
         odds,
         _standardized(cohort, stated, by),
@@ -210,30 +202,22 @@ def _by_horizon(
 def _standardized(
     cohort: Cohort, rows: pl.DataFrame, by: str | None
 ) -> tuple[str, pl.DataFrame] | None:
-    """Return the rates of the groups at one composition of size and user, as far as they share it.
-
-    Of sizes and users, sizes, and users, the first of which at least a fifth of the rows is in
-    strata with rows of all groups. Sizes are powers of two of GPUs.
-    """
+    """Return rates at one composition of size and user, or of the one that enough rows share."""
     if by is None or not cohort.fails:
         return None
-    names = []
+    names = {}
     if "gpus" in rows.columns and by not in ("gpus", "gpus_requested"):
         rows = rows.with_columns(_log2(pl.col("gpus")).floor().alias(".size"))
-        names.append(("size (GPUs)", ".size"))
+        names[".size"] = "size (GPUs)"
     if by != "user" and "user" in rows.columns and rows["user"].count():
-        names.append(("user", "user"))
-    for chosen in (names, names[:1], names[1:]):
-        if not chosen:
-            continue
+        names["user"] = "user"
+    for strata in filter(None, ([*names], [*names][:1], [*names][1:])):
         try:
-            standardized = standardized_failure_rates(
-                rows, by, strata=[column for _, column in chosen], cluster=cohort.cluster
-            )
+            rates = standardized_failure_rates(rows, by, strata=strata, cluster=cohort.cluster)
         except DataError:
             continue
-        if (standardized["fraction_covered"] >= _LEAST_COVERED).all():
-            return " and ".join(name for name, _ in chosen), standardized
+        if (rates["fraction_covered"] >= _LEAST_COVERED).all():
+            return " and ".join(names[column] for column in strata), rates
     return None
 
 
@@ -256,12 +240,10 @@ def _tests(
             frame = able
         rows = cohort.rows.filter(pl.col(by).is_in(frame[by].implode()))
         try:
-            table = outcome_association(rows, by, cluster=cohort.cluster)
+            row = outcome_association(rows, by, cluster=cohort.cluster).row(0, named=True)
+            yield _test(row, question, "cramers_v", row["method"])
         except DataError as error:
             notes.append(f"No test of {question}: {error}.")
-        else:
-            row = table.row(0, named=True)
-            yield _test(row, question, "cramers_v", row["method"])
     for status, compared in outcomes.comparisons.items():
         row = compared.test.row(0, named=True)
         method = "Brunner-Munzel" if row["n_groups"] == 2 else "rank ANOVA"
@@ -276,10 +258,7 @@ def _test(row: dict[str, Any], question: str, measure: str, method: str | None) 
 
 
 def variance_between_units(trace: Trace, /) -> dict[str, VarianceShare]:
-    """Return the fraction of the variance between independent units, of log runtime and failure.
-
-    Empty for a trace without such units.
-    """
+    """Return the fraction of the variance of log runtime and failure between independent units."""
     cohort = form_cohort(trace)
     if cohort.cluster is None:
         return {}
@@ -316,10 +295,9 @@ def fit_failure_model(
     frame, features = _with_features(rows, [name for name, _ in grouping_columns(cohort)])
     definition = OUTCOMES if failure is None else OUTCOMES | {"failure": failure}
     try:
-        model = failure_model(frame, features=features, cluster=cohort.cluster, **definition)
+        return failure_model(frame, features=features, cluster=cohort.cluster, **definition), ""
     except DataError as error:
         return None, f"No model of failure: {error}."
-    return model, ""
 
 
 def _with_features(rows: pl.DataFrame, columns: list[str]) -> tuple[pl.DataFrame, list[str]]:
@@ -449,17 +427,11 @@ def _trend(ended: nw.LazyFrame[Any], node: str) -> dict[str, str]:
         return {}
     failed = ended.filter(nw.col("status").cast(nw.String) == "failed").select(node, "end_s")
     part = ((pl.col("end_s") - first) / (last - first) * _PARTS).cast(pl.Int64).clip(0, _PARTS - 1)
-    of = (
-        collect(failed.to_native())
-        .drop_nulls()
-        .select(pl.col(node).cast(pl.String).str.split(","), part=part)
-        .explode(node)
-        .group_by(node)
-        .agg("part")
-    )
+    rows = collect(failed.to_native()).drop_nulls()
+    of = rows.select(pl.col(node).cast(pl.String).str.split(","), part=part).explode(node)
     return {
-        name: sparkline(np.bincount(parts, minlength=_PARTS).tolist())
-        for name, parts in of.iter_rows()
+        str(name): sparkline(np.bincount(parts["part"], minlength=_PARTS).tolist())
+        for (name,), parts in of.group_by(node)
     }
 
 

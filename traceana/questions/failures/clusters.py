@@ -59,10 +59,7 @@ def refuse_missing(cluster: pl.Series, n: pl.Series | None = None, /) -> None:
 
 
 def add_up_clusters(parts: pl.DataFrame, keys: Sequence[str], cluster: str, /) -> pl.DataFrame:
-    """Return the counts of each group, from counts of its clusters in a column `rows` and others.
-
-    Raises a DataError if a cluster is null.
-    """
+    """Return the counts of each group, from those of its clusters: `rows` and others."""
     refuse_missing(parts[cluster], parts["rows"])
     sums = parts.drop(cluster).group_by(keys).agg(pl.exclude(keys).sum())
     return sums.sort(keys, nulls_last=True)
@@ -129,10 +126,7 @@ MOST_LEVELS: Final = 50
 
 
 def group_codes(rows: pl.DataFrame, keys: Sequence[str], /) -> tuple[Integers, pl.DataFrame]:
-    """Return the code of each row's group, and the keys of the groups in order, nulls last.
-
-    Raises a DataError if there are fewer than two groups, or more than :data:`MOST_LEVELS`.
-    """
+    """Return the code of each row's group, and the keys of the 2 to 50 groups in order."""
     name = ", ".join(keys)
     if not keys:
         raise DataError("by names no column; name the groups to compare, such as by='gpu_type'")
@@ -150,10 +144,7 @@ def group_codes(rows: pl.DataFrame, keys: Sequence[str], /) -> tuple[Integers, p
 
 
 def cluster_codes(column: pl.Series, /) -> Integers:
-    """Return the code of each row's cluster.
-
-    Raises a DataError if there are fewer than two clusters.
-    """
+    """Return the code of each row's cluster, of which at least two are needed."""
     codes = (column.rank("dense") - 1).cast(pl.Int64).to_numpy()
     if codes.max(initial=0) < 1:
         raise DataError(

@@ -327,11 +327,7 @@ def _survival(
 def _quantiles(
     curves: pl.DataFrame, totals: pl.DataFrame, keys: Keys, quantiles: Sequence[float]
 ) -> pl.DataFrame:
-    """Return [*keys, quantile, time_s, ci_low, ci_high, note] of every group.
-
-    Quantiles with too few effective clusters beyond have no interval; at one beyond 1 - 1/n, a
-    group of n rows has no value.
-    """
+    """Return [*keys, quantile, time_s, ci_low, ci_high, note] of every group."""
     parts = []
     for q in quantiles:
         # a step that ends at 1 - q exactly may lie a rounding above it; a survival of 0 has no

@@ -57,10 +57,7 @@ class Columns(NamedTuple):
 
 
 def check_events(events: Names, /) -> tuple[str, ...]:
-    """Return the status values that are events.
-
-    Raises a DataError if one is named twice, or there is none.
-    """
+    """Return the status values that are events, each named once."""
     names = as_names(events)
     if not names or len(set(names)) < len(names):
         raise DataError(
@@ -176,12 +173,7 @@ def _estimate(
 def default_horizon(
     times: pl.DataFrame, keys: tuple[str, ...], horizon_s: float | None = None, /
 ) -> float:
-    """Return a horizon of the restricted mean: the one given, or the largest that is estimable.
-
-    That is the largest of :data:`HORIZONS_S` at which each group of at least :data:`MIN_AT_RISK`
-    rows has as many at risk, or none was censored; the smallest of them if there is none.
-    `times` has the rows `n`, `late` and `n_censored` of each group and time.
-    """
+    """Return the horizon given, or the largest at which each group has enough rows at risk."""
     if horizon_s is not None:
         return horizon_s
     at_risk = {

@@ -125,10 +125,7 @@ def _draw_line(
     start: float,
     color: str | None = None,
 ) -> tuple[str, Line2D]:
-    """Draw [time_s, fraction, ci_low, ci_high] of a group from the left end of the axis on.
-
-    Before its first step a line is at `start`; of many steps some are drawn.
-    """
+    """Draw [time_s, fraction, ci_low, ci_high] of a group from the left end of the axis on."""
     if steps.height > _MOST_STEPS:
         at = np.unique(np.linspace(0, steps.height - 1, _MOST_STEPS).astype(int))
         spread = np.geomspace(1, steps.height, _MOST_STEPS).astype(int) - 1

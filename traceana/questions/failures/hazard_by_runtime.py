@@ -53,24 +53,10 @@ def hazard_by_runtime(
 
     Parameters
     ----------
-    frame
-        One row per job or task: `by`, `status`, `runtime`, `entry` and `cluster`; eager or lazy, of
-        any supported engine. Rows without a runtime are excluded.
-    by
-        Columns to group by; null is a group of its own. By default all rows are one group.
-    events
-        Status values that are events, which compete.
+    frame, by, events, status, runtime, entry, observed, cluster
+        As in :func:`cumulative_incidence`.
     edges_s
         Beginnings of the intervals in s, ascending from 0; the last has no end.
-    status, runtime
-        Columns of the status and of the runtime (seconds or a duration).
-    entry
-        Column of the runtime from which a row was observed (left truncation). None: 0.
-    observed
-        Boolean column: whether the end of a row was seen. Where False, the row is censored. None:
-        all ends were seen.
-    cluster
-        Column of the independent unit, such as user, without nulls; None: rows are independent.
     confidence
         Coverage of the intervals, in (0, 1): Garwood's, with `cluster` scaled by the variance
         between clusters.
@@ -97,9 +83,7 @@ def hazard_by_runtime(
     check_confidence(confidence)
     keys, names = as_names(by), check_events(events)
     refuse_clash(keys, HazardByRuntime.columns())
-    edges = [float(edge) if is_number(edge) else np.nan for edge in as_list("edges_s", edges_s)]
-    if not edges or edges[0] != 0 or not all(np.diff(edges) > 0):
-        raise DataError(f"edges_s must ascend from 0; they are {edges_s!r}")
+    edges = _check_edges(edges_s)
     extra = {column for column in (cluster, observed) if column is not None}
     measures = [runtime, *([entry] if entry else [])]
     opened = open_frame(frame, keys=tuple({*keys, status, *extra}), measures=measures)
@@ -126,6 +110,13 @@ def hazard_by_runtime(
     table = pl.DataFrame(hazards, schema=schema)
     table = table.sort(*keys, pl.col("event").cast(pl.Enum(names)), "from_s", nulls_last=True)
     return declared(table.fill_nan(None), HazardByRuntime, by=keys)
+
+
+def _check_edges(edges_s: Sequence[float]) -> list[float]:
+    edges = [float(edge) if is_number(edge) else np.nan for edge in as_list("edges_s", edges_s)]
+    if not edges or edges[0] != 0 or not all(np.diff(edges) > 0):
+        raise DataError(f"edges_s must ascend from 0; they are {edges_s!r}")
+    return edges
 
 
 def _hazards(

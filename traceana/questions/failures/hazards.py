@@ -227,10 +227,7 @@ def _fit_cox(
 def _over_clusters(
     scores: Floats, away: Floats, information: Floats, cluster: NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
-    """Return the variances of a jackknife over clusters, and effective clusters less one.
-
-    A row's part of the information is the square of its distance `away` from the mean.
-    """
+    """Return the variances of a jackknife over clusters, and effective clusters less one."""
     m, k = int(cluster.max()) + 1, scores.shape[1]
     sums = np.stack([np.bincount(cluster, column, m) for column in scores.T], axis=1)[..., None]
     covariance = np.empty((m, k, k))
@@ -303,10 +300,8 @@ def outcome_by_horizon(
 
     Parameters
     ----------
-    frame, events, status, runtime, entry, observed, cluster, confidence
+    frame, by, events, status, runtime, entry, observed, cluster, confidence
         As in :func:`cumulative_incidence`.
-    by
-        Columns to group by; null is a group of its own. By default all rows are one group.
     horizon_s
         The runtime. None: the longest at which an event happened with 10 rows at risk, in each
         group that has one.

@@ -182,12 +182,10 @@ def variance_share(
         Column of numbers or a Boolean column, such as whether a job failed.
     cluster
         Column of the user or another unit with several rows, without nulls.
-    by
-        Columns to group by; null is a group of its own. By default all rows are one group.
     log
         Whether to use the logarithm, as for runtimes; values of 0 and below are excluded then.
-    confidence
-        Coverage of the intervals, in (0, 1).
+    by, confidence
+        As in :func:`runtime_means`.
 
     Returns
     -------

@@ -212,10 +212,7 @@ def why_not_comparable(
 def unadjusted(
     rows: pl.DataFrame, term: dict[str, Any], features: Sequence[str], confidence: float, /
 ) -> dict[str, float]:
-    """Return the odds ratio of a level, crude and within strata of the other levels.
-
-    `rows` are all successes and failures, also those of levels that a model excludes.
-    """
+    """Return the odds ratio of a level over all rows, crude and within strata of other levels."""
     name, levels = term["feature"], [term["level"], term["reference"]]
     within = [f for f in features if f != name and not rows.schema[f].is_numeric()]
     texts = rows.with_columns(pl.col(name, *within).cast(pl.String))

@@ -204,11 +204,7 @@ MOST_VALUES: Final = 12
 
 
 def failure_by_request(trace: Trace, /) -> dict[str, pl.DataFrame]:
-    """Return the failure rate by the cohort's groups and by each feature.
-
-    The keys are the columns. A rate counts the failed among the completed and failed rows, or
-    those that failed by a runtime.
-    """
+    """Return the failure rates by the cohort's groups and by each feature, by column."""
     cohort = trace.once(outcome_cohort)
     keep = ["status", "runtime_s", *([cohort.cluster] if cohort.cluster else [])]
     rates = {}
@@ -278,14 +274,10 @@ def runtime_by(
     frame
         One row per job or task: `by`, `runtime` and `cluster`; eager or lazy, of any supported
         engine.
-    by
-        Columns to group by; null is a group of its own.
     runtime
         Column of the runtime: seconds or a duration.
-    cluster
-        Column of the independent unit, such as user, without nulls; None: rows are independent.
-    confidence
-        Coverage of the intervals, in (0, 1).
+    by, cluster, confidence
+        As in :func:`outcome_rates`.
 
     Returns
     -------

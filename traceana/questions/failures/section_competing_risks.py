@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -36,8 +36,8 @@ from traceana.tables.formatting import duration, in_sentence, share
 if TYPE_CHECKING:
     from traceana.store import Trace
 
-_HOUR_S: Final = 3600
-_HOURS: Final = (1, 24)
+_DAY_S: Final = 86_400
+_SHOWN_S: Final = {"1h": 3600, "24h": _DAY_S}
 _OPENING: Final = (
     "Completion and failure are competing risks: a job that failed can no longer complete. The "
     "cumulative incidence of an event is the fraction of all rows with this event by a given "
@@ -149,23 +149,17 @@ def _excluded(cohort: Cohort) -> tuple[Table, ...]:
 def _incidence(incidence: CumulativeIncidence, caption: str, cohort: Cohort) -> Table:
     keys = [*incidence.by, "event"]
     table = incidence.groups
-    for hours in _HOURS:
-        at = incidence.incidence_at(hours * _HOUR_S).rename(
-            {name: f"{name}_{hours}h" for name in ("incidence", "ci_low", "ci_high")}
-        )
+    columns = [*keys, "n", "n_events"]
+    names = ("incidence", "ci_low", "ci_high")
+    for suffix, time_s in _SHOWN_S.items():
+        within = {name: f"{name}_{suffix}" for name in names}
+        at = incidence.incidence_at(time_s).rename(within)
         table = table.join(at, on=keys, how="left", nulls_equal=True, maintain_order="left")
-    columns = ["n", "n_events"]
-    for hours in _HOURS:
-        columns += [f"incidence_{hours}h", f"ci_low_{hours}h", f"ci_high_{hours}h"]
+        columns += within.values()
     return result_table(
         table,
         IncidenceAtTimes,
-        columns=[
-            *(*keys, *columns, "incidence", "ci_low", "ci_high", "last_s"),
-            "n_censored",
-            "n_truncated",
-            "n_excluded",
-        ],
+        columns=[*columns, *names, "last_s", "n_censored", "n_truncated", "n_excluded"],
         headings={"incidence": "At the last time"},
         caption=f"{caption}. {cohort.title}",
         null=dict.fromkeys(incidence.by, "not stated"),
@@ -194,58 +188,65 @@ def _figures(incidence: CumulativeIncidence, cohort: Cohort, group: str) -> list
 
 def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
     """Compare failure within a day between the two largest groups in which some rows complete."""
-    hours, by = _HOURS[-1], cohort.by
-    within = duration(hours * _HOUR_S)
-    why = incidence.groups.filter(pl.col("note").str.starts_with("biased: "), event="failed")[
-        "note"
-    ]
+    failed = incidence.groups.filter(event="failed")
+    why = failed.filter(pl.col("note").str.starts_with("biased: "))["note"]
     if not why.is_empty():
         finding = (
             f"{cohort.title}: curves of failure are biased, so groups are not compared: "
             f"{why[0].removeprefix('biased: ')}. Read the failure rates instead."
         )
         return (finding,)
-    failed = incidence.incidence_at(hours * _HOUR_S).filter(event="failed")
-    sizes = incidence.groups.filter(event="failed").select(*incidence.by, "n")
-    frame = failed.join(sizes, on=incidence.by or None, how="left" if incidence.by else "cross")
-    frame = frame.drop_nulls([*incidence.by, "incidence", "ci_low", "ci_high"])
-    if by is None or frame.height < 2:
+    largest, by = _largest_groups(incidence), cohort.by
+    if by is None or len(largest) < 2:
         return ()
-    # a class of jobs that never complete, such as services, is not compared
-    completes = incidence.groups.filter(pl.col("n_events") > 0, event="completed")[by].to_list()
-    able = frame.filter(pl.col(by).is_in(completes))
-    frame = able if able.height > 1 else frame
-    first, second = frame.sort("n", descending=True).head(2).to_dicts()
+    first, second = largest
     pair = (first[by], second[by])
-    crude = cohort.trace.once(incidence_difference, by, pair, hours * _HOUR_S, False)
+    crude, equal = (
+        cohort.trace.once(incidence_difference, by, pair, _DAY_S, same) for same in (False, True)
+    )
     difference, low, high = (100 * value for value in crude or ())
     verdict = "The difference is inconclusive" if low < 0 < high else "They differ"
-    named = [incidence_of(row, by, "incidence") for row in (first, second)]
-    ended = cohort.rows.filter(pl.col("status").cast(pl.String) == "failed")["duration_s"]
-    untimed = ""
-    if ended.null_count() > MOST_UNTIMED * ended.len():
-        untimed = (
-            f" Both are too low: {ended.null_count():,} of the {ended.len():,} failed "
-            f"{cohort.noun} have no runtime and are excluded."
-        )
+    named = [incidence_of(row, by, "incidence") for row in largest]
+    within = duration(_DAY_S)
     finding = (
         f"{cohort.title}: {cohort.noun} that failed within {within}, by "
         f"{in_sentence(key_heading(by))}. {'. '.join(named)}. "
         f"{verdict}: {difference:.1f} percentage points (95 % CI {low:.1f} to {high:.1f})."
-        f"{untimed}"
     )
+    ended = cohort.rows.filter(pl.col("status").cast(pl.String) == "failed")["duration_s"]
+    if ended.null_count() > MOST_UNTIMED * ended.len():
+        finding += (
+            f" Both are too low: {ended.null_count():,} of the {ended.len():,} failed "
+            f"{cohort.noun} have no runtime and are excluded."
+        )
     heading = (
         f"{cohort.title}: {share(first['incidence'])} of {first[by]} and "
         f"{share(second['incidence'])} of {second[by]} {cohort.noun} fail within {within}"
     )
-    equal = cohort.trace.once(incidence_difference, by, pair, hours * _HOUR_S, True)
-    if equal is not None:
+    if equal:
         of_equal, *ends = (100 * value for value in equal)
         finding += f" With the same GPUs: {of_equal:.1f} (95 % CI {ends[0]:.1f} to {ends[1]:.1f})."
         if of_equal * difference < 0 and not low < 0 < high and not ends[0] < 0 < ends[1]:
             finding += " The sign changes (Simpson's paradox)."
             heading += f", but {of_equal:+.1f} points with the same GPUs"
     return (Finding(finding, heading=heading, is_null=low < 0 < high),)
+
+
+def _largest_groups(incidence: CumulativeIncidence) -> list[dict[str, Any]]:
+    """Return failure within a day of the two groups with the most rows.
+
+    A class of jobs that never complete, such as services, is not compared.
+    """
+    by = incidence.by
+    if not by:
+        return []
+    groups = incidence.groups
+    sizes = groups.filter(event="failed").select(*by, "n")
+    failed = incidence.incidence_at(_DAY_S).filter(event="failed").join(sizes, on=by)
+    failed = failed.drop_nulls([*by, "incidence", "ci_low", "ci_high"])
+    able = failed.join(groups.filter(pl.col("n_events") > 0, event="completed"), on=by, how="semi")
+    table = able if able.height > 1 else failed
+    return table.sort("n", descending=True).head(2).to_dicts()
 
 
 SECTION = Section(

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 _ALPHA: Final = 0.05
 _FEWEST: Final = 10
+"""Failures and other rows of a level that a statement needs."""
 _EXTREME: Final = 100
 """Odds ratios beyond it, or below its inverse, are written as that."""
-"""Failures and other rows of a level that a statement needs."""
 _OPENING: Final = (
     "Logistic regression of failure (status failed) among completed and failed rows; where more "
     "than 5 % of the rows have not ended, of failure within a stated runtime. The odds "
@@ -110,13 +110,9 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     terms, fit = model.odds_ratios, model.fit.row(0, named=True)
     tested = terms.drop_nulls(["pvalue_adjusted", "ci_low", "ci_high"])
     enough = pl.min_horizontal("failures", pl.col("n") - pl.col("failures")) >= _FEWEST
-    clear = tested.filter(pl.col("pvalue_adjusted") < _ALPHA, enough)
-    few = tested.filter(pl.col("pvalue_adjusted") < _ALPHA, ~enough)
-    unclear = tested.filter(pl.col("pvalue_adjusted") >= _ALPHA, pl.col("vif") < COLLINEAR)
-    left_out = terms.filter(pl.col("note").str.starts_with("determined by"))
-    apart = terms.filter(pl.col("note").str.starts_with("not comparable"))
-    features = [*dict.fromkeys(tested["feature"].to_list())]
-    clear = clear.sort(_more_failures(), descending=True)
+    significant = pl.col("pvalue_adjusted") < _ALPHA
+    clear = tested.filter(significant, enough).sort(_more_failures(), descending=True)
+    features = tested["feature"].unique(maintain_order=True).to_list()
     text, *more = [
         f"{_ratio_of(row, features, cohort.noun)}." for row in clear.iter_rows(named=True)
     ] or ["no odds ratio of a single feature differs significantly from 1."]
@@ -128,56 +124,67 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
         "paradox)."
         for row in opposite.iter_rows(named=True)
     ]
-    joint = model.joint.drop_nulls("pvalue")
-    together = " ".join(
-        f"collinear features {row['features']} "
-        + (
-            f"are together associated with failure ({p_equals(row['pvalue'])}, {row['df']} df)"
-            if row["pvalue"] < _ALPHA
-            else f"show no association together ({p_equals(row['pvalue'])})"
-        )
-        + "; the features are not distinguishable where their own intervals contain 1."
-        for row in joint.iter_rows(named=True)
+    together = " ".join(_together(row) for row in model.joint.drop_nulls("pvalue").to_dicts())
+    note = pl.col("note").str
+    other = _listed(
+        inconclusive=tested.filter(~significant, pl.col("vif") < COLLINEAR),
+        few=tested.filter(significant, ~enough),
+        left_out=terms.filter(note.starts_with("determined by")),
+        apart=terms.filter(note.starts_with("not comparable")),
     )
-    other = "; ".join(
-        f"{what}: {', '.join(_name(row) for row in rows.iter_rows(named=True))}"
-        for rows, what in (
-            (unclear, "inconclusive"),
-            (few, f"fewer than {_FEWEST} failures, or {_FEWEST} others, of the level"),
-            (left_out, "left out, determined by other features"),
-            (apart, "not comparable, no common support"),
-        )
-        if rows.height
-    )
-    other += "." * bool(other)
     fitted = (
-        f"{fit['n']:,} {'watched' if cohort.horizon_s else 'ended'} {cohort.noun} "
-        f"({fit['failures']:,} failed; "
-        f"{fit['n_excluded']:,} excluded), {tested.height} tests adjusted by Holm"
+        f"the model is fitted to {fit['n']:,} {'watched' if cohort.horizon_s else 'ended'} "
+        f"{cohort.noun} ({fit['failures']:,} failed; {fit['n_excluded']:,} excluded), "
+        f"{tested.height} tests adjusted by Holm"
     )
     fitted += "" if fit["auc"] is None else f"; AUC on held-out {cohort.noun} {ratio(fit['auc'])}"
     lead = f"model of failure ({cohort.counted}): {text}"
-    blocks = joint.filter(pl.col("pvalue") < _ALPHA)
-    only_together = clear.is_empty() and not blocks.is_empty()
+    blocks = model.joint.filter(pl.col("pvalue") < _ALPHA)["features"]
+    only_together = clear.is_empty() and len(blocks) > 0
     stated = (together, lead) if only_together else (lead, together)
-    said = (*reversed_, *stated, *more, other, f"the model is fitted to {fitted}.")
+    said = (*reversed_, *stated, *more, other, f"{fitted}.")
     first, *others = [f"{cohort.title}: {part}" for part in said if part]
-    unclear_all = clear.is_empty() and not only_together
-    certainty: Certainty = "cannot tell" if unclear_all else "estimated"
+    certainty: Certainty = "estimated"
     if opposite.height:
         heading = _reversed(opposite.row(0, named=True), cohort.noun)
     elif only_together:
-        heading = f"{blocks['features'][0]} predict failure, but only together"
+        heading = f"{blocks[0]} predict failure, but only together"
+    elif clear.is_empty():
+        heading = "no single feature predicts failure when the others are equal"
+        certainty = "cannot tell"
     else:
-        heading = _heading(clear)
+        row = clear.row(0, named=True)
+        heading = f"{_name(row)}: the odds of failure are {_times(row['odds_ratio'])} as high"
     return Finding(first, heading=f"{cohort.title}: {heading}", certainty=certainty), *others
 
 
-def _heading(clear: pl.DataFrame) -> str:
-    if clear.is_empty():
-        return "no single feature predicts failure when the others are equal"
-    row = clear.row(0, named=True)
-    return f"{_name(row)}: the odds of failure are {_times(row['odds_ratio'])} as high"
+_OTHERS: Final = {
+    "inconclusive": "inconclusive",
+    "few": f"fewer than {_FEWEST} failures, or {_FEWEST} others, of the level",
+    "left_out": "left out, determined by other features",
+    "apart": "not comparable, no common support",
+}
+
+
+def _listed(**others: pl.DataFrame) -> str:
+    """Name the terms on which nothing is concluded, by the reason."""
+    parts = [
+        f"{_OTHERS[why]}: {', '.join(_name(row) for row in rows.iter_rows(named=True))}"
+        for why, rows in others.items()
+        if rows.height
+    ]
+    return f"{'; '.join(parts)}." if parts else ""
+
+
+def _together(row: dict[str, Any]) -> str:
+    """State the test of collinear features together."""
+    p, verdict = p_equals(row["pvalue"]), "show no association together"
+    if row["pvalue"] < _ALPHA:
+        p, verdict = f"{p}, {row['df']} df", "are together associated with failure"
+    return (
+        f"collinear features {row['features']} {verdict} ({p}); the features are not "
+        "distinguishable where their own intervals contain 1."
+    )
 
 
 def _times(odds_ratio: float) -> str:

@@ -51,10 +51,7 @@ def tests_table(cohort: Cohort, tests: pl.DataFrame, /) -> Table:
 
 
 def findings_of(cohort: Cohort, outcomes: Outcomes, tests: pl.DataFrame, /) -> list[str]:
-    """Return the findings on failure and runtime by one column.
-
-    Groups are named by their number of rows, not by their result.
-    """
+    """Return the findings on failure and runtime by one column; groups are those with most rows."""
     by = outcomes.by
     if by is None:
         return []
@@ -72,7 +69,10 @@ def findings_of(cohort: Cohort, outcomes: Outcomes, tests: pl.DataFrame, /) -> l
             named = [incidence_of(row, by) for row in _largest(outcomes.horizon, by)]
             ratio_of_rates, what = "", f"fraction of {cohort.noun} that {cohort.counted}"
             findings.append(f"{cohort.title}: {what}. {'. '.join(named)}.")
-        findings += _of_rates(cohort, what, group, test, differs=bool(ratio_of_rates))
+        # Cohen's limits call rates negligible whose odds are not: the model has those
+        verdict = test["conclusion"]
+        if verdict != NEGLIGIBLE and not (ratio_of_rates and verdict == INCONCLUSIVE):
+            findings += _tested(cohort, what, group, test)
     if outcomes.horizon is not None:
         named = [_median(row, by, cohort) for row in _largest(outcomes.runtimes.groups, by)]
         what = f"median runtime of {cohort.noun} until any end (Kaplan-Meier)"
@@ -166,41 +166,21 @@ def _opposite(cohort: Cohort, by: str) -> str:
     return f", but less often with equal {listed(others)}" if terms.height else ""
 
 
-def _of_rates(
-    cohort: Cohort, what: str, group: str, test: dict[str, Any], *, differs: bool = False
-) -> list[str]:
-    """Return what a test of rates concludes.
-
-    Cohen's limits of a correlation call rates negligible whose odds are not: the model has those.
-    """
-    verdict = test["conclusion"]
-    if verdict == NEGLIGIBLE or (differs and verdict == INCONCLUSIVE):
-        return []
-    return _tested(cohort, what, group, test)
-
-
 def _tested(cohort: Cohort, what: str, group: str, test: dict[str, Any]) -> list[str]:
     """Return what a test concludes about other users or another period; nothing without a test."""
     if test["effect"] is None or test["pvalue_adjusted"] is None:
         return []
-    return [f"{cohort.title}: {_state(what, group, test)}"]
-
-
-def _state(what: str, group: str, test: dict[str, Any]) -> str:
-    """Return what a test concludes, with effect size, interval, n and adjusted p."""
     limits = interval(test, ratio_range, ", 95 % CI {}")
     size = (
         f"({test['measure']} {ratio(test['effect'])}{limits}; n = {test['n']:,}; adjusted "
         f"{p_equals(test['pvalue_adjusted'])})"
     )
-    verdict = test["conclusion"]
-    what = f"the {what}"
+    verdict, differs = test["conclusion"], f"differs by {group}. The difference is"
     if verdict == INCONCLUSIVE:
-        none = f"{what} does not differ significantly by {group}"
-        return f"{none}. The effect is inconclusive {size}."
-    if verdict == NEGLIGIBLE:
-        return f"{what} differs negligibly or not at all by {group} {size}."
-    return f"{what} differs by {group}. The difference is {verdict} {size}."
+        differs = f"does not differ significantly by {group}. The effect is"
+    elif verdict == NEGLIGIBLE:
+        differs, verdict = "differs negligibly or not at all", f"by {group}"
+    return [f"{cohort.title}: the {what} {differs} {verdict} {size}."]
 
 
 def _rate(row: dict[str, Any], by: str, cohort: Cohort) -> str:
