@@ -32,10 +32,10 @@ from .questions.energy.savings import energy_savings as energy_savings
 from .questions.energy.accuracy import eta_sweep as eta_sweep
 from .questions.failures.association import outcome_association as outcome_association
 from .questions.failures.events import rows_at_risk as rows_at_risk
-from .questions.failures.comparison import compare_runtimes as compare_runtimes
+from .questions.failures.runtimes import compare_runtimes as compare_runtimes
 from .questions.failures.curves import cumulative_incidence as cumulative_incidence
 from .questions.failures.curves import kaplan_meier as kaplan_meier
-from .questions.failures.means import runtime_means as runtime_means
+from .questions.failures.runtimes import runtime_means as runtime_means
 from .questions.failures.hazards import cause_specific_hazards as cause_specific_hazards
 from .questions.failures.hazards import outcome_by_horizon as outcome_by_horizon
 from .questions.failures.model import failure_model as failure_model
@@ -44,11 +44,11 @@ from .questions.failures.nodes import node_failures as node_failures
 from .questions.failures.association import failure_outliers as failure_outliers
 from .questions.failures.rates import failure_rates as failure_rates
 from .questions.failures.rates import outcome_rates as outcome_rates
-from .questions.failures.rates import runtime_by as runtime_by
+from .questions.failures.runtimes import runtime_by as runtime_by
 from .questions.failures.association import (
     standardized_failure_rates as standardized_failure_rates,
 )
-from .questions.failures.means import variance_share as variance_share
+from .questions.failures.runtimes import variance_share as variance_share
 from .questions.recurring.analyze import map_groups_to_workloads as map_groups_to_workloads
 from .questions.recurring.analyze import recurring_groups as recurring_groups
 from .questions.failures.hazard_by_runtime import goodput as goodput

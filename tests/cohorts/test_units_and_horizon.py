@@ -17,7 +17,7 @@ from traceana.questions.failures.analyze import (
     fit_failure_model,
     incidence_difference,
 )
-from traceana.questions.failures.overall import overall_failure
+from traceana.questions.failures.hazards import overall_failure
 from traceana.questions.failures.section_competing_risks import build
 from traceana.questions.failures.section_model import build as model_section
 from traceana.questions.runtimes.analyze import median_above

@@ -19,7 +19,7 @@ from traceana.cohorts.task_times import END_IMPUTATIONS
 from traceana.cohorts.tasks import instance_times, sample_jobs, task_times
 from traceana.questions.correlations.correlate import runtime_correlations
 from traceana.questions.correlations.points import implied_n
-from traceana.questions.failures.rates import runtime_by
+from traceana.questions.failures.runtimes import runtime_by
 from traceana.store import Store, Trace
 
 _TRACE: Final = "alibaba-pai-2020"

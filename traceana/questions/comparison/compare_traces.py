@@ -17,7 +17,7 @@ from traceana.cohorts.overlap import HELD, Window
 from traceana.errors import DataError
 from traceana.questions.comparison.tables import Changes, Comparison
 from traceana.questions.failures.curves import kaplan_meier
-from traceana.questions.failures.overall import overall_failure
+from traceana.questions.failures.hazards import overall_failure
 from traceana.questions.failures.rates import failure_rates
 from traceana.questions.stragglers.analyze import (
     PIPELINE,

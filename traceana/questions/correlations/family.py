@@ -93,7 +93,6 @@ def of_pair(
     if any(level != "row" for level, _ in asked):
         of_x = pl.DataFrame({"x": x, "y": y})
         points = reduce_frame(of_x, ("x",), size=pl.len(), mean=pl.col("y").mean())
-    of_means = {"n_groups": points.height}
     lines = [
         rows
         | {"level": level, "method": method, "n_groups": points.height if level != "row" else None}

@@ -21,7 +21,6 @@ from traceana.questions.failures.association import (
     standardized_failure_rates,
 )
 from traceana.questions.failures.clusters import with_adjusted
-from traceana.questions.failures.comparison import compare_runtimes
 from traceana.questions.failures.curves import (
     incidence_and_survival,
     kaplan_meier,
@@ -31,6 +30,7 @@ from traceana.questions.failures.hazards import cause_specific_hazards, outcome_
 from traceana.questions.failures.model import failure_model
 from traceana.questions.failures.nodes import node_failures
 from traceana.questions.failures.rates import failure_rates
+from traceana.questions.failures.runtimes import compare_runtimes
 from traceana.questions.failures.tables import FailureModel, GroupTests, RuntimeComparison
 from traceana.stats.intervals import VarianceShare, variance_share
 from traceana.stats.multiplicity import conclude

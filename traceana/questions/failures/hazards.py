@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
@@ -10,6 +11,7 @@ import numpy as np
 import polars as pl
 from scipy.special import stdtr, stdtrit
 
+from traceana.cohorts.cohort import count_not_ended, form_cohort, is_censored, outcome_cohort
 from traceana.cohorts.ends import open_statuses
 from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
@@ -17,6 +19,7 @@ from traceana.questions.failures.clusters import cluster_codes, with_adjusted
 from traceana.questions.failures.curves import cumulative_incidence
 from traceana.questions.failures.events import EVENTS, MIN_AT_RISK, check_events
 from traceana.questions.failures.model import make_design
+from traceana.questions.failures.rates import failure_rates
 from traceana.questions.failures.tables import HazardRatios, OutcomesByHorizon
 from traceana.stats.arguments import check_confidence, is_number
 from traceana.stats.permutation import too_few_clusters
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceana.stats.arrays import Floats
+    from traceana.store import Trace
+
 
 MOST_TIMES: Final = 500
 """Distinct times beyond which they are rounded up to quantiles of the event times."""
@@ -368,3 +373,85 @@ def _longest(curves: pl.DataFrame, keys: tuple[str, ...]) -> float:
     if last.is_empty():
         return float(curves["time_s"].max() or 1.0)  # type: ignore[arg-type]
     return float(last.min())  # type: ignore[arg-type]
+
+
+HORIZON_S: Final = 86_400.0
+"""Runtime by which the cumulative incidence is stated, if enough rows are at risk then."""
+_FEWEST: Final = 10
+_NOTICED: Final = 0.01
+"""Fraction of rows without an end from which the bias is stated."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Failure of the rows of a trace."""
+
+    rate: dict[str, Any]
+    """Row of :func:`failure_rates` over all rows."""
+    n: int
+    n_not_ended: int
+    """Rows, and those neither completed, failed nor cancelled."""
+    incidence: dict[str, Any] | None
+    """Row of :func:`outcome_by_horizon` for failure; None if there is none."""
+    is_censored: bool
+    """Whether the incidence is the headline: many rows have not ended, and ten or more failed."""
+    too_high: bool | None
+    """Whether rows that fail do so sooner than others complete, which makes the rate too high."""
+
+    @property
+    def not_ended(self) -> float:
+        """Fraction of the rows that have not ended."""
+        return self.n_not_ended / max(self.n, 1)
+
+    def bias(self, noun: str, /) -> str:
+        """Return what has not ended and which way that biases the rate; empty if all has."""
+        if self.not_ended < _NOTICED:
+            return ""
+        way = "biased towards the outcome of short ones"
+        if self.too_high is not None:
+            way = "likely too high, since failures come sooner than completions"
+            if not self.too_high:
+                way = "likely too low, since failures come later than completions"
+        return f"{100 * self.not_ended:.2g} % of all {noun} reached no end state: the rate is {way}"
+
+
+def overall_failure(trace: Trace, /) -> Failure:
+    """Return the failure rate of a cohort, and the cumulative incidence by a runtime."""
+    cohort = form_cohort(trace)
+    rows, status = cohort.rows, pl.col("status").cast(pl.String)
+    [rate] = failure_rates(rows, (), cluster=cohort.cluster).rows(named=True)
+    medians = [
+        rows.select(pl.col("duration_s").filter(status == ending).median()).item()
+        for ending in ("failed", "completed")
+    ]
+    too_high = None
+    if isinstance(medians[0], float) and isinstance(medians[1], float):
+        too_high = medians[0] < medians[1]
+    incidence = _incidence(trace)
+    censored = incidence is not None and is_censored(cohort) and rate["failures"] >= _FEWEST
+    return Failure(rate, rows.height, count_not_ended(cohort), incidence, censored, too_high)
+
+
+def _incidence(trace: Trace) -> dict[str, Any] | None:
+    cohort = form_cohort(trace, end_imputation="running")
+    events = cohort.events
+    if "failed" not in events:
+        return None
+    horizon_s = trace.once(outcome_cohort).horizon_s
+    failed = cohort.rows.filter(pl.col("status").cast(pl.String) == "failed")["duration_s"]
+    at_risk = (cohort.rows["duration_s"] >= HORIZON_S).sum()
+    if horizon_s is None and at_risk >= _FEWEST and (failed <= HORIZON_S).any():
+        horizon_s = HORIZON_S
+    try:
+        incidence = outcome_by_horizon(
+            cohort.rows,
+            events=events,
+            horizon_s=horizon_s,
+            runtime="duration_s",
+            entry="entry_s",
+            observed="observed",
+            cluster=cohort.cluster,
+        )
+    except DataError:
+        return None
+    return incidence.filter(event="failed").row(0, named=True)

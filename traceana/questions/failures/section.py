@@ -35,7 +35,8 @@ from traceana.questions.failures.analyze import (
     analyze_outcomes,
     variance_between_units,
 )
-from traceana.questions.failures.rates import MOST_VALUES, failure_by_request, runtime_by
+from traceana.questions.failures.rates import MOST_VALUES, failure_by_request
+from traceana.questions.failures.runtimes import runtime_by
 from traceana.questions.failures.section_tests import (
     details,
     findings_of,

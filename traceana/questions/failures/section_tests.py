@@ -9,8 +9,8 @@ import polars as pl
 from traceana.page.blocks import Block, Table, result_table
 from traceana.page.finding import Finding
 from traceana.questions.failures.analyze import Outcomes, fit_failure_model
+from traceana.questions.failures.hazards import overall_failure
 from traceana.questions.failures.model import REVERSED
-from traceana.questions.failures.overall import overall_failure
 from traceana.questions.failures.tables import FailureOdds, GroupTests, RuntimePairs
 from traceana.stats.multiplicity import INCONCLUSIVE, NEGLIGIBLE, adjust_pvalues
 from traceana.tables.display import key_heading

@@ -22,7 +22,7 @@ from traceana.cohorts.overlap import (
     note_reckoned,
     open_overlap,
 )
-from traceana.questions.failures.overall import overall_failure
+from traceana.questions.failures.hazards import overall_failure
 from traceana.questions.trends.capacity import NEEDS, cpus_allocated, gpus_allocated
 from traceana.questions.workload.analyze import describe_workload
 from traceana.questions.workload.demand import gpu_demand
