@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -284,23 +284,20 @@ def contradictions(table: pl.DataFrame, title: str, /) -> tuple[str, ...]:
     opposite = (pl.col("r") * pl.col("r_ranks") < 0) & pl.all_horizontal(significant)
     carried = pl.col("n_carrying").is_not_null() & (pl.col("pvalue_adjusted") < ALPHA)
     matters = (pl.col("r").abs() >= _SMALL) | (pl.col("r_ranks").abs() >= _SMALL)
-    contradicting = both.filter(opposite | carried, matters).iter_rows(named=True)
-    stated = [_contradiction(row) for row in contradicting]
-    if not stated:
+    contradicting = both.filter(opposite | carried, matters)
+    if contradicting.is_empty():
         return ()
+    stated = []
+    for row in contradicting.iter_rows(named=True):
+        text = (
+            f"{row['feature'][0].upper()}{row['feature'][1:]} ({row['outcome']}, n = {row['n']:,}) "
+            f"{correlation(row['r'])}, Spearman's rho {correlation(row['r_ranks'])}"
+        )
+        if row["n_carrying"] is not None:
+            text += f", r without {row['n_carrying']:,} rows {correlation(row['r_without'])}"
+        stated.append(text)
     what = "Pearson's r rests on few rows or contradicts ranks"
     return (f"{title}: {what}. {'. '.join(stated)}.",)
-
-
-def _contradiction(row: dict[str, Any]) -> str:
-    name = f"{row['feature'][0].upper()}{row['feature'][1:]}"
-    text = (
-        f"{name} ({row['outcome']}, n = {row['n']:,}) {correlation(row['r'])}, "
-        f"Spearman's rho {correlation(row['r_ranks'])}"
-    )
-    if row["n_carrying"] is not None:
-        text += f", r without {row['n_carrying']:,} rows {correlation(row['r_without'])}"
-    return text
 
 
 SECTION = Section(

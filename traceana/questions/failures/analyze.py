@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -113,22 +114,25 @@ def analyze_outcomes(trace: Trace) -> tuple[tuple[Outcomes, ...], pl.DataFrame, 
         if by is not None:
             tests += _tests(cohort, outcomes, by, notes)
     table = with_adjusted(pl.DataFrame(tests, schema=schema_of(GroupTests)))
-    names = {heading: name for name, heading in _MEASURES.items()}
-    conclusions = [
-        conclude(names[measure], *values)
-        for measure, *values in table.select(
-            "measure", "effect", "ci_low", "ci_high", "pvalue_adjusted"
-        ).iter_rows()
-    ]
+    measures = {heading: name for name, heading in _MEASURES.items()}
+    values = table.select("measure", "effect", "ci_low", "ci_high", "pvalue_adjusted").rows()
+    conclusions = [conclude(measures[measure], *sizes) for measure, *sizes in values]
     table = table.with_columns(conclusion=pl.Series(conclusions, dtype=pl.String))
     return tuple(groupings), declared(table, GroupTests), tuple(notes)
+
+
+@contextmanager
+def _noting(notes: list[str], what: str) -> Iterator[None]:
+    """Note why something is not possible."""
+    try:
+        yield
+    except DataError as error:
+        notes.append(f"{what}: {error}.")
 
 
 def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[str]) -> Outcomes:
     rows, keys, cluster = cohort.rows, () if by is None else (by,), cohort.cluster
     stated = rows if by is None else rows.filter(pl.col(by).is_not_null())
-    rates = failure_rates(rows, keys, cluster=cluster)
-    seen: dict[str, Any] = {"entry": "entry_s", "observed": "observed", "cluster": cluster}
     whole, split, runtime = rows, ("status", *keys), "runtime_s"
     if cohort.horizon_s is not None:  # the runtimes of ended rows are those of short ones
         whole = form_cohort(cohort.trace, end_imputation="running").rows
@@ -138,30 +142,24 @@ def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[st
         by=split,
         status=None,
         runtime=runtime,
-        **seen,
+        entry="entry_s",
+        observed="observed",
+        cluster=cluster,
     )
     comparisons, odds = {}, None
-    statuses = stated["status"].cast(pl.String)
-    for status in (one for one in COMPARED if by and one in statuses and not cohort.horizon_s):
-        try:
-            comparisons[status] = compare_runtimes(
-                stated.filter(pl.col("entry_s") == 0, status=status),
-                keys,
-                cluster=cluster,
-                adjust="holm",
-            )
-        except DataError as error:
-            notes.append(f"Runtimes of {status} {cohort.noun} are not compared: {error}.")
+    present = {*stated["status"].cast(pl.String)} if by and not cohort.horizon_s else ()
+    for status in (status for status in COMPARED if status in present):
+        ran = stated.filter(pl.col("entry_s") == 0, status=status)
+        with _noting(notes, f"Runtimes of {status} {cohort.noun} are not compared"):
+            comparisons[status] = compare_runtimes(ran, keys, cluster=cluster, adjust="holm")
     if strata not in (None, by) and cohort.fails:
-        try:
+        with _noting(notes, "No odds ratios"):
             odds = failure_odds(stated, keys, strata=strata, cluster=cluster)
-        except DataError as error:
-            notes.append(f"No odds ratios: {error}.")
     return Outcomes(
         by,
         strata,
         runtimes,
-        rates,
+        failure_rates(rows, keys, cluster=cluster),
         comparisons,
         odds,
         _standardized(cohort, stated, by),
@@ -189,13 +187,11 @@ def _by_horizon(
     hazards = None
     if by is not None:
         causes = [event for event in COMPARED if event in events]
-        try:
-            frame, features = _with_features(rows, [by])
-            most = _MOST_MISSING * frame.height  # such as jobs without GPUs
-            features = [feature for feature in features if frame[feature].null_count() <= most]
+        frame, features = _with_features(rows, [by])
+        most = _MOST_MISSING * frame.height  # such as jobs without GPUs
+        features = [feature for feature in features if frame[feature].null_count() <= most]
+        with _noting(notes, "No hazard ratios"):
             hazards = cause_specific_hazards(frame, features=features, causes=causes, **seen)
-        except DataError as error:
-            notes.append(f"No hazard ratios: {error}.")
     return outcomes, hazards
 
 
@@ -221,34 +217,29 @@ def _standardized(
     return None
 
 
-def _tests(
-    cohort: Cohort, outcomes: Outcomes, by: str, notes: list[str]
-) -> Iterator[dict[str, Any]]:
-    """Yield the tests by one column: of failure, and of the runtime of each status.
-
-    Failure is compared between the groups in which some rows did not fail, if there are two: a
-    class of jobs that never complete, such as services, differs by definition.
-    """
+def _tests(cohort: Cohort, outcomes: Outcomes, by: str, notes: list[str]) -> list[dict[str, Any]]:
+    """Return the tests by one column: of failure, and of the runtime of each status."""
+    tests: list[dict[str, Any]] = []
     group = in_sentence(key_heading(by))
     frame = outcomes.rates.filter(pl.col(by).is_not_null() & (pl.col("n") > 0))
     able = frame.filter(pl.col("failures") < pl.col("n"))
     question = f"failure of {cohort.noun} by {group}"
     if cohort.fails:
+        # a class of jobs that never complete, such as services, differs by definition
         if 1 < able.height < frame.height:
             never = frame.join(able, on=by, how="anti")[by].cast(pl.String).to_list()
             notes.append(f"Not in the test of {question}, as every row failed: {listed(never)}.")
             frame = able
         rows = cohort.rows.filter(pl.col(by).is_in(frame[by].implode()))
-        try:
+        with _noting(notes, f"No test of {question}"):
             row = outcome_association(rows, by, cluster=cohort.cluster).row(0, named=True)
-            yield _test(row, question, "cramers_v", row["method"])
-        except DataError as error:
-            notes.append(f"No test of {question}: {error}.")
+            tests.append(_test(row, question, "cramers_v", row["method"]))
     for status, compared in outcomes.comparisons.items():
         row = compared.test.row(0, named=True)
         method = "Brunner-Munzel" if row["n_groups"] == 2 else "rank ANOVA"
         question = f"runtime of {status} {cohort.noun} by {group}"
-        yield _test(row, question, "epsilon_squared", method)
+        tests.append(_test(row, question, "epsilon_squared", method))
+    return tests
 
 
 def _test(row: dict[str, Any], question: str, measure: str, method: str | None) -> dict[str, Any]:

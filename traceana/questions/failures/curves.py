@@ -23,7 +23,6 @@ from traceana.questions.failures.events import (
     check_events,
     default_horizon,
     estimate_incidence,
-    round_times,
 )
 from traceana.questions.failures.tables_competing_risks import (
     CumulativeIncidence,
@@ -39,6 +38,7 @@ from traceana.stats.quantiles import FEWEST_BEYOND
 from traceana.stats.survival import log_log_interval, restricted_mean
 from traceana.store.frames import Names, as_names, refuse_clash
 from traceana.tables.declare import declared
+from traceana.tables.formatting import duration_ticks
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 QUANTILES: Final = (0.25, 0.5, 0.75, 0.95, 0.99)
 """Default quantiles of runtimes."""
+_TICKS: Final = 4
 _FEWEST: Final = 20
 _FEW: Final = f"fewer than {_FEWEST} rows: the interval of the restricted mean may be too narrow"
 _SKEWED: Final = "skewed: the interval of the restricted mean is too narrow"
@@ -191,11 +192,13 @@ def _incidence(
         )
         groups.append(_note_few_clusters(of_event))
     steps = pl.concat(curves)
+    times_s = steps["time_s"].filter(steps["time_s"] > 0).to_numpy()
+    ticks = duration_ticks(times_s.min(), times_s.max(), _TICKS) if len(times_s) else []
     order = [*keys, "event"]
     return CumulativeIncidence(
         curves=steps.sort([*order, "time_s"], nulls_last=True),
         groups=pl.concat(groups).drop(*names, *_unknown(names)).sort(order, nulls_last=True),
-        at_risk=at_risk(times, totals.select(keys), keys, round_times(steps["time_s"])),
+        at_risk=at_risk(times, totals.select(keys), keys, ticks),
     )
 
 

@@ -28,7 +28,6 @@ from traceana.store.frames import (
     refuse_clash,
 )
 from traceana.tables.declare import declared, returns, schema_of
-from traceana.tables.formatting import duration_ticks
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -289,9 +288,6 @@ def _as_seconds(time: float | datetime) -> float:
     return time
 
 
-_MOST: Final = 4
-
-
 @returns(RowsAtRisk)
 def rows_at_risk(
     frame: IntoFrame,
@@ -352,11 +348,3 @@ def at_risk(
     none = pl.DataFrame(schema={**rows.select(keys).schema, **schema_of(RowsAtRisk)})
     table = pl.concat([none, *parts]).sort([*keys, "time_s"], nulls_last=True)
     return declared(table, RowsAtRisk, by=keys)
-
-
-def round_times(times: pl.Series, /) -> list[float]:
-    """Return at most four round durations within the times, such as 1 min, 1 h and 1 d."""
-    positive = times.filter(times > 0).to_numpy()
-    if not len(positive):
-        return []
-    return duration_ticks(float(positive.min()), float(positive.max()), _MOST)
