@@ -146,7 +146,7 @@ def test_a_share_is_of_each_group_and_counts_what_it_excludes() -> None:
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("means", "runtime_means"), ("means", "variance_share"), ("curves", "kaplan_meier")],
+    [("runtimes", "runtime_means"), ("runtimes", "variance_share"), ("curves", "kaplan_meier")],
 )
 def test_examples_are_right(module: str, name: str) -> None:
     found = importlib.import_module(f"traceana.questions.failures.{module}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import combinations
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
@@ -214,17 +214,13 @@ def runtime_means(
         raise DataError(f"trim must be from 0 to below 0.5; it is {trim!r}")
     names = keys if cluster is None else (*keys, cluster)
     rows = collect(open_frame(frame, keys=names, measures={"runtime": runtime}))
-    value, kept = pl.col(runtime), pl.col(".kept")
-
-    def of_group(expression: pl.Expr) -> pl.Expr:
-        return expression.over(keys) if keys else expression
-
-    n, place = of_group(value.count()), of_group(value.rank("ordinal"))
+    value, kept, group = pl.col(runtime), pl.col(".kept"), keys or pl.lit(0)
+    n, place = value.count().over(group), value.rank("ordinal").over(group)
     cut = (trim * n).floor()
     rows = rows.with_columns(
         pl.when(place > cut, place <= n - cut).then(value).alias(".kept"),
         pl.when(value > 0).then(value.log()).alias(".log"),
-    ).with_columns(value.clip(of_group(kept.min()), of_group(kept.max())).alias(".near"))
+    ).with_columns(value.clip(kept.min().over(group), kept.max().over(group)).alias(".near"))
     parts = {
         "n": value.count(),
         "n_zero": (value == 0).sum(),
@@ -244,37 +240,28 @@ def runtime_means(
         why: pl.Expr = pl.when(pl.col("h") < 2).then(pl.lit("fewer than two runtimes: no interval"))
     else:
         refuse_missing(rows[cluster])
-        errors = {
-            name: cluster_errors(
+        near, log = (
+            cluster_errors(
                 reduce_frame(rows, names, n=pl.col(name).count(), total=pl.sum(name)), keys
             )
             for name in (".near", ".log")
-        }
-        clusters = errors[".near"]["n_clusters"]
-        trimmed, logs = (
-            clustered_mean_interval(
-                table[mean],
-                errors[name]["variance"] / scale**2,
-                errors[name]["effective"],
-                confidence=confidence,
-            )
-            for mean, name, scale in (
-                ("trimmed_mean_s", ".near", 1 - 2 * trim),
-                (".log", ".log", 1),
-            )
         )
-        table = table.with_columns(n_clusters=clusters)
-        why = note_few(clusters, errors[".near"]["effective"])
+        variance = near["variance"] / (1 - 2 * trim) ** 2
+        trimmed = clustered_mean_interval(
+            table["trimmed_mean_s"], variance, near["effective"], confidence=confidence
+        )
+        logs = clustered_mean_interval(
+            table[".log"], log["variance"], log["effective"], confidence=confidence
+        )
+        table = table.with_columns(near["n_clusters"])
+        why = note_few(near["n_clusters"], near["effective"])
     with np.errstate(over="ignore"):
-        ends = dict(
-            zip(
-                ("geometric_ci_low", "geometric_ci_high", "trimmed_ci_low", "trimmed_ci_high"),
-                (*(np.exp(end) for end in logs), *trimmed),
-                strict=True,
-            )
-        )
+        ends = (*(np.exp(end) for end in logs), *trimmed)
     bounds = {
-        name: pl.when(pl.Series(end).is_finite()).then(pl.Series(end)) for name, end in ends.items()
+        f"{mean}_ci_{side}": pl.when(pl.Series(end).is_finite()).then(pl.Series(end))
+        for (mean, side), end in zip(
+            product(("geometric", "trimmed"), ("low", "high")), ends, strict=True
+        )
     }
     table = table.with_columns(geometric_mean_s=pl.col(".log").exp(), note=why, **bounds)
     return declared(table, RuntimeMeans, by=keys)
@@ -473,18 +460,13 @@ def _test(
         if cluster is not None:
             effective = effective_clusters(np.ones(len(value)), cluster)
             note = too_few_clusters(effective) or note
-    row |= {
+    row |= test._asdict() | {
         "n_effective": len(value) / (1 if cluster is None else test.design_effect),
         "epsilon_squared": test.effect,
-        "ci_low": test.ci_low,
-        "ci_high": test.ci_high,
-        "statistic": test.statistic,
-        "df": test.df,
         "df_error": None if np.isinf(test.error_df) else test.error_df,
-        "pvalue": test.pvalue,
         "note": note,
     }
-    return pl.DataFrame([row]).fill_nan(None)
+    return pl.DataFrame([row]).select(*RuntimeTest.columns()).fill_nan(None)
 
 
 def _groups(
