@@ -402,7 +402,7 @@ def _failure(cohort: Cohort, kind: str | None) -> Row:
             return _row(note=f"no {what} is recorded")
     result = cohort.trace.once(overall_failure)
     rate = result.rate
-    note = _joined(kind, result.bias(cohort.noun), _independence(cohort))
+    note = _joined(kind, result.bias, _independence(cohort))
     return _row(rate["n"], rate["rate"], (rate["ci_low"], rate["ci_high"]), note)
 
 

@@ -12,13 +12,7 @@ from traceana.questions.correlations.tables import Correlations
 from traceana.stats.multiplicity import INCONCLUSIVE, NEGLIGIBLE, THRESHOLDS, conclude
 from traceana.tables.declare import with_columns
 from traceana.tables.display import key_heading
-from traceana.tables.formatting import (
-    correlation,
-    correlation_range,
-    in_sentence,
-    listed,
-    p_equals,
-)
+from traceana.tables.formatting import correlation, correlation_range, in_sentence, listed, p_equals
 
 if TYPE_CHECKING:
     from traceana.cohorts.cohort import Cohort

@@ -22,10 +22,7 @@ from traceana.questions.failures.association import (
     standardized_failure_rates,
 )
 from traceana.questions.failures.clusters import with_adjusted
-from traceana.questions.failures.curves import (
-    incidence_and_survival,
-    kaplan_meier,
-)
+from traceana.questions.failures.curves import incidence_and_survival, kaplan_meier
 from traceana.questions.failures.events import CELLS, Columns, count_events
 from traceana.questions.failures.hazards import cause_specific_hazards, outcome_by_horizon
 from traceana.questions.failures.model import failure_model
@@ -72,20 +69,17 @@ class Outcomes:
     strata: str | None
     """Column of the groups, and that of the strata within which they are compared; or None."""
     runtimes: SurvivalCurves
-    """Survival of the rows of each status and group, with delayed entry and censoring."""
+    """Of each status and group; of each group where outcomes are by a horizon."""
     rates: pl.DataFrame
-    """Failure rate by group, with the rows of each status."""
     comparisons: dict[str, RuntimeComparison]
-    """Comparison of runtimes, for each status."""
+    """By status."""
     odds: pl.DataFrame | None
-    """Odds ratios of failure within strata; None without strata."""
+    """Odds ratios of failure within strata."""
     standardized: tuple[str, pl.DataFrame] | None
-    """What is held equal, and the standardized failure rates; None if nothing can be."""
+    """What is held equal, and the standardized failure rates."""
     horizon: pl.DataFrame | None = None
-    """Outcomes by the cohort's horizon; None where a rate among ended rows is meant."""
     hazards: pl.DataFrame | None = None
-    """Hazard ratios of failure and completion between the groups, where outcomes are by a
-    horizon."""
+    """Outcomes by the cohort's horizon, and hazard ratios; None without a horizon."""
 
 
 def grouping_columns(cohort: Cohort, /) -> list[tuple[str, str | None]]:
@@ -253,29 +247,23 @@ def variance_between_units(trace: Trace, /) -> dict[str, VarianceShare]:
     cohort = form_cohort(trace)
     if cohort.cluster is None:
         return {}
-    rows = cohort.rows.with_columns(pl.col(cohort.cluster).to_physical())
-    ran = rows.filter(pl.col("runtime_s") > 0)
-    compared = trace.once(outcome_cohort).rows
+    unit, status = pl.col(cohort.cluster).to_physical(), pl.col("status").cast(pl.String)
+    ran = cohort.rows.filter(pl.col("runtime_s") > 0).select(unit, pl.col("runtime_s").log())
     outcomes = [*OUTCOMES["success"], *OUTCOMES["failure"]]
-    ended = compared.filter(pl.col("status").cast(pl.String).is_in(outcomes))
-    failed = ended["status"].cast(pl.String).is_in([*OUTCOMES["failure"]])
-    units = ended[cohort.cluster]
-    units = units.to_physical() if units.dtype == pl.Enum else units
+    ended = trace.once(outcome_cohort).rows.filter(status.is_in(outcomes))
+    failed = status.is_in([*OUTCOMES["failure"]]).cast(pl.Float64)
     return {
-        "log runtime": variance_share(ran["runtime_s"].log(), ran[cohort.cluster]),
-        "failure": variance_share(failed.cast(pl.Float64), units),
+        "log runtime": variance_share(*reversed(ran.get_columns())),
+        "failure": variance_share(*ended.select(failed, unit).get_columns()),
     }
 
 
 def fit_failure_model(
     trace: Trace, failure: tuple[str, ...] | None = None
 ) -> tuple[FailureModel | None, str]:
-    """Fit a model of failure; return it, and why there is none.
+    """Fit a model of failure, of :func:`outcome_cohort` unless `failure` names other values.
 
-    Features have the names that a reader sees: groups as text, and logarithms of the numbers. GPUs
-    stay before CPUs, and these before memory, where one determines the other.
-    Among completed and failed rows, or of failure by a runtime (:func:`outcome_cohort`), unless
-    `failure` names other values.
+    Returns it, and why there is none.
     """
     cohort = trace.once(outcome_cohort) if failure is None else form_cohort(trace)
     rows = cohort.rows
@@ -330,10 +318,8 @@ def incidence_difference(
 ) -> tuple[float, float, float] | None:
     """Return the difference of the failures of two groups by a runtime, with its interval.
 
-    At equal size, it is that within strata of GPUs (powers of two) with rows of both groups,
-    weighted by their rows (direct standardization); None if there are no two such strata, or fewer
-    than a fifth of the rows is in them. The interval is from the jackknife of the difference over
-    clusters (without them, over 100 sets of rows): clusters have rows in both groups.
+    By the jackknife over clusters, which have rows in both groups. At equal size it is standardized
+    over powers of two of GPUs; None if fewer than a fifth of the rows, or one stratum, has both.
     """
     cohort = form_cohort(trace, end_imputation="running")
     stratum = pl.lit(0.0)
@@ -381,10 +367,7 @@ NODES_NEED: Final = ({"jobs": ("status",)},)
 
 
 class NodesFound(NamedTuple):
-    """Nodes compared with comparable jobs on others; and the ended jobs, and those with a node.
-
-    `trend` has the failures of each node by time of the end, as a sparkline; empty without times.
-    """
+    """Nodes compared, failures of each over time as a sparkline, ended jobs, those with a node."""
 
     nodes: pl.DataFrame
     trend: dict[str, str]

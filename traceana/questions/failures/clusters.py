@@ -58,13 +58,6 @@ def refuse_missing(cluster: pl.Series, n: pl.Series | None = None, /) -> None:
         )
 
 
-def add_up_clusters(parts: pl.DataFrame, keys: Sequence[str], cluster: str, /) -> pl.DataFrame:
-    """Return the counts of each group, from those of its clusters: `rows` and others."""
-    refuse_missing(parts[cluster], parts["rows"])
-    sums = parts.drop(cluster).group_by(keys).agg(pl.exclude(keys).sum())
-    return sums.sort(keys, nulls_last=True)
-
-
 def cluster_errors(parts: pl.DataFrame, keys: Sequence[str], /) -> pl.DataFrame:
     """Return [*keys, n_clusters, effective, variance] of the mean of each group, by the jackknife.
 

@@ -77,11 +77,7 @@ def estimate_incidence(
     running_until_s: float | datetime | None,
     horizon_s: float | None = math.inf,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Count events by runtime, and estimate survival and cumulative incidence.
-
-    With a cluster, variances are from the jackknife over clusters, more than :data:`CELLS` of them
-    combined into that number of cells.
-    """
+    """Return the estimates of each group and time, and the counts of each group."""
     parts = count_events(
         *(frame, keys, events), columns=columns, cluster=cluster, running_until_s=running_until_s
     )
@@ -196,9 +192,7 @@ def count_events(
     running_until_s: float | datetime | None,
     cluster: str | None = None,
 ) -> pl.DataFrame:
-    """Return [*keys, time_s, n, <event>..., late]: rows by runtime, with each event, and entries.
-
-    With a cluster there is a row for each of its own, after time_s, in the order of the keys.
+    """Return [*keys, time_s, cluster, n, <event>..., late]: rows by runtime, with each event.
 
     `late` counts the rows at risk only after a time; a row that ends at its entry enters just
     before its end.

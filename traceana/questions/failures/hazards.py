@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 from scipy.special import stdtr, stdtrit
 
-from traceana.cohorts.cohort import count_not_ended, form_cohort, is_censored, outcome_cohort
+from traceana.cohorts.cohort import (
+    Cohort,
+    count_not_ended,
+    form_cohort,
+    is_censored,
+    outcome_cohort,
+)
 from traceana.cohorts.ends import open_statuses
 from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
@@ -382,54 +387,43 @@ _NOTICED: Final = 0.01
 """Fraction of rows without an end from which the bias is stated."""
 
 
-@dataclass(frozen=True)
-class Failure:
+class Failure(NamedTuple):
     """Failure of the rows of a trace."""
 
     rate: dict[str, Any]
     """Row of :func:`failure_rates` over all rows."""
-    n: int
-    n_not_ended: int
-    """Rows, and those neither completed, failed nor cancelled."""
     incidence: dict[str, Any] | None
     """Row of :func:`outcome_by_horizon` for failure; None if there is none."""
     is_censored: bool
     """Whether the incidence is the headline: many rows have not ended, and ten or more failed."""
-    too_high: bool | None
-    """Whether rows that fail do so sooner than others complete, which makes the rate too high."""
-
-    @property
-    def not_ended(self) -> float:
-        """Fraction of the rows that have not ended."""
-        return self.n_not_ended / max(self.n, 1)
-
-    def bias(self, noun: str, /) -> str:
-        """Return what has not ended and which way that biases the rate; empty if all has."""
-        if self.not_ended < _NOTICED:
-            return ""
-        way = "biased towards the outcome of short ones"
-        if self.too_high is not None:
-            way = "likely too high, since failures come sooner than completions"
-            if not self.too_high:
-                way = "likely too low, since failures come later than completions"
-        return f"{100 * self.not_ended:.2g} % of all {noun} reached no end state: the rate is {way}"
+    bias: str
+    """What has not ended and which way that biases the rate; empty if all has."""
 
 
 def overall_failure(trace: Trace, /) -> Failure:
     """Return the failure rate of a cohort, and the cumulative incidence by a runtime."""
     cohort = form_cohort(trace)
-    rows, status = cohort.rows, pl.col("status").cast(pl.String)
-    [rate] = failure_rates(rows, (), cluster=cohort.cluster).rows(named=True)
-    medians = [
-        rows.select(pl.col("duration_s").filter(status == ending).median()).item()
-        for ending in ("failed", "completed")
-    ]
-    too_high = None
-    if isinstance(medians[0], float) and isinstance(medians[1], float):
-        too_high = medians[0] < medians[1]
+    [rate] = failure_rates(cohort.rows, (), cluster=cohort.cluster).rows(named=True)
     incidence = _incidence(trace)
     censored = incidence is not None and is_censored(cohort) and rate["failures"] >= _FEWEST
-    return Failure(rate, rows.height, count_not_ended(cohort), incidence, censored, too_high)
+    return Failure(rate, incidence, censored, _bias(cohort))
+
+
+def _bias(cohort: Cohort) -> str:
+    not_ended = count_not_ended(cohort) / max(cohort.rows.height, 1)
+    if not_ended < _NOTICED:
+        return ""
+    status = cohort.rows["status"].cast(pl.String)
+    failed, completed = (
+        cohort.rows["duration_s"].filter(status == ending).median()
+        for ending in ("failed", "completed")
+    )
+    way = "biased towards the outcome of short ones"
+    if isinstance(failed, float) and isinstance(completed, float):
+        way = "likely too low, since failures come later than completions"
+        if failed < completed:
+            way = "likely too high, since failures come sooner than completions"
+    return f"{100 * not_ended:.2g} % of all {cohort.noun} reached no end state: the rate is {way}"
 
 
 def _incidence(trace: Trace) -> dict[str, Any] | None:

@@ -11,25 +11,12 @@ from traceana.cohorts.cohort import outcome_cohort
 from traceana.cohorts.ends import OUTCOMES, open_outcomes
 from traceana.cohorts.unit_note import notes_unit
 from traceana.questions.correlations.analyze import features_of
-from traceana.questions.failures.clusters import (
-    add_up_clusters,
-    rate_columns,
-)
-from traceana.questions.failures.tables import (
-    FailureByRequest,
-    FailureRates,
-    OutcomeRates,
-)
+from traceana.questions.failures.clusters import rate_columns
+from traceana.questions.failures.tables import FailureByRequest, FailureRates, OutcomeRates
 from traceana.schema import STATUSES
 from traceana.stats.arguments import check_confidence
 from traceana.stats.intervals import wilson_interval
-from traceana.store.frames import (
-    Names,
-    as_names,
-    count_values,
-    reduce_frame,
-    refuse_clash,
-)
+from traceana.store.frames import Names, as_names, count_values, reduce_frame, refuse_clash
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
@@ -176,7 +163,10 @@ def _rates(
     sums = {name: rows.filter(value.is_in(some)).sum() for name, some in words.items()}
     sums |= {"rows": rows.sum(), "n_missing": rows.filter(value.is_null()).sum()}
     parts = counts.group_by(columns, maintain_order=True).agg(**sums)
-    groups = parts if cluster is None else add_up_clusters(parts, keys, cluster)
+    groups = parts
+    if cluster is not None:
+        refuse_missing(parts[cluster], parts["rows"])
+        groups = parts.group_by(keys).agg(pl.col(*sums).sum()).sort(keys, nulls_last=True)
     n = pl.col("n")
     rates = groups.with_columns(
         n_excluded=pl.col("rows") - n, rate=pl.when(n > 0).then(pl.col(counted) / n)

@@ -109,7 +109,7 @@ def state_overall(cohort: Cohort, /) -> str:
     row = result.rate
     if not row["n"]:
         return ""
-    excluded, bias = _excluded(cohort), result.bias(cohort.noun)
+    excluded, bias = _excluded(cohort), result.bias
     limits = interval(row, fraction_range, shown=cohort.sampled)
     rate = (
         f"{share(row['rate'])} of the completed and failed {cohort.noun} failed "
