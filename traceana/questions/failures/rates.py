@@ -11,7 +11,7 @@ from traceana.cohorts.cohort import outcome_cohort
 from traceana.cohorts.ends import OUTCOMES, open_outcomes
 from traceana.cohorts.unit_note import notes_unit
 from traceana.questions.correlations.analyze import features_of
-from traceana.questions.failures.clusters import rate_columns
+from traceana.questions.failures.clusters import rate_columns, refuse_missing
 from traceana.questions.failures.tables import FailureByRequest, FailureRates, OutcomeRates
 from traceana.schema import STATUSES
 from traceana.stats.arguments import check_confidence
