@@ -436,13 +436,11 @@ def standardized_failure_rates(
     frame
         One row per job or task: `by`, `strata`, `status` and `cluster`; eager or lazy, of any
         supported engine. Rows without a cluster are excluded.
-    by
-        Columns to group by; null is a group of its own.
     strata
         Columns of which each combination is a stratum; null is a value of its own. Bin numbers
         first.
-    success, failure, status, confidence
-        As in :func:`failure_rates`.
+    by, success, failure, status, confidence
+        As in :func:`outcome_rates`.
     cluster
         Column of the independent unit; None: rows are independent. If it is one of the strata, the
         comparison is within these units, and rows are independent.

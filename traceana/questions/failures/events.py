@@ -166,7 +166,7 @@ def _estimate(
 
 
 def default_horizon(
-    times: pl.DataFrame, keys: tuple[str, ...], horizon_s: float | None = None, /
+    times: pl.DataFrame, keys: tuple[str, ...], horizon_s: float | None, /
 ) -> float:
     """Return the horizon given, or the largest at which each group has enough rows at risk."""
     if horizon_s is not None:
@@ -175,9 +175,11 @@ def default_horizon(
         f"{horizon}": (pl.col("n") - pl.col("late")).filter(pl.col("time_s") >= horizon).sum()
         for horizon in HORIZONS_S
     }
-    counts = {"n": pl.col("n").sum(), "n_censored": pl.col("n_censored").sum()}
-    table = times.group_by(keys).agg(**counts, **at_risk)
-    table = table.filter(pl.col("n") >= MIN_AT_RISK, pl.col("n_censored") > 0)
+    table = (
+        times.group_by(keys)
+        .agg(pl.col("n", "n_censored").sum(), **at_risk)
+        .filter(pl.col("n") >= MIN_AT_RISK, pl.col("n_censored") > 0)
+    )
     fine = [horizon for horizon in HORIZONS_S if (table[f"{horizon}"] >= MIN_AT_RISK).all()]
     return max(fine, default=HORIZONS_S[0])
 

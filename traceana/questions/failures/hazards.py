@@ -78,7 +78,7 @@ def cause_specific_hazards(
         As in :func:`failure_model`.
     causes
         Status values that are causes; each has a model.
-    status, runtime, entry, observed
+    status, runtime, entry, observed, confidence
         As in :func:`cumulative_incidence`.
     cluster
         Column of the independent unit: standard errors are then those of a jackknife over clusters
@@ -86,8 +86,6 @@ def cause_specific_hazards(
         of the coefficient. Of two columns, such as user and day, variances are added, and those of
         their combinations subtracted (Cameron, Gelbach and Miller, JBES 29, 2011). None: rows are
         independent.
-    confidence
-        Coverage of the intervals, in (0, 1).
 
     Returns
     -------

@@ -279,7 +279,7 @@ def failure_model(
         engine. Rows with null or NaN in one of them are excluded and counted.
     features
         Columns of the features.
-    success, failure, status
+    success, failure, status, confidence
         As in :func:`outcome_rates`.
     cluster
         Column of the independent unit, such as user: standard errors are then from a jackknife over
@@ -287,8 +287,6 @@ def failure_model(
     method
         "ml" (maximum likelihood), "firth" (penalized likelihood with profile intervals, rows
         independent), or "auto": Firth's below 10 events per parameter without `cluster`.
-    confidence
-        Coverage of the intervals, in (0, 1).
     rng
         Seed or generator of the folds.
 

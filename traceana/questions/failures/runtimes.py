@@ -372,10 +372,8 @@ def compare_runtimes(
     frame
         One row per job or task: `by`, `runtime` and `cluster`; eager or lazy, of any supported
         engine. Rows with null or NaN in `runtime` or `cluster` are excluded.
-    by
-        Columns to group by; null is a group of its own.
-    runtime
-        Column of the runtime: seconds or a duration.
+    by, runtime, confidence
+        As in :func:`runtime_by`.
     cluster
         Column of the independent unit, such as user; None: rows are independent. If they are not, p
         is far too small. Below ten effective clusters the rank ANOVA has no p and no interval.
@@ -386,8 +384,6 @@ def compare_runtimes(
     adjust
         Adjustment of the p-values over all pairs: "fdr_bh" (Benjamini and Hochberg), "fdr_by",
         "holm", "bonferroni" or "none".
-    confidence
-        Coverage of the intervals, in (0, 1).
 
     Returns
     -------
