@@ -109,7 +109,7 @@ def _same(value: object, other: object) -> bool:
     if isinstance(value, np.ndarray):
         if not isinstance(other, np.ndarray):
             return False
-        numbers = value.dtype.kind in "fc" and other.dtype.kind in "fc"
+        numbers = {value.dtype.kind, other.dtype.kind} <= {"f", "c"}
         return np.array_equal(value, other, equal_nan=numbers)
     if isinstance(value, dict) and isinstance(other, dict):
         return value.keys() == other.keys() and all(_same(value[key], other[key]) for key in value)
