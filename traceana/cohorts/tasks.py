@@ -153,12 +153,17 @@ def sampled_rows(trace: Trace, table: str, /, *columns: str) -> pl.LazyFrame:
 
 def instance_times(trace: Trace, /) -> TaskTimes:
     """Return the times of instances by task; the end of the trace is that of all its rows."""
-    tables = [trace.frame(table) for table in ("tasks", "instances")]
     times = read_task_times(*(_sampled(trace, table) for table in ("tasks", "instances")))
     if trace.once(sample_jobs) is None:
         return times
-    ends = [time for table in tables for time in _ends(table) if time is not None]
-    return replace(times, first_s=min(ends, default=None), last_s=max(ends, default=None))
+    ends: list[float | None] = []
+    for table in ("tasks", "instances"):
+        rows = open_frame(trace.frame(table), keys=(), measures=("start_s", "end_s"))
+        start, end = nw.col("start_s"), nw.col("end_s")
+        named = {"a": start.min(), "b": start.max(), "c": end.min(), "d": end.max()}
+        ends += reduce_frame(rows, (), **named).row(0)
+    known = [time for time in ends if time is not None]
+    return replace(times, first_s=min(known, default=None), last_s=max(known, default=None))
 
 
 def task_times(trace: Trace, /, end_imputation: str = "drop") -> pl.DataFrame:
@@ -211,13 +216,6 @@ def _sampled(trace: Trace, table: str) -> IntoFrame:
     frame, sample = trace.frame(table), trace.once(sample_jobs)
     of_jobs = "job_id" in trace.scan(table).collect_schema()
     return sample.rows_of(frame) if sample is not None and of_jobs else frame
-
-
-def _ends(frame: IntoFrame) -> tuple[float | None, ...]:
-    start, end = nw.col("start_s"), nw.col("end_s")
-    times = open_frame(frame, keys=(), measures=("start_s", "end_s"))
-    ends = {"a": start.min(), "b": start.max(), "c": end.min(), "d": end.max()}
-    return reduce_frame(times, (), **ends).row(0)
 
 
 def from_tasks(trace: Trace, /) -> bool:

@@ -175,7 +175,10 @@ def _score(
 ) -> dict[str, float | None]:
     """Return loss, coverage, and the skill over `base` with its interval."""
     predicted = np.where(np.isnan(known), base, known)
-    loss, loss_of_base = _pinball(actual, predicted, level), _pinball(actual, base, level)
+    loss, loss_of_base = (
+        np.maximum(level * (actual - value), (level - 1) * (actual - value))
+        for value in (predicted, base)
+    )
     score: dict[str, float | None] = {
         "pinball_s": float(loss.mean()),
         "coverage": float((actual <= predicted).mean()),
@@ -258,9 +261,3 @@ def _quantile(values: list[float], level: float) -> float:
     below = int(at)
     above = min(below + 1, len(values) - 1)
     return values[below] + (at - below) * (values[above] - values[below])
-
-
-def _pinball(actual: Floats, predicted: Floats, level: float) -> Floats:
-    off = actual - predicted
-    loss: Floats = np.maximum(level * off, (level - 1) * off)
-    return loss

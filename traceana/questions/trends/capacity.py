@@ -150,11 +150,11 @@ def _used(rows: pl.DataFrame, periods: Periods) -> pl.Series:
 
 
 def _machines(machines: IntoFrame) -> pl.DataFrame:
-    keys = ("machine_id", *(name for name in ("gpu_type",) if name in column_names(machines)))
-    rows = collect(open_frame(machines, keys=keys, measures=("gpus",)))
-    none = {} if "gpu_type" in rows.columns else {"gpu_type": pl.lit(None, pl.String)}
-    rows = rows.with_columns(**none).cast({"machine_id": pl.String, "gpu_type": pl.String})
-    return rows.drop_nulls("gpus")
+    keys = ("machine_id", *({"gpu_type"} & {*column_names(machines)}))
+    opened = collect(open_frame(machines, keys=keys, measures=("gpus",)))
+    kind = pl.col("gpu_type") if "gpu_type" in keys else pl.lit(None)
+    texts = (pl.col("machine_id").cast(pl.String), kind.cast(pl.String).alias("gpu_type"))
+    return opened.select("gpus", *texts).drop_nulls("gpus")
 
 
 def _down(faults: IntoFrame, machines: pl.DataFrame, window: Window) -> pl.DataFrame:

@@ -68,6 +68,7 @@ _NOTICED: Final = 0.05
 _ALPHA: Final = 0.05
 _TYPED: Final = 0.95
 """Least fraction of the use that must have a GPU type for a statement by type."""
+_COMPARABLE: Final = {"user": "user", "job_name": "name"}
 _WORDS: Final = {
     "runtime": "median runtime of comparable jobs",
     "failure rate": "failure rate of comparable jobs",
@@ -104,7 +105,8 @@ def _trace(trace: Trace) -> Content:
         share_x=True,
         heights_in=(1.5,) * -(-len(panels) // 2),
     )
-    strata = _strata(trace)
+    names = [word for name, word in _COMPARABLE.items() if trace.has("jobs", (name,))]
+    strata = listed([*names, "size"])
     findings = [
         *(_outage(row, title) for row in found.outages.iter_rows(named=True)),
         *(_change(row, title, strata) for row in found.changes.iter_rows(named=True)),
@@ -317,20 +319,12 @@ def _what_changed(row: dict[str, Any], size: float, *, worse: bool) -> str:
     return f"{what} {share(size)} {'longer' if worse else 'shorter'}"
 
 
-def _strata(trace: Trace) -> str:
-    """Return the columns by which jobs are comparable, as far as the trace has them."""
-    named = {"user": "user", "job_name": "name"}
-    return listed(
-        [*(word for column, word in named.items() if trace.has("jobs", (column,))), "size"]
-    )
-
-
 def _counts(row: dict[str, Any], strata: str) -> str:
     both = f"n = {row['n']:,} and {row['n_rest']:,}"
     if row["measure"] == "demand":
         return f"{both} days"
-    of = "queue and size" if row["measure"] == "wait" else strata
-    of = of if row["user"] is None else "size"
+    of = strata if row["user"] is None else "size"
+    of = "queue and size" if row["measure"] == "wait" else of
     number = f"{row['strata']:,} strata" if row["strata"] > 1 else "one stratum"
     return f"{both} jobs in {number} of {of}"
 

@@ -244,7 +244,7 @@ def arrival_rhythm(
         raise DataError(f"utc_offset_h must lie from -24 to 24 hours; it is {utc_offset_h!r}")
     slot_s, cycle_s, first_slot, ahead_s = _SLOTS[per]
     keys = as_names(by)
-    refuse_clash(keys, (per, "fraction_of_all", "observed_h", "jobs_per_h", "in_group", "one"))
+    refuse_clash(keys, (per, "fraction_of_all", "observed_h", "jobs_per_h", "in_group"))
     # whole weeks change neither hour nor weekday, and keep what is floored from being negative
     shift = (ahead_s + utc_offset_h * _HOUR_S) % _WEEK_S
     local = nw.col(submit) + shift
@@ -261,12 +261,13 @@ def arrival_rhythm(
     if (counts["last"] > 2**53).any():
         raise DataError(f"{submit} is above 2^53 s; such seconds are not exact")
     counts = counts.with_columns(pl.col(per).cast(pl.Int64))
-    group = [pl.lit(0).alias("one"), *map(pl.col, keys)]
-    spans = (
-        counts.group_by(group)
-        .agg(pl.col("first").min(), pl.col("last").max(), in_group=pl.col("jobs").sum())
-        .filter(pl.col("in_group") > 0)  # a frame without rows is still one group of no keys
-    )
+    spans = reduce_frame(
+        counts,
+        keys,
+        first=pl.col("first").min(),
+        last=pl.col("last").max(),
+        in_group=pl.col("jobs").sum(),
+    ).filter(pl.col("in_group") > 0)  # a frame without rows is still one group of no keys
     slots = pl.DataFrame({per: range(first_slot, first_slot + cycle_s // slot_s)})
     begins = (pl.col(per) - first_slot) * slot_s
 
@@ -282,9 +283,7 @@ def arrival_rhythm(
         .with_columns(pl.col("jobs").fill_null(0), observed_h=observed_h)
         .with_columns(
             fraction_of_all=pl.col("jobs") / pl.col("in_group"),
-            jobs_per_h=pl.when(pl.col("observed_h") > 0).then(
-                pl.col("jobs") / pl.col("observed_h")
-            ),
+            jobs_per_h=pl.col("jobs") / pl.when(pl.col("observed_h") > 0).then("observed_h"),
         )
         .sort(*keys, per, nulls_last=True)
     )
@@ -309,9 +308,9 @@ def seasonality(times_s: ArrayLike, /, *, rng: int = 1) -> pl.DataFrame:
     times = times[np.isfinite(times)]
     generator = np.random.default_rng(rng)
     rows: list[dict[str, Any]] = []
-    for name, (length_s, slots, fewest) in _CYCLES.items():
-        first = np.ceil(times.min() / length_s) if len(times) else 0.0
-        cycles = int(times.max() // length_s - first) if len(times) else 0
+    for name, (length_s, slots, fewest) in _CYCLES.items() if len(times) else ():
+        first = np.ceil(times.min() / length_s)
+        cycles = int(times.max() // length_s - first)
         if cycles < fewest:
             continue
         place = ((times - first * length_s) // (length_s / slots)).astype(np.int64)
@@ -319,15 +318,9 @@ def seasonality(times_s: ArrayLike, /, *, rng: int = 1) -> pl.DataFrame:
         counts = np.bincount(place, minlength=cycles * slots).reshape(cycles, slots)
         if not counts.any():
             continue
-        rows.append(
-            {
-                "cycle": name,
-                "n_cycles": cycles,
-                "n": int(counts.sum()),
-                "amplitude": float(counts.mean(axis=0).std() / counts.mean()),
-                "pvalue": _pvalue(np.sqrt(counts), generator),
-            }
-        )
+        amplitude = float(counts.mean(axis=0).std() / counts.mean())
+        row = {"cycle": name, "n_cycles": cycles, "n": int(counts.sum()), "amplitude": amplitude}
+        rows.append(row | {"pvalue": _pvalue(np.sqrt(counts), generator)})
     return declared(pl.DataFrame(rows, schema=schema_of(Seasonality)), Seasonality)
 
 

@@ -274,32 +274,27 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     for trace in traces:
         days, waits = weekdays_and_waits(trace)
         if days is not None:
-            clock = clock_name(trace.manifest)
+            clock, key = clock_name(trace.manifest), f"arrivals-weekday-{trace.id}"
+            about = f"Jobs submitted by weekday, {clock}"
             drawings.append(
-                drawing(
-                    "arrivals",
-                    days,
-                    trace=trace,
-                    key=f"arrivals-weekday-{trace.id}",
-                    clock=clock,
-                    about=f"Jobs submitted by weekday, {clock}",
-                )
+                drawing("arrivals", days, trace=trace, key=key, clock=clock, about=about)
             )
         for by, delays in waits.items():
-            of = by == "fraction"
-            heading = f"Queueing delay by {in_sentence(key_heading(by))}"
-            heading = "Queueing delay of short and long jobs" if of else heading
-            note = "delay / (delay + runtime), by half of the runtimes"
+            heading, note = f"by {in_sentence(key_heading(by))}", "time from submission to start"
+            x_label, is_fraction = "Queueing delay", by == "fraction"
+            if is_fraction:
+                x_label, heading = "Fraction of delay and runtime", "of short and long jobs"
+                note = "delay / (delay + runtime), by half of the runtimes"
             drawings.append(
                 drawing(
                     "empirical-distribution",
                     delays,
                     trace=trace,
                     key=f"wait-{by}-{trace.id}",
-                    about=f"{heading}: {note if of else 'time from submission to start'}",
-                    x_label="Fraction of delay and runtime" if of else "Queueing delay",
-                    heading=heading,
-                    durations=not of,
+                    about=f"Queueing delay {heading}: {note}",
+                    x_label=x_label,
+                    heading=f"Queueing delay {heading}",
+                    durations=not is_fraction,
                 )
             )
     return drawings
