@@ -174,28 +174,21 @@ class ReliabilityResult(Result):
 
     Attributes
     ----------
-    total_machines
-        Number of machines observed, with those that never failed.
-    is_stated
-        Whether the number was stated; else only machines with a fault are counted.
+    total_machines, is_stated
+        Number of machines observed, with those that never failed, and whether it was stated; else
+        only machines with a fault are counted.
     window_s
         Beginning and end of the observation window.
-    overall
-        One row for all faults.
-    groups
-        The same by group; None without `by`.
-    machines
-        Machines with a fault, compared with chance.
-    counts
-        Machines by their number of faults, with the expectation of two distributions.
+    overall, groups
+        One row for all faults; the same by group, None without `by`.
+    machines, counts
+        Machines with a fault, compared with chance; machines by their number of faults, with the
+        expectation of two distributions.
     dispersion
         Variance of the number of faults over machines, and over blocks of time.
-    concurrent
-        Machines down at a time; None where the log has no ends.
-    periods
-        Faults over time.
-    down
-        Machines down, one row per change; None where the log has no ends.
+    concurrent, periods, down
+        Machines down at a time, faults over time, and each change of the machines down; the first
+        and the last are None where the log has no ends.
 
     Examples
     --------

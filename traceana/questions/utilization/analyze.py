@@ -31,7 +31,6 @@ from traceana.tables.declare import declared
 
 if TYPE_CHECKING:
     from traceana.store import Trace
-    from traceana.store.manifest import Manifest
 
 
 BIN_S: Final = 6 * 3600
@@ -345,13 +344,12 @@ def requested_used(trace: Trace, /) -> dict[str, pl.DataFrame]:
         if name not in jobs.columns:
             continue
         largest = jobs.group_by(name).len().sort("len", name, descending=[True, False])
-        groups = largest[name].drop_nulls().head(MOST_GROUPS).to_list()
+        groups = largest[name].drop_nulls().head(MOST_GROUPS)
         if len(groups) > 1:
-            parts = [
+            comparisons[name] = pl.concat(
                 _compare(jobs.filter(pl.col(name) == group), cluster, {name: group}, drawn)
                 for group in groups
-            ]
-            comparisons[name] = pl.concat(parts)
+            )
     return comparisons
 
 
@@ -369,9 +367,12 @@ def requested_curves(trace: Trace, /) -> pl.DataFrame:
 def _hours(trace: Trace) -> pl.DataFrame:
     """Return hours used and requested, and their ratio, of the jobs that ended, or a sample."""
     manifest = trace.manifest
-    there = _stated(manifest)
+    needs_of = {
+        name: needs["jobs"] for name, needs in zip(_RESOURCES, REQUESTED_NEEDS, strict=True)
+    }
+    there = [name for name, needs in needs_of.items() if manifest.has("jobs", needs)]
+    stated = [needs_of[name] for name in there]
     names = [name for name in (*_GROUPS, manifest.unit) if name and manifest.has("jobs", (name,))]
-    stated = [needs["jobs"] for needs in REQUESTED_NEEDS if manifest.has("jobs", needs["jobs"])]
     times = [name for name in ("submit_s", "start_s", "end_s") if manifest.has("jobs", (name,))]
     needed = {"status", "runtime_s", *names, *times}.union(*stated)
     ended = sampled_rows(trace, "jobs", *sorted(needed)).filter(
@@ -387,17 +388,11 @@ def _hours(trace: Trace) -> pl.DataFrame:
             pl.when(comparable).then(used / requested).alias(f"{name} ratio"),
         ]
     rows = ended.collect(engine="streaming")
-    held = collect(open_overlap(rows, (), {"runtime": "runtime_s"}, window=trace.once(window_of)))[
-        HELD
-    ]
-    part = (held / rows["runtime_s"]).fill_null(1.0)  # hours in the window; ratios are of the job
+    opened = open_overlap(rows, (), {"runtime": "runtime_s"}, window=trace.once(window_of))
+    # hours in the window; ratios are of the job
+    part = (collect(opened)[HELD] / rows["runtime_s"]).fill_null(1.0)
     scaled = [pl.col(f"{name} {what}") * part for name in there for what in ("used", "requested")]
     return rows.select(columns).with_columns(scaled)
-
-
-def _stated(manifest: Manifest) -> list[str]:
-    pairs = zip(_RESOURCES, REQUESTED_NEEDS, strict=True)
-    return [name for name, needs in pairs if manifest.has("jobs", needs["jobs"])]
 
 
 def _compare(
