@@ -132,11 +132,10 @@ class Drawing:
 def drawing(
     figure: str,
     result: Any,  # noqa: ANN401  whatever the figure takes
-    /,
-    *,
     trace: Trace | None,
     key: str,
     about: str,
+    *,
     title: str | None = None,
     subject: str = "",
     **options: object,

@@ -103,13 +103,9 @@ def build(traces: Sequence[Trace]) -> Content:
     ][:_MAX_DRAWN]
     all_synthetic = all(trace.synthetic for trace in traces)
     synthetic = " SYNTHETIC data: no real system is shown." if all_synthetic else ""
-    clusters = drawing(
-        "batching-clusters",
-        simulate.compare_clusters(),
-        trace=None,
-        key="batching-clusters",
-        about="Uniform, static and dynamic batching by cluster, without overhead",
-    )
+    about = "Uniform, static and dynamic batching by cluster, without overhead"
+    comparison = simulate.compare_clusters()
+    clusters = drawing("batching-clusters", comparison, None, "batching-clusters", about)
     blocks: tuple[Block, ...] = (
         Text(_CONTROLLERS),
         *(block for part in recorded for block in part.blocks),
@@ -222,9 +218,9 @@ def _draw_steps(trace: Trace, result: BatchingReplay, job: str) -> Drawing:
     return drawing(
         "batching-replay",
         result.steps.filter(pl.col("controller").is_in(_DRAWN), job_id=job),
-        trace=trace,
-        key=picture_key("batching", trace, job),
-        about=f"Steps of {job} under three controllers",
+        trace,
+        picture_key("batching", trace, job),
+        f"Steps of {job} under three controllers",
         episodes=episodes.filter(job_id=job),
         time=workers.clock(trace),
         unit=workers.batch_time_unit(trace),
@@ -243,17 +239,11 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
             _draw_steps(trace, result, job)
             for job in jobs["job_id"].unique(maintain_order=True).head(_MAX_FILES)
         ]
-        most = _most(result)
-        pictures.append(
-            drawing(
-                "batching-iterations",
-                result.workers.filter(pl.col("controller").is_in(_DRAWN[:2]), job_id=most),
-                trace=trace,
-                key=picture_key("iterations", trace, most),
-                about=f"Iteration times of the workers of {most} under two controllers",
-                unit=workers.batch_time_unit(trace),
-            )
-        )
+        most, unit = _most(result), workers.batch_time_unit(trace)
+        rows = result.workers.filter(pl.col("controller").is_in(_DRAWN[:2]), job_id=most)
+        about = f"Iteration times of the workers of {most} under two controllers"
+        key = picture_key("iterations", trace, most)
+        pictures.append(drawing("batching-iterations", rows, trace, key, about, unit=unit))
     return pictures
 
 
@@ -287,18 +277,13 @@ def _trajectories() -> list[Drawing]:
     pictures = []
     for name in ("proportional", "damped"):
         result = simulate.simulate_batching(crew, controller=name, global_batch=192)
-        pictures.append(
-            drawing(
-                "batching-trajectory",
-                result.batches,
-                trace=None,
-                key=f"trajectory-{name}",
-                about=f"Batch sizes of workers with 12, 12, 8 and 16 cores, "
-                f"{_NAMES[name].lower()}; worker 3 has half of its throughput from step 20 to 39: "
-                f"speedup over uniform {result.speedup:.2f}",
-                steps=60,
-            )
+        about = (
+            f"Batch sizes of workers with 12, 12, 8 and 16 cores, {_NAMES[name].lower()}; worker 3 "
+            "has half of its throughput from step 20 to 39: speedup over uniform "
+            f"{result.speedup:.2f}"
         )
+        key = f"trajectory-{name}"
+        pictures.append(drawing("batching-trajectory", result.batches, None, key, about, steps=60))
     return pictures
 
 
@@ -313,26 +298,18 @@ def _iterations_of_split() -> Drawing:
         schema=["job_id", "time_s", "worker_id", "batch_time"],
         orient="row",
     )
-    return drawing(
-        "batching-iterations",
-        simulate.replay_batching(samples, controllers=["uniform", "proportional"]).workers,
-        trace=None,
-        key="iterations-figure-3",
-        about="Iteration times of workers with 3, 5 and 12 cores under two controllers",
-        unit="relative to a batch on one core",
-    )
+    rows = simulate.replay_batching(samples, controllers=["uniform", "proportional"]).workers
+    about = "Iteration times of workers with 3, 5 and 12 cores under two controllers"
+    unit = "relative to a batch on one core"
+    return drawing("batching-iterations", rows, None, "iterations-figure-3", about, unit=unit)
 
 
 def _levels(synthetic: str) -> list[Block]:
     sweep = simulate.sweep_batching(overheads_s=[0.0, _OVERHEAD_S], noise_cvs=[0.0, _CV])
     summary = simulate.summarize_batching(sweep)
-    picture = drawing(
-        "batching-speedup",
-        summary.filter(overhead_s=_OVERHEAD_S, noise_cv=_CV, n_workers=3),
-        trace=None,
-        key="batching-levels",
-        about="Speedup by heterogeneity of three workers with 39 cores in all",
-    )
+    shown = summary.filter(overhead_s=_OVERHEAD_S, noise_cv=_CV, n_workers=3)
+    about = "Speedup by heterogeneity of three workers with 39 cores in all"
+    picture = drawing("batching-speedup", shown, None, "batching-levels", about)
     setting = ["level", "overhead_s", "noise_cv", "mean_over_min"]
     wide = summary.pivot("controller", index=setting, values="speedup")
     names = {name: _NAMES[name] for name in wide.columns if name in _NAMES and name != "uniform"}

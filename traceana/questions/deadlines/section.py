@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -121,9 +121,8 @@ def _draw_missed(trace: Trace) -> list[Drawing]:
         result = trace.once(missed_deadlines).drop_nulls("cluster")
     except DataError:
         return []
-    about = "Missed deadlines by cluster and policy"
-    options: dict[str, Any] = {"key": picture_key("missed-deadlines", trace), "title": trace.label}
-    return [drawing("missed-deadlines", result, trace=trace, about=about, **options)]
+    key, about = picture_key("missed-deadlines", trace), "Missed deadlines by cluster and policy"
+    return [drawing("missed-deadlines", result, trace, key, about, title=trace.label)]
 
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
@@ -132,15 +131,12 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     for trace in traces:
         key, about = f"deadline-tightness-{trace.id}", "Tightness of deadlines by cluster"
         by_cluster, _ = trace.once(tightness)
-        pictures.append(
-            drawing("deadline-tightness", by_cluster, trace=trace, key=key, about=about)
-        )
+        pictures.append(drawing("deadline-tightness", by_cluster, trace, key, about))
         result = trace.once(rates)
         for measure, about in _MEASURES.items():
             if result[measure].count():
-                options = {"key": f"throughput-{measure}-{trace.id}", "measure": measure}
-                picture = drawing("throughput", result, trace=trace, about=about, **options)
-                pictures.append(picture)
+                key = f"throughput-{measure}-{trace.id}"
+                pictures.append(drawing("throughput", result, trace, key, about, measure=measure))
     return pictures
 
 

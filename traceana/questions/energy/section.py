@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -127,16 +127,9 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     for trace in traces:
         energy = trace.once(savings).filter(objective="energy")
         gpu = shown_gpu(trace)
-        pictures += [
-            drawing(
-                "energy-savings",
-                energy.filter(gpu=each),
-                trace=trace,
-                key=f"savings-{trace.id}-{each}",
-                about=f"Energy to the target on {each} by choice",
-            )
-            for each in energy.drop_nulls("ratio")["gpu"].unique().sort()
-        ]
+        for each in energy.drop_nulls("ratio")["gpu"].unique().sort():
+            key, about = f"savings-{trace.id}-{each}", f"Energy to the target on {each} by choice"
+            pictures.append(drawing("energy-savings", energy.filter(gpu=each), trace, key, about))
         result = trace.once(configurations, gpu)
         pictures += draw_configurations(trace, gpu, result) if result else []
     return pictures
@@ -190,7 +183,7 @@ def _draw_savings(savings: pl.DataFrame, trace: Trace) -> list[Drawing]:
     if not both["energy_saved"].count():
         return []
     about = "Energy saved by the best batch size and power limit, in held-out runs if any"
-    return [drawing("energy-saved", both, trace=trace, key=f"saved-{trace.id}", about=about)]
+    return [drawing("energy-saved", both, trace, f"saved-{trace.id}", about)]
 
 
 def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
@@ -257,9 +250,8 @@ def draw_configurations(
     def draw(
         figure: str, result: pl.DataFrame, key: str, what: str, of: str = dataset, **options: str
     ) -> Drawing:
-        about = what.format(f"to the target of {of} on {gpu}")
-        given: dict[str, Any] = {"about": about, "subject": f"{of} on {gpu.upper()}", **options}
-        return drawing(figure, result, trace=trace, key=key, **given)
+        about, subject = what.format(f"to the target of {of} on {gpu}"), f"{of} on {gpu.upper()}"
+        return drawing(figure, result, trace, key, about, subject=subject, **options)
 
     pictures = [draw("energy-front", rows, f"front-{job}", "Energy versus time {}")]
     pictures += [

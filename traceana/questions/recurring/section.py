@@ -114,16 +114,11 @@ def _trace(trace: Trace) -> Content:
     mean = f"mean of {plural(len(SEEDS), 'seed')}"
     pictures: list[Drawing] = []
     if summary["energy_saved"].count():
-        pictures += [
-            drawing(
-                "energy-saved",
-                summary.drop(pl.selectors.starts_with(f"{other}_saved")),
-                trace=trace,
-                key=f"recurring-{what}-{trace.id}",
-                about=f"{what.capitalize()} saved by the last five recurrences, {mean}",
-            )
-            for what, other in (("energy", "time"), ("time", "energy"))
-        ]
+        for what, other in (("energy", "time"), ("time", "energy")):
+            shown = summary.drop(pl.selectors.starts_with(f"{other}_saved"))
+            about = f"{what.capitalize()} saved by the last five recurrences, {mean}"
+            key = f"recurring-{what}-{trace.id}"
+            pictures.append(drawing("energy-saved", shown, trace, key, about))
     if on_gpu.height:
         one_job = draw_one_job(trace, gpu, on_gpu["dataset"][-1])
         pictures[1:1] = [one for one in one_job if one.figure == "regret"]
@@ -151,8 +146,7 @@ def draw_one_job(trace: Trace, gpu: str, dataset: str, /) -> list[Drawing]:
 
     def draw(figure: str, result: object, kind: str, about: str, **options: object) -> Drawing:
         key, subject = f"{kind}-{trace.id}-{gpu}-{dataset}", f"{dataset} on {gpu.upper()}"
-        given: dict[str, Any] = {"key": key, "about": about, "subject": subject, **options}
-        return drawing(figure, result, trace=trace, **given)
+        return drawing(figure, result, trace, key, about, subject=subject, **options)  # type: ignore[arg-type]
 
     results = trace.once(recurring_policies, gpu, dataset)
     regret = pl.concat(
@@ -190,9 +184,9 @@ def draw_variants(trace: Trace, gpu: str, /) -> list[Drawing]:
         drawing(
             "policy-variants",
             rows,
-            trace=trace,
-            key=f"variants-{str(what).split()[0].lower()}-{trace.id}",
-            about=about[str(what)],
+            trace,
+            f"variants-{str(what).split()[0].lower()}-{trace.id}",
+            about[str(what)],
         )
         for (what,), rows in result.group_by("comparison", maintain_order=True)
         if rows["energy"].count()
@@ -257,14 +251,8 @@ def build_groups(trace: Trace, /) -> Content:
 
 
 def _draw_ratios(trace: Trace, ratios: pl.DataFrame, kind: str, what: str) -> Drawing:
-    return drawing(
-        "ratio-distribution",
-        ratios,
-        trace=trace,
-        key=picture_key(f"ratio-{kind}", trace),
-        about=f"{what} of recurring jobs",
-        kind=kind,
-    )
+    key, about = picture_key(f"ratio-{kind}", trace), f"{what} of recurring jobs"
+    return drawing("ratio-distribution", ratios, trace, key, about, kind=kind)
 
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
@@ -284,32 +272,22 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
         simulated = trace.once(group_simulation, workloads, gpu) if workloads else ""
         if not isinstance(simulated, str):
             saved = simulated.by_dataset().drop_nulls("dataset")
-            pictures += [
-                drawing(
-                    "energy-saved",
-                    saved.select("dataset", f"{what}_saved", gpu=pl.lit(gpu)),
-                    trace=trace,
-                    key=picture_key(f"groups-{what}", trace),
-                    about=f"{what.capitalize()} saved by groups of recurring jobs with the policy "
-                    f"{simulated.policy}, exploration included",
-                )
-                for what in ("energy", "time")
-                if saved[f"{what}_saved"].count()
-            ]
+            for what in ("energy", "time"):
+                if saved[f"{what}_saved"].count():
+                    rows = saved.select("dataset", f"{what}_saved", gpu=pl.lit(gpu))
+                    about = (
+                        f"{what.capitalize()} saved by groups of recurring jobs with the policy "
+                        f"{simulated.policy}, exploration included"
+                    )
+                    key = picture_key(f"groups-{what}", trace)
+                    pictures.append(drawing("energy-saved", rows, trace, key, about))
         pictures.append(_draw_ratios(trace, ratios, "histogram", "Histogram of runtime ratios"))
-        pictures += [
-            drawing(
-                "distribution-fit",
-                fit,
-                trace=trace,
-                key=picture_key(f"ratio-fit-{stage.split()[0]}", trace),
-                about=f"Distributions fitted to runtime ratios {stage}",
-                what="Runtime ratio",
-                unit="1 is the mean",
-            )
-            for stage, fit in trace.once(ratio_fits, workloads, gpu).items()
-            if fit.quantiles is not None and fit.quantiles.height
-        ]
+        look = {"what": "Runtime ratio", "unit": "1 is the mean"}
+        for stage, fit in trace.once(ratio_fits, workloads, gpu).items():
+            if fit.quantiles is not None and fit.quantiles.height:
+                key = picture_key(f"ratio-fit-{stage.split()[0]}", trace)
+                about = f"Distributions fitted to runtime ratios {stage}"
+                pictures.append(drawing("distribution-fit", fit, trace, key, about, **look))
     return pictures
 
 

@@ -167,8 +167,7 @@ def draw_job(trace: Trace, samples: pl.DataFrame, of_job: StragglerResult, /) ->
     cov = iteration_cov(samples, ddof=0, time=time)
 
     def draw(figure: str, result: object, kind: str, about: str, **options: object) -> Drawing:
-        given: dict[str, Any] = {"key": picture_key(kind, trace, job), "about": about, **options}
-        return drawing(figure, result, trace=trace, **given)
+        return drawing(figure, result, trace, picture_key(kind, trace, job), about, **options)  # type: ignore[arg-type]
 
     slow = sorted({*of_job.levels.filter("is_slow")["worker_id"], *of_job.episodes["worker_id"]})
     about = f"Mini-batch time of the workers of {job}"

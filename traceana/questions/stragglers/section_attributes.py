@@ -131,16 +131,12 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     for trace in traces:
         result = trace.once(workers.straggler_attributes)
         jobs = result.attributes.drop_nulls("gain")["job_id"].unique(maintain_order=True)
-        pictures += [
-            drawing(
-                "straggler-attributes",
-                result.of_job(job),
-                trace=trace,
-                key=picture_key("straggler-attributes", trace, job),
-                about=f"Time gained by attribute in {job}",
+        for job in jobs.head(_MAX_FILES):
+            key, about = picture_key("straggler-attributes", trace, job), "Time gained by attribute"
+            of_job = result.of_job(job)
+            pictures.append(
+                drawing("straggler-attributes", of_job, trace, key, f"{about} in {job}")
             )
-            for job in jobs.head(_MAX_FILES)
-        ]
     return pictures
 
 

@@ -158,21 +158,16 @@ def _compare(computed: dict[Trace, pl.DataFrame]) -> list[Block]:
     return [table]
 
 
-def _draw(
-    figure: str, result: pl.DataFrame, trace: Trace, key: str, about: str, **options: object
-) -> Drawing:
-    given: dict[str, Any] = {"key": picture_key(key, trace), "about": about, **options}
-    return drawing(figure, result, trace=trace, **given)
-
-
 def _draw_cov(trace: Trace) -> Drawing:
     """Draw the distributions over the time steps of each job, in front of the published ones."""
     published = workers.cov_samples(trace) if _having([trace], _TABLED) else None
     if _having([trace], _SAMPLED) or published is None:
-        cov, options = _cov(trace), {"ddof": 0, "published": published}
+        cov = _cov(trace)
+        options: dict[str, Any] = {"ddof": 0, "published": published}
     else:
         cov, options = published, {"ddof": None, "published": None}
-    return _draw("cov-ecdf", cov, trace, "cov-ecdf", "Distribution of CoV by job", **options)
+    key, about = picture_key("cov-ecdf", trace), "Distribution of CoV by job"
+    return drawing("cov-ecdf", cov, trace, key, about, **options)
 
 
 def _cov(trace: Trace) -> pl.DataFrame:
@@ -188,7 +183,9 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
             pictures += draw_distributions(trace, workers.worker_samples(trace))[:1]
         if _having([trace], _TABLED):
             cov, about = workers.cov_samples(trace), "Distribution of the published CoV"
-            pictures.append(_draw("cov-ecdf", cov, trace, "published-ecdf", about))
+            pictures.append(
+                drawing("cov-ecdf", cov, trace, picture_key("published-ecdf", trace), about)
+            )
     return pictures
 
 
@@ -203,8 +200,17 @@ def draw_distributions(trace: Trace, samples: pl.DataFrame, /) -> list[Drawing]:
     about = f"Distribution of mini-batch time by job{some}{scale}"
     cov = iteration_cov(samples, ddof=0, time=workers.clock(trace))
     return [
-        _draw("batch-time-ecdf", shown, trace, "batch-time-ecdf", about, unit=unit),
-        _draw("cov-ecdf", cov, trace, "cov-ecdf", "Distribution of CoV by job", ddof=0),
+        drawing(
+            "batch-time-ecdf", shown, trace, picture_key("batch-time-ecdf", trace), about, unit=unit
+        ),
+        drawing(
+            "cov-ecdf",
+            cov,
+            trace,
+            picture_key("cov-ecdf", trace),
+            "Distribution of CoV by job",
+            ddof=0,
+        ),
     ]
 
 
@@ -216,12 +222,14 @@ def _draw_curves(trace: Trace) -> list[Drawing]:
         few = covs["job_id"].unique(maintain_order=True).head(_MAX_LINES)
         shown = covs.filter(pl.col("job_id").is_in(few.implode()))
         about = f"CoV across the workers of {listed(few)}"
-        curves.append(_draw("cov", shown, trace, "cov", about, ddof=0))
+        curves.append(drawing("cov", shown, trace, picture_key("cov", trace), about, ddof=0))
     if _having([trace], _TABLED):
         examples = trace.manifest.tables["cov_samples"].example_jobs
         shown = workers.cov_samples(trace).filter(pl.col("job_id").is_in(examples))
         about = "Published CoV of the jobs in the publisher's figure"
-        curves.append(_draw("cov", shown, trace, "published", about, ddof=None))
+        curves.append(
+            drawing("cov", shown, trace, picture_key("published", trace), about, ddof=None)
+        )
     return [curve for curve in curves if curve.result.height]
 
 
