@@ -487,21 +487,18 @@ def match_cov_rows(
     [('a', 0, 'job_1', 50), ('a', 1, 'job_1', 50)]
     """
     rows = {}
-    for (name,), row in _read_table(cov_samples).group_by("job_id", maintain_order=True):
-        samples_of_row = row["sample"].to_numpy()
+    for (job,), row in _read_table(cov_samples).group_by("job_id", maintain_order=True):
+        name, samples_of_row = _text(job), row["sample"].to_numpy()
         rows[name] = np.full(samples_of_row.max() + 1, np.nan)
         rows[name][samples_of_row] = row["cov"].to_numpy()
     roles = {"time": time, "worker": worker}
     keys = ("job_id", worker, time)
     frame = open_frame(samples, keys=keys, measures={"value": value}, roles=roles)
     times = collect(with_seconds(frame, time)).select(
-        pl.col("job_id").cast(pl.String),
-        worker_id=worker,
-        time_s=pl.col(time).cast(pl.Float64),
-        batch_time=value,
+        "job_id", worker_id=worker, time_s=pl.col(time).cast(pl.Float64), batch_time=value
     )
     matches = [
-        {"job_id": job, "ddof": ddof} | _best_row(ticks, rows)
+        {"job_id": _text(job), "ddof": ddof} | _best_row(ticks, rows)
         for ddof in (0, 1)
         for (job,), ticks in _cov_and_bound(times, ddof).group_by("job_id", maintain_order=True)
     ]
@@ -521,8 +518,12 @@ def _read_table(cov_samples: IntoFrame) -> pl.DataFrame:
     repeated = table.select("job_id", "sample").is_duplicated().sum()
     if repeated:
         raise DataError(f"{repeated} row(s) share their (job_id, sample); keep one row of each")
-    typed = table.with_columns(pl.col("job_id").cast(pl.String), sample.cast(pl.Int64))
-    return typed.sort("job_id", "sample")
+    return table.with_columns(sample.cast(pl.Int64)).sort("job_id", "sample")
+
+
+def _text(job: object) -> str | None:
+    """Return a job of any type as text; Polars casts no durations."""
+    return None if job is None else str(job)
 
 
 def _cov_and_bound(times: pl.DataFrame, ddof: int) -> pl.DataFrame:
