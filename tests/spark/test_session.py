@@ -218,7 +218,7 @@ def told(content: Content) -> tuple[object, ...]:
     blocks = [block for block in content.all_blocks if not isinstance(block, Gallery)]
     galleries = [block for block in content.all_blocks if isinstance(block, Gallery)]
     keys = [picture.key for gallery in galleries for picture in gallery.pictures]
-    return content.findings, content.headline, blocks, keys
+    return content.findings, blocks, keys
 
 
 SHOWN = ("workload", "task-runtimes", "outcomes", "competing-risks", "runtime-ratio")

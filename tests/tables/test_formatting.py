@@ -95,3 +95,11 @@ def test_both_ends_of_an_interval_of_durations_have_three_digits_and_one_unit_if
     assert formatting.duration_range(0, 30) == "0 to 30 s"
     assert formatting.duration_range(0.002, 0.5) == "2 to 500 ms"
     assert formatting.duration_range(120, 86_400 * 120.5) == "2.00 min to 120 d"
+
+
+@pytest.mark.parametrize(
+    ("value_j", "written"),
+    [(0, "0 J"), (-3200, "-3.2 kJ"), (512.4, "512 J"), (5_451_163, "5.45 MJ"), (2e12, "2,000 GJ")],
+)
+def test_energy_is_in_the_largest_unit_of_which_there_is_one(value_j: float, written: str) -> None:
+    assert formatting.energy(value_j) == written

@@ -188,9 +188,6 @@ class Content:
     :class:`~traceana.page.finding.Finding` is ranked among the main results."""
     blocks: tuple[Block, ...] = ()
     """The rest, in a fold "Details" that is closed at first."""
-    headline: str = ""
-    """The most important finding in one sentence for the page's summary, beside the first figure of
-    `lead`; by default the first finding."""
     lead: tuple[Block, ...] = ()
     """One or two figures that show the findings, and one compact table. Without it the first figure
     and table of `blocks` take its place."""
@@ -324,7 +321,6 @@ def drop_name(content: Content, name: str, /) -> Content:
         content,
         findings=sentences(content.findings),
         further=sentences(content.further),
-        headline=change(content.headline),
         limitations=change(content.limitations),
         lead=all_of(content.lead),
         blocks=all_of(content.blocks),
@@ -350,14 +346,12 @@ def join_parts(opening: str, parts: Iterable[tuple[str, Content]], /) -> Content
     It opens with two figures and the tables of the first part that opens with one.
     """
     findings: list[str] = []
-    headlines: list[str] = []
     blocks: list[Block] = [Text(opening)]
     pictures: list[Picture | Drawing] = []
     lead: list[Block] = []
     limitations: dict[str, None] = {}
     for heading, content in parts:
         findings += content.findings
-        headlines += [content.headline] if content.headline else []
         galleries = [block for block in content.lead if isinstance(block, Gallery)]
         shown = [picture for gallery in galleries for picture in gallery.pictures]
         others: list[Block] = [block for block in content.lead if not isinstance(block, Gallery)]
@@ -369,9 +363,7 @@ def join_parts(opening: str, parts: Iterable[tuple[str, Content]], /) -> Content
         limitations |= {content.limitations: None} if content.limitations else {}
     if pictures:
         lead = [Gallery(tuple(pictures)), *lead]
-    return Content(
-        tuple(findings), tuple(blocks), " ".join(headlines), tuple(lead), " ".join(limitations)
-    )
+    return Content(tuple(findings), tuple(blocks), tuple(lead), " ".join(limitations))
 
 
 def result_table(

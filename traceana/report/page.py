@@ -76,7 +76,7 @@ class Built:
     @property
     def is_empty(self) -> bool:
         """Whether the store has no data for it."""
-        return not (self.content.findings or self.content.headline or self.content.failed) and not (
+        return not (self.content.findings or self.content.failed) and not (
             any(not isinstance(block, Text | Heading) for block in self.blocks)
         )
 

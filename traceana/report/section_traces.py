@@ -10,7 +10,6 @@ from traceana.page.context import Context
 from traceana.page.section import Section
 from traceana.report.tables import StoredTables
 from traceana.store import Manifest
-from traceana.tables.formatting import plural
 
 
 def build(context: Context) -> Content:
@@ -38,20 +37,7 @@ def build(context: Context) -> Content:
                 null={"rows": "not in the store"},
             )
         )
-    return Content((), tuple(blocks), _headline(context, held))
-
-
-def _headline(context: Context, held: pl.DataFrame) -> str:
-    """Count the traces in the store, and name public ones with missing tables."""
-    catalog = load_catalog()
-    stored = {trace: held.filter(trace=trace.id).height for trace in context.traces}
-    parts = [
-        f"{trace.label} ({n} of {plural(len(catalog[trace.id].tables), 'table')})"
-        for trace, n in stored.items()
-        if trace.id in catalog and n < len(catalog[trace.id].tables)
-    ]
-    text = f"The store contains {plural(len(context.traces), 'trace')}"
-    return f"{text}; in part: {', '.join(parts)}." if parts else f"{text}."
+    return Content((), tuple(blocks))
 
 
 def _about(manifest: Manifest, revision: str) -> list[Block]:

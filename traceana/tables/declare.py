@@ -60,6 +60,11 @@ def seconds(heading: str, description: str = "") -> dy.Float64:
     return number(heading, description, display="duration", unit="s")
 
 
+def joules(heading: str, description: str = "") -> dy.Float64:
+    """Declare a column of energy, or of a cost in its unit, displayed such as 5.45 MJ."""
+    return number(heading, description, display="energy", unit="J")
+
+
 def clock(heading: str, description: str = "") -> dy.Float64:
     """Declare a column of times in seconds since 1970 (dates) or since the start of the trace."""
     return number(heading, description, display="clock", unit="s")

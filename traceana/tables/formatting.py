@@ -61,6 +61,14 @@ def duration(value: float) -> str:
     return f"{scaled:,.0f} {unit}" if abs(scaled) >= 100 else f"{scaled:.3g} {unit}"
 
 
+def energy(value: float) -> str:
+    """Write joules in the largest unit of which there is one: 512 J, 3.2 kJ, 5.45 MJ."""
+    power = min(sum(abs(value) >= 1000**step for step in (1, 2, 3)), 3)
+    scaled = value / 1000**power
+    number = f"{scaled:,.0f}" if abs(scaled) >= 100 else f"{scaled:.3g}"
+    return f"{number} {('J', 'kJ', 'MJ', 'GJ')[power]}"
+
+
 _FIRST_DATE_S: Final = 1e8
 """No trace lasts so long: a time beyond it counts from 1970."""
 

@@ -125,7 +125,7 @@ def build(traces: Sequence[Trace]) -> Content:
     )
     findings = tuple(line for part in recorded for line in part.findings)
     lead = (*([Gallery(tuple(pictures))] if pictures else []), *_compare(traces))
-    return Content(findings, blocks, "", lead, _LIMITATIONS if pictures else "")
+    return Content(findings, blocks, lead, _LIMITATIONS if pictures else "")
 
 
 def _compare(traces: Sequence[Trace]) -> list[Block]:

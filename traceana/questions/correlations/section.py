@@ -142,9 +142,7 @@ def _cohort(cohort: Cohort) -> Content:
     if findings:
         heading, is_null = _heading(cohort, ranks)
         findings = (Finding(findings[0], heading=heading, is_null=is_null), *findings[1:])
-    return Content(
-        (*findings, *contradictions(table, cohort.title)), blocks, "", lead, _LIMITATIONS
-    )
+    return Content((*findings, *contradictions(table, cohort.title)), blocks, lead, _LIMITATIONS)
 
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:

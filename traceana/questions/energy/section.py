@@ -118,7 +118,7 @@ def _trace(trace: Trace) -> Content:
         columns=_LEAD,
     )
     lead: tuple[Block, ...] = (*([Gallery(tuple(pictures))] if pictures else []), table)
-    return Content(tuple(_findings(saved, gpu, title)), tuple(blocks), "", lead, _LIMITATIONS)
+    return Content(tuple(_findings(saved, gpu, title)), tuple(blocks), lead, _LIMITATIONS)
 
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:

@@ -8,6 +8,7 @@ from traceana.tables.declare import (
     flag,
     fraction,
     interval,
+    joules,
     number,
     seconds,
     text,
@@ -20,8 +21,8 @@ class EnergyToAccuracy(ResultTable):
     batch_size = count("Batch size", unit="samples")
     power_limit_w = number("Power limit (W)", display="plain", unit="W")
     tta_s = seconds("Time", "time to the target: epochs_mean * epoch_s")
-    eta_j = number("Energy (J)", "energy to the target", display="count", unit="J")
-    cost_j = number("Cost (J)", "eta * eta_j + (1 - eta) * max_power * tta_s", unit="J")
+    eta_j = joules("Energy", "energy to the target")
+    cost_j = joules("Cost", "eta * eta_j + (1 - eta) * max_power * tta_s")
     on_front = flag("On the Pareto front", "no other configuration is as good in both and better")
     runs = count("Runs", "training runs of the batch size")
     epochs_mean = number("Mean epochs", "over the runs", unit="epochs")
@@ -78,8 +79,8 @@ class EnergySavings(ResultTable):
     batch_size = count("Batch size", unit="samples")
     power_limit_w = number("Power limit (W)", display="plain", unit="W")
     tta_s = seconds("Time", "time to the target")
-    eta_j = number("Energy (J)", "energy to the target", display="count", unit="J")
-    cost_j = number("Cost (J)", display="count", unit="J")
+    eta_j = joules("Energy", "energy to the target")
+    cost_j = joules("Cost")
     ratio = number("Ratio", "objective over that of the baseline", display="ratio")
     ratio_held_out = number(
         "Held-out ratio",
@@ -116,9 +117,9 @@ class BatchSizeSweep(ResultTable):
     tta_s = seconds("Time", "mean over the runs")
     tta_low_s = seconds("Minimum time", "of the run with the fewest epochs")
     tta_high_s = seconds("Maximum time", "of the run with the most epochs")
-    eta_j = number("Energy (J)", "mean over the runs", unit="J")
-    eta_low_j = number("Minimum energy (J)", "of the run with the fewest epochs", unit="J")
-    eta_high_j = number("Maximum energy (J)", "of the run with the most epochs", unit="J")
+    eta_j = joules("Energy", "mean over the runs")
+    eta_low_j = joules("Minimum energy", "of the run with the fewest epochs")
+    eta_high_j = joules("Maximum energy", "of the run with the most epochs")
     runs = count("Runs")
 
 
@@ -129,9 +130,7 @@ class EtaSweep(ResultTable):
     batch_size = count("Batch size", unit="samples")
     power_limit_w = number("Power limit (W)", display="plain", unit="W")
     tta_s = seconds("Time", "time to the target")
-    eta_j = number("Energy (J)", "energy to the target", display="count", unit="J")
-    cost_j = number(
-        "Cost (J)", "eta * eta_j + (1 - eta) * max_power * tta_s", display="count", unit="J"
-    )
+    eta_j = joules("Energy", "energy to the target")
+    cost_j = joules("Cost", "eta * eta_j + (1 - eta) * max_power * tta_s")
     energy_saved = fraction("Energy saved", "relative to the default")
     time_saved = fraction("Time saved", "relative to the default; negative: takes longer")

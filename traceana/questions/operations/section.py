@@ -80,9 +80,7 @@ def _trace(trace: Trace) -> Content:
             heading=f"{title}: slow operations {slower}",
         )
         findings.append(finding)
-    return Content(
-        tuple(findings), tuple(blocks), " ".join(findings[:1]), tuple(lead), _LIMITATIONS
-    )
+    return Content(tuple(findings), tuple(blocks), tuple(lead), _LIMITATIONS)
 
 
 def _draw(trace: Trace, replay: JobReplay) -> list[Drawing]:

@@ -137,7 +137,7 @@ def _trace(trace: Trace) -> Content:
         caption = f"Savings of the last five recurrences on {gpu} by data set, {mean}. {title}"
         rows = on_gpu.sort("dataset")
         lead.append(result_table(rows, SweepSummary, caption=caption, columns=_LEAD))
-    return Content(_findings(on_gpu, gpu, title), (table,), "", tuple(lead), _LIMITATIONS)
+    return Content(_findings(on_gpu, gpu, title), (table,), tuple(lead), _LIMITATIONS)
 
 
 def draw_one_job(trace: Trace, gpu: str, dataset: str, /) -> list[Drawing]:

@@ -115,7 +115,7 @@ def _trace(trace: Trace) -> Content:
         caption = f"Machines down at a time. {title}"
         blocks.append(result_table(result.concurrent, ConcurrentFaults, caption=caption))
     findings = (_rate(result, title), _offenders(result, title), _job(jobs.intervals, total, title))
-    return Content(tuple(filter(None, findings)), tuple(blocks), "", lead, _LIMITATIONS)
+    return Content(tuple(filter(None, findings)), tuple(blocks), lead, _LIMITATIONS)
 
 
 def _rates(result: ReliabilityResult, by: str, title: str) -> Table:

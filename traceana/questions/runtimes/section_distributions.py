@@ -106,7 +106,7 @@ def build(traces: Sequence[Trace]) -> Content:
     median = _median_finding(fits)
     findings = (*([median] if median else []), *first, *further)
     lead = tuple(_lead(fits))
-    return Content(findings, tuple(blocks), median, lead=lead, limitations=_LIMITATIONS)
+    return Content(findings, tuple(blocks), lead=lead, limitations=_LIMITATIONS)
 
 
 def _lead(fits: Found) -> list[Block]:

@@ -65,9 +65,7 @@ def build(traces: Sequence[Trace]) -> Content:
             blocks += [Heading(cohort.name), *_details(cohort)]
             findings += _findings(cohort)
             complete += [] if cohort.cut else [cohort]
-    first = findings[0] if findings else ""
-    lead = tuple(_lead(complete))
-    return Content(tuple(findings), tuple(blocks), first, lead=lead, limitations=_LIMITATIONS)
+    return Content(tuple(findings), tuple(blocks), tuple(_lead(complete)), _LIMITATIONS)
 
 
 def _form(trace: Trace, table: str) -> _Cohort:

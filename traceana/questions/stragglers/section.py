@@ -26,7 +26,6 @@ from traceana.questions.stragglers.cov import iteration_cov
 from traceana.questions.stragglers.detect import UNCLEAR, detect_stragglers
 from traceana.questions.stragglers.tables import Episodes, Levels, StragglerJobs, StragglerResult
 from traceana.tables.formatting import (
-    fraction_range,
     listed,
     plural,
     share,
@@ -127,12 +126,7 @@ def build(traces: Sequence[Trace]) -> Content:
     # the first of each trace before the second ones
     findings = [finding for same in zip_longest(*of_each) for finding in same if finding]
     blocks = (block for trace in traces for block in _details(trace, results[trace]))
-    headlines = (
-        f"{trace.label}: {_headline(rows)}{trace.manifest.selection}"
-        for trace, rows in weighted.items()
-    )
-    text = Text(_definitions())
-    return Content(tuple(findings), (text, *blocks), " ".join(headlines), lead, _LIMITATIONS)
+    return Content(tuple(findings), (Text(_definitions()), *blocks), lead, _LIMITATIONS)
 
 
 def _weighted(trace: Trace, jobs: pl.DataFrame) -> pl.DataFrame:
@@ -281,28 +275,6 @@ def _levels(result: StragglerResult, name: str) -> list[Block]:
         caption = f"Levels of the other workers. {waited} {name}"
         blocks.append(result_table(others, Levels, caption=caption, folded=True, columns=_LEVELS))
     return blocks
-
-
-def _headline(jobs: pl.DataFrame) -> str:
-    analyzed = jobs.drop_nulls("n_episodes")
-    if analyzed.is_empty():
-        return _unknown(jobs)
-    hit = analyzed.filter((pl.col("n_episodes") > 0) | (pl.col("n_slow_workers") > 0)).height
-    text = f"{hit} of {plural(analyzed.height, 'job')} had stragglers"
-    if cost := _span(jobs["slowdown"] - 1):
-        noise = _span(jobs["slowdown_noise"] - 1)
-        text += (
-            ". If all workers waited for the slowest one at every time step, a job would take "
-            f"{cost} longer ({noise or 'an unknown part'} by random variation alone)"
-        )
-    return f"{text}. {_unknown(jobs)}".rstrip()
-
-
-def _span(values: pl.Series) -> str:
-    ordered = values.drop_nulls().sort().to_list()
-    if len(ordered) > 1 and share(ordered[0]) != share(ordered[-1]):
-        return fraction_range(ordered[0], ordered[-1])
-    return share(ordered[0]) if ordered else ""
 
 
 def _unknown(jobs: pl.DataFrame) -> str:

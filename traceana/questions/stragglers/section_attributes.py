@@ -75,7 +75,7 @@ def build(traces: Sequence[Trace]) -> Content:
     )
     blocks = (block for trace, result in results.items() for block in _details(trace, result))
     lead = _lead(traces, results)
-    return Content(findings, (Text(_DEFINITIONS), *blocks), " ".join(findings), lead, _LIMITATIONS)
+    return Content(findings, (Text(_DEFINITIONS), *blocks), lead, _LIMITATIONS)
 
 
 def _details(trace: Trace, result: AttributeResult) -> tuple[Block, ...]:

@@ -85,8 +85,7 @@ def build(traces: Sequence[Trace]) -> Content:
 def _joined(parts: Sequence[Content], lead: tuple[Block, ...]) -> Content:
     findings = tuple(finding for part in parts for finding in part.findings)
     blocks = (Text(_OPENING), *(block for part in parts for block in part.blocks))
-    headline = " ".join(part.headline for part in parts if part.headline)
-    return Content(findings, blocks, headline, lead, _LIMITATIONS)
+    return Content(findings, blocks, lead, _LIMITATIONS)
 
 
 def _pictures(traces: Sequence[Trace]) -> tuple[Drawing, ...]:
@@ -116,27 +115,21 @@ def _computed(name: str, rows: pl.DataFrame) -> Content:
     low, high = by_median[0], by_median[-1]
     largest = f"{three_digits(high['median'])}, maximum {three_digits(high['max'])}"
     jobs = plural(len(by_median), "job")
-    headline = f"{name}: the median standard deviation of mini-batch time across workers is "
     if len(by_median) == 1:
         finding = (
             f"the median CoV across workers (ddof 0) of {low['job_id']} is "
             f"{three_digits(low['median'])} (maximum {three_digits(low['max'])}; "
             f"n = {low['n']:,} time steps)."
         )
-        headline += f"{share(low['median'])} of the mean in {low['job_id']}."
     else:
         finding = (
             f"the median CoV across workers (ddof 0) is lowest in {low['job_id']} "
             f"({three_digits(low['median'])}; n = {low['n']:,} time steps). It is highest in "
             f"{high['job_id']} ({largest}; n = {high['n']:,}), of {jobs}."
         )
-        headline += (
-            f"between {share(low['median'])} ({low['job_id']}) and {share(high['median'])} "
-            f"({high['job_id']}) of the mean (n = {jobs})."
-        )
     differ = f"workers of {high['job_id']} differ by {share(high['median'])} of their mean time"
     found = Finding(f"{name}: {finding}", heading=f"{name}: {differ}")
-    return Content((found,), (table,), headline)
+    return Content((found,), (table,))
 
 
 def _compare(computed: dict[Trace, pl.DataFrame]) -> list[Block]:

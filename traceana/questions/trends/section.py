@@ -135,7 +135,7 @@ def _trace(trace: Trace) -> Content:
         text = f"{share(allocated)} of {cpus:,.6g} CPUs ({source}) were allocated in the mean"
         findings.append(Finding(f"{title}: {text}.{others}", effect=allocated, certainty=certainty))
     blocks = tuple(_blocks(found, trace))
-    return Content(tuple(findings), blocks, findings[0], (gallery,), _LIMITATIONS)
+    return Content(tuple(findings), blocks, (gallery,), _LIMITATIONS)
 
 
 def _blocks(found: Found, trace: Trace) -> Iterator[Block]:

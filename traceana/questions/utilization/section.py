@@ -96,7 +96,7 @@ def _trace(trace: Trace) -> Content:
             blocks.append(result_table(frame, table, caption=caption, null=null, folded=True))
     pictures = tuple(_pictures(utilization, trace, title, above))
     lead = (Gallery(pictures), _used(utilization.used[first], first, title))
-    return Content(_findings(utilization, title), tuple(blocks), "", lead, _LIMITATIONS)
+    return Content(_findings(utilization, title), tuple(blocks), lead, _LIMITATIONS)
 
 
 def _above_capacity(trace: Trace, tables: UtilizationTables) -> str:

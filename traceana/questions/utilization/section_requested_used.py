@@ -83,7 +83,6 @@ def build(traces: Sequence[Trace]) -> Content:
     return Content(
         tuple(headlines if several else findings),
         tuple(blocks),
-        headlines[0],
         lead=(Gallery(tuple(drawings[:2])), *tables),
         limitations="Memory used is the largest that the scheduler sampled, so it can be too low. "
         "Jobs without a recorded use are excluded.",

@@ -136,10 +136,9 @@ def build(traces: Sequence[Trace]) -> Content:
     ]
     of_jobs = {load.title: load.results for load in loads}
     of_arrivals = {load.arrivals: load.results for load in loads}
-    top = _top_finding(loads)
     findings = (
         _size_finding(loads),
-        top,
+        _top_finding(loads),
         _burst_finding(loads),
         *(text for load in loads for text in _cycle_findings(load)),
         *(_wait_finding(load.title, load.trace.once(adjusted_waits)) for load in loads),
@@ -179,7 +178,6 @@ def build(traces: Sequence[Trace]) -> Content:
             Gallery(pictures),
             *_tables(loads),
         ),
-        top,
         lead=(Gallery(lead), _overview(loads)),
         limitations=_LIMITATIONS,
     )

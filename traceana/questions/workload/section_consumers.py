@@ -88,7 +88,6 @@ def build(traces: Sequence[Trace]) -> Content:
     return Content(
         tuple(findings),
         tuple(blocks),
-        findings[0] if findings else "",
         lead=tuple(lead),
         limitations="All recorded jobs are counted, so these numbers have no interval. Hours in "
         "failed or cancelled jobs are not all lost: some jobs save checkpoints.",

@@ -17,6 +17,7 @@ from traceana.tables.declare import (
     flag,
     fraction,
     interval,
+    joules,
     number,
     ratio,
     seconds,
@@ -34,14 +35,9 @@ def _configuration(of: str = "") -> tuple[dy.Int64, dy.Float64]:
     return count("Batch size", of, unit="samples"), limit
 
 
-def _joules(heading: str, description: str = "") -> dy.Float64:
-    """Declare a column of energy, or of a cost in its unit."""
-    return number(f"{heading} (J)", description, display="count", unit="J")
-
-
 def _spent(how: str = "") -> tuple[dy.Float64, dy.Float64, dy.Float64]:
     """Declare the columns of energy, time and cost."""
-    return _joules("Energy", how), seconds("Time", how), _joules("Cost", how)
+    return joules("Energy", how), seconds("Time", how), joules("Cost", how)
 
 
 class Runs(ResultTable):
@@ -63,9 +59,9 @@ class Recurrences(ResultTable):
     runs = count("Runs")
     batch_size, power_limit_w = _configuration("of the last run")
     energy_j, time_s, cost_j = _spent()
-    cumulative_cost_j = _joules("Cumulative cost")
-    regret_j = _joules("Regret", "cost minus the expected cost of the oracle")
-    cumulative_regret_j = _joules("Cumulative regret")
+    cumulative_cost_j = joules("Cumulative cost")
+    regret_j = joules("Regret", "cost minus the expected cost of the oracle")
+    cumulative_regret_j = joules("Cumulative regret")
 
 
 class References(ResultTable):
@@ -85,13 +81,13 @@ class Totals(ResultTable):
     runs_missed = count("Missed", "runs that missed the target")
     batch_sizes_tried = count("Batch sizes tried")
     points_missing = count("Points missing", "(batch size, power limit) without data")
-    energy_j = _joules("Energy")
+    energy_j = joules("Energy")
     energy_saved = fraction("Energy saved")
     time_s = seconds("Time")
     time_saved = fraction("Time saved")
-    cost_j = _joules("Cost")
+    cost_j = joules("Cost")
     cost_saved = fraction("Cost saved")
-    regret_j = _joules("Regret", "cost minus that of the oracle")
+    regret_j = joules("Regret", "cost minus that of the oracle")
     regret_fraction = fraction("Regret", "regret over the cost of the oracle")
 
 
@@ -176,9 +172,9 @@ class Groups(ResultTable):
     runs = count("Runs")
     runs_missed = count("Missed", "runs that missed the target")
     runs_concurrent = count("Concurrent", "runs that began while others of the group ran")
-    energy_j = _joules("Energy")
+    energy_j = joules("Energy")
     time_s = seconds("Time")
-    default_energy_j = _joules("Default energy", "expected")
+    default_energy_j = joules("Default energy", "expected")
     default_time_s = seconds("Default time", "expected")
     energy_saved = fraction("Energy saved")
     time_saved = fraction("Time saved")
@@ -195,7 +191,7 @@ class GroupsByDataset(ResultTable):
     runs = count("Runs")
     runs_missed = count("Missed", "runs that missed the target")
     concurrent = fraction("Concurrent", "fraction of runs that began while others of the group ran")
-    energy_j = _joules("Energy")
+    energy_j = joules("Energy")
     energy_saved = fraction("Energy saved", "of all runs, relative to the default")
     time_saved = fraction("Time saved", "of all runs, relative to the default")
 
