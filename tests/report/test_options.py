@@ -96,7 +96,7 @@ def test_the_markdown_says_what_the_page_says(page: Element, markdown: str) -> N
         }
 
 
-def test_findings_begin_their_section_and_the_headline_is_a_result(page: Element) -> None:
+def test_findings_begin_their_section(page: Element) -> None:
     finding = section(page, "stragglers").all("li")[0].text
     assert finding.startswith("PAI workers: ")
     assert "had straggler episodes" in finding
