@@ -40,7 +40,6 @@ from traceana.questions.failures.runtimes import runtime_by
 from traceana.questions.failures.section_tests import (
     details,
     findings_of,
-    headline_of,
     state_overall,
     tests_table,
 )
@@ -187,15 +186,13 @@ def _build(cohort: Cohort) -> Content:
         if grouping.strata is None:  # a confounded difference is no finding
             findings += findings_of(cohort, grouping, tests)
     lead: list[Block] = [Gallery(_figures(cohort, groupings))]
-    headline = "".join(findings[:1])
     if cohort.fails:
         correlated, more = correlate_failure(cohort)
         findings.append(correlated)
         blocks += [*(table for table, *_ in further), *more, *rate_tables(cohort)]
         lead.append(rates)
-        headline = headline_of(cohort, groupings[0])
     findings = [finding for finding in findings if finding]
-    return Content(tuple(findings), tuple(blocks), headline, tuple(lead), _LIMITATIONS)
+    return Content(tuple(findings), tuple(blocks), tuple(lead), _LIMITATIONS)
 
 
 def _figures(cohort: Cohort, groupings: Sequence[Outcomes]) -> tuple[Picture | Drawing, ...]:

@@ -108,7 +108,7 @@ def _build(cohort: Cohort) -> Content:
     )
     about = Text(running, (*cohort.definitions, cohort.independence))
     lead = (figure, _incidence(risks, what, cohort))
-    return Content(_findings(risks, cohort), (about, *tables), "", lead, _LIMITATIONS)
+    return Content(_findings(risks, cohort), (about, *tables), lead, _LIMITATIONS)
 
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:

@@ -102,7 +102,7 @@ def _build(cohort: Cohort) -> Content:
             folded=True,
         )
     )
-    return Content(_findings(model, cohort), tuple(blocks), "", tuple(lead), _LIMITATIONS)
+    return Content(_findings(model, cohort), tuple(blocks), tuple(lead), _LIMITATIONS)
 
 
 def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:

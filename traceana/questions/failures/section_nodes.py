@@ -64,7 +64,7 @@ def build(traces: Sequence[Trace]) -> Content:
             caption=f"Failures by node, smallest adjusted p first. {title}",
         )
         blocks += [Text(text), replace(table, data=csv_text(nodes, NodeFailures))]
-    return Content(tuple(findings), tuple(blocks), findings[0]) if findings else Content()
+    return Content(tuple(findings), tuple(blocks)) if findings else Content()
 
 
 def _outliers(nodes: pl.DataFrame, title: str) -> Finding:

@@ -87,22 +87,6 @@ def findings_of(cohort: Cohort, outcomes: Outcomes, tests: pl.DataFrame, /) -> l
     return findings
 
 
-def headline_of(cohort: Cohort, outcomes: Outcomes, /) -> str:
-    """Return the failure rates of the largest groups, and the ratio of the extreme ones."""
-    if outcomes.by is None or cohort.trace.once(overall_failure).is_censored:
-        return state_overall(cohort)
-    rates = [
-        f"{row[outcomes.by]}: {share(row['rate'])} ({row['failures']:,} of {row['n']:,}"
-        f"{'' if row['completed'] else ', none recorded as completed'})"
-        for row in _largest(outcomes.rates, outcomes.by)
-    ]
-    group = in_sentence(key_heading(outcomes.by))
-    verdict = _ratio_of_rates(outcomes.rates, outcomes.by, cohort)
-    named = ". ".join(rates)
-    what = f"failure rate of completed and failed {cohort.noun} by {group}"
-    return f"{cohort.title}: {what}. {named}.{verdict}"
-
-
 def state_overall(cohort: Cohort, /) -> str:
     """Return the failure rate of all rows; first the incidence, where many have not ended."""
     result = cohort.trace.once(overall_failure)
