@@ -247,25 +247,20 @@ def describe_consumers(trace: Trace, /) -> Consumers:
     window, stated = trace.once(window_of), {*trace.manifest.tables["jobs"].columns}
     jobs = trace.rows("jobs").select(*sorted(_USED & (stated | {"job_id", "status"})))
     jobs = jobs.with_columns(gpus_requested=nw.col("gpus")) if "gpus" in stated else jobs
-    names = column_names(jobs.to_native())
-    left_out = "status" if "end_reason" in names else ""  # the reasons are in more detail
-    by = tuple(name for name in _GROUPS if name in {*names, END_CLASS} - {left_out})
+    by = _grouped_by({*column_names(jobs.to_native()), END_CLASS})
     opened, numbers = _opened(jobs.to_native(), by, window)
     if trace.store.master is None:  # nine results: the rows are read and classified once
         kept = {*by, "status", END_CLASS, "runtime_s", *numbers, HELD, *COUNTED}
         rows = opened.select(*sorted(kept)).with_columns(ncs.string().cast(nw.Categorical))
         opened = nw.from_native(collect(rows).lazy())
-    groups: dict[str, pl.DataFrame] = {}
-    for name in by:
-        usage = _usage(opened, numbers, (name,))
-        wasted = name in _REASONS and usage["fraction_wasted"][0]
-        groups |= {name: usage} if usage.height > 1 or wasted else {}
+    usages = {name: _usage(opened, numbers, (name,)) for name in by}
+    groups = {
+        name: usage
+        for name, usage in usages.items()
+        if usage.height > 1 or (name in _REASONS and usage["fraction_wasted"].sum())
+    }
     whole = _usage(opened, numbers, ()).row(0, named=True)
-    without, users = None, groups.get("user", pl.DataFrame({"user": []})).drop_nulls("user")
-    if users.height > 1:
-        largest = users.sort("jobs", descending=True)["user"][0]
-        others = opened.filter(nw.col("user") != largest)
-        without = _usage(others, numbers, ()).row(0, named=True)
+    without = _without_largest(opened, numbers, groups)
     groups |= _most_idle(trace, jobs, window, whole["gpu_hours"])
     cohort = form_cohort(trace)
     if count_not_ended(cohort) > MOST_NOT_ENDED * cohort.rows.height:
@@ -273,12 +268,29 @@ def describe_consumers(trace: Trace, /) -> Consumers:
         unknown = pl.lit(None, pl.Float64)
         rates = {"failure_rate": unknown, "own_failure_rate": unknown}
         groups = {name: usage.with_columns(**rates) for name, usage in groups.items()}
-    unit = "GPU" if whole["gpu_hours"] else "CPU"
     each = None
     if whole["jobs"] <= _SMALL:
         each = resource_usage(jobs.to_native(), by="job_id", window=window)
     trends = _trends(jobs.to_native(), groups, window) if window and whole["gpu_hours"] else {}
+    unit = "GPU" if whole["gpu_hours"] else "CPU"
     return Consumers(whole, without, groups, trends, unit, each, _arrays(trace))
+
+
+def _grouped_by(names: set[str]) -> tuple[str, ...]:
+    """Return the columns by which jobs are grouped; reasons of ends say more than states."""
+    left_out = "status" if "end_reason" in names else ""
+    return tuple(name for name in _GROUPS if name in names - {left_out})
+
+
+def _without_largest(
+    jobs: nw.LazyFrame[Any], numbers: list[str], groups: dict[str, pl.DataFrame]
+) -> dict[str, Any] | None:
+    """Return the resources of all users but the one with the most jobs."""
+    users = groups.get("user", pl.DataFrame({"user": []})).drop_nulls("user")
+    if users.height <= 1:
+        return None
+    largest = users.sort("jobs", descending=True)["user"][0]
+    return _usage(jobs.filter(nw.col("user") != largest), numbers, ()).row(0, named=True)
 
 
 def _most_idle(
