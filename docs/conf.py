@@ -92,7 +92,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(pyspark|typer|np|narwhals)\..*"),
     ("py:.*", r"traceana\.(stats|schema|tables|claims|simulate)\..*"),
     ("py:class", r"traceana\.\w+\.\w+\.(Found|Panel|Plot|Preview)"),
-    ("py:class", r"collections\.abc\..*"),
+    ("py:class", r"collections\..*"),
     ("py:data", r"traceana\..*"),
 ]
 FULL_NAMES = {

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from traceana.simulate.placement.cluster import (
     MILLI,
@@ -14,6 +13,9 @@ from traceana.simulate.placement.cluster import (
     PlacementRequest,
     whole_gpus,
 )
+
+if TYPE_CHECKING:  # the pages of the docs show the name
+    from numpy.typing import ArrayLike
 
 _BEST: Final = 100
 
