@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.ingesters.conftest import tar_gz
-from traceana.ingesters import IngestError, ingest
+from traceana.ingesters import IngestError, ingest, unwrap
 from traceana.store import open_store
 
 INSTANCES = "".join(f"j{i},worker,n{i},w{i},i{i},Running,{i + 1}.0,,m1\n" for i in range(3000))
@@ -21,11 +21,41 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("names", [list(TABLES), list(TABLES)[::-1]])
-def test_a_small_member_behind_a_large_one_is_ingested_too(
-    tmp_path: Path, names: list[str]
+@pytest.fixture(autouse=True)
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take small members for large ones."""
+    monkeypatch.setattr(unwrap, "_LARGE", 1 << 10)
+
+
+def test_an_archive_of_the_name_of_its_table_is_decompressed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tar_gz(tmp_path / "all.tar.gz", {f"./{name}": TABLES[name] for name in names})
+    read: list[int] = []
+    original = unwrap.Forward.read
+
+    def count(self: unwrap.Forward, size: int) -> bytes:
+        if not self.tell():
+            read.append(0)
+        data = original(self, size)
+        read[-1] += len(data)
+        return data
+
+    monkeypatch.setattr(unwrap.Forward, "read", count)
+    name = "pai_instance_table.csv"
+    path = tar_gz(tmp_path / "pai_instance_table.tar.gz", {name: TABLES[name]})
+    ledger = ingest(path, store=tmp_path / "store")
+    assert ledger.entries[0].rows_kept == 3000
+    listed, whole = read
+    assert listed < 1 << 15
+    assert whole == len(gzip.decompress(path.read_bytes()))
+
+
+@pytest.mark.parametrize("names", [list(TABLES), list(TABLES)[::-1]])
+@pytest.mark.parametrize("packed", ["all", "pai_instance_table"])
+def test_a_small_member_behind_a_large_one_is_ingested_too(
+    tmp_path: Path, names: list[str], packed: str
+) -> None:
+    path = tar_gz(tmp_path / f"{packed}.tar.gz", {f"./{name}": TABLES[name] for name in names})
     ledger = ingest(path, store=tmp_path / "store")
     assert {entry.table: entry.rows_kept for entry in ledger.entries} == {
         "instances": 3000,
@@ -36,8 +66,9 @@ def test_a_small_member_behind_a_large_one_is_ingested_too(
 
 def test_a_file_that_nobody_knows_behind_a_large_member_is_told(tmp_path: Path) -> None:
     members = {"pai_instance_table.csv": INSTANCES.encode(), "README": b"hello"}
-    ledger = ingest(tar_gz(tmp_path / "a.tar.gz", members), store=tmp_path / "store")
-    assert ledger.not_recognised == ("a.tar.gz:README",)
+    name = "pai_instance_table.tar.gz"
+    ledger = ingest(tar_gz(tmp_path / name, members), store=tmp_path / "store")
+    assert ledger.not_recognised == (f"{name}:README",)
 
 
 @pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT])

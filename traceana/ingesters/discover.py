@@ -109,7 +109,7 @@ def _list(
     """List the files of some formats."""
     suffixes = (*further, *(suffix for way in formats for suffix in way.suffixes))
     for path in paths:
-        listing = list_csvs(path, leave_out=leave_out, suffixes=suffixes)
+        listing = list_csvs(path, leave_out=leave_out, suffixes=suffixes, to_end=False)
         listing.csvs = [replace(csv, columns=columns) for csv in listing.csvs]
         yield path, listing
 

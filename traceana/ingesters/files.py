@@ -17,6 +17,7 @@ from typing import IO, Final, TypeVar
 from traceana.errors import SourceError
 from traceana.ingesters.unwrap import (
     SYNTHETIC_PREFIX,
+    Member,
     bare_name,
     label_of,
     open_archive,
@@ -35,6 +36,14 @@ LONGEST_HEAD: Final = 1 << 18
 _BLOCK: Final = 1 << 24
 _PARTS: Final = 32  # one stays in a processor's cache until its block is joined
 _AHEAD: Final = 2
+
+
+_GO_ON: Final[set[tuple[Path, ...]]] = set()
+"""Archives that were found to go on after the member that seemed their last one."""
+
+
+class UnlistedMemberError(Exception):
+    """An archive goes on after the member that seemed its last one: list and read it again."""
 
 
 @dataclass(frozen=True)
@@ -94,16 +103,24 @@ class Listing:
 
 
 def list_csvs(
-    root: Path, *, leave_out: Sequence[Path] = (), suffixes: tuple[str, ...] = (".csv",)
+    root: Path,
+    *,
+    leave_out: Sequence[Path] = (),
+    suffixes: tuple[str, ...] = (".csv",),
+    to_end: bool = True,
 ) -> Listing:
-    """List the files with these suffixes under a folder, or the one file given."""
+    """List the files with these suffixes under a folder, or the one file given.
+
+    Unless it is read to its end, a large archive seems to end where gzip's count of bytes does;
+    :func:`open_csv` raises an UnlistedMemberError if it goes on.
+    """
     if not root.exists():
         raise SourceError(f"{root}: no such file or folder")
     listing = Listing()
     for paths in _join_parts(_list_files(root, leave_out, listing)):
         n_csvs = len(listing.csvs)
         try:
-            _list_one(paths, listing, suffixes=suffixes, named=root.is_file())
+            _list_one(paths, listing, suffixes, named=root.is_file(), to_end=to_end)
         except SourceError as error:
             del listing.csvs[n_csvs:]  # of an archive that broke off
             listing.broken.append((bare_name(paths), error))
@@ -155,7 +172,12 @@ def _join_parts(paths: list[Path]) -> list[tuple[Path, ...]]:
 
 
 def _list_one(
-    paths: tuple[Path, ...], listing: Listing, *, suffixes: tuple[str, ...], named: bool
+    paths: tuple[Path, ...],
+    listing: Listing,
+    suffixes: tuple[str, ...],
+    *,
+    named: bool,
+    to_end: bool,
 ) -> None:
     bare = bare_name(paths)
     is_archive = bare.endswith((".tar", ".tgz", ".zip"))
@@ -165,14 +187,16 @@ def _list_one(
         if not paths[0].name.startswith("SYNTHETIC"):
             listing.others.append(label_of(paths))
     elif is_archive:
-        _list_archive(paths, listing, suffixes)
+        _list_archive(paths, listing, suffixes, to_end=to_end)
     else:
         with reading(paths), open_unwrapped(paths) as stream:
             synthetic = paths[0].name.startswith(SYNTHETIC_PREFIX)
             listing.csvs.append(CsvFile(bare, paths, None, synthetic, _first_line(stream)))
 
 
-def _list_archive(paths: tuple[Path, ...], listing: Listing, suffixes: tuple[str, ...]) -> None:
+def _list_archive(
+    paths: tuple[Path, ...], listing: Listing, suffixes: tuple[str, ...], *, to_end: bool
+) -> None:
     seen: set[str] = set()
     with open_archive(paths) as members:
         for member in members:
@@ -195,6 +219,15 @@ def _list_archive(paths: tuple[Path, ...], listing: Listing, suffixes: tuple[str
             with member.open() as stream:
                 head = _first_line(stream)
             listing.csvs.append(CsvFile(name, paths, member.name, marked, head))
+            if not to_end and _seems_last(member, paths):
+                return  # it is decompressed once, when its rows are read
+
+
+def _seems_last(member: Member, paths: tuple[Path, ...]) -> bool:
+    """Return whether an archive of the name of a large member seems to hold nothing after it."""
+    name = PurePosixPath(member.name).name.removeprefix(SYNTHETIC_PREFIX)
+    alike = name.partition(".")[0] == bare_name(paths).partition(".")[0]
+    return alike and paths not in _GO_ON and member.is_last(paths)
 
 
 def _unread(paths: tuple[Path, ...], member: PurePosixPath, *, is_file: bool) -> str:
@@ -239,6 +272,10 @@ def open_csv(csv: CsvFile) -> Iterator[IO[bytes]]:
             )
         with member.open() as stream:
             yield stream
+            read_whole = stream.tell() == member.size
+        if read_whole and _seems_last(member, csv.paths) and next(members, None) is not None:
+            _GO_ON.add(csv.paths)
+            raise UnlistedMemberError(csv.where)
 
 
 def beginning(csv: CsvFile, size: int, /) -> bytes:

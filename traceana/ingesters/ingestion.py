@@ -23,6 +23,7 @@ from traceana.catalog import get_trace
 from traceana.errors import DataError, SourceError, StoreError, TraceanaError
 from traceana.ingesters.compiled import Source
 from traceana.ingesters.discover import Discovery, discover, fit_files, match_files, name_of
+from traceana.ingesters.files import UnlistedMemberError
 from traceana.ingesters.mapping import Mapping, check_zone, parse_mapping
 from traceana.ingesters.plan import Plan, ingest_plan
 from traceana.ingesters.readers.reader import frame_rows, get_reader
@@ -152,23 +153,30 @@ def ingest(
         check_id(trace)
 
     named_columns = tuple(columns) if columns else None
-    if of_mapping is None:
-        discovery = discover(
-            folders, trace=trace, reader=reader, leave_out=leave_out, columns=named_columns
-        )
-        plans = _plans_of(discovery, timezone, replace)
-    else:
-        fitted = _in_zone(of_mapping, timezone)
-        discovery = match_files(
-            folders,
-            fitted,
-            trace=name,
-            reader=reader,
-            leave_out=leave_out,
-            columns=named_columns,
-        )
-        plans = {name: _plan(name, fitted, discovery.sources[name], timezone, replace)}
-    return _ingest_found(discovery, plans, folder, progress)
+
+    def run() -> Ledger:
+        if of_mapping is None:
+            discovery = discover(
+                folders, trace=trace, reader=reader, leave_out=leave_out, columns=named_columns
+            )
+            plans = _plans_of(discovery, timezone, replace)
+        else:
+            fitted = _in_zone(of_mapping, timezone)
+            discovery = match_files(
+                folders,
+                fitted,
+                trace=name,
+                reader=reader,
+                leave_out=leave_out,
+                columns=named_columns,
+            )
+            plans = {name: _plan(name, fitted, discovery.sources[name], timezone, replace)}
+        return _ingest_found(discovery, plans, folder, progress)
+
+    try:
+        return run()
+    except UnlistedMemberError:
+        return run()  # the archive is listed to its end
 
 
 def _plans_of(discovery: Discovery, timezone: str | None, replace: bool) -> dict[str, Plan]:

@@ -31,7 +31,9 @@ _BROKEN: Final[tuple[type[Exception], ...]] = (
 )
 SYNTHETIC_PREFIX: Final = "SYNTHETIC-"
 _STEP: Final = 1 << 20
+_LARGE: Final = 1 << 20
 _LONGEST_HEADER: Final = 1 << 20
+_PADDING: Final = 2 * tarfile.BLOCKSIZE + tarfile.RECORDSIZE
 _MOST_MEMBERS: Final = 100_000
 _PACKED: Final = (ZIP_STORED, ZIP_DEFLATED, ZIP_BZIP2, ZIP_LZMA)
 _POINTERS: Final = (b"version https://git-lfs.github.com/spec/", b"/annex/objects/")
@@ -119,6 +121,18 @@ class Member(NamedTuple):
     is_folder: bool
     is_file: bool
     open: Callable[[], IO[bytes]]
+    size: int
+    end: int | None = None
+    """Where its bytes end in a tar archive."""
+
+    def is_last(self, paths: tuple[Path, ...], /) -> bool:
+        """Return whether a large gzip archive ends after it, by gzip's count of its bytes."""
+        if self.end is None or self.size < _LARGE:
+            return False
+        with paths[0].open("rb") as first, paths[-1].open("rb") as last:
+            last.seek(max(last.seek(0, io.SEEK_END) - 4, 0))
+            unpacked = int.from_bytes(last.read(), "little")  # modulo 2^32
+            return first.read(2) == b"\x1f\x8b" and (unpacked - self.end) % 2**32 <= _PADDING
 
 
 @contextmanager
@@ -127,7 +141,13 @@ def open_archive(paths: tuple[Path, ...]) -> Iterator[Iterator[Member]]:
     if bare_name(paths).endswith(".zip"):
         with reading(paths), ZipFile(paths[0]) as archive:
             yield (
-                Member(each.filename, each.is_dir(), True, partial(_open_zipped, archive, each))
+                Member(
+                    each.filename,
+                    each.is_dir(),
+                    True,
+                    partial(_open_zipped, archive, each),
+                    each.file_size,
+                )
                 for each in archive.infolist()
             )
     else:
@@ -153,9 +173,10 @@ def read_tar(stream: IO[bytes], /) -> Iterator[Member]:
             while forward.read(_STEP):
                 pass
             return
-        yield Member(
-            member.name, member.isdir(), member.isreg(), partial(archive.extractfile, member)
-        )
+        kind = (member.isdir(), member.isreg())
+        size = 0 if member.sparse else member.size
+        end = member.offset_data + -(-size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+        yield Member(member.name, *kind, partial(archive.extractfile, member), size, end)
     raise tarfile.ReadError(f"it has more than {_MOST_MEMBERS:,} members")
 
 
