@@ -248,6 +248,7 @@ def duration_range(low: float, high: float) -> str:
 seconds_range = _range_of(seconds)
 ratio_range = _range_of(ratio)
 three_digits_range = _range_of(three_digits)
+energy_range = _range_of(energy)
 
 
 def sparkline(values: Sequence[float]) -> str:
