@@ -6,7 +6,7 @@ import ast
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, ParamSpec
+from typing import Any, Final, ParamSpec
 
 import numpy as np
 import polars as pl
@@ -19,12 +19,7 @@ from traceana.questions.comparison.tables import Changes, Comparison
 from traceana.questions.failures.curves import kaplan_meier
 from traceana.questions.failures.hazards import overall_failure
 from traceana.questions.failures.rates import failure_rates
-from traceana.questions.stragglers.analyze import (
-    PIPELINE,
-    cov_by_job,
-    published_cov,
-    stragglers,
-)
+from traceana.questions.stragglers.analyze import PIPELINE, cov_by_job, published_cov, stragglers
 from traceana.questions.trends.by_period import ENDED, open_jobs, span
 from traceana.questions.workload.summary import concentration
 from traceana.stats.quantiles import woodruff_interval
@@ -33,10 +28,6 @@ from traceana.store import Trace, distinct_traces
 from traceana.store.frames import collect
 from traceana.tables.declare import declared, schema_of
 from traceana.tables.formatting import duration
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
-
 
 MEASURES: Final = {
     "jobs_per_day": "Jobs submitted per day",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -12,6 +12,7 @@ from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.comparison.compare_traces import compare_traces
 from traceana.questions.comparison.tables import reasons
+from traceana.store import Trace
 from traceana.tables.formatting import (
     duration,
     duration_range,
@@ -21,9 +22,6 @@ from traceana.tables.formatting import (
     three_digits,
     three_digits_range,
 )
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 _UNITS: Final[dict[str, tuple[Callable[..., str], Callable[..., str]]]] = {
     " (s)": (duration, duration_range),

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import polars as pl
 
 from traceana.tables.declare import ResultTable, ci, count, number, text
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class Comparison(ResultTable):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -16,12 +16,10 @@ from traceana.questions.correlations.correlate import (
 )
 from traceana.questions.correlations.family import LEVELS
 from traceana.questions.correlations.points import mean_by_value
+from traceana.questions.correlations.tables import CorrelationResult
 from traceana.stats.multiplicity import adjust_pvalues
-
-if TYPE_CHECKING:
-    from traceana.questions.correlations.tables import CorrelationResult
-    from traceana.store import Trace
-    from traceana.store.frames import Names
+from traceana.store import Trace
+from traceana.store.frames import Names
 
 RESAMPLES: Final = 200
 

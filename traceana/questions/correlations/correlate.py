@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, product
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import narwhals.stable.v2 as nw
+import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.cohorts.ends import open_outcomes, with_failure
 from traceana.cohorts.unit_note import notes_unit
@@ -16,6 +18,7 @@ from traceana.errors import DataError
 from traceana.questions.correlations.family import LEVELS, number_clusters, of_pair
 from traceana.questions.correlations.tables import CorrelationResult, Correlations
 from traceana.stats.arguments import MOST_RESAMPLES, as_generator, check_confidence, check_count
+from traceana.stats.arrays import Floats
 from traceana.stats.correlation import METHODS, SMALLEST_P
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.store.frames import (
@@ -29,12 +32,6 @@ from traceana.store.frames import (
     refuse_clash,
 )
 from traceana.tables.declare import returns, schema_of
-
-if TYPE_CHECKING:
-    import numpy as np
-    from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.stats.arrays import Floats
 
 
 @notes_unit

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
+from traceana.stats.arrays import Floats, Integers
 from traceana.stats.correlation import (
     NEAR_ONE,
     carrying_rows,
@@ -38,10 +39,7 @@ from traceana.stats.permutation import (
 )
 from traceana.store.frames import LARGEST, reduce_frame
 
-if TYPE_CHECKING:
-    from traceana.stats.arrays import Floats, Integers
-
-    Key = tuple[str, str]
+Key = tuple[str, str]
 
 MIN_POINTS: Final = 4
 """With fewer points no coefficient is computed."""

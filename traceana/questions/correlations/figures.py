@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from traceana.drawing.labels import name_tick, small_size
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _NEGLIGIBLE: Final = 0.1
 

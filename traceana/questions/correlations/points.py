@@ -6,10 +6,11 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 from scipy.special import stdtr
 
 from traceana.errors import DataError
@@ -17,9 +18,6 @@ from traceana.questions.correlations.tables import ImpliedN, JointCounts, MeansB
 from traceana.stats.arguments import check_count
 from traceana.store.frames import Names, as_names, open_frame, reduce_frame, refuse_clash
 from traceana.tables.declare import declared, returns
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
 
 _MAX_BINS: Final = 1000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
@@ -42,10 +42,8 @@ from traceana.questions.correlations.section_features import (
 from traceana.questions.correlations.tables import Correlations
 from traceana.questions.section_per_cohort import build_per_cohort
 from traceana.stats.multiplicity import THRESHOLDS
+from traceana.store import Trace
 from traceana.tables.formatting import correlation, in_sentence
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 _OPENING: Final = (
     "Group means are the published PAI method: one point per distinct value, at its mean runtime. "
@@ -92,8 +90,7 @@ def _cohort(cohort: Cohort) -> Content:
     lead: tuple[Block, ...] = (
         Gallery(tuple(draw_forest(cohort, "runtime", table, within))),
         *compare_methods(
-            *(cohort, "runtime", table),
-            [one for one in (by_pearson, within) if one is not None],
+            *(cohort, "runtime", table), [one for one in (by_pearson, within) if one is not None]
         ),
     )
     blocks: tuple[Block, ...] = (

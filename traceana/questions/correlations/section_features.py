@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
+from traceana.cohorts.cohort import Cohort
 from traceana.page.blocks import Drawing, Table, drawing, result_table
 from traceana.questions.correlations.tables import Correlations
 from traceana.stats.multiplicity import INCONCLUSIVE, NEGLIGIBLE, THRESHOLDS, conclude
 from traceana.tables.declare import with_columns
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import correlation, correlation_range, in_sentence, listed, p_equals
-
-if TYPE_CHECKING:
-    from traceana.cohorts.cohort import Cohort
 
 _UNCLEAR: Final = {NEGLIGIBLE: "changes little", INCONCLUSIVE: "may rise or fall"}
 FEATURE_NAMES: Final = {

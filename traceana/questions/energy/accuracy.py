@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.errors import DataError
 from traceana.questions.energy.tables import BatchSizeSweep, EnergyToAccuracy, EtaSweep
+from traceana.schema import TrainingDefaults
 from traceana.schema.training_tables import (
     CONFIGURATION,
     TrainingTables,
@@ -22,11 +24,6 @@ from traceana.schema.training_tables import (
 )
 from traceana.simulate.recurring.read import read_tables, trained_batches
 from traceana.tables.declare import declared, returns
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.schema import TrainingDefaults
 
 _NEEDED: Final = (
     "batch_size",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
 from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.colors import ListedColormap, LogNorm, to_rgb
 from matplotlib.ticker import LogLocator, NullLocator, PercentFormatter
+from numpy.typing import NDArray
 
 from traceana.drawing.labels import (
     legend_above,
@@ -23,11 +26,6 @@ from traceana.drawing.labels import (
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, figure_of, shade, start_axes
 from traceana.errors import DataError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-    from numpy.typing import NDArray
 
 _CHOICES: Final = {
     "batch_size": ("batch size only", 2),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
+from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from traceana import simulate
@@ -17,7 +19,7 @@ from traceana.questions.energy.accuracy import (
     feasible_configurations,
 )
 from traceana.questions.energy.tables import EnergyCoverage, EnergySavings
-from traceana.schema import TRAINING_DEFAULTS, TrainingDefault
+from traceana.schema import TRAINING_DEFAULTS, TrainingDefault, TrainingDefaults
 from traceana.schema.training_tables import (
     CONFIGURATION,
     TrainingTables,
@@ -28,16 +30,10 @@ from traceana.schema.training_tables import (
     trained_profiles,
 )
 from traceana.simulate.recurring.read import read_tables, trained_batches
+from traceana.simulate.recurring.tables import RecurringResult
 from traceana.stats.arguments import as_generator
+from traceana.store import Trace
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
-
-    from traceana.schema import TrainingDefaults
-    from traceana.simulate.recurring.tables import RecurringResult
-    from traceana.store import Trace
 
 
 @returns(EnergyCoverage)

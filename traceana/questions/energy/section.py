@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
@@ -35,10 +35,8 @@ from traceana.questions.energy.tables import (
     EtaSweep,
     SavingsByChoice,
 )
+from traceana.store import Trace
 from traceana.tables.formatting import fraction_range, listed, plural, share
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 _OPENING: Final = (
     "Time to the target is the mean number of epochs over the runs of a batch size times the time "

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
+from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from traceana.drawing.labels import format_axis
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
+from traceana.questions.reliability.tables import ReliabilityResult
 from traceana.tables.formatting import plural
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from traceana.questions.reliability.tables import ReliabilityResult
 
 _DAY_S: Final = 86_400
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 from scipy.special import gammaln, lambertw, stdtrit
 
 from traceana.cohorts.ends import END_CLASS, with_end_class
@@ -37,17 +38,12 @@ from traceana.stats.arguments import (
     check_count,
     is_number,
 )
+from traceana.stats.arrays import Floats
 from traceana.stats.intervals import dispersion_index, rate_interval
 from traceana.stats.time_blocks import DAY_S
+from traceana.store import Trace
 from traceana.store.frames import collect, open_frame
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.stats.arrays import Floats
-    from traceana.store import Trace
-
 
 _MOST_MACHINES = 10**9
 

@@ -6,12 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 import scipy  # scipy.stats is slow to import and loaded when used
+from narwhals.stable.v2.typing import IntoFrame
+from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
 from traceana.cohorts.overlap import merge_times
@@ -32,6 +34,7 @@ from traceana.stats.arguments import (
     check_count,
     is_number,
 )
+from traceana.stats.arrays import Floats
 from traceana.stats.intervals import (
     dispersion_index,
     dispersion_pvalue,
@@ -46,13 +49,7 @@ from traceana.store.frames import Names, as_names, collect, open_frame, refuse_c
 from traceana.tables.declare import schema_of
 from traceana.tables.formatting import duration
 
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
-
-    from traceana.stats.arrays import Floats
-
-    Counts = NDArray[np.int64]
+Counts = NDArray[np.int64]
 
 Window = tuple[float | datetime, float | datetime]
 

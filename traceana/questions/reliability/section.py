@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
@@ -25,6 +25,7 @@ from traceana.questions.reliability.tables import (
     MachineReliability,
     ReliabilityResult,
 )
+from traceana.store import Trace
 from traceana.tables.formatting import (
     duration,
     duration_range,
@@ -35,9 +36,6 @@ from traceana.tables.formatting import (
     three_digits,
     three_digits_range,
 )
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 _OPENING: Final = (
     "A fault lasts from the failure of a machine to the end of its repair. The rate is the number "

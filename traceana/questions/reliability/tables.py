@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import dataframely as dy
+import polars as pl
 
 from traceana.tables.declare import (
     ResultTable,
@@ -27,9 +28,6 @@ from traceana.tables.formatting import (
     three_digits_range,
 )
 from traceana.tables.result import Result
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _RATE = "1/1000 node-days"
 

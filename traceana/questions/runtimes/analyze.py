@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import polars as pl
 
@@ -12,10 +12,8 @@ from traceana.questions.failures.curves import kaplan_meier
 from traceana.questions.runtimes.distributions import tail_index
 from traceana.questions.runtimes.fit import fit_distributions
 from traceana.questions.runtimes.tables import BestFamilies, DistributionFits, RuntimeSensitivity
+from traceana.store import Trace
 from traceana.tables.declare import declared
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 Median: TypeAlias = tuple[float | None, float | None, float | None]
 REFITS: Final = 199

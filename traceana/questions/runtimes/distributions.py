@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 import scipy  # scipy.stats is slow to import and loaded when used
+from narwhals.stable.v2.typing import IntoFrame
 from numpy.typing import NDArray
 
 from traceana.cohorts.unit_note import notes_unit
@@ -30,6 +31,7 @@ from traceana.stats.arguments import (
     check_count,
     is_number,
 )
+from traceana.stats.arrays import Floats
 from traceana.stats.distributions import FAMILIES, hill, make_sample
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.permutation import (
@@ -40,21 +42,8 @@ from traceana.stats.permutation import (
 )
 from traceana.stats.ranks import placements, superiority
 from traceana.stats.survival import incidence, log_log_interval
-from traceana.store.frames import (
-    LARGEST,
-    Names,
-    as_names,
-    collect,
-    open_frame,
-    refuse_clash,
-)
+from traceana.store.frames import LARGEST, Names, as_names, collect, open_frame, refuse_clash
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.stats.arrays import Floats
-
 
 _EXACT_UP_TO: Final = 500  # values of a group; beyond, the asymptotic distribution is as good
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import polars as pl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
@@ -14,12 +15,8 @@ from traceana.drawing.labels import name_group, place_legend, split_lines, use_l
 from traceana.drawing.registry import figure
 from traceana.drawing.style import MOST_MARKS, WIDTH_IN, color_of, shade, start_axes, use_style
 from traceana.errors import DataError
+from traceana.questions.runtimes.tables import DistributionFits
 from traceana.tables.formatting import listed, plural
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from traceana.questions.runtimes.tables import DistributionFits
 
 _MOST_SIZES: Final = 6
 """Groups beyond which a caption states the range of their sizes."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from traceana.errors import DataError
@@ -33,6 +34,7 @@ from traceana.stats.arguments import (
     check_count,
     is_number,
 )
+from traceana.stats.arrays import Floats
 from traceana.stats.distributions import (
     FAMILIES,
     ClusterTerms,
@@ -51,11 +53,6 @@ from traceana.stats.distributions import (
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.store.frames import as_names
 from traceana.tables.declare import schema_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from traceana.stats.arrays import Floats
 
 _TABLE: Final = {
     **schema_of(FittedFamilies),

@@ -6,24 +6,20 @@ import warnings
 from bisect import insort
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
+from numpy.typing import NDArray
 
 from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
 from traceana.questions.runtimes.tables import RuntimePredictions
 from traceana.stats.arguments import as_list, check_confidence, is_number
+from traceana.stats.arrays import Floats
 from traceana.stats.intervals import ratio_interval
 from traceana.store.frames import Names, as_names, collect, column_names, open_frame
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
-
-    from traceana.stats.arrays import Floats
 
 _SIZES = ("gpus", "cpus", "time_limit_s")
 _FEWEST_FITTED, _MOST_FITTED = 50, 20_000

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import narwhals.stable.v2 as nw
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.cohorts.cohort import GROUPINGS
 from traceana.cohorts.tables import MissingTimes, RuntimeRatioSummary
@@ -19,6 +20,7 @@ from traceana.cohorts.tasks import (
     task_times,
 )
 from traceana.errors import DataError
+from traceana.store import Trace
 from traceana.store.frames import (
     Names,
     as_names,
@@ -32,12 +34,6 @@ from traceana.store.frames import (
 from traceana.tables.declare import declared, returns
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import in_sentence, listed
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.store import Trace
-
 
 _RATIO: Final = "runtime_ratio"
 _SMALLEST_MEAN: Final = 1e-150

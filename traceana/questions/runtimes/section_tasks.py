@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
@@ -14,10 +14,8 @@ from traceana.cohorts.tasks import sample_jobs
 from traceana.page.blocks import Block, Content, Heading, Points, Table, Text, result_table
 from traceana.page.section import Section
 from traceana.questions.runtimes.ratio import capacity, means_by_outcome, missing_times
+from traceana.store import Trace
 from traceana.tables.formatting import duration, hours, plain, share, three_digits
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 _IMPUTATIONS: Final = {
     "drop_task": "a task has no runtime if any of its instances lacks a start or an end.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -20,13 +20,11 @@ from traceana.questions.stragglers.cov import (
     summarize_cov_series,
 )
 from traceana.questions.stragglers.detect import CANNOT_TELL, detect_stragglers
+from traceana.questions.stragglers.tables import AttributeResult, StragglerResult
 from traceana.schema import get_table
+from traceana.simulate.batching.tables import BatchingReplay
+from traceana.store import Trace
 from traceana.store.frames import reduce_frame
-
-if TYPE_CHECKING:
-    from traceana.questions.stragglers.tables import AttributeResult, StragglerResult
-    from traceana.simulate.batching.tables import BatchingReplay
-    from traceana.store import Trace
 
 JOB_ORDER: Final = (pl.col("job_id").str.len_chars(), pl.col("job_id"))
 """Sorts job_2 before job_10."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
+from numpy.typing import NDArray
 
 from traceana.errors import DataError
 from traceana.questions.stragglers.blocks import cut_jobs, over
@@ -15,6 +17,7 @@ from traceana.questions.stragglers.tables import (
     StragglerAttributes,
 )
 from traceana.stats.arguments import MOST_RESAMPLES, as_generator, check_count, is_number
+from traceana.stats.arrays import Floats
 from traceana.stats.quantiles import median_present
 from traceana.store.frames import (
     Names,
@@ -27,13 +30,7 @@ from traceana.store.frames import (
 )
 from traceana.tables.declare import ResultTable, declared, schema_of
 
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
-
-    from traceana.stats.arrays import Floats
-
-    Codes = NDArray[np.int64]
+Codes = NDArray[np.int64]
 
 WORKER: Final = "worker"
 _SAME: Final = 0.9

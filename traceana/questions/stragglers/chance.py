@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import scipy  # scipy.signal is slow to import and loaded when used
+from numpy.typing import NDArray
 from scipy.linalg import hadamard
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
@@ -15,9 +16,6 @@ from traceana.questions.stragglers.blocks import over
 from traceana.questions.stragglers.episodes import Rules, Stretch, find_stretches
 from traceana.stats.arrays import Floats
 from traceana.stats.quantiles import median_present, peers_median
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ALPHA: Final = 0.05
 """Probability of an episode from the noise of a job, over all its workers and times."""

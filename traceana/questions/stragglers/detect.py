@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
+from numpy.typing import NDArray
 
 from traceana.errors import DataError
 from traceana.questions.stragglers.blocks import Block, Counts, Part, over, read_parts
@@ -31,10 +33,6 @@ from traceana.stats.quantiles import middle_of, peers_median
 from traceana.store.frames import LARGEST, Names, as_names, open_frame, refuse_clash, with_seconds
 from traceana.tables.declare import schema_of
 from traceana.tables.formatting import clock
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
 
 
 def measure_cost(

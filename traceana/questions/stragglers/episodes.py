@@ -9,17 +9,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from traceana.questions.stragglers.blocks import Counts, coming_report, over, read_reports
 from traceana.stats.arrays import Floats
 from traceana.stats.quantiles import median_present, middle_of, peers_at_rank, pick
 from traceana.stats.segments import highest_rise, rising_stretches
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 QUICK_PEER: Final = 0.25
 """Quantile of the peers that represents them at a time."""

@@ -6,12 +6,14 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 
@@ -38,13 +40,8 @@ from traceana.drawing.style import (
 )
 from traceana.errors import DataError
 from traceana.questions.stragglers.figures_variation import plot_cov
+from traceana.questions.stragglers.tables import StragglerResult
 from traceana.tables.formatting import three_digits
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
-
-    from traceana.questions.stragglers.tables import StragglerResult
 
 _MAX_IN_LEGEND: Final = 5
 _SPELLED: Final = 2

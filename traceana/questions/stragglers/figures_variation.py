@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
 from traceana.drawing.labels import (
@@ -24,12 +25,8 @@ from traceana.drawing.labels import (
 from traceana.drawing.registry import figure
 from traceana.drawing.style import check_groups, color_of, shade, start_axes
 from traceana.errors import DataError
+from traceana.questions.stragglers.tables import AttributeResult
 from traceana.tables.formatting import plural, share, three_digits
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from traceana.questions.stragglers.tables import AttributeResult
 
 _MOST_NAMED: Final = 7
 """Number of colors; more jobs are drawn gray and without names."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -25,16 +25,8 @@ from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers.cov import iteration_cov
 from traceana.questions.stragglers.detect import UNCLEAR, detect_stragglers
 from traceana.questions.stragglers.tables import Episodes, Levels, StragglerJobs, StragglerResult
-from traceana.tables.formatting import (
-    listed,
-    plural,
-    share,
-    three_digits,
-    three_digits_range,
-)
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
+from traceana.store import Trace
+from traceana.tables.formatting import listed, plural, share, three_digits, three_digits_range
 
 _MAX_DRAWN: Final = 2
 _NAMED: Final = 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -25,10 +25,8 @@ from traceana.questions.stragglers.tables import (
     AttributeResult,
     StragglerAttributes,
 )
+from traceana.store import Trace
 from traceana.tables.formatting import plural, share
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 _COSTLY: Final = 0.01
 """Fraction of a job's time from which a group of workers is an alert."""

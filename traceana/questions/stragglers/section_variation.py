@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -24,6 +24,7 @@ from traceana.page.section import Needs, Section
 from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers.cov import iteration_cov
 from traceana.questions.stragglers.tables import CovMatch, CovPooled, CovSeries, CovSummary
+from traceana.store import Trace
 from traceana.tables.formatting import (
     count,
     fine_fraction,
@@ -33,9 +34,6 @@ from traceana.tables.formatting import (
     three_digits,
     three_digits_range,
 )
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 _MAX_DRAWN: Final = 2
 _MAX_LINES: Final = 7

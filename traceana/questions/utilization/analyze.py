@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -26,12 +26,9 @@ from traceana.questions.utilization.used import (
 )
 from traceana.questions.workload.demand import gpu_demand
 from traceana.stats.quantiles import woodruff_interval
+from traceana.store import Trace
 from traceana.store.frames import collect, reduce_frame
 from traceana.tables.declare import declared
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
-
 
 BIN_S: Final = 6 * 3600
 _NETWORK: Final = {"read_bytes": "input", "write_bytes": "output"}
@@ -310,11 +307,7 @@ def _machines(trace: Trace) -> pl.DataFrame | None:
 _RUNTIME: Final = pl.col("runtime_s") / 3600
 _RESOURCES: Final = {
     "CPU time": ("core-hours", pl.col("cpu_time_s") / 3600, pl.col("cpus") * _RUNTIME),
-    "Memory": (
-        "GiB-hours",
-        pl.col("memory_gib_used") * _RUNTIME,
-        pl.col("memory_gib") * _RUNTIME,
-    ),
+    "Memory": ("GiB-hours", pl.col("memory_gib_used") * _RUNTIME, pl.col("memory_gib") * _RUNTIME),
     "GPUs": (
         "GPU-hours",
         pl.col("gpu_utilization") * pl.col("gpus") * _RUNTIME,

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+import polars as pl
+from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
 from traceana.drawing.labels import split_lines
 from traceana.drawing.registry import figure
 from traceana.drawing.style import start_axes
 from traceana.errors import DataError
-
-if TYPE_CHECKING:
-    import polars as pl
-    from matplotlib.axes import Axes
 
 
 @figure(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.cohorts.observation import node_column
 from traceana.errors import DataError
 from traceana.questions.utilization.tables import SampledUsage
 from traceana.stats.arguments import is_number
+from traceana.store import Trace
 from traceana.store.frames import (
     Names,
     as_names,
@@ -22,11 +24,6 @@ from traceana.store.frames import (
     refuse_clash,
 )
 from traceana.tables.declare import declared, returns
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.store import Trace
 
 _KEYS: Final = ("machine_id", "gpu", "time_s")
 _MEASURES: Final = ("utilization", "memory_gib", "power_w")

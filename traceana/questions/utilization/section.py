@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -30,11 +30,9 @@ from traceana.questions.utilization.tables import (
     MachineUtilization,
     Utilization,
 )
+from traceana.store import Trace
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import fraction_range, hours, listed, share
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 _RESOURCES: Final = {
     "gpus": ("GPUs", "GPU"),

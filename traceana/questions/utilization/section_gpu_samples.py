@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from traceana.page.blocks import Block, Content, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.utilization.gpu_samples import SHOWN_GROUPS, analyze_gpu_samples
 from traceana.questions.utilization.tables import SampledUsage
+from traceana.store import Trace
 from traceana.tables.formatting import hours, share
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 
 def build(traces: Sequence[Trace]) -> Content:

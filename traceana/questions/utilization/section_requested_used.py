@@ -21,11 +21,7 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.utilization.analyze import (
-    REQUESTED_NEEDS,
-    requested_curves,
-    requested_used,
-)
+from traceana.questions.utilization.analyze import REQUESTED_NEEDS, requested_curves, requested_used
 from traceana.questions.utilization.tables import RequestedUsed
 from traceana.store import Trace, distinct_traces
 from traceana.tables.display import key_heading
