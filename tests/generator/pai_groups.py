@@ -77,6 +77,8 @@ BUILDS: Final = (
     ("V100M32", 96, 384, 8, 135),
     ("CPU", 96, 512, 0, 83),
 )
+_FEWEST_MACHINES: Final = 95
+"""In a small sample too, the GPUs of the machines exceed those that one large task holds."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class Machines:
 def draw_machines(rng: np.random.Generator, scale: float) -> Machines:
     """Draw the machines, at least one of each build."""
     counts = [count for *_, count in BUILDS]
-    parts = apportion(round(sum(counts) * scale), counts)
+    parts = apportion(max(round(sum(counts) * scale), _FEWEST_MACHINES), counts)
     build = np.repeat(np.arange(len(BUILDS)), parts)
     gpu_type, cores, memory, gpus, _ = zip(*BUILDS, strict=True)
     table = pl.DataFrame(
