@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -100,30 +101,36 @@ def _blocks(
     usage, requeued = _usage(file, layout)
     for records, strange, line in layout.records(file):
         is_step = pl.col("JobID").str.contains(".", literal=True).fill_null(value=False)
-        jobs = _with_fields(records.filter(~is_step), FIELDS).with_columns(job_id="JobID")
+        jobs = _with_fields(records.filter(~is_step), FIELDS)
         used = usage.filter(pl.col(_AT).is_in(jobs[LINE].implode()))
         joined = jobs.join(used, left_on=LINE, right_on=_AT, how="left", maintain_order="left")
-        rows = derive(_with_restarts(joined, requeued), timezone)
-        rows = rows.with_columns(pl.coalesce(*TIMES, pl.lit("")).alias(SUBMISSION))
-        wrong = rows.filter(pl.col(RULE).is_not_null())
-        rows = rows.filter(pl.col(RULE).is_null())
-        bad = wrong.select(line=LINE, rule=RULE).with_columns(text=layout.texts(wrong))
-        marks = [name for name in rows.columns if name.startswith(UNREAD)]
-        unread = {name.removeprefix(UNREAD): int(rows[name].sum() or 0) for name in marks}
-        yield FrameBlock(
-            rows,
+        block = FrameBlock(
+            _with_restarts(joined, requeued),
             kinds,
             line,
-            partial(_texts, layout, rows),
-            pl.concat([strange, bad]),
+            partial(_texts, layout, jobs),
+            strange,
             layout.header,
             not_applicable=records.height - jobs.height,
-            nulled={(rule.partition("|")[0], rule): n for rule, n in unread.items() if n},
         )
+        yield as_jobs(block, timezone)
 
 
-def _texts(layout: Layout, rows: pl.DataFrame, lines: pl.Series) -> pl.Series:
-    return layout.texts(rows_of(rows, lines))
+def as_jobs(block: FrameBlock, timezone: str) -> FrameBlock:
+    """Derive the columns of jobs from their records and what their steps used."""
+    rows = derive(block.frame, timezone)
+    rows = rows.with_columns(pl.coalesce(*TIMES, pl.lit("")).alias(SUBMISSION))
+    is_wrong = rows[RULE].is_not_null()
+    wrong, rows = rows.filter(is_wrong), rows.filter(~is_wrong)
+    bad = wrong.select(line=LINE, rule=RULE).with_columns(text=block.text_of(wrong[LINE]))
+    marks = [name for name in rows.columns if name.startswith(UNREAD)]
+    unread = {name.removeprefix(UNREAD): int(rows[name].sum() or 0) for name in marks}
+    nulled = {(rule.partition("|")[0], rule): n for rule, n in unread.items() if n}
+    return replace(block, frame=rows, bad=pl.concat([block.bad, bad]), nulled=nulled)
+
+
+def _texts(layout: Layout, records: pl.DataFrame, lines: pl.Series) -> pl.Series:
+    return layout.texts(rows_of(records, lines))
 
 
 def _with_fields(records: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:

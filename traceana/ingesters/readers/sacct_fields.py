@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import polars as pl
 
 from traceana.ingesters.parsing import BYTES, own_table, read_duration, read_size
+from traceana.schema.columns import LARGEST_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -223,6 +224,10 @@ def total_usage(steps: pl.DataFrame, job: str) -> pl.DataFrame:
     return steps.group_by(job).agg(*largest, *summed)
 
 
+USED: Final = ("rss", "whole", "busy", "cpu", "parts")
+"""Columns of what the steps of a job used."""
+
+
 def derive(records: pl.DataFrame, timezone: str) -> pl.DataFrame:
     """Add the columns of :data:`TYPES` to records that have the steps' usage."""
     rows = parse_fields(parse_times(records, timezone), tuple(_FIELDS))
@@ -246,6 +251,7 @@ def derive(records: pl.DataFrame, timezone: str) -> pl.DataFrame:
     cpu = pl.max_horizontal("own_cpu", "cpu")
     started = col("start").is_not_null() | (elapsed > 0)  # a job that never started ran for no time
     return rows.with_columns(
+        job_id="JobID",
         runtime_s=pl.when(started).then("elapsed"),
         time_limit_s=first("limit", col("limit_raw") * 60),
         cpu_time_s=pl.when(cpu > 0).then(cpu),  # 0 is printed where no steps were recorded
@@ -377,7 +383,8 @@ def _moment(text: pl.Series, timezone: str, ambiguous: Literal["earliest", "late
     moment = zoned.dt.convert_time_zone("UTC")
     if moment.null_count() == text.null_count():
         return moment
-    seconds = pl.from_epoch(text.cast(pl.Int64, strict=False), "s").dt.cast_time_unit("us")
+    number = text.cast(pl.Int64, strict=False)
+    seconds = pl.from_epoch(number.set(number.abs() > LARGEST_S, None), "s").dt.cast_time_unit("us")
     return (
         moment.to_frame()
         .select(pl.coalesce(moment, seconds.dt.replace_time_zone("UTC")))
