@@ -12,21 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from traceana.cli.options import (
-    JsonOption,
-    MappingOption,
-    OutOption,
-    ReaderOption,
-    SinceOption,
-    StoreOption,
-    TimezoneOption,
-    UntilOption,
-    WhereOption,
-    WindowOption,
-    argument,
-    limited_store,
-    option,
-)
+from traceana.cli import options
+from traceana.cli.options import argument, option
 from traceana.cli.output import print_json, print_rows, print_table, terminal, write_frame
 from traceana.errors import DataError
 
@@ -39,17 +26,17 @@ if TYPE_CHECKING:
 def compare(
     traces: Annotated[list[str], argument("Ids of traces in the store, or files.", "TRACE...")],
     *,
-    store: StoreOption = None,
-    mapping: MappingOption = None,
-    reader: ReaderOption = None,
-    timezone: TimezoneOption = None,
+    store: options.StoreOption = None,
+    mapping: options.MappingOption = None,
+    reader: options.ReaderOption = None,
+    timezone: options.TimezoneOption = None,
     split: Annotated[
         str | None, option("Compare one trace before and after this date or time.", "TIME")
     ] = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    where: WhereOption = None,
-    window: WindowOption = None,
+    since: options.SinceOption = None,
+    until: options.UntilOption = None,
+    where: options.WhereOption = None,
+    window: options.WindowOption = None,
     fail_if: Annotated[
         str | None,
         option(
@@ -58,8 +45,8 @@ def compare(
             "EXPR",
         ),
     ] = None,
-    json: JsonOption = False,
-    out: OutOption = None,
+    json: options.JsonOption = False,
+    out: options.OutOption = None,
 ) -> None:
     """Compare headline numbers of traces, or of one trace before and after a time.
 
@@ -85,7 +72,9 @@ def compare(
             source,
             traces,  # noqa: PLR1704  files have ids from here on
         ),
-        limited_store(source, since=since, until=until, where=where, window=window) as place,
+        options.limited_store(
+            source, since=since, until=until, where=where, window=window
+        ) as place,
     ):
         if split is not None:
             [trace], of_parts = traces, Path(scratch)
@@ -121,7 +110,7 @@ def compare(
 def _with_files(
     names: list[str],
     store: Path | None,
-    **options: Any,  # noqa: ANN401  those of ingest()
+    **read: Any,  # noqa: ANN401  options of ingest()
 ) -> Iterator[tuple[Path | None, list[str]]]:
     """Yield a store with the traces and those of the files among the names, and all ids."""
     from traceana.ingesters import ingest
@@ -133,7 +122,7 @@ def _with_files(
         name for name in names if Path(name).exists() and not (given / name / MANIFEST).exists()
     ]
     if not files:
-        if any(options.values()):
+        if any(read.values()):
             raise DataError("--mapping, --reader and --timezone are for files: name them")
         yield store, names
         return
@@ -148,7 +137,7 @@ def _with_files(
             stem = Path(name).resolve().name.partition(".")[0].lower()
             trace = re.sub(r"[^a-z0-9]+", "-", stem).strip("-") or "file"
             trace = trace if trace not in ids else f"{trace}-{len(ids) + 1}"
-            sys.stderr.write(f"{ingest(name, trace=trace, store=place, **options)}\n")
+            sys.stderr.write(f"{ingest(name, trace=trace, store=place, **read)}\n")
             ids.append(trace)
         yield place, ids
 

@@ -9,15 +9,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from traceana.cli.options import (
-    JsonOption,
-    MappingOption,
-    ReaderOption,
-    StoreOption,
-    TimezoneOption,
-    argument,
-    option,
-)
+from traceana.cli import options
+from traceana.cli.options import argument, option
 from traceana.cli.output import print_cells, print_json, terminal
 from traceana.errors import DataError
 from traceana.tables.formatting import plural
@@ -39,21 +32,21 @@ def ingest(
         list[Path], argument("Folders or files: public traces or your own.", "PATH...")
     ],
     *,
-    store: StoreOption = None,
+    store: options.StoreOption = None,
     trace: Annotated[
         str | None,
         option("Id of the trace.  [default: found from the files, or the mapping's name]", "ID"),
     ] = None,
-    mapping: MappingOption = None,
-    reader: ReaderOption = None,
-    timezone: TimezoneOption = None,
+    mapping: options.MappingOption = None,
+    reader: options.ReaderOption = None,
+    timezone: options.TimezoneOption = None,
     columns: Annotated[
         str | None, option("Columns of files without a header: JobID,User,State,...", "LIST")
     ] = None,
     replace: Annotated[
         bool, option("Replace the trace's tables instead of updating them.", None, "--replace")
     ] = False,
-    json: JsonOption = False,
+    json: options.JsonOption = False,
 ) -> None:
     """Read files into a store and count every row kept or rejected."""
     _suit_polars()
@@ -216,7 +209,7 @@ def map_file(
     out: Annotated[
         Path | None, option("File for the mapping.  [default: standard output]", "M.toml")
     ] = None,
-    reader: ReaderOption = None,
+    reader: options.ReaderOption = None,
 ) -> None:
     """Propose a mapping for a file and preview its rows.
 

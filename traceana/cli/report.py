@@ -13,23 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
-from traceana.cli.options import (
-    TYPED,
-    AnonymizeOption,
-    CompareOption,
-    GpusOption,
-    MappingOption,
-    ReaderOption,
-    SinceOption,
-    StoreOption,
-    TimezoneOption,
-    UntilOption,
-    WhereOption,
-    WindowOption,
-    argument,
-    limited_store,
-    option,
-)
+from traceana.cli import options
+from traceana.cli.options import argument, option
 from traceana.cli.output import show_steps
 from traceana.errors import DataError
 
@@ -45,17 +30,17 @@ def report(
         ),
     ] = None,
     *,
-    store: StoreOption = None,
-    mapping: MappingOption = None,
-    reader: ReaderOption = None,
-    timezone: TimezoneOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    where: WhereOption = None,
-    window: WindowOption = None,
-    gpus: GpusOption = None,
-    anonymize: AnonymizeOption = False,
-    compare: CompareOption = None,
+    store: options.StoreOption = None,
+    mapping: options.MappingOption = None,
+    reader: options.ReaderOption = None,
+    timezone: options.TimezoneOption = None,
+    since: options.SinceOption = None,
+    until: options.UntilOption = None,
+    where: options.WhereOption = None,
+    window: options.WindowOption = None,
+    gpus: options.GpusOption = None,
+    anonymize: options.AnonymizeOption = False,
+    compare: options.CompareOption = None,
     out: Annotated[Path, option("Folder for the report; replaced if it exists.", "DIR")] = Path(
         "reports/latest"
     ),
@@ -84,13 +69,15 @@ def report(
     from traceana.report.run import count_workers
 
     check_sections(only or ())  # before the store is looked for
-    read = _reading(paths, mapping=mapping, reader=reader, timezone=timezone)
+    read = {"mapping": mapping, "reader": reader, "timezone": timezone}
     results: list[str] = []
     failed: list[str] = []
     limits: dict[str, Any] = {"since": since, "until": until, "where": where, "window": window}
     with (
         _open_store(paths, store, **read) as opened,
-        limited_store(opened, **limits, anonymize=anonymize, compare=compare, gpus=gpus) as place,
+        options.limited_store(
+            opened, **limits, anonymize=anonymize, compare=compare, gpus=gpus
+        ) as place,
         show_steps("report") as on_step,
     ):
         page = build_report(
@@ -101,7 +88,7 @@ def report(
             workers=count_workers(),
             engine=engine,
             master=master,
-            command=None if place == store else context.meta[TYPED],
+            command=None if place == store else context.meta[options.TYPED],
             on_step=on_step,
             on_results=results.extend,
             on_failure=failed.extend,
@@ -123,34 +110,29 @@ def summary(
         list[Path] | None, argument("Files to report on.  [default: those in a store]", "[PATH...]")
     ] = None,
     *,
-    store: StoreOption = None,
-    mapping: MappingOption = None,
-    reader: ReaderOption = None,
-    timezone: TimezoneOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    where: WhereOption = None,
-    window: WindowOption = None,
+    store: options.StoreOption = None,
+    mapping: options.MappingOption = None,
+    reader: options.ReaderOption = None,
+    timezone: options.TimezoneOption = None,
+    since: options.SinceOption = None,
+    until: options.UntilOption = None,
+    where: options.WhereOption = None,
+    window: options.WindowOption = None,
 ) -> None:
     """Print the main results of a report."""
     from traceana.report.build import summarize
     from traceana.report.run import count_workers
 
-    read = _reading(paths, mapping=mapping, reader=reader, timezone=timezone)
+    read = {"mapping": mapping, "reader": reader, "timezone": timezone}
     with (
         _open_store(paths, store, **read) as opened,
-        limited_store(opened, since=since, until=until, where=where, window=window) as place,
+        options.limited_store(
+            opened, since=since, until=until, where=where, window=window
+        ) as place,
         show_steps("summary") as on_step,
     ):
         results = summarize(place, workers=count_workers(), on_step=on_step)
     _print_results(results)
-
-
-def _reading(paths: list[Path] | None, **options: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Return how files are read; raise where no files are named."""
-    if not paths and any(options.values()):
-        raise DataError("--mapping, --reader and --timezone are for files: name them (PATH...)")
-    return options
 
 
 def _print_results(results: list[str]) -> None:
@@ -166,25 +148,27 @@ def _print_results(results: list[str]) -> None:
 def _open_store(
     paths: list[Path] | None,
     store: Path | None,
-    **options: Any,  # noqa: ANN401  those of ingest()
+    **read: Any,  # noqa: ANN401  options of ingest()
 ) -> Iterator[Path | None]:
     """Yield the store, or a temporary one of the files, whose results are not kept either."""
     from traceana.ingesters import ingest
     from traceana.report import find_data_source
     from traceana.store.cache import FOLDER
 
+    if not paths and any(read.values()):
+        raise DataError("--mapping, --reader and --timezone are for files: name them (PATH...)")
     if not paths:
         data_source = find_data_source(store)
         if data_source.is_sample:
             sys.stderr.write(f"traceana: note: {data_source.notice}\n")
         yield store
     elif store is not None:
-        ingest(paths, store=store, **options)
+        ingest(paths, store=store, **read)
         yield store
     else:
         with TemporaryDirectory(prefix="traceana-") as scratch:
             place = Path(scratch) / "store"
-            sys.stderr.write(f"{ingest(paths, store=place, **options)}\n")
+            sys.stderr.write(f"{ingest(paths, store=place, **read)}\n")
             earlier = os.environ.get(FOLDER)
             os.environ[FOLDER] = str(Path(scratch) / "cache")
             try:

@@ -6,18 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from traceana.cli.options import (
-    JsonOption,
-    OutOption,
-    StoreOption,
-    TraceArgument,
-    argument,
-    load_objects,
-    open_simulated,
-    option,
-    qualifying_trace,
-    read_numbers,
-)
+from traceana.cli import options
+from traceana.cli.options import argument, option
 from traceana.cli.output import Shown, print_json, print_result, write_frame
 from traceana.errors import DataError
 
@@ -30,7 +20,7 @@ if TYPE_CHECKING:
 
 def batching(
     *,
-    trace: TraceArgument = None,
+    trace: options.TraceArgument = None,
     throughputs: Annotated[
         str | None,
         option(
@@ -47,18 +37,18 @@ def batching(
             "NAME,...",
         ),
     ] = None,
-    store: StoreOption = None,
-    json: JsonOption = False,
-    out: OutOption = None,
+    store: options.StoreOption = None,
+    json: options.JsonOption = False,
+    out: options.OutOption = None,
 ) -> None:
     """Simulate batch-size controllers on heterogeneous workers.
 
     Replays the recorded workers of TRACE, or simulates 100 steps of workers with the given
     throughputs. Sweeps, overheads, saturation and published clusters: see the Python functions.
     """
-    names = [*load_objects(controllers, "--controllers").values()] if controllers else None
+    names = [*options.load_objects(controllers, "--controllers").values()] if controllers else None
     if throughputs is None:
-        _replay(open_simulated(store), trace, names, json=json, out=out)
+        _replay(options.open_simulated(store), trace, names, json=json, out=out)
     elif trace is None:
         _simulate(throughputs, names, json=json, out=out)
     else:
@@ -73,7 +63,7 @@ def _simulate(throughputs: str, names: list[Any] | None, *, json: bool, out: Pat
     from traceana.simulate.batching.tables import Batches, BatchingSweep
     from traceana.simulate.batching.workers import SPLITS
 
-    speeds = SPLITS.get(throughputs) or read_numbers("--throughputs", throughputs)
+    speeds = SPLITS.get(throughputs) or options.read_numbers("--throughputs", throughputs)
     workers = [(0.0, float(speed)) for speed in speeds]
     uniform, *others = CONTROLLERS
     results = [
@@ -163,8 +153,8 @@ def operations(
             "FILE",
         ),
     ] = None,
-    store: StoreOption = None,
-    json: JsonOption = False,
+    store: options.StoreOption = None,
+    json: options.JsonOption = False,
 ) -> None:
     """Replay training steps with ideal durations of some operations.
 
@@ -176,7 +166,7 @@ def operations(
     from traceana.simulate.operations.timeline import timeline_of, write_timeline
 
     policy = as_policy(_read_group(ideal))
-    chosen = qualifying_trace(open_simulated(store), trace, NEEDS)
+    chosen = options.qualifying_trace(options.open_simulated(store), trace, NEEDS)
     jobs = job_names(chosen)
     if job is not None:
         if job not in jobs:

@@ -5,17 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from traceana.cli.options import (
-    EtaOption,
-    JsonOption,
-    OutOption,
-    StoreOption,
-    TraceArgument,
-    load_objects,
-    open_simulated,
-    option,
-    qualifying_trace,
-)
+from traceana.cli import options
+from traceana.cli.options import option
 from traceana.cli.output import Shown, print_result, show_fraction, write_frame
 from traceana.errors import DataError
 
@@ -33,17 +24,17 @@ _SHOWN: Final = ("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j", "on_
 
 def energy(
     *,
-    trace: TraceArgument = None,
+    trace: options.TraceArgument = None,
     gpu: Annotated[
         str | None, option("GPU as in the trace.  [default: the GPU with the most profiles]")
     ] = None,
     dataset: Annotated[
         str | None, option("Data set as in the trace.  [default: all, best only]")
     ] = None,
-    eta: EtaOption = 0.5,
-    store: StoreOption = None,
-    json: JsonOption = False,
-    out: OutOption = None,
+    eta: options.EtaOption = 0.5,
+    store: options.StoreOption = None,
+    json: options.JsonOption = False,
+    out: options.OutOption = None,
 ) -> None:
     """Compute time, energy and cost to a target.
 
@@ -54,7 +45,7 @@ def energy(
     from traceana.questions.energy.savings import ENERGY_NEEDS, defaults, shown_gpu, training_tables
     from traceana.questions.energy.tables import EnergyToAccuracy, EtaSweep
 
-    chosen = qualifying_trace(open_simulated(store), trace, ENERGY_NEEDS)
+    chosen = options.qualifying_trace(options.open_simulated(store), trace, ENERGY_NEEDS)
     tables = training_tables(chosen)
     gpu = gpu or shown_gpu(chosen)
     about = {"gpu": gpu, "dataset": dataset, "eta": eta, "synthetic": chosen.synthetic}
@@ -126,10 +117,10 @@ _OF_SWEEP: Final = (
 
 def recurring(
     *,
-    trace: TraceArgument = None,
+    trace: options.TraceArgument = None,
     gpu: Annotated[str | None, option("GPU as in the trace.  [default: all]")] = None,
     dataset: Annotated[str | None, option("Data set as in the trace.  [default: all]")] = None,
-    eta: EtaOption = 0.5,
+    eta: options.EtaOption = 0.5,
     policy: Annotated[
         str,
         option(
@@ -155,9 +146,9 @@ def recurring(
             "Compare values of beta, ablations of zeus, and zeus on every GPU.", None, "--variants"
         ),
     ] = False,
-    store: StoreOption = None,
-    json: JsonOption = False,
-    out: OutOption = None,
+    store: options.StoreOption = None,
+    json: options.JsonOption = False,
+    out: options.OutOption = None,
 ) -> None:
     """Simulate policies for recurring jobs.
 
@@ -167,11 +158,13 @@ def recurring(
     from traceana.questions.recurring.analyze import GROUP_NEEDS
 
     needs = ENERGY_NEEDS if trace is None else (*ENERGY_NEEDS, *GROUP_NEEDS)
-    chosen = qualifying_trace(open_simulated(store), trace, GROUP_NEEDS if groups else needs)
+    chosen = options.qualifying_trace(
+        options.open_simulated(store), trace, GROUP_NEEDS if groups else needs
+    )
     groups = groups or not chosen.has("training_runs")
     if groups and (dataset is not None or seeds is not None):
         raise DataError("--dataset, --seeds: groups have their own jobs; leave them out")
-    policies = [*load_objects(policy, "--policy").values()]
+    policies = [*options.load_objects(policy, "--policy").values()]
     if len(policies) > 1 and not groups:
         raise DataError("--policy: pass one policy, or --groups")
     settings: dict[str, Any] = {"eta": eta, "policy": policies[0]}

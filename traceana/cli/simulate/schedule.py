@@ -8,16 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from traceana.cli.options import (
-    JsonOption,
-    OutOption,
-    StoreOption,
-    argument,
-    load_objects,
-    open_simulated,
-    option,
-    qualifying_trace,
-)
+from traceana.cli import options
+from traceana.cli.options import argument, option
 from traceana.cli.output import Shown, print_result, show_fraction, write_frame
 from traceana.errors import DataError
 
@@ -81,9 +73,9 @@ def schedule(
     replications: Annotated[
         int, option("Logs resampled by week, for a confidence interval of the mean wait.", "N")
     ] = 0,
-    store: StoreOption = None,
-    json: JsonOption = False,
-    out: OutOption = None,
+    store: options.StoreOption = None,
+    json: options.JsonOption = False,
+    out: options.OutOption = None,
 ) -> None:
     """Schedule the jobs of a trace on its clusters under policies.
 
@@ -99,8 +91,8 @@ def schedule(
     from traceana.stats.arguments import MOST_RESAMPLES, check_count
 
     check_count("--replications", replications, least=0, most=MOST_RESAMPLES)
-    policies = load_objects(policy, "--policy")
-    chosen = qualifying_trace(open_simulated(store), trace, _NEEDED)
+    policies = options.load_objects(policy, "--policy")
+    chosen = options.qualifying_trace(options.open_simulated(store), trace, _NEEDED)
     jobs, running, _ = chosen.once(jobs_to_schedule, None)
     if group is not None and group not in jobs.columns:
         valued = [name for name in jobs.columns if jobs[name].count()]
@@ -182,9 +174,9 @@ def place(
         str,
         option("Which machine to take among equal scores: by name, or at random.", "name|random"),
     ] = "name",
-    store: StoreOption = None,
-    json: JsonOption = False,
-    out: OutOption = None,
+    store: options.StoreOption = None,
+    json: options.JsonOption = False,
+    out: options.OutOption = None,
 ) -> None:
     """Fill a cluster with jobs that share GPUs.
 
@@ -199,8 +191,8 @@ def place(
 
     check_count("--seeds", seeds, most=MOST_RESAMPLES)
     check_choice("--ties", ties, _TIES)
-    policies = load_objects(policy, "--policy")
-    chosen = qualifying_trace(open_simulated(store), trace, _PLACED)
+    policies = options.load_objects(policy, "--policy")
+    chosen = options.qualifying_trace(options.open_simulated(store), trace, _PLACED)
     jobs, machines = chosen.jobs, chosen.table("machines")
     drawn = range(1, seeds + 1)
     with show_fraction("placement") as progress:
@@ -259,9 +251,9 @@ def deadlines(
         str | None,
         option("Column of the deadlines.  [default: SYNTHETIC deadlines are drawn]", "COLUMN"),
     ] = None,
-    store: StoreOption = None,
-    json: JsonOption = False,
-    out: OutOption = None,
+    store: options.StoreOption = None,
+    json: options.JsonOption = False,
+    out: options.OutOption = None,
 ) -> None:
     """Schedule jobs with deadlines under simple policies.
 
@@ -277,7 +269,7 @@ def deadlines(
     results = simulate_deadlines(
         rows,
         plans=drawn,
-        policies=[*load_objects(policies, "--policies").values()],
+        policies=[*options.load_objects(policies, "--policies").values()],
         capacity=capacity,
         deadline=deadline or "deadline_s",
     )
@@ -309,8 +301,8 @@ def _read_file(file: Path) -> tuple[str, pl.DataFrame, bool]:
 def _read_store(store: Path | None, trace: str | None) -> tuple[str, pl.DataFrame, bool]:
     from traceana.questions.deadlines.plans import PLANS_NEEDS
 
-    opened = open_simulated(store)
+    opened = options.open_simulated(store)
     with_plans = opened.traces(table="training_plans") if trace is None else []
     needs = PLANS_NEEDS if with_plans else _NEEDED
-    chosen = qualifying_trace(opened, trace, needs)
+    chosen = options.qualifying_trace(opened, trace, needs)
     return chosen.id, chosen.jobs, chosen.synthetic
