@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 KINDS: Final[tuple[Kind, ...]] = ("text", "time", "number")
 """Of several kinds in which a column is used, it is read as the first."""
-LARGEST_WHOLE: Final = 2.0**63
+_LARGEST_WHOLE: Final = 2.0**63
 ROW: Final = "\0row"
 """Column of the rows' numbers as text, where they are ids."""
 _TEMPORAL: Final = (pl.Date, pl.Datetime, pl.Time, pl.Duration)
@@ -67,12 +67,10 @@ class CompiledMapping:
     """Columns derived before the table's own, each in terms of the source's and earlier ones."""
     stated: dict[str, pl.Expr]
     """The table's columns; those that are not stated are null."""
-    whole: dict[str, pl.Expr]
-    """By rule, expressions that must be whole numbers."""
     rules: dict[str, pl.Expr]
     """Rules of the table and of the mapping, each false where a row breaks it."""
     rests_on: dict[str, frozenset[str]]
-    """By column of the table, the internal columns and rules of whole numbers that it rests on."""
+    """By column of the table, the internal columns that it rests on."""
     decisive: frozenset[str]
     """Stated columns without which a row is rejected; a cell of others that is not read is null."""
     row_ids: bool = False
@@ -90,7 +88,6 @@ class _Compiler:
     dtypes: ByName[str, pl.DataType]
     where: str
     derived: dict[str, Derived] = field(default_factory=dict)
-    whole: dict[str, pl.Expr] = field(default_factory=dict)
     limits: dict[str, pl.Expr] = field(default_factory=dict)
     uses: dict[str, set[str]] = field(default_factory=dict)
 
@@ -122,13 +119,12 @@ class _Compiler:
         if dtype != pl.String:
             value = self._number(value, target, label)
         if dtype == pl.Int64:
-            rule = f"{label}|not_a_whole_number"
-            self.whole[rule] = value
-            self.uses.setdefault(target, set()).add(rule)
+            whole = pl.when(value == value.floor(), value.abs() < _LARGEST_WHOLE).then(value)
+            return self._derive(f"{target}\0whole", whole, value, label, "whole_number")
         return value
 
     def rests_on(self, target: str, value: pl.Expr) -> frozenset[str]:
-        """Return all internal columns, and rules of whole numbers, that a column rests on."""
+        """Return all internal columns that a column rests on."""
         names: set[str] = set()
         waiting = {*value.meta.root_names(), *self.uses.get(target, ())}
         while waiting:
@@ -167,8 +163,8 @@ class _Compiler:
             return value
         return self._derive(target, value.cast(pl.Float64, strict=False), value, label, "number")
 
-    def _derive(self, target: str, value: pl.Expr, of: pl.Expr, label: str, what: str) -> pl.Expr:
-        name = f"\0{target}"
+    def _derive(self, name: str, value: pl.Expr, of: pl.Expr, label: str, what: str) -> pl.Expr:
+        name = f"\0{name}"
         self.derived[name] = Derived(value, of, label, f"{label}|not_a_{what}")
         return pl.col(name)
 
@@ -299,7 +295,6 @@ def compile_mapping(
         nulls,
         numbers | compiler.derived,
         stated,
-        compiler.whole,
         _rules(table, stated.keys()) | compiler.limits,
         {name: compiler.rests_on(name, value) for name, value in stated.items()},
         decisive_columns(table) & mapping.columns.keys(),

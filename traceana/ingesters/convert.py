@@ -10,7 +10,7 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from traceana.errors import DataError
-from traceana.ingesters.compiled import LARGEST_WHOLE, ROW, CompiledMapping, source_name
+from traceana.ingesters.compiled import ROW, CompiledMapping, source_name
 from traceana.ingesters.readers.frames import LINE
 
 if TYPE_CHECKING:
@@ -143,8 +143,6 @@ def _with_faults(
             view = source_name(name, kind)
             rules[view] = f"{name or 'index'}|not_utf8"
             faults[view] = pl.col(view).str.contains("\ufffd", literal=True)
-    rules |= {rule: rule for rule in compiled.whole}
-    faults |= {rule: ~_is_whole(value) for rule, value in compiled.whole.items()}
     rows = (
         source.lazy()
         .pipe(_derive, compiled)
@@ -187,7 +185,7 @@ def _why_not(row: pl.DataFrame, compiled: CompiledMapping) -> str:
     row = row.with_columns(_nulls(compiled))
     derived = {name: column.value for name, column in compiled.derived.items()}
     stated = {name: value.cast(compiled.schema[name]) for name, value in compiled.stated.items()}
-    for name, value in (derived | compiled.whole | stated).items():
+    for name, value in (derived | stated).items():
         try:
             row = row.with_columns(value.alias(name))
         except PolarsError:
@@ -205,10 +203,6 @@ def _nulls(compiled: CompiledMapping) -> list[pl.Expr]:
 
 def _unread(name: str, of: pl.Expr) -> pl.Expr:
     return pl.col(name).is_null() & of.is_not_null()
-
-
-def _is_whole(value: pl.Expr) -> pl.Expr:
-    return (value == value.floor()) & (value.abs() < LARGEST_WHOLE)
 
 
 def _filled_cells(block: FrameBlock) -> pl.DataFrame:
