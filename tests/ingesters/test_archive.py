@@ -27,8 +27,9 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unwrap, "_LARGE", 1 << 10)
 
 
-def test_an_archive_of_the_name_of_its_table_is_decompressed_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("packed", ["pai_instance_table", "download"])
+def test_an_archive_of_one_large_file_is_decompressed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: str
 ) -> None:
     read: list[int] = []
     original = unwrap.Forward.read
@@ -42,7 +43,7 @@ def test_an_archive_of_the_name_of_its_table_is_decompressed_once(
 
     monkeypatch.setattr(unwrap.Forward, "read", count)
     name = "pai_instance_table.csv"
-    path = tar_gz(tmp_path / "pai_instance_table.tar.gz", {name: TABLES[name]})
+    path = tar_gz(tmp_path / f"{packed}.tar.gz", {name: TABLES[name]})
     ledger = ingest(path, store=tmp_path / "store")
     assert ledger.entries[0].rows_kept == 3000
     listed, whole = read

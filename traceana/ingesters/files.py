@@ -111,8 +111,8 @@ def list_csvs(
 ) -> Listing:
     """List the files with these suffixes under a folder, or the one file given.
 
-    Unless it is read to its end, a large archive seems to end where gzip's count of bytes does;
-    :func:`open_csv` raises an UnlistedMemberError if it goes on.
+    Unless it is read to its end, an archive seems to hold one large file alone where it ends by
+    gzip's count of bytes; :func:`open_csv` raises an UnlistedMemberError if it goes on.
     """
     if not root.exists():
         raise SourceError(f"{root}: no such file or folder")
@@ -202,15 +202,15 @@ def _list_archive(
         for member in members:
             path = PurePosixPath(member.name)
             out = path.is_absolute() or ".." in path.parts
-            if out or (member.name in seen and not member.is_folder):
+            if out or member.name in seen:
                 fault = "leads out of the archive" if out else "is in it twice"
                 raise SourceError(
                     f"{where_of(paths)}: member {member.name!r} {fault}, unlike any published "
                     "trace; fetch the file again from its publisher"
                 )
-            seen.add(member.name)
             if member.is_folder:
                 continue
+            seen.add(member.name)
             if not member.is_file or path.suffix not in suffixes or path.name.startswith("."):
                 listing.others.append(_unread(paths, path, is_file=member.is_file))
                 continue
@@ -219,15 +219,13 @@ def _list_archive(
             with member.open() as stream:
                 head = _first_line(stream)
             listing.csvs.append(CsvFile(name, paths, member.name, marked, head))
-            if not to_end and _seems_last(member, paths):
+            if not to_end and len(seen) == 1 and _seems_last(member, paths):
                 return  # it is decompressed once, when its rows are read
 
 
 def _seems_last(member: Member, paths: tuple[Path, ...]) -> bool:
-    """Return whether an archive of the name of a large member seems to hold nothing after it."""
-    name = PurePosixPath(member.name).name.removeprefix(SYNTHETIC_PREFIX)
-    alike = name.partition(".")[0] == bare_name(paths).partition(".")[0]
-    return alike and paths not in _GO_ON and member.is_last(paths)
+    """Return whether an archive seems to hold nothing after a large member."""
+    return paths not in _GO_ON and member.is_last(paths)
 
 
 def _unread(paths: tuple[Path, ...], member: PurePosixPath, *, is_file: bool) -> str:
