@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +9,7 @@ import polars as pl
 
 from traceana.errors import SourceError
 from traceana.ingesters.readers import csv, json, parquet
-from traceana.ingesters.readers.frames import LINE, FrameBlock, texts_of
+from traceana.ingesters.readers.frames import LINE, FrameBlock, rows_of
 from traceana.ingesters.readers.reader import Reader, Rows
 
 if TYPE_CHECKING:
@@ -24,6 +23,8 @@ _TYPE: Final = "event_type"
 _TIME: Final = "event_time"
 _START: Final = "fault_start"
 _END: Final = "fault_end"
+_NO_EVENT: Final = f"{_TYPE}|not_a_fault_event"
+_TEXT, _NUMBER, _LOWEST, _STRAY = "\0text", "\0number", "\0lowest", "\0stray"
 
 
 def _open(file: CsvFile, timezone: str) -> Rows:
@@ -34,47 +35,54 @@ def _open(file: CsvFile, timezone: str) -> Rows:
     return Rows((*same, "start", "end"), partial(_blocks, events, same))
 
 
-def _blocks(events: Rows, same: tuple[str, ...], kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
+def _blocks(log: Rows, same: tuple[str, ...], kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
     """Yield one row per fault; an end belongs to the first open fault with the same cells."""
-    parts = [*events.blocks(dict.fromkeys((*same, _TYPE, _TIME), "text"))]
-    if not parts:
+    lines, bad, header_lines = [], [], 0
+    for part in log.blocks(dict.fromkeys((*same, _TYPE, _TIME), "text")):
+        lines.append(part.cells.with_columns(part.text_of(part.cells[LINE]).alias(_TEXT)))
+        bad.append(part.bad)
+        header_lines = part.header_lines
+    if not lines:
         return
-    cells = pl.concat(part.cells for part in parts)
-    text = pl.concat(part.text_of(part.cells[LINE]) for part in parts)
-    faults: list[list[str | None]] = []
-    lines: list[int] = []
-    wrong: list[tuple[int, str, str]] = []
-    waiting: dict[tuple[str | None, ...], deque[int]] = defaultdict(deque)
-    ended = 0
-    for (*key, kind, time), line, source in zip(
-        cells.select(*same, _TYPE, _TIME).iter_rows(), cells[LINE], text, strict=True
-    ):
-        rows_waiting = waiting[tuple(key)]
-        if kind == _START:
-            rows_waiting.append(len(faults))
-            faults.append([*key, time, None])
-            lines.append(line)
-        elif kind == _END and rows_waiting:
-            faults[rows_waiting.popleft()][-1] = time
-            ended += 1
-        else:
-            rule = "end_without_start" if kind == _END else f"{_TYPE}|not_a_fault_event"
-            wrong.append((line, rule, source))
-    rows = pl.DataFrame(faults, dict.fromkeys((*same, "start", "end"), pl.String), orient="row")
-    bad = pl.concat([part.bad for part in parts])
-    bad = pl.concat([bad, pl.DataFrame(wrong, bad.schema, orient="row")]).sort("line")
-    places = pl.DataFrame({"line": cells[LINE].cast(pl.Int64), "text": text})
-    every = pl.int_range(1, max(lines, default=0) + 1, eager=True).alias("line").to_frame()
-    by_line = every.join(places, on="line", how="left", maintain_order="left")
+    events = pl.concat(lines)
+    faults, wrong = _pair(events, same)
+    texts = events.select(LINE, _TEXT)
+    ended = events.height - faults.height - wrong.height
     yield FrameBlock(
-        rows.select(*kinds).with_columns(pl.Series(LINE, lines, pl.Int64)),
+        faults.select(*kinds, LINE),
         kinds,
         1,
-        texts_of(by_line["text"], 1),
-        bad,
-        header_lines=parts[0].header_lines,
+        lambda numbers: rows_of(texts, numbers)[_TEXT],
+        pl.concat([*bad, wrong]).sort("line"),
+        header_lines,
         not_applicable=ended,
     )
+
+
+def _pair(events: pl.DataFrame, same: tuple[str, ...]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the faults, each start with the end of the same number, and lines that are wrong."""
+    is_start, is_end = ((pl.col(_TYPE) == kind).fill_null(value=False) for kind in (_START, _END))
+    key = same or (pl.lit(0),)
+    # more ends than starts before: the number of open faults has a new low
+    opened = (is_start.cast(pl.Int64) - is_end).cum_sum().cum_min().clip(upper_bound=0)
+    events = events.with_columns(opened.over(key).alias(_LOWEST))
+    is_stray = is_end & (pl.col(_LOWEST) < pl.col(_LOWEST).shift(1, fill_value=0).over(key))
+    events = events.with_columns(is_stray.alias(_STRAY))
+    is_pair = is_end & ~pl.col(_STRAY)
+    numbered = [
+        events.filter(chosen).with_columns(pl.row_index(_NUMBER).over(key))
+        for chosen in (is_start, is_pair)
+    ]
+    starts, ends = (
+        rows.select(*same, _NUMBER, LINE, pl.col(_TIME).alias(name))
+        for rows, name in zip(numbered, ("start", "end"), strict=True)
+    )
+    faults = starts.join(
+        ends.drop(LINE), [*same, _NUMBER], "left", nulls_equal=True, maintain_order="left"
+    )
+    rule = pl.when(_STRAY).then(pl.lit("end_without_start")).otherwise(pl.lit(_NO_EVENT))
+    wrong = events.filter(~is_start & ~is_pair)
+    return faults, wrong.select(pl.col(LINE).cast(pl.Int64).alias("line"), rule=rule, text=_TEXT)
 
 
 READER: Final = Reader(
