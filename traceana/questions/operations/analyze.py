@@ -85,6 +85,7 @@ def describe_job(replay: JobReplay, /) -> dict[str, object]:
     """Return the row of a replayed job."""
     replayed, workers = replay.replay, replay.workers
     slowest = workers.workers.filter("is_slowest")["worker"]
+    m_s, m_w = workers.explained["explained_removal"]
     return {
         "job_id": replay.job,
         "steps": replayed.steps.height,
@@ -93,8 +94,8 @@ def describe_job(replay: JobReplay, /) -> dict[str, object]:
         "t_original_s": float(replayed.step_s_original.mean()),
         "t_ideal_s": float(replayed.step_s_ideal.mean()),
         "slowdown": replayed.slowdown,
-        "m_s": None if np.isnan(workers.m_s) else workers.m_s,
-        "m_w": None if np.isnan(workers.m_w) else workers.m_w,
+        "m_s": m_s,
+        "m_w": m_w,
         "slowest_workers": name_workers(slowest.to_list()),
         "replay_error": replayed.replay_error,
         "note": None,

@@ -59,6 +59,7 @@ def plot_worker_slowdown(result: WorkerSlowdownResult, /, *, ax: Axes | None = N
     ranks = workers["dp_rank"].unique().sort().to_list()
     stages = workers["stage"].unique().sort().to_list()
     values = workers["slowdown"].to_numpy().reshape(len(stages), len(ranks))
+    highest = max(1.1, float(values.max()))
     ax = start_axes(ax, height_in=1.1 + 0.25 * min(len(stages), 16))
     cells = ax.pcolormesh(
         np.arange(len(ranks) + 1) - 0.5,
@@ -66,35 +67,28 @@ def plot_worker_slowdown(result: WorkerSlowdownResult, /, *, ax: Axes | None = N
         values,
         cmap="Reds",
         vmin=1,
-        vmax=max(1.1, float(values.max())),
+        vmax=highest,
         rasterized=values.size > MOST_MARKS,
         gid="slowdown",
     )
     ax.grid(visible=False)
-    middle = (1 + max(1.1, float(values.max()))) / 2
+    middle = (1 + highest) / 2
+    on_cell = {"facecolor": "none", "edgecolor": "none", "pad": 0}
+    centered: dict[str, Any] = {"ha": "center", "va": "center", "bbox": on_cell}
+    outline: dict[str, Any] = {"fill": False, "edgecolor": "black"}
+    outline["linewidth"] = min(1.2, 12 / len(ranks))
     for row in workers.iter_rows(named=True):
-        place = ranks.index(row["dp_rank"]), stages.index(row["stage"])
+        x, y = ranks.index(row["dp_rank"]), stages.index(row["stage"])
         if values.size <= _MOST_NUMBERS:
             color = "white" if row["slowdown"] > middle else "black"
             text = f"{row['slowdown']:.2f}"
-            on_cell = {"facecolor": "none", "edgecolor": "none", "pad": 0}
-            how: dict[str, Any] = {"ha": "center", "va": "center", "bbox": on_cell}
-            ax.text(*place, text, color=color, fontsize=small_size(), **how)
+            ax.text(x, y, text, color=color, fontsize=small_size(), **centered)
         if row["is_slowest"]:
-            outline = Rectangle(
-                (place[0] - 0.46, place[1] - 0.46),
-                0.92,
-                0.92,
-                fill=False,
-                edgecolor="black",
-                linewidth=min(1.2, 12 / len(ranks)),
-                gid=f"slowest-{row['worker']}",
-            )
-            ax.add_patch(outline)
-    every = -(-len(ranks) // 8)
-    ax.set_xticks(range(0, len(ranks), every), [str(rank) for rank in ranks[::every]])
-    every = -(-len(stages) // 16)
-    ax.set_yticks(range(0, len(stages), every), [str(stage) for stage in stages[::every]])
+            corner, name = (x - 0.46, y - 0.46), f"slowest-{row['worker']}"
+            ax.add_patch(Rectangle(corner, 0.92, 0.92, gid=name, **outline))
+    for axis, numbers, most in ((ax.xaxis, ranks, 8), (ax.yaxis, stages, 16)):
+        every = -(-len(numbers) // most)
+        axis.set_ticks(range(0, len(numbers), every), [str(each) for each in numbers[::every]])
     ax.set_xlim(-0.5, len(ranks) - 0.5)
     ax.set_ylim(len(stages) - 0.5, -0.5)
     ax.set_xlabel("Data-parallel rank")
@@ -111,31 +105,6 @@ def describe_worker_slowdown(result: WorkerSlowdownResult) -> str:
         f"{plural(result.workers.height, 'worker')}; the slowest, {first['worker']}, has "
         f"{three_digits(first['slowdown'])}."
     )
-
-
-def _draw_bars(
-    ax: Axes,
-    operations: pl.DataFrame,
-    family: str,
-    places: dict[tuple[str, Any], float],
-    *,
-    dense: bool,
-) -> None:
-    """Draw the operations of a family as bars at the places of their stages."""
-    color, is_transfer = color_of(_COLORS[family]), family == "transfer"
-    away, thick = (0.33, 0.22) if is_transfer else (-0.1, 0.5)
-    label = family
-    for (scenario, stage), part in operations.group_by("scenario", "stage", maintain_order=True):
-        ax.broken_barh(
-            part.select("begin_s", pl.col("end_s") - pl.col("begin_s")).rows(),
-            (places[str(scenario), stage] + away - thick / 2, thick),
-            facecolors=color,
-            edgecolors=color if is_transfer else shade(ax, 0),
-            linewidth=0.4 if is_transfer else 0.2,
-            rasterized=dense,
-            label=label,
-        )
-        label = ""
 
 
 @figure(
@@ -185,11 +154,24 @@ def plot_step_timeline(
         for place, stage in enumerate(stages)
     }
     family = {kind: name for name, kinds in _FAMILIES.items() for kind in kinds}
-    named = rows.with_columns(
-        family=pl.col("kind").replace_strict(family, default=_OTHERS, return_dtype=pl.String)
-    )
-    for name in _COLORS:
-        _draw_bars(ax, named.filter(family=name), name, places, dense=rows.height > MOST_MARKS)
+    named = rows.with_columns(family=pl.col("kind").replace_strict(family, default=_OTHERS))
+    for name, place in _COLORS.items():
+        color, edge, width = color_of(place), shade(ax, 0), 0.2
+        away, thick = -0.1, 0.5
+        if name == "transfer":
+            edge, width = color, 0.4
+            away, thick = 0.33, 0.22
+        parts = named.filter(family=name).group_by("scenario", "stage", maintain_order=True)
+        for number, ((scenario, stage), part) in enumerate(parts):
+            ax.broken_barh(
+                part.select("begin_s", pl.col("end_s") - pl.col("begin_s")).rows(),
+                (places[str(scenario), stage] + away - thick / 2, thick),
+                facecolors=color,
+                edgecolors=edge,
+                linewidth=width,
+                rasterized=rows.height > MOST_MARKS,
+                label="" if number else name,
+            )
     ends = rows.group_by("scenario").agg(pl.col("end_s").max())
     for scenario, end in ends.sort("scenario").rows():
         low, high = (places[scenario, stage] for stage in (stages[0], stages[-1]))

@@ -120,13 +120,14 @@ def _finding(job_replay: JobReplay) -> str:
         for frame in (job_replay.by_stage, job_replay.by_kind)
     )
     names = workers.workers.filter("is_slowest")["worker"].to_list()
-    slowest = f"slowest worker{'' if len(names) == 1 else 's'} ({name_workers(names)})"
+    one = len(names) == 1
+    slowest = f"slowest worker{'' if one else 's'} ({name_workers(names)})"
     by_stage, by_kind = stage["explained_removal"], kind["explained_removal"]
     if workers.m_w >= _EXPLAINS:
-        repaired = workers.explained["t_removal_s"][1]
+        repaired = three_digits(workers.explained["t_removal_s"][1])
         cause = (
-            f"the {slowest} explain{'s' if len(names) == 1 else ''} {_explained(workers.m_w)}: "
-            f"repaired, a step would take {three_digits(repaired)} s"
+            f"the {slowest} explain{'s' if one else ''} {_explained(workers.m_w)}: repaired, a "
+            f"step would take {repaired} s"
         )
     elif by_stage is not None and by_stage >= _EXPLAINS:
         after = original - by_stage * (original - ideal)

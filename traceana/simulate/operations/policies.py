@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
@@ -57,22 +57,27 @@ class Group:
     def marks(self, model: Model, /) -> list[NDArray[np.bool_]]:
         """Return which operations are chosen: an array over (steps, ranks) for each."""
         operations = model.operations
-        kinds = self.kind
-        if kinds is not None:
-            several = [kinds] if isinstance(kinds, str) else list(kinds)  # type: ignore[arg-type]
-            kinds = sorted({one for name in several for one in _SETS.get(str(name), {str(name)})})
-            if set(several) & set(_SETS):  # not every job has all kinds of communication
-                kinds = [kind for kind in kinds if kind in operations.kind] or kinds
+        kinds = None if self.kind is None else _listed(self.kind)
+        if kinds and not set(_SETS).isdisjoint(kinds):  # no job has all kinds of communication
+            several = sorted({kind for name in kinds for kind in _SETS.get(name, {name})})
+            kinds = [kind for kind in several if kind in operations.kind] or several
         of_kind = _among("kind", kinds, operations.kind)
         nodes = of_kind & _among("stage", self.stage, operations.stage)
         steps = _among("step", self.step, operations.steps)[:, None]
-        workers = _among("worker", self.worker, operations.workers.astype(str))
+        workers = _among("worker", self.worker, operations.workers)
         pairs = workers & _among("dp_rank", self.dp_rank, operations.dp_ranks)
         nothing = np.zeros((1, 1), dtype=bool)
         return [
             steps & pairs[stage] if chosen else nothing
             for chosen, stage in zip(nodes, operations.stage, strict=True)
         ]
+
+    def mix(
+        self, model: Model, of_group: Iterable[Any], others: Iterable[Any], /
+    ) -> tuple[Graph, Durations]:
+        """Return the graph of the job, and durations of the group and of the others."""
+        durations = zip(self.marks(model), of_group, others, strict=True)
+        return model.graph, [np.where(mark, a, b) if mark.any() else b for mark, a, b in durations]
 
     def __str__(self) -> str:
         chosen = {name: getattr(self, name) for name in GROUPINGS}
@@ -96,7 +101,7 @@ class Ideal(Group):
 
     def plan(self, model: Model, /) -> tuple[Graph, Durations]:
         """Return the graph of the job and its durations."""
-        return model.graph, _mixed(self.marks(model), list(model.ideal), list(model.own))
+        return self.mix(model, model.ideal, model.own)
 
     def __str__(self) -> str:
         return f"{super().__str__()} ideal"
@@ -118,7 +123,7 @@ class AsMeasured(Group):
 
     def plan(self, model: Model, /) -> tuple[Graph, Durations]:
         """Return the graph of the job and its durations."""
-        return model.graph, _mixed(self.marks(model), list(model.own), list(model.ideal))
+        return self.mix(model, model.own, model.ideal)
 
     def __str__(self) -> str:
         return f"everything ideal but {super().__str__()}"
@@ -149,8 +154,7 @@ class Scaled(Group):
 
     def plan(self, model: Model, /) -> tuple[Graph, Durations]:
         """Return the graph of the job and its durations."""
-        scaled = [duration * self.factor for duration in model.own]
-        return model.graph, _mixed(self.marks(model), scaled, list(model.own))
+        return self.mix(model, (duration * self.factor for duration in model.own), model.own)
 
     def __str__(self) -> str:
         return f"{super().__str__()} x {self.factor:g}"
@@ -231,31 +235,29 @@ class MicroBatches:
             )
         recorded = len(_of(operations, COMPUTE[0], 0))
         parts = {*COMPUTE, *POINT_TO_POINT}
-        kept = [node for node, kind in enumerate(operations.kind) if kind not in parts]
         names = (operations.kind, operations.stage, operations.sequence, operations.start[:, 0, 0])
-        rows = list(zip(*(column[kept].tolist() for column in names), strict=True))
-        durations = [model.own[node] for node in kept]
+        recorded_rows = zip(*(column.tolist() for column in names), model.own, strict=True)
+        rows = [row for row in recorded_rows if row[0] not in parts]
         for stage in range(operations.stages):
             for kind, sequence, start in _one_forward_one_backward(self.number, stage, operations):
                 if nodes := _of(operations, kind, stage):
-                    rows.append((kind, stage, sequence, start))
                     mean_s = model.own[nodes].mean(axis=0)
-                    durations.append(mean_s * (recorded / self.number))
-        kinds, stages, sequences, starts = (np.array(column) for column in zip(*rows, strict=True))
-        order = np.lexsort((sequences, stages, kinds))
-        times = starts[order].astype(float)[:, None, None]
+                    rows.append((kind, stage, sequence, start, mean_s * (recorded / self.number)))
+        rows.sort(key=lambda row: row[:3])
+        *columns, durations = zip(*rows, strict=True)
+        kinds, stages, sequences, starts = map(np.array, columns)
         nothing = np.full(len(rows), -1)
         new = replace(
             operations,
-            kind=kinds[order],
-            stage=stages[order],
-            sequence=sequences[order],
+            kind=kinds,
+            stage=stages,
+            sequence=sequences,
             chunk=nothing,
             global_chunk=nothing,
-            start=times,
-            end=times,
+            start=starts[:, None, None],
+            end=starts[:, None, None],
         )
-        return build_graph(new), [durations[place] for place in order]
+        return build_graph(new), durations
 
     def __str__(self) -> str:
         return f"{self.number} micro-batches"
@@ -277,22 +279,18 @@ def as_policy(ideal: Policy | Mapping[str, Any] | None, /) -> Policy:
     return ideal
 
 
-def _among(name: str, values: Values, there: NDArray[Any]) -> NDArray[np.bool_]:
+def _listed(values: Values) -> list[Any]:
+    return [values] if isinstance(values, str | int | np.integer) else list(values or ())
+
+
+def _among(name: str, values: Values, present: NDArray[Any]) -> NDArray[np.bool_]:
     if values is None:
-        return np.ones(there.shape, dtype=bool)
-    given = [values] if isinstance(values, str | int | np.integer) else list(values)
-    words = {str(word) for word in there.ravel()}
-    if unknown := [word for word in given if str(word) not in words]:
-        listed = ", ".join(map(str, np.unique(there)[:20]))
+        return np.ones(present.shape, dtype=bool)
+    names = present.astype(str)
+    if unknown := [value for value in _listed(values) if str(value) not in names]:
+        listed = ", ".join(map(str, np.unique(present)[:20]))
         raise DataError(f"operations: no {name} is {unknown[0]!r}; there is {listed}")
-    return np.isin(there.astype(str), [str(word) for word in given])
-
-
-def _mixed(marks: Sequence[NDArray[np.bool_]], of_group: Durations, others: Durations) -> Durations:
-    return [
-        np.where(mark, of_group[node], others[node]) if mark.any() else others[node]
-        for node, mark in enumerate(marks)
-    ]
+    return np.isin(names, [str(value) for value in _listed(values)])
 
 
 def _of(operations: Operations, kind: str, stage: int) -> list[int]:

@@ -164,8 +164,8 @@ def read_operations(operations: IntoFrame, /) -> tuple[Operations, Floats]:
         kind=np.array(KINDS)[kind[first]],
         stage=stage[first],
         sequence=sequences[sequence[first]],
-        chunk=_chunks(table, "chunk", first),
-        global_chunk=_chunks(table, "global_chunk", first),
+        chunk=table["chunk"].gather(first).to_numpy(),
+        global_chunk=table["global_chunk"].gather(first).to_numpy(),
         start=nothing,
         end=nothing,
     )
@@ -230,15 +230,20 @@ def _compact(rows: pl.LazyFrame, names: list[str]) -> pl.DataFrame:
     times = ("start_s", "duration_s")
     if odd := [name for name in times if not schema[name].is_numeric()]:
         raise DataError(f"operations: column {odd[0]} holds {schema[odd[0]]}; numbers are needed")
-    rows = _with_sequence(rows, names)
-    words = pl.col("kind").cast(pl.String)
+    rows = _with_sequence(rows, names).with_columns(
+        pl.lit(None).alias(name) for name in _CHUNKS if name not in names
+    )
     small = pl.Float32 if all(schema[name] == pl.Float32 for name in times) else pl.Float64
     table = collect(
         rows.select(
             *(pl.col(name).cast(pl.Int64 if name == "step" else pl.Int32) for name in _WHOLE),
-            *(pl.col(name).cast(pl.Int32) for name in _CHUNKS if name in names),
+            pl.col(_CHUNKS).cast(pl.Int32).fill_null(-1),
             pl.col(times).cast(small).fill_null(float("nan")),
-            kind=words.cast(_ENUM, strict=False).to_physical().cast(pl.UInt8),
+            kind=pl.col("kind")
+            .cast(pl.String)
+            .cast(_ENUM, strict=False)
+            .to_physical()
+            .cast(pl.UInt8),
         )
     )
     _check_complete(table, rows)
@@ -257,9 +262,8 @@ def _check_complete(table: pl.DataFrame, rows: pl.LazyFrame) -> None:
     if table.is_empty():
         raise DataError("operations: the frame has no rows")
     if table["kind"].null_count():
-        words = pl.col("kind").cast(pl.String)
-        valid = words.is_in(KINDS).fill_null(value=False)
-        unknown = collect(rows.filter(~valid).select(words).head(1)).item()
+        kind = pl.col("kind").cast(pl.String)
+        unknown = collect(rows.select(kind.filter(~kind.is_in(KINDS)).first())).item()
         raise DataError(
             f"operations: kind {unknown!r} is unknown; the kinds are {', '.join(KINDS)}"
         )
@@ -276,12 +280,6 @@ def _coded(column: pl.Series) -> tuple[Integers, Integers]:
     values = column.unique().sort()
     places = values.search_sorted(column).cast(pl.Int32).to_numpy()
     return values.cast(pl.Int64).to_numpy(), places
-
-
-def _chunks(table: pl.DataFrame, name: str, rows: Integers) -> Integers:
-    if name not in table.columns:
-        return np.full(len(rows), -1)
-    return table[name].gather(rows).fill_null(-1).to_numpy()
 
 
 def _workers(

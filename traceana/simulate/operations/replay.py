@@ -91,27 +91,23 @@ def replay_operations(
     >>> result.step_s_original, result.step_s_ideal, result.slowdown
     (array([6.]), array([5.]), 1.2)
     """
-    policy = as_policy(ideal)
+    policy = as_policy(ideal)  # before the rows are read
     return replay_model(prepare(operations), policy)
 
 
 def replay_model(model: Model, policy: Policy | None = None, /) -> ReplayResult:
     """Return what :func:`replay_operations` does, of a job that is ready to be replayed."""
-    chosen = policy or Ideal()
-    operations = model.operations
-    graph, durations = chosen.plan(model)
-    recorded = replay_recorded(model.graph, list(model.own), operations.start, operations.end)
-    times = {
-        "measured_s": operations.end.max(axis=(0, 2)),
-        "replayed_s": recorded,
-        "original_s": replay(model.graph, list(model.own)),
-        "ideal_s": replay(graph, durations),
-    }
-    of_steps = {
-        name: np.broadcast_to(values, model.shape[:1]).astype(float)
-        for name, values in times.items()
-    }
-    steps = pl.DataFrame({"step": operations.steps, **of_steps})
+    chosen, operations = policy or Ideal(), model.operations
+    own = list(model.own)
+    steps = pl.DataFrame(
+        {
+            "step": operations.steps,
+            "measured_s": operations.end.max(axis=(0, 2)).astype(float),
+            "replayed_s": replay_recorded(model.graph, own, operations.start, operations.end),
+            "original_s": replay(model.graph, own),
+            "ideal_s": np.broadcast_to(replay(*chosen.plan(model)), model.shape[:1]),
+        }
+    )
     slowdown = pl.col("original_s") / pl.col("ideal_s")
     return ReplayResult(operations.job, str(chosen), steps.with_columns(slowdown=slowdown))
 
@@ -294,8 +290,7 @@ def slowest_workers(model: Model, /) -> WorkerSlowdownResult:
             "stage": stages[order],
             "slowdown": score.ravel()[order],
             "is_slowest": np.arange(len(names)) < n,
-        },
-        schema_overrides={"worker": pl.String},
+        }
     )
     groups: dict[str, dict[str, Any]] = {
         "last stage": {"stage": operations.stages - 1},
@@ -309,7 +304,7 @@ def slowest_workers(model: Model, /) -> WorkerSlowdownResult:
         shares = _shares(1, added - ideal, original - removed, original - ideal)
         rows.append({"group": group, "t_removal_s": removed, "t_addition_s": added} | shares)
     m_s, m_w = (
-        math.nan if row["explained_removal"] is None else row["explained_removal"] for row in rows
+        pl.Series(row["explained_removal"] for row in rows).cast(pl.Float64).fill_null(math.nan)
     )
     return WorkerSlowdownResult(
         m_s=m_s,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from functools import reduce
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,19 +69,18 @@ class Graph:
     """Operations that end a step."""
 
 
-@dataclass
 class _Builder:
-    operations: Operations
-    waits_for: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-    groups: list[tuple[int, ...]] = field(default_factory=list)
+    """Operations of a step by kind and stage, and what each waits for."""
 
-    def __post_init__(self) -> None:
-        operations = self.operations
+    def __init__(self, operations: Operations) -> None:
+        self.operations = operations
+        self.waits_for: dict[int, list[int]] = defaultdict(list)
+        self.groups: list[tuple[int, ...]] = []
         self.start, self.end = operations.start[:, 0, 0], operations.end[:, 0, 0]
+        self.chunk: list[int] = np.maximum(operations.chunk, 0).tolist()
         self.nodes: dict[tuple[str, int], list[int]] = defaultdict(list)
         for node, (kind, stage) in enumerate(zip(operations.kind, operations.stage, strict=True)):
             self.nodes[str(kind), int(stage)].append(node)  # in the order of their sequence
-        self.chunks = max(int(operations.chunk.max()), 0) + 1
 
     def of(self, stage: int, *kinds: str) -> list[int]:
         """Return the operations of a stage in the order of their start."""
@@ -88,16 +88,13 @@ class _Builder:
         sequence, kind = self.operations.sequence, self.operations.kind
         return sorted(nodes, key=lambda node: (self.start[node], sequence[node], kind[node]))
 
-    def chunk(self, node: int) -> int:
-        return max(int(self.operations.chunk[node]), 0)
-
     def leads_on(self, compute: int, kind: str, stage: int) -> bool:
         """Return whether a transfer of this kind at a compute has a partner in another stage."""
         stages = self.operations.stages
         chunk = int(self.operations.global_chunk[compute])
         if chunk < 0:
-            chunk = self.chunk(compute) * stages + stage
-        return 0 <= chunk + _NEXT[kind] < self.chunks * stages
+            chunk = self.chunk[compute] * stages + stage
+        return 0 <= chunk + _NEXT[kind] < (max(self.chunk) + 1) * stages
 
     def chain(self, nodes: Iterable[int]) -> None:
         for before, after in pairwise(nodes):
@@ -131,41 +128,32 @@ def _match(builder: _Builder, kind: str, stage: int) -> list[int]:
     computes = builder.nodes[f"{direction}-compute", stage]
     transfers = builder.of(stage, kind)
     builder.chain(transfers)
-    launched = _launched(builder, transfers, computes, way)
+    # a compute waits for a receive that began before it, and launches a send that ends after it
+    if way == "recv":
+        latest_start = builder.start[computes].max() + _TOLERANCE_S
+        launched = [node for node in transfers if builder.start[node] <= latest_start]
+    else:
+        earliest_end = builder.end[computes].min() - _TOLERANCE_S
+        launched = [node for node in transfers if builder.end[node] >= earliest_end]
     leads_on = [builder.leads_on(compute, kind, stage) for compute in computes]
+    places = list(range(len(computes)))
     missing = len(computes) - len(launched)
     if missing == 1 and stage in (0, builder.operations.stages - 1):
-        places = list(range(len(computes)))[slice(1, None) if way == "recv" else slice(-1)]
-    else:  # transfers that lead nowhere may not be recorded
-        places = [place for place, leads in enumerate(leads_on) if leads or not missing]
+        places.pop(0 if way == "recv" else -1)
+    elif missing:  # transfers that lead nowhere may not be recorded
+        places = [place for place in places if leads_on[place]]
     if len(places) != len(launched):
         raise DataError(
             f"operations: {builder.operations.place(stage)}: {len(launched)} {kind} for "
             f"{len(computes)} {direction}-compute; each needs one"
         )
-    with_partner = []
     for node, place in zip(launched, places, strict=True):
-        compute = computes[place]
         if way == "send":
-            builder.waits_for[node].append(compute)
+            builder.waits_for[node].append(computes[place])
         else:
-            builder.waits_for[compute].append(node)
-            if place:
-                builder.waits_for[node].append(computes[place - 1])
-        if leads_on[place]:
-            with_partner.append(node)
-    alone = set(transfers) - set(with_partner)
-    builder.groups += [(node,) for node in sorted(alone)]
-    return with_partner
-
-
-def _launched(builder: _Builder, transfers: list[int], computes: list[int], way: str) -> list[int]:
-    """Return the transfers that a compute may have launched, or waited for."""
-    if way == "recv":
-        latest = builder.start[computes].max() + _TOLERANCE_S
-        return [node for node in transfers if builder.start[node] <= latest]
-    earliest = builder.end[computes].min() - _TOLERANCE_S
-    return [node for node in transfers if builder.end[node] >= earliest]
+            builder.waits_for[computes[place]].append(node)
+            builder.chain([*computes[max(place - 1, 0) : place], node])
+    return [node for node, place in zip(launched, places, strict=True) if leads_on[place]]
 
 
 def _delay_first_backward(builder: _Builder, computes: Sequence[int], stage: int) -> None:
@@ -178,21 +166,18 @@ def _delay_first_backward(builder: _Builder, computes: Sequence[int], stage: int
 
 
 def _join_data_parallel(builder: _Builder, stage: int, *, overlapped: bool) -> None:
+    chunk = builder.chunk
     builder.chain(builder.of(stage, ALL_GATHER, REDUCE_SCATTER))
-    forward = builder.of(stage, FORWARD)
-    gathered = {builder.chunk(node): node for node in builder.nodes[ALL_GATHER, stage]}
-    for chunk, node in gathered.items():
-        of_chunk = [compute for compute in forward if builder.chunk(compute) == chunk]
+    forward, backward = builder.of(stage, FORWARD), builder.of(stage, BACKWARD)
+    for node in {chunk[node]: node for node in builder.nodes[ALL_GATHER, stage]}.values():
+        of_chunk = [compute for compute in forward if chunk[compute] == chunk[node]]
         builder.waits_for[(of_chunk or forward)[0]].append(node)
     if overlapped:
-        backward = builder.of(stage, BACKWARD)
-        first = {
-            builder.chunk(node): node for node in reversed(builder.nodes[REDUCE_SCATTER, stage])
-        }
-        for chunk, node in first.items():
-            of_chunk = [before for before in backward if builder.chunk(before) == chunk]
-            latest = max(of_chunk or backward, key=lambda before: builder.end[before])
-            builder.waits_for[node].append(latest)
+        scatters = reversed(builder.nodes[REDUCE_SCATTER, stage])
+        for node in {chunk[node]: node for node in scatters}.values():
+            of_chunk = [before for before in backward if chunk[before] == chunk[node]]
+            last = max(of_chunk or backward, key=lambda before: builder.end[before])
+            builder.waits_for[node].append(last)
 
 
 def _finish(builder: _Builder, computes: Sequence[int], stage: int, *, overlapped: bool) -> None:
@@ -200,12 +185,11 @@ def _finish(builder: _Builder, computes: Sequence[int], stage: int, *, overlappe
     last = max(computes, key=lambda node: builder.end[node])
     garbage = builder.nodes[GARBAGE, stage]
     builder.chain([last, *garbage])
-    before = [garbage[-1] if garbage else last]
-    scattered = builder.nodes[REDUCE_SCATTER, stage]
-    first, second = (LAYERNORM, EMBEDDING), (CLIP, OPTIMIZER)
-    kinds = (*first, ALL_REDUCE, *second) if overlapped else (*first, REDUCE_SCATTER, *second)
+    before = [last, *garbage][-1:]
     if overlapped:
-        before += scattered[-1:]
+        before += builder.nodes[REDUCE_SCATTER, stage][-1:]
+    reduced = ALL_REDUCE if overlapped else REDUCE_SCATTER
+    kinds = (LAYERNORM, EMBEDDING, reduced, CLIP, OPTIMIZER)
     chained = [node for kind in kinds for node in builder.nodes[kind, stage]]
     if chained:
         builder.waits_for[chained[0]] += before
@@ -214,112 +198,76 @@ def _finish(builder: _Builder, computes: Sequence[int], stage: int, *, overlappe
 
 def _pair(builder: _Builder, partners: dict[tuple[str, int], list[int]]) -> None:
     operations = builder.operations
-    stages = operations.stages
     for send, receive in _PARTNER.items():
-        for stage in range(stages):
-            other = (stage + _NEXT[send]) % stages
+        for stage in range(operations.stages):
+            other = (stage + _NEXT[send]) % operations.stages
             sent, received = partners[send, stage], partners[receive, other]
             if len(sent) != len(received):
-                sender, receiver = (operations.workers[place, 0] for place in (stage, other))
                 raise DataError(
-                    f"operations: step {operations.steps[0]}, worker {sender}: {len(sent)} {send} "
-                    f"for {len(received)} {receive} of worker {receiver}; each needs a partner"
+                    f"operations: {operations.place(stage)}: {len(sent)} {send} for "
+                    f"{len(received)} {receive} of worker {operations.workers[other, 0]}; each "
+                    "needs a partner"
                 )
             builder.groups += zip(sent, received, strict=True)
 
 
 def _gather(builder: _Builder) -> None:
-    """Add the groups of collectives: within a stage, at both ends of the pipeline, over all."""
+    """Add the groups of collectives over stages: at both ends of the pipeline, or over all."""
     operations = builder.operations
-    last = operations.stages - 1
-    of_all: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for node, kind in enumerate(operations.kind):
-        if kind in DATA_PARALLEL:
-            builder.groups.append((node,))
-        elif kind in (EMBEDDING, CLIP):
-            of_all[str(kind), int(operations.sequence[node])].append(node)
-    for (kind, _), nodes in of_all.items():
-        stages = {int(operations.stage[node]) for node in nodes}
-        needed = {0, last} if kind == EMBEDDING else set(range(last + 1))
-        if wrong := needed ^ stages:
-            here, stage = nodes[0], min(wrong)
-            verb = "lacks it" if stage in needed else "has it"
-            raise DataError(
-                f"operations: {operations.name(here)} joins "
-                f"{'the first and last stage' if kind == EMBEDDING else 'all stages'}, but worker "
-                f"{operations.workers[stage, 0]} (stage {stage}) {verb}"
-            )
-        builder.groups.append(tuple(nodes))
+    every_stage = set(range(operations.stages))
+    joins = {
+        EMBEDDING: ("the first and last stage", {0, operations.stages - 1}),
+        CLIP: ("all stages", every_stage),
+    }
+    for kind, (what, needed) in joins.items():
+        of_all: dict[int, list[int]] = defaultdict(list)
+        for node in np.flatnonzero(operations.kind == kind).tolist():
+            of_all[int(operations.sequence[node])].append(node)
+        for nodes in of_all.values():
+            if wrong := needed ^ set(operations.stage[nodes].tolist()):
+                stage = min(wrong)
+                raise DataError(
+                    f"operations: {operations.name(nodes[0])} joins {what}, but worker "
+                    f"{operations.workers[stage, 0]} (stage {stage}) "
+                    f"{'lacks it' if stage in needed else 'has it'}"
+                )
+            builder.groups.append(tuple(nodes))
 
 
 def _order(builder: _Builder) -> Graph:
     """Return the events in topological order."""
-    operations = builder.operations
-    n = len(operations.kind)
-    grouped = {node for group in builder.groups for node in group}
-    groups = [*builder.groups, *((node,) for node in range(n) if node not in grouped)]
-    event_of = np.empty(n, dtype=np.int64)
-    for event, group in enumerate(groups):
-        event_of[list(group)] = event
-    order = _sort_events(builder, event_of, len(groups))
-    if len(order) < len(groups):
-        _tell_circle(builder, groups, event_of, set(range(len(groups))) - set(order))
+    operations, waits_for = builder.operations, builder.waits_for
+    group_of: dict[int, tuple[int, ...]] = {node: (node,) for node in range(len(operations.kind))}
+    group_of |= {node: group for group in builder.groups for node in group}
+    graph = {
+        group: {group_of[other] for node in group for other in waits_for[node]}
+        for group in group_of.values()
+    }
+    try:
+        order = list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        raise _circle(operations, [group[0] for group in error.args[1]]) from None
     events: list[Event] = []
-    used: set[int] = {int(node) for node in np.flatnonzero(operations.kind == OPTIMIZER)}
+    used: set[int] = set(np.flatnonzero(operations.kind == OPTIMIZER).tolist())
     last = tuple(sorted(used))
-    for event in reversed(order):
-        members = groups[event]
-        waits = tuple(tuple(sorted(set(builder.waits_for[node]))) for node in members)
-        every = {node for part in waits for node in part}
-        needed = every | set(members)
-        events.append(
-            Event(
-                members=members,
-                waits_for=waits,
-                before=tuple(sorted(every)),
-                synchronized=operations.kind[members[0]] in SYNCHRONIZED,
-                last_used=tuple(sorted(needed - used)),
-            )
-        )
-        used |= needed
+    for members in reversed(order):
+        waits = tuple(tuple(sorted(set(waits_for[node]))) for node in members)
+        before = tuple(sorted({node for part in waits for node in part}))
+        last_used = {*before, *members} - used
+        synchronized = operations.kind[members[0]] in SYNCHRONIZED
+        events.append(Event(members, waits, before, synchronized, tuple(sorted(last_used))))
+        used |= last_used
     return Graph(tuple(reversed(events)), last)
 
 
-def _sort_events(builder: _Builder, event_of: NDArray[Any], n: int) -> list[int]:
-    """Return the events, each after those that it waits for; without those in a circle."""
-    followers: list[list[int]] = [[] for _ in range(n)]
-    open_ends = np.zeros(n, dtype=np.int64)
-    for node, before in builder.waits_for.items():
-        for other in before:
-            followers[event_of[other]].append(int(event_of[node]))
-            open_ends[event_of[node]] += 1
-    order = [event for event in range(n) if not open_ends[event]]
-    for event in order:  # grows while it is walked through
-        for follower in followers[event]:
-            open_ends[follower] -= 1
-            if not open_ends[follower]:
-                order.append(follower)
-    return order
-
-
-def _tell_circle(
-    builder: _Builder, groups: Sequence[tuple[int, ...]], event_of: NDArray[Any], left: set[int]
-) -> NoReturn:
-    """Raise a DataError that names the operations of a circle."""
-    path, event = [], min(left)
-    while event not in path:
-        path.append(event)
-        waits = (other for node in groups[event] for other in builder.waits_for[node])
-        event = next(int(event_of[other]) for other in waits if event_of[other] in left)
-    circle = path[path.index(event) :]
-    operations = builder.operations
-    shown = [groups[one][0] for one in reversed(circle)]
+def _circle(operations: Operations, nodes: Sequence[int]) -> DataError:
+    """Return the error of operations that wait for one another; the first is also the last."""
     names = " -> ".join(
         f"{operations.kind[node]} {operations.sequence[node]} of worker "
         f"{operations.workers[operations.stage[node], 0]}"
-        for node in [*shown[:4], shown[0]]
+        for node in [*nodes[:-1][:4], nodes[0]]
     )
-    raise DataError(
+    return DataError(
         f"operations: step {operations.steps[0]}: operations wait for one another in a circle, "
         f"{names}; check start_s and sequence of these"
     )
@@ -342,7 +290,7 @@ def replay(graph: Graph, durations: Durations, /) -> Times:
     An operation begins when all that it waits for has ended; a step ends with its last optimizer.
     """
     ends: dict[int, Times] = {}
-    _run(graph.events, ends, durations)
+    _run(graph.events, ends, durations.__getitem__)
     return _step_times(graph, ends)
 
 
@@ -353,43 +301,58 @@ def replay_ranks(
 
     Up to the first collective whose begin may vary, all ranks are replayed at once.
     """
-    joined = _joined(graph) if shape[1] > 1 else frozenset()
+    steps, ranks = shape
+    joined = _joined(graph) if ranks > 1 else set()
     before = [event for event in graph.events if not joined.intersection(event.members)]
     after = [event for event in graph.events if joined.intersection(event.members)]
     needed = {node for event in after for node in event.before}
     needed = (needed | set(graph.last)) - joined
-    both: list[dict[int, Times]] = [{}, {}]
-    for ends, durations in zip(both, (base, other), strict=True):
-        _run(before, ends, durations, keep=needed)
-    uniform = all(np.size(rank) == 1 for rank in base)
-    parts = []
-    size = shape[0] * (2 if uniform else shape[1])
-    block = max(_BLOCK // size, 1)
-    for first in range(0, shape[1], block):
-        ranks = np.arange(first, min(first + block, shape[1]))
-        pack = _packer(ranks, shape, uniform=uniform)
-        ends = {node: pack(both[0][node], both[1][node]) for node in needed}
-        _run(after, ends, _Packed(base, other, pack))
-        parts.append(np.broadcast_to(_step_times(graph, ends), (len(ranks), shape[0])))
-    return np.concatenate(parts)
+    base_ends: dict[int, Times] = {}
+    other_ends: dict[int, Times] = {}
+    _run(before, base_ends, base.__getitem__, keep=needed)
+    _run(before, other_ends, other.__getitem__, keep=needed)
+    # if all other ranks agree, one of them is enough
+    uniform = all(np.size(duration) == 1 for duration in base)
+
+    def of_some(some: NDArray[np.int64]) -> Times:
+        def pack(base: Any, other: Any) -> Any:  # noqa: ANN401
+            """Lay out (some ranks, steps, all ranks) with one rank replaced."""
+            if base is other:
+                return base
+            replaced = np.broadcast_to(other, shape)[:, some].T
+            if uniform:
+                others = np.broadcast_to(np.reshape(base, (1, 1)), replaced.shape)
+                return np.stack([replaced, others][:ranks], axis=-1)
+            laid = np.array(np.broadcast_to(base, (len(some), *shape)))
+            laid[np.arange(len(some)), :, some] = replaced
+            return laid
+
+        ends = {node: pack(base_ends[node], other_ends[node]) for node in needed}
+        _run(after, ends, lambda node: pack(base[node], other[node]))
+        return np.broadcast_to(_step_times(graph, ends), (len(some), steps))
+
+    size = steps * (2 if uniform else ranks)
+    at_once = max(_BLOCK // size, 1)
+    return np.concatenate(
+        [of_some(np.arange(ranks)[first : first + at_once]) for first in range(0, ranks, at_once)]
+    )
 
 
 def replay_recorded(
     graph: Graph, durations: Durations, start: NDArray[Any], end: NDArray[Any], /
 ) -> Times:
     """Return the step times with the recorded delays: start minus the latest end waited for."""
-    ends: dict[int, Times] = {}
-    for event in graph.events:
+
+    def begin(event: Event, ends: dict[int, Times]) -> Any:  # noqa: ANN401
         starts = []
         for node, before in zip(event.members, event.waits_for, strict=True):
-            delay = start[node] - latest([end[other] for other in before])
-            begin = latest([ends[other] for other in before])
-            starts.append(begin + np.where(delay <= -NEGLIGIBLE_S, 0, delay))
-        begin = _begin(event, starts)
-        for node in event.members:
-            ends[node] = begin + durations[node]
-        for node in event.last_used:
-            del ends[node]
+            delay = start[node] - latest(end[other] for other in before)
+            waited = latest(ends[other] for other in before)
+            starts.append(waited + np.where(delay <= -NEGLIGIBLE_S, 0, delay))
+        return _begin(event, starts)
+
+    ends: dict[int, Times] = {}
+    _run(graph.events, ends, durations.__getitem__, begin=begin)
     return _step_times(graph, ends)
 
 
@@ -399,7 +362,7 @@ def replay_timeline(
     """Return begin and end of each operation over (operations, steps, ranks)."""
     begins, ends = np.zeros(shape), np.zeros(shape)
     for event in graph.events:
-        begin = _begin(event, [ends[other] for other in event.before])
+        begin = _after_all(event, ends)
         for node in event.members:
             begins[node] = begin
             ends[node] = begin + durations[node]
@@ -422,26 +385,31 @@ def latest(arrays: Iterable[Any], /) -> Any:  # noqa: ANN401  of any dtype
     return reduce(np.maximum, names) if names else _ZERO
 
 
-def _run(
-    events: Iterable[Event],
-    ends: dict[int, Times],
-    durations: Durations,
-    *,
-    keep: Iterable[int] = (),
-) -> None:
-    kept = set(keep)
-    for event in events:
-        begin = _begin(event, [ends[other] for other in event.before])
-        for node in event.members:
-            ends[node] = begin + durations[node]
-        for node in event.last_used:
-            if node not in kept:
-                ends.pop(node, None)
-
-
 def _begin(event: Event, arrays: Iterable[Any]) -> Any:  # noqa: ANN401
     begin = latest(arrays)
     return begin.max(axis=-1, keepdims=True) if event.synchronized else begin
+
+
+def _after_all(event: Event, ends: Any) -> Any:  # noqa: ANN401
+    return _begin(event, [ends[other] for other in event.before])
+
+
+def _run(
+    events: Iterable[Event],
+    ends: dict[int, Times],
+    duration_of: Callable[[int], Any],
+    *,
+    begin: Callable[[Event, dict[int, Times]], Any] = _after_all,
+    keep: Collection[int] = (),
+) -> None:
+    """Add the ends of events; those that no later event waits for are dropped unless kept."""
+    for event in events:
+        begin_s = begin(event, ends)
+        for node in event.members:
+            ends[node] = begin_s + duration_of(node)
+        for node in event.last_used:
+            if node not in keep:
+                ends.pop(node, None)
 
 
 def _step_times(graph: Graph, ends: dict[int, Times]) -> Times:
@@ -449,47 +417,13 @@ def _step_times(graph: Graph, ends: dict[int, Times]) -> Times:
     return times
 
 
-def _joined(graph: Graph) -> frozenset[int]:
+def _joined(graph: Graph) -> set[int]:
     """Return the operations that may begin later because of another rank."""
     joined: set[int] = set()
     for event in graph.events:
         if (event.synchronized and event.before) or joined.intersection(event.before):
             joined |= set(event.members)
-    return frozenset(joined)
-
-
-class _Packed(Sequence[Any]):
-    """Durations laid out when they are needed, which keeps them out of memory."""
-
-    def __init__(self, base: Durations, other: Durations, pack: Callable[[Any, Any], Any]) -> None:
-        self._base, self._other, self._pack = base, other, pack
-
-    def __getitem__(self, node: Any) -> Any:  # noqa: ANN401
-        return self._pack(self._base[node], self._other[node])
-
-    def __len__(self) -> int:
-        return len(self._base)
-
-
-def _packer(
-    ranks: NDArray[np.int64], shape: tuple[int, int], *, uniform: bool
-) -> Callable[[Any, Any], Any]:
-    """Return a function that lays out (ranks, steps, all ranks) with one rank replaced."""
-    rows = np.arange(len(ranks))
-
-    def pack(base: Any, other: Any) -> Any:  # noqa: ANN401
-        if base is other:
-            return base
-        replaced = np.broadcast_to(other, shape)[:, ranks].T
-        if uniform:
-            alone = shape[1] == 1
-            others = np.broadcast_to(np.reshape(base, (1, 1)), replaced.shape)
-            return np.stack([replaced] if alone else [replaced, others], axis=-1)
-        laid = np.array(np.broadcast_to(base, (len(ranks), *shape)))
-        laid[rows, :, ranks] = replaced
-        return laid
-
-    return pack
+    return joined
 
 
 @dataclass(frozen=True)
@@ -513,9 +447,8 @@ class Model:
 
     def mixed(self, ideal: NDArray[np.bool_], /) -> Durations:
         """Return own durations, and ideal ones of the operations that are marked."""
-        return [
-            self.ideal[node] if is_ideal else self.own[node] for node, is_ideal in enumerate(ideal)
-        ]
+        chosen = zip(ideal, self.ideal, self.own, strict=True)
+        return [constant if is_ideal else own for is_ideal, constant, own in chosen]
 
 
 def prepare(operations: IntoFrame, /) -> Model:

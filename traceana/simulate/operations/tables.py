@@ -9,7 +9,7 @@ from typing import ClassVar
 import polars as pl
 
 from traceana.stats.arrays import Floats
-from traceana.tables.declare import ResultTable, count, flag, number, text
+from traceana.tables.declare import ResultTable, count, flag, fraction, number, text
 from traceana.tables.result import Result
 
 
@@ -19,15 +19,13 @@ class SlowdownBy(ResultTable):
     slowdown = number(
         "Slowdown", "step time with everything ideal but the group, over the ideal step time"
     )
-    explained_removal = number(
+    explained_removal = fraction(
         "Explained by removal",
         "fraction of the slowdown that vanishes if the group is ideal; null without a slowdown",
-        display="percent",
     )
-    explained_addition = number(
+    explained_addition = fraction(
         "Explained by addition",
         "fraction of the slowdown that appears if all but the group is ideal; null without one",
-        display="percent",
     )
 
 
@@ -47,8 +45,8 @@ class Explained(ResultTable):
     group = text("Group", "last stage or slowest workers")
     t_removal_s = number("Step time if the group is ideal (s)", unit="s")
     t_addition_s = number("Step time if all but the group is ideal (s)", unit="s")
-    explained_removal = number("Explained by removal", display="percent")
-    explained_addition = number("Explained by addition", display="percent")
+    explained_removal = fraction("Explained by removal")
+    explained_addition = fraction("Explained by addition")
 
 
 class ReplayedSteps(ResultTable):
@@ -89,15 +87,9 @@ class OperationJobs(ResultTable):
     t_original_s = number("Replayed (s)", "mean step time without launch delays", unit="s")
     t_ideal_s = number("Ideal (s)", "mean step time with ideal durations", unit="s")
     slowdown = number("Slowdown", "t_original_s over t_ideal_s")
-    m_s = number(
-        "Last stage explains (M_S)",
-        "fraction that the last stage explains by removal",
-        display="percent",
-    )
-    m_w = number(
-        "Slowest workers explain (M_W)",
-        "fraction that the slowest workers explain by removal",
-        display="percent",
+    m_s = fraction("Last stage explains (M_S)", "fraction that the last stage explains by removal")
+    m_w = fraction(
+        "Slowest workers explain (M_W)", "fraction that the slowest workers explain by removal"
     )
     slowest_workers = text("Slowest workers", "slowest 3 % of the workers")
     replay_error = number("Replay error", "largest relative error with launch delays")

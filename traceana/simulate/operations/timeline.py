@@ -89,19 +89,14 @@ def timeline_of(
         raise DataError(f"a timeline of {policy} is not possible: it has other operations")
     picked = [duration if np.size(duration) == 1 else duration[chosen] for duration in durations]
     shape = (len(operations.kind), len(chosen), len(operations.dp_ranks))
-    begin, end = replay_timeline(graph, picked, shape)
-    start, measured_end = (
-        times[:, chosen].astype(float) for times in (operations.start, operations.end)
-    )
+    ideal = replay_timeline(graph, picked, shape)
+    start, end = (times[:, chosen].astype(float) for times in (operations.start, operations.end))
     waits = np.isin(operations.kind, list(TRANSFERS))[:, None, None]
-    late = np.maximum(measured_end - model.own[:, chosen], start)
-    measured_begin = np.where(waits, late, start)
-    waiting = np.where(waits, measured_begin - start, 0)
+    begin = np.where(waits, np.maximum(end - model.own[:, chosen], start), start)
+    waiting = pl.Series("waiting_s", (begin - start).ravel())
     parts = [
-        _frame(model, chosen, "measured", measured_begin, measured_end).with_columns(
-            waiting_s=pl.Series(waiting.ravel())
-        ),
-        _frame(model, chosen, "ideal", begin, end).with_columns(waiting_s=pl.lit(None, pl.Float64)),
+        _frame(model, chosen, "measured", begin, end).with_columns(waiting),
+        _frame(model, chosen, "ideal", *ideal).with_columns(waiting_s=pl.lit(None, pl.Float64)),
     ]
     order = ["step", "stage", "dp_rank", "begin_s"]
     timeline = pl.concat(part.sort(order, maintain_order=True) for part in parts)
@@ -137,8 +132,7 @@ def _frame(
         "begin_s": begin.ravel(),
         "end_s": end.ravel(),
     }
-    schema = schema_of(OperationTimeline)
-    return pl.DataFrame(columns, schema_overrides=schema)
+    return pl.DataFrame(columns, schema_overrides=schema_of(OperationTimeline))
 
 
 def write_timeline(timeline: IntoFrame, path: str | Path, /) -> Path:
@@ -204,9 +198,6 @@ def _events(rows: pl.DataFrame) -> list[dict[str, Any]]:
         )
         .sort("pid", "tid", "begin_s", maintain_order=True)
     )
-    # clocks are not exact, and viewers take operations that overlap for nested ones
-    until = pl.min_horizontal("end_s", pl.col("begin_s").shift(-1).over("pid", "tid"))
-    placed = placed.with_columns(dur=(until - pl.col("begin_s")).clip(lower_bound=0))
     events: list[dict[str, Any]] = []
     ranks = placed.select("pid", "dp_rank", "scenario").unique().sort("pid")
     for pid, rank, scenario in ranks.rows():
@@ -215,14 +206,16 @@ def _events(rows: pl.DataFrame) -> list[dict[str, Any]]:
     for pid, tid, stage, worker in threads.rows():
         name = f"stage {stage} (worker {worker}) {_STREAMS[tid % len(_STREAMS)]}"
         events += _names("thread", {"pid": pid, "tid": tid}, name, tid)
+    # clocks are not exact, and viewers take operations that overlap for nested ones
+    until = pl.min_horizontal("end_s", pl.col("begin_s").shift(-1).over("pid", "tid"))
     shown = placed.select(
-        name="kind",
-        cat="kind",
-        ph=pl.lit("X"),
-        pid="pid",
-        tid="tid",
-        ts="begin_s",
-        dur="dur",
+        pl.col("kind").alias("name"),
+        pl.col("kind").alias("cat"),
+        pl.lit("X").alias("ph"),
+        "pid",
+        "tid",
+        pl.col("begin_s").alias("ts"),
+        dur=(until - pl.col("begin_s")).clip(lower_bound=0),
         args=pl.struct("step", "sequence"),
     )
     return events + shown.to_dicts()
