@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
+from traceana.stats.arguments import is_number
 from traceana.stats.intervals import mean_interval
 from traceana.store.frames import admit_columns, clean_columns, collect, reading
 from traceana.tables.declare import ResultTable, schema_of
@@ -20,6 +23,20 @@ if TYPE_CHECKING:
 
 LARGEST: Final = 1e15
 """Largest number in a frame: whole numbers up to it are exact."""
+_MOST_SEEDS: Final = 100_000
+
+
+def read_seeds(seeds: Iterable[int], /) -> list[int]:
+    """Return the seeds of a sweep; refuse other values, none and too many."""
+    if not isinstance(seeds, Iterable):
+        raise DataError(f"seeds must be several whole numbers, such as range(10); it is {seeds!r}")
+    numbers = list(islice(seeds, _MOST_SEEDS + 1))
+    whole = all(is_number(seed, whole=True) and seed >= 0 for seed in numbers)
+    if not (whole and 0 < len(numbers) <= _MOST_SEEDS):
+        raise DataError(
+            f"seeds must be 1 to {_MOST_SEEDS:,} whole numbers from 0 on; found {numbers[:5]}"
+        )
+    return numbers
 
 
 def read_columns(

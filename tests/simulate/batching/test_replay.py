@@ -106,7 +106,7 @@ def test_gains_and_defaults_by_hand() -> None:
         with pytest.raises(DataError, match="within must be from 0 to 1,000"):
             replay_batching(same, within=wrong)  # type: ignore[arg-type]
     for batch in (0, 1.5, "2"):
-        with pytest.raises(DataError, match="batch must be a whole number, 1 or more"):
+        with pytest.raises(DataError, match="batch must be a whole number from 1 to"):
             replay_batching(same, batch=batch)  # type: ignore[arg-type]
 
 

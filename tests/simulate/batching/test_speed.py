@@ -89,7 +89,7 @@ def test_what_does_not_fit_into_memory_is_refused() -> None:
     for wrong in ({"steps": 10**30}, {"global_batch": 10**30}, {"max_batch": 10**30}):
         with pytest.raises(DataError, match="1,000,000,000,000"):
             simulate_batching([(0, 1), (0, 2)], controller="uniform", **wrong)
-    with pytest.raises(DataError, match="at most 100,000"):
+    with pytest.raises(DataError, match="seeds must be 1 to 100,000"):
         sweep_batching(seeds=range(10**30))
     with pytest.raises(DataError, match="static estimate"), warnings.catch_warnings():
         simulate_batching([(0, 1), (0, 2)], controller=Static([1e308, 1e308]))

@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 from tests.benchmarks import batching as plain
 from traceana import simulate_batching, summarize_batching, sweep_batching
 from traceana.errors import DataError
-from traceana.simulate import OmniLearn, Proportional, Static, Workers
+from traceana.simulate import OmniLearn, Proportional, Static, Workers, frames
 from traceana.simulate.batching import sweep as module
 from traceana.simulate.batching.workers import LEVELS
 
@@ -125,7 +125,8 @@ def test_the_summary_is_mean_and_t_interval_over_seeds() -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ({"seeds": []}, r"seeds must be one or more distinct values; found \[\]"),
+        ({"seeds": []}, r"seeds must be 1 to 100,000 whole numbers from 0 on; found \[\]"),
+        ({"seeds": [1, 1]}, r"seeds must be one or more distinct values; found \[1, 1\]"),
         ({"controllers": ["magic"]}, "no controller is called 'magic'; there are uniform"),
         ({"controllers": ["oracle", "oracle"]}, "different names"),
         ({"noise_cvs": [-1]}, "noise_cvs must be from 0"),
@@ -200,15 +201,15 @@ def test_runs_of_all_overheads_must_fit_into_memory() -> None:
 
 
 def test_more_seeds_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_SEEDS", 3)
+    monkeypatch.setattr(frames, "_MOST_SEEDS", 3)
     options: dict[str, Any] = {"controllers": ["uniform"], "overheads_s": [0.1], "steps": 2}
     found = sweep_batching({"a": [2, 1]}, noise_cvs=[0.1], seeds=range(3), **options)
     assert found.height == 3
-    with pytest.raises(DataError, match="seeds must be at most 3"):
+    with pytest.raises(DataError, match="seeds must be 1 to 3"):
         sweep_batching({"a": [2, 1]}, noise_cvs=[0.1], seeds=range(4), **options)
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, True])
 def test_a_seed_is_a_whole_number_from_0_on(seed: Any) -> None:
-    with pytest.raises(DataError, match="seeds must be whole numbers from 0 on"):
+    with pytest.raises(DataError, match="seeds must be 1 to 100,000 whole numbers from 0 on"):
         sweep_batching({"a": [2, 1]}, controllers=["uniform"], steps=2, seeds=[seed])

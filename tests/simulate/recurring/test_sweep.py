@@ -11,7 +11,7 @@ from tests.simulate.recurring.tiny import POWER, RUNS, tiny_runs
 from traceana import simulate_recurring, summarize_recurring, sweep_recurring
 from traceana.errors import DataError
 from traceana.schema import TRAINING_DEFAULTS
-from traceana.simulate.recurring import simulate as module
+from traceana.simulate import frames
 
 NOISY = tiny_runs({2: [3, 5, 4], 4: [6, 4, 9]})
 
@@ -100,7 +100,7 @@ def test_a_target_reached_in_the_last_epoch_is_reached() -> None:
 
 
 def test_more_seeds_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_SEEDS", 3)
+    monkeypatch.setattr(frames, "_MOST_SEEDS", 3)
     assert sweep_recurring(RUNS, POWER, seeds=range(3), recurrences=1).height == 3
     with pytest.raises(DataError, match="seeds must be 1 to 3"):
         sweep_recurring(RUNS, POWER, seeds=range(4), recurrences=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,11 +18,11 @@ from traceana.simulate.batching.workers import (
     share,
     whole,
 )
-from traceana.stats.arguments import takes
+from traceana.stats.arguments import as_list, takes
 from traceana.stats.arrays import Floats, Integers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -255,8 +256,7 @@ class Proportional(_StartsEvenly):
             return _towards_mean(seen, times, seen.max_batch, self.dead_band)
         wanted = _at_mean_time(seen, times)
         _check_size(wanted)
-        drifting: Integers = np.rint(wanted).astype(np.int64)
-        return drifting
+        return np.rint(wanted).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -375,17 +375,12 @@ class Oracle:
     def adjust(self, seen: Seen, /) -> Integers:
         """Split by the true values of the next step."""
         x, a, total = seen.samples_per_s, seen.overhead_s, seen.global_batch
-        least, most = seen.min_batch, seen.max_batch
+        bounds: dict[str, Any] = {"min_batch": seen.min_batch, "max_batch": seen.max_batch}
         if seen.speed is not None:
-            return earliest(
-                lambda batches: iteration_times(batches, a, x, seen.speed),
-                total,
-                a.shape,
-                min_batch=least,
-                max_batch=most,
-            )
-        split = share(total, x, offsets=a * x, min_batch=least, max_batch=most)
-        return whole(split, total, per_sample_s=1 / x, fixed_s=a, max_batch=most)
+            times_of = partial(iteration_times, overhead_s=a, samples_per_s=x, speed=seen.speed)
+            return earliest(times_of, total, a.shape, **bounds)
+        split = share(total, x, offsets=a * x, **bounds)
+        return whole(split, total, per_sample_s=1 / x, fixed_s=a, max_batch=seen.max_batch)
 
 
 CONTROLLERS: Final[dict[str, Callable[[], BatchController]]] = {
@@ -416,22 +411,21 @@ def _check_size(wanted: Floats) -> None:
 _PARTS: Final = ("name", "settles", "first", "adjust")
 
 
-def find_controller(controller: object, /) -> BatchController:
+def find_controller(controller: Any, /) -> BatchController:  # noqa: ANN401
     """Return a controller by its name, or as it is."""
-    known = isinstance(controller, str) and controller in CONTROLLERS
-    if known:
-        return CONTROLLERS[str(controller)]()
+    if isinstance(controller, str) and controller in CONTROLLERS:
+        return CONTROLLERS[controller]()
     parts = ", ".join(_PARTS)
     lacking = [name for name in _PARTS if not hasattr(controller, name)]
-    if not isinstance(controller, BatchController):
-        if "first" not in lacking or "adjust" not in lacking:
-            raise DataError(
-                f"controller {type(controller).__name__} has no {' and no '.join(lacking)}; a "
-                f"controller has {parts}"
-            )
+    if {"first", "adjust"} <= set(lacking):
         raise DataError(
             f"no controller is called {controller!r}; there are {', '.join(CONTROLLERS)} (and "
             f"static, given as Static(estimate), or an object of your own with {parts})"
+        )
+    if lacking:
+        raise DataError(
+            f"controller {type(controller).__name__} has no {' and no '.join(lacking)}; a "
+            f"controller has {parts}"
         )
     methods = (controller.first, controller.adjust)
     if isinstance(controller, type) or not all(takes(method, 1) for method in methods):
@@ -439,4 +433,22 @@ def find_controller(controller: object, /) -> BatchController:
             f"controller {controller.name!r} must be an object, not a class, whose first and "
             "adjust each take one argument, the observations"
         )
-    return controller
+    found: BatchController = controller
+    return found
+
+
+def read_controllers(
+    controllers: Sequence[str | BatchController], /, **known: BatchController | None
+) -> dict[str, Any]:
+    """Return controllers by their different names, those known as they are."""
+    found: list[tuple[str, BatchController | None]] = []
+    for controller in as_list("controllers", controllers):
+        if isinstance(controller, str) and controller in known:
+            found.append((controller, known[controller]))
+        else:
+            chosen = find_controller(controller)
+            found.append((chosen.name, chosen))
+    names = [name for name, _ in found]
+    if not names or len(set(names)) < len(names):
+        raise DataError(f"controllers must have different names; found {names}")
+    return dict(found)

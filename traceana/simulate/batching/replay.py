@@ -14,7 +14,7 @@ from traceana.simulate.batching.controllers import (
     Measured,
     Oracle,
     Uniform,
-    find_controller,
+    read_controllers,
 )
 from traceana.simulate.batching.simulate import (
     Course,
@@ -26,7 +26,7 @@ from traceana.simulate.batching.simulate import (
 from traceana.simulate.batching.tables import BatchingReplay, ReplayEpisodes, ReplayJobs
 from traceana.simulate.batching.workers import LARGEST
 from traceana.simulate.frames import read_columns
-from traceana.stats.arguments import as_list, is_number
+from traceana.stats.arguments import check_count, is_number
 from traceana.stats.arrays import Floats
 from traceana.store.frames import column_names
 from traceana.tables.declare import schema_of
@@ -55,10 +55,8 @@ class RecordedJob:
 
     def inside(self, episode: dict[str, Any], /) -> NDArray[np.bool_]:
         """Return which times are in an episode."""
-        inside: NDArray[np.bool_] = (self.time_s >= episode["onset_s"]) & (
-            self.time_s <= episode["end_s"]
-        )
-        return inside
+        onset_s, end_s = episode["onset_s"], episode["end_s"]
+        return np.asarray((self.time_s >= onset_s) & (self.time_s <= end_s))
 
     def outside(self, worker: str, episodes: pl.DataFrame, /) -> NDArray[np.bool_]:
         """Return which times are in no episode of a worker."""
@@ -97,8 +95,8 @@ def read_samples(
             others[str(job)] = wide.height
             continue
         time_s, times = complete["time_s"].to_numpy(), complete.drop("time_s")
-        excluded = wide.height - complete.height
-        jobs.append(RecordedJob(str(job), tuple(times.columns), time_s, times.to_numpy(), excluded))
+        names, excluded = tuple(times.columns), wide.height - complete.height
+        jobs.append(RecordedJob(str(job), names, time_s, times.to_numpy(), excluded))
     if not jobs:
         raise DataError(
             "samples: no job has a time at which all of two or more workers have a sample"
@@ -106,12 +104,6 @@ def read_samples(
     return jobs, others
 
 
-_KEYS: Final[dict[str, type[pl.DataType]]] = {
-    "job_id": pl.String,
-    "worker_id": pl.String,
-    "onset_s": pl.Float64,
-    "end_s": pl.Float64,
-}
 _IN_A_ROW: Final = 3
 """Consecutive steps near the oracle's that count as recovery."""
 
@@ -119,7 +111,8 @@ _IN_A_ROW: Final = 3
 def read_episodes(episodes: IntoFrame, by: str, /) -> pl.DataFrame:
     """Return [job_id, worker_id, onset_s, end_s], one row per episode."""
     job = by if by in column_names(episodes) else "job_id"
-    kinds = {job if name == "job_id" else name: kind for name, kind in _KEYS.items()}
+    kinds: dict[str, type[pl.DataType]] = {job: pl.String, "worker_id": pl.String}
+    kinds |= {"onset_s": pl.Float64, "end_s": pl.Float64}
     table = read_columns(episodes, kinds, "episodes").rename({job: "job_id"})
     if sum(table.null_count().row(0)) or not (table["onset_s"] <= table["end_s"]).all():
         raise DataError("episodes: each row needs a job, a worker, and an end not before its onset")
@@ -263,12 +256,14 @@ def replay_batching(
     >>> replay.jobs.select("controller", pl.col("speedup").round(2)).rows()
     [('uniform', 1.0), ('proportional', 1.28)]
     """
-    chosen = _check(controllers, batch, within)
-    names = [controller.name for controller in chosen]
+    chosen = read_controllers(controllers)
+    if not (is_number(within) and 0 <= within <= _LARGEST_WITHIN):
+        raise DataError(f"within must be from 0 to {_LARGEST_WITHIN:,}; it is {within!r}")
+    check_count("batch", batch, most=10**12)
     found_episodes = None if episodes is None else read_episodes(episodes, by)
     jobs: list[dict[str, Any]] = []
     steps: list[pl.DataFrame] = []
-    workers: list[dict[str, Any]] = []
+    workers: list[pl.DataFrame] = []
     rows: list[dict[str, Any]] = []
     roles = {"by": by, "time": time, "worker": worker, "value": value}
     recorded, others = read_samples(samples, roles)
@@ -276,52 +271,37 @@ def replay_batching(
         of_job = None if found_episodes is None else found_episodes.filter(job_id=job.job_id)
         runs = with_and_without(job, of_job)
         courses = _run(runs, chosen, batch)
-        for controller in chosen:
-            course = courses[controller.name]
-            key = {"job_id": job.job_id, "controller": controller.name}
+        for name, controller in chosen.items():
+            course, key = courses[name], {"job_id": job.job_id, "controller": name}
             (note, *_) = notes_of(controller, course)
             jobs.append(key | _job_row(job, course, courses) | {"note": note})
-            workers += [key | row for row in _worker_rows(job, course, batch / runs[:, 0])]
-            of_steps = {"time_s": job.time_s, "step_time": course.step_s[:, 0]}
-            steps.append(pl.DataFrame(key | of_steps))
+            keys = [pl.lit(of_key).alias(name) for name, of_key in key.items()]
+            of_steps = pl.DataFrame({"time_s": job.time_s, "step_time": course.step_s[:, 0]})
+            steps.append(of_steps.select(*keys, pl.all()))
+            workers.append(_workers(job, course, batch / runs[:, 0]).select(*keys, pl.all()))
         if of_job is not None:
-            rows += episode_rows(job, of_job, courses, names, within=within)
+            rows += episode_rows(job, of_job, courses, list(chosen), within=within)
     jobs += [
         {"job_id": job, "controller": name, "n_steps": 0, "n_excluded": ticks, "note": _NONE}
         for job, ticks in others.items()
-        for name in names
+        for name in chosen
     ]
     return BatchingReplay(
         pl.DataFrame(jobs, schema=schema_of(ReplayJobs)),
         pl.concat(steps),
-        pl.DataFrame(workers),
+        pl.concat(workers),
         pl.DataFrame(rows, schema=schema_of(ReplayEpisodes)),
         within,
     )
 
 
-def _check(
-    controllers: Sequence[str | BatchController], batch: int, within: float
-) -> list[BatchController]:
-    if not (is_number(within) and 0 <= within <= _LARGEST_WITHIN):
-        raise DataError(f"within must be from 0 to {_LARGEST_WITHIN:,}; it is {within!r}")
-    if not is_number(batch, whole=True) or batch < 1:
-        raise DataError(f"batch must be a whole number, 1 or more; it is {batch!r}")
-    chosen = [find_controller(controller) for controller in as_list("controllers", controllers)]
-    names = [controller.name for controller in chosen]
-    if not names or len(set(names)) < len(names):
-        raise DataError(f"controllers must have different names; found {names}")
-    return chosen
-
-
-def _run(runs: Floats, chosen: Sequence[BatchController], batch: int) -> dict[str, Course]:
+def _run(runs: Floats, chosen: Mapping[str, BatchController], batch: int) -> dict[str, Course]:
     """Run (ticks, runs, workers) of times under each controller, uniform and oracle included."""
     ticks, number, workers = runs.shape
     check_setting(batch * workers, workers, 1, np.inf, ticks)
     check_memory(ticks, number, workers)
     overhead, setting = np.zeros((number, workers)), {"global_batch": batch * workers}
-    every: dict[str, BatchController] = {"uniform": Uniform(), "oracle": Oracle()}
-    every |= {controller.name: controller for controller in chosen}
+    every: dict[str, BatchController] = {"uniform": Uniform(), "oracle": Oracle(), **chosen}
     return {
         name: run_course(overhead, batch / runs, controller, steps=ticks, **setting)
         for name, controller in every.items()
@@ -347,17 +327,15 @@ def _job_row(job: RecordedJob, course: Course, courses: dict[str, Course]) -> di
     }
 
 
-def _worker_rows(job: RecordedJob, course: Course, samples_per_s: Floats) -> list[dict[str, Any]]:
+def _workers(job: RecordedJob, course: Course, samples_per_s: Floats) -> pl.DataFrame:
     ticks = np.arange(len(job.time_s))
     batches = course.batches[np.searchsorted(course.changed, ticks, side="right") - 1, 0]
     quantiles = np.quantile(batches / samples_per_s, list(_QUANTILES.values()), axis=0)
-    busy = course.worker_s[0] / course.step_s[:, 0].sum()
-    return [
+    return pl.DataFrame(
         {
-            "worker_id": worker,
-            "mean_batch": float(batches[:, k].mean()),
-            **dict(zip(_QUANTILES, quantiles[:, k].tolist(), strict=True)),
-            "busy_fraction": float(busy[k]),
+            "worker_id": job.worker_id,
+            "mean_batch": batches.mean(axis=0),
+            **dict(zip(_QUANTILES, quantiles, strict=True)),
+            "busy_fraction": course.worker_s[0] / course.step_s[:, 0].sum(),
         }
-        for k, worker in enumerate(job.worker_id)
-    ]
+    )

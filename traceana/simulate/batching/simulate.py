@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,7 +22,7 @@ from traceana.simulate.batching.controllers import (
 )
 from traceana.simulate.batching.tables import BatchingResult
 from traceana.simulate.batching.workers import Speed, Workers, iteration_times, read_workers
-from traceana.stats.arguments import is_number
+from traceana.stats.arguments import check_count, is_number
 from traceana.stats.arrays import Floats, Integers
 
 if TYPE_CHECKING:
@@ -66,13 +67,14 @@ def check_setting(
     global_batch: int, workers: int, min_batch: int, max_batch: float, steps: int
 ) -> None:
     """Refuse a setting that no split of the global batch satisfies."""
-    for name, number in (("global_batch", global_batch), ("steps", steps)):
-        if not is_number(number, whole=True) or not 1 <= number <= _MOST:
-            raise DataError(f"{name} must be a whole number from 1 to {_MOST:,}; found {number}")
-    possible = is_number(min_batch, whole=True) and is_number(max_batch)
-    possible = possible and 1 <= min_batch <= max_batch
-    possible = possible and min_batch <= _MOST and (max_batch <= _MOST or max_batch == math.inf)
-    if not possible or (max_batch != math.inf and max_batch != math.floor(max_batch)):
+    check_count("global_batch", global_batch, most=_MOST)
+    check_count("steps", steps, most=_MOST)
+    numbers = is_number(min_batch, whole=True) and is_number(max_batch)
+    if not (
+        numbers
+        and 1 <= min_batch <= min(max_batch, _MOST)
+        and (max_batch == math.inf or (max_batch <= _MOST and max_batch % 1 == 0))
+    ):
         raise DataError(
             "bounds must be whole numbers with 1 <= min_batch <= max_batch (max_batch may be "
             f"infinite), {_MOST:,} at most; found {min_batch!r} and {max_batch!r}"
@@ -160,15 +162,13 @@ def run_course(
             step_s[rest], idle[rest], samples[rest] = step_s[step], idle[step], samples[step]
             worker_s += (steps - step - 1) * times
             break
-    history_array, changed_array = np.array(history), np.array(changed)
-    return Course(
-        step_s, idle, samples, changed_array, history_array, worker_s, adjustments, setting
-    )
+    of_changes = (np.array(changed), np.array(history))
+    return Course(step_s, idle, samples, *of_changes, worker_s, adjustments, setting)
 
 
 def notes_of(controller: BatchController, course: Course, /) -> list[str | None]:
     """Return a note for each run with a negative batch, or without an adjustment by a dead-band."""
-    negative = (course.batches < 0).any(axis=-1).sum(axis=0).ravel().tolist()
+    negative = (course.batches < 0).any(axis=-1).sum(axis=0).ravel()
     notes = [
         f"a batch size is negative in {number} settings; no job could run it" if number else None
         for number in negative
@@ -259,25 +259,23 @@ def simulate_batching(
     crew = read_workers(workers)
     chosen = find_controller(controller)
     size = _BATCH * len(crew.worker_id) if global_batch is None else global_batch
-    n_samples = None if crew.is_constant else crew.samples_per_s.shape[0]
-    run = steps if steps is not None else (n_samples or _STEPS)
-    if n_samples is not None and run > n_samples:
-        raise DataError(f"steps is {run}; the workers' throughput has {n_samples} rows")
+    rows = _STEPS if crew.is_constant else len(crew.samples_per_s)
+    run = rows if steps is None else steps
     check_setting(size, len(crew.worker_id), min_batch, max_batch, run)
+    if run > rows and not crew.is_constant:
+        raise DataError(f"steps is {run}; the workers' throughput has {rows} rows")
     check_memory(run, 1, len(crew.worker_id))
-    course, usual = (
-        run_course(
-            crew.overhead_s,
-            crew.samples_per_s,
-            decides,
-            global_batch=size,
-            steps=run,
-            min_batch=min_batch,
-            max_batch=max_batch,
-            speed=crew.speed,
-        )
-        for decides in (chosen, Uniform())
+    simulate = partial(
+        run_course,
+        crew.overhead_s,
+        crew.samples_per_s,
+        global_batch=size,
+        steps=run,
+        min_batch=min_batch,
+        max_batch=max_batch,
+        speed=crew.speed,
     )
+    course, usual = simulate(chosen), simulate(Uniform())
     time_s, uniform_time_s = float(course.step_s.sum()), float(usual.step_s.sum())
     (note,) = notes_of(chosen, course)
     return BatchingResult(

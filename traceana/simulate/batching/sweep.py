@@ -5,14 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice, product
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.simulate.batching.controllers import BatchController, Static, Uniform, find_controller
+from traceana.simulate.batching.controllers import (
+    BatchController,
+    Static,
+    Uniform,
+    read_controllers,
+)
 from traceana.simulate.batching.simulate import (
     Course,
     check_memory,
@@ -22,7 +27,7 @@ from traceana.simulate.batching.simulate import (
 )
 from traceana.simulate.batching.tables import BatchingSummary, BatchingSweep
 from traceana.simulate.batching.workers import LEVELS, check_throughputs
-from traceana.simulate.frames import over_seeds, read_result, with_intervals
+from traceana.simulate.frames import over_seeds, read_result, read_seeds, with_intervals
 from traceana.stats.arguments import as_list, is_number
 from traceana.stats.arrays import Floats
 from traceana.tables.declare import declared, returns, schema_of
@@ -42,7 +47,6 @@ _CONTROLLERS: Final = (
 )
 _BLOCK: Final = 4_000_000
 """Worker steps simulated at once, which take some hundred megabytes."""
-_MOST_SEEDS: Final = 100_000
 
 
 @returns(BatchingSweep)
@@ -108,13 +112,16 @@ def sweep_batching(
     """
     cores = _read_levels(LEVELS if levels is None else levels)
     overheads_s, noise_cvs = as_list("overheads_s", overheads_s), as_list("noise_cvs", noise_cvs)
-    seeds = list(islice(seeds, _MOST_SEEDS + 1))
-    controllers_given = [
-        None if name == "static" else find_controller(name)
-        for name in as_list("controllers", controllers)
-    ]
-    names = ["static" if each is None else each.name for each in controllers_given]
-    _check(names, overheads_s, noise_cvs, seeds, samples_per_core_s)
+    seeds = read_seeds(seeds)
+    by_name = read_controllers(controllers, static=None)
+    settings = {"overheads_s": overheads_s, "noise_cvs": noise_cvs}
+    for what, numbers in (settings | {"samples_per_core_s": [samples_per_core_s]}).items():
+        least = 0.0 if what in settings else 1e-9
+        if not all(is_number(number) and least <= number <= 1e9 for number in numbers):
+            raise DataError(f"{what} must be from {least:g} to 1e9; found {list(numbers)}")
+    for what, values in (settings | {"seeds": seeds}).items():
+        if not values or len(set(values)) < len(values):
+            raise DataError(f"{what} must be one or more distinct values; found {values}")
     for of_level in cores.values():
         check_setting(global_batch, len(of_level), min_batch, max_batch, steps)
         check_memory(steps, len(cores) * len(overheads_s), len(of_level))
@@ -129,20 +136,19 @@ def sweep_batching(
         rate = samples_per_core_s * table / _noise(table, keys, noise_cv, steps)
         run = partial(run_course, overhead, rate, **setting)
         usual = run(Uniform())
-        for number, (name, controller) in enumerate(zip(names, controllers_given, strict=True)):
-            decides = Static(table) if controller is None else controller
+        for number, (name, controller) in enumerate(by_name.items(), 1):
+            decides = controller or Static(table)
             course = run(decides)
             of_run = _rows(course, usual, keys, cores, goal=global_batch * steps)
             for row, note in zip(of_run, notes_of(decides, course), strict=True):
-                key = {"noise_cv": float(noise_cv), "controller": name, "note": note}
-                rows.append(row | key)
+                rows.append(row | {"noise_cv": float(noise_cv), "controller": name, "note": note})
             if progress is not None:
-                progress((done + (number + 1) / len(names)) / len(blocks))
+                progress((done + number / len(by_name)) / len(blocks))
     swept = pl.DataFrame(rows, schema=schema_of(BatchingSweep)).sort(
         pl.col("level").cast(pl.Enum(list(cores))),
         "overhead_s",
         "noise_cv",
-        pl.col("controller").cast(pl.Enum(names)),
+        pl.col("controller").cast(pl.Enum(list(by_name))),
         "seed",
     )
     return declared(swept, BatchingSweep)
@@ -157,29 +163,6 @@ def _read_levels(levels: Mapping[str, Sequence[float]]) -> dict[str, tuple[float
     return cores
 
 
-def _check(
-    names: Sequence[str],
-    overheads_s: Sequence[float],
-    noise_cvs: Sequence[float],
-    seeds: Sequence[int],
-    samples_per_core_s: float,
-) -> None:
-    if len(seeds) > _MOST_SEEDS:
-        raise DataError(f"seeds must be at most {_MOST_SEEDS:,}")
-    if not all(is_number(seed, whole=True) and seed >= 0 for seed in seeds):
-        raise DataError(f"seeds must be whole numbers from 0 on; found {seeds[:5]}")
-    if len(set(names)) < len(names):
-        raise DataError(f"controllers must have different names; found {', '.join(names)}")
-    settings = {"overheads_s": overheads_s, "noise_cvs": noise_cvs}
-    for what, numbers in (settings | {"samples_per_core_s": [samples_per_core_s]}).items():
-        least = 0.0 if what in settings else 1e-9
-        if not all(is_number(number) and least <= number <= 1e9 for number in numbers):
-            raise DataError(f"{what} must be from {least:g} to 1e9; found {list(numbers)}")
-    for what, given in ({"controllers": names} | settings | {"seeds": seeds}).items():
-        if not len(given) or len(set(given)) < len(given):
-            raise DataError(f"{what} must be one or more distinct values; found {list(given)}")
-
-
 def _blocks(
     cores: Mapping[str, Sequence[float]],
     overheads: int,
@@ -190,8 +173,8 @@ def _blocks(
     """Yield levels with the same number of workers, a noise, and seeds that fit into memory."""
     for workers in sorted({len(of_level) for of_level in cores.values()}):
         some = [name for name, of_level in cores.items() if len(of_level) == workers]
+        at_once = max(1, _BLOCK // (len(some) * overheads * steps * workers))
         for noise_cv in noise_cvs:
-            at_once = max(1, _BLOCK // (len(some) * overheads * steps * workers))
             these: list[int | None] = [None] if noise_cv == 0 else list(seeds)
             for first in range(0, len(these), at_once):
                 yield some, noise_cv, these[first : first + at_once]
@@ -204,14 +187,11 @@ def _noise(
     if cv == 0:
         return np.ones(table.shape)
     sigma = math.sqrt(math.log1p(cv**2))
-    workers = table.shape[1]
-    by_seed = {
-        seed: np.random.default_rng(seed).standard_normal((steps, workers))
-        for seed in {seed for _, _, seed in keys}
-    }
-    drawn = np.stack([by_seed[seed] for _, _, seed in keys], axis=1)
-    noise: Floats = np.exp(sigma * drawn - sigma**2 / 2)
-    return noise
+    shape = (steps, table.shape[1])
+    seeds = [seed for _, _, seed in keys]
+    by_seed = {seed: np.random.default_rng(seed).standard_normal(shape) for seed in set(seeds)}
+    drawn = np.stack([by_seed[seed] for seed in seeds], axis=1)
+    return np.exp(sigma * drawn - sigma**2 / 2)
 
 
 def _rows(
@@ -233,13 +213,13 @@ def _rows(
             "mean_over_min": sum(of_level) / len(of_level) / min(of_level),
             "overhead_s": float(overhead_s),
             "seed": seed,
-            "time_s": float(time_s[run]),
-            "samples": int(trained[-1][run]),
-            "step_s": float(time_s[run] / len(clock)),
-            "speedup": float(speedup[run]),
-            "idle_fraction": float(waiting[run]),
-            "adjustments": int(course.adjustments[run]),
-            "time_to_samples_s": float(clock[reached[run], run]) if reaches[run] else None,
+            "time_s": time_s[run],
+            "samples": trained[-1][run],
+            "step_s": time_s[run] / len(clock),
+            "speedup": speedup[run],
+            "idle_fraction": waiting[run],
+            "adjustments": course.adjustments[run],
+            "time_to_samples_s": clock[reached[run], run] if reaches[run] else None,
         }
 
 

@@ -7,7 +7,18 @@ from typing import ClassVar
 
 import polars as pl
 
-from traceana.tables.declare import ResultTable, count, flag, fraction, number, quantiles, text
+from traceana.tables import declare
+from traceana.tables.declare import (
+    ResultTable,
+    count,
+    flag,
+    fraction,
+    interval,
+    number,
+    quantiles,
+    ratio,
+    text,
+)
 from traceana.tables.result import Result
 
 
@@ -112,14 +123,14 @@ class BatchingResult(Result):
         :math:`t_k \sum_{j \ne k} 1 / t_j`; its mean over updates is K - 1, whatever the batches,
         and equal times make its maximum the least.
         """
+        time_s = pl.col("iteration_s")
         last = self.batches.group_by("worker_id", maintain_order=True).last()
-        others = (1 / pl.col("iteration_s")).sum() - 1 / pl.col("iteration_s")
         return last.select(
             "worker_id",
             "batch",
             "iteration_s",
-            samples_per_s=pl.col("batch") / pl.col("iteration_s"),
-            staleness=pl.col("iteration_s") * others,
+            samples_per_s=pl.col("batch") / time_s,
+            staleness=time_s * ((1 / time_s).sum() - 1 / time_s),
         )
 
     def time_to_samples(self, samples: int, /) -> float | None:
@@ -133,28 +144,31 @@ class BatchingResult(Result):
 
     def summary(self) -> str:
         """Return a short text on the result."""
-        lines = [
-            f"{self.controller}: {self.samples:,} samples in {self.time_s:,.1f} s",
-            f"speedup over uniform batches: {self.speedup:.3f}",
-            f"{self.adjustments} adjustments; workers wait {self.idle_fraction:.1%} of their time",
-        ]
-        return "\n".join(lines if self.note is None else [*lines, self.note])
+        note = "" if self.note is None else f"\n{self.note}"
+        return (
+            f"{self.controller}: {self.samples:,} samples in {self.time_s:,.1f} s\n"
+            f"speedup over uniform batches: {self.speedup:.3f}\n"
+            f"{self.adjustments} adjustments; workers wait {self.idle_fraction:.1%} of their time"
+            f"{note}"
+        )
 
 
-class ReplayJobs(ResultTable):
-    """Recorded jobs under each controller."""
-
+class _Replayed(ResultTable):
     job_id = text("Job", "job")
     controller = text("Controller", "controller")
+
+
+class ReplayJobs(_Replayed):
+    """Recorded jobs under each controller."""
+
     n_workers = count("Workers", "workers")
     n_steps = count("Steps", "times at which all workers have a sample")
     n_excluded = count("Excluded", "other times")
     time = number("Time", "sum of the slowest worker's times, in the unit of the samples")
-    speedup = number("Speedup", "time with uniform batches over `time`", display="ratio")
-    speedup_iterations = number(
+    speedup = ratio("Speedup", "time with uniform batches over `time`")
+    speedup_iterations = ratio(
         "Speedup (iterations)",
         "steps over the sum of relative step times: samples are spans of time, not iterations",
-        display="ratio",
     )
     of_possible = fraction(
         "Of possible", "saving relative to the oracle's; null if the oracle saves nothing"
@@ -164,20 +178,16 @@ class ReplayJobs(ResultTable):
     note = text("Note", "why values are missing, or a dead-band kept all batch sizes")
 
 
-class ReplaySteps(ResultTable):
+class ReplaySteps(_Replayed):
     """Step times of recorded jobs under each controller."""
 
-    job_id = text("Job", "job")
-    controller = text("Controller", "controller")
     time_s = number("Time (s)", "time in the trace", unit="s")
     step_time = number("Step time", "time of the slowest worker, in the unit of the samples")
 
 
-class ReplayWorkers(ResultTable):
+class ReplayWorkers(_Replayed):
     """Workers of recorded jobs under each controller; quantiles over the steps."""
 
-    job_id = text("Job", "job")
-    controller = text("Controller", "controller")
     worker_id = text("Worker", "worker")
     mean_batch = number("Mean batch size", "over the steps", unit="samples")
     p05, p25, median, p75, p95 = quantiles(
@@ -199,7 +209,7 @@ class ReplayEpisodes(ResultTable):
     cost = number("Cost", "`time` minus that with the worker at its usual time")
     cost_fraction = fraction("Relative cost", "`cost` over the time without it")
     cost_after = number("Cost after", "additional time of all later steps")
-    ratio_to_oracle = number("Ratio to oracle", "`time` over the oracle's", display="ratio")
+    ratio_to_oracle = ratio("Ratio to oracle", "`time` over the oracle's")
     fraction_within = fraction(
         "Near the oracle", "fraction of steps that take at most 1 + `within` times the oracle's"
     )
@@ -259,13 +269,13 @@ class BatchingReplay(Result):
     def summary(self) -> str:
         """Return a short text on the result."""
         replayed = self.jobs.filter(self.jobs["note"].is_null())
-        lines = []
+        lines = ["speedup over uniform batches"]
         for (job,), rows in replayed.group_by("job_id", maintain_order=True):
             speedups = rows.select("controller", "speedup").rows()
             lines.append(
-                f"{job}: " + ", ".join(f"{name} {speedup:.3f}" for name, speedup in speedups)
+                f"{job}: {', '.join(f'{name} {speedup:.3f}' for name, speedup in speedups)}"
             )
-        return "\n".join(["speedup over uniform batches", *lines])
+        return "\n".join(lines)
 
 
 class BatchingSetting(ResultTable):
@@ -273,9 +283,7 @@ class BatchingSetting(ResultTable):
 
     level = text("Cores", "cores of each worker")
     n_workers = count("Workers", "workers")
-    mean_over_min = number(
-        "Mean / min", "mean over minimum cores: the maximum speedup", display="ratio"
-    )
+    mean_over_min = ratio("Mean / min", "mean over minimum cores: the maximum speedup")
     overhead_s = number("Overhead (s)", "overhead of an iteration", unit="s", display="plain")
     noise_cv = number("Noise (CV)", "coefficient of variation of the noise", display="plain")
 
@@ -288,7 +296,7 @@ class BatchingSweep(BatchingSetting):
     time_s = number("Time (s)", "time of the job", unit="s")
     samples = count("Samples", "samples trained", unit="samples")
     step_s = number("Step (s)", "mean time of a step", unit="s")
-    speedup = number("Speedup", "over uniform batches under the same noise", display="ratio")
+    speedup = ratio("Speedup", "over uniform batches under the same noise")
     idle_fraction = fraction("Idle", "fraction of the workers' time spent waiting")
     adjustments = count("Adjustments", "steps at which batch sizes changed")
     time_to_samples_s = number(
@@ -302,9 +310,10 @@ class BatchingSummary(BatchingSetting):
 
     controller = text("Controller", "controller")
     n = count("Seeds", "number of seeds")
-    speedup = number("Speedup", "mean over the seeds", display="ratio")
-    speedup_ci_low = number("Speedup, CI", "Student's t; null for one seed", display="ratio")
-    speedup_ci_high = number("Speedup, CI", "Student's t; null for one seed", display="ratio")
+    speedup = ratio("Speedup", "mean over the seeds")
+    speedup_ci_low, speedup_ci_high = interval(
+        "Speedup, CI", "Student's t; null for one seed", display="ratio"
+    )
     step_s = number("Step (s)", "mean time of a step", unit="s")
     idle_fraction = fraction("Idle", "mean fraction of the workers' time waiting")
     adjustments = number("Adjustments", "mean number of adjustments")
@@ -317,15 +326,12 @@ class ClusterComparison(ResultTable):
     cluster = text("Cluster")
     workers = text("Workers", "homogeneous, heterogeneous, or published (a factor of the paper)")
     system = text("System", "uniform, static or dynamic; the model of a published factor")
-    relative_time = number(
+    relative_time = ratio(
         "Relative time",
         "time over that of uniform batches on the homogeneous cluster; for a published speedup the "
         "time that it implies for dynamic batches, for a slowdown the time of uniform ones",
-        display="ratio",
     )
-    speedup = number(
-        "Speedup", "over uniform batches on the same workers; null for a slowdown", display="ratio"
-    )
+    speedup = ratio("Speedup", "over uniform batches on the same workers; null for a slowdown")
 
 
 class PublishedGains(ResultTable):
@@ -334,19 +340,14 @@ class PublishedGains(ResultTable):
     id = text("Claim", "id of the claim")
     published = number("Published factor", "published speedup or slowdown", display="plain")
     devices = text("Workers", "cluster of the paper")
-    ratio = number("Implied ratio", "implied throughput ratio without overhead", display="ratio")
-    ratio_overhead_10 = number(
-        "10 % overhead", "with 10 % overhead; null: impossible", display="ratio"
-    )
-    ratio_overhead_20 = number(
-        "20 % overhead", "with 20 % overhead; null: impossible", display="ratio"
-    )
-    flops_ratio = number(
+    ratio = declare.ratio("Implied ratio", "implied throughput ratio without overhead")
+    ratio_overhead_10 = declare.ratio("10 % overhead", "with 10 % overhead; null: impossible")
+    ratio_overhead_20 = declare.ratio("20 % overhead", "with 20 % overhead; null: impossible")
+    flops_ratio = declare.ratio(
         "FLOPS ratio",
         "mean of the fast workers over the slow ones, in half-precision FLOPS or CPU cores",
-        display="ratio",
     )
-    largest_gain = number("Maximum speedup", "mean(x) / min(x) of the workers", display="ratio")
+    largest_gain = declare.ratio("Maximum speedup", "mean(x) / min(x) of the workers")
     is_plausible = flag("Plausible", "whether the factor is at most `largest_gain`")
     note = text("Note", "explanation")
     overhead_at_flops = fraction(

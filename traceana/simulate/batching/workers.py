@@ -130,22 +130,16 @@ def earliest(
             f"an oracle with a speed function needs {left * least.size:,} times for a step; a "
             f"smaller global batch has fewer than {_MOST:,}"
         )
-    finish = (
-        np.stack(
-            [
-                np.where(least + n <= max_batch, times_of(least + n), np.inf)
-                for n in range(1, left + 1)
-            ],
-            axis=-1,
-        )
-        if left
-        else np.empty((*shape, 0))
+    if not left:
+        return least
+    finish = np.stack(
+        [np.where(least + n <= max_batch, times_of(least + n), np.inf) for n in range(1, left + 1)],
+        axis=-1,
     )
     finish = np.maximum.accumulate(finish, axis=-1)
     order = finish.reshape(*shape[:-1], -1).argsort(axis=-1, kind="stable")[..., :left]
-    worker = order // max(left, 1)
     for k in range(shape[-1]):
-        least[..., k] += (worker == k).sum(-1)
+        least[..., k] += (order // left == k).sum(-1)
     return least
 
 
@@ -268,10 +262,10 @@ class Workers:
 
 def iteration_times(
     batches: Integers,
+    /,
     overhead_s: Floats,
     samples_per_s: Floats,
     speed: Speed | None,
-    /,
 ) -> Floats:
     """Return the times that batches take."""
     if speed is None:

@@ -288,37 +288,33 @@ def _batches(runs: pl.DataFrame, profiles: pl.DataFrame) -> dict[int, BatchTrace
     kinds = profiles.join(runs, on=CONFIGURATION, how="semi").sort("power_limit_w", descending=True)
     for size, limit, time_s, power_w in kinds.select(measured).iter_rows():
         limits.setdefault(size, {})[limit] = Epoch(time_s, power_w, time_s * power_w)
-    return {
-        size: BatchTrace(tuple(epochs[size]), limits[size], _profiling(limits[size]))
-        for size in sorted(epochs)
-    }
-
-
-def _profiling(limits: Mapping[float, Epoch]) -> Epoch:
-    # plain means: time and energy of an epoch cut into equal parts, one per limit
-    time_s = sum(epoch.time_s for epoch in limits.values()) / len(limits)
-    energy_j = sum(epoch.energy_j for epoch in limits.values()) / len(limits)
-    return Epoch(time_s, energy_j / time_s, energy_j)
+    batches = {}
+    for size in sorted(epochs):
+        # plain means: time and energy of an epoch cut into equal parts, one per limit
+        of_limits = zip(*limits[size].values(), strict=True)
+        time_s, _, energy_j = (sum(values) / len(values) for values in of_limits)
+        profiling = Epoch(time_s, energy_j / time_s, energy_j)
+        batches[size] = BatchTrace(tuple(epochs[size]), limits[size], profiling)
+    return batches
 
 
 def _gaps(runs: pl.DataFrame, profiles: pl.DataFrame) -> pl.DataFrame:
     grid = profiles["power_limit_w"].n_unique()
-    kind = ["network", "optimizer", "batch_size"]
-    trained = runs.group_by(kind).agg(runs=pl.len().cast(pl.Int64))
-    profiled = profiles.group_by(kind).agg(power_limits=pl.len().cast(pl.Int64))
+    trained = runs.group_by(CONFIGURATION).agg(runs=pl.len().cast(pl.Int64))
+    profiled = profiles.group_by(CONFIGURATION).agg(power_limits=pl.len().cast(pl.Int64))
     counts = pl.col("runs", "power_limits")
-    trained_points = pl.when(pl.col("runs") > 0).then("power_limits").otherwise(0)
+    points = pl.when(pl.col("runs") > 0).then("power_limits").otherwise(0)
     note = (
-        pl.when(pl.col("runs") == 0)
+        pl.when(runs=0)
         .then(pl.lit("profiled only"))
-        .when(pl.col("power_limits") == 0)
+        .when(power_limits=0)
         .then(pl.lit("trained only"))
         .otherwise(pl.lit("not profiled at every power limit"))
     )
     return (
-        trained.join(profiled, on=kind, how="full", coalesce=True)
+        trained.join(profiled, on=CONFIGURATION, how="full", coalesce=True)
         .with_columns(counts.fill_null(0))
-        .select("batch_size", counts, points_missing=grid - trained_points, note=note)
+        .select("batch_size", counts, points_missing=grid - points, note=note)
         .filter(pl.col("points_missing") > 0)
         .sort("batch_size")
     )

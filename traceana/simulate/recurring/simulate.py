@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
 from traceana.schema.training_tables import check_one_of
-from traceana.simulate.frames import over_seeds, read_result, with_intervals
+from traceana.simulate.frames import over_seeds, read_result, read_seeds, with_intervals
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
 from traceana.simulate.recurring.read import read_job, read_table, read_tables
 from traceana.simulate.recurring.run import (
@@ -132,7 +131,6 @@ def simulate_recurring(
     )
 
 
-_MOST_SEEDS: Final = 100_000
 _SUMMARIZED: Final = ("energy_saved", "time_saved", "cost_saved", "regret_fraction")
 _READ: Final = ("gpu", "dataset", "runs", "points_missing", "note", *_SUMMARIZED)
 
@@ -182,14 +180,7 @@ def sweep_recurring(
     >>> sweep.select("gpu", "seed", "recurrences").rows()[:2]
     [('a40', 1, 180), ('a40', 2, 180)]
     """
-    if not isinstance(seeds, Iterable):
-        raise DataError(f"seeds must be several whole numbers, such as range(10); it is {seeds!r}")
-    seeds = list(islice(seeds, _MOST_SEEDS + 1))
-    whole = all(is_number(seed, whole=True) and seed >= 0 for seed in seeds)
-    if not (whole and 0 < len(seeds) <= _MOST_SEEDS):
-        raise DataError(
-            f"seeds must be 1 to {_MOST_SEEDS:,} whole numbers from 0 on; found {seeds[:5]}"
-        )
+    seeds = read_seeds(seeds)
     check_knobs(eta=eta, beta=beta, recurrences=recurrences)
     _, maker = policy_maker(policy)
     tables = read_tables(training_runs, power_profiles, defaults=defaults)
@@ -324,35 +315,35 @@ def simulate_recurring_groups(
     name, maker = policy_maker(policy)
     tables = read_tables(training_runs, power_profiles, defaults=defaults)
     rows = read_table("recurring_jobs", recurring_jobs, times=("start_s", "end_s"))
-    jobs: dict[str, JobTrace | DataError] = {}
+    jobs: dict[str, JobTrace] = {}
+    errors: dict[str, DataError] = {}
     for dataset in rows["dataset"].unique().sort():
         try:
             jobs[dataset] = read_job(tables, gpu=gpu, dataset=dataset)
         except DataError as error:
-            jobs[dataset] = error
-    if jobs and all(isinstance(job, DataError) for job in jobs.values()):
-        raise DataError(str(next(iter(jobs.values()))))
+            errors[dataset] = error
+    if errors and not jobs:
+        raise next(iter(errors.values()))
     history: list[tuple[object, ...]] = []
     groups = []
     for (group,), members in rows.group_by("group", maintain_order=True):
         datasets = members["dataset"].unique().sort().to_list()
         if len(datasets) > 1:
             raise DataError(f"group {group!s} has several data sets: {', '.join(datasets)}")
-        key: dict[str, object] = {"group": group, "dataset": datasets[0]}
-        job = jobs[datasets[0]]
-        submissions = [
-            Submission(*each)
-            for each in members.select("start_s", "end_s", "runtime_ratio").iter_rows()
-        ]
+        (dataset,) = datasets
+        key: dict[str, object] = {"group": group, "dataset": dataset}
+        columns = members.select("start_s", "end_s", "runtime_ratio")
+        submissions = [Submission(*each) for each in columns.iter_rows()]
         try:
-            if isinstance(job, DataError):
-                raise job
+            if dataset in errors:
+                raise errors[dataset]
+            job = jobs[dataset]
             own_seed = (zlib.adler32(str(group).encode()) + rng - 1) % 2**32
             ended = recur_concurrently(job, maker, submissions, eta=eta, beta=beta, rng=own_seed)
         except DataError as error:
             groups.append({**key, "note": str(error)})
             continue
-        history += [(group, datasets[0], *_scaled(each)) for each in ended]
+        history += [(group, dataset, *_scaled(each)) for each in ended]
         groups.append({**key, **_account(job, submissions, ended)})
     return RecurringGroupsResult(
         gpu=gpu,
@@ -374,20 +365,21 @@ def _scaled(flight: Flight) -> tuple[object, ...]:
 def _account(
     job: JobTrace, submissions: Sequence[Submission], ended: Sequence[Flight]
 ) -> dict[str, object]:
-    row: dict[str, object] = {
+    row: dict[str, Any] = {
         "recurrences": len(submissions),
         "runs": len(ended),
         "runs_missed": sum(not each.run.reached for each in ended),
         "runs_concurrent": sum(each.concurrent for each in ended),
+        "energy_j": sum(each.run.energy_j * each.submission.runtime_ratio for each in ended),
+        "time_s": sum(each.run.time_s * each.submission.runtime_ratio for each in ended),
     }
-    ratio = sum(each.runtime_ratio for each in submissions)
     expected = job.expected(job.default_batch_size, job.max_power_w)
-    for measure, default in zip(("energy_j", "time_s"), expected or (None, None), strict=True):
-        total = sum(getattr(each.run, measure) * each.submission.runtime_ratio for each in ended)
-        row[measure] = total
-        row[f"default_{measure}"] = None if default is None else default * ratio
-        saved = None if not default or not ratio else 1 - total / (default * ratio)
-        row[measure.rsplit("_", 1)[0] + "_saved"] = saved
     if expected is None:
-        row["note"] = f"no default: a run of batch size {job.default_batch_size} missed the target"
+        note = f"no default: a run of batch size {job.default_batch_size} missed the target"
+        return row | {"note": note}
+    ratio = sum(each.runtime_ratio for each in submissions)
+    for measure, unit, default in zip(("energy", "time"), "js", expected, strict=True):
+        total = row[f"default_{measure}_{unit}"] = default * ratio
+        if total:
+            row[f"{measure}_saved"] = 1 - row[f"{measure}_{unit}"] / total
     return row

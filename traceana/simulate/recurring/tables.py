@@ -101,9 +101,12 @@ class Gaps(ResultTable):
     note = text("Note")
 
 
-class _Seed(ResultTable):
+class _Job(ResultTable):
     gpu = text("GPU")
     dataset = text("Data set")
+
+
+class _Seed(_Job):
     seed = count("Seed", unit="")
 
 
@@ -111,6 +114,12 @@ class Sweep(_Seed, Totals):
     """Totals of each GPU, data set and seed."""
 
     note = text("Note", "why values are null")
+
+
+def _mean(heading: str) -> tuple[dy.Float64, dy.Float64, dy.Float64]:
+    """Declare the columns of a mean over seeds and its interval."""
+    bounds = interval(f"{heading.split(maxsplit=1)[0]}, 95 %", display="percent")
+    return fraction(heading, "mean over the seeds"), *bounds
 
 
 class PolicyVariants(ResultTable):
@@ -129,22 +138,16 @@ class PolicyVariants(ResultTable):
     missing = count("Missing", "replications that could not be simulated")
 
 
-class SweepSummary(ResultTable):
+class SweepSummary(_Job):
     """Means over the seeds of a sweep with Student's t intervals."""
 
-    gpu = text("GPU")
-    dataset = text("Data set")
     seeds = count("Seeds", "seeds that could be simulated")
     seeds_failed = count("Seeds failed")
     points_missing = count("Points missing", "(batch size, power limit) without data")
-    energy_saved = fraction("Energy saved", "mean over the seeds")
-    energy_saved_ci_low, energy_saved_ci_high = interval("Energy, 95 %", display="percent")
-    time_saved = fraction("Time saved", "mean over the seeds")
-    time_saved_ci_low, time_saved_ci_high = interval("Time, 95 %", display="percent")
-    cost_saved = fraction("Cost saved", "mean over the seeds")
-    cost_saved_ci_low, cost_saved_ci_high = interval("Cost, 95 %", display="percent")
-    regret_fraction = fraction("Regret", "mean over the seeds")
-    regret_fraction_ci_low, regret_fraction_ci_high = interval("Regret, 95 %", display="percent")
+    energy_saved, energy_saved_ci_low, energy_saved_ci_high = _mean("Energy saved")
+    time_saved, time_saved_ci_low, time_saved_ci_high = _mean("Time saved")
+    cost_saved, cost_saved_ci_low, cost_saved_ci_high = _mean("Cost saved")
+    regret_fraction, regret_fraction_ci_low, regret_fraction_ci_high = _mean("Regret")
     note = text("Note", "why values are null")
 
 
@@ -256,17 +259,14 @@ class RecurringResult(Result):
         """Return a short text on the result."""
         row = self.totals.row(0, named=True)
         seed = f"seed {self.rng}" if isinstance(self.rng, int) else "a generator"
-        lines = [
-            (
-                f"{self.dataset} on {self.gpu} to {self.target:g}, policy {self.policy}, "
-                f"eta {self.eta:g}, beta {self.beta:g}, {seed}"
-            ),
-            (
-                f"runs:    {row['runs']:,} in {row['recurrences']:,} recurrences, "
-                f"{row['runs_missed']:,} missed the target"
-            ),
-            f"took:    {row['energy_j']:,.0f} J, {row['time_s']:,.0f} s",
-        ]
+        text = (
+            f"{self.dataset} on {self.gpu} to {self.target:g}, policy {self.policy}, "
+            f"eta {self.eta:g}, beta {self.beta:g}, {seed}\n"
+            f"runs:    {row['runs']:,} in {row['recurrences']:,} recurrences, "
+            f"{row['runs_missed']:,} missed the target\n"
+            f"took:    {row['energy_j']:,.0f} J, {row['time_s']:,.0f} s"
+        )
+        lines = [text]
         if row["energy_saved"] is not None:
             measures = ("energy", "time", "cost")
             saved = ", ".join(f"{100 * row[f'{name}_saved']:.1f} % of {name}" for name in measures)
@@ -328,45 +328,39 @@ class RecurringGroupsResult(Result):
         Savings compare the groups whose default is known.
         """
         present = pl.col("default_energy_j").is_not_null()
+        energy, time = (pl.col(name).filter(present).sum() for name in ("energy_j", "time_s"))
         sums = [
             pl.len().cast(pl.Int64).alias("groups"),
             pl.col("runs").is_null().sum().cast(pl.Int64).alias("failed"),
             pl.col("recurrences", "runs", "runs_missed", "energy_j").sum(),
             (pl.col("runs_concurrent").sum() / pl.col("runs").sum()).alias("concurrent"),
-            *(
-                (1 - pl.col(taken).filter(present).sum() / pl.col(f"default_{taken}").sum()).alias(
-                    saved
-                )
-                for taken, saved in (("energy_j", "energy_saved"), ("time_s", "time_saved"))
-            ),
+            (1 - energy / pl.col("default_energy_j").sum()).alias("energy_saved"),
+            (1 - time / pl.col("default_time_s").sum()).alias("time_saved"),
         ]
         table = self.groups.group_by("dataset").agg(sums).sort("dataset")
         if table.height > 1:
-            together = self.groups.select(sums).with_columns(dataset=pl.lit(None, pl.String))
-            table = pl.concat([table, together.select(table.columns)])
+            together = self.groups.select(pl.lit(None, pl.String).alias("dataset"), *sums)
+            table = pl.concat([table, together])
         fractions = pl.col("concurrent", "energy_saved", "time_saved").fill_nan(None)
         return declared(table.with_columns(fractions), GroupsByDataset)
 
     def summary(self) -> str:
         """Return a short text on the result."""
-        played = self.groups.filter(pl.col("runs").is_not_null())
-        lines = [
-            (
-                f"{self.groups.height:,} groups on {self.gpu}, policy {self.policy}, "
-                f"eta {self.eta:g}, beta {self.beta:g}"
-            ),
-            (
-                f"runs:   {self.history.height:,} in {played['recurrences'].sum():,} recurrences, "
-                f"{played['runs_missed'].sum():,} missed the target, "
-                f"{played['runs_concurrent'].sum():,} began while others of their group ran"
-            ),
+        row = self.by_dataset().row(-1, named=True)
+        concurrent = self.history["concurrent"].sum()
+        text = (
+            f"{self.groups.height:,} groups on {self.gpu}, policy {self.policy}, "
+            f"eta {self.eta:g}, beta {self.beta:g}\n"
+            f"runs:   {self.history.height:,} in {row['recurrences']:,} recurrences, "
+            f"{row['runs_missed']:,} missed the target, "
+            f"{concurrent:,} began while others of their group ran"
+        )
+        saved = {"energy:": row["energy_saved"], "time:": row["time_saved"]}
+        lines = [text] + [
+            f"{name:7} {100 * of_all:.1f} % saved relative to the default"
+            for name, of_all in saved.items()
+            if of_all is not None
         ]
-        table = played.drop_nulls("energy_saved")
-        for name, unit in (("energy", "j"), ("time", "s")):
-            default = sum(table[f"default_{name}_{unit}"])
-            if default:
-                share = 100 * (1 - sum(table[f"{name}_{unit}"]) / default)
-                lines.append(f"{name + ':':7} {share:.1f} % saved relative to the default")
         notes = self.groups["note"].value_counts(sort=True).drop_nulls().rows()
         lines += [f"note:   {number:,} groups: {note!s}" for note, number in notes]
         return "\n".join(lines)
