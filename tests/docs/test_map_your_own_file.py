@@ -15,13 +15,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "map-your-own-file.md"
 
 def test_the_page_maps_a_file(tmp_path: Path) -> None:
     page = PAGE.read_text(encoding="utf-8")
-    csv, mapping, result, *_ = re.findall(r"```\w+\n(.*?)```", page, flags=re.DOTALL)
+    csv, mapping, *_ = re.findall(r"```\w+\n(.*?)```", page, flags=re.DOTALL)
     (tmp_path / "march.csv").write_text(csv)
     (tmp_path / "mycluster.toml").write_text(mapping)
     ledger = ingest(
         tmp_path / "march.csv", mapping=tmp_path / "mycluster.toml", store=tmp_path / "data"
     )
-    assert str(ledger) == result.strip()
     store = open_store(tmp_path / "data")
     jobs = store.scan("mycluster", "jobs").collect()
     assert jobs["job_id"].to_list() == ["1001", "1002", "1003", "1004"]
