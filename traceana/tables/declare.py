@@ -80,6 +80,11 @@ def ratio(heading: str, description: str = "") -> dy.Float64:
     return number(heading, description, display="ratio")
 
 
+def p_value(heading: str, description: str = "") -> dy.Float64:
+    """Declare a column of p-values."""
+    return number(heading, description, display="pvalue")
+
+
 def hours(heading: str, description: str = "") -> dy.Float64:
     """Declare a column of hours."""
     return number(heading, description, display="hours", unit="h")

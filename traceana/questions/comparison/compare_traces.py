@@ -6,7 +6,8 @@ import ast
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, ParamSpec
+from itertools import pairwise
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import polars as pl
@@ -66,18 +67,18 @@ def compare_windows(
     rows: list[dict[str, Any]] = []
     for name, label in MEASURES.items():
         a, b = first[name], second[name]
-        if a.value is None and b.value is None:
-            continue
-        difference = ratio = None
-        if a.value is not None and b.value is not None:
-            difference, ratio = b.value - a.value, b.value / a.value if a.value else None
         low, high = _ratio_interval(a, b)
         row: dict[str, Any] = {"measure": name, "label": label, "before": a.value, "after": b.value}
-        row |= {"difference": difference, "ratio": ratio, "ci_low": low, "ci_high": high}
-        rows.append(row | {"n_before": a.n, "n_after": b.n})
-    if not rows:
+        rows.append(row | {"ci_low": low, "ci_high": high, "n_before": a.n, "n_after": b.n})
+    before_value, after_value = pl.col("before"), pl.col("after")
+    table = pl.DataFrame(rows, schema=schema_of(Changes), strict=False).with_columns(
+        difference=after_value - before_value,
+        ratio=pl.when(before_value != 0).then(after_value / before_value),
+    )
+    table = table.filter(before_value.is_not_null() | after_value.is_not_null())
+    if table.is_empty():
         raise DataError(f"{before.id} and {after.id} have no measure to compare")
-    return declared(pl.DataFrame(rows, schema=schema_of(Changes), strict=False), Changes)
+    return declared(table, Changes)
 
 
 def _measure(trace: Trace, window: Window | None) -> dict[str, _Number]:
@@ -94,8 +95,8 @@ def _measure(trace: Trace, window: Window | None) -> dict[str, _Number]:
         )
 
     arrived = within(pl.coalesce("submit_s", "start_s"))
-    started = within(pl.col("start_s")).with_columns(wait=pl.col("start_s") - pl.col("submit_s"))
-    waits = started.drop_nulls("wait")
+    wait = pl.col("start_s") - pl.col("submit_s")
+    waits = within(pl.col("start_s")).with_columns(wait=wait).drop_nulls("wait")
     lost = trace.manifest.failure_statuses
     over = status.is_in([*lost, "completed", "cancelled"])
     ended = within(pl.col(ENDED)).filter(over | status.is_null())
@@ -232,12 +233,10 @@ def _comparison(node: ast.Compare, values: dict[str, dict[str, Any]], condition:
         if value is None:
             raise DataError(f"condition {condition!r}: {name} has no value in these traces")
     sides = [_number(part, known, condition) for part in (node.left, *node.comparators)]
-    for op, left, right in zip(node.ops, sides, sides[1:], strict=False):
-        if type(op) not in _COMPARED:
-            raise DataError(f"condition {condition!r}: only < <= > >= == != compare; {_FORM}")
-        if not _COMPARED[type(op)](left, right):
-            return False
-    return True
+    if not {*map(type, node.ops)} <= _COMPARED.keys():
+        raise DataError(f"condition {condition!r}: only < <= > >= == != compare; {_FORM}")
+    pairs = zip(node.ops, pairwise(sides), strict=True)
+    return all(_COMPARED[type(op)](*pair) for op, pair in pairs)
 
 
 def _measures(names: set[str], condition: str) -> list[str]:
@@ -295,7 +294,7 @@ _QUESTIONS: Final = {
 }
 _FEWEST_JOBS: Final = 6
 Row = dict[str, Any]
-P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def compare_traces(traces: Sequence[Trace], /) -> pl.DataFrame:
@@ -316,15 +315,9 @@ def describe_headlines(trace: Trace, /) -> pl.DataFrame:
     headlines = dict.fromkeys(_QUESTIONS, _row(note="no runtimes of jobs are recorded"))
     if any(all(manifest.has(*need) for need in column.items()) for column in needs):
         cohort = form_cohort(trace)
-        kind = f"of {cohort.noun}" if cohort.from_tasks else None
-        headlines |= {
-            "Runtime": _or_note(_runtime, cohort, kind),
-            "Size": _or_note(_size, cohort, kind),
-            "Queueing": _or_note(_queueing, cohort),
-            "Failure": _or_note(_failure, cohort, kind),
-            "Failure by a runtime": _or_note(_incidence, cohort, kind),
-            "Concentration": _or_note(_concentration, cohort, kind),
-        }
+        of_cohort = (_runtime, _size, _queueing, _failure, _incidence, _concentration)
+        described = (_or_note(describe, cohort) for describe in of_cohort)
+        headlines |= zip(_QUESTIONS, described, strict=False)
     headlines["Variation"] = _or_note(_variation, trace)
     headlines["Stragglers"] = _or_note(_straggler_cost, trace)
     rows = [
@@ -346,19 +339,22 @@ def _row(
     return {"n": n, "estimate": estimate, "ci_low": low, "ci_high": high, "note": note}
 
 
-def _or_note(describe: Callable[P, Row], *args: P.args, **options: P.kwargs) -> Row:
+def _or_note(describe: Callable[[T], Row], described: T) -> Row:
     """Return a headline number, or why there is none."""
     try:
-        return describe(*args, **options)
+        return describe(described)
     except DataError as error:
         return _row(note=str(error))
 
 
-def _runtime(cohort: Cohort, kind: str | None) -> Row:
+def _kind(cohort: Cohort) -> str | None:
+    return f"of {cohort.noun}" if cohort.from_tasks else None
+
+
+def _runtime(cohort: Cohort) -> Row:
     table = cohort.rows.drop_nulls("duration_s")
-    cut = count_cut(table)
-    if not cut:
-        return _median(cohort, table["duration_s"], table, kind)
+    if not (cut := count_cut(table)):
+        return _median(cohort, table["duration_s"], table, _kind(cohort))
     curve = kaplan_meier(
         table,
         status=None,
@@ -371,11 +367,15 @@ def _runtime(cohort: Cohort, kind: str | None) -> Row:
         table.height,
         curve["median_s"],
         (curve["ci_low"], curve["ci_high"]),
-        _joined(kind, f"{cut:,} truncated or censored: Kaplan-Meier median", _independence(cohort)),
+        _joined(
+            _kind(cohort),
+            f"{cut:,} truncated or censored: Kaplan-Meier median",
+            _independence(cohort),
+        ),
     )
 
 
-def _size(cohort: Cohort, kind: str | None) -> Row:
+def _size(cohort: Cohort) -> Row:
     table = cohort.rows.drop_nulls("gpus")
     if table.is_empty():
         return _row(note="no GPUs are recorded")
@@ -384,26 +384,26 @@ def _size(cohort: Cohort, kind: str | None) -> Row:
     stated = table.select(pl.lit("all").alias("all"), *unit, status=several)
     [rate] = failure_rates(stated, "all", cluster=cohort.cluster).rows(named=True)
     interval = (rate["ci_low"], rate["ci_high"])
-    return _row(rate["n"], rate["rate"], interval, _joined(kind, _independence(cohort)))
+    return _row(rate["n"], rate["rate"], interval, _joined(_kind(cohort), _independence(cohort)))
 
 
-def _failure(cohort: Cohort, kind: str | None) -> Row:
+def _failure(cohort: Cohort) -> Row:
     for status, what in (("completed", "completed job"), ("failed", "failure")):
         if not (cohort.rows["status"].cast(pl.String) == status).any():
             return _row(note=f"no {what} is recorded")
     result = cohort.trace.once(overall_failure)
     rate = result.rate
-    note = _joined(kind, result.bias, _independence(cohort))
+    note = _joined(_kind(cohort), result.bias, _independence(cohort))
     return _row(rate["n"], rate["rate"], (rate["ci_low"], rate["ci_high"]), note)
 
 
-def _incidence(cohort: Cohort, kind: str | None) -> Row:
+def _incidence(cohort: Cohort) -> Row:
     incidence = cohort.trace.once(overall_failure).incidence
     if incidence is None:
         return _row(note="no failure with a runtime is recorded")
     interval = (incidence["ci_low"], incidence["ci_high"])
     within = f"within {duration(incidence['horizon_s'])}"
-    note = _joined(kind, within, _independence(cohort))
+    note = _joined(_kind(cohort), within, _independence(cohort))
     return _row(incidence["n"], incidence["fraction"], interval, note)
 
 
@@ -416,7 +416,7 @@ def _queueing(cohort: Cohort) -> Row:
     return _median(cohort, table["start_s"] - table["submit_s"], table, None)
 
 
-def _concentration(cohort: Cohort, kind: str | None) -> Row:
+def _concentration(cohort: Cohort) -> Row:
     if not cohort.rows["gpus"].count():
         return _row(note="no GPUs are recorded")
     window = cohort.trace.once(window_of)
@@ -425,7 +425,7 @@ def _concentration(cohort: Cohort, kind: str | None) -> Row:
     note = found["note"] or "no interval: it rests on the few largest jobs"
     if cut := count_cut(cohort.rows.drop_nulls(["gpus", "runtime_s"])):
         note += f", {cut:,} of which are truncated or censored"
-    return _row(found["n"], share, note=_joined(kind, note))
+    return _row(found["n"], share, note=_joined(_kind(cohort), note))
 
 
 def _median(cohort: Cohort, values: pl.Series, rows: pl.DataFrame, note: str | None) -> Row:

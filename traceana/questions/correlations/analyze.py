@@ -77,15 +77,9 @@ def _correlations(
     rows = rows.filter(pl.col("entry_s") == 0)
     if not features or not rows["status"].is_in(["completed", *failure]).any():
         return None
+    options: dict[str, Any] = {"method": method, "level": level, "by": by, "resamples": RESAMPLES}
     return runtime_correlations(
-        rows,
-        features=features,
-        failure=failure,
-        cluster=cohort.cluster,
-        resamples=RESAMPLES,
-        method=method,
-        level=level,
-        by=by,
+        rows, features=features, failure=failure, cluster=cohort.cluster, **options
     )
 
 
@@ -117,11 +111,8 @@ def failure_association(trace: Trace, /) -> tuple[pl.DataFrame, pl.DataFrame | N
     ended = cohort.rows.filter(pl.col("status").cast(pl.String).is_in(["completed", "failed"]))
     if not features or ended.is_empty():
         return None
-    options: dict[str, Any] = {
-        "features": features,
-        "cluster": cohort.cluster,
-        "resamples": RESAMPLES,
-    }
+    options: dict[str, Any] = {"features": features, "cluster": cohort.cluster}
+    options["resamples"] = RESAMPLES
     overall = failure_correlations(cohort.rows, **options).table
     if cohort.by is None:
         return overall, None

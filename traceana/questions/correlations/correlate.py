@@ -228,20 +228,14 @@ def runtime_correlations(
     """
     keys, clusters = as_names(by), as_names(() if cluster is None else cluster)
     names = _features(frame, features)
-    admitted = admit_columns(
-        frame, (*keys, *clusters, status, runtime, *names), roles={"runtime": runtime}
-    )
+    used = (*keys, *clusters, runtime, *names)
+    admitted = admit_columns(frame, (*used, status), roles={"runtime": runtime}).to_native()
     lazy, wins, fails = open_outcomes(
-        admitted.to_native(),
-        (*keys, *clusters, runtime, *names),
-        status=status,
-        success=success,
-        failure=failure,
+        admitted, used, status=status, success=success, failure=failure
     )
-    used = nw.col(status).is_in([*wins, *fails])
-    counts = reduce_frame(
-        lazy, keys, rows=nw.len(), used=nw.when(used).then(nw.col(status)).count()
-    )
+    counted = nw.col(status).is_in([*wins, *fails])
+    n_used = nw.when(counted).then(nw.col(status)).count()
+    counts = reduce_frame(lazy, keys, rows=nw.len(), used=n_used)
     if counts["rows"].sum() and not counts["used"].sum():
         raise DataError(
             f"no row has status {', '.join((*wins, *fails))}; pass success= and failure="
@@ -249,7 +243,7 @@ def runtime_correlations(
     excluded = counts.select(*keys, n_excluded=pl.col("rows") - pl.col("used"))
     # a Boolean takes less memory than text, which replaces it at the end
     outcome = nw.col(status).is_in(list(wins)).alias("outcome")
-    rows: Any = lazy.filter(used).select(*keys, *clusters, runtime, *names, outcome)
+    rows: Any = lazy.filter(counted).select(*used, outcome)
     correlations = correlate(
         rows.to_native(),
         names,
@@ -265,11 +259,10 @@ def runtime_correlations(
     )
     named = pl.when("outcome").then(pl.lit("success")).otherwise(pl.lit("failure"))
     table = correlations.table.with_columns(outcome=named)
+    how: dict[str, Any] = {"how": "cross"}
     if keys:
-        table = table.join(excluded, on=keys, how="left", nulls_equal=True, maintain_order="left")
-    else:
-        table = table.with_columns(n_excluded=pl.lit(excluded["n_excluded"].item(), pl.Int64))
-    return replace(correlations, table=table)
+        how = {"on": keys, "how": "left", "nulls_equal": True}
+    return replace(correlations, table=table.join(excluded, **how, maintain_order="left"))
 
 
 def _features(frame: IntoFrame, features: Names | None) -> tuple[str, ...]:

@@ -41,8 +41,7 @@ from traceana.store.frames import LARGEST, reduce_frame
 
 Key = tuple[str, str]
 
-MIN_POINTS: Final = 4
-"""With fewer points no coefficient is computed."""
+MIN_POINTS: Final = 4  # with fewer points no coefficient is computed
 FEW_CLUSTERS: Final = 30
 """With fewer clusters error rates were not measured to be near their nominal values."""
 MIN_DECIDING: Final = 20
@@ -53,8 +52,7 @@ LEVELS: Final = ("row", "group_mean", "group_mean_weighted")
 """Levels: what a point of a correlation is."""
 _WIDEST: Final = 3.0  # half a width on Fisher's scale, beyond which an interval excludes nothing
 _FEW_ROWS: Final = 5
-_SMALLEST: Final = 1e-12
-"""Fraction of a sum of squares that is rounding error."""
+_SMALLEST: Final = 1e-12  # fraction of a sum of squares that is rounding error
 _DECIDES: Final = 0.8
 """Fraction of the jackknife's sum of squares at which one row decides the error."""
 

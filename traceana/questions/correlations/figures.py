@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from traceana.drawing.labels import name_tick, small_size
+from traceana.drawing.labels import legend_above, name_tick, small_size
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
@@ -60,47 +60,24 @@ def plot_correlations(
     ax.axvspan(-_NEGLIGIBLE, _NEGLIGIBLE, color=shade(ax, 0.08), linewidth=0, zorder=0.5)
     ax.axvline(0, color=shade(ax, 0.5), linewidth=0.8, zorder=1, gid="zero")
     step = 0.7 / len(outcomes)
+    dot: dict[str, Any] = {"s": 11, "linewidths": 0.8, "zorder": 4, "clip_on": False}
+    beside: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center"}
+    beside |= {"fontsize": small_size() - 1, "annotation_clip": False}
     for series, outcome in enumerate(outcomes):
         color, marks = color_of(series), table.filter(pl.col("outcome").eq_missing(outcome))
         for row in marks.iter_rows(named=True):
-            place = (
-                rows.index((row["feature"], row["group"]))
-                + (series - (len(outcomes) - 1) / 2) * step
-            )
-            certain = row["ci_low"] is not None and row["ci_high"] is not None
+            at = rows.index((row["feature"], row["group"]))
+            place = at + (series - (len(outcomes) - 1) / 2) * step
+            low, high = row["ci_low"], row["ci_high"]
+            certain = low is not None and high is not None
             if certain:
-                ax.hlines(
-                    place,
-                    row["ci_low"],
-                    row["ci_high"],
-                    color=color,
-                    linewidth=1.2,
-                    gid=f"interval-{place:g}",
-                )
-            ax.scatter(
-                row["r"],
-                place,
-                s=11,
-                facecolors=color if certain else shade(ax, 0),
-                edgecolors=color,
-                linewidths=0.8,
-                zorder=4,
-                clip_on=False,
-                gid=f"dot-{place:g}",
-            )
-            ax.annotate(
-                f"n = {row['n']:,}",
-                (1.02, place),
-                xycoords=("axes fraction", "data"),
-                va="center",
-                fontsize=small_size() - 1,
-                annotation_clip=False,
-                color=color,
-            )
-    ax.set_yticks(
-        range(len(rows)),
-        [name_tick(feature if group is None else group) for feature, group in rows],
-    )
+                gid = f"interval-{place:g}"
+                ax.hlines(place, low, high, color=color, linewidth=1.2, gid=gid)
+            dot |= {"facecolors": color if certain else shade(ax, 0), "edgecolors": color}
+            ax.scatter(row["r"], place, gid=f"dot-{place:g}", **dot)
+            ax.annotate(f"n = {row['n']:,}", (1.02, place), color=color, **beside)
+    names = [name_tick(feature if group is None else group) for feature, group in rows]
+    ax.set_yticks(range(len(rows)), names)
     for label, (_, group) in zip(ax.get_yticklabels(), rows, strict=True):
         label.set_fontweight("bold" if group is None else "normal")
     ax.set_ylim(len(rows) - 0.5, -0.5)
@@ -109,18 +86,9 @@ def plot_correlations(
     ax.set_xlabel(x_label)
     ax.set_title(heading, pad=14 if len(outcomes) > 1 else None)
     if len(outcomes) > 1:
-        marks_of = [
-            Line2D([], [], color=color_of(series), marker="o", markersize=3.5)
-            for series in range(len(outcomes))
-        ]
-        ax.legend(
-            marks_of,
-            outcomes,
-            loc="lower left",
-            bbox_to_anchor=(0, 1),
-            ncols=len(outcomes),
-            borderaxespad=0.1,
-        )
+        colors = map(color_of, range(len(outcomes)))
+        lines = [Line2D([], [], color=color, marker="o", markersize=3.5) for color in colors]
+        legend_above(ax, handles=lines, labels=outcomes, ncols=len(outcomes), borderaxespad=0.1)
     return ax
 
 

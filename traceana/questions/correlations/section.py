@@ -53,8 +53,8 @@ _OPENING: Final = (
 )
 _SMALL: Final = THRESHOLDS["correlation"][0]
 _MOST_STATUSES: Final = 2  # named in a sentence
-_CLEAR: Final = 10
-"""n r^2 from which an untested correlation is stated: r is 3.2 standard errors."""
+_CLEAR: Final = 10  # n r^2 from which an untested correlation is stated: r is 3.2 standard errors
+_CASE: Final = ("outcome", "feature", "method", "points")
 _LIMITATIONS: Final = (
     "A correlation is no cause: users who request more may run other programs. Rows without a "
     "runtime or the feature are excluded and counted."
@@ -87,12 +87,13 @@ def _cohort(cohort: Cohort) -> Content:
     ranks = table.filter(method="spearman", level="row")
     within = cohort.trace.once(group_correlations)
     by_pearson = cohort.trace.once(group_correlations, "pearson")
+    by_group = [one for one in (by_pearson, within) if one is not None]
     lead: tuple[Block, ...] = (
         Gallery(tuple(draw_forest(cohort, "runtime", table, within))),
-        *compare_methods(
-            *(cohort, "runtime", table), [one for one in (by_pearson, within) if one is not None]
-        ),
+        *compare_methods(cohort, "runtime", table, by_group),
     )
+    counts = ("n", "n_missing", "n_excluded", "n_groups", "n_effective", "n_clusters")
+    effects = ("r", "ci_low", "ci_high", "pvalue", "pvalue_adjusted", "pvalue_t", *SIGNIFICANT)
     blocks: tuple[Block, ...] = (
         Text(method, definitions),
         _views(cohort, both),
@@ -100,35 +101,17 @@ def _cohort(cohort: Cohort) -> Content:
         result_table(
             table,
             Correlations,
-            columns=(
-                "outcome",
-                "feature",
-                "method",
-                "points",
-                "n",
-                "n_missing",
-                "n_excluded",
-                "n_groups",
-                "n_effective",
-                "n_clusters",
-                "r",
-                "ci_low",
-                "ci_high",
-                "pvalue",
-                *("pvalue_adjusted", "pvalue_t", *SIGNIFICANT, "n_carrying", "r_without", "note"),
-            ),
+            columns=(*_CASE, *counts, *effects, "n_carrying", "r_without", "note"),
             headings={"points": "Level", **SIGNIFICANT},
             caption=f"All correlations; {name_family(result.n_tested)}. {cohort.title}",
             folded=True,
         ),
     )
-    stated = [
-        state_correlations(
-            *(cohort, f"runtime of {_ended(cohort, outcome)}", ranks.filter(outcome=outcome)),
-            None if within is None else within.filter(outcome=outcome),
-        )
-        for outcome in ("success", "failure")
-    ]
+    stated = []
+    for outcome in ("success", "failure"):
+        by_outcome = None if within is None else within.filter(outcome=outcome)
+        what, of_outcome = f"runtime of {_ended(cohort, outcome)}", ranks.filter(outcome=outcome)
+        stated.append(state_correlations(cohort, what, of_outcome, by_outcome))
     missing = ""
     if (running := (~cohort.rows["observed"]).sum()) > MOST_NOT_ENDED * cohort.rows.height:
         missing = (
@@ -146,11 +129,9 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw Pearson's r over rows, overall and within the cohort's groups."""
     pictures: list[Drawing] = []
     for trace in traces:
-        result = trace.once(cohort_correlations)
-        if result is not None:
-            within = trace.once(group_correlations, "pearson")
+        if result := trace.once(cohort_correlations):
+            within, cohort = trace.once(group_correlations, "pearson"), form_cohort(trace)
             rows = name_rows(result.table).sort("outcome", descending=True, maintain_order=True)
-            cohort = form_cohort(trace)
             pictures += draw_forest(cohort, "runtime", rows, within, method="pearson")
     return pictures
 
@@ -244,20 +225,21 @@ def _views(cohort: Cohort, both: pl.DataFrame) -> Gallery:
         for below_s, log_x in views:
             closer = f", below {below_s:,.0f} s" if below_s else ""
             view = f"{outcome}-{x}{'-log' * log_x}{f'-{below_s:.0f}s' if below_s else ''}"
+            scale = ", logarithmic x" * log_x
+            about = f"Mean runtime of {cohort.noun} versus {name}, {outcome}{closer}{scale}"
+            test = tests.get((outcome, x, below_s), "")
             panels.append(
                 drawing(
                     "runtime-against",
                     means[outcome, x, below_s],
-                    trace=cohort.trace,
+                    cohort.trace,
+                    f"against-{view}-{cohort.trace.id}",
+                    about,
                     title=cohort.title,
-                    key=f"against-{view}-{cohort.trace.id}",
-                    about=f"Mean runtime of {cohort.noun} versus {name}, {outcome}{closer}"
-                    f"{', logarithmic x' * log_x}",
                     x_label=name,
                     log_x=log_x,
                     log_y=not cohort.from_tasks,
-                    heading=f"{outcome.capitalize()}{closer.replace('below', '<')}"
-                    f"{tests.get((outcome, x, below_s), '')}",
+                    heading=f"{outcome.capitalize()}{closer.replace('below', '<')}{test}",
                 )
             )
     return small_multiples(

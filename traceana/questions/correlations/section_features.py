@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any, Final
 
 import polars as pl
@@ -67,9 +68,7 @@ def draw_forest(
     """Return the figure of correlations over rows, overall and by the cohort's groups."""
     named = overall.filter(method=method, level="row")
     frames = [named.with_columns(group=pl.lit(None, pl.String))]
-    by = ""
-    if cohort.by is not None:
-        by = f", overall and by {in_sentence(key_heading(cohort.by))}"
+    by = f", overall and by {in_sentence(key_heading(cohort.by))}" if cohort.by else ""
     if within is not None and cohort.by is not None:
         rows = name_rows(within.filter(method=method))
         frames.append(rows.with_columns(group=pl.col(cohort.by).cast(pl.String)))
@@ -85,16 +84,10 @@ def draw_forest(
     ranked = method == "spearman"
     name = f"Rank correlation of {what} with" if ranked else f"Pearson's r of {what} and"
     kind = "" if ranked else "-pearson"
-    forest = drawing(
-        "correlations",
-        shown,
-        trace=cohort.trace,
-        title=cohort.title,
-        key=f"{'failure-' * (what == 'failure')}correlations{kind}-{cohort.trace.id}",
-        about=f"{name} the resources that {cohort.noun} request{by}",
-        x_label="Spearman's rho" if ranked else "Pearson's r",
-    )
-    return [forest]
+    key = f"{'failure-' * (what == 'failure')}correlations{kind}-{cohort.trace.id}"
+    about = f"{name} the resources that {cohort.noun} request{by}"
+    options = {"title": cohort.title, "x_label": "Spearman's rho" if ranked else "Pearson's r"}
+    return [drawing("correlations", shown, cohort.trace, key, about, **options)]
 
 
 def compare_methods(
@@ -115,12 +108,10 @@ def compare_methods(
     if not set(methods) <= set(rows["method"]):
         return []
     order = [pl.col(name) != "success" for name in outcome]
-    columns = {f"{value}_{method}": value for method in methods for value in values}
-    headings = {
-        f"{value}_{method}": heading.format(name)
-        for method, name in methods.items()
-        for value, heading in values.items()
-    }
+    columns, headings = dict[str, str](), {"group": group}
+    for (method, name), (value, heading) in product(methods.items(), values.items()):
+        columns[f"{value}_{method}"] = value
+        headings[f"{value}_{method}"] = heading.format(name)
     return [
         result_table(
             rows.pivot("method", index=keys, values=[*values]).sort(
@@ -128,7 +119,7 @@ def compare_methods(
             ),
             with_columns(Correlations, columns),
             columns=[*keys, *columns],
-            headings={"group": group} | headings,
+            headings=headings,
             caption=f"Pearson's r and Spearman's rho of {what} and the resources that "
             f"{cohort.noun} request{by}. Each is adjusted in its own family of tests. "
             f"{cohort.title}",

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import polars as pl
 
-from traceana.tables.declare import ResultTable, count, interval, number, text
+from traceana.tables.declare import ResultTable, count, interval, number, p_value, text
+from traceana.tables.formatting import plural
 from traceana.tables.result import Result
 
 
@@ -22,11 +23,9 @@ class Correlations(ResultTable):
     n_groups = count("Points", "distinct x; null at level row")
     r = number("r", "the coefficient", display="correlation")
     ci_low, ci_high = interval("Confidence interval", display="correlation")
-    pvalue = number("p", "p-value of no correlation", display="pvalue")
-    pvalue_adjusted = number("Adjusted p", "p-value adjusted over the family", display="pvalue")
-    pvalue_t = number(
-        "p, Student's t", "p-value of independent normal points, as published", display="pvalue"
-    )
+    pvalue = p_value("p", "p-value of no correlation")
+    pvalue_adjusted = p_value("Adjusted p", "p-value adjusted over the family")
+    pvalue_t = p_value("p, Student's t", "p-value of independent normal points, as published")
     n_carrying = count("Rows that carry r", "fewest rows (up to 5 %) without which r halves")
     r_without = number("r without them", "r without these rows", display="correlation")
     n_effective = number(
@@ -93,12 +92,10 @@ class CorrelationResult(Result):
     def summary(self) -> str:
         """Return a short text on the result."""
         unit = f"clusters of {', '.join(self.cluster)}" if self.cluster else "rows or groups"
-        several = "" if self.table.height == 1 else "s"
-        tests = "test" if self.n_tested == 1 else "tests"
         head = (
-            f"{self.table.height:,} correlation{several}, {self.confidence:.0%} intervals, "
+            f"{plural(self.table.height, 'correlation')}, {self.confidence:.0%} intervals, "
             f"{unit} treated as independent; p adjusted ({self.adjust}) over "
-            f"{self.n_tested:,} {tests}"
+            f"{plural(self.n_tested, 'test')}"
         )
         lines = [head]
         for row in self.table.iter_rows(named=True):
@@ -135,8 +132,5 @@ class ImpliedN:
             return f"no n: {self.note}"
         if self.high is None:
             return f"n of {self.low:,} or more: {self.note}"
-        return (
-            f"n = {self.low:,}"
-            if self.low == self.high
-            else f"n from {self.low:,} to {self.high:,}"
-        )
+        is_one = self.low == self.high
+        return f"n = {self.low:,}" if is_one else f"n from {self.low:,} to {self.high:,}"

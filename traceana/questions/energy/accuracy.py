@@ -25,17 +25,9 @@ from traceana.schema.training_tables import (
 from traceana.simulate.recurring.read import read_tables, trained_batches
 from traceana.tables.declare import declared, returns
 
-_NEEDED: Final = (
-    "batch_size",
-    "power_limit_w",
-    "tta_s",
-    "eta_j",
-    "runs",
-    "epochs_min",
-    "epochs_max",
-    "epoch_s",
-    "mean_power_w",
-)
+_MEASURED: Final = ("batch_size", "power_limit_w", "tta_s", "eta_j")
+_EPOCH: Final = ("epoch_s", "mean_power_w")
+_NEEDED: Final = (*_MEASURED, "runs", "epochs_min", "epochs_max", *_EPOCH)
 
 
 @returns(BatchSizeSweep)
@@ -174,18 +166,8 @@ def feasible_configurations(
     held = pl.col("eta_j", "cost_j")
     if not energy.select((held.is_finite() & (held > 0)).all()).row(0) == (True, True):
         raise DataError(f"energy of {dataset} on {gpu} is not a finite positive number: {_UNITS}")
-    return energy.select(
-        "batch_size",
-        "power_limit_w",
-        "tta_s",
-        "eta_j",
-        "cost_j",
-        _on_front(energy),
-        *_SPREAD,
-        "epoch_s",
-        "mean_power_w",
-        "epochs_of_runs",
-    )
+    front = _on_front(energy)
+    return energy.select(*_MEASURED, "cost_j", front, *_SPREAD, *_EPOCH, "epochs_of_runs")
 
 
 def _on_front(energy: pl.DataFrame) -> pl.Series:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -38,8 +38,7 @@ _MEASURES: Final = {
     "tta": ("Time to the target (h)", "s", 3600.0),
 }
 _LIMITS: Final = {"largest": ("largest power limit", 4, "s"), "best": ("best power limit", 0, "o")}
-_UPRIGHT: Final = 9
-"""With more batch sizes their labels are rotated."""
+_UPRIGHT: Final = 9  # with more batch sizes their labels are rotated
 _LOG_FROM: Final = 30
 """Ratio of the largest to the smallest value above which the axis is logarithmic."""
 
@@ -81,17 +80,10 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
     ax = start_axes(ax, height_in=1.0 + 0.42 * len(datasets))
     for place, (choice, (name, color)) in enumerate(_CHOICES.items()):
         ratio = dict(savings.filter(choice=choice).select("dataset", "ratio").rows())
-        at = {dataset: row + (place - 1) * _BAR for row, dataset in enumerate(datasets)}
-        drawn = [dataset for dataset in datasets if ratio.get(dataset) is not None]
-        ax.barh(
-            [at[dataset] for dataset in drawn],
-            [ratio[dataset] for dataset in drawn],
-            _BAR,
-            color=color_of(color),
-            label=name,
-        )
-        for dataset, row in at.items():
-            value = ratio.get(dataset)
+        at = {row + (place - 1) * _BAR: ratio.get(dataset) for row, dataset in enumerate(datasets)}
+        bars = {row: value for row, value in at.items() if value is not None}
+        ax.barh([*bars], [*bars.values()], _BAR, color=color_of(color), label=name)
+        for row, value in at.items():
             text = "unknown" if value is None else f"{100 * value:.1f} %"
             look = {"fontsize": small_size() - 1, "bbox": on_background(ax)}
             write_beside(ax, text, (value or 0, row), (2, 0), **look)
@@ -161,16 +153,9 @@ def plot_batch_sweep(
         rows = sweep.filter(limit=limit).sort("batch_size")
         mean, low, high = (rows[f"{measure}{end}_{unit}"] / scale for end in ("", "_low", "_high"))
         at = [sizes.index(size) for size in rows["batch_size"]]
-        (line,) = ax.plot(
-            at,
-            mean,
-            color=color_of(color),
-            linestyle="-",
-            marker=marker,
-            markersize=3.2,
-            label=name,
-        )
-        ax.vlines(at, low, high, color=line.get_color(), linestyle="-", linewidth=2.2, gid=limit)
+        look: dict[str, Any] = {"color": color_of(color), "linestyle": "-"}
+        ax.plot(at, mean, marker=marker, markersize=3.2, label=name, **look)
+        ax.vlines(at, low, high, linewidth=2.2, gid=limit, **look)
     ax.set_xticks(range(len(sizes)), [str(size) for size in sizes])
     ax.tick_params(axis="x", rotation=90 if len(sizes) > _UPRIGHT else 0)
     means = sweep[f"{measure}_{unit}"] / scale
@@ -180,8 +165,7 @@ def plot_batch_sweep(
         label = label.replace(")", ", logarithmic)")
     else:
         ax.set_ylim(bottom=0)
-    ax.set_xlabel("Batch size")
-    ax.set_ylabel(label)
+    ax.set(xlabel="Batch size", ylabel=label)
     legend_above(ax, ncols=2)
     return ax
 
@@ -196,8 +180,7 @@ def describe_batch_sweep(sweep: pl.DataFrame) -> str:
     )
 
 
-_FRAME: Final = 1.3
-"""The frame ends at this multiple of the front's largest time and energy."""
+_FRAME: Final = 1.3  # the frame ends at this multiple of the front's largest time and energy
 _HEIGHT_IN: Final = 3.2
 
 
@@ -240,39 +223,18 @@ def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     beyond = others.filter((pl.col("h") > right) | (pl.col("mj") > top)).height
     out_of_frame = f", {beyond:,} out of the frame" if beyond else ""
     ax = start_axes(ax, height_in=_HEIGHT_IN)
-    ax.scatter(
-        others["h"],
-        others["mj"],
-        s=9,
-        color=shade(ax, 0.45),
-        linewidths=0,
-        gid="dominated",
-        label=f"dominated ({others.height:,}{out_of_frame})",
-    )
-    ax.plot(
-        front["h"],
-        front["mj"],
-        drawstyle="steps-post",
-        color=color_of(0),
-        linewidth=0.9,
-        linestyle="-",
-        gid="bound",
-    )
-    ax.scatter(
-        front["h"],
-        front["mj"],
-        s=18,
-        color=color_of(0),
-        zorder=4,
-        gid="front",
-        label=f"on the front ({front.height:,})",
-    )
+    gray: dict[str, Any] = {"s": 9, "color": shade(ax, 0.45), "linewidths": 0, "gid": "dominated"}
+    beneath = f"dominated ({others.height:,}{out_of_frame})"
+    ax.scatter(others["h"], others["mj"], label=beneath, **gray)
+    line: dict[str, Any] = {"drawstyle": "steps-post", "linewidth": 0.9, "linestyle": "-"}
+    ax.plot(front["h"], front["mj"], color=color_of(0), gid="bound", **line)
+    dots: dict[str, Any] = {"s": 18, "color": color_of(0), "zorder": 4, "gid": "front"}
+    ax.scatter(front["h"], front["mj"], label=f"on the front ({front.height:,})", **dots)
     # where nothing can be: left of the front and below it
     ax.set_xlim(left - 0.45 * (right - left), right)
     ax.set_ylim(bottom, top)
     _name_points(ax, front)
-    ax.set_xlabel("Time to the target (h)")
-    ax.set_ylabel("Energy to the target (MJ)")
+    ax.set(xlabel="Time to the target (h)", ylabel="Energy to the target (MJ)")
     legend_above(ax)
     return ax
 
@@ -297,23 +259,12 @@ def _name_points(ax: Axes, front: pl.DataFrame) -> None:
     wanted = ((upwards["mj"] - bottom) / (top - bottom)).to_list()
     if len(wanted) * gap > 1:
         return
+    rule = {"arrowstyle": "-", "color": color_of(0), "linewidth": 0.4, "relpos": (1, 0.5)}
+    look: dict[str, Any] = {"arrowprops": rule | {"shrinkA": 1, "shrinkB": 1}, "va": "center"}
+    look |= {"textcoords": "axes fraction", "fontsize": small_size() - 0.5}
     for row, height in zip(upwards.iter_rows(named=True), spread(wanted, gap=gap), strict=True):
-        ax.annotate(
-            f"{row['batch_size']}, {row['power_limit_w']:g} W",
-            (row["h"], row["mj"]),
-            (0.02, height),
-            textcoords="axes fraction",
-            va="center",
-            fontsize=small_size() - 0.5,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": color_of(0),
-                "linewidth": 0.4,
-                "relpos": (1, 0.5),
-                "shrinkA": 1,
-                "shrinkB": 1,
-            },
-        )
+        name = f"{row['batch_size']}, {row['power_limit_w']:g} W"
+        ax.annotate(name, (row["h"], row["mj"]), (0.02, height), **look)
 
 
 _MAPPED: Final = {
@@ -323,10 +274,8 @@ _MAPPED: Final = {
 }
 _FEW: Final = 4.0
 _MANY: Final = 300.0
-_WRITTEN: Final = 8
-"""Columns and rows up to which each value is written into its cell."""
-_LUMINANCE: Final = (0.2126, 0.7152, 0.0722)
-"""Weights of red, green and blue (ITU-R BT.709)."""
+_WRITTEN: Final = 8  # columns and rows up to which each value is written into its cell
+_LUMINANCE: Final = (0.2126, 0.7152, 0.0722)  # weights of red, green and blue (ITU-R BT.709)
 
 
 def _check(energy: pl.DataFrame, measure: str, name: str) -> None:
@@ -395,37 +344,20 @@ def plot_energy_map(
         gid="cells",
     )
     row, place = np.unravel_index(np.nanargmin(cells), cells.shape)
-    ax.scatter(
-        [place],
-        [row],
-        marker="*",
-        s=60,
-        color=color_of(1),
-        edgecolors=shade(ax, 0),
-        linewidths=0.5,
-        zorder=4,
-        gid="least",
-    )
-    if max(cells.shape) <= _WRITTEN:
-        for (at, across), value in np.ndenumerate(cells):
-            if not np.isnan(value) and (at, across) != (row, place):
-                ax.text(
-                    across,
-                    at,
-                    f"{value:.3g}",
-                    ha="center",
-                    va="center",
-                    fontsize=small_size() - 1.5,
-                    color=_ink(ax, np.ravel(drawn.to_rgba(np.array([value])))),
-                )
+    star: dict[str, Any] = {"marker": "*", "s": 60, "color": color_of(1), "linewidths": 0.5}
+    ax.scatter([place], [row], edgecolors=shade(ax, 0), zorder=4, gid="least", **star)
+    middle: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": small_size() - 1.5}
+    for (at, across), value in np.ndenumerate(cells) if max(cells.shape) <= _WRITTEN else ():
+        if not np.isnan(value) and (at, across) != (row, place):
+            color = _ink(ax, np.ravel(drawn.to_rgba(np.array([value]))))
+            ax.text(across, at, f"{value:.3g}", color=color, **middle)
     bar = figure_of(ax).colorbar(drawn, ax=ax, label=label)
     _tick(bar.ax.yaxis, high / low)
     ax.set_xticks(range(len(sizes)), [str(size) for size in sizes])
     ax.tick_params(axis="x", rotation=90 if len(sizes) > _UPRIGHT else 0)
     ax.set_yticks(range(len(limits)), [f"{limit:g}" for limit in limits])
     ax.grid(visible=False)
-    ax.set_xlabel("Batch size")
-    ax.set_ylabel("Power limit (W)")
+    ax.set(xlabel="Batch size", ylabel="Power limit (W)")
     return ax
 
 
@@ -482,27 +414,16 @@ def plot_power_sweep(
     for (size,), rows in energy.sort("batch_size", "power_limit_w").group_by(
         "batch_size", maintain_order=True
     ):
-        color, width, name = shade(ax, 0.35), 0.7, None
-        if size == best:
-            color, width, name = color_of(0), 1.6, f"batch size {size} (least)"
-        elif size == largest:
-            color, width, name = color_of(4), 1.4, f"batch size {size} (largest)"
-        ax.plot(
-            rows["power_limit_w"],
-            rows[column] / scale,
-            color=color,
-            linewidth=width,
-            marker="o",
-            markersize=2.2,
-            linestyle="-",
-            label=name,
-            zorder=3 if name else 2,
-            gid=f"batch-{size}",
-        )
+        look: dict[str, Any] = {"color": shade(ax, 0.35), "linewidth": 0.7, "zorder": 2}
+        if size in (best, largest):
+            what, color, width = ("least", 0, 1.6) if size == best else ("largest", 4, 1.4)
+            look = {"color": color_of(color), "linewidth": width, "zorder": 3}
+            look["label"] = f"batch size {size} ({what})"
+        look |= {"marker": "o", "markersize": 2.2, "linestyle": "-", "gid": f"batch-{size}"}
+        ax.plot(rows["power_limit_w"], rows[column] / scale, **look)
     ax.set_yscale("log")
     _tick(ax.yaxis, max(energy[column]) / min(energy[column]))
-    ax.set_xlabel("Power limit (W)")
-    ax.set_ylabel(label.replace(")", ", logarithmic)"))
+    ax.set(xlabel="Power limit (W)", ylabel=label.replace(")", ", logarithmic)"))
     legend_above(ax)
     return ax
 

@@ -134,8 +134,7 @@ _PARTITIONS: Final = 100
 _MIN_RUNS: Final = 3
 _FEW_RUNS: Final = 8
 _FEWEST_LIMITS: Final = 5
-_FAR: Final = 1.1
-"""Measured over predicted cost of a limit from which the prediction fails."""
+_FAR: Final = 1.1  # measured over predicted cost of a limit from which the prediction fails
 _MEASURED: Final = ("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j", "runs")
 
 

@@ -222,19 +222,13 @@ def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
 
 def _tables(trace: Trace, gpu: str, dataset: str, energy: pl.DataFrame) -> list[Block]:
     columns = ("batch_size", "power_limit_w", "tta_s", "eta_j", "runs", "epochs_min", "epochs_max")
+    front, weights = energy.filter("on_front"), trace.once(weights_of_energy, gpu, dataset)
+    of = f"{dataset} on {gpu}. {trace.label}"
+    caption = f"Configurations on the front: {of}"
+    least = f"Configuration of least cost by the weight of energy in the cost: {of}"
     return [
-        result_table(
-            energy.filter("on_front").sort("tta_s"),
-            EnergyToAccuracy,
-            caption=f"Configurations on the front: {dataset} on {gpu}. {trace.label}",
-            columns=columns,
-        ),
-        result_table(
-            trace.once(weights_of_energy, gpu, dataset),
-            EtaSweep,
-            caption="Configuration of least cost by the weight of energy in the cost: "
-            f"{dataset} on {gpu}. {trace.label}",
-        ),
+        result_table(front.sort("tta_s"), EnergyToAccuracy, caption=caption, columns=columns),
+        result_table(weights, EtaSweep, caption=least),
     ]
 
 
@@ -252,16 +246,9 @@ def draw_configurations(
         return drawing(figure, result, trace, key, about, subject=subject, **options)
 
     pictures = [draw("energy-front", rows, f"front-{job}", "Energy versus time {}")]
-    pictures += [
-        draw(
-            "energy-map",
-            rows,
-            f"map-{measure}-{job}",
-            f"{measure.capitalize()} {{}} by batch size and power limit",
-            measure=measure,
-        )
-        for measure in ("energy", "time")
-    ]
+    for measure in ("energy", "time"):
+        what = f"{measure.capitalize()} {{}} by batch size and power limit"
+        pictures.append(draw("energy-map", rows, f"map-{measure}-{job}", what, measure=measure))
     pictures.append(draw("power-sweep", rows, f"power-{job}", "Energy {} by power limit"))
     sweeps = {name: batch_size_sweep(each) for name, each in energy.items()}
     timed = max(sweeps, key=lambda name: (sweeps[name]["batch_size"].n_unique(), name))

@@ -57,9 +57,9 @@ def plot_faults_over_time(result: ReliabilityResult, /, *, ax: Axes | None = Non
     ax.vlines(shown["at"], shown["ci_low"], shown["ci_high"], color=shade(ax), linewidth=0.8)
     ax.set_ylim(0, ax.get_ylim()[1] if top else 1.0)
     format_axis(ax.yaxis)
-    ax.set_xlabel("Day of the window")
-    ax.set_ylabel("Faults per 1,000 node-days")
-    ax.set_title("Faults over time")
+    ax.set(
+        xlabel="Day of the window", ylabel="Faults per 1,000 node-days", title="Faults over time"
+    )
     return ax
 
 
@@ -100,9 +100,7 @@ def plot_machines_down(result: ReliabilityResult, /, *, ax: Axes | None = None) 
     ax.margins(x=0)
     ax.set_ylim(bottom=0)
     ax.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
-    ax.set_xlabel("Day of the window")
-    ax.set_ylabel("Machines down")
-    ax.set_title("Machines down at a time")
+    ax.set(xlabel="Day of the window", ylabel="Machines down", title="Machines down at a time")
     return ax
 
 
@@ -146,9 +144,7 @@ def plot_faults_per_machine(result: ReliabilityResult, /, *, ax: Axes | None = N
     ax.set_ylim(bottom=0.5)
     ax.yaxis.set_major_formatter("{x:,.5g}")
     ax.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
-    ax.set_xlabel("Faults (at least)")
-    ax.set_ylabel("Machines")
-    ax.set_title("Faults per machine")
+    ax.set(xlabel="Faults (at least)", ylabel="Machines", title="Faults per machine")
     ax.legend()
     return ax
 

@@ -114,15 +114,16 @@ def job_failure_interval(
         n, node_s, dispersion=dispersion_of_total(log, log.rows), confidence=confidence
     )
     failing = _failing(log)
-    rows = []
-    for size in map(int, sizes):
-        row: dict[str, Any] = {
+    rows = [
+        {
             "machines": size,
             "mean_s": node_s / n / size if n else None,
             "ci_low_s": 1 / (float(high) * size),
             "ci_high_s": 1 / (float(low) * size) if n else None,
         }
-        rows.append(row | _observed(log, failing, size, confidence))
+        | _observed(log, failing, size, confidence)
+        for size in map(int, sizes)
+    ]
     return JobFailureResult(
         rate=1000 * n / log.node_days,
         intervals=pl.DataFrame(rows, schema=schema_of(JobFailureIntervals)),
@@ -163,11 +164,8 @@ def _observed(log: FaultLog, failing: pl.DataFrame, size: int, confidence: float
     error = np.sqrt(over_time / expected**2 + over_machines)
     factor = float(np.exp(stdtrit(count - 1, (1 + confidence) / 2) * error))
     mean = log.span_s / expected
-    return {
-        "observed_s": mean,
-        "observed_ci_low_s": mean / factor,
-        "observed_ci_high_s": mean * factor,
-    }
+    ends = {"observed_ci_low_s": mean / factor, "observed_ci_high_s": mean * factor}
+    return {"observed_s": mean} | ends
 
 
 def _log_choose(n: Floats, k: Floats) -> Floats:
@@ -221,11 +219,8 @@ def checkpoint_interval(
     [('young', 7200.0, 0.913), ('daly', 7001.389, 0.913), ('exact', 7001.404, 0.913)]
     """
     means: list[float] = list(mttf_s) if isinstance(mttf_s, Iterable) else [mttf_s]
-    for name, value in (
-        *(("mttf_s", one) for one in means),
-        ("checkpoint_s", checkpoint_s),
-        ("restart_s", restart_s),
-    ):
+    given = [("mttf_s", mean) for mean in means]
+    for name, value in (*given, ("checkpoint_s", checkpoint_s), ("restart_s", restart_s)):
         if not (is_number(value) and math.isfinite(value)):
             raise DataError(f"{name} must be a number of seconds; it is {value!r}")
         if value < 0 or (value == 0 and name != "restart_s"):
@@ -249,11 +244,8 @@ def _shares(interval: float, mean: float, cost: float, restart: float) -> dict[s
         wall = mean * np.exp(restart / mean) * np.expm1((interval + cost) / mean)
     trains = float(interval / wall)
     writes = trains * cost / interval
-    return {
-        "effective_training_ratio": trains,
-        "checkpoint_fraction": writes,
-        "lost_fraction": 1 - trains - writes,
-    }
+    fractions = {"checkpoint_fraction": writes, "lost_fraction": 1 - trains - writes}
+    return {"effective_training_ratio": trains} | fractions
 
 
 @returns(JobFaults)
@@ -313,8 +305,7 @@ def faults_of_jobs(
 
 
 NEEDS: Final = ({"faults": ("machine_id", "start_s")}, {"jobs": ("end_reason", "end_s", "status")})
-_FEWEST: Final = 3
-"""Faults of a scheduler's log below which nothing is reported."""
+_FEWEST: Final = 3  # faults of a scheduler's log below which nothing is reported
 
 
 def faults_of(trace: Trace, /) -> pl.LazyFrame:
@@ -336,9 +327,8 @@ def faults_of(trace: Trace, /) -> pl.LazyFrame:
 
 def is_known(trace: Trace, /) -> bool:
     """Return whether a trace has faults that can be reported on."""
-    if trace.has("faults", ("machine_id", "start_s")):
-        return True
-    return int(faults_of(trace).select(pl.len()).collect().item()) >= _FEWEST
+    least = 0 if trace.has("faults", ("machine_id", "start_s")) else _FEWEST
+    return int(faults_of(trace).select(pl.len()).collect().item()) >= least
 
 
 def count_machines(trace: Trace, /) -> int | None:

@@ -153,28 +153,26 @@ def read_log(
 
 def _window(window: Window | None, table: pl.DataFrame) -> tuple[float, float]:
     """Return the stated window in seconds, or that of the first to the last time."""
+    if window is None and table.is_empty():
+        raise DataError("the log has no fault with a machine and a start; state window=")
     first: Any
     last: Any
+    ends: Any = window
     if window is None:
-        if table.is_empty():
-            raise DataError("the log has no fault with a machine and a start; state window=")
-        first = float(table["start"][0])
-        last = max(float(table["start"][-1]), float(table["end"].max() or 0.0))  # type: ignore[arg-type]
-    else:
-        try:
-            first, last = (
-                (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-                if isinstance(time, datetime)
-                else time
-                for time in window
-            )
-        except (TypeError, ValueError):
-            first = last = None
-        if not (is_number(first) and is_number(last)):
-            raise DataError(
-                "window must be its beginning and end, in seconds or as datetimes; it is "
-                f"{window!r}"
-            )
+        ends = table["start"][0], pl.concat([table["start"], table["end"]]).max()
+    try:
+        first, last = (
+            (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+            if isinstance(time, datetime)
+            else time
+            for time in ends
+        )
+    except (TypeError, ValueError):
+        first = last = None
+    if not (is_number(first) and is_number(last)):
+        raise DataError(
+            f"window must be its beginning and end, in seconds or as datetimes; it is {window!r}"
+        )
     if not last > first:
         raise DataError(
             f"the observation window has no length (from {first:g} s to {last:g} s); state window="
@@ -400,21 +398,17 @@ def _rows(log: FaultLog, keys: tuple[str, ...], confidence: float) -> pl.DataFra
 
 def _repairs(rows: pl.DataFrame, log: FaultLog) -> dict[str, Any]:
     """Return mean and median time to repair by Kaplan-Meier, and what they lack."""
-    notes = []
-    if not log.is_stated:
-        notes.append("machines without a fault are not counted")
-    if log.n_missing:
-        notes.append(f"{log.n_missing:,} rows without a machine or a start are excluded")
-    if log.n_outside:
-        notes.append(f"{log.n_outside:,} rows outside of the window are excluded")
-    if not log.has_ends:
-        notes.append("the log has no ends: repair and availability are unknown")
     table = rows.drop_nulls("end")
-    if log.has_ends and table.height < rows.height and rows["is_open"].any():
-        notes.append(
-            "ends are missing: machines without an end failed again, so that repairs taken as not "
-            "ended may have ended, and MTTR may be too long"
-        )
+    notes = {
+        "machines without a fault are not counted": not log.is_stated,
+        f"{log.n_missing:,} rows without a machine or a start are excluded": log.n_missing,
+        f"{log.n_outside:,} rows outside of the window are excluded": log.n_outside,
+        "the log has no ends: repair and availability are unknown": not log.has_ends,
+        "ends are missing: machines without an end failed again, so that repairs taken as not "
+        "ended may have ended, and MTTR may be too long": log.has_ends
+        and table.height < rows.height
+        and rows["is_open"].any(),
+    }
     times = (table["end"] - table["start"]).to_numpy()
     censored = table["is_open"].to_numpy()
     mean = median = None
@@ -424,28 +418,24 @@ def _repairs(rows: pl.DataFrame, log: FaultLog) -> dict[str, Any]:
         surviving = product_limit(np.bincount(place) - cut, cut)
         mean = restricted_mean(steps, surviving, np.zeros(len(steps)), float(steps[-1]))[0]
         median = _or_none(float(censored_quantiles(times, censored, [0.5])[0]))
-        if surviving[-1] > 1e-12:
-            notes.append("the longest repair had not ended: MTTR is a lower bound")
+        notes["the longest repair had not ended: MTTR is a lower bound"] = surviving[-1] > 1e-12
     return {
         "n_open": int(rows["is_open"].sum()),
         "n_missing": rows.height - table.height if log.has_ends else None,
         "mttr_s": mean,
         "median_s": median,
-        "note": "; ".join(notes) or None,
+        "note": "; ".join(note for note, holds in notes.items() if holds) or None,
     }
 
 
 def _machines(log: FaultLog) -> pl.DataFrame:
     """Return the machines with a fault, and p of so many faults by chance."""
     lost = log.outages().group_by(log.machine).agg(downtime_s=log.down_s.sum())
-    table = (
-        log.rows.group_by(log.machine)
-        .agg(n=pl.len().cast(pl.Int64), last_s=pl.col("start").max())
-        .join(lost, on=log.machine, how="left")
-        .sort("n", log.machine, descending=[True, False])
-    )
     if not log.has_ends:
-        table = table.with_columns(downtime_s=pl.lit(None, pl.Float64))
+        lost = lost.with_columns(downtime_s=pl.lit(None, pl.Float64))
+    faults = log.rows.group_by(log.machine).agg(n=pl.len().cast(pl.Int64), last_s=pl.max("start"))
+    table = faults.join(lost, on=log.machine, how="left")
+    table = table.sort("n", log.machine, descending=[True, False])
     counts, total = table["n"].to_numpy(), log.total_machines
     pvalues = {
         "pvalue_adjusted": scipy.stats.binom.sf(counts - 1, log.rows.height, 1 / total),

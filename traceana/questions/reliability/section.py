@@ -64,8 +64,7 @@ _SHOWN: Final = (
     "downtime_s",
     "availability",
 )
-_VAGUE: Final = 100
-"""Ratio of the ends of an interval from which a rate is no main result."""
+_VAGUE: Final = 100  # ratio of the ends of an interval from which a rate is no main result
 _MOST_OFFENDERS: Final = 20
 _NAMED: Final = 3
 
@@ -90,28 +89,28 @@ def _trace(trace: Trace) -> Content:
         if figure != "machines-down" or result.down is not None
     ]
     lead = (Gallery(tuple(pictures[:2])), _rates(result, by, title))
-    tables = (
-        result_table(
+    blocks: list[Block] = [Gallery(tuple(pictures[2:]))] if pictures[2:] else []
+    for frame, table, what in (
+        (
             result.machines.head(_MOST_OFFENDERS),
             MachineFaults,
-            caption=f"Machines with the most faults, compared with chance. {title}",
-            headings={result.machines.columns[0]: "Machine"},
+            "Machines with the most faults, compared with chance",
         ),
-        result_table(
+        (
             jobs.intervals,
             JobFailureIntervals,
-            caption=f"Mean time to failure of a job by its number of machines. {title}",
+            "Mean time to failure of a job by its number of machines",
         ),
-        result_table(
+        (
             result.dispersion,
             FaultDispersion,
-            caption=f"Dispersion of the number of faults against the Poisson distribution. {title}",
+            "Dispersion of the number of faults against the Poisson distribution",
         ),
-    )
-    blocks: list[Block] = [*([Gallery(tuple(pictures[2:]))] if pictures[2:] else []), *tables]
-    if result.concurrent is not None:
-        caption = f"Machines down at a time. {title}"
-        blocks.append(result_table(result.concurrent, ConcurrentFaults, caption=caption))
+        (result.concurrent, ConcurrentFaults, "Machines down at a time"),
+    ):
+        if frame is not None:
+            headings = {result.machines.columns[0]: "Machine"}
+            blocks.append(result_table(frame, table, caption=f"{what}. {title}", headings=headings))
     findings = (_rate(result, title), _offenders(result, title), _job(jobs.intervals, total, title))
     return Content(tuple(filter(None, findings)), tuple(blocks), lead, _LIMITATIONS)
 

@@ -15,6 +15,7 @@ from traceana.tables.declare import (
     count,
     interval,
     number,
+    p_value,
     ratio,
     seconds,
     text,
@@ -72,12 +73,11 @@ class MachineFaults(ResultTable):
 
     n = count("Faults", "faults that began in the window")
     expected = ratio("Expected", "faults over machines")
-    pvalue = number("p", "binomial tail, if all machines had the same rate", display="pvalue")
-    pvalue_adjusted = number("Adjusted p", "Holm's, over all machines", display="pvalue")
-    pvalue_negative_binomial = number(
+    pvalue = p_value("p", "binomial tail, if all machines had the same rate")
+    pvalue_adjusted = p_value("Adjusted p", "Holm's, over all machines")
+    pvalue_negative_binomial = p_value(
         "p (negative binomial)",
         "tail of the distribution fitted to the other machines, Holm's adjustment",
-        display="pvalue",
     )
     downtime_s = seconds("Downtime", "time with at least one fault")
     last_s = clock("Last fault", "beginning of its last fault")
@@ -99,7 +99,7 @@ class FaultDispersion(ResultTable):
     n = count("Counts", "number of machines or blocks")
     mean = number("Mean", "faults of each")
     dispersion = number("Variance / mean", "1 for independent faults at one rate")
-    pvalue = number("p", "against the Poisson distribution, one-sided", display="pvalue")
+    pvalue = p_value("p", "against the Poisson distribution, one-sided")
     alpha = number("Negative binomial alpha", "variance = mean + alpha mean^2; 0: Poisson")
     note = text("Note", "length of a block")
 

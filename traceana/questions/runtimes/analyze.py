@@ -15,12 +15,11 @@ from traceana.questions.runtimes.tables import BestFamilies, DistributionFits, R
 from traceana.store import Trace
 from traceana.tables.declare import declared
 
+_SEEN: Final[dict[str, Any]] = {"runtime": "duration_s", "entry": "entry_s", "observed": "observed"}
 Median: TypeAlias = tuple[float | None, float | None, float | None]
-REFITS: Final = 199
-"""Resamples for the p-value of the best family."""
+REFITS: Final = 199  # resamples for the p-value of the best family
 SEED: Final = 1
-MOST_ROWS: Final = 200_000
-"""More runtimes are sampled at random."""
+MOST_ROWS: Final = 200_000  # more runtimes are sampled at random
 
 
 @dataclass(frozen=True)
@@ -102,15 +101,7 @@ def _median(rows: pl.DataFrame, cohort: Cohort) -> Median:
     if not (cut or cohort.sampled):
         return rows["duration_s"].quantile(0.5, "linear"), None, None
     unit = None if _codes(rows, cohort.cluster) is None else cohort.cluster
-    curve = kaplan_meier(
-        rows,
-        status=None,
-        runtime="duration_s",
-        entry="entry_s",
-        observed="observed",
-        quantiles=(0.5,),
-        cluster=unit,
-    )
+    curve = kaplan_meier(rows, quantiles=(0.5,), cluster=unit, status=None, **_SEEN)
     low, middle, high = curve.quantiles.select("ci_low", "time_s", "ci_high").row(0)
     if cut <= MOST_NOT_ENDED * rows.height and not cohort.sampled:
         return middle, None, None
@@ -136,14 +127,8 @@ def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | No
         ("rows dropped", rows.filter(whole)),
     ):
         seen: dict[str, Any] = {"entry": treated["entry_s"], "observed": treated["observed"]}
-        survival = kaplan_meier(
-            treated,
-            status=None,
-            runtime="duration_s",
-            entry="entry_s",
-            observed="observed",
-            horizon_s=treatments[0]["horizon_s"] if treatments else None,
-        )
+        horizon_s = treatments[0]["horizon_s"] if treatments else None
+        survival = kaplan_meier(treated, horizon_s=horizon_s, status=None, **_SEEN)
         fits = fit_distributions(
             treated["duration_s"], truncated_below=truncated, criterion="bic", resamples=0, **seen
         )
@@ -165,15 +150,10 @@ def _best_families(
         return None
     best = []
     for (group,), of_group in grouped.group_by(by, maintain_order=True):
-        fits = fit_distributions(
-            of_group["duration_s"],
-            truncated_below=bound,
-            criterion="bic",
-            resamples=0,
-            entry=of_group["entry_s"],
-            observed=of_group["observed"],
-            cluster=_codes(of_group, unit),
-        )
+        seen: dict[str, Any] = {"entry": of_group["entry_s"], "observed": of_group["observed"]}
+        options: dict[str, Any] = {"truncated_below": bound, "criterion": "bic", "resamples": 0}
+        options["cluster"] = _codes(of_group, unit)
+        fits = fit_distributions(of_group["duration_s"], **seen, **options)
         first, second = fits.table.head(2).rows(named=True)
         against = fits.comparisons.filter(family=second["family"])["pvalue_adjusted"]
         row = {by: group, "n": of_group.height, "best": fits.best, "delta": second["delta"]}

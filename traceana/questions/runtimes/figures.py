@@ -11,15 +11,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from traceana.drawing.labels import name_group, place_legend, split_lines, use_log_axis
+from traceana.drawing.labels import (
+    legend_above,
+    name_group,
+    place_legend,
+    split_lines,
+    use_log_axis,
+)
 from traceana.drawing.registry import figure
 from traceana.drawing.style import MOST_MARKS, WIDTH_IN, color_of, shade, start_axes, use_style
 from traceana.errors import DataError
 from traceana.questions.runtimes.tables import DistributionFits
 from traceana.tables.formatting import listed, plural
 
-_MOST_SIZES: Final = 6
-"""Groups beyond which a caption states the range of their sizes."""
+_MOST_SIZES: Final = 6  # groups beyond which a caption states the range of their sizes
 Panel = Literal["shares", "tail", "quantiles"]
 """Distribution function; upper tail; quantile-quantile plot."""
 _TITLES: Final[dict[Panel, str]] = {
@@ -155,13 +160,8 @@ def _draw_quantiles(
 ) -> None:
     for name in families:
         (line,) = ax.plot(rows[name], rows["value"], gid=f"family-{name}", label=name, zorder=3)
-        band: dict[str, Any] = {
-            "color": line.get_color(),
-            "alpha": 0.2,
-            "linewidth": 0,
-            "gid": f"band-{name}",
-        }
-        ax.fill_between(rows[name], rows["ci_low"], rows["ci_high"], **band)
+        band: dict[str, Any] = {"color": line.get_color(), "alpha": 0.2, "linewidth": 0}
+        ax.fill_between(rows[name], rows["ci_low"], rows["ci_high"], gid=f"band-{name}", **band)
     ax.axline((1, 1), (2, 2), color=shade(ax), linewidth=0.7, linestyle=":", gid="diagonal")
     use_log_axis(ax, "x", rows["value"], durations=unit == "s")
     use_log_axis(ax, "y", rows["value"], durations=unit == "s")
@@ -228,8 +228,7 @@ def plot_empirical_distribution(
     ax.set_ylim(0, 1)
     ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
     ax.set_xlabel(f"{x_label}, logarithmic" if log_x else x_label)
-    ax.set_ylabel("Fraction up to this value")
-    ax.set_title(heading)
+    ax.set(ylabel="Fraction up to this value", title=heading)
     if ax.get_legend_handles_labels()[1]:
         place_legend(ax)
     return ax
@@ -292,17 +291,9 @@ def plot_runtime_against(
     if means.is_empty() or not means["value"].is_unique().all():
         raise DataError("plot_runtime_against draws the means of one group, each value once")
     ax = start_axes(ax)
-    ax.scatter(
-        means["value"],
-        means["mean"],
-        s=9,
-        color=color_of(0),
-        linewidths=0,
-        zorder=3,
-        clip_on=False,
-        gid="means",
-        rasterized=means.height > MOST_MARKS,
-    )
+    look: dict[str, Any] = {"s": 9, "color": color_of(0), "linewidths": 0, "clip_on": False}
+    look |= {"zorder": 3, "gid": "means", "rasterized": means.height > MOST_MARKS}
+    ax.scatter(means["value"], means["mean"], **look)
     if log_x:
         use_log_axis(ax, "x", means["value"])
     else:
@@ -314,8 +305,7 @@ def plot_runtime_against(
         ax.set_ylim(0, 1.08 * max(means["mean"]) or None)
         ax.locator_params(axis="y", nbins=6)
         ax.yaxis.set_major_formatter("{x:,.0f}")
-    ax.set_title(heading)
-    ax.set_xlabel(f"{x_label}, logarithmic" if log_x else x_label)
+    ax.set(title=heading, xlabel=f"{x_label}, logarithmic" if log_x else x_label)
     ax.set_ylabel("Mean runtime (logarithmic)" if log_y else "Mean runtime (s)")
     return ax
 
@@ -390,7 +380,7 @@ def plot_ratio_distribution(
     ax.set_ylim(bottom=0)
     ax.set_xlabel("Runtime ratio (logarithmic)")
     ax.set_ylabel("Fraction of jobs" + (" per bin" if kind == "histogram" else ""))
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
+    legend_above(ax)
     return ax
 
 

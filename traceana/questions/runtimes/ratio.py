@@ -145,8 +145,7 @@ def summarize_runtime_ratio(
     return declared(table, RuntimeRatioSummary, by=keys)
 
 
-ROW_TABLES: Final = ("jobs", "tasks", "recurring_jobs")
-"""Tables whose rows have runtimes."""
+ROW_TABLES: Final = ("jobs", "tasks", "recurring_jobs")  # tables whose rows have runtimes
 
 
 class RatioTables(NamedTuple):

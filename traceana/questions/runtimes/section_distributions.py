@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import polars as pl
 
@@ -92,15 +92,12 @@ def build(traces: Sequence[Trace]) -> Content:
             best, others = _findings(found.fits, found, cohort.title)
             first.append(best)
             further += [others] if others else []
-    tails = {
-        name: found.tail.drop("n", "n_missing")
-        for name, (_, found) in fits.items()
-        if found.tail is not None
-    }
+    tails = {name: found.tail for name, (_, found) in fits.items() if found.tail is not None}
     if tails:
         caption = "Tail index of runtimes; threshold in s"
         blocks += [Heading("Tails of the distributions"), Text(_TAIL)]
-        blocks += traces_table(tails, TailIndex, caption=caption)
+        columns = [name for name in TailIndex.columns() if name not in ("n", "n_missing")]
+        blocks += traces_table(tails, TailIndex, caption=caption, columns=columns)
     if repeated := [trace.label for trace in traces if trace not in distinct]:
         blocks.append(Text(f"Repeats another trace and is not shown: {'; '.join(repeated)}."))
     median = _median_finding(fits)
@@ -118,13 +115,11 @@ def _lead(fits: Found) -> list[Block]:
         numbers = (pl.col(part).cast(pl.Float64) for part in ("value", "ci_low", "ci_high"))
         named = (pl.lit(name).alias("trace"), pl.lit(n).alias("n"))
         lines.append(found.fits.quantiles.select(*named, "fraction_below", *numbers))
-        median = dict(zip(("median_s", "ci_low", "ci_high"), found.median, strict=True))
-        best = {
-            "best": found.fits.best,
-            "ks_statistic": table["ks_statistic"][0] if found.fits.best else None,
-            "tail_index": None if found.tail is None else found.tail["tail_index"][0],
-        }
-        rows.append({"trace": name, "n": n} | median | best)
+        row: dict[str, Any] = {"trace": name, "n": n, "best": found.fits.best}
+        row |= zip(("median_s", "ci_low", "ci_high"), found.median, strict=True)
+        row["ks_statistic"] = table["ks_statistic"][0] if found.fits.best else None
+        row["tail_index"] = None if found.tail is None else found.tail["tail_index"][0]
+        rows.append(row)
     if not lines:
         return []
     figure = drawing(
@@ -139,7 +134,7 @@ def _lead(fits: Found) -> list[Block]:
         durations=True,
     )
     caption = "Runtimes of each trace; the median of a complete log is exact"
-    table = pl.DataFrame(rows, infer_schema_length=None)
+    table = pl.DataFrame(rows, infer_schema_length=None).select(*RuntimeOverview.columns())
     return [Gallery((figure,)), result_table(table, RuntimeOverview, caption=caption)]
 
 
@@ -187,30 +182,18 @@ def _details(cohort: Cohort, found: RuntimeDistributions) -> Iterator[Block]:
         about += f"; {found.n - found.n_positive:,} have no runtime or one of 0 s"
     if found.n_used < found.n_positive:
         about += f"; the others are not in the random sample (seed {SEED})"
-    bounded = found.bound is not None
     if found.bound is not None:
-        about += (
-            f". The smallest runtime, {seconds(found.bound)} s, is the left-truncation "
-            "bound of each fit"
-        )
+        smallest = f"The smallest runtime, {seconds(found.bound)} s"
+        about += f". {smallest}, is the left-truncation bound of each fit"
     about += f".{cohort.sampled}"
     if found.fits is None:
-        about += " Fewer than two distinct runtimes: nothing to fit."
-    yield Text(about, definitions)
-    if found.fits is None:
+        yield Text(f"{about} Fewer than two distinct runtimes: nothing to fit.", definitions)
         return
+    yield Text(about, definitions)
     if found.fits.best is not None and found.fits.params(found.fits.best):
-        picture = drawing(
-            "distribution-fit",
-            found.fits,
-            trace=cohort.trace,
-            title=cohort.title,
-            key=f"fit-tail-{cohort.trace.id}",
-            about=f"Runtimes of {cohort.noun} and fitted families: upper tail",
-            panel="tail",
-            what="Runtime",
-        )
-        yield Gallery((picture,))
+        key, what = f"fit-tail-{cohort.trace.id}", f"Runtimes of {cohort.noun} and fitted families"
+        fit = ("distribution-fit", found.fits, cohort.trace, key, f"{what}: upper tail")
+        yield Gallery((drawing(*fit, title=cohort.title, panel="tail", what="Runtime"),))
     yield _families(found.fits, found, cohort.title)
     if found.sensitivity is not None:
         yield result_table(
@@ -223,7 +206,7 @@ def _details(cohort: Cohort, found: RuntimeDistributions) -> Iterator[Block]:
         )
     if found.groups is not None and cohort.by is not None:
         heading = in_sentence(key_heading(cohort.by))
-        bound = ", with the left-truncation bound of all runtimes" * bounded
+        bound = ", with the left-truncation bound of all runtimes" if found.bound else ""
         yield result_table(
             found.groups,
             BestFamilies,

@@ -36,8 +36,7 @@ _NAMED: Final = {
     "model": "quantile regression",
 }
 _SHOWN: Final = ("predictor", "n", "pinball_s", "skill", "ci_low", "ci_high")
-_MOST: Final = 200_000
-"""Latest jobs that are used."""
+_MOST: Final = 200_000  # latest jobs that are used
 
 
 def build(traces: Sequence[Trace]) -> Content:

@@ -27,8 +27,7 @@ from traceana.store import Trace, distinct_traces
 from traceana.tables.formatting import plural, share, three_digits
 
 _MAX_GROUPS: Final = 20
-_LABEL: Final = 28
-"""Characters of a line of a label in the figure."""
+_LABEL: Final = 28  # characters of a line of a label in the figure
 _DISTRIBUTION: Final = ("cov", "p05", "p25", "median", "p75", "p95", "p99")
 _LEAD: Final = ("cov", "p05", "median", "p95", "p99")
 _LIMITATIONS: Final = (
@@ -47,12 +46,9 @@ class _Cohort(NamedTuple):
     table: str
     title: str
     noun: str
+    name: str
     found: RatioTables
     cut: str  # what the window cuts off; empty for nothing
-
-    @property
-    def name(self) -> str:
-        return f"{self.title}: {self.noun}"
 
 
 def build(traces: Sequence[Trace]) -> Content:
@@ -73,7 +69,8 @@ def _form(trace: Trace, table: str) -> _Cohort:
     title = trace.label if table == "recurring_jobs" else task_title(trace)
     seen = form_cohort(trace).observation if table == "jobs" else None
     cut = seen.describe(noun) if seen and seen.n_truncated + seen.n_censored else ""
-    return _Cohort(trace, table, title, noun, trace.once(ratio_tables, table), cut)
+    found = trace.once(ratio_tables, table)
+    return _Cohort(trace, table, title, noun, f"{title}: {noun}", found, cut)
 
 
 def _lead(cohorts: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
@@ -109,9 +106,7 @@ def _lead(cohorts: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
 
 
 def _details(cohort: _Cohort) -> list[Block]:
-    manifest = cohort.trace.manifest.tables[cohort.table]
-    notes = ""
-    definitions = (*manifest.notes, cohort.cut)
+    notes, definitions = "", (*cohort.trace.manifest.tables[cohort.table].notes, cohort.cut)
     if cohort.table == "tasks":
         definitions = (cohort.cut,)
         notes = (
@@ -154,14 +149,8 @@ def _groups(cohort: _Cohort, what: str) -> list[Block]:
     # as published: ratios of recurring jobs by group
     if cohort.table != "recurring_jobs" or not groups["p95"].count():
         return [table]
-    picture = drawing(
-        "runtime-ratio",
-        groups,
-        trace=cohort.trace,
-        title=cohort.title,
-        key=picture_key("runtime-ratio-recurring", cohort.trace),
-        about=what,
-    )
+    key = picture_key("runtime-ratio-recurring", cohort.trace)
+    picture = drawing("runtime-ratio", groups, cohort.trace, key, what, title=cohort.title)
     return [table, Gallery((picture,))]
 
 

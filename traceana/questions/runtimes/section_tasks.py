@@ -26,16 +26,8 @@ _IMPUTATIONS: Final = {
     "other instances without an end are excluded.",
     "trace_end": "a missing end is the end of the trace.",
 }
-_COLUMNS: Final = (
-    "end_imputation",
-    "tasks_with_runtime",
-    "mean_s",
-    "median_s",
-    "instances_used",
-    "gpu_hours",
-    "capacity_gpu_hours",
-    "fraction_of_capacity",
-)
+_TIMES: Final = ("end_imputation", "tasks_with_runtime", "mean_s", "median_s", "instances_used")
+_COLUMNS: Final = (*_TIMES, "gpu_hours", "capacity_gpu_hours", "fraction_of_capacity")
 _OPENING: Final = (
     "The runtime of a task is the last end of its instances minus their first start; instances "
     "without a start are excluded. GPU-hours are the GPUs that each instance requests times its "

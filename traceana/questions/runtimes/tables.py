@@ -17,6 +17,7 @@ from traceana.tables.declare import (
     fraction,
     interval,
     number,
+    p_value,
     ratio,
     seconds,
     text,
@@ -63,11 +64,10 @@ class FittedFamilies(ResultTable):
         "largest distance of the fitted distribution function from the Kaplan-Meier estimate, "
         "above the bound",
     )
-    ks_pvalue = number(
+    ks_pvalue = p_value(
         "p of the KS distance",
         "(1 + simulated samples with a distance at least as large) / (1 + `resamples`); each "
         "sample is drawn from the fit and fitted anew",
-        display="pvalue",
     )
     delta = number("Delta", "criterion minus its smallest value")
     n_censored = count("Censored", "values that are lower bounds")
@@ -97,10 +97,8 @@ class FamilyComparisons(ResultTable):
     mean_ratio = number("Mean log-likelihood ratio", "per value")
     ci_low, ci_high = ci("normal interval of the mean ratio; null if nested")
     statistic = number("Statistic", "z, or twice the log-likelihood ratio")
-    pvalue = number("p", "two-sided", display="pvalue")
-    pvalue_adjusted = number(
-        "Adjusted p", "Benjamini-Hochberg adjustment over the rows", display="pvalue"
-    )
+    pvalue = p_value("p", "two-sided")
+    pvalue_adjusted = p_value("Adjusted p", "Benjamini-Hochberg adjustment over the rows")
     note = text("Note", "limits of the test")
 
 
@@ -110,7 +108,7 @@ class FamilyRanking(FittedFamilies):
     parameters = text("Parameters (scale in s)", "estimates of the parameters")
     mean_ratio = number("Mean log-likelihood ratio", "of the best family, per value")
     ci_low, ci_high = ci("normal interval of the mean ratio; null if nested")
-    pvalue_adjusted = number("Adjusted p", "of the comparison with the best", display="pvalue")
+    pvalue_adjusted = p_value("Adjusted p", "of the comparison with the best")
 
 
 class BestFamilies(ResultTable):
@@ -121,7 +119,7 @@ class BestFamilies(ResultTable):
     ks_statistic = ratio("KS distance", "of the best family")
     second = text("Second", "family with the next BIC")
     delta = number("Delta BIC", "BIC of the second minus BIC of the best")
-    pvalue_adjusted = number("Adjusted p", "of the best against the second", display="pvalue")
+    pvalue_adjusted = p_value("Adjusted p", "of the best against the second")
     note = text("Note", "why a value is null")
 
 
@@ -178,13 +176,11 @@ class DistributionPairs(ResultTable):
     )
     superiority_low, superiority_high = ci("its interval (Brunner and Munzel)", display="ratio")
     cliffs_delta = ratio("Cliff's delta", "`2 * superiority - 1`")
-    ks_pvalue = number("p of KS", "two-sample Kolmogorov-Smirnov test", display="pvalue")
-    ks_pvalue_adjusted = number(
-        "Adjusted p of KS", "adjusted over both tests of all pairs", display="pvalue"
-    )
-    superiority_pvalue = number("p of superiority", "Brunner and Munzel's test", display="pvalue")
-    superiority_pvalue_adjusted = number(
-        "Adjusted p of superiority", "adjusted over both tests of all pairs", display="pvalue"
+    ks_pvalue = p_value("p of KS", "two-sample Kolmogorov-Smirnov test")
+    ks_pvalue_adjusted = p_value("Adjusted p of KS", "adjusted over both tests of all pairs")
+    superiority_pvalue = p_value("p of superiority", "Brunner and Munzel's test")
+    superiority_pvalue_adjusted = p_value(
+        "Adjusted p of superiority", "adjusted over both tests of all pairs"
     )
     note = text("Note", "why a value is null")
 

@@ -26,8 +26,7 @@ from traceana.simulate.batching.tables import BatchingReplay
 from traceana.store import Trace
 from traceana.store.frames import reduce_frame
 
-JOB_ORDER: Final = (pl.col("job_id").str.len_chars(), pl.col("job_id"))
-"""Sorts job_2 before job_10."""
+JOB_ORDER: Final = (pl.col("job_id").str.len_chars(), pl.col("job_id"))  # sorts job_2 before job_10
 PIPELINE: Final = {"operations": ("dp_rank", "stage")}
 """What a trace of pipelines has. Its micro-batches pass all stages, so that times per worker do not
 add up to a slowdown: the section on operations replays them."""

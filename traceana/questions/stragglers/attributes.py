@@ -33,8 +33,7 @@ from traceana.tables.declare import ResultTable, declared, schema_of
 Codes = NDArray[np.int64]
 
 WORKER: Final = "worker"
-_SAME: Final = 0.9
-"""An attribute whose group explains this fraction of the best one's is as good."""
+_SAME: Final = 0.9  # an attribute whose group explains this fraction of the best one's is as good
 _SHUFFLES: Final = 20
 _BLOCKS: Final = 8
 _CLEAR: Final = 0.01

@@ -19,10 +19,8 @@ Counts: TypeAlias = NDArray[np.intp]
 
 ROWS_AT_ONCE: Final = 2_000_000
 """Rows in memory at a time, or those of the largest job if it has more."""
-
 SPARSEST: Final = 10
 """Cells (worker, time) per row above which a job that exceeds a part is refused."""
-
 CELLS_AT_ONCE: Final = 200_000
 """Cells (worker, time) of a block, so that it fits into the processor's cache."""
 
@@ -187,11 +185,8 @@ def _ticks(time_s: Floats, n_workers: int) -> tuple[Floats, NDArray[np.intp] | N
     return times, tick
 
 
-USUAL_HOLD: Final = 0.97
-"""Quantile of a worker's run lengths that is its usual hold."""
-
-FEWEST_REPORTS: Final = 10
-"""Minimum number of reports, which limits the usual hold."""
+USUAL_HOLD: Final = 0.97  # quantile of a worker's run lengths that is its usual hold
+FEWEST_REPORTS: Final = 10  # minimum number of reports, which limits the usual hold
 
 
 @dataclass(frozen=True)

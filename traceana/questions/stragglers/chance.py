@@ -149,11 +149,9 @@ def _autocorrelation(reports: Sequence[Floats]) -> tuple[float, float]:
 
 BLOCKS: Final = 8
 """Minimum blocks of consecutive times that a job is cut into, if it has as many times."""
-
 _SIGNS: Final = hadamard(32)[:, 1:].astype(float)  # 31 orthogonal columns, balanced
 _SMALLEST_P: Final = 1e-12
-_RANGE: Final = 4.3
-"""95 % quantile of the range of eight standard normal numbers."""
+_RANGE: Final = 4.3  # 95 % quantile of the range of eight standard normal numbers
 
 
 class Levels(NamedTuple):
@@ -218,19 +216,14 @@ def _changes(logarithm: Floats, slow_level: float) -> NDArray[np.bool_]:
     return changes
 
 
-TRIPLES: Final = 32
-"""Maximum triples of consecutive times from each third of the job."""
-
-FEWEST: Final = 10
-"""Minimum times of a third; a shorter job is taken as a whole."""
-
+TRIPLES: Final = 32  # maximum triples of consecutive times from each third of the job
+FEWEST: Final = 10  # minimum times of a third; a shorter job is taken as a whole
 SYNCHRONIZED: Final = 0.7
 """Ratio of the workers' own to their common variation below which they move as one, as behind a
 barrier of 3 % jitter where compute times vary by 8 %."""
 
 SAME_LEVEL: Final = 1.05
 """Ratio of the slowest to the fastest level below which workers have one level."""
-
 _LEAST: Final = 1e-9
 
 

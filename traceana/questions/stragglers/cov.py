@@ -77,7 +77,6 @@ def _refuse_infinite(ticks: pl.DataFrame, time: str) -> None:
 
 QUANTILES: Final = {"p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95}
 """Quantiles of a summary by column."""
-
 _THRESHOLDS = {"fraction_above_0_1": 0.1, "fraction_above_0_5": 0.5, "fraction_above_1": 1.0}
 
 
@@ -206,23 +205,15 @@ def summarize_cov(
 
 
 _BOUNDS: Final = [f"{name}_ci_{end}" for name in QUANTILES for end in ("low", "high")]
-_BOUND_TYPES: Final = dict.fromkeys(_BOUNDS, pl.Float64)
-_SERIES: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
-    **_BOUND_TYPES,
-    "right_truncated": pl.Boolean,
-    "autocorrelation": pl.List(pl.Float64),
-    "effective_n": pl.Float64,
-    "note": pl.String,
-}
 _FEW: Final = 50  # effective time steps
 _LENGTHS: Final = {"length_p25": 0.25, "length_median": 0.5, "length_p75": 0.75}
-_POOLED: Final = {
-    **_BOUND_TYPES,
-    "n_jobs": pl.Int64,
-    "n_right_truncated": pl.Int64,
-    **dict.fromkeys(_LENGTHS, pl.Float64),
-    "note": pl.String,
-}
+
+
+def _added_columns(table: type[CovSummary]) -> dict[str, Any]:
+    """Return the types of the columns that a table has beyond those of the summary."""
+    types: dict[str, Any] = schema_of(table)
+    lists = {"autocorrelation": pl.List(pl.Float64)} if "autocorrelation" in types else {}
+    return {name: types[name] for name in types if name not in CovSummary.columns()} | lists
 
 
 @returns(CovSeries)
@@ -299,7 +290,9 @@ def summarize_cov_series(
         if cut_at is not None and group.height:
             row["right_truncated"] = bool((group[time] >= _reaches(cut_at)).any())
         described.append(row)
-    table = pl.concat([summary, pl.DataFrame(described, schema=_SERIES)], how="horizontal")
+    table = pl.concat(
+        [summary, pl.DataFrame(described, schema=_added_columns(CovSeries))], how="horizontal"
+    )
     return declared(table, CovSeries, by=names)
 
 
@@ -370,7 +363,7 @@ def summarize_cov_pooled(
         if jobs.height:
             lengths = censored_quantiles(jobs[".ticks"], cut, list(_LENGTHS.values()))
             row |= zip(_LENGTHS, lengths.tolist(), strict=True)
-    pooled = pl.DataFrame([row], schema=_POOLED).with_columns(pl.selectors.float().fill_nan(None))
+    pooled = pl.DataFrame([row], schema=_added_columns(CovPooled)).fill_nan(None)
     summary = summarize_cov(ticks, by=(), value=value)
     return declared(pl.concat([summary, pooled], how="horizontal"), CovPooled)
 
@@ -384,8 +377,7 @@ def _read_series(
     frame = open_frame(cov, keys=(*by, time), measures={"value": value}, roles={"time": time})
     check_clock(frame, time)
     ticks = collect(frame)
-    n_null = ticks[time].null_count()
-    if n_null:
+    if n_null := ticks[time].null_count():
         raise DataError(f"{time} is null in {n_null} row(s); drop such rows")
     clock = ticks.schema[time]
     if clock == pl.Null:  # no row
@@ -394,8 +386,7 @@ def _read_series(
         raise DataError(f"cut_at is {cut_at!r} and column {time} has type {clock}; they must agree")
     _refuse_infinite(ticks, time)
     ticks = ticks.sort(*by, time, nulls_last=True)
-    repeated = ticks.select(pl.struct(*by, time).is_duplicated().sum()).item()
-    if repeated:
+    if repeated := ticks.select(pl.struct(*by, time).is_duplicated().sum()).item():
         key = ", ".join((*by, time))
         raise DataError(f"{repeated} row(s) share their ({key}); keep one row of each")
     return ticks
@@ -407,28 +398,21 @@ def _reaches(cut_at: float | datetime) -> datetime | float:
 
 
 def _describe(values: NDArray[np.float64], lags: int, confidence: float) -> dict[str, Any]:
-    correlations = autocorrelation(values, lags=lags)
     effective_n = effective_sample_size(values)
     if np.isnan(effective_n):
-        few = len(values) < 4
-        return {"note": "fewer than four values" if few else "all values are equal"}
+        return {"note": "fewer than four values" if len(values) < 4 else "all values are equal"}
+    correlations = [None if np.isnan(r) else float(r) for r in autocorrelation(values, lags=lags)]
+    row = {"autocorrelation": correlations, "effective_n": effective_n}
+    if effective_n < MIN_EFFECTIVE:
+        return row | {"note": f"fewer than {MIN_EFFECTIVE} effective time steps: no interval"}
+    if effective_n < _FEW:
+        row["note"] = f"fewer than {_FEW} effective time steps: intervals may be too short"
     bounds = [
         woodruff_interval(values, quantile=quantile, serial=True, confidence=confidence)
         for quantile in QUANTILES.values()
     ]
-    note = None
-    if effective_n < MIN_EFFECTIVE:
-        bounds = [(np.nan, np.nan)] * len(bounds)
-        note = f"fewer than {MIN_EFFECTIVE} effective time steps: no interval"
-    elif effective_n < _FEW:
-        note = f"fewer than {_FEW} effective time steps: intervals may be too short"
     ends = (None if np.isnan(end) else end for end in np.ravel(bounds).tolist())
-    return {
-        "autocorrelation": [None if np.isnan(r) else float(r) for r in correlations],
-        "effective_n": effective_n,
-        "note": note,
-        **dict(zip(_BOUNDS, ends, strict=True)),
-    }
+    return row | dict(zip(_BOUNDS, ends, strict=True))
 
 
 _LEAST_OVERLAP: Final = 30
@@ -513,8 +497,7 @@ def _read_table(cov_samples: IntoFrame) -> pl.DataFrame:
             f"sample must be an integer up to {_MOST_SAMPLES:,}; {odd.height} row(s) differ, "
             f"such as {odd['sample'][0]!r}"
         )
-    repeated = table.select("job_id", "sample").is_duplicated().sum()
-    if repeated:
+    if repeated := table.select("job_id", "sample").is_duplicated().sum():
         raise DataError(f"{repeated} row(s) share their (job_id, sample); keep one row of each")
     return table.with_columns(sample.cast(pl.Int64)).sort("job_id", "sample")
 
@@ -546,16 +529,14 @@ def _cov_and_bound(times: pl.DataFrame, ddof: int) -> pl.DataFrame:
 
 def _best_row(ticks: pl.DataFrame, rows: dict[Any, NDArray[np.float64]]) -> dict[str, Any]:
     """Return the row of the table that matches the CoV of a job best; {} of none."""
-    cov = ticks["cov"].to_numpy()
-    best = None
+    cov, matches = ticks["cov"].to_numpy(), {}
     for name, row in rows.items():
         least = max(_LEAST_OVERLAP, min(len(cov), len(row)) // 2)
-        found = best_alignment(cov, row, min_overlap=least)
-        if found and (best is None or found.mean_square < best[1].mean_square):
-            best = name, found
-    if best is None:
+        if found := best_alignment(cov, row, min_overlap=least):
+            matches[name] = found
+    if not matches:
         return {}
-    name, found = best
+    name, found = min(matches.items(), key=lambda match: match[1].mean_square)
     row = rows[name]
     first = max(0, found.shift)
     last = min(len(row), found.shift + len(cov))
@@ -564,6 +545,7 @@ def _best_row(ticks: pl.DataFrame, rows: dict[Any, NDArray[np.float64]]) -> dict
     present = np.isfinite(difference)
     bound = ticks["bound"].to_numpy()[mine]
     judged = present & np.isfinite(bound)
+    within = difference[judged] <= bound[judged]
     start = int(np.flatnonzero(present)[0])
     return {
         "cov_job_id": name,
@@ -572,7 +554,5 @@ def _best_row(ticks: pl.DataFrame, rows: dict[Any, NDArray[np.float64]]) -> dict
         "max_abs_difference": float(difference[present].max()),
         "median_abs_difference": float(np.median(difference[present])),
         "first_time_s": float(ticks["time_s"][mine.start + start]),
-        "fraction_within_rounding": float(np.mean(difference[judged] <= bound[judged]))
-        if judged.any()
-        else None,
+        "fraction_within_rounding": float(within.mean()) if len(within) else None,
     }

@@ -116,18 +116,14 @@ def _saved(value: Floats, slowest: Floats, ratio: Floats) -> Floats:
 
 CANNOT_TELL: Final = "cannot tell: times may include synchronization; measure compute time"
 """Note of a job whose workers move as one."""
-
 VANISHED: Final = 0.05
 """Fraction of the job, at its end, without a value of a worker that gets a note."""
-
 _GAPS: Final = 10
-
 UNCLEAR: Final = "cannot tell: noise makes slow periods as long and as severe as those of this job"
 """Note of a job of which an episode is within its own noise."""
 
 Frames: TypeAlias = dict[str, pl.DataFrame]
 """Frames of the result by name."""
-
 _JOB: Final = {".job": pl.Int64}
 _WORKER: Final = {**_JOB, ".worker": pl.Int64}
 _SCHEMAS: Final[dict[str, dict[str, Any]]] = {
@@ -356,12 +352,8 @@ def _ends(block: Block) -> tuple[Floats, Floats]:
     return np.take_along_axis(block.time_s, last, axis=1), missing
 
 
-RATIOS_KEPT: Final = 2_000_000
-"""Samples up to which the ratios to the peers are kept for the map."""
-
-_ALL: Final = "all as one job"
-"""Key column if the whole frame is one job."""
-
+RATIOS_KEPT: Final = 2_000_000  # samples up to which the ratios to the peers are kept for the map
+_ALL: Final = "all as one job"  # key column if the whole frame is one job
 _LEAST_EVIDENCE: Final = 1e-9
 
 

@@ -19,36 +19,19 @@ from traceana.stats.arrays import Floats
 from traceana.stats.quantiles import median_present, middle_of, peers_at_rank, pick
 from traceana.stats.segments import highest_rise, rising_stretches
 
-QUICK_PEER: Final = 0.25
-"""Quantile of the peers that represents them at a time."""
-
+QUICK_PEER: Final = 0.25  # quantile of the peers that represents them at a time
 FASTEST: Final = 1 / 32
 """Lower bound of the ratio to the usual value, because zero has no logarithm."""
+LEAST_NOISE: Final = 0.005  # lower bound of a worker's noise, relative to its usual value
+FOLLOWS: Final = 0.9  # a worker follows its job if that reduces its variation below this fraction
+ALLOWANCE: Final = 0.75  # excess, in units of a worker's noise, with zero evidence
+BLOCKS: Final = (1, 4, 16)  # reports per block: autocorrelated noise does not average out over it
 
-LEAST_NOISE: Final = 0.005
-"""Lower bound of a worker's noise, relative to its usual value."""
-
-FOLLOWS: Final = 0.9
-"""A worker follows its job if that reduces its variation below this fraction."""
-
-ALLOWANCE: Final = 0.75
-"""Excess, in units of a worker's noise, with zero evidence."""
-
-BLOCKS: Final = (1, 4, 16)
-"""Reports per block: autocorrelated noise does not average out over it."""
-
-IQR: Final = 1.349
-"""Interquartile range of the standard normal distribution."""
-
-FEWEST_BLOCKS: Final = 5
-"""Minimum number of blocks to estimate a standard deviation."""
-
-TINY: Final = 1e-9
-"""Lower bound of a frequency, because zero has no logarithm."""
-
+IQR: Final = 1.349  # interquartile range of the standard normal distribution
+FEWEST_BLOCKS: Final = 5  # minimum number of blocks to estimate a standard deviation
+TINY: Final = 1e-9  # lower bound of a frequency, because zero has no logarithm
 OUTLYING: Final = 3
 """Standard deviations beyond which a report is clipped, so that spikes are no lasting noise."""
-
 TAILS: Final = (2, 3, 4)
 """Excess, in units of a worker's noise, above which the frequency of reports is counted."""
 
@@ -155,10 +138,8 @@ def _spread(deviation: Floats) -> Floats:
 
 FIRST_PASS: Final = 0.5
 """Fraction of the evidence and of the logarithm of severity required in the first pass."""
-
 PAUSE_STEPS: Final = 30
 """Median sampling intervals without a sample of the worker that end an episode."""
-
 LONGEST_EDGE: Final = 10
 """Maximum reports by which workers enter or leave a slowdown of the whole job at other times."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
-from statistics import median
 from typing import Any, Final
 
 import numpy as np
@@ -41,6 +39,7 @@ from traceana.drawing.style import (
 from traceana.errors import DataError
 from traceana.questions.stragglers.figures_variation import plot_cov
 from traceana.questions.stragglers.tables import StragglerResult
+from traceana.stats.arrays import Floats, Integers
 from traceana.tables.formatting import three_digits
 
 _MAX_IN_LEGEND: Final = 5
@@ -101,15 +100,15 @@ def plot_worker_times(
     check_groups(len(workers))
     for name in workers:
         of_worker = rows.filter(pl.col(worker) == name)
-        times, values = _break_lines(of_worker[clock].to_list(), of_worker[value].to_list())
+        times, values = _break_lines(
+            *(of_worker[name].to_numpy().astype(float) for name in (clock, value))
+        )
         look: dict[str, Any] = {}
-        if slow is not None:
-            colors = palette()
-            look = (
-                {"color": colors[slow.index(name) % len(colors)], "zorder": 3, "linestyle": "-"}
-                if name in slow
-                else {"color": shade(ax, 0.4), "linewidth": 0.6, "linestyle": "-"}
-            )
+        if slow is not None and name in slow:
+            color = palette()[slow.index(name) % len(palette())]
+            look = {"color": color, "zorder": 3, "linestyle": "-"}
+        elif slow is not None:
+            look = {"color": shade(ax, 0.4), "linewidth": 0.6, "linestyle": "-"}
         (line,) = ax.plot(times, values, drawstyle="steps-post", gid=f"worker-{name}", **look)
         lines.append((name, line))
     if slow:
@@ -119,8 +118,7 @@ def plot_worker_times(
     ax.set_title(
         f"Mini-batch time of the workers, {name_group(jobs[:1])}", pad=18 if slow else None
     )
-    ax.set_xlabel(label)
-    ax.set_ylabel(f"Mini-batch time ({unit})")
+    ax.set(xlabel=label, ylabel=f"Mini-batch time ({unit})")
     format_axis(ax.xaxis, bins=5)
     format_axis(ax.yaxis)
     name_lines(ax, lines, heading="" if slow else "worker")
@@ -182,21 +180,20 @@ def describe_worker_times(samples: pl.DataFrame) -> str:
     )
 
 
-def _break_lines(times: list[Any], values: list[float]) -> tuple[list[Any], list[float]]:
+def _find_gaps(times: Floats) -> tuple[Integers, Floats, float]:
+    """Return the places after gaps, the ends of what precedes them, and the usual step."""
+    steps = np.diff(times)
+    usual = float(np.median(steps)) if len(steps) else 1.0
+    after = np.flatnonzero(steps > _BREAK_AFTER_STEPS * usual) + 1
+    return after, times[after - 1] + usual, usual
+
+
+def _break_lines(times: Floats, values: Floats) -> tuple[Floats, Floats]:
     """Insert a NaN one sampling interval after each sample that precedes a gap."""
-    steps = [after - before for before, after in pairwise(times)]
-    if not steps:
-        return times, values
-    usual = median(steps)
-    broken_times: list[Any] = []
-    broken_values: list[float] = []
-    for time, value, step in zip(times, values, [*steps, usual], strict=True):
-        broken_times.append(time)
-        broken_values.append(value)
-        if step > _BREAK_AFTER_STEPS * usual:
-            broken_times += [time + usual, time + usual]
-            broken_values += [value, math.nan]
-    return broken_times, broken_values
+    after, ends, _ = _find_gaps(times)
+    lasting = np.column_stack([values[after - 1], np.full(len(after), np.nan)])
+    twice = np.repeat(after, 2)
+    return np.insert(times, twice, np.repeat(ends, 2)), np.insert(values, twice, lasting.ravel())
 
 
 _SCALES: Final = (1.5, 2.0, 4.0, 8.0, 16.0)
@@ -260,48 +257,28 @@ def plot_straggler_map(
     ax = start_axes(ax, height_in=1.3 + 0.15 * len(workers))
     if own_figure:
         figure_of(ax).set_dpi(_RASTER_DPI)
-    colors = ax.pcolormesh(
-        edges,
-        np.arange(len(workers) + 1) - 0.5,
-        shown,
-        cmap="RdBu_r",
-        norm=LogNorm(1 / limit, limit),
-        rasterized=True,
-        gid="ratios",
-    )
+    scale: dict[str, Any] = {"cmap": "RdBu_r", "norm": LogNorm(1 / limit, limit)}
+    between = np.arange(len(workers) + 1) - 0.5
+    colors = ax.pcolormesh(edges, between, shown, rasterized=True, gid="ratios", **scale)
     ax.set_facecolor(shade(ax, 0.3))
     ax.grid(visible=False)
+    look: dict[str, Any] = {"fill": False, "edgecolor": "black", "linewidth": 0.9, "zorder": 4}
+    look["path_effects"] = [withStroke(linewidth=2.1, foreground="white")]
     for number, episode in enumerate(episodes.iter_rows(named=True)):
-        onset, end = episode["onset_s"], episode["end_s"]
-        after = next(edge for edge in edges if edge > end)
-        outline = Rectangle(
-            (onset, workers.index(episode["worker_id"]) - 0.46),
-            after - onset,
-            0.92,
-            fill=False,
-            edgecolor="black",
-            linewidth=0.9,
-            zorder=4,
-            gid=f"episode-{number}",
-            path_effects=[withStroke(linewidth=2.1, foreground="white")],
-        )
-        ax.add_patch(outline)
+        onset, row = episode["onset_s"], workers.index(episode["worker_id"])
+        after = edges[np.searchsorted(edges, episode["end_s"], side="right")]
+        outline = (onset, row - 0.46), after - onset, 0.92
+        ax.add_patch(Rectangle(*outline, gid=f"episode-{number}", **look))
     _write_levels(ax, workers, levels)
     ax.set_yticks(range(len(workers)), [name_tick(worker) for worker in workers])
     ax.set_ylim(len(workers) - 0.5, -0.5)
-    ax.set_title(f"Stragglers of {name_group(of_job.key())}")
-    ax.set_xlabel(label_clock(time))
-    ax.set_ylabel("Worker")
-    format_axis(ax.xaxis, bins=5)
-    bar = figure_of(ax).colorbar(
-        colors,
-        ax=ax,
-        orientation="horizontal",
-        extend="both",
-        aspect=45,
-        pad=0.02,
-        ticks=[1 / limit, limit**-0.5, 1, limit**0.5, limit],
+    ax.set(
+        title=f"Stragglers of {name_group(of_job.key())}", xlabel=label_clock(time), ylabel="Worker"
     )
+    format_axis(ax.xaxis, bins=5)
+    place: dict[str, Any] = {"orientation": "horizontal", "aspect": 45, "pad": 0.02}
+    ticks = [1 / limit, limit**-0.5, 1, limit**0.5, limit]
+    bar = figure_of(ax).colorbar(colors, ax=ax, extend="both", ticks=ticks, **place)
     bar.minorticks_off()
     names = [f"{tick:.3g}" if tick >= 1 else f"1/{1 / tick:.3g}" for tick in bar.get_ticks()]
     bar.ax.set_xticklabels(names)
@@ -318,34 +295,21 @@ def describe_straggler_map(result: StragglerResult) -> str:
     )
 
 
-def _lay_out(ratios: pl.DataFrame, workers: list[str]) -> tuple[list[float], np.ndarray]:
+def _lay_out(ratios: pl.DataFrame, workers: list[str]) -> tuple[Floats, Floats]:
     """Return the edges of the columns in time, and ratios by (worker, column), NaN if missing.
 
     A column ends where the next begins, but after at most 1.5 times the median interval.
     """
-    wide = (
-        ratios.pivot("worker_id", index="time_s", values="ratio_to_peers")
-        .sort("time_s")
-        .select("time_s", pl.col(workers).cast(pl.Float64).fill_null(float("nan")))
-    )
-    times = wide["time_s"].to_list()
-    steps = [after - before for before, after in pairwise(times)] or [1.0]
-    usual = median(steps)
-    edges, columns = [], []
-    for column, (time, step) in enumerate(
-        zip(times, [*steps[: len(times) - 1], usual], strict=True)
-    ):
-        edges.append(time)
-        columns.append(column)
-        if step > _BREAK_AFTER_STEPS * usual:
-            edges.append(time + usual)
-            columns.append(-1)
+    wide = ratios.pivot("worker_id", index="time_s", values="ratio_to_peers").sort("time_s")
+    times = wide["time_s"].to_numpy().astype(float)
+    after, ends, usual = _find_gaps(times)
+    columns = np.insert(np.arange(len(times)), after, -1)
     nothing = np.full((len(workers), 1), np.nan)
-    by_column = np.hstack([wide.select(workers).to_numpy().T, nothing])
-    return [*edges, times[-1] + usual], by_column[:, columns]
+    by_column = np.hstack([wide.select(workers).to_numpy().T.astype(float), nothing])
+    return np.append(np.insert(times, after, ends), times[-1] + usual), by_column[:, columns]
 
 
-def _end_of_scale(shown: np.ndarray) -> float:
+def _end_of_scale(shown: Floats) -> float:
     positive = shown[np.isfinite(shown) & (shown > 0)]
     if not positive.size:
         raise DataError("plot_straggler_map needs a ratio above 0; there is none")
@@ -355,17 +319,11 @@ def _end_of_scale(shown: np.ndarray) -> float:
 
 def _write_levels(ax: Axes, workers: list[str], levels: pl.DataFrame) -> None:
     look: dict[str, Any] = {"fontsize": small_size(), "annotation_clip": False}
-    for level in levels.iter_rows(named=True):
-        ratio = level["ratio_to_peers"]
-        ax.annotate(
-            "\N{EN DASH}" if ratio is None else f"{ratio:.2f}",
-            (1.02, workers.index(level["worker_id"])),
-            xycoords=("axes fraction", "data"),
-            va="center",
-            fontweight="bold" if level["is_slow"] else "normal",
-            gid=f"level-{level['worker_id']}",
-            **look,
-        )
+    beside = look | {"xycoords": ("axes fraction", "data"), "va": "center"}
+    for worker, ratio, is_slow in levels.select("worker_id", "ratio_to_peers", "is_slow").rows():
+        text, at = "\N{EN DASH}" if ratio is None else f"{ratio:.2f}", workers.index(worker)
+        weight = "bold" if is_slow else "normal"
+        ax.annotate(text, (1.02, at), fontweight=weight, gid=f"level-{worker}", **beside)
     look |= {"xycoords": "axes fraction", "textcoords": "offset points", "fontstyle": "italic"}
     ax.annotate("level", (1.02, 1), (0, 3), **look)
 

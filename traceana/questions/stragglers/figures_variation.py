@@ -28,11 +28,9 @@ from traceana.errors import DataError
 from traceana.questions.stragglers.tables import AttributeResult
 from traceana.tables.formatting import plural, share, three_digits
 
-_MOST_NAMED: Final = 7
-"""Number of colors; more jobs are drawn gray and without names."""
+_MOST_NAMED: Final = 7  # number of colors; more jobs are drawn gray and without names
 _MOST_STEPS: Final = 101
-_DECADE: Final = 5.0
-"""Ratio of high to low CoVs from which their axis is logarithmic."""
+_DECADE: Final = 5.0  # ratio of high to low CoVs from which their axis is logarithmic
 
 
 @figure(
@@ -76,18 +74,13 @@ def plot_cov(
     lines = []
     for job in natural_order(cov["job_id"].unique()):
         of_job = cov.filter(pl.col("job_id") == job).sort(clock)
-        (line,) = ax.plot(
-            of_job[clock].to_numpy(),
-            of_job["cov"].cast(pl.Float64).fill_null(float("nan")).to_numpy(),
-            drawstyle="steps-post",
-            zorder=2 + 1 / (1 + of_job.height),  # short jobs on top of long ones
-            gid=f"cov-{job}",
-        )
+        times, covs = of_job[clock].to_numpy(), of_job["cov"].cast(pl.Float64).to_numpy()
+        above = 2 + 1 / (1 + of_job.height)  # short jobs on top of long ones
+        (line,) = ax.plot(times, covs, drawstyle="steps-post", zorder=above, gid=f"cov-{job}")
         lines.append((job, line))
     ax.set_ylim(bottom=0)
     ax.margins(x=0)
-    ax.set_xlabel(label)
-    ax.set_ylabel(label_cov(ddof))
+    ax.set(xlabel=label, ylabel=label_cov(ddof))
     format_axis(ax.xaxis, bins=5)
     ax.set_title(f"CoV across workers{f', {lines[0][0]}' if len(lines) == 1 else ''}")
     if len(lines) > 1:
@@ -163,14 +156,8 @@ def plot_cov_ecdf(
             _draw_ecdf(ax, table.filter(pl.col("job_id") == job)["cov"], label=name_group([job]))
     else:
         _draw_gray(ax, table, label="one job")
-        _draw_ecdf(
-            ax,
-            table["cov"],
-            color=color_of(0),
-            linewidth=1.8,
-            linestyle="-",
-            label="all time steps",
-        )
+        look = {"color": color_of(0), "linewidth": 1.8, "linestyle": "-"}
+        _draw_ecdf(ax, table["cov"], label="all time steps", **look)
     positive = table["cov"].filter(table["cov"] > 0).to_numpy()
     low, high = np.quantile(positive, (0.05, 0.95)) if positive.size else (1.0, 1.0)
     if high > _DECADE * low:
@@ -195,10 +182,9 @@ def describe_cov_ecdf(cov: pl.DataFrame) -> str:
 
 
 def _draw_gray(ax: Axes, cov: pl.DataFrame, /, *, label: str) -> None:
+    look = {"color": shade(ax, 0.45), "linewidth": 0.4, "linestyle": "-"}
     for _, of_job in cov.group_by("job_id", maintain_order=True):
-        _draw_ecdf(
-            ax, of_job["cov"], label=label, color=shade(ax, 0.45), linewidth=0.4, linestyle="-"
-        )
+        _draw_ecdf(ax, of_job["cov"], label=label, **look)
         label = "_"
 
 
@@ -248,8 +234,7 @@ def plot_batch_time_ecdf(
     ax.legend(loc="best")
     ax.set_xlim(left=0)
     ax.set_ylim(0, 1)
-    ax.set_xlabel(f"Mini-batch time ({unit})")
-    ax.set_ylabel("Fraction of samples")
+    ax.set(xlabel=f"Mini-batch time ({unit})", ylabel="Fraction of samples")
     ax.set_title("Distribution of mini-batch time by job")
     format_axis(ax.xaxis)
     ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
@@ -311,8 +296,7 @@ def plot_straggler_attributes(
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(0, max(0.1, 1.3 * result.groups["gain"].fill_null(0.0).to_numpy().max()))
     ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
-    ax.set_xlabel("Job time gained")
-    ax.set_ylabel("Attribute")
+    ax.set(xlabel="Job time gained", ylabel="Attribute")
     return ax
 
 

@@ -180,8 +180,7 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     for trace in traces:
         samples, result = (workers.worker_samples(trace), trace.once(workers.stragglers))
         for job in samples["job_id"].unique(maintain_order=True).head(_MAX_FILES):
-            of_job = samples.filter(job_id=job)
-            pictures += draw_job(trace, of_job, result.of_job(job))
+            pictures += draw_job(trace, samples.filter(job_id=job), result.of_job(job))
     return pictures
 
 
@@ -190,13 +189,10 @@ def _number(number: int | None, noun: str) -> str:
 
 
 def _details(trace: Trace, result: StragglerResult) -> list[Block]:
-    name = trace.label
+    name, jobs = trace.label, result.jobs.sort(*workers.JOB_ORDER)
     return [
         result_table(
-            result.jobs.sort(*workers.JOB_ORDER),
-            StragglerJobs,
-            columns=_JOBS,
-            caption=f"Cost of stragglers, by job. {name}",
+            jobs, StragglerJobs, columns=_JOBS, caption=f"Cost of stragglers, by job. {name}"
         ),
         _episodes(result, name, workers.clock(trace)),
         *_levels(result, f"{name}. Medians: {workers.batch_time_unit(trace)}"),
@@ -253,20 +249,21 @@ def _levels(result: StragglerResult, name: str) -> list[Block]:
     slow = (pl.col("is_slow") | pl.col("is_slower")).fill_null(value=False)
     waited = "Waited for: fraction of the waiting time in which the worker is the slowest."
     blocks: list[Block] = []
-    if (table := rows.filter(slow)).is_empty():
-        unknown = result.jobs["n_episodes"].null_count() == result.jobs.height
-        inconclusive = (
-            "Inconclusive: a worker slower than its peers is within the noise of the job."
-        )
-        none = "No worker is slower than its peers beyond noise."
-        blocks.append(Text(inconclusive if unknown else none))
-    else:
-        caption = f"Workers slower than their peers beyond noise. {waited} {name}"
-        blocks.append(result_table(table, Levels, caption=caption, columns=_LEVELS))
-    if not (others := rows.filter(~slow)).is_empty():
-        caption = f"Levels of the other workers. {waited} {name}"
-        blocks.append(result_table(others, Levels, caption=caption, folded=True, columns=_LEVELS))
-    return blocks
+    for some, what, folded in (
+        (slow, "Workers slower than their peers beyond noise", False),
+        (~slow, "Levels of the other workers", True),
+    ):
+        if (table := rows.filter(some)).height:
+            caption = f"{what}. {waited} {name}"
+            blocks.append(
+                result_table(table, Levels, caption=caption, folded=folded, columns=_LEVELS)
+            )
+    if not rows.filter(slow).is_empty():
+        return blocks
+    none = "No worker is slower than its peers beyond noise."
+    if result.jobs["n_episodes"].null_count() == result.jobs.height:
+        none = "Inconclusive: a worker slower than its peers is within the noise of the job."
+    return [Text(none), *blocks]
 
 
 def _unknown(jobs: pl.DataFrame) -> str:
@@ -283,6 +280,7 @@ def _findings(trace: Trace, jobs: pl.DataFrame, levels: pl.DataFrame) -> list[Fi
     name, selection = trace.label, trace.manifest.selection
     analyzed = jobs.drop_nulls("n_episodes")
     text = _unknown(jobs)
+    slowest, alert, saved = _costliest(levels, name)
     if not analyzed.is_empty():
         hit = analyzed.filter(pl.col("n_episodes") > 0).height
         slow = analyzed.filter(pl.col("n_slow_workers") > 0).height
@@ -292,8 +290,7 @@ def _findings(trace: Trace, jobs: pl.DataFrame, levels: pl.DataFrame) -> list[Fi
             f"{hit} of {plural(analyzed.height, 'job')} had straggler episodes{none_in}, and "
             f"{slow or 'none'} had persistent stragglers.{selection} {text}"
         ).rstrip()
-        text = f"{text} {_slowest(levels)}".rstrip()
-    alert, saved = _alert(name, levels)
+        text = f"{text} {slowest}".rstrip()
     findings = [Finding(f"{name}: {text}", alert=alert, cost_jobs=saved)]
     by_cost = jobs.drop_nulls("slowdown").sort("slowdown", descending=True).rows(named=True)
     if not by_cost or analyzed.is_empty():
@@ -324,47 +321,38 @@ def _longer(job: dict[str, Any], word: str = " longer") -> str:
     return f"{share(job['slowdown'] - 1)}{word} ({weighted}{alone} by random variation alone)"
 
 
-def _slower(levels: pl.DataFrame) -> pl.DataFrame:
-    return levels.filter("is_slower").sort("saved", "ratio_to_peers", descending=True)
-
-
-def _alert(name: str, levels: pl.DataFrame) -> tuple[str, float]:
-    """Return the costliest worker as an alert if it costs much, and the time that it costs."""
-    for row in _slower(levels).head(1).rows(named=True):
-        saved = row["saved"] or 0.0
-        alert = (
-            f"{name}: worker {row['worker_id']} of {row['job_id']} is "
-            f"{three_digits(row['ratio_to_peers'])} times as slow as its peers and takes "
-            f"{share(saved)} of the job's time"
-        )
-        return alert if saved >= _COSTLY else "", saved
-    return "", 0.0
-
-
-def _slowest(levels: pl.DataFrame) -> str:
-    """Return the costliest of the workers that are slower beyond noise, and those that ended."""
-    slower = _slower(levels)
-    text = ""
+def _costliest(levels: pl.DataFrame, name: str) -> tuple[str, str, float]:
+    """Return the slower and the ended workers, the costliest as an alert, and what it costs."""
+    slower = levels.filter("is_slower").sort("saved", "ratio_to_peers", descending=True)
+    text, alert, saved = "", "", 0.0
     if slower.height:
+        first, *_ = rows = slower.head(_NAMED).rows(named=True)
         named = [
             f"worker {row['worker_id']} of {row['job_id']} "
             f"{three_digits(row['ratio_to_peers'])} times "
             f"(95 % CI {three_digits_range(row['ci_low'], row['ci_high'])}; "
             f"{share(row['saved'])} of the job's time)"
-            for row in slower.head(_NAMED).rows(named=True)
+            for row in rows
         ]
         many = f", the {len(named)} costliest" if slower.height > len(named) else ""
         text = (
             f"{plural(slower.height, 'worker')} {'is' if slower.height == 1 else 'are'} slower "
             f"than their peers beyond noise{many}: {listed(named)}. "
         )
+        saved = first["saved"] or 0.0
+        if saved >= _COSTLY:
+            alert = (
+                f"{name}: worker {first['worker_id']} of {first['job_id']} is "
+                f"{three_digits(first['ratio_to_peers'])} times as slow as its peers and takes "
+                f"{share(saved)} of the job's time"
+            )
     ended = levels.filter(pl.col("note").str.starts_with("ended early"))
     for row in ended.head(1).rows(named=True):
         text += (
             f"{plural(ended.height, 'worker')} ended before the job, such as worker "
             f"{row['worker_id']} of {row['job_id']} ({row['note']})."
         )
-    return text.rstrip()
+    return text.rstrip(), alert, saved
 
 
 SECTION = Section(

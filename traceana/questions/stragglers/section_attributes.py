@@ -28,8 +28,7 @@ from traceana.questions.stragglers.tables import (
 from traceana.store import Trace
 from traceana.tables.formatting import plural, share
 
-_COSTLY: Final = 0.01
-"""Fraction of a job's time from which a group of workers is an alert."""
+_COSTLY: Final = 0.01  # fraction of a job's time from which a group of workers is an alert
 _MAX_FILES: Final = 12
 _MAX_ROWS: Final = 10
 _LEAD: Final = (
@@ -77,19 +76,16 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _details(trace: Trace, result: AttributeResult) -> tuple[Block, ...]:
-    costly = result.groups.filter(pl.col("explained") >= 0.05)
+    attributes, costly = (
+        frame.sort(*workers.JOB_ORDER, maintain_order=True)
+        for frame in (result.attributes, result.groups.filter(pl.col("explained") >= 0.05))
+    )
+    caption = f"Groups that explain at least 5 % of the slowdown. {trace.label}"
     return (
         result_table(
-            result.attributes.sort(*workers.JOB_ORDER, maintain_order=True),
-            StragglerAttributes,
-            caption=f"What explains slow jobs. {trace.label}",
+            attributes, StragglerAttributes, caption=f"What explains slow jobs. {trace.label}"
         ),
-        result_table(
-            costly.sort(*workers.JOB_ORDER, maintain_order=True),
-            AttributeGroups,
-            caption=f"Groups that explain at least 5 % of the slowdown. {trace.label}",
-            folded=True,
-        ),
+        result_table(costly, AttributeGroups, caption=caption, folded=True),
     )
 
 
@@ -130,11 +126,9 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
         result = trace.once(workers.straggler_attributes)
         jobs = result.attributes.drop_nulls("gain")["job_id"].unique(maintain_order=True)
         for job in jobs.head(_MAX_FILES):
-            key, about = picture_key("straggler-attributes", trace, job), "Time gained by attribute"
-            of_job = result.of_job(job)
-            pictures.append(
-                drawing("straggler-attributes", of_job, trace, key, f"{about} in {job}")
-            )
+            key, of_job = picture_key("straggler-attributes", trace, job), result.of_job(job)
+            about = f"Time gained by attribute in {job}"
+            pictures.append(drawing("straggler-attributes", of_job, trace, key, about))
     return pictures
 
 

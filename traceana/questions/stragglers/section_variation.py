@@ -64,37 +64,29 @@ _LIMITATIONS: Final = (
 
 def build(traces: Sequence[Trace]) -> Content:
     """CoV by job, the published CoV table, and the match of the two."""
-    sampled, tabled = _having(traces, _SAMPLED), _having(traces, _TABLED)
     by_job = {  # without jobs whose workers move as one
         trace: trace.once(workers.cov_by_job).join(workers.synchronized(trace), "job_id", "anti")
-        for trace in sampled
+        for trace in traces
+        if _has(trace, _SAMPLED)
     }
     parts = [_computed(trace.label, rows) for trace, rows in by_job.items()]
     parts.sort(key=lambda part: not part.findings)
-    for trace in tabled:
-        parts.append(_published(trace))
-        parts += [_match_jobs(trace)] if trace in by_job else []
+    for trace in traces:
+        if _has(trace, _TABLED):
+            parts += [_published(trace), *([_match_jobs(trace)] if trace in by_job else [])]
     computed = {trace: rows for trace, rows in by_job.items() if rows["median"].count()}
-    pictures = _pictures([trace for trace in traces if trace in computed or trace not in by_job])
+    shown = [trace for trace in traces if trace in computed or trace not in by_job]
+    curves = [curve for trace in shown for curve in _draw_curves(trace)]
+    pictures = (*map(_draw_cov, shown[:_MAX_DRAWN]), *curves[: 2 * _MAX_DRAWN])
     lead = (*([Gallery(pictures)] if pictures else []), *_compare(computed))
-    return _joined(parts, lead)
-
-
-def _joined(parts: Sequence[Content], lead: tuple[Block, ...]) -> Content:
     findings = tuple(finding for part in parts for finding in part.findings)
     blocks = (Text(_OPENING), *(block for part in parts for block in part.blocks))
     return Content(findings, blocks, lead, _LIMITATIONS)
 
 
-def _pictures(traces: Sequence[Trace]) -> tuple[Drawing, ...]:
-    ecdfs = [_draw_cov(trace) for trace in traces]
-    curves = [item for trace in traces for item in _draw_curves(trace)]
-    return (*ecdfs[:_MAX_DRAWN], *curves[: 2 * _MAX_DRAWN])
-
-
-def _having(traces: Sequence[Trace], needs: Needs) -> list[Trace]:
+def _has(trace: Trace, needs: Needs) -> bool:
     ((table, columns),) = needs.items()
-    return [trace for trace in traces if trace.manifest.has(table, columns)]
+    return trace.manifest.has(table, columns)
 
 
 def _computed(name: str, rows: pl.DataFrame) -> Content:
@@ -111,19 +103,15 @@ def _computed(name: str, rows: pl.DataFrame) -> Content:
     )
     by_median = rows.filter(ddof=0).drop_nulls("median").sort("median").rows(named=True)
     low, high = by_median[0], by_median[-1]
-    largest = f"{three_digits(high['median'])}, maximum {three_digits(high['max'])}"
-    jobs = plural(len(by_median), "job")
+    median, steps = three_digits(low["median"]), f"n = {low['n']:,} time steps)"
+    largest = f"maximum {three_digits(high['max'])}; n = {high['n']:,}"
+    finding = "the median CoV across workers (ddof 0) "
     if len(by_median) == 1:
-        finding = (
-            f"the median CoV across workers (ddof 0) of {low['job_id']} is "
-            f"{three_digits(low['median'])} (maximum {three_digits(low['max'])}; "
-            f"n = {low['n']:,} time steps)."
-        )
+        finding += f"of {low['job_id']} is {median} ({largest} time steps)."
     else:
-        finding = (
-            f"the median CoV across workers (ddof 0) is lowest in {low['job_id']} "
-            f"({three_digits(low['median'])}; n = {low['n']:,} time steps). It is highest in "
-            f"{high['job_id']} ({largest}; n = {high['n']:,}), of {jobs}."
+        finding += (
+            f"is lowest in {low['job_id']} ({median}; {steps}. It is highest in {high['job_id']} "
+            f"({three_digits(high['median'])}, {largest}), of {plural(len(by_median), 'job')}."
         )
     differ = f"workers of {high['job_id']} differ by {share(high['median'])} of their mean time"
     found = Finding(f"{name}: {finding}", heading=f"{name}: {differ}")
@@ -151,14 +139,24 @@ def _compare(computed: dict[Trace, pl.DataFrame]) -> list[Block]:
 
 def _draw_cov(trace: Trace) -> Drawing:
     """Draw the distributions over the time steps of each job, in front of the published ones."""
-    published = workers.cov_samples(trace) if _having([trace], _TABLED) else None
-    if _having([trace], _SAMPLED) or published is None:
+    published = workers.cov_samples(trace) if _has(trace, _TABLED) else None
+    options: dict[str, Any] = {"ddof": 0, "published": published}
+    if _has(trace, _SAMPLED) or published is None:
         cov = _cov(trace)
-        options: dict[str, Any] = {"ddof": 0, "published": published}
     else:
         cov, options = published, {"ddof": None, "published": None}
-    key, about = picture_key("cov-ecdf", trace), "Distribution of CoV by job"
-    return drawing("cov-ecdf", cov, trace, key, about, **options)
+    return _draw("cov-ecdf", cov, trace, "cov-ecdf", "Distribution of CoV by job", **options)
+
+
+def _draw(
+    figure: str,
+    result: pl.DataFrame,
+    trace: Trace,
+    key: str,
+    about: str,
+    **options: Any,  # noqa: ANN401  of the figure
+) -> Drawing:
+    return drawing(figure, result, trace, picture_key(key, trace), about, **options)
 
 
 def _cov(trace: Trace) -> pl.DataFrame:
@@ -170,57 +168,43 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the distributions of mini-batch time, and the published CoV as published."""
     pictures = []
     for trace in traces:
-        if _having([trace], _SAMPLED):
+        if _has(trace, _SAMPLED):
             pictures += draw_distributions(trace, workers.worker_samples(trace))[:1]
-        if _having([trace], _TABLED):
+        if _has(trace, _TABLED):
             cov, about = workers.cov_samples(trace), "Distribution of the published CoV"
-            pictures.append(
-                drawing("cov-ecdf", cov, trace, picture_key("published-ecdf", trace), about)
-            )
+            pictures.append(_draw("cov-ecdf", cov, trace, "published-ecdf", about))
     return pictures
 
 
 def draw_distributions(trace: Trace, samples: pl.DataFrame, /) -> list[Drawing]:
     """Draw the distributions of mini-batch time, and of CoV, of the first jobs."""
-    jobs = samples["job_id"].unique(maintain_order=True)
+    jobs, unit = samples["job_id"].unique(maintain_order=True), workers.batch_time_unit(trace)
     few = jobs.head(_MAX_LINES)
-    unit = workers.batch_time_unit(trace)
     some = f" (first {len(few)} of {len(jobs)} jobs)" if len(few) < len(jobs) else ""
     scale = "; the times of each job have their own scale" if unit == "relative" else ""
     shown = samples.filter(samples["job_id"].is_in(few.implode()))
     about = f"Distribution of mini-batch time by job{some}{scale}"
     cov = iteration_cov(samples, ddof=0, time=workers.clock(trace))
     return [
-        drawing(
-            "batch-time-ecdf", shown, trace, picture_key("batch-time-ecdf", trace), about, unit=unit
-        ),
-        drawing(
-            "cov-ecdf",
-            cov,
-            trace,
-            picture_key("cov-ecdf", trace),
-            "Distribution of CoV by job",
-            ddof=0,
-        ),
+        _draw("batch-time-ecdf", shown, trace, "batch-time-ecdf", about, unit=unit),
+        _draw("cov-ecdf", cov, trace, "cov-ecdf", "Distribution of CoV by job", ddof=0),
     ]
 
 
 def _draw_curves(trace: Trace) -> list[Drawing]:
     """Draw the CoV of the first jobs against time, and that of the publisher's example jobs."""
     curves = []
-    if _having([trace], _SAMPLED):
+    if _has(trace, _SAMPLED):
         covs = _cov(trace)
         few = covs["job_id"].unique(maintain_order=True).head(_MAX_LINES)
         shown = covs.filter(pl.col("job_id").is_in(few.implode()))
         about = f"CoV across the workers of {listed(few)}"
-        curves.append(drawing("cov", shown, trace, picture_key("cov", trace), about, ddof=0))
-    if _having([trace], _TABLED):
+        curves.append(_draw("cov", shown, trace, "cov", about, ddof=0))
+    if _has(trace, _TABLED):
         examples = trace.manifest.tables["cov_samples"].example_jobs
         shown = workers.cov_samples(trace).filter(pl.col("job_id").is_in(examples))
         about = "Published CoV of the jobs in the publisher's figure"
-        curves.append(
-            drawing("cov", shown, trace, picture_key("published", trace), about, ddof=None)
-        )
+        curves.append(_draw("cov", shown, trace, "published", about, ddof=None))
     return [curve for curve in curves if curve.result.height]
 
 

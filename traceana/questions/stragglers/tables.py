@@ -18,6 +18,7 @@ from traceana.tables.declare import (
     fraction,
     interval,
     number,
+    p_value,
     quantiles,
     ratio,
     text,
@@ -60,9 +61,7 @@ class Levels(ResultTable):
     n_samples = count("Samples", "rows with a value")
     n_missing = count("Missing", "rows without a value")
     n_episodes = count("Episodes", "episodes of the worker")
-    pvalue_adjusted = number(
-        "Adjusted p", "of a ratio of 1, Holm over the workers of the job", display="pvalue"
-    )
+    pvalue_adjusted = p_value("Adjusted p", "of a ratio of 1, Holm over the workers of the job")
     lost_fraction = fraction(
         "Waited for", "fraction of the job's waiting time in which it is slowest"
     )
@@ -319,9 +318,7 @@ class StragglerAttributes(ResultTable):
     variance_explained = fraction(
         "Of variance", "fraction of the variance between workers that is between groups"
     )
-    pvalue = number(
-        "p", "permutation of workers between groups; null for single workers", display="pvalue"
-    )
+    pvalue = p_value("p", "permutation of workers between groups; null for single workers")
     explains = flag("Explains", "whether it is the attribute that explains the slowness")
     n_steps = count("Steps", "steps with at least two workers")
     n_missing = count("Missing", "rows without a value or a group")

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import narwhals.stable.v2 as nw
-import numpy as np
 import polars as pl
 
 from traceana.cohorts.cohort import MOST_GROUPS
@@ -305,14 +304,12 @@ def _machines(trace: Trace) -> pl.DataFrame | None:
 
 
 _RUNTIME: Final = pl.col("runtime_s") / 3600
+_GPU_HOURS: Final = pl.col("gpus") * _RUNTIME
+_USED, _REQUESTED = pl.col("memory_gib_used") * _RUNTIME, pl.col("memory_gib") * _RUNTIME
 _RESOURCES: Final = {
     "CPU time": ("core-hours", pl.col("cpu_time_s") / 3600, pl.col("cpus") * _RUNTIME),
-    "Memory": ("GiB-hours", pl.col("memory_gib_used") * _RUNTIME, pl.col("memory_gib") * _RUNTIME),
-    "GPUs": (
-        "GPU-hours",
-        pl.col("gpu_utilization") * pl.col("gpus") * _RUNTIME,
-        pl.col("gpus") * _RUNTIME,
-    ),
+    "Memory": ("GiB-hours", _USED, _REQUESTED),
+    "GPUs": ("GPU-hours", pl.col("gpu_utilization") * _GPU_HOURS, _GPU_HOURS),
     "Time limit": ("hours", _RUNTIME, pl.col("time_limit_s") / 3600),
 }
 """By resource, the unit of its hours, those used and those requested."""
@@ -328,19 +325,19 @@ _LEAST_REQUEST: Final = 1e-9
 
 def requested_used(trace: Trace, /) -> dict[str, pl.DataFrame]:
     """Compare use with requests of ended jobs, overall (key "") and by queue and GPU type."""
-    jobs, unit = _hours(trace), trace.manifest.unit
+    hours, unit = _hours(trace), trace.manifest.unit
     sample = trace.once(sample_jobs)
     drawn = sample.fraction if sample else 1.0
-    cluster = unit if unit in jobs.columns else None
-    comparisons = {"": _compare(jobs, cluster, {}, drawn)}
+    cluster = unit if unit in hours.columns else None
+    comparisons = {"": _compare(hours, cluster, {}, drawn)}
     for name in _GROUPS:
-        if name not in jobs.columns:
+        if name not in hours.columns:
             continue
-        largest = jobs.group_by(name).len().sort("len", name, descending=[True, False])
+        largest = hours.group_by(name).len().sort("len", name, descending=[True, False])
         groups = largest[name].drop_nulls().head(MOST_GROUPS)
         if len(groups) > 1:
             comparisons[name] = pl.concat(
-                _compare(jobs.filter(pl.col(name) == group), cluster, {name: group}, drawn)
+                _compare(hours.filter(pl.col(name) == group), cluster, {name: group}, drawn)
                 for group in groups
             )
     return comparisons
@@ -348,75 +345,67 @@ def requested_used(trace: Trace, /) -> dict[str, pl.DataFrame]:
 
 def requested_curves(trace: Trace, /) -> pl.DataFrame:
     """Return the distribution function of use over request, by resource."""
-    jobs = _hours(trace)
-    curves = [
-        jobs.select(resource=pl.lit(name), value=jobs[f"{name} ratio"]).drop_nulls()
-        for name in _RESOURCES
-        if f"{name} ratio" in jobs.columns
-    ]
-    return empirical_distribution(pl.concat(curves), "value", by="resource")
+    ratios = _hours(trace).select("resource", value="ratio").drop_nulls()
+    return empirical_distribution(ratios, "value", by="resource")
 
 
 def _hours(trace: Trace) -> pl.DataFrame:
-    """Return hours used and requested, and their ratio, of the jobs that ended, or a sample."""
+    """Return [resource, used, requested, ratio] of each job that ended, or of a sample."""
     manifest = trace.manifest
-    needs_of = {
-        name: needs["jobs"] for name, needs in zip(_RESOURCES, REQUESTED_NEEDS, strict=True)
+    needs = {
+        name: of["jobs"]
+        for name, of in zip(_RESOURCES, REQUESTED_NEEDS, strict=True)
+        if manifest.has("jobs", of["jobs"])
     }
-    there = [name for name, needs in needs_of.items() if manifest.has("jobs", needs)]
-    stated = [needs_of[name] for name in there]
-    names = [name for name in (*_GROUPS, manifest.unit) if name and manifest.has("jobs", (name,))]
+    unit = (manifest.unit,) if manifest.unit else ()
+    names = [name for name in dict.fromkeys((*_GROUPS, *unit)) if manifest.has("jobs", (name,))]
     times = [name for name in ("submit_s", "start_s", "end_s") if manifest.has("jobs", (name,))]
-    needed = {"status", "runtime_s", *names, *times}.union(*stated)
+    needed = {"status", "runtime_s", *names, *times}.union(*needs.values())
     ended = sampled_rows(trace, "jobs", *sorted(needed)).filter(
         pl.col("status").cast(pl.String).is_in(ENDED_STATUSES), pl.col("runtime_s") > 0
     )
-    columns = [pl.col(name).cast(pl.String) for name in dict.fromkeys(names)]
-    for name in there:
-        _, used, requested = _RESOURCES[name]
-        comparable = used.is_not_null() & (requested > _LEAST_REQUEST)
-        columns += [
-            pl.when(comparable).then(used).alias(f"{name} used"),
-            pl.when(comparable).then(requested).alias(f"{name} requested"),
-            pl.when(comparable).then(used / requested).alias(f"{name} ratio"),
-        ]
     rows = ended.collect(engine="streaming")
     opened = open_overlap(rows, (), {"runtime": "runtime_s"}, window=trace.once(window_of))
     # hours in the window; ratios are of the job
     part = (collect(opened)[HELD] / rows["runtime_s"]).fill_null(1.0)
-    scaled = [pl.col(f"{name} {what}") * part for name in there for what in ("used", "requested")]
-    return rows.select(columns).with_columns(scaled)
+    parts = []
+    for name in needs:
+        _, used, requested = _RESOURCES[name]
+        known = pl.when(used.is_not_null() & (requested > _LEAST_REQUEST))
+        columns = {"used": used * part, "requested": requested * part, "ratio": used / requested}
+        known_columns = {column: known.then(value) for column, value in columns.items()}
+        groups = pl.col(names).cast(pl.String)
+        parts.append(rows.select(groups, pl.lit(name).alias("resource"), **known_columns))
+    return pl.concat(parts)
 
 
 def _compare(
-    jobs: pl.DataFrame, cluster: str | None, group: dict[str, str], drawn: float
+    hours: pl.DataFrame, cluster: str | None, group: dict[str, str], drawn: float
 ) -> pl.DataFrame:
     """Compare use with requests; totals are those of all jobs, of which a fraction is drawn."""
     rows: list[dict[str, object]] = []
-    for name, (unit, _, _) in _RESOURCES.items():
-        if f"{name} ratio" not in jobs.columns:
-            continue
-        table = jobs.drop_nulls(f"{name} ratio")
-        ratio, requested = table[f"{name} ratio"], table[f"{name} requested"]
+    for (name,), of_resource in hours.group_by("resource", maintain_order=True):
+        table = of_resource.drop_nulls("ratio")
         codes = table[cluster].rank("dense").fill_null(0).to_numpy() if cluster else None
-        low, high = woodruff_interval(ratio.to_numpy(), codes)
-        total = float(requested.sum())
-        unused = float((requested - table[f"{name} used"]).clip(0).sum())
+        low, high = woodruff_interval(table["ratio"].to_numpy(), codes)
+        total = float(table["requested"].sum())
+        unused = float((table["requested"] - table["used"]).clip(0).sum())
+        p25, median, p75 = (table["ratio"].quantile(q, "linear") for q in (0.25, 0.5, 0.75))
         rows.append(
-            {
-                **group,
-                "resource": f"{name} ({unit})",
+            group
+            | {
+                "resource": f"{name} ({_RESOURCES[str(name)][0]})",
                 "n": table.height,
-                "n_missing": jobs.height - table.height,
-                **{
-                    f"p{q}" if q != 50 else "median": ratio.quantile(q / 100, "linear")
-                    for q in (25, 50, 75)
-                },
-                "ci_low": None if np.isnan(low) else low,
-                "ci_high": None if np.isnan(high) else high,
+                "n_missing": of_resource.height - table.height,
+                "p25": p25,
+                "median": median,
+                "p75": p75,
+                "ci_low": low,
+                "ci_high": high,
                 "requested_hours": total / drawn,
                 "unused_hours": unused / drawn,
                 "fraction_unused": unused / total if total else None,
             }
         )
-    return declared(pl.DataFrame(rows, infer_schema_length=None), RequestedUsed, by=tuple(group))
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    return declared(table.fill_nan(None), RequestedUsed, by=tuple(group))

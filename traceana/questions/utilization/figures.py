@@ -48,9 +48,7 @@ def plot_allocation_rate(
     ax.set_ylim(bottom=0)
     ax.margins(x=0)
     ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
-    ax.set_xlabel("Day of the trace")
-    ax.set_ylabel("Allocated GPUs")
-    ax.set_title(heading)
+    ax.set(xlabel="Day of the trace", ylabel="Allocated GPUs", title=heading)
     if ax.get_legend_handles_labels()[1]:
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return ax

@@ -214,8 +214,7 @@ def _running(jobs: pl.DataFrame, machine: str) -> pl.DataFrame:
     return at.select("machine_id", "time_s", "jobs_at_once", "running")
 
 
-SHOWN_GROUPS: Final = 10
-"""Users with the most idle GPU-hours, and jobs with the most GPU-hours."""
+SHOWN_GROUPS: Final = 10  # users with the most idle GPU-hours, and jobs with the most GPU-hours
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,7 @@ from traceana.tables.display import key_heading
 from traceana.tables.formatting import count, fraction_range, in_sentence, listed, share
 
 _LIMITS = ("ci_low", "ci_high")
-_LEFT = ("n_missing", "requested_hours")
-"""Columns that the table of several traces leaves out."""
+_LEFT = ("n_missing", "requested_hours")  # columns that the table of several traces leaves out
 
 
 def build(traces: Sequence[Trace]) -> Content:
