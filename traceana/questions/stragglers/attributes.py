@@ -123,9 +123,7 @@ def straggler_attributes(
         parts = rows.partition_by(keys, maintain_order=True, as_dict=True) if keys else {(): rows}
         for key, job in parts.items():
             of_job = dict(zip(keys, key, strict=True))
-            mine, each = _of_job(
-                job, names, time=time, worker=worker, value=value, resamples=resamples, rng=random
-            )
+            mine, each = _of_job(job, names, (time, worker, value), resamples, random)
             _choose(mine, min_explained)
             rows_of_jobs += [of_job | row for row in mine]
             groups += [of_job | row for row in each]
@@ -147,14 +145,11 @@ def _frame(
 def _of_job(
     job: pl.DataFrame,
     names: tuple[str, ...],
-    /,
-    *,
-    time: str,
-    worker: str,
-    value: str,
+    roles: tuple[str, str, str],
     resamples: int,
     rng: np.random.Generator,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    time, worker, value = roles
     rows = job.drop_nulls((time, worker, value))
     # a step with one worker has no others
     rows = rows.filter(pl.len().over(time) > 1)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, repeat
+from functools import partial
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 import narwhals.stable.v2 as nw
@@ -124,18 +125,19 @@ UNCLEAR: Final = "cannot tell: noise makes slow periods as long and as severe as
 
 Frames: TypeAlias = dict[str, pl.DataFrame]
 """Frames of the result by name."""
-_JOB: Final = {".job": pl.Int64}
-_WORKER: Final = {**_JOB, ".worker": pl.Int64}
+_JOB: Final[Any] = {".job": pl.Int64}
+_WORKER: Final[Any] = {**_JOB, ".worker": pl.Int64}
+_RATIOS: Final = ("median", "ratio_to_peers", "ci_low", "ci_high", "pvalue_adjusted")
+_OF_WORKER: Final = (*_RATIOS, "lost_fraction", "saved", "last_s", "missing_end")
+_SLOWDOWNS: Final = [name for name in StragglerJobs.columns() if name.startswith("slowdown")]
+_COUNTS: Final = ("unclear", "max_at_once", "shared_ticks")
 _SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     "episodes": _WORKER | dict(list(schema_of(Episodes).items())[1:]),
-    "ratios": {**_WORKER, "time_s": pl.Float64, "ratio_to_peers": pl.Float64},
-    "levels": _WORKER
-    | dict.fromkeys(("median", "ratio_to_peers", "ci_low", "ci_high"), pl.Float64)
-    | dict.fromkeys(("pvalue_adjusted", "lost_fraction", "saved"), pl.Float64)
-    | {"last_s": pl.Float64, "missing_end": pl.Float64, "changes": pl.Boolean},
+    "ratios": _WORKER | {"time_s": pl.Float64, "ratio_to_peers": pl.Float64},
+    "levels": _WORKER | dict.fromkeys(_OF_WORKER, pl.Float64) | {"changes": pl.Boolean},
     "jobs": _JOB
-    | {name: pl.Float64 for name in StragglerJobs.columns() if name.startswith("slowdown")}
-    | dict.fromkeys(("unclear", "max_at_once", "shared_ticks"), pl.Int64)
+    | dict.fromkeys(_SLOWDOWNS, pl.Float64)
+    | dict.fromkeys(_COUNTS, pl.Int64)
     | {"as_one": pl.Boolean},
 }
 
@@ -144,68 +146,49 @@ def assemble(
     part: Part, worker_name: str, rules: Rules, slow_level: float, /, *, with_ratios: bool
 ) -> Frames:
     """Return the frames of a part, sorted; the ratios to the peers are empty if not requested."""
+    of_block = partial(_of_block, rules=rules, slow_level=slow_level, with_ratios=with_ratios)
     with ThreadPoolExecutor() as pool:  # numpy releases the interpreter lock
-        parts = list(
-            pool.map(_of_block, part.blocks, repeat(rules), repeat(slow_level), repeat(with_ratios))
-        )
+        parts = list(pool.map(of_block, part.blocks))
     frames = {
         name: pl.concat([pl.DataFrame(schema=schema), *(frames[name] for frames in parts)])
         for name, schema in _SCHEMAS.items()
     }
-    episodes, levels, jobs = frames["episodes"], frames["levels"], frames["jobs"]
-    workers = part.workers.rename({worker_name: "worker_id"}).with_columns(
-        pl.col(".job", ".worker").cast(pl.Int64)
-    )
     worker, job, n = [".job", ".worker"], [".job"], pl.len().cast(pl.Int64)
-    episodes = (
-        workers.drop("n_samples", "n_missing").join(episodes, on=worker).sort(*worker, "onset_s")
-    )
+    workers = part.workers.rename({worker_name: "worker_id"}).cast(_WORKER)
+    names = workers.drop("n_samples", "n_missing")
+    episodes = names.join(frames["episodes"], on=worker).sort(*worker, "onset_s")
+    pvalue, is_above = pl.col("pvalue_adjusted"), pl.col("ratio_to_peers") > slow_level
+    is_slower = (pl.col("ratio_to_peers") > 1) & (pvalue < ALPHA) & ~pl.col("changes")
+    # a job of a few times has no interval
+    lasts = pl.when(pvalue.is_null()).then(~pl.col("changes")).otherwise(is_slower)
     levels = (
-        workers.join(levels, on=worker, how="left", maintain_order="left")
+        workers.join(frames["levels"], on=worker, how="left", maintain_order="left")
         .join(episodes.group_by(worker).agg(n_episodes=n), on=worker, how="left")
         .with_columns(
-            pl.col("n_episodes").fill_null(0),
-            is_slower=(pl.col("ratio_to_peers") > 1)
-            & (pl.col("pvalue_adjusted") < ALPHA)
-            & ~pl.col("changes"),
-        )
-        .with_columns(
-            # a job of a few times has no interval
-            is_slow=(pl.col("ratio_to_peers") > slow_level)
-            & pl.when(pl.col("pvalue_adjusted").is_null())
-            .then(~pl.col("changes"))
-            .otherwise("is_slower")
+            pl.col("n_episodes").fill_null(0), is_slower=is_slower, is_slow=is_above & lasts
         )
         .sort(worker)
     )
     has_values = pl.col("n_samples") > 0
-    jobs = (
-        part.jobs.with_columns(pl.col(".job").cast(pl.Int64))
-        .join(jobs, on=job, how="left")
-        .join(
-            levels.group_by(job).agg(
-                n_workers=has_values.sum().cast(pl.Int64),
-                n_episodes=pl.col("n_episodes").sum(),
-                n_slow_workers=pl.col("is_slow").sum().cast(pl.Int64),
-            ),
-            on=job,
-            how="left",
-        )
-        .with_columns(
-            pl.col("n_workers", "n_episodes", "n_slow_workers", "max_at_once").fill_null(0)
-        )
-        .sort(job)
+    counts = levels.group_by(job).agg(
+        n_workers=has_values.sum().cast(pl.Int64),
+        n_episodes=pl.col("n_episodes").sum(),
+        n_slow_workers=pl.col("is_slow").sum().cast(pl.Int64),
     )
+    jobs = part.jobs.cast(_JOB).join(frames["jobs"], on=job, how="left")
+    jobs = jobs.join(counts, on=job, how="left").sort(job)
+    counted = pl.col("n_workers", "n_episodes", "n_slow_workers", "max_at_once")
+    jobs = jobs.with_columns(counted.fill_null(0))
     as_one = pl.col("as_one").fill_null(value=False)
     hidden = pl.selectors.starts_with("slowdown", "max_at_once", "n_episodes", "n_slow_workers")
     jobs = jobs.with_columns(pl.when(~as_one).then(hidden).name.keep())
-    lost = pl.col("slowdown") - 1
-    without = pl.col("slowdown_without_episodes")
+    slowdown, lost = pl.col("slowdown"), pl.col("slowdown") - 1
+    without, without_either = (
+        pl.col(f"slowdown_without_{what}") for what in ("episodes", "either")
+    )
     jobs = jobs.with_columns(
-        episodes_fraction=pl.when(lost > 0).then((pl.col("slowdown") - without) / lost),
-        levels_fraction=pl.when(lost > 0).then(
-            (without - pl.col("slowdown_without_either")) / lost
-        ),
+        episodes_fraction=pl.when(lost > 0).then((slowdown - without) / lost),
+        levels_fraction=pl.when(lost > 0).then((without - without_either) / lost),
         note=_first(
             (pl.col("n_workers") == 0, "no value"),
             (as_one, CANNOT_TELL),
@@ -216,39 +199,33 @@ def assemble(
             (pl.col("unclear") > 0, UNCLEAR),
         ),
     )
+    unknown = pl.col("is_slow", "is_slower", "lost_fraction", "saved", "n_episodes")
+    ended_early = pl.format(
+        "ended early: no value after {}, the last {} % of the job",
+        pl.col("last_s").map_elements(clock, pl.String),
+        (100 * pl.col("missing_end")).round(0).cast(pl.Int64),
+    )
     levels = levels.join(
         jobs.select([*job, "n_workers", "as_one"]), on=job, maintain_order="left"
     ).with_columns(
-        pl.when(~as_one)
-        .then(pl.col("is_slow", "is_slower", "lost_fraction", "saved", "n_episodes"))
-        .name.keep(),
+        pl.when(~as_one).then(unknown).name.keep(),
         note=_first(
             (~has_values, "no value"),
             (as_one, CANNOT_TELL),
             (pl.col("n_workers") == 1, "one worker has no peers"),
-            (
-                pl.col("missing_end") >= VANISHED,
-                pl.format(
-                    "ended early: no value after {}, the last {} % of the job",
-                    pl.col("last_s").map_elements(clock, pl.String),
-                    (100 * pl.col("missing_end")).round(0).cast(pl.Int64),
-                ),
-            ),
+            (pl.col("missing_end") >= VANISHED, ended_early),
             (pl.col("changes"), "slow in a part of the job only (drift or long episode)"),
             (pl.col("median") == 0, "the worker's median is 0; episodes are undefined"),
             (pl.col("ratio_to_peers").is_null(), "the peers' median is 0; the ratio is undefined"),
             (pl.col("lost_fraction").is_null(), "the job loses no time; the fraction is undefined"),
         ),
     )
-    ratios = (
-        frames["ratios"]
-        .join(workers.drop("n_samples", "n_missing"), on=worker, maintain_order="left")
-        .sort(worker, maintain_order=True)
-    )
+    ratios = frames["ratios"].join(names, on=worker, maintain_order="left")
+    ratios = ratios.sort(worker, maintain_order=True)
     return {"episodes": episodes, "levels": levels, "jobs": jobs, "ratios": ratios}
 
 
-def _of_block(block: Block, rules: Rules, slow_level: float, with_ratios: bool) -> Frames:
+def _of_block(block: Block, *, rules: Rules, slow_level: float, with_ratios: bool) -> Frames:
     value = block.value
     suspected = find_stretches(value, block.time_s, rules)
     stretches, unclear = keep_beyond_chance(value, block.time_s, suspected, rules)
@@ -311,10 +288,9 @@ def _of_block(block: Block, rules: Rules, slow_level: float, with_ratios: bool) 
     of_sample = _ratios(block) if with_ratios else {}
     frames = {"episodes": pl.DataFrame(rows, schema=_SCHEMAS["episodes"])}
     for name, columns in {"levels": of_worker, "jobs": of_job, "ratios": of_sample}.items():
-        flat = {column: values.ravel() for column, values in columns.items()}
         schema = _SCHEMAS[name]
-        frame = pl.DataFrame(flat, schema_overrides=schema) if flat else pl.DataFrame(schema=schema)
-        frames[name] = frame.select(list(schema))
+        flat = {column: columns[column].ravel() for column in schema} if columns else {}
+        frames[name] = pl.DataFrame(flat, schema=schema)
     return {name: frame.fill_nan(None) for name, frame in frames.items()}
 
 

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
+from numpy.typing import NDArray
 
 from traceana.drawing.labels import (
     find_clock,
@@ -39,9 +40,9 @@ from traceana.drawing.style import (
 from traceana.errors import DataError
 from traceana.questions.stragglers.figures_variation import plot_cov
 from traceana.questions.stragglers.tables import StragglerResult
-from traceana.stats.arrays import Floats, Integers
 from traceana.tables.formatting import three_digits
 
+Floats = NDArray[np.float64]
 _MAX_IN_LEGEND: Final = 5
 _SPELLED: Final = 2
 
@@ -180,7 +181,7 @@ def describe_worker_times(samples: pl.DataFrame) -> str:
     )
 
 
-def _find_gaps(times: Floats) -> tuple[Integers, Floats, float]:
+def _find_gaps(times: Floats) -> tuple[NDArray[np.int64], Floats, float]:
     """Return the places after gaps, the ends of what precedes them, and the usual step."""
     steps = np.diff(times)
     usual = float(np.median(steps)) if len(steps) else 1.0

@@ -126,14 +126,11 @@ def _instances(trace: Trace) -> pl.DataFrame:
     named = pl.col("worker_id").is_not_null()
     worker = pl.when(named).then(pl.col("worker_id").hash(2)).alias(".worker")
     columns = (*KEYS, "worker_id", *RESOURCES, "machine_id", "gpu_device")
+    measures = pl.col(list(RESOURCES)).cast(pl.Float64)
+    place = pl.col("machine_id", "gpu_device").cast(pl.Categorical())
     usage = sampled_rows(trace, "instance_usage", *columns)
-    used = usage.select(
-        worker,
-        key,
-        *(pl.col(name).cast(pl.Float64) for name in RESOURCES),
-        pl.col("machine_id", "gpu_device").cast(pl.Categorical()),
-        job=pl.col("job_id").hash(3),
-    ).collect(engine="streaming")
+    usage = usage.select(worker, key, measures, place, job=pl.col("job_id").hash(3))
+    used = usage.collect(engine="streaming")
     used = used.filter(pl.col(".worker").is_null() | pl.col(".worker").is_last_distinct())
     places = used.lazy().select(".worker").with_row_index(".place")
     used = used.drop(".worker")
@@ -164,8 +161,8 @@ def _instances(trace: Trace) -> pl.DataFrame:
     # a join of the keys alone, then gathered: a join of all columns needs twice the memory
     places = tasks.lazy().select(".task").with_row_index(".place")
     table = used.lazy().select(".task").join(places, on=".task", how="left", maintain_order="left")
-    place = table.select(".place").collect(engine="streaming").to_series()
-    used = used.hstack(tasks.drop(".task").select(pl.all().gather(place))).drop(".task")
+    at = table.select(".place").collect(engine="streaming").to_series()
+    used = used.hstack(tasks.drop(".task").select(pl.all().gather(at))).drop(".task")
     return used.with_columns(runtime_s=pl.col("end_s") - pl.col("start_s")).rechunk()
 
 
@@ -274,31 +271,23 @@ def _machines(trace: Trace) -> pl.DataFrame | None:
     else:
         none = {"gpu_type": nw.lit(None, nw.String), "gpus": nw.lit(None, nw.Float64)}
         rows = rows.with_columns(**none)
-    some, each = nw.when(nw.col("gpus") > 0), nw.col("gpu") / nw.col("gpus")
-    seconds = nw.col("end_s") - nw.col("start_s")
+    gpus, gpu, seconds = nw.col("gpus"), nw.col("gpu"), nw.col("end_s") - nw.col("start_s")
     measures = {
         "cpu": nw.col("cpu"),
         "iowait": nw.col("cpu_iowait"),
-        "gpu": some.then(nw.col("gpu")),
-        "gpu_each": some.then(each),
+        "gpu": nw.when(gpus > 0).then(gpu),
+        "gpu_each": nw.when(gpus > 0).then(gpu / gpus),
         "workers": nw.col("num_worker"),
     }
-    weighed = {name: nw.when(~value.is_null() & (seconds > 0)) for name, value in measures.items()}
-    sums = reduce_frame(
-        rows,
-        ("gpu_type",),
-        machines=nw.col("machine_id").n_unique(),
-        n=seconds.count(),
-        n_missing=nw.len() - seconds.count(),
-        **{name: weighed[name].then(value * seconds).sum() for name, value in measures.items()},
-        **{f"{name}_s": each.then(seconds).sum() for name, each in weighed.items()},
-    )
-    weights = {name: pl.col(f"{name}_s") for name in measures}
-    table = sums.with_columns(
-        **{
-            name: pl.when(weight > 0).then(pl.col(name) / weight)
-            for name, weight in weights.items()
-        }
+    n = seconds.count()
+    sums = {"machines": nw.col("machine_id").n_unique(), "n": n, "n_missing": nw.len() - n}
+    for name, value in measures.items():
+        weighed = nw.when(~value.is_null() & (seconds > 0))
+        sums[name] = weighed.then(value * seconds).sum()
+        sums[f"{name}_s"] = weighed.then(seconds).sum()
+    table = reduce_frame(rows, ("gpu_type",), **sums).with_columns(
+        pl.when(pl.col(f"{name}_s") > 0).then(pl.col(name) / pl.col(f"{name}_s"))
+        for name in measures
     )
     return declared(table, MachineUtilization, by=("gpu_type",))
 

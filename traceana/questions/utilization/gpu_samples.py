@@ -194,18 +194,15 @@ def _running(jobs: pl.DataFrame, machine: str) -> pl.DataFrame:
     """
     place, count = pl.col("place"), pl.col("jobs_at_once")
     jobs = jobs.with_row_index("place").with_columns(place.cast(pl.Int64))
-    on = (
-        jobs.select("place", "start_s", "end_s", machine_id=pl.col(machine).str.split(","))
-        .explode("machine_id")
-        .with_columns(pl.col("machine_id").str.strip_chars())
-        .unique(["place", "machine_id"], maintain_order=True)
-    )
+    on = jobs.select("place", "start_s", "end_s", machine_id=pl.col(machine).str.split(","))
+    on = on.explode("machine_id").with_columns(pl.col("machine_id").str.strip_chars())
+    on = on.unique(["place", "machine_id"], maintain_order=True)
     edges = pl.concat(
         on.drop_nulls(time).select(
-            "machine_id", place * sign, time_s=time, jobs_at_once=pl.lit(sign, pl.Int64)
+            "machine_id", place * sign, time_s=time, jobs_at_once=pl.lit(sign)
         )
         for time, sign in (("start_s", 1), ("end_s", -1))
-    )
+    ).cast({"jobs_at_once": pl.Int64})
     at = edges.group_by("machine_id", "time_s").agg(place.sum(), count.sum()).sort("time_s")
     at = at.with_columns(pl.col("place", "jobs_at_once").cum_sum().over("machine_id"))
     at = at.with_columns(pl.when(count == 1).then("place").alias("place"))

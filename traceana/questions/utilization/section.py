@@ -76,20 +76,15 @@ def _trace(trace: Trace) -> Content:
         Text(f"{counted}{above}"),
         *(_used(utilization.used[name], name, title) for name in others),
     ]
-    for frame, table, key, what in (
-        (utilization.idle, IdleGpuHours, "gpu_type", "Idle GPU-hours by GPU type"),
-        (utilization.by_size, IdleGpuHours, "gpus_requested", "GPU-hours by GPUs requested"),
-        (utilization.shared, GpuSharing, "gpu_type", "GPUs with several instances at once"),
-        (
-            utilization.allocation_summary,
-            AllocationSummary,
-            "gpu_type",
-            "Allocation rate over time",
-        ),
-        (utilization.machines, MachineUtilization, "gpu_type", "Use of machines, weighted by time"),
+    summary, null = utilization.allocation_summary, {"gpu_type": "not stated"}
+    for frame, table, what in (
+        (utilization.idle, IdleGpuHours, "Idle GPU-hours by GPU type"),
+        (utilization.by_size, IdleGpuHours, "GPU-hours by GPUs requested"),
+        (utilization.shared, GpuSharing, "GPUs with several instances at once"),
+        (summary, AllocationSummary, "Allocation rate over time"),
+        (utilization.machines, MachineUtilization, "Use of machines, weighted by time"),
     ):
         if frame is not None:
-            null = {key: "not stated"}
             caption = f"{what}. {title}"
             blocks.append(result_table(frame, table, caption=caption, null=null, folded=True))
     pictures = tuple(_pictures(utilization, trace, title, above))
@@ -121,18 +116,14 @@ def _used(table: pl.DataFrame, by: str, title: str) -> Block:
     within = f" by {_KEYS[by]}" if by else ""
     many = table[by].n_unique() if by else 0
     most = f" The {MOST_GROUPS} with the most GPU-hours are shown." if many >= MOST_GROUPS else ""
+    labels = {name: label for name, (label, _) in _RESOURCES.items()}
     named = table.with_columns(
-        pl.col("resource").replace({name: label for name, (label, _) in _RESOURCES.items()}),
-        *([pl.col(by).cast(pl.String)] if by else []),
+        pl.col("resource").replace(labels), *([pl.col(by).cast(pl.String)] if by else [])
     )
-    return result_table(
-        named,
-        Utilization,
-        caption=f"Used versus requested resources{within}: quantiles of use divided by request."
-        f"{most} {title}",
-        headings={by: key_heading(by) if by != "task_name" else "Task role"} if by else None,
-        null={by: "not stated"} if by else None,
-    )
+    what = f"Used versus requested resources{within}: quantiles of use divided by request."
+    headings = {by: key_heading(by) if by != "task_name" else "Task role"}
+    options: dict[str, Any] = {"headings": headings, "null": {by: "not stated"}}
+    return result_table(named, Utilization, caption=f"{what}{most} {title}", **options)
 
 
 def _pictures(
@@ -143,21 +134,14 @@ def _pictures(
         return drawing("empirical-distribution", curve, trace=trace, title=title, **options)
 
     if tables.allocation is not None:
-        yield drawing(
-            "allocation-rate",
-            tables.allocation,
-            trace=trace,
-            title=title,
-            key=f"allocation-{trace.id}",
-            about=f"Allocation rate by GPU type, in bins of {BIN_S / 3600:.0f} h."
-            f"{above}".removesuffix("."),
-            heading="Allocation rate by GPU type",
-        )
+        what, key = "Allocation rate by GPU type", f"allocation-{trace.id}"
+        about = f"{what}, in bins of {BIN_S / 3600:.0f} h.{above}".removesuffix(".")
+        rates = ("allocation-rate", tables.allocation, trace, key, about)
+        yield drawing(*rates, title=title, heading=what)
     panels = []
     for resource, curve in tables.curves.items():
         label, name = _RESOURCES[resource]
-        what = f"Requested and used {name}"
-        key = f"requested-used-{resource}"
+        what, key = f"Requested and used {name}", f"requested-used-{resource}"
         panels.append(distribution(curve, key, f"{what} of instances", label, what))
     about = "Requested and used resources of instances"
     yield from small_multiples(panels, key=f"requested-used-{trace.id}", about=about).pictures

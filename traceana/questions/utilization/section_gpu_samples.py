@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from traceana.page.blocks import Block, Content, result_table
 from traceana.page.finding import Finding
@@ -38,22 +39,16 @@ def build(traces: Sequence[Trace]) -> Content:
         blocks.append(
             result_table(result.whole, SampledUsage, caption=f"Sampled use of GPUs. {trace.label}")
         )
+        names: dict[str, Any] = {"headings": {"user": "User", "job_id": "Job"}}
+        names["null"] = {"user": "no job, or several", "job_id": ""}
         for frame, by, order in (
             (result.by_user, "user", "most idle GPU-hours"),
             (result.by_job, "job", "most GPU-hours"),
         ):
             if frame is not None:
                 about = f"Sampled use of GPUs by {by} ({SHOWN_GROUPS} with the {order} at most)"
-                blocks.append(
-                    result_table(
-                        frame,
-                        SampledUsage,
-                        caption=f"{about}. {trace.label}",
-                        headings={"user": "User", "job_id": "Job"},
-                        null={"user": "no job, or several", "job_id": ""},
-                        folded=by == "job",
-                    )
-                )
+                options = names | {"caption": f"{about}. {trace.label}", "folded": by == "job"}
+                blocks.append(result_table(frame, SampledUsage, **options))
     return Content(
         tuple(findings),
         tuple(blocks),

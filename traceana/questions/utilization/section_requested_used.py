@@ -26,6 +26,7 @@ from traceana.questions.utilization.tables import RequestedUsed
 from traceana.store import Trace, distinct_traces
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import count, fraction_range, in_sentence, listed, share
+from traceana.tables.formatting import interval as interval_text
 
 _LIMITS = ("ci_low", "ci_high")
 _LEFT = ("n_missing", "requested_hours")  # columns that the table of several traces leaves out
@@ -48,19 +49,10 @@ def build(traces: Sequence[Trace]) -> Content:
         findings += each
         note = sample_note(trace).strip()
         blocks += [Text(note)] if note else []
-        about = "Use over request of jobs"
-        drawings.append(
-            drawing(
-                "empirical-distribution",
-                trace.once(requested_curves),
-                trace=trace,
-                title=title,
-                key=f"requested-used-jobs-{trace.id}",
-                about=about,
-                x_label="Used over requested",
-                heading=about,
-            )
-        )
+        about, curves = "Use over request of jobs", trace.once(requested_curves)
+        key = f"requested-used-jobs-{trace.id}"
+        labels = {"title": title, "x_label": "Used over requested", "heading": about}
+        drawings.append(drawing("empirical-distribution", curves, trace, key, about, **labels))
         for name, rows in comparisons.items():
             by = f" by {in_sentence(key_heading(name))}" if name else ""
             caption = f"Used over requested resources{by}. {title}"
@@ -96,9 +88,7 @@ def _findings(rows: pl.DataFrame, title: str) -> tuple[str, list[str]]:
     medians, each = list[str](), list[str]()
     counts = [row["n"] for row in with_rows]
     for row, name in zip(with_rows, names, strict=True):
-        interval = ""
-        if row["ci_low"] is not None:
-            interval = f"95 % CI {fraction_range(row['ci_low'], row['ci_high'])}; "
+        interval = interval_text(row, fraction_range)
         median = f"{share(row['median'])} of the {name}"
         medians.append(f"{median} ({interval.rstrip('; ')})" if interval else median)
         unit = row["resource"].partition(" (")[2].rstrip(")")

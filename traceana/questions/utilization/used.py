@@ -114,14 +114,13 @@ def utilization(
         limits = _limits(rows, keys, x, y, cluster=cluster, confidence=confidence)
         table, n = table.hstack(limits), pl.when(pl.col("n") > 0).then("n")
         ratios = ("used_of_requested", "ci_low", "ci_high", *_QUANTILES, "fraction_over")
+        of_requested = pl.col("used_sum") / pl.col("requested_sum")
         table = table.with_columns(
             resource=pl.lit(requested or used),
             n_missing=pl.col("rows") - pl.col("n"),
             requested_mean=pl.col("requested_sum") / n,
             used_mean=pl.col("used_sum") / n,
-            used_of_requested=pl.when(pl.col("n") > 0).then(
-                pl.col("used_sum") / pl.col("requested_sum")
-            ),
+            used_of_requested=pl.when(pl.col("n") > 0).then(of_requested),
         )
         # a request near the smallest number has no ratio
         finite = (pl.when(pl.col(name).is_finite()).then(name) for name in ratios)
@@ -317,6 +316,7 @@ def summarize_allocation(allocation: pl.DataFrame, /, by: Names = ()) -> pl.Data
     keys = as_names(by)
     rows = open_frame(allocation, keys=keys, measures=("capacity_gpus", "allocation_rate"))
     rate = nw.col("allocation_rate")
+    quantiles = {"p05": 0.05, "median": 0.5, "p95": 0.95}
     table = reduce_frame(
         rows,
         keys,
@@ -324,10 +324,7 @@ def summarize_allocation(allocation: pl.DataFrame, /, by: Names = ()) -> pl.Data
         bins=rate.count(),
         bins_over=nw.when(rate > 1).then(rate).count(),
         mean=rate.mean(),
-        **{
-            name: rate.quantile(q, interpolation="linear")
-            for name, q in {"p05": 0.05, "median": 0.5, "p95": 0.95}.items()
-        },
+        **{name: rate.quantile(q, interpolation="linear") for name, q in quantiles.items()},
         max=rate.max(),
     )
     return declared(table, AllocationSummary, by=keys)
@@ -383,11 +380,9 @@ def gpu_sharing(
     numbered = table.select(several).unique().sort(several).with_row_index(".gpu")
     table = table.join(numbered, on=list(several), nulls_equal=True)
     table = table.select(*keys, ".gpu", ".start", ".end")
+    ends = ((pl.col(".end"), pl.lit(-1, pl.Int8)), (pl.col(".start"), pl.lit(1, pl.Int8)))
     steps = pl.concat(
-        table.select(
-            *keys, ".gpu", pl.col(time).alias(".time"), pl.lit(step, pl.Int8).alias(".step")
-        )
-        for time, step in ((".end", -1), (".start", 1))
+        table.select(*keys, ".gpu", time.alias(".time"), step.alias(".step")) for time, step in ends
     )
     # by one column at a time: several are encoded as bytes first, which takes longer
     for column in (".time", ".gpu"):
@@ -406,17 +401,15 @@ def gpu_sharing(
         "shared_hours": hours.filter(n_there > 1).sum(),
         "instances_max": n_there.max().cast(pl.Int64),
     }
-    sharing = reduce_frame(every, keys, rows=pl.len())
+    how: dict[str, Any] = {"how": "cross"}
+    if keys:
+        how = {"on": keys, "how": "left", "nulls_equal": True}
     shared = reduce_frame(steps, keys, **statistics)
-    how: dict[str, Any] = (
-        {"on": keys, "how": "left", "nulls_equal": True} if keys else {"how": "cross"}
-    )
-    sharing = sharing.join(shared, **how, maintain_order="left")
+    sharing = reduce_frame(every, keys, rows=pl.len()).join(shared, **how, maintain_order="left")
     zero = ("devices", "devices_shared", "n", "busy_hours", "shared_hours")
+    busy = pl.col("busy_hours")
     sharing = sharing.with_columns(pl.col(zero).fill_null(0)).with_columns(
         n_missing=(pl.col("rows") - pl.col("n")).cast(pl.Int64),
-        fraction_of_time=pl.when(pl.col("busy_hours") > 0).then(
-            pl.col("shared_hours") / pl.col("busy_hours")
-        ),
+        fraction_of_time=pl.when(busy > 0).then(pl.col("shared_hours") / busy),
     )
     return declared(sharing, GpuSharing, by=keys)
