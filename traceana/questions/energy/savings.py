@@ -77,18 +77,16 @@ def energy_coverage(
         pairs = [(gpu, dataset)]
     else:
         table = tables.power_profiles.select("gpu", "dataset").unique().sort("gpu", "dataset")
-        trained = {*tables.training_runs["dataset"], *([] if dataset is None else [dataset])}
+        trained = {*tables.training_runs["dataset"], dataset} & {*tables.defaults}
         pairs = [
-            pair
-            for pair in table.rows()
-            if gpu in (None, pair[0])
-            and dataset in (None, pair[1])
-            and pair[1] in trained & set(tables.defaults)
+            (of, name)
+            for of, name in table.rows()
+            if gpu in (None, of) and dataset in (None, name) and name in trained
         ]
     batches = []
-    for value, name in pairs:
-        goal = target_of(tables, gpu=value, dataset=name, target=target)
-        batches.append(_coverage_of(tables, gpu=value, dataset=name, target=goal))
+    for of, name in pairs:
+        goal = target_of(tables, gpu=of, dataset=name, target=target)
+        batches.append(_coverage_of(tables, gpu=of, dataset=name, target=goal))
     if not batches:
         raise DataError("no data set of this GPU was trained and has a default target")
     return pl.concat(batches)
@@ -115,17 +113,15 @@ def _coverage_of(
         .then(pl.lit("a run has no row at the target"))
     )
     counts = pl.col("runs", "runs_reached", "runs_unknown", "power_limits")
-    table = (
-        batches.with_columns(note=note)
-        .with_columns(
-            counts.fill_null(0),
-            power_limits_missing=grid - pl.col("power_limits").fill_null(0),
-            feasible=pl.col("note").is_null(),
-        )
-        .with_columns(gpu=pl.lit(gpu), target=pl.lit(float(target)))
-        .sort("network", "optimizer", "batch_size")
+    table = batches.with_columns(
+        counts.fill_null(0),
+        power_limits_missing=grid - pl.col("power_limits").fill_null(0),
+        note=note,
+        feasible=note.is_null(),
+        gpu=pl.lit(gpu),
+        target=pl.lit(float(target)),
     )
-    return declared(table, EnergyCoverage)
+    return declared(table.sort("network", "optimizer", "batch_size"), EnergyCoverage)
 
 
 _OBJECTIVES: Final = {"energy": "eta_j", "cost": "cost_j"}
@@ -210,21 +206,13 @@ def energy_savings(
         default = tables.defaults.get(dataset)
         folds = _partition_runs(open_to["both"], stream) if len(open_to["both"]) else {}
         for objective, column in _OBJECTIVES.items():
-            best = {choice: _best(open_to[choice], column) for choice in _CHOICES}
-            least = best["baseline"].get(column)
-            rows += [
-                {
-                    "gpu": gpu,
-                    "dataset": dataset,
-                    "target": default and default.target,
-                    "objective": objective,
-                    "choice": choice,
-                    **row,
-                    "ratio": row[column] / least if row and least else None,
-                    **_interval(open_to, choice, column, folds, note),
-                }
-                for choice, row in best.items()
-            ]
+            least = _best(open_to["baseline"], column).get(column)
+            for choice in _CHOICES:
+                row: dict[str, Any] = _best(open_to[choice], column)
+                row["ratio"] = row[column] / least if row and least else None
+                row |= {"gpu": gpu, "dataset": dataset, "target": default and default.target}
+                row |= {"objective": objective, "choice": choice}
+                rows.append(row | _interval(open_to, choice, column, folds, note))
     return pl.DataFrame(rows, schema=schema_of(EnergySavings))
 
 
@@ -249,18 +237,14 @@ def _open_configurations(
     )
     baseline = energy.filter(batch_size=batch_size, power_limit_w=power_limit_w)
     if baseline.is_empty():
-        batches = _coverage_of(tables, gpu=gpu, dataset=dataset, target=default.target).join(
-            profiles, on=["network", "optimizer"], how="semi"
-        )
+        batches = _coverage_of(tables, gpu=gpu, dataset=dataset, target=default.target)
+        batches = batches.join(profiles, on=["network", "optimizer"], how="semi")
         reasons = batches.filter(batch_size=batch_size)["note"].drop_nulls().to_list()
         why = reasons[0] if reasons else f"not profiled at {power_limit_w:g} W"
         notes.append(f"no baseline at batch size {batch_size}: {why}")
-    open_to = {
-        "baseline": baseline,
-        "batch_size": energy.filter(power_limit_w=power_limit_w),
-        "power_limit": energy.filter(batch_size=batch_size),
-        "both": energy,
-    }
+    open_to = {"baseline": baseline, "both": energy}
+    open_to["batch_size"] = energy.filter(power_limit_w=power_limit_w)
+    open_to["power_limit"] = energy.filter(batch_size=batch_size)
     return open_to, "; ".join(notes) or None
 
 

@@ -102,8 +102,7 @@ class SavingsByChoice(ResultTable):
     power_limit = fraction("Power limit only")
     both = fraction("Both")
     held_out = fraction("Both, held-out runs")
-    ci_low = fraction("95 % interval")
-    ci_high = fraction("95 % interval")
+    ci_low, ci_high = interval("95 % interval", "", display="percent")
     best = text("Best")
     note = text("Note")
 

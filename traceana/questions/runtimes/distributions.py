@@ -116,17 +116,13 @@ def compare_distributions(
     check_count("resamples", resamples, most=MOST_RESAMPLES)
     of = () if cluster is None else (cluster,)
     rows = collect(open_frame(frame, keys=(*keys, *of), measures={"value": value})).drop_nulls(of)
-    rows = rows.with_columns(
-        pl.lit(None, pl.Int64).alias(".unit")
-        if cluster is None
-        else (pl.col(cluster).rank("dense") - 1).cast(pl.Int64).alias(".unit")
-    ).sort(value, ".unit")  # the order of rows depends on the engine
+    unit = pl.lit(None) if cluster is None else pl.col(cluster).rank("dense") - 1
+    rows = rows.with_columns(unit.cast(pl.Int64).alias(".unit"))
+    rows = rows.sort(value, ".unit")  # the order of rows depends on the engine
     parts = (pl.col(value), pl.col(".unit").filter(pl.col(value).is_not_null()))
-    groups = (
-        rows.group_by(keys, maintain_order=True).agg(*parts).sort(keys, nulls_last=True)
-        if keys
-        else rows.clear()
-    )
+    groups = rows.clear()
+    if keys:
+        groups = rows.group_by(keys, maintain_order=True).agg(*parts).sort(keys, nulls_last=True)
     if groups.height < 2:
         raise DataError(f"two groups are needed to compare; by={keys!r} has {groups.height}")
     values = [group.drop_nulls().to_numpy() for group in groups[value]]
@@ -134,15 +130,13 @@ def compare_distributions(
     missing = [group.null_count() for group in groups[value]]
     pairs = list(combinations(range(groups.height), 2))
     streams = as_generator(rng).spawn(len(pairs))
-    table = pl.DataFrame(
-        [
-            {"n": len(values[a]), "n_other": len(values[b])}
-            | {"n_missing": missing[a], "n_missing_other": missing[b]}
-            | _compare((values[a], values[b]), (units[a], units[b]), confidence, resamples, stream)
-            for (a, b), stream in zip(pairs, streams, strict=True)
-        ],
-        schema=schema_of(DistributionPairs),
-    )
+    compared = []
+    for (a, b), stream in zip(pairs, streams, strict=True):
+        row = {"n": len(values[a]), "n_missing": missing[a]}
+        row |= {"n_other": len(values[b]), "n_missing_other": missing[b]}
+        both = (values[a], values[b]), (units[a], units[b])
+        compared.append(row | _compare(*both, confidence, resamples, stream))
+    table = pl.DataFrame(compared, schema=schema_of(DistributionPairs))
     pvalues = adjust_pvalues(np.concatenate([table["ks_pvalue"], table["superiority_pvalue"]]))
     of_ks, of_superiority = pvalues.reshape(2, -1)
     adjusted = table.with_columns(
@@ -237,15 +231,12 @@ def empirical_distribution(
     rows = collect(lazy.filter(~nw.col(value).is_null())).sort(*keys, value, nulls_last=True)
     step, curves = np.arange(points), []
     for of_group in rows.partition_by(keys, maintain_order=True) if keys else [rows]:
-        n = of_group.height
-        if n:
+        if n := of_group.height:
             rank = np.maximum(-(-step * n // (points - 1)), 1)  # in whole numbers: exact
-            curve = {
-                "fraction_below": step / (points - 1),
-                "value": of_group[value].gather(rank - 1),
-            }
+            quantiles = of_group[value].gather(rank - 1)
+            curve = pl.DataFrame({"fraction_below": step / (points - 1), "value": quantiles})
             group = of_group[:1].select(*keys, n=pl.lit(n, pl.Int64))
-            curves.append(group.join(pl.DataFrame(curve), how="cross"))
+            curves.append(group.join(curve, how="cross"))
     schema = {name: rows.schema[name] for name in keys} | schema_of(EmpiricalDistribution)
     empty = pl.DataFrame(schema=schema)
     return declared(pl.concat([empty, *curves]), EmpiricalDistribution, by=keys)
@@ -299,29 +290,22 @@ def tail_index(
     x, cut, entered, n_missing = read_values(values, observed, entry)
     of = None if cluster is None else read_clusters(cluster, values)
     n = len(x)
-    wanted: list[int] = [math.isqrt(n)]
-    if k is not None:
-        k_used: Any = k
-        wanted = [k_used] if is_number(k) else as_list("k", k_used)
+    given: Any = (k,) if is_number(k) else k
+    wanted: list[int] = [math.isqrt(n)] if k is None else as_list("k", given)
     fine = (is_number(number, whole=True) and 1 <= number < max(n, 1) for number in wanted)
     if k is not None and not all(fine):
         raise DataError(f"k must lie from 1 to {n - 1}, one less than the {n} values; it is {k!r}")
     rows: list[dict[str, Any]] = []
+    options: dict[str, Any] = {"cluster": of, "confidence": confidence}
     for number in wanted:
-        row: dict[str, Any] = dict.fromkeys(TailIndex.columns()) | {"n": n, "n_missing": n_missing}
-        tail = None
-        if n > 1:
-            tail = hill(x, number, entry=entered, observed=~cut, cluster=of, confidence=confidence)
-        if n < 2:
-            row["note"] = "fewer than two values"
-        elif tail is None:
-            row["note"] = "no exact value is above the threshold"
+        row: dict[str, Any] = {"n": n, "n_missing": n_missing}
+        tail = hill(x, number, entry=entered, observed=~cut, **options) if n > 1 else None
+        if tail is None:
+            none = "no exact value is above the threshold"
+            row["note"] = none if n > 1 else "fewer than two values"
         else:
-            row |= zip(
-                ("k", "threshold", "tail_index", "ci_low", "ci_high"),
-                vars(tail).values(),
-                strict=True,
-            )
+            names = ("k", "threshold", "tail_index", "ci_low", "ci_high")
+            row |= zip(names, vars(tail).values(), strict=True)
             if of is not None and np.isnan(tail.low):
                 row["note"] = "tail equivalent to fewer than two units of equal size: no interval"
         rows.append(row)
@@ -483,9 +467,8 @@ def _families_of(
     n = len(x)
     if n < 2 or n != first["n"]:
         raise DataError(f"the fits are to {first['n']} values; pass them, not {n} others")
-    if first["n_censored"] != cut.sum() or first["n_truncated"] != (
-        0 if entered is None else (entered > 0).sum()
-    ):
+    n_truncated = 0 if entered is None else (entered > 0).sum()
+    if first["n_censored"] != cut.sum() or first["n_truncated"] != n_truncated:
         raise DataError(
             "the fits are to other entries or censored values; pass entry= and observed="
         )
@@ -534,12 +517,8 @@ def _shares(n: int, points: int) -> Floats:
 def _quantile(row: Mapping[str, Any], params: Mapping[str, float], share: Floats) -> Floats:
     family = FAMILIES[row["family"]]
     location, *shape = (params[name] for name in family.parameters)
-    theta = np.array(
-        [
-            location if family.parameters[0] == "mu" else np.log(location),
-            *(family.sign * np.log(part) for part in shape),
-        ]
-    )
+    first = location if family.parameters[0] == "mu" else np.log(location)
+    theta = np.array([first, *(family.sign * np.log(part) for part in shape)])
     above_bound = row["fraction_above_bound"]
     longer = np.log1p(-share) + (0.0 if above_bound is None else np.log(above_bound))
     quantiles: Floats = np.exp(family.quantile(longer, theta))

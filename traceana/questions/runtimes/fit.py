@@ -79,8 +79,8 @@ def _family_row(
         return row | {"note": fit.note}
     names, bound = FAMILIES[name].parameters, sample.bound
     p, count = pvalue or (None, 0)
-    no_p = None if count else notes[1]
-    if pvalue is not None and no_p:
+    no_p = notes[1]
+    if pvalue is not None:
         no_p = "no p: no simulated sample had two distinct uncensored values"
     params = None
     if fit.covariance is not None:
@@ -95,7 +95,7 @@ def _family_row(
         "ks_pvalue": p,
         "fraction_above_bound": None if bound is None else math.exp(fit.log_fraction_above(bound)),
         "resamples": count,
-        "note": "; ".join(part for part in (fit.note, no_p) if part) or None,
+        "note": "; ".join(filter(None, (fit.note, None if count else no_p))) or None,
     }
 
 
@@ -140,14 +140,12 @@ def _comparison_rows(
     best = ordered[0]
     if sample is None or math.isnan(fits[best].log_likelihood):
         return []
-    rows: list[dict[str, Any]] = [
-        {"best": best, "family": name}
-        | vars(
-            vuong_test(fits[best], fits[name], sample, names=(best, name), confidence=confidence)
-        )
-        for name in ordered[1:]
-        if not math.isnan(fits[name].log_likelihood)
-    ]
+    rows: list[dict[str, Any]] = []
+    for name in ordered[1:]:
+        fit, names = fits[name], (best, name)
+        if not math.isnan(fit.log_likelihood):
+            test = vuong_test(fits[best], fit, sample, names=names, confidence=confidence)
+            rows.append({"best": best, "family": name, **vars(test)})
     pvalues = [np.nan if row["pvalue"] is None else row["pvalue"] for row in rows]
     for row, adjusted in zip(rows, adjust_pvalues(pvalues), strict=True):
         row["pvalue_adjusted"] = None if np.isnan(adjusted) else float(adjusted)
@@ -297,8 +295,8 @@ def _check(
         raise DataError(f"families must be some of {', '.join(FAMILIES)}; found {families!r}")
     check_choice("criterion", criterion, ("aic", "bic"))
     bound: Any = truncated_below
-    is_number_above = is_number(bound) and 0 < bound < math.inf
-    if not (bound is None or is_number_above or (isinstance(bound, str) and bound == "min")):
+    is_known = bound is None or (isinstance(bound, str) and bound == "min")
+    if not (is_known or (is_number(bound) and 0 < bound < math.inf)):
         raise DataError(
             f"truncated_below must be a positive number, 'min' or None; it is {truncated_below!r}"
         )
@@ -396,10 +394,9 @@ class _Clusters:
         self, fits: dict[str, Fit], resamples: int, streams: Mapping[str, np.random.Generator]
     ) -> dict[str, PValue]:
         """Return the p-value of each family by the multiplier bootstrap, of complete values."""
-        if self.cut.any() or (self.low > -np.inf).any():
-            return {}
         pvalues: dict[str, PValue] = {}
-        for name, fit in fits.items():
+        is_complete = not (self.cut.any() or (self.low > -np.inf).any())
+        for name, fit in fits.items() if is_complete else ():
             if fit.covariance is not None:
                 of_fit = (fit, self.y, self.terms(fit).scores, self.cluster)
                 p = multiplier_pvalue(*of_fit, resamples=resamples, rng=streams[name])

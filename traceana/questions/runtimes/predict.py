@@ -116,25 +116,16 @@ def predict_runtimes(
     every = _history(frame, codes, (submit, end, runtime), [0.5, *levels])
     history = np.delete(every[is_later.to_numpy()], 2, axis=1)
     later = frame.filter(is_later)
-    modeled = _modeled(
-        frame.select(sizes),
-        every[:, :3],
-        frame[runtime].to_numpy(),
-        (frame[end] <= at).to_numpy(),
-        levels,
-    )
+    ran, ended = frame[runtime].to_numpy(), (frame[end] <= at).to_numpy()
+    modeled = _modeled(frame.select(sizes), every[:, :3], ran, ended, levels)
     actual = later[runtime].to_numpy()
     owners = later[cluster].rank("dense").to_numpy() if cluster else np.arange(later.height)
     _, units = np.unique(owners, return_inverse=True)
     scores = []
     for place, level in enumerate(levels):
         base = np.full(len(actual), float(np.quantile(earlier, level)))
-        predictions = {
-            "all": base,
-            "last": history[:, 0],
-            "mean": history[:, 1],
-            "quantile": history[:, 2 + place],
-        }
+        predictions = {"all": base, "last": history[:, 0], "mean": history[:, 1]}
+        predictions["quantile"] = history[:, 2 + place]
         if modeled is not None:
             predictions["model"] = modeled[is_later.to_numpy(), place]
         for predictor, known in predictions.items():

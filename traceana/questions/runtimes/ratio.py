@@ -116,10 +116,7 @@ def summarize_runtime_ratio(
         n=value.count(),
         mean_s=value.mean(),
         cov=value.std(ddof=1),
-        **{
-            name: value.quantile(share, interpolation="linear")
-            for name, share in _QUANTILES.items()
-        },
+        **{name: value.quantile(q, interpolation="linear") for name, q in _QUANTILES.items()},
         max=value.max(),
         n_missing=nw.len() - value.count(),
     )
@@ -135,14 +132,10 @@ def summarize_runtime_ratio(
         .when(n == 1)
         .then(pl.lit("one runtime has no standard deviation"))
     )
-    table = groups.with_columns(
-        *(
-            pl.when(mean >= _SMALLEST_MEAN).then(pl.col(name) / mean).fill_nan(None)
-            for name in spread
-        ),
-        note=note,
+    ratios = pl.when(mean >= _SMALLEST_MEAN).then(pl.col(spread) / mean).fill_nan(None)
+    return declared(
+        groups.with_columns(ratios.name.keep(), note=note), RuntimeRatioSummary, by=keys
     )
-    return declared(table, RuntimeRatioSummary, by=keys)
 
 
 ROW_TABLES: Final = ("jobs", "tasks", "recurring_jobs")  # tables whose rows have runtimes
@@ -285,17 +278,12 @@ def means_by_outcome(trace: Trace, by: str | None, /) -> pl.DataFrame:
 def missing_times(trace: Trace, /) -> pl.DataFrame:
     """Return the missing starts and ends of instances, by the status of their task."""
     n = pl.col("n_instances")
-    missing = (
-        trace.once(instance_times)
-        .tasks.group_by("status")
-        .agg(
-            tasks=pl.len().cast(pl.Int64),
-            without_instances=(n == 0).sum().cast(pl.Int64),
-            instances=n.sum(),
-            no_start=1 - pl.col("n_start").sum() / n.sum(),
-            no_end=1 - pl.col("n_end").sum() / n.sum(),
-        )
-        .with_columns(pl.col("no_start", "no_end").fill_nan(None))
-        .sort("tasks", "status", descending=True)
+    by_status = trace.once(instance_times).tasks.group_by("status")
+    missing = by_status.agg(
+        tasks=pl.len().cast(pl.Int64),
+        without_instances=(n == 0).sum().cast(pl.Int64),
+        instances=n.sum(),
+        no_start=(1 - pl.col("n_start").sum() / n.sum()).fill_nan(None),
+        no_end=(1 - pl.col("n_end").sum() / n.sum()).fill_nan(None),
     )
-    return declared(missing, MissingTimes)
+    return declared(missing.sort("tasks", "status", descending=True), MissingTimes)

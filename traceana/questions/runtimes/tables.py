@@ -138,12 +138,10 @@ class FittedQuantiles(ResultTable):
     fraction_below = fraction("Fraction at or below", "probability of the quantile")
     value = number("Value", "smallest value with at least this fraction at or below it")
     ci_low, ci_high = ci("interval between order statistics; null beyond the data")
-    lognormal = number("Lognormal", "quantile above the bound, if fitted", optional=True)
-    gamma = number("Gamma", "quantile above the bound, if fitted", optional=True)
-    weibull = number("Weibull", "quantile above the bound, if fitted", optional=True)
-    exponential = number("Exponential", "quantile above the bound, if fitted", optional=True)
-    lomax = number("Lomax", "quantile above the bound, if fitted", optional=True)
-    loglogistic = number("Loglogistic", "quantile above the bound, if fitted", optional=True)
+    lognormal, gamma, weibull, exponential, lomax, loglogistic = (
+        number(family, "quantile above the bound, if fitted", optional=True)
+        for family in ("Lognormal", "Gamma", "Weibull", "Exponential", "Lomax", "Loglogistic")
+    )
 
 
 class TailIndex(ResultTable):

@@ -176,14 +176,12 @@ def _of_job(
         codes = np.full(times.shape, -1)
         codes[step, at] = of_row
         of_blocks = np.stack([block.max(axis=0) for block in _blocks(codes)])
-        each = [
-            {"attribute": name}
-            | _of_group(times, codes, code, label)
-            | {"explained": part_of(_gain(steady, of_blocks, code))}
-            for code, label in enumerate(labels)
-        ]
+        each = [_of_group(times, codes, code, label) for code, label in enumerate(labels)]
+        for code, group in enumerate(each):
+            group |= {"attribute": name, "explained": part_of(_gain(steady, of_blocks, code))}
         groups += each
-        row: dict[str, Any] = of_job | {"attribute": name, "n_groups": len(labels)}
+        n_missing = job[value].null_count() + int(np.count_nonzero(of_row < 0))
+        row = of_job | {"attribute": name, "n_groups": len(labels), "n_missing": n_missing}
         if each:
             best = max(each, key=lambda group: group["gain"] or 0)
             row |= {key: best[key] for key in ("group", "n_workers", "gain", "explained")}
@@ -193,7 +191,6 @@ def _of_job(
         between = _between(level, np.max(codes, axis=0), resamples, rng)
         if name != WORKER:
             row |= zip(("variance_explained", "pvalue"), between, strict=True)
-        row["n_missing"] = job[value].null_count() + int(np.count_nonzero(of_row < 0))
         found.append(row)
     return found, groups
 

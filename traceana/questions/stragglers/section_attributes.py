@@ -142,13 +142,12 @@ def _finding(jobs: pl.DataFrame, name: str) -> str:
                 f"{name}: {row['attribute']} {row['group']} of {row['job_id']} is slow and "
                 f"explains {share(row['explained'])} of the slowdown"
             )
-            return Finding(
+            text = (
                 f"{heading} that lasts ({share(row['explained_by_chance'])} by chance); "
                 f"{row['attribute']} groups differ (p = {row['pvalue']:.2g}; "
-                f"n = {plural(row['n_steps'], 'step')}). The rest is due to other workers.",
-                heading=heading,
-                cost_jobs=row["gain"],
+                f"n = {plural(row['n_steps'], 'step')}). The rest is due to other workers."
             )
+            return Finding(text, heading=heading, cost_jobs=row["gain"])
         of = "the job" if number == 1 else f"any of {plural(number, 'job')}"
         heading = f"{name}: no single group of workers explains the slowness of {of}"
         return Finding(f"{heading}.", heading=heading, certainty="cannot tell")

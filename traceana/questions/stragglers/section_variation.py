@@ -213,7 +213,9 @@ def _published(trace: Trace) -> Content:
     jobs, overall = trace.once(workers.published_cov)
     n_workers = trace.manifest.tables["cov_samples"].workers_per_job
     medians = jobs["median"].drop_nulls().to_numpy()
-    truncation = ["right_truncated"] if jobs["right_truncated"].count() else []
+    shown = [*_PUBLISHED, *(["right_truncated"] if jobs["right_truncated"].count() else [])]
+    once = f"Published CoV, each time step of each job counted once. {trace.label}"
+    by_job = f"Published CoV by job. {trace.label}"
     blocks: tuple[Block, ...] = (
         Heading("Published CoV table"),
         Text(
@@ -226,15 +228,9 @@ def _published(trace: Trace) -> Content:
             CovPooled,
             columns=["job_id", *_COLUMNS],
             headings={"job_id": "Jobs"},
-            caption="Published CoV, each time step of each job counted once. " + trace.label,
+            caption=once,
         ),
-        result_table(
-            jobs,
-            CovSeries,
-            columns=[*_PUBLISHED, *truncation],
-            caption=f"Published CoV by job. {trace.label}",
-            folded=True,
-        ),
+        result_table(jobs, CovSeries, columns=shown, caption=by_job, folded=True),
     )
     if not len(medians):
         return Content((), blocks)
@@ -257,16 +253,12 @@ def _published(trace: Trace) -> Content:
 
 def _lengths(overall: dict[str, Any]) -> str:
     """Return how many jobs are truncated, and the median length."""
-    if overall["n_right_truncated"] is None:
+    n, median = overall["n_right_truncated"], overall["length_median"]
+    if n is None:
         return ""
-    truncated = (
-        f" {overall['n_right_truncated']} of {plural(overall['n_jobs'], 'job')} reach the last "
-        "column and are right-truncated"
-    )
-    median = overall["length_median"]
-    if median is None:
-        return f"{truncated}; the median length exceeds the table."
-    return f"{truncated}; the median length is {count(median)} samples (Kaplan-Meier)."
+    of = f"{n} of {plural(overall['n_jobs'], 'job')}"
+    known = "exceeds the table" if median is None else f"is {count(median)} samples (Kaplan-Meier)"
+    return f" {of} reach the last column and are right-truncated; the median length {known}."
 
 
 def _match_jobs(trace: Trace) -> Content:
@@ -291,19 +283,16 @@ def _match_jobs(trace: Trace) -> Content:
     )
     jobs = plural(matches["job_id"].n_unique(), "job")
     rows = matches.filter(pl.col("fraction_within_rounding") >= _IS_ROW).sort("job_id")
-    if rows.is_empty():
-        finding = f"none of {jobs} with worker times is a row of the CoV table."
-    else:
+    finding = f"none of {jobs} with worker times is a row of the CoV table."
+    if rows.height:
         named = ", ".join(
             f"{row['job_id']} is {row['cov_job_id']} (ddof {row['ddof']}, "
             f"{fine_fraction(row['fraction_within_rounding'])} of {row['overlap']:,} differences "
             "within rounding)"
             for row in rows.iter_rows(named=True)
         )
-        finding = (
-            f"of {jobs} with worker times, {rows['job_id'].n_unique()} are rows of the published "
-            f"CoV table: {named}."
-        )
+        are = f"{rows['job_id'].n_unique()} are rows of the published CoV table"
+        finding = f"of {jobs} with worker times, {are}: {named}."
     return Content((f"{trace.label}: {finding}",), blocks)
 
 

@@ -187,15 +187,16 @@ class StragglerResult(Result):
         jobs, episodes, levels = self.jobs, self.episodes, self.levels
         n_jobs = plural(jobs.height, "job")
         found, slow = "none", "no persistent straggler"
-        if not episodes.is_empty():
-            found = (
-                f"{episodes.height}, in {(jobs['n_episodes'] > 0).sum()} of {n_jobs}; up to "
-                f"{episodes['n_at_once'].max()!s} at once; severity "
-                f"{_middle_and_largest(episodes['severity'])}"
+        hit, with_slow = ((jobs[name] > 0).sum() for name in ("n_episodes", "n_slow_workers"))
+        if episodes.height:
+            at_once, severity = (
+                episodes["n_at_once"].max(),
+                _middle_and_largest(episodes["severity"]),
             )
+            found = f"{episodes.height}, in {hit} of {n_jobs}; up to {at_once!s} at once; "
+            found += f"severity {severity}"
         if n_slow := int(levels["is_slow"].sum()):
-            of = f"in {(jobs['n_slow_workers'] > 0).sum()} of {n_jobs}"
-            slow = f"{plural(n_slow, 'persistent straggler')}, {of}"
+            slow = f"{plural(n_slow, 'persistent straggler')}, in {with_slow} of {n_jobs}"
         if n_slower := levels.filter(pl.col("is_slower") & ~pl.col("is_slow")).height:
             slow += f"; {plural(n_slower, 'worker')} less slow than that, beyond noise"
         if jobs.height and jobs["n_episodes"].null_count() == jobs.height:

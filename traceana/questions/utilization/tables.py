@@ -9,6 +9,7 @@ from traceana.tables.declare import (
     count,
     fraction,
     hours,
+    interval,
     number,
     quantiles,
     text,
@@ -36,8 +37,7 @@ class RequestedUsed(ResultTable):
     n = count("Jobs", "jobs with a use and a request above 0")
     n_missing = count("Without", "jobs without a use or a request above 0")
     p25, median, p75 = quantiles("quantile of use over request", 25, 50, 75, display="percent")
-    ci_low = fraction("95 % CI of the median", "Woodruff's interval")
-    ci_high = fraction("95 % CI of the median", "Woodruff's interval")
+    ci_low, ci_high = interval("95 % CI of the median", "Woodruff's interval", display="percent")
     requested_hours = hours("Requested", "sum over jobs")
     unused_hours = hours("Unused", "requested minus used, at least 0, summed")
     fraction_unused = fraction("Fraction unused", "unused_hours over requested_hours")
