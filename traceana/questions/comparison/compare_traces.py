@@ -355,24 +355,12 @@ def _runtime(cohort: Cohort) -> Row:
     table = cohort.rows.drop_nulls("duration_s")
     if not (cut := count_cut(table)):
         return _median(cohort, table["duration_s"], table, _kind(cohort))
-    curve = kaplan_meier(
-        table,
-        status=None,
-        runtime="duration_s",
-        entry="entry_s",
-        observed="observed",
-        cluster=cohort.cluster,
-    ).groups.row(0, named=True)
-    return _row(
-        table.height,
-        curve["median_s"],
-        (curve["ci_low"], curve["ci_high"]),
-        _joined(
-            _kind(cohort),
-            f"{cut:,} truncated or censored: Kaplan-Meier median",
-            _independence(cohort),
-        ),
-    )
+    seen: dict[str, Any] = {"runtime": "duration_s", "entry": "entry_s", "observed": "observed"}
+    survival = kaplan_meier(table, status=None, cluster=cohort.cluster, **seen)
+    median, *ends = survival.groups.select("median_s", "ci_low", "ci_high").row(0)
+    cut_note = f"{cut:,} truncated or censored: Kaplan-Meier median"
+    note = _joined(_kind(cohort), cut_note, _independence(cohort))
+    return _row(table.height, median, (ends[0], ends[1]), note)
 
 
 def _size(cohort: Cohort) -> Row:

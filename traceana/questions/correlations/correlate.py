@@ -244,19 +244,10 @@ def runtime_correlations(
     # a Boolean takes less memory than text, which replaces it at the end
     outcome = nw.col(status).is_in(list(wins)).alias("outcome")
     rows: Any = lazy.filter(counted).select(*used, outcome)
-    correlations = correlate(
-        rows.to_native(),
-        names,
-        runtime,
-        method=method,
-        level=level,
-        by=(*keys, "outcome"),
-        cluster=clusters,
-        adjust=adjust,
-        confidence=confidence,
-        resamples=resamples,
-        rng=rng,
-    )
+    options: dict[str, Any] = {"method": method, "level": level, "adjust": adjust, "rng": rng}
+    options |= {"confidence": confidence, "resamples": resamples, "cluster": clusters}
+    by_outcome = (*keys, "outcome")
+    correlations = correlate(rows.to_native(), names, runtime, by=by_outcome, **options)
     named = pl.when("outcome").then(pl.lit("success")).otherwise(pl.lit("failure"))
     table = correlations.table.with_columns(outcome=named)
     how: dict[str, Any] = {"how": "cross"}
@@ -324,15 +315,6 @@ def failure_correlations(
         frame, (*columns, *names), status=status, success=success, failure=failure
     )
     rows: Any = with_failure(lazy, status, succeeded, failed)
-    return correlate(
-        rows.to_native(),
-        names,
-        "failure",
-        method=method,
-        by=by,
-        cluster=cluster,
-        adjust=adjust,
-        confidence=confidence,
-        resamples=resamples,
-        rng=rng,
-    )
+    options: dict[str, Any] = {"method": method, "by": by, "cluster": cluster, "adjust": adjust}
+    options |= {"confidence": confidence, "resamples": resamples, "rng": rng}
+    return correlate(rows.to_native(), names, "failure", **options)

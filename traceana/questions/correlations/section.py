@@ -172,20 +172,13 @@ def _below_cutoffs(cohort: Cohort, both: pl.DataFrame) -> list[Table]:
         return []
     table = both.filter(pl.col("level").is_in(cut["level"].unique().implode()), method="pearson")
     order = [pl.col("outcome") != "success", pl.col("x"), pl.col("level"), pl.col("below_s")]
+    case = ("outcome", "feature", "points", "below_s", "n", "n_groups")
+    tested = ("r", "ci_low", "ci_high", "pvalue_adjusted", "pvalue_t")
     return [
         result_table(
             name_rows(table.sort(order, nulls_last=False)),
             Correlations,
-            columns=(
-                "outcome",
-                "feature",
-                "points",
-                "below_s",
-                "n",
-                "n_groups",
-                "r",
-                *("ci_low", "ci_high", "pvalue_adjusted", "pvalue_t", *SIGNIFICANT, "note"),
-            ),
+            columns=(*case, *tested, *SIGNIFICANT, "note"),
             headings={"points": "Level", "below_s": "Runtime below (s)", **SIGNIFICANT},
             null={"below_s": "all"},
             caption=f"Pearson's r of runtime over only those {cohort.noun} whose runtime is below "
@@ -203,12 +196,10 @@ def _views(cohort: Cohort, both: pl.DataFrame) -> Gallery:
     """Draw group means as published, if a cut-off is: uncut and cut, on both scales where cut."""
     pearson = both.filter(method="pearson").drop_nulls("r")
     case = ("outcome", "x", "below_s")
+    tested = pearson.filter(level="group_mean").drop_nulls("pvalue_t")
     tests = {
         tuple(key): f"\nr = {r:z.2f} (p = {p:.2e})"
-        for *key, r, p in pearson.filter(level="group_mean")
-        .drop_nulls("pvalue_t")
-        .select(*case, "r", "pvalue_t")
-        .iter_rows()
+        for *key, r, p in tested.select(*case, "r", "pvalue_t").iter_rows()
     }
     for *key, r in pearson.filter(level="row").select(*case, "r").iter_rows():
         if tuple(key) in tests:
@@ -242,13 +233,9 @@ def _views(cohort: Cohort, both: pl.DataFrame) -> Gallery:
                     heading=f"{outcome.capitalize()}{closer.replace('below', '<')}{test}",
                 )
             )
-    return small_multiples(
-        panels,
-        key=f"against-{cohort.trace.id}",
-        about=f"Mean runtime of {cohort.noun} versus each feature, by outcome, uncut and below the "
-        "published cut-offs",
-        columns=4,
-    )
+    what = f"Mean runtime of {cohort.noun} versus each feature, by outcome"
+    about = f"{what}, uncut and below the published cut-offs"
+    return small_multiples(panels, key=f"against-{cohort.trace.id}", about=about, columns=4)
 
 
 def contradictions(table: pl.DataFrame, title: str, /) -> tuple[str, ...]:

@@ -211,13 +211,8 @@ def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     """
     if energy.is_empty():
         raise DataError("plot_energy_front has nothing to draw: no configuration is feasible")
-    points = energy.select(
-        "batch_size",
-        "power_limit_w",
-        "on_front",
-        h=pl.col("tta_s") / 3600,
-        mj=pl.col("eta_j") / 1e6,
-    ).sort("h", "mj")
+    measures = {"h": pl.col("tta_s") / 3600, "mj": pl.col("eta_j") / 1e6}
+    points = energy.select("batch_size", "power_limit_w", "on_front", **measures).sort("h", "mj")
     front, others = points.filter("on_front"), points.filter(pl.col("on_front").not_())
     (left, right), (bottom, top) = _frame(front["h"]), _frame(front["mj"])
     beyond = others.filter((pl.col("h") > right) | (pl.col("mj") > top)).height
@@ -335,14 +330,9 @@ def plot_energy_map(
     ax = start_axes(ax, height_in=1.2 + 0.2 * len(limits))
     # pale to dark, and without the palest yellow
     shades = ListedColormap(colormaps["viridis_r"](np.linspace(0.08, 1, 256)))
-    drawn = ax.pcolormesh(
-        np.arange(len(sizes) + 1) - 0.5,
-        np.arange(len(limits) + 1) - 0.5,
-        cells,
-        norm=LogNorm(low, high * (1 + 1e-9)),
-        cmap=shades,
-        gid="cells",
-    )
+    edges = (np.arange(len(sizes) + 1) - 0.5, np.arange(len(limits) + 1) - 0.5)
+    norm = LogNorm(low, high * (1 + 1e-9))
+    drawn = ax.pcolormesh(*edges, cells, norm=norm, cmap=shades, gid="cells")
     row, place = np.unravel_index(np.nanargmin(cells), cells.shape)
     star: dict[str, Any] = {"marker": "*", "s": 60, "color": color_of(1), "linewidths": 0.5}
     ax.scatter([place], [row], edgecolors=shade(ax, 0), zorder=4, gid="least", **star)

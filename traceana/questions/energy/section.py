@@ -57,17 +57,8 @@ _CAPTIONS: Final = {
     "cost": "Cost saved, as a percentage of the default's (half energy, half time at the "
     "largest power of the GPU)",
 }
-_LEAD: Final = (
-    "dataset",
-    "default",
-    "best",
-    "batch_size",
-    "power_limit",
-    "both",
-    "held_out",
-    "ci_low",
-    "ci_high",
-)
+_SAVED: Final = ("batch_size", "power_limit", "both", "held_out", "ci_low", "ci_high")
+_LEAD: Final = ("dataset", "default", "best", *_SAVED)
 _REASONS: Final = {
     "missed": "a run never reached the target",
     "unknown": "a run has no row at the target",
@@ -86,16 +77,12 @@ def _trace(trace: Trace) -> Content:
     energy = trace.once(configurations, gpu)
     by_choice = {measure: _by_choice(saved, measure) for measure in _CAPTIONS}
     pictures = _draw_savings(saved, trace)
-    blocks: list[Block] = [
-        result_table(
-            rows,
-            SavingsByChoice,
-            caption=f"{_CAPTIONS[measure]}. {title}",
-            columns=list(SavingsByChoice.columns()),
-            folded=True,
+    columns, blocks = list(SavingsByChoice.columns()), list[Block]()
+    for measure, rows in by_choice.items():
+        what = f"{_CAPTIONS[measure]}. {title}"
+        blocks.append(
+            result_table(rows, SavingsByChoice, caption=what, columns=columns, folded=True)
         )
-        for measure, rows in by_choice.items()
-    ]
     if energy:
         dataset = _shown_dataset(energy)
         front, heat, *_ = draw_configurations(trace, gpu, {dataset: energy[dataset]})

@@ -283,15 +283,8 @@ def machine_reliability(
     check_count("resamples", resamples, most=MOST_RESAMPLES)
     generator, keys = as_generator(rng), as_names(by)
     refuse_clash(keys, {**MachineReliability.columns(), "outage": None})
-    log = read_log(
-        faults,
-        by=keys,
-        machine=machine,
-        start=start,
-        end=end,
-        total_machines=total_machines,
-        window=window,
-    )
+    columns: dict[str, Any] = {"by": keys, "machine": machine, "start": start, "end": end}
+    log = read_log(faults, total_machines=total_machines, window=window, **columns)
     down = steps_of(log.outages(), log.window_s) if log.has_ends else None
     return ReliabilityResult(
         total_machines=log.total_machines,
@@ -469,15 +462,9 @@ def _counts(log: FaultLog) -> pl.DataFrame:
     mean, alpha = float(counts.mean()), _or_none(fit_negative_binomial(counts)[0]) or 0.0
     tails = (negative_binomial_tail(faults, mean, one) for one in (0.0, alpha))
     poisson, differing = (log.total_machines * tail for tail in tails)
-    return pl.DataFrame(
-        {
-            "faults": faults,
-            "machines": [int((counts >= n).sum()) for n in faults],
-            "poisson": poisson,
-            "negative_binomial": differing,
-        },
-        schema=schema_of(FaultCounts),
-    )
+    columns = {"faults": faults, "machines": [int((counts >= n).sum()) for n in faults]}
+    columns |= {"poisson": poisson, "negative_binomial": differing}
+    return pl.DataFrame(columns, schema=schema_of(FaultCounts))
 
 
 def _concurrent(log: FaultLog, down: pl.DataFrame) -> pl.DataFrame:
@@ -505,15 +492,6 @@ def _periods(log: FaultLog, down: pl.DataFrame | None, confidence: float) -> pl.
     index = _or_none(dispersion_index(machine_counts(log))) or 1.0
     low, high = rate_interval(counts, days, dispersion=max(1.0, index), confidence=confidence)
     mean = None if down is None else seconds_down(down, edges, log.window_s) / np.diff(edges)
-    return pl.DataFrame(
-        {
-            "start_s": edges[:-1],
-            "end_s": edges[1:],
-            "n": counts,
-            "rate": 1000 * counts / days,
-            "ci_low": 1000 * low,
-            "ci_high": 1000 * high,
-            "down_mean": mean,
-        },
-        schema=schema_of(FaultPeriods),
-    )
+    columns = {"start_s": edges[:-1], "end_s": edges[1:], "n": counts, "down_mean": mean}
+    columns |= {"rate": 1000 * counts / days, "ci_low": 1000 * low, "ci_high": 1000 * high}
+    return pl.DataFrame(columns, schema=schema_of(FaultPeriods))

@@ -53,17 +53,8 @@ _FIGURES: Final = {
     "faults-per-machine": "Machines by number of faults",
     "machines-down": "Machines down",
 }
-_SHOWN: Final = (
-    "n",
-    "machines_failed",
-    "rate",
-    "ci_low",
-    "ci_high",
-    "mttr_s",
-    "median_s",
-    "downtime_s",
-    "availability",
-)
+_REPAIR: Final = ("mttr_s", "median_s", "downtime_s", "availability")
+_SHOWN: Final = ("n", "machines_failed", "rate", "ci_low", "ci_high", *_REPAIR)
 _VAGUE: Final = 100  # ratio of the ends of an interval from which a rate is no main result
 _MOST_OFFENDERS: Final = 20
 _NAMED: Final = 3

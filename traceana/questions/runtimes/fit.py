@@ -353,18 +353,13 @@ def _pvalues(
     if clusters is not None:
         why = "no p for censored or truncated values in clusters"
         return clusters.pvalues(fits, resamples, streams), why
+    options: dict[str, Any] = {"bound_is_least": is_least, "step": resolution(x)}
+    options["resamples"] = resamples
     for name, fit in fits.items():
         if math.isnan(fit.log_likelihood):
             continue
-        distances = ks_distances_of_refits(
-            FAMILIES[name],
-            fit,
-            sample,
-            resamples=resamples,
-            bound_is_least=is_least,
-            rng=streams[name],
-            step=resolution(x),
-        )
+        refit = (FAMILIES[name], fit, sample)
+        distances = ks_distances_of_refits(*refit, rng=streams[name], **options)
         beyond, count = int((distances >= ks_distance(fit, sample)).sum()), len(distances)
         pvalues[name] = ((1 + beyond) / (1 + count) if count else None, count)
     return pvalues, "no p: pass resamples"

@@ -50,15 +50,10 @@ def tick_moments(
     check_range(frame, (value,))
     x = nw.col(value)
     present = frame.filter(~x.is_null())
-    ticks = reduce_frame(
-        present,
-        (*by, time),
-        n_workers=x.count(),
-        mean=x.mean(),
-        std=x.std(ddof=ddof),
-        n_distinct=nw.col(worker).n_unique(),
-        n_named=nw.col(worker).count(),
-    )
+    who = nw.col(worker)
+    moments = {"n_workers": x.count(), "mean": x.mean(), "std": x.std(ddof=ddof)}
+    counts = {"n_distinct": who.n_unique(), "n_named": who.count()}
+    ticks = reduce_frame(present, (*by, time), **moments, **counts)
     if ticks[time].null_count() or (ticks["n_named"] < ticks["n_workers"]).any():
         raise DataError(f"{time} or {worker} is null in a row with a {value}; drop such rows")
     if (ticks["n_workers"] > ticks["n_distinct"]).any():

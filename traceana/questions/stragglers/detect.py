@@ -299,12 +299,8 @@ def _ratios(block: Block) -> dict[str, NDArray[Any]]:
     value = block.value
     peers = peers_median(np.ascontiguousarray(value.swapaxes(1, 2))).swapaxes(1, 2)
     job, worker, time = np.nonzero(~np.isnan(value))
-    return {
-        ".job": block.job[job],
-        ".worker": worker,
-        "time_s": block.time_s[job, time],
-        "ratio_to_peers": over(value, peers)[job, worker, time],
-    }
+    places = {".job": block.job[job], ".worker": worker, "time_s": block.time_s[job, time]}
+    return places | {"ratio_to_peers": over(value, peers)[job, worker, time]}
 
 
 def _first(*cases: tuple[pl.Expr, str | pl.Expr]) -> pl.Expr:

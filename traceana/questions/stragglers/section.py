@@ -34,60 +34,18 @@ _COSTLY: Final = 0.01
 """Workers in a finding; fraction of a job's time from which a worker is an alert."""
 _MAX_FILES: Final = 12
 _MAX_ROWS: Final = 10
-_LEAD: Final = (
-    "trace",
-    "job_id",
-    "n_workers",
-    "slowdown",
-    "slowdown_iterations",
-    "slowdown_noise",
-    "n_episodes",
-    "n_slow_workers",
-    "note",
-)
-_JOBS: Final = (
-    "job_id",
-    "slowdown",
-    "slowdown_median",
-    "slowdown_iterations",
-    "slowdown_noise",
-    "slowdown_excess",
-    "n_episodes",
-    "max_at_once",
-    "n_slow_workers",
-    "slowdown_without_episodes",
-    "slowdown_without_either",
-    "episodes_fraction",
-    "levels_fraction",
-    "note",
-)
-_EPISODES: Final = (
-    "job_id",
-    "worker_id",
-    "onset_s",
-    "end_s",
-    "duration_s",
-    "n_samples",
-    "n_reports",
-    "severity",
-    "excess",
-    "ratio_to_peers",
-    "n_at_once",
-)
-_LEVELS: Final = (
-    "job_id",
-    "worker_id",
-    "n_samples",
-    "median",
-    "ratio_to_peers",
-    "ci_low",
-    "ci_high",
-    "pvalue_adjusted",
-    "saved",
-    "n_episodes",
-    "lost_fraction",
-    "note",
-)
+_SLOWDOWN: Final = ("slowdown", "slowdown_iterations", "slowdown_noise")
+_LEAD: Final = ("trace", "job_id", "n_workers", *_SLOWDOWN, "n_episodes", "n_slow_workers", "note")
+_COST: Final = ("slowdown", "slowdown_median", *_SLOWDOWN[1:], "slowdown_excess")
+_COUNTS: Final = ("n_episodes", "max_at_once", "n_slow_workers")
+_WITHOUT: Final = ("slowdown_without_episodes", "slowdown_without_either")
+_FRACTIONS: Final = ("episodes_fraction", "levels_fraction")
+_JOBS: Final = ("job_id", *_COST, *_COUNTS, *_WITHOUT, *_FRACTIONS, "note")
+_PERIOD: Final = ("onset_s", "end_s", "duration_s", "n_samples", "n_reports")
+_SIZE: Final = ("severity", "excess", "ratio_to_peers", "n_at_once")
+_EPISODES: Final = ("job_id", "worker_id", *_PERIOD, *_SIZE)
+_RATIO: Final = ("n_samples", "median", "ratio_to_peers", "ci_low", "ci_high", "pvalue_adjusted")
+_LEVELS: Final = ("job_id", "worker_id", *_RATIO, "saved", "n_episodes", "lost_fraction", "note")
 _WAITS: Final = "times may include synchronization; measure compute time"
 _LIMITATIONS: Final = (
     "Slowdown is what a job would lose if all waited for the slowest at every time step; traces do "

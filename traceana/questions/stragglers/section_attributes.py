@@ -31,17 +31,8 @@ from traceana.tables.formatting import plural, share
 _COSTLY: Final = 0.01  # fraction of a job's time from which a group of workers is an alert
 _MAX_FILES: Final = 12
 _MAX_ROWS: Final = 10
-_LEAD: Final = (
-    "trace",
-    "job_id",
-    "attribute",
-    "group",
-    "n_workers",
-    "gain",
-    "explained",
-    "explained_by_chance",
-    "explains",
-)
+_EXPLAINED: Final = ("gain", "explained", "explained_by_chance", "explains")
+_LEAD: Final = ("trace", "job_id", "attribute", "group", "n_workers", *_EXPLAINED)
 _LIMITATIONS: Final = (
     "Gains hold if every step waits for its slowest worker. Which attribute is tested depends on "
     "what the trace names: without hosts or stages each worker is a group by itself."
