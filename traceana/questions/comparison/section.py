@@ -86,15 +86,13 @@ def _heading(answered: pl.DataFrame) -> Finding:
 
 def _finding(rows: pl.DataFrame) -> str:
     """Return the range of an estimate over the traces."""
-    table = rows.drop_nulls("estimate").sort("estimate").rows(named=True)
-    ends = (table[0], table[-1])
-    low, high = (
-        f"{_written(row, row['estimate'])} ({row['trace']}; {_interval(row, '95 % CI ')}"
-        f"n = {row['n']:,})"
-        for row in ends
-    )
-    short = [f"{_written(row, row['estimate'])} ({row['trace']})" for row in ends]
-    name = _name(table[0]["measure"])
+    first, *_, last = table = rows.drop_nulls("estimate").sort("estimate").rows(named=True)
+    short, ends = [], []
+    for row in (first, last):
+        stated = f"{_written(row, row['estimate'])} ({row['trace']}"
+        short.append(f"{stated})")
+        ends.append(f"{stated}; {_interval(row, '95 % CI ')}n = {row['n']:,})")
+    (low, high), name = ends, _name(first["measure"])
     return Finding(
         f"{name}: the lowest of {len(table)} traces is {low}. The highest is {high}.",
         heading=f"{name}: {' to '.join(short)}",

@@ -14,7 +14,14 @@ from traceana.questions.correlations.tables import Correlations
 from traceana.stats.multiplicity import INCONCLUSIVE, NEGLIGIBLE, THRESHOLDS, conclude
 from traceana.tables.declare import with_columns
 from traceana.tables.display import key_heading
-from traceana.tables.formatting import correlation, correlation_range, in_sentence, listed, p_equals
+from traceana.tables.formatting import (
+    correlation,
+    correlation_range,
+    in_sentence,
+    interval,
+    listed,
+    p_equals,
+)
 
 _UNCLEAR: Final = {NEGLIGIBLE: "changes little", INCONCLUSIVE: "may rise or fall"}
 FEATURE_NAMES: Final = {
@@ -144,11 +151,10 @@ def state_correlations(
             answer = _UNCLEAR.get(size, answer)
         elif abs(row["r"]) < THRESHOLDS["correlation"][0]:
             answer = _UNCLEAR[NEGLIGIBLE]
-        low, high = row["ci_low"], row["ci_high"]
-        interval = "" if low is None else f", 95 % CI {correlation_range(low, high)}"
+        limits = interval(row, correlation_range, ", 95 % CI {}")
         tested = "" if row["pvalue_adjusted"] is None else f"; {p_equals(row['pvalue_adjusted'])}"
         stated.append(
-            f"{answer} with {name} (rho {correlation(row['r'])}{interval}{tested}){reversed_in}"
+            f"{answer} with {name} (rho {correlation(row['r'])}{limits}{tested}){reversed_in}"
         )
     if not stated:
         return ""

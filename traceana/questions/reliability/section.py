@@ -81,27 +81,18 @@ def _trace(trace: Trace) -> Content:
     ]
     lead = (Gallery(tuple(pictures[:2])), _rates(result, by, title))
     blocks: list[Block] = [Gallery(tuple(pictures[2:]))] if pictures[2:] else []
-    for frame, table, what in (
-        (
-            result.machines.head(_MOST_OFFENDERS),
-            MachineFaults,
-            "Machines with the most faults, compared with chance",
-        ),
-        (
-            jobs.intervals,
-            JobFailureIntervals,
-            "Mean time to failure of a job by its number of machines",
-        ),
-        (
-            result.dispersion,
-            FaultDispersion,
-            "Dispersion of the number of faults against the Poisson distribution",
-        ),
-        (result.concurrent, ConcurrentFaults, "Machines down at a time"),
+    offenders, intervals = result.machines.head(_MOST_OFFENDERS), jobs.intervals
+    machine = {result.machines.columns[0]: "Machine"}
+    against = "the number of faults against the Poisson distribution"
+    for what, frame, table in (
+        ("Machines with the most faults, compared with chance", offenders, MachineFaults),
+        ("Mean time to failure of a job by its number of machines", intervals, JobFailureIntervals),
+        (f"Dispersion of {against}", result.dispersion, FaultDispersion),
+        ("Machines down at a time", result.concurrent, ConcurrentFaults),
     ):
         if frame is not None:
-            headings = {result.machines.columns[0]: "Machine"}
-            blocks.append(result_table(frame, table, caption=f"{what}. {title}", headings=headings))
+            caption = f"{what}. {title}"
+            blocks.append(result_table(frame, table, caption=caption, headings=machine))
     findings = (_rate(result, title), _offenders(result, title), _job(jobs.intervals, total, title))
     return Content(tuple(filter(None, findings)), tuple(blocks), lead, _LIMITATIONS)
 

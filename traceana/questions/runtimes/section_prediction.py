@@ -14,7 +14,7 @@ from traceana.page.section import Section
 from traceana.questions.runtimes.predict import predict_runtimes
 from traceana.questions.runtimes.tables import RuntimePredictions
 from traceana.store import Trace
-from traceana.tables.formatting import count, fraction_range, share
+from traceana.tables.formatting import count, fraction_range, interval, share
 
 _OPENING: Final = (
     "Jobs of the second half are predicted from what was known when they were submitted: the runs "
@@ -67,15 +67,13 @@ def _trace(trace: Trace) -> Content:
     if better.height:
         best = better.row(-1, named=True)
         article = "a" if best["predictor"] == "model" else "the"
-        change = (
-            f"{article} {_NAMED[best['predictor']]} predicts runtimes {share(best['skill'])} better"
-        )
-        interval = f"95 % CI {fraction_range(best['ci_low'], best['ci_high'])}; "
+        predictor, limits = _NAMED[best["predictor"]], interval(best, fraction_range)
+        change = f"{article} {predictor} predicts runtimes {share(best['skill'])} better"
     else:
-        change, interval = "earlier runs of the same user and name predict runtimes no better", ""
+        change, limits = "earlier runs of the same user and name predict runtimes no better", ""
     heading = f"{trace.label}: {change} than the median of all earlier jobs"
     finding = Finding(
-        f"{heading} (pinball loss; {interval}n = {count(medians['n'][0])} later jobs).",
+        f"{heading} (pinball loss; {limits}n = {count(medians['n'][0])} later jobs).",
         heading=heading,
         is_null=better.is_empty(),
     )

@@ -97,8 +97,7 @@ def utilization(
     for used, requested in pairs.items():
         names = (used,) if requested is None else (used, requested)
         rows = open_frame(frame, keys=(*keys, *_unit(cluster, keys)), measures=names)
-        y = nw.col(used)
-        x = nw.lit(1.0) if requested is None else nw.col(requested)
+        y, x = nw.col(used), nw.lit(1.0) if requested is None else nw.col(requested)
         measured = ~y.is_null() & (x > 0)
         y, x = nw.when(measured).then(y), nw.when(measured).then(x)
         table = reduce_frame(
@@ -112,20 +111,21 @@ def utilization(
             fraction_over=(y > x).cast(nw.Float64).mean(),
         )
         limits = _limits(rows, keys, x, y, cluster=cluster, confidence=confidence)
-        table, n = table.hstack(limits), pl.when(pl.col("n") > 0).then("n")
-        ratios = ("used_of_requested", "ci_low", "ci_high", *_QUANTILES, "fraction_over")
-        of_requested = pl.col("used_sum") / pl.col("requested_sum")
-        table = table.with_columns(
+        n, used_sum, requested_sum = pl.col("n"), pl.col("used_sum"), pl.col("requested_sum")
+        table = table.hstack(limits).with_columns(
             resource=pl.lit(requested or used),
-            n_missing=pl.col("rows") - pl.col("n"),
-            requested_mean=pl.col("requested_sum") / n,
-            used_mean=pl.col("used_sum") / n,
-            used_of_requested=pl.when(pl.col("n") > 0).then(of_requested),
+            n_missing=pl.col("rows") - n,
+            requested_mean=pl.when(n > 0).then(requested_sum / n),
+            used_mean=pl.when(n > 0).then(used_sum / n),
+            used_of_requested=pl.when(n > 0).then(used_sum / requested_sum),
         )
         # a request near the smallest number has no ratio
-        finite = (pl.when(pl.col(name).is_finite()).then(name) for name in ratios)
-        none = dict.fromkeys(("requested_mean", *ratios), pl.lit(None, pl.Float64))
-        table = table.with_columns(**none) if requested is None else table.with_columns(finite)
+        of_request = ("used_of_requested", "ci_low", "ci_high", *_QUANTILES, "fraction_over")
+        ratio = pl.col(of_request)
+        table = table.with_columns(pl.when(ratio.is_finite()).then(ratio).name.keep())
+        if requested is None:
+            none = dict.fromkeys(("requested_mean", *of_request), pl.lit(None, pl.Float64))
+            table = table.with_columns(**none)
         parts.append(declared(table, Utilization, by=keys))
     every = pl.concat(parts)
     return every.sort(keys, nulls_last=True, maintain_order=True) if keys else every
