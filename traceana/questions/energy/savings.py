@@ -341,10 +341,7 @@ def _held_out_ratio(
 def _from_other_limits(
     limits: NDArray[np.float64], cost: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Predict the cost at each of five limits or more by a parabola of the others' logarithms.
-
-    A measured cost that is more than a tenth above it is no noise and is returned itself.
-    """
+    """Predict the cost at each of five limits or more by a parabola of the others' logarithms."""
     if len(limits) < _FEWEST_LIMITS:
         return cost
     x, y = np.log(limits), np.log(cost)
@@ -353,7 +350,7 @@ def _from_other_limits(
     # the residual without the point itself (Allen, Technometrics 16, 1974)
     left_out = (y - hat @ y) / (1 - np.diag(hat))
     expected: NDArray[np.float64] = np.exp(y - left_out)
-    return np.where(cost > _FAR * expected, cost, expected)
+    return np.where(cost > _FAR * expected, cost, expected)  # far above it is no noise
 
 
 def _best(energy: pl.DataFrame, column: str) -> dict[str, float]:

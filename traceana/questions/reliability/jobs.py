@@ -309,11 +309,9 @@ _FEWEST: Final = 3  # faults of a scheduler's log below which nothing is reporte
 
 
 def faults_of(trace: Trace, /) -> pl.LazyFrame:
-    """Return the faults of a trace: its table, else the failures of nodes that its jobs show.
-
-    A row of the table that lists several machines is a fault of each of them.
-    """
+    """Return the faults of a trace: its table, else the failures of nodes that its jobs show."""
     if trace.has("faults", ("machine_id", "start_s")):
+        # a row that lists several machines is a fault of each of them
         names = pl.col("machine_id").cast(pl.String).str.split(",")
         one_each = trace.scan("faults").with_columns(names).explode("machine_id")
         return one_each.with_columns(pl.col("machine_id").str.strip_chars())
@@ -332,11 +330,8 @@ def is_known(trace: Trace, /) -> bool:
 
 
 def count_machines(trace: Trace, /) -> int | None:
-    """Return the machines of a trace, from its table or as stated; None: unknown.
-
-    Machines with a fault that are in neither count too.
-    """
-    failed = faults_of(trace).select("machine_id").unique()
+    """Return the machines of a trace, from its table or as stated; None: unknown."""
+    failed = faults_of(trace).select("machine_id").unique()  # they count in any case
     if trace.has("machines"):
         listed = trace.scan("machines").select("machine_id")
         return int(pl.concat([listed, failed]).unique().select(pl.len()).collect().item())

@@ -342,14 +342,12 @@ def measure_dispersion(
 
 
 def dispersion_of_total(log: FaultLog, rows: pl.DataFrame, /) -> float:
-    """Return the variance of the number of faults over its mean, at least 1.
-
-    With few blocks of time it is itself uncertain, which Student's t allows for.
-    """
+    """Return the variance of the number of faults over its mean, at least 1."""
     blocks = np.histogram(rows["start"].to_numpy(), time_blocks(log))[0]
     machines, time = (
         _or_none(dispersion_index(counts)) or 1.0 for counts in (machine_counts(log, rows), blocks)
     )
+    # of few blocks of time it is itself uncertain, which Student's t allows for
     time *= float(stdtrit(len(blocks) - 1, 0.975) / ndtri(0.975)) ** 2 if time > 1 else 1
     return max(1.0, machines, time, machines + time - 1)
 

@@ -315,11 +315,7 @@ def tail_index(
 def read_values(
     values: Values, observed: Flags | None = None, entry: Values | None = None, /
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64] | None, int]:
-    """Return values that are not missing, whether each is censored, entries, and number missing.
-
-    Raises a DataError if a value is not a number, not positive or infinite, or there is not one
-    Boolean and one entry from 0 to the value per value.
-    """
+    """Return values that are not missing, whether each is censored, entries, and number missing."""
     series = _series(values, "values")
     if not (series.dtype.is_numeric() or series.null_count() == len(series)):
         raise DataError(f"values are {series.dtype}; numbers are needed")
@@ -355,10 +351,7 @@ def read_values(
 
 
 def read_clusters(cluster: Values | Sequence[str], values: Values, /) -> NDArray[np.int64]:
-    """Return codes from 0 of the clusters of values that are not missing.
-
-    Raises a DataError if there is not one cluster per value, one is null, or all are the same.
-    """
+    """Return codes from 0 of the clusters of values that are not missing."""
     units, series = _series(cluster, "cluster"), _series(values, "values")
     if len(units) != len(series):
         raise DataError(f"cluster has {len(units)} entries for {len(series)} values")

@@ -186,10 +186,7 @@ def _history(
     times: tuple[str, str, str],
     levels: Sequence[float],
 ) -> Floats:
-    """Return last, mean and quantiles of the runs that had ended at each submission.
-
-    NaN where none had.
-    """
+    """Return last, mean and quantiles of the runs that had ended at each submission, or NaN."""
     submitted, ended, ran = (table[name].to_numpy() for name in times)
     groups = np.zeros(table.height, dtype=int) if codes is None else codes.fill_null(0).to_numpy()
     by_end = np.argsort(ended, kind="stable")

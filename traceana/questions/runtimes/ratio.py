@@ -226,10 +226,7 @@ def _groupings(rows: pl.DataFrame, groups: tuple[str, ...]) -> list[tuple[str, .
 
 
 def capacity(trace: Trace, /) -> tuple[pl.DataFrame, float | None]:
-    """Return the capacity check, and the largest relative standard error of its GPU-hours.
-
-    GPU-hours of a sample are multiplied by all tasks over those drawn.
-    """
+    """Return the capacity check, and the largest relative standard error of its GPU-hours."""
     times = trace.once(instance_times)
     gpus = sum_gpus(trace.frame("machines")) if trace.has("machines") else None
     check = check_capacity(times, gpus)
@@ -242,6 +239,7 @@ def capacity(trace: Trace, /) -> tuple[pl.DataFrame, float | None]:
         for name in END_IMPUTATIONS
     )
     errors = [error for error in sample.relative_errors(requested).values() if error is not None]
+    # multiplied by all tasks over those drawn
     summed = ("gpu_hours", "gpu_hours_gang", "fraction_of_capacity")
     return check.with_columns(pl.col(summed) / sample.fraction), max(errors, default=None)
 

@@ -64,15 +64,12 @@ def batch_time_unit(trace: Trace, /) -> str:
 
 
 def worker_rows(trace: Trace, /) -> nw.LazyFrame[Any]:
-    """Return the samples that have a time: [job_id, worker_id, time, batch_time].
-
-    Unix times become seconds since the first sample of the job.
-    """
+    """Return the samples that have a time: [job_id, worker_id, time, batch_time]."""
     time = clock(trace)
     rows = trace.rows("worker_samples").drop_nulls(time)
     if time == "time_s":
         at = nw.col(time)
-        first = at.min().over("job_id")
+        first = at.min().over("job_id")  # Unix times become seconds since it
         rows = rows.with_columns(at - nw.when(first >= _UNIX_S).then(first).otherwise(0))
     return rows.select("job_id", "worker_id", time, "batch_time")
 
@@ -164,10 +161,7 @@ def batching_replay(trace: Trace, /) -> BatchingReplay | str:
 
 
 def oracle_by_noise(trace: Trace, /) -> dict[str, float]:
-    """Return the oracle's speedup of each job if its workers were alike, apart from their noise.
-
-    Of the complete steps: each worker's times over their median, in a random order (seed 1).
-    """
+    """Return the oracle's speedup of each job if its workers were alike, apart from their noise."""
     ratios, rng, time = {}, np.random.default_rng(1), clock(trace)
     for (job,), rows in worker_samples(trace).group_by("job_id", maintain_order=True):
         wide = rows.pivot(
@@ -176,6 +170,7 @@ def oracle_by_noise(trace: Trace, /) -> dict[str, float]:
         times = wide.drop(time).to_numpy().astype(float)
         if times.shape[1] < 2 or not times.size or times.min() <= 0:
             continue
+        # each worker's times over their median, in a random order
         times = rng.permuted(times / np.median(times, axis=0), axis=0)
         best = times.shape[1] / (1 / times).sum(axis=1)
         slowest = times.max(axis=1)

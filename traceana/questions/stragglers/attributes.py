@@ -227,11 +227,8 @@ def _blocks(values: NDArray[Any]) -> list[NDArray[Any]]:
 
 
 def _systematic(times: Floats) -> Floats:
-    """Return what lasts of the times: (block, worker), median ratio times the mean of the medians.
-
-    Few steps are returned as they are.
-    """
-    if len(times) < 2 * _BLOCKS:
+    """Return what lasts of the times (block, worker): median ratio times the mean median."""
+    if len(times) < 2 * _BLOCKS:  # too few steps
         return times
     systematic = []
     for block in _blocks(times):

@@ -52,13 +52,10 @@ class Block:
 
 @dataclass(frozen=True)
 class Part:
-    """Some whole jobs; rows without a value are counted and excluded.
+    """Some whole jobs; rows without a value are counted and excluded."""
 
-    jobs: [*by, .job, n_missing]; workers: [*by, worker, .job, .worker, n_samples, n_missing].
-    """
-
-    jobs: pl.DataFrame
-    workers: pl.DataFrame
+    jobs: pl.DataFrame  # [*by, .job, n_missing]
+    workers: pl.DataFrame  # [*by, worker, .job, .worker, n_samples, n_missing]
     blocks: Iterator[Block]
 
 
@@ -223,10 +220,7 @@ class Reports:
 
 
 def read_reports(value: Floats, present: NDArray[np.bool_], level: Floats, /) -> Reports:
-    """Find the reports of each series: runs of one value, cut at the usual hold.
-
-    Each sample of a worker is a report if more than half of them are its median.
-    """
+    """Find the reports of each series: runs of one value, cut at the usual hold."""
     where = np.flatnonzero(present)
     x = value.ravel()[where]
     samples = np.count_nonzero(present, axis=1)
@@ -234,6 +228,7 @@ def read_reports(value: Floats, present: NDArray[np.bool_], level: Floats, /) ->
     new = np.ones(len(x), dtype=bool)
     new[1:] = (x[1:] != x[:-1]) | (series[1:] != series[:-1])
     if not new.all():
+        # each sample of a worker is a report if more than half of them are its median
         constant = 2 * np.count_nonzero((value == level[:, None]) & present, axis=1) > samples
         new |= np.repeat(constant, samples)
     begins = np.flatnonzero(new)

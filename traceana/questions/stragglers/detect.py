@@ -39,10 +39,7 @@ from traceana.tables.formatting import clock
 def measure_cost(
     value: Floats, levels: Levels, beyond: Floats, stretches: Sequence[Stretch], /
 ) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
-    """Return slowdowns of each job, and of each worker the time waited for it and its cost.
-
-    Slowdowns are as measured, without the episodes, and also without levels beyond noise.
-    """
+    """Return slowdowns of each job, and of each worker the time waited for it and its cost."""
     slowest, mean = _over_workers(value)
     slowdown = _ratio(slowest, mean)
     ordered = np.sort(np.ascontiguousarray(value.swapaxes(1, 2)), axis=-1)

@@ -169,10 +169,7 @@ class Stretch:
 
 
 def find_stretches(value: Floats, time_s: Floats, rules: Rules, /) -> list[Stretch]:
-    """Return the episodes of the workers of some jobs.
-
-    What a first pass finds with half of the evidence is excluded from the usual values.
-    """
+    """Return the episodes of the workers of some jobs."""
     easier = replace(
         rules,
         evidence=rules.evidence * FIRST_PASS,
@@ -184,6 +181,7 @@ def find_stretches(value: Floats, time_s: Floats, rules: Rules, /) -> list[Stret
     jobs = np.unique(np.array([stretch.job for stretch in suspected], dtype=np.intp))
     if not len(jobs):
         return []
+    # what the first pass finds with half of the evidence is excluded from the usual values
     calm = value[jobs]  # a copy
     for stretch in suspected:
         ticks = slice(stretch.first, stretch.last + 1)
@@ -276,10 +274,7 @@ def _stretches(
 
 
 def _leads_or_lags(stretch: Stretch, excess: Floats, peers: Floats, rules: Rules) -> bool:
-    """Return whether a stretch is the edge of a slowdown of the whole job.
-
-    Peers are half as slow nearby, and the worker is slower than they are in a few reports only.
-    """
+    """Return whether a stretch is the edge of a slowdown of the whole job, of peers nearby."""
     half = math.log(stretch.severity) / 2
     edge = -(-LONGEST_EDGE * (stretch.last - stretch.first + 1) // stretch.n_reports)  # samples
     nearby = peers[max(stretch.first - edge, 0) : stretch.last + 1 + edge] > half

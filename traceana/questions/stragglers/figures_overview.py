@@ -297,10 +297,7 @@ def describe_straggler_map(result: StragglerResult) -> str:
 
 
 def _lay_out(ratios: pl.DataFrame, workers: list[str]) -> tuple[Floats, Floats]:
-    """Return the edges of the columns in time, and ratios by (worker, column), NaN if missing.
-
-    A column ends where the next begins, but after at most 1.5 times the median interval.
-    """
+    """Return the edges of the columns in time, and ratios by (worker, column), NaN if missing."""
     wide = ratios.pivot("worker_id", index="time_s", values="ratio_to_peers").sort("time_s")
     times = wide["time_s"].to_numpy().astype(float)
     after, ends, usual = _find_gaps(times)

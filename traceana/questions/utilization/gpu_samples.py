@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import narwhals.stable.v2 as nw
@@ -188,10 +187,7 @@ def _read_samples(samples: IntoFrame, more: tuple[str, ...] = ()) -> pl.DataFram
 
 
 def _running(jobs: pl.DataFrame, machine: str) -> pl.DataFrame:
-    """Return for each machine, from each start or end on, the jobs on it; the job if it is one.
-
-    The places of the running jobs are added up: of one alone, the sum is its place.
-    """
+    """Return for each machine, from each start or end on, the jobs on it; the job if it is one."""
     place, count = pl.col("place"), pl.col("jobs_at_once")
     jobs = jobs.with_row_index("place").with_columns(place.cast(pl.Int64))
     on = jobs.select("place", "start_s", "end_s", machine_id=pl.col(machine).str.split(","))
@@ -204,6 +200,7 @@ def _running(jobs: pl.DataFrame, machine: str) -> pl.DataFrame:
         for time, sign in (("start_s", 1), ("end_s", -1))
     ).cast({"jobs_at_once": pl.Int64})
     at = edges.group_by("machine_id", "time_s").agg(place.sum(), count.sum()).sort("time_s")
+    # places are added up: the sum of one job alone is its place
     at = at.with_columns(pl.col("place", "jobs_at_once").cum_sum().over("machine_id"))
     at = at.with_columns(pl.when(count == 1).then("place").alias("place"))
     names = jobs.select("place", running="job_id")
@@ -214,28 +211,20 @@ def _running(jobs: pl.DataFrame, machine: str) -> pl.DataFrame:
 SHOWN_GROUPS: Final = 10  # users with the most idle GPU-hours, and jobs with the most GPU-hours
 
 
-@dataclass(frozen=True)
-class SampledUsageTables:
-    """Usage from samples of GPUs; None where it is not known whose they are."""
-
-    whole: pl.DataFrame
-    by_user: pl.DataFrame | None
-    by_job: pl.DataFrame | None
-
-
-def analyze_gpu_samples(trace: Trace, /) -> SampledUsageTables:
-    """Compute the usage of GPUs in a trace, joined with its jobs where these have machines."""
+def analyze_gpu_samples(trace: Trace, /) -> dict[str, pl.DataFrame]:
+    """Return the usage of GPUs (key ""), and by job and user where it is known whose they are."""
     samples, options = trace.frame("gpu_samples"), dict[str, Any]()
     if trace.has("jobs", ("start_s",)):
         machine = node_column(trace.scan("jobs").collect_schema().names())
         options = {"jobs": trace.frame("jobs"), "machine": machine} if machine else {}
-    by_job, by_user = sampled_gpu_usage(samples, by="job_id", **options), None
-    by_job = by_job.drop_nulls("job_id").sort("gpu_hours", descending=True, maintain_order=True)
+    usage = {"": sampled_gpu_usage(samples, by=(), **options)}
     if options and trace.has("jobs", ("user",)):
         by_user = sampled_gpu_usage(samples, by="user", **options)
-        by_user = by_user.sort("idle_gpu_hours", descending=True, maintain_order=True)
-    return SampledUsageTables(
-        sampled_gpu_usage(samples, by=(), **options),
-        None if by_user is None or not by_user["user"].count() else by_user.head(SHOWN_GROUPS),
-        by_job.head(SHOWN_GROUPS) if by_job.height else None,
-    )
+        if by_user["user"].count():
+            by_user = by_user.sort("idle_gpu_hours", descending=True, maintain_order=True)
+            usage["user"] = by_user.head(SHOWN_GROUPS)
+    by_job = sampled_gpu_usage(samples, by="job_id", **options).drop_nulls("job_id")
+    if by_job.height:
+        by_job = by_job.sort("gpu_hours", descending=True, maintain_order=True)
+        usage["job"] = by_job.head(SHOWN_GROUPS)
+    return usage

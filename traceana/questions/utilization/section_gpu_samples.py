@@ -19,7 +19,7 @@ def build(traces: Sequence[Trace]) -> Content:
     findings, blocks = list[str](), list[Block]()
     for trace in traces:
         result = trace.once(analyze_gpu_samples)
-        row = result.whole.row(0, named=True)
+        row = result[""].row(0, named=True)
         if row["utilization_mean"] is None:
             continue
         sentence = (
@@ -29,26 +29,22 @@ def build(traces: Sequence[Trace]) -> Content:
         )
         heading = f"{trace.label}: {share(row['fraction_idle'])} of the sampled GPU-hours were idle"
         findings.append(Finding(sentence, heading=heading))
-        if result.by_user is not None:
-            table = result.by_user.drop_nulls("user")
-            first = table.row(0, named=True)
+        if "user" in result:
+            first = result["user"].drop_nulls("user").row(0, named=True)
             findings.append(
                 f"{trace.label}: user {first['user']} had the most idle GPU-hours, "
                 f"{hours(first['idle_gpu_hours'])} of {hours(first['gpu_hours'])}."
             )
         blocks.append(
-            result_table(result.whole, SampledUsage, caption=f"Sampled use of GPUs. {trace.label}")
+            result_table(result[""], SampledUsage, caption=f"Sampled use of GPUs. {trace.label}")
         )
         names: dict[str, Any] = {"headings": {"user": "User", "job_id": "Job"}}
         names["null"] = {"user": "no job, or several", "job_id": ""}
-        for frame, by, order in (
-            (result.by_user, "user", "most idle GPU-hours"),
-            (result.by_job, "job", "most GPU-hours"),
-        ):
-            if frame is not None:
+        for by, order in (("user", "most idle GPU-hours"), ("job", "most GPU-hours")):
+            if by in result:
                 about = f"Sampled use of GPUs by {by} ({SHOWN_GROUPS} with the {order} at most)"
                 options = names | {"caption": f"{about}. {trace.label}", "folded": by == "job"}
-                blocks.append(result_table(frame, SampledUsage, **options))
+                blocks.append(result_table(result[by], SampledUsage, **options))
     return Content(
         tuple(findings),
         tuple(blocks),
