@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain, islice
 from typing import Any, Final
 
 import polars as pl
@@ -76,12 +77,16 @@ def build(traces: Sequence[Trace]) -> Content:
             parts += [_published(trace), *([_match_jobs(trace)] if trace in by_job else [])]
     computed = {trace: rows for trace, rows in by_job.items() if rows["median"].count()}
     shown = [trace for trace in traces if trace in computed or trace not in by_job]
-    curves = [curve for trace in shown for curve in _draw_curves(trace)]
-    pictures = (*map(_draw_cov, shown[:_MAX_DRAWN]), *curves[: 2 * _MAX_DRAWN])
-    lead = (*([Gallery(pictures)] if pictures else []), *_compare(computed))
-    findings = tuple(finding for part in parts for finding in part.findings)
-    blocks = (Text(_OPENING), *(block for part in parts for block in part.blocks))
-    return Content(findings, blocks, lead, _LIMITATIONS)
+    findings = tuple(chain.from_iterable(part.findings for part in parts))
+    blocks = chain.from_iterable(part.blocks for part in parts)
+    lead = (*_gallery(shown), *_compare(computed))
+    return Content(findings, (Text(_OPENING), *blocks), lead, _LIMITATIONS)
+
+
+def _gallery(traces: Sequence[Trace]) -> list[Gallery]:
+    curves = chain.from_iterable(map(_draw_curves, traces))
+    pictures = (*map(_draw_cov, traces[:_MAX_DRAWN]), *islice(curves, 2 * _MAX_DRAWN))
+    return [Gallery(pictures)] if pictures else []
 
 
 def _has(trace: Trace, needs: Needs) -> bool:
