@@ -60,7 +60,7 @@ def test_the_finding_says_that_running_to_the_end_cannot_be(page: Element) -> No
         if "tasks request" in item.text
     )
     assert told.startswith("PAI: ")
-    assert "Imputations that exceed the capacity: running, trace_end." in told
+    assert "Imputations that exceed the capacity: trace_end." in told
 
 
 def test_means_by_outcome_and_type_are_pandas(page: Element, runtimes: pd.DataFrame) -> None:
