@@ -135,14 +135,9 @@ def _by_choice(savings: pl.DataFrame, objective: str) -> pl.DataFrame:
         "{}, {} W", "batch_size", pl.col("power_limit_w").cast(pl.String).str.strip_suffix(".0")
     )
     default = rows.filter(choice="baseline").select(*on, default=configuration)
-    best = rows.filter(choice="both").select(
-        *on,
-        "note",
-        best=configuration,
-        held_out=1 - pl.col("ratio_held_out"),
-        ci_low=1 - pl.col("ci_high"),
-        ci_high=1 - pl.col("ci_low"),
-    )
+    saved = {"held_out": 1 - pl.col("ratio_held_out")}
+    saved |= {"ci_low": 1 - pl.col("ci_high"), "ci_high": 1 - pl.col("ci_low")}
+    best = rows.filter(choice="both").select(*on, "note", best=configuration, **saved)
     return fractions.join(default, on=on).join(best, on=on).sort(on)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from traceana.page.blocks import (
     Content,
     Drawing,
     Gallery,
+    Table,
     Text,
     drawing,
     picture_key,
@@ -26,6 +27,7 @@ from traceana.questions.stragglers.cov import iteration_cov
 from traceana.questions.stragglers.detect import UNCLEAR, detect_stragglers
 from traceana.questions.stragglers.tables import Episodes, Levels, StragglerJobs, StragglerResult
 from traceana.store import Trace
+from traceana.tables.declare import ResultTable
 from traceana.tables.formatting import listed, plural, share, three_digits, three_digits_range
 
 _MAX_DRAWN: Final = 2
@@ -33,7 +35,7 @@ _NAMED: Final = 3
 _COSTLY: Final = 0.01
 """Workers in a finding; fraction of a job's time from which a worker is an alert."""
 _MAX_FILES: Final = 12
-_MAX_ROWS: Final = 10
+MAX_ROWS: Final = 10
 _SLOWDOWN: Final = ("slowdown", "slowdown_iterations", "slowdown_noise")
 _LEAD: Final = ("trace", "job_id", "n_workers", *_SLOWDOWN, "n_episodes", "n_slow_workers", "note")
 _COST: Final = ("slowdown", "slowdown_median", *_SLOWDOWN[1:], "slowdown_excess")
@@ -59,24 +61,32 @@ def build(traces: Sequence[Trace]) -> Content:
     jobs = {trace: result.jobs.sort(*workers.JOB_ORDER) for trace, result in results.items()}
     lead: tuple[Block, ...] = (Gallery(tuple(_draw_costliest(results))),)
     if len(traces) > 1:  # the details have the jobs of each
-        rows = pl.concat(
-            frame.with_columns(trace=pl.lit(trace.label)) for trace, frame in jobs.items()
-        )
-        some = f", the {_MAX_ROWS} largest of {rows.height}" if rows.height > _MAX_ROWS else ""
-        table = result_table(
-            rows.sort("slowdown", descending=True, nulls_last=True).head(_MAX_ROWS),
-            StragglerJobs,
-            columns=_LEAD,
-            headings={"trace": "Trace"},
-            caption=f"Slowdown by stragglers{some}. {'; '.join(trace.label for trace in traces)}",
-        )
-        lead += (table,)
+        n_jobs = sum(frame.height for frame in jobs.values())
+        some = f", the {MAX_ROWS} largest of {n_jobs}" if n_jobs > MAX_ROWS else ""
+        what = f"Slowdown by stragglers{some}"
+        lead += (largest_of_traces(jobs, "slowdown", StragglerJobs, _LEAD, what),)
     weighted = {trace: _weighted(trace, rows) for trace, rows in jobs.items()}
     of_each = [_findings(trace, rows, results[trace].levels) for trace, rows in weighted.items()]
     # the first of each trace before the second ones
     findings = [finding for same in zip_longest(*of_each) for finding in same if finding]
     blocks = (block for trace in traces for block in _details(trace, results[trace]))
     return Content(tuple(findings), (Text(_definitions()), *blocks), lead, _LIMITATIONS)
+
+
+def largest_of_traces(
+    frames: Mapping[Trace, pl.DataFrame],
+    by: str,
+    table: type[ResultTable],
+    columns: Sequence[str],
+    what: str,
+) -> Table:
+    """Return the rows of several traces that are largest by a column."""
+    rows = pl.concat(frame.with_columns(trace=pl.lit(one.label)) for one, frame in frames.items())
+    largest = rows.sort(by, descending=True, nulls_last=True).head(MAX_ROWS)
+    caption = f"{what}. {'; '.join(trace.label for trace in frames)}"
+    return result_table(
+        largest, table, columns=columns, headings={"trace": "Trace"}, caption=caption
+    )
 
 
 def _weighted(trace: Trace, jobs: pl.DataFrame) -> pl.DataFrame:

@@ -24,6 +24,7 @@ from traceana.page.finding import Finding
 from traceana.page.section import Needs, Section
 from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers.cov import iteration_cov
+from traceana.questions.stragglers.section import largest_of_traces
 from traceana.questions.stragglers.tables import CovMatch, CovPooled, CovSeries, CovSummary
 from traceana.store import Trace
 from traceana.tables.formatting import (
@@ -38,7 +39,6 @@ from traceana.tables.formatting import (
 
 _MAX_DRAWN: Final = 2
 _MAX_LINES: Final = 7
-_MAX_ROWS: Final = 10
 _FEW: Final = ("n", "median", "median_ci_low", "median_ci_high", "p95", "max", "fraction_above_0_5")
 _LEAD: Final = ("trace", "job_id", *_FEW)
 _PUBLISHED: Final = ("job_id", *_FEW, "effective_n")
@@ -125,21 +125,9 @@ def _computed(name: str, rows: pl.DataFrame) -> Content:
 
 def _compare(computed: dict[Trace, pl.DataFrame]) -> list[Block]:
     """Return the table of the jobs of several traces with the largest median CoV."""
-    if len(computed) < 2:
-        return []
-    rows = pl.concat(
-        frame.filter(ddof=0).with_columns(trace=pl.lit(trace.label))
-        for trace, frame in computed.items()
-    ).sort("median", descending=True, nulls_last=True)
-    titles = "; ".join(trace.label for trace in computed)
-    table = result_table(
-        rows.head(_MAX_ROWS),
-        CovSeries,
-        columns=_LEAD,
-        headings={"trace": "Trace"},
-        caption=f"CoV across workers by job (ddof 0), largest median first. {titles}.",
-    )
-    return [table]
+    rows = {trace: frame.filter(ddof=0) for trace, frame in computed.items()}
+    what = "CoV across workers by job (ddof 0), largest median first"
+    return [largest_of_traces(rows, "median", CovSeries, _LEAD, what)] if len(rows) > 1 else []
 
 
 def _draw_cov(trace: Trace) -> Drawing:
