@@ -235,12 +235,14 @@ def eta_sweep(
     if dataset in tables.defaults:
         size = default_batch_size(profiles, tables.defaults[dataset])
         default = energy.filter(batch_size=size, power_limit_w=power_w)
-    best = []
+    rows = []
     for eta in etas:
         cost = eta * pl.col("eta_j") + (1 - eta) * power_w * pl.col("tta_s")
-        weighed = energy.with_columns(cost_j=cost, eta=pl.lit(float(eta)))
-        best.append(weighed.sort("cost_j", "batch_size", "power_limit_w").head(1))
-    joules, seconds = default.select(pl.first("eta_j", "tta_s")).row(0)
-    saved = {"energy_saved": 1 - pl.col("eta_j") / joules}
-    saved["time_saved"] = 1 - pl.col("tta_s") / seconds
-    return declared(pl.concat(best).with_columns(**saved), EtaSweep)
+        weighed = energy.with_columns(cost_j=cost).sort("cost_j", "batch_size", "power_limit_w")
+        best = weighed.row(0, named=True)
+        saved = {
+            f"{name}_saved": None if default.is_empty() else 1 - best[column] / default[column][0]
+            for name, column in (("energy", "eta_j"), ("time", "tta_s"))
+        }
+        rows.append({"eta": float(eta), **best, **saved})
+    return declared(pl.DataFrame(rows, infer_schema_length=None), EtaSweep)
