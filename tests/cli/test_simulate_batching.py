@@ -19,7 +19,7 @@ from traceana.ingesters import ingest
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("minibatch")
-    files = write_sample(folder / "sample", traces="alibaba-minibatch-2020", scale=0.05)
+    files = write_sample(folder / "sample", traces="alibaba-minibatch-2020", scale=0.02)
     ingest(files, store=folder / "store")
     return folder / "store"
 
@@ -63,8 +63,7 @@ def test_a_replay_says_that_it_is_synthetic(store: Path, tmp_path: Path) -> None
     assert told["synthetic"]
     assert told["jobs"] == replay.jobs.to_dicts()
     assert pl.read_csv(out).height == replay.steps.height
-    assert json.loads(run("alibaba-minibatch-2020", *asked, "--json")) == told
-    shown = run(*asked).splitlines()
+    shown = run("alibaba-minibatch-2020", *asked).splitlines()
     assert shown[0].startswith("SYNTHETIC")
     assert sum(line.startswith("job_") for line in shown) >= replay.jobs["job_id"].n_unique()
 

@@ -107,7 +107,7 @@ def test_planted_workloads_are_found_in_their_order() -> None:
     assert "squad (default run 100 s): 20 groups with 160 jobs, mean runtime" in str(mapping)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10)
 @given(
     st.lists(
         st.lists(st.integers(1, 10**6).map(float), min_size=2, max_size=4), min_size=3, max_size=12

@@ -34,7 +34,7 @@ def test_by_hand() -> None:
 
 def test_real_jobs(real_store: Store) -> None:
     scan = real_store.scan("alibaba-minibatch-2020", "worker_samples")
-    table = replay_batching(scan).jobs
+    table = replay_batching(scan, controllers=["uniform", "proportional", "oracle"]).jobs
     wide = {
         job: group.pivot("worker_id", index="time_s", values="batch_time")
         .drop_nulls()

@@ -52,7 +52,7 @@ def test_without_overhead_one_step_equalises_and_the_gain_is_mean_over_least() -
     assert result.steps["step_s"][0] / after[0] == pytest.approx(np.mean(x) / min(x))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30)
 @given(x=st.lists(st.floats(50, 1000), min_size=2, max_size=6))
 def test_without_scaling_back_the_global_batch_grows(x: list[float]) -> None:
     # sum of b mean(t) / t at equal b and t = b / x: K b mean(x) mean(1 / x), never less than K b
@@ -135,7 +135,7 @@ def test_the_last_sample_goes_to_the_worker_that_ends_first() -> None:
     assert job.workers["batch_first"].to_list() == [32, 98]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30)
 @given(
     crew=workers,
     name=st.sampled_from(sorted(CONTROLLERS)),
@@ -161,7 +161,7 @@ def test_global_batch_and_bounds_are_kept(
         assert 0 <= result.idle_fraction < 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30)
 @given(
     crew=workers,
     size=st.integers(8, 200),
@@ -236,6 +236,7 @@ def test_published_overhead_put_back_into_the_model() -> None:
     assert even / best == pytest.approx(1.2)
 
 
+@settings(max_examples=30)
 @given(
     st.lists(st.integers(1, 40), min_size=2, max_size=5),
     st.sampled_from(["uniform", "proportional", "smoothed"]),

@@ -15,6 +15,8 @@ from tests.simulate.operations.generate import generate
 from traceana import replay_operations, slowdown_by, worker_slowdown
 from traceana.errors import DataError
 from traceana.simulate import AsMeasured, BalancedStages, Ideal, MicroBatches, Scaled
+from traceana.simulate.operations.replay import replay_model
+from traceana.simulate.operations.run import prepare
 
 
 @settings(max_examples=25)
@@ -55,13 +57,14 @@ def test_one_rank_replayed_with_all_equals_it_replayed_alone(
     operations, _ = generate(
         stages=3, chunks=chunks, ranks=3, micro_batches=6, overlapped=overlapped, noise=0.5
     )
-    job = replay_operations(operations)
+    model = prepare(operations)
+    job = replay_model(model)
     ideal, excess = job.step_s_ideal.mean(), job.step_s_original.mean() - job.step_s_ideal.mean()
     for by in ("dp_rank", "worker", "stage", "kind"):
         for row in slowdown_by(operations, by).iter_rows(named=True):
             group = {by: row[by]}
-            added = replay_operations(operations, ideal=AsMeasured(**group)).step_s_ideal.mean()
-            removed = replay_operations(operations, ideal=group).step_s_ideal.mean()
+            added = replay_model(model, AsMeasured(**group)).step_s_ideal.mean()
+            removed = replay_model(model, Ideal(**group)).step_s_ideal.mean()
             assert row["slowdown"] == pytest.approx(added / ideal, rel=1e-12)
             assert row["explained_addition"] == pytest.approx((added - ideal) / excess, abs=1e-12)
             removal = (job.step_s_original.mean() - removed) / excess
