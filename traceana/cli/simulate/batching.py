@@ -66,23 +66,19 @@ def _simulate(throughputs: str, names: list[Any] | None, *, json: bool, out: Pat
     speeds = SPLITS.get(throughputs) or options.read_numbers("--throughputs", throughputs)
     workers = [(0.0, float(speed)) for speed in speeds]
     uniform, *others = CONTROLLERS
-    results = [
-        simulate_batching(workers, controller=Static(speeds) if name == "static" else name)
-        for name in names or (uniform, "static", *others)
-    ]
-    batches = pl.concat(
-        result.batches.select(pl.lit(result.controller).alias("controller"), pl.all())
-        for result in results
-    )
-    write_frame(batches, out, Batches)
     fields = ("controller", "time_s", "speedup", "idle_fraction", "adjustments", "note")
-    rows = pl.DataFrame(
-        [{name: getattr(result, name) for name in fields} for result in results],
-        schema_overrides={"note": pl.String},
-    )
-    last = [result.workers["batch_last"].to_list() for result in results]
-    rows = rows.with_columns(batch_last=pl.Series(last))
-    summary = Shown(name="results", frame=rows, table=BatchingSweep)
+    rows, batches = [], []
+    for name in names or (uniform, "static", *others):
+        controller = Static(speeds) if name == "static" else name
+        result = simulate_batching(workers, controller=controller)
+        last = {"batch_last": result.workers["batch_last"].to_list()}
+        rows.append({field: getattr(result, field) for field in fields} | last)
+        batches.append(
+            result.batches.select(pl.lit(result.controller).alias("controller"), pl.all())
+        )
+    write_frame(pl.concat(batches), out, Batches)
+    frame = pl.DataFrame(rows, schema_overrides={"note": pl.String})
+    summary = Shown(name="results", frame=frame, table=BatchingSweep)
     print_result("100 steps without overhead", {"synthetic": False}, summary, as_json=json)
 
 
@@ -94,19 +90,14 @@ def _replay(
     from traceana.simulate.batching.tables import ReplayEpisodes, ReplayJobs, ReplaySteps
 
     timed = map(store.trace, store.traces(table="worker_samples", columns=("batch_time",)))
-    traces = {
-        each.id: each
-        for each in timed
-        if not each.has("operations", workers.PIPELINE["operations"])
-    }
-    if trace is None and len(traces) == 1:
-        (trace,) = traces
-    if trace is None or trace not in traces:
+    pipeline = ("operations", workers.PIPELINE["operations"])
+    traces = {each.id: each for each in timed if not each.has(*pipeline)}
+    recorded = traces.get(trace or (next(iter(traces)) if len(traces) == 1 else ""))
+    if recorded is None:
         raise DataError(
             "pass --throughputs, or a trace with worker_samples; the store has "
             f"{', '.join(traces) or 'none'}"
         )
-    recorded = traces[trace]
     settings: dict[str, Any] = {"controllers": names} if names else {}
     result = replay_batching(
         workers.worker_samples(recorded),
@@ -118,7 +109,7 @@ def _replay(
     columns = ("job_id", "worker_id", "onset_s", "controller", "cost_fraction", "recovery_steps")
     print_result(
         "speedup over uniform batches",
-        {"synthetic": recorded.synthetic, "trace": trace, "within": result.within},
+        {"synthetic": recorded.synthetic, "trace": recorded.id, "within": result.within},
         Shown(name="jobs", frame=result.jobs, table=ReplayJobs),
         Shown(
             name="episodes",
@@ -161,19 +152,21 @@ def operations(
     Prints mean step times as measured, replayed and with ideal durations, the slowdown, and the
     fractions of it that the last stage (M_S) and the slowest workers (M_W) explain.
     """
-    from traceana.questions.operations.analyze import NEEDS, job_names, replay_job
+    import polars as pl
+
+    from traceana.questions.operations.analyze import NEEDS, describe_job, job_names, replay_job
     from traceana.simulate.operations.policies import as_policy
+    from traceana.simulate.operations.tables import OperationJobs, SlowdownBy
     from traceana.simulate.operations.timeline import timeline_of, write_timeline
+    from traceana.tables.declare import schema_of
 
     policy = as_policy(_read_group(ideal))
     chosen = options.qualifying_trace(options.open_simulated(store), trace, NEEDS)
     jobs = job_names(chosen)
-    if job is not None:
-        if job not in jobs:
-            raise DataError(
-                f"--job {job}: {chosen.id} has no such job; its jobs are {', '.join(jobs)}"
-            )
-        jobs = [job]
+    if job is not None and job not in jobs:
+        listed = ", ".join(jobs)
+        raise DataError(f"--job {job}: {chosen.id} has no such job; its jobs are {listed}")
+    jobs = jobs if job is None else [job]
     if timeline is not None and len(jobs) > 1:
         raise DataError(f"--timeline: pass --job, one of {', '.join(jobs)}")
     replays: list[JobReplay] = []
@@ -190,12 +183,19 @@ def operations(
     about = {"trace": chosen.id, "synthetic": chosen.synthetic, "ideal": str(policy)}
     if json:
         print_json({**about, "results": [_as_json(replay) for replay in replays]})
-    else:
-        _print(about, replays)
+        return
+    rows = [describe_job(replay) for replay in replays]
+    frame = pl.DataFrame(rows, schema=schema_of(OperationJobs)).drop("note")
+    shown = [Shown(name="results", frame=frame, table=OperationJobs)]
+    if len(replays) == 1:
+        title = "Slowdown by operations"
+        for grouping in (replays[0].by_kind, replays[0].by_stage):
+            by = grouping.sort("slowdown", descending=True)
+            shown.append(Shown(name="by", frame=by, table=SlowdownBy, title=title))
+    print_result(f"{chosen.id}: {policy}\n", about, *shown, as_json=False)
 
 
 def _read_group(text: str | None) -> dict[str, str] | None:
-
     if text is None:
         return None
     group = {}
@@ -226,31 +226,3 @@ def _as_json(replay: JobReplay) -> dict[str, Any]:
         **{f"slowdown_by_{by}": frame.to_dicts() for by, frame in groupings.items()},
         "step": replay.replay.steps.to_dicts(),
     }
-
-
-def _print(about: dict[str, Any], replays: list[JobReplay]) -> None:
-    import polars as pl
-
-    from traceana.questions.operations.analyze import describe_job
-    from traceana.simulate.operations.tables import OperationJobs, SlowdownBy
-    from traceana.tables.declare import schema_of
-
-    jobs = pl.DataFrame(
-        [describe_job(replay) for replay in replays], schema=schema_of(OperationJobs)
-    )
-    groupings = [replays[0].by_kind, replays[0].by_stage] if len(replays) == 1 else []
-    print_result(
-        f"{about['trace']}: {about['ideal']}\n",
-        about,
-        Shown(name="results", frame=jobs.drop("note"), table=OperationJobs),
-        *(
-            Shown(
-                name="by",
-                frame=frame.sort("slowdown", descending=True),
-                table=SlowdownBy,
-                title="Slowdown by operations",
-            )
-            for frame in groupings
-        ),
-        as_json=False,
-    )

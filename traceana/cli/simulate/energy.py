@@ -52,29 +52,22 @@ def energy(
     settings: dict[str, Any] = {"gpu": gpu, "defaults": defaults(chosen)}
     if dataset is None:
         best = _least(tables, eta, settings)
-        write_frame(best, out, EtaSweep)
         title = f"{gpu}: configuration of least cost by data set, eta {eta:g}"
-        print_result(title, about, Shown(name="best", frame=best, table=EtaSweep), as_json=json)
-        return
-    rows = energy_to_accuracy(*tables, eta=eta, dataset=dataset, **settings)
-    etas = sorted({0.0, 0.25, 0.5, 0.75, 1.0, eta})
-    weights = eta_sweep(*tables, etas=etas, dataset=dataset, **settings)
-    write_frame(rows, out, EnergyToAccuracy)
-    front = rows.filter("on_front").sort("tta_s")
-    print_result(
-        f"{dataset} on {gpu}: {rows.height:,} configurations, {front.height} on the Pareto front",
-        about,
-        Shown(
-            name="configurations", frame=rows, table=EnergyToAccuracy, columns=_SHOWN, rows=front
-        ),
-        Shown(
-            name="by_eta",
-            frame=weights,
-            table=EtaSweep,
-            title="Configuration of least cost by weight of energy",
-        ),
-        as_json=json,
-    )
+        shown = [Shown(name="best", frame=best, table=EtaSweep)]
+    else:
+        rows = energy_to_accuracy(*tables, eta=eta, dataset=dataset, **settings)
+        etas = sorted({0.0, 0.25, 0.5, 0.75, 1.0, eta})
+        weights = eta_sweep(*tables, etas=etas, dataset=dataset, **settings)
+        front = rows.filter("on_front").sort("tta_s")
+        number = f"{rows.height:,} configurations, {front.height} on the Pareto front"
+        title, by_eta = f"{dataset} on {gpu}: {number}", "Configuration of least cost by weight"
+        energy: dict[str, Any] = {"table": EnergyToAccuracy, "columns": _SHOWN, "rows": front}
+        shown = [
+            Shown(name="configurations", frame=rows, **energy),
+            Shown(name="by_eta", frame=weights, table=EtaSweep, title=f"{by_eta} of energy"),
+        ]
+    write_frame(shown[0].frame, out, shown[0].table)
+    print_result(title, about, *shown, as_json=json)
 
 
 def _least(

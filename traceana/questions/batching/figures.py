@@ -98,18 +98,9 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
         known = of_controller.drop_nulls("speedup_ci_low")
         bounds = (known["speedup_ci_low"], known["speedup_ci_high"])
         ax.hlines(known["row"], *bounds, color=color, linewidth=1)
-        ax.scatter(
-            of_controller["speedup"],
-            of_controller["row"],
-            s=17,
-            color=color,
-            marker=marker,
-            zorder=4,
-            label=name,
-            gid=str(name),
-            linewidths=0,
-            alpha=0.85,
-        )
+        look: dict[str, Any] = {"s": 17, "marker": marker, "linewidths": 0, "alpha": 0.85}
+        marks = (of_controller["speedup"], of_controller["row"])
+        ax.scatter(*marks, color=color, zorder=4, label=name, gid=str(name), **look)
     ax.set_yticks(range(len(levels)), levels)
     ax.set_ylim(len(levels) - 0.5, -0.5)
     ax.set_xlabel("Speedup over uniform batches")
@@ -121,10 +112,8 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
 def describe_batching_speedup(summary: pl.DataFrame) -> str:
     """Return one sentence on the summary shown."""
     last = summary.filter(level=summary["level"][int(str(summary["mean_over_min"].arg_max()))])
-    texts = ", ".join(
-        f"{name!s} {speedup:.2f}"
-        for name, speedup in zip(last["controller"], last["speedup"], strict=True)
-    )
+    speedups = last.select("controller", "speedup").rows()
+    texts = ", ".join(f"{name} {speedup:.2f}" for name, speedup in speedups)
     overhead_s, cv = summary.select("overhead_s", "noise_cv").row(0)
     seeds = int(str(summary["n"].max()))
     return (
@@ -191,20 +180,12 @@ def plot_batching_clusters(comparison: pl.DataFrame, /, *, ax: Axes | None = Non
 def _draw_system(ax: Axes, row: dict[str, Any], height: float, *, first: bool) -> None:
     value, text = row["relative_time"], f"{row['relative_time']:.2f}"
     if row["workers"] == "published":
-        factor, way = row["speedup"], "faster"
-        if factor is None:
-            factor, way = value, "the time"
+        slower = row["speedup"] is None
+        factor, way = (value, "the time") if slower else (row["speedup"], "faster")
         text = f"{row['system']}: {factor:g} times {way}"
-        ax.scatter(
-            [value],
-            [height],
-            marker="D",
-            s=11,
-            color=color_of(1),
-            zorder=4,
-            gid=f"published-{height:g}",
-            label=None if ax.get_legend_handles_labels()[1].count("published") else "published",
-        )
+        label = None if "published" in ax.get_legend_handles_labels()[1] else "published"
+        diamond: dict[str, Any] = {"marker": "D", "s": 11, "color": color_of(1), "zorder": 4}
+        ax.scatter([value], [height], gid=f"published-{height:g}", label=label, **diamond)
     else:
         system = row["workers"], row["system"]
         colors = (shade(ax, 0.3), shade(ax, 0.6), color_of(4), color_of(0))
@@ -260,14 +241,9 @@ def plot_batching_trajectory(
     lines = []
     for worker in natural_order(batches["worker_id"].unique()):
         of_worker = batches.filter(pl.col("worker_id") == worker).sort("step")
-        (line,) = ax.plot(
-            [*of_worker["step"], end],
-            [*of_worker["batch"], of_worker["batch"][-1]],
-            drawstyle="steps-post",
-            gid=f"worker-{worker}",
-            linewidth=1.2,
-        )
-        lines.append((worker, line))
+        x, y = [*of_worker["step"], end], [*of_worker["batch"], of_worker["batch"][-1]]
+        look: dict[str, Any] = {"drawstyle": "steps-post", "linewidth": 1.2}
+        lines.append((worker, *ax.plot(x, y, gid=f"worker-{worker}", **look)))
     ax.set_xlim(0, max(end, 1))
     ax.set_ylim(bottom=min(0, *batches["batch"]))
     ax.set_xlabel("Step")
@@ -333,21 +309,14 @@ def plot_batching_replay(
     ax = start_axes(ax)
     if episodes is not None:
         spans = episodes.select("onset_s", "end_s").unique(maintain_order=True)
-        for number, (onset_s, end_s) in enumerate(spans.iter_rows()):
-            ax.axvspan(
-                onset_s, end_s, color=color_of(1), alpha=0.13, linewidth=0, gid=f"episode-{number}"
-            )
+        shaded: dict[str, Any] = {"color": color_of(1), "alpha": 0.13, "linewidth": 0}
+        for number, span in enumerate(spans.iter_rows()):
+            ax.axvspan(*span, gid=f"episode-{number}", **shaded)
     for (name,), of_controller in steps.group_by("controller", maintain_order=True):
         (color, _), rows = look_of(str(name), ax), of_controller.sort("time_s")
-        ax.plot(
-            rows["time_s"],
-            rows["step_time"],
-            color=color,
-            drawstyle="steps-post",
-            label=name_group([name]),
-            gid=str(name),
-            linewidth=0.7,
-        )
+        look: dict[str, Any] = {"color": color, "drawstyle": "steps-post", "linewidth": 0.7}
+        label = name_group([name])
+        ax.plot(rows["time_s"], rows["step_time"], label=label, gid=str(name), **look)
     ax.set_ylim(bottom=0)
     ax.margins(x=0)
     ax.set_title(job, pad=16)
@@ -361,10 +330,8 @@ def plot_batching_replay(
 
 def describe_batching_replay(steps: pl.DataFrame) -> str:
     """Return one sentence on the steps shown."""
-    parts = ", ".join(
-        f"{name} {three_digits(of_controller['step_time'].to_numpy().mean())}"
-        for (name,), of_controller in steps.group_by("controller", maintain_order=True)
-    )
+    means = steps.group_by("controller", maintain_order=True).agg(pl.mean("step_time")).rows()
+    parts = ", ".join(f"{name} {three_digits(mean)}" for name, mean in means)
     return f"{steps['time_s'].n_unique():,} steps, mean {parts}."
 
 
@@ -407,17 +374,10 @@ def plot_batching_iterations(
         rows = [order.index(worker) + shift for worker in of_controller["worker_id"]]
         ax.hlines(rows, of_controller["p05"], of_controller["p95"], color=color, linewidth=0.8)
         ax.hlines(rows, of_controller["p25"], of_controller["p75"], color=color, linewidth=2.6)
+        look: dict[str, Any] = {"s": 13, "marker": marker, "edgecolors": shade(ax, 0)}
+        label = {"label": name_group([name]), "gid": name}
         ax.scatter(
-            of_controller["median"],
-            rows,
-            s=13,
-            color=color,
-            marker=marker,
-            zorder=4,
-            label=name_group([name]),
-            gid=name,
-            edgecolors=shade(ax, 0),
-            linewidths=0.4,
+            of_controller["median"], rows, color=color, zorder=4, linewidths=0.4, **label, **look
         )
     ax.set_yticks(range(len(order)), [name_tick(one) for one in order])
     ax.set_ylim(len(order) - 0.5, -0.5)
@@ -431,9 +391,11 @@ def plot_batching_iterations(
 
 def describe_batching_iterations(workers: pl.DataFrame) -> str:
     """Return one sentence on the workers shown."""
+    medians = workers.group_by("controller", maintain_order=True).agg(
+        low=pl.min("median"), high=pl.max("median")
+    )
     parts = [
-        f"{name!s} medians from {three_digits(rows['median'].to_numpy().min())} to "
-        f"{three_digits(rows['median'].to_numpy().max())}"
-        for (name,), rows in workers.group_by("controller", maintain_order=True)
+        f"{name} medians from {three_digits(low)} to {three_digits(high)}"
+        for name, low, high in medians.rows()
     ]
     return f"{workers['worker_id'].n_unique()} workers: {'; '.join(parts)}."

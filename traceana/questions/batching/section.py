@@ -96,11 +96,8 @@ def build(traces: Sequence[Trace]) -> Content:
         return Content((), ())
     recorded = [_recorded(trace) for trace in traces]
     # the steps of the job with the largest possible speedup
-    pictures = [
-        _draw_steps(trace, result, _most(result))
-        for trace in traces
-        if not isinstance(result := trace.once(workers.batching_replay), str)
-    ][:_MAX_DRAWN]
+    replays = _replays(traces)
+    pictures = [_draw_steps(trace, result, _most(result)) for trace, result in replays[:_MAX_DRAWN]]
     all_synthetic = all(trace.synthetic for trace in traces)
     synthetic = " SYNTHETIC data: no real system is shown." if all_synthetic else ""
     about = "Uniform, static and dynamic batching by cluster, without overhead"
@@ -124,16 +121,21 @@ def build(traces: Sequence[Trace]) -> Content:
         ),
     )
     findings = tuple(line for part in recorded for line in part.findings)
-    lead = (*([Gallery(tuple(pictures))] if pictures else []), *_compare(traces))
+    lead = (*([Gallery(tuple(pictures))] if pictures else []), *_compare(replays))
     return Content(findings, blocks, lead, _LIMITATIONS if pictures else "")
 
 
-def _compare(traces: Sequence[Trace]) -> list[Block]:
+def _replays(traces: Sequence[Trace]) -> list[tuple[Trace, BatchingReplay]]:
+    """Return the traces with a replayed job, and the replay."""
+    results = ((trace, trace.once(workers.batching_replay)) for trace in traces)
+    return [(trace, result) for trace, result in results if not isinstance(result, str)]
+
+
+def _compare(replays: Sequence[tuple[Trace, BatchingReplay]]) -> list[Block]:
     """Return the table of the jobs of all traces, the largest speedup first."""
     frames = [
         _weighted(trace, result).drop_nulls("speedup").with_columns(trace=pl.lit(trace.label))
-        for trace in traces
-        if not isinstance(result := trace.once(workers.batching_replay), str)
+        for trace, result in replays
     ]
     jobs = pl.concat(frames) if frames else pl.DataFrame()
     if jobs.is_empty():
@@ -230,15 +232,10 @@ def _draw_steps(trace: Trace, result: BatchingReplay, job: str) -> Drawing:
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the steps of the first jobs, iteration times, and batch sizes of simulated workers."""
     pictures = [*_trajectories(), _iterations_of_split()]
-    for trace in traces:
-        result = trace.once(workers.batching_replay)
-        if isinstance(result, str):
-            continue
+    for trace, result in _replays(traces):
         jobs = result.jobs.drop_nulls("speedup").sort(*workers.JOB_ORDER, maintain_order=True)
-        pictures += [
-            _draw_steps(trace, result, job)
-            for job in jobs["job_id"].unique(maintain_order=True).head(_MAX_FILES)
-        ]
+        first = jobs["job_id"].unique(maintain_order=True).head(_MAX_FILES)
+        pictures += [_draw_steps(trace, result, job) for job in first]
         most, unit = _most(result), workers.batch_time_unit(trace)
         rows = result.workers.filter(pl.col("controller").is_in(_DRAWN[:2]), job_id=most)
         about = f"Iteration times of the workers of {most} under two controllers"

@@ -29,6 +29,8 @@ from traceana.store.frames import Names, as_names, collect, open_frame, reduce_f
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.questions.runtimes.tables import DistributionFits
@@ -244,14 +246,10 @@ def map_groups_to_workloads(
         group_mean_low_s=pl.col("mean_s").min(),
         group_mean_high_s=pl.col("mean_s").max(),
     )
+    for counted in (of_groups, of_jobs):
+        workloads = workloads.join(counted, on="dataset", how="left", maintain_order="left")
     columns = ("groups", "jobs", "mean_s", "group_mean_low_s", "group_mean_high_s")
-    return WorkloadMapping(
-        mapped,
-        groups,
-        workloads.join(of_groups, on="dataset", how="left", maintain_order="left")
-        .join(of_jobs, on="dataset", how="left", maintain_order="left")
-        .select("dataset", "default_s", *columns, "note"),
-    )
+    return WorkloadMapping(mapped, groups, workloads["dataset", "default_s", *columns, "note"])
 
 
 def _default_runs(
@@ -314,11 +312,15 @@ def _grouped(trace: Trace) -> pl.DataFrame:
     return trace.cached(("grouped jobs",), lambda: grouped_jobs(trace), on_disk=False)
 
 
+def has_any(trace: Trace, needs: Sequence[Mapping[str, tuple[str, ...]]], /) -> bool:
+    """Return whether a trace has all tables and columns of one of the needs."""
+    return any(all(map(trace.manifest.has, need, need.values())) for need in needs)
+
+
 def workloads_of(trace: Trace, /) -> tuple[Trace | None, str]:
     """Return the trace whose workloads represent groups, itself if it has any, and its GPU."""
-    (needs,) = ENERGY_NEEDS
     for workloads in (trace, *map(trace.store.trace, trace.store.traces())):
-        if all(map(workloads.manifest.has, needs, needs.values())):
+        if has_any(workloads, ENERGY_NEEDS):
             return workloads, shown_gpu(workloads)
     return None, ""
 
@@ -361,14 +363,8 @@ def ratio_stages(trace: Trace, workloads: Trace | None, gpu: str, /) -> pl.DataF
     if workloads:
         with suppress(DataError):  # too few groups; group_simulation states why
             stages["after mapping"] = trace.once(mapped_jobs, workloads, gpu)
-    return (
-        pl.concat(
-            rows.select(pl.lit(stage).alias("stage"), "runtime_ratio")
-            for stage, rows in stages.items()
-        )
-        .drop_nulls()
-        .filter(pl.col("runtime_ratio") > 0)
-    )
+    named = (rows.select("runtime_ratio", stage=pl.lit(stage)) for stage, rows in stages.items())
+    return pl.concat(named).select("stage", "runtime_ratio").filter(pl.col("runtime_ratio") > 0)
 
 
 def ratio_fits(trace: Trace, workloads: Trace | None, gpu: str, /) -> dict[str, DistributionFits]:

@@ -62,24 +62,17 @@ def plot_recurring_choices(
         raise DataError("plot_recurring_choices has nothing to draw: there is no run")
     with_cost = [] if isinstance(result, pl.DataFrame) else list(result.job.batches)
     sizes = sorted({*(batch_sizes or with_cost), *history["batch_size"]})
-    row = {size: place for place, size in enumerate(sizes)}
     # without its yellow, which is too pale on white
     shades = ListedColormap(colormaps["viridis"](np.linspace(0.85, 0, 256)))
     ax = start_axes(ax)
-    for reached, marker, size in ((True, "o", 12), (False, "x", 22)):
+    limits = history["power_limit_w"]
+    scale: dict[str, Any] = {"vmin": limits.min(), "vmax": limits.max(), "cmap": shades}
+    for reached, marker, size, width in ((True, "o", 12, 0), (False, "x", 22, 1.1)):
         runs = history.filter(reached=reached)
-        dots = ax.scatter(
-            runs["recurrence"],
-            [row[each] for each in runs["batch_size"]],
-            s=size,
-            c=runs["power_limit_w"],
-            marker=marker,
-            linewidths=0 if reached else 1.1,
-            vmin=min(history["power_limit_w"]),
-            vmax=max(history["power_limit_w"]),
-            cmap=shades,
-            gid="reached" if reached else "missed",
-        )
+        rows = [sizes.index(each) for each in runs["batch_size"]]
+        look: dict[str, Any] = {"s": size, "marker": marker, "linewidths": width, **scale}
+        gid = "reached" if reached else "missed"
+        dots = ax.scatter(runs["recurrence"], rows, c=runs["power_limit_w"], gid=gid, **look)
     figure_of(ax).colorbar(dots, ax=ax, label="Power limit (W)")
     ax.set_yticks(range(len(sizes)), [str(size) for size in sizes])
     ax.set_ylim(-0.6, len(sizes) - 0.4)
@@ -128,17 +121,10 @@ def plot_regret(recurrences: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes
         raise DataError("plot_regret has nothing to draw: there is no recurrence or no oracle")
     ax = start_axes(ax)
     for (policy,), rows in recurrences.group_by("policy", maintain_order=True):
-        name = str(policy)
+        name, regret_mj = str(policy), rows["cumulative_regret_j"] / 1e6
         place, line = _LOOKS.get(name, (5, "-"))
-        ax.plot(
-            rows["recurrence"],
-            rows["cumulative_regret_j"] / 1e6,
-            label=name_group([name]),
-            gid=name,
-            color=color_of(place),
-            linestyle=line,
-            linewidth=1.2,
-        )
+        look: dict[str, Any] = {"color": color_of(place), "linestyle": line, "linewidth": 1.2}
+        ax.plot(rows["recurrence"], regret_mj, label=name_group([name]), gid=name, **look)
     ax.set_xlim(left=0)
     ax.set_xlabel("Recurrence")
     ax.set_ylabel("Cumulative regret (MJ)")
@@ -199,17 +185,9 @@ def plot_search_path(
     edge = withStroke(linewidth=2.2, foreground=shade(ax, 0))
     ax.plot(*zip(*known, strict=True), **look, path_effects=[edge])
     places = list(dict.fromkeys(known))
-    across, up = zip(*places, strict=True)
-    ax.scatter(
-        across,
-        up,
-        s=[8 + 40 * known.count(place) / len(known) for place in places],
-        color=color_of(1),
-        edgecolors=shade(ax, 0),
-        linewidths=0.5,
-        zorder=5,
-        gid="runs",
-    )
+    sizes = [8 + 40 * known.count(place) / len(known) for place in places]
+    dots: dict[str, Any] = {"color": color_of(1), "edgecolors": shade(ax, 0), "linewidths": 0.5}
+    ax.scatter(*zip(*places, strict=True), s=sizes, zorder=5, gid="runs", **dots)
     return ax
 
 
@@ -253,10 +231,10 @@ def plot_energy_optima(
     """
     ax = plot_energy_front(energy, ax=ax)
     table = optima.drop_nulls(["tta_s", "eta_j"])
-    for (time_s, energy_j), rows in table.group_by("tta_s", "eta_j", maintain_order=True):
-        low, high = rows["eta"].to_numpy().min(), rows["eta"].to_numpy().max()
+    same = table.group_by("tta_s", "eta_j", maintain_order=True)
+    for time_s, energy_j, low, high in same.agg(low=pl.min("eta"), high=pl.max("eta")).rows():
         text = f"η = {low:g}" if low == high else f"η = {low:g} to {high:g}"
-        at = (float(str(time_s)) / 3600, float(str(energy_j)) / 1e6)
+        at = (time_s / 3600, energy_j / 1e6)
         ax.scatter([at[0]], [at[1]], marker="*", s=60, color=color_of(1), zorder=5)
         ax.annotate(text, at, (6, 5), textcoords="offset points", fontsize="small")
     return ax
@@ -360,36 +338,21 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     if not 0 < len(gpus) <= len(_MARKERS):
         raise DataError(f"plot_energy_saved draws one to six GPUs, not {len(gpus)}")
     datasets = table["dataset"].unique().sort().to_list()
+    low, high = f"{measure}_ci_low", f"{measure}_ci_high"
     ax = start_axes(ax, height_in=0.9 + 0.36 * len(datasets))
     for place, gpu in enumerate(gpus):
         color = color_of(place)
         shift = _WIDE * ((place + 0.5) / len(gpus) - 0.5)
-        rows = table.filter(gpu=gpu).with_columns(
-            row=pl.col("dataset").replace_strict(
-                datasets, range(len(datasets)), return_dtype=pl.Float64
-            )
-            + shift
+        row = pl.col("dataset").replace_strict(
+            datasets, [row + shift for row in range(len(datasets))]
         )
-        if f"{measure}_ci_low" in rows.columns:
-            bounded = rows.drop_nulls(f"{measure}_ci_low")
-            ax.hlines(
-                bounded["row"],
-                bounded[f"{measure}_ci_low"],
-                bounded[f"{measure}_ci_high"],
-                color=color,
-                linewidth=1.1,
-                linestyle="-",
-                gid=gpu,
-            )
-        ax.plot(
-            rows[measure],
-            rows["row"],
-            marker=_MARKERS[place],
-            markersize=3.4,
-            color=color,
-            linestyle="none",
-            label=name_group([gpu]),
-        )
+        rows = table.filter(gpu=gpu).with_columns(row=row)
+        if low in rows.columns:
+            bounded = rows.drop_nulls(low)
+            line: dict[str, Any] = {"color": color, "linewidth": 1.1, "linestyle": "-"}
+            ax.hlines(bounded["row"], bounded[low], bounded[high], **line, gid=gpu)
+        marks: dict[str, Any] = {"marker": _MARKERS[place], "markersize": 3.4, "linestyle": "none"}
+        ax.plot(rows[measure], rows["row"], **marks, color=color, label=name_group([gpu]))
     ax.axvline(0, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.xaxis.set_major_locator(MaxNLocator(6))  # a percentage is wide
     ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))

@@ -33,6 +33,7 @@ from traceana.questions.recurring.analyze import (
     GROUP_NEEDS,
     MAX_JOBS,
     group_simulation,
+    has_any,
     policy_variants,
     ratio_fits,
     ratio_stages,
@@ -91,15 +92,8 @@ def build(traces: Sequence[Trace]) -> Content:
 
 def _split(traces: Sequence[Trace]) -> tuple[list[Trace], list[Trace]]:
     """Return the traces with energy to accuracy, and those with groups of recurring jobs."""
-    energy, groups = (
-        [
-            trace
-            for trace in traces
-            if any(all(map(trace.manifest.has, need, need.values())) for need in needs)
-        ]
-        for needs in (ENERGY_NEEDS, GROUP_NEEDS)
-    )
-    return energy, groups
+    energy = [trace for trace in traces if has_any(trace, ENERGY_NEEDS)]
+    return energy, [trace for trace in traces if has_any(trace, GROUP_NEEDS)]
 
 
 def _summary(trace: Trace) -> tuple[pl.DataFrame, pl.DataFrame, str]:
@@ -174,32 +168,27 @@ def draw_one_job(trace: Trace, gpu: str, dataset: str, /) -> list[Drawing]:
 def draw_variants(trace: Trace, gpu: str, /) -> list[Drawing]:
     """Draw variants of the policy: by beta, by the part left out, and by GPU."""
     result = trace.once(policy_variants, gpu)
+    of_all = f"Energy of all recurrences on {gpu}"
     about = {
-        "beta": f"Energy of all recurrences on {gpu} by beta, relative to beta 2",
-        "part left out": f"Energy of all recurrences on {gpu} without a part of the policy, "
-        "relative to the whole",
+        "beta": f"{of_all} by beta, relative to beta 2",
+        "part left out": f"{of_all} without a part of the policy, relative to the whole",
         "GPU": "Energy of the last five recurrences by GPU, relative to the default",
     }
-    return [
-        drawing(
-            "policy-variants",
-            rows,
-            trace,
-            f"variants-{str(what).split()[0].lower()}-{trace.id}",
-            about[str(what)],
-        )
-        for (what,), rows in result.group_by("comparison", maintain_order=True)
-        if rows["energy"].count()
-    ]
+    pictures = []
+    for what, text in about.items():
+        rows = result.filter(comparison=what)
+        key = f"variants-{what.split()[0].lower()}-{trace.id}"
+        if rows["energy"].count():
+            pictures.append(drawing("policy-variants", rows, trace, key, text))
+    return pictures
 
 
 def _findings(rows: pl.DataFrame, gpu: str, title: str) -> tuple[str, ...]:
     if rows.is_empty():
         return ()
-    least, most = rows["energy_saved"][0], rows["energy_saved"][-1]
-    slower = rows.filter(pl.col("time_saved") < 0).height
+    slower = (rows["time_saved"] < 0).sum()
     but = f"; {slower} of {plural(rows.height, 'job')} take longer" if slower else ""
-    energy = f"{fraction_range(least, most)} of the energy"
+    energy = f"{fraction_range(rows['energy_saved'][0], rows['energy_saved'][-1])} of the energy"
     saved = (
         f"{title}: recurring jobs on {gpu} that learn their batch size and power limit save "
         f"{energy} of the default (simulated; {plural(rows.height, 'data set')}, means of "
@@ -219,10 +208,7 @@ def build_groups(trace: Trace, /) -> Content:
     blocks: list[Block] = [Text(_RATIOS), Gallery((picture,))]
     if fits := trace.once(ratio_fits, workloads, gpu):
         table = result_table(
-            pl.concat(
-                fit.table.select(pl.lit(stage).alias("stage"), pl.all())
-                for stage, fit in fits.items()
-            ),
+            pl.concat(fit.table.with_columns(stage=pl.lit(name)) for name, fit in fits.items()),
             FittedFamilies,
             columns=("stage", "family", "n", "aic", "delta", "ks_statistic"),
             headings={"stage": "Ratios"},
@@ -271,14 +257,12 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
             continue
         simulated = trace.once(group_simulation, workloads, gpu) if workloads else ""
         if not isinstance(simulated, str):
-            saved = simulated.by_dataset().drop_nulls("dataset")
+            saved = simulated.by_dataset().drop_nulls("dataset").with_columns(gpu=pl.lit(gpu))
+            by = f"groups of recurring jobs with the policy {simulated.policy}"
             for what in ("energy", "time"):
-                if saved[f"{what}_saved"].count():
-                    rows = saved.select("dataset", f"{what}_saved", gpu=pl.lit(gpu))
-                    about = (
-                        f"{what.capitalize()} saved by groups of recurring jobs with the policy "
-                        f"{simulated.policy}, exploration included"
-                    )
+                rows = saved.select("dataset", f"{what}_saved", "gpu")
+                about = f"{what.capitalize()} saved by {by}, exploration included"
+                if rows[f"{what}_saved"].count():
                     key = picture_key(f"groups-{what}", trace)
                     pictures.append(drawing("energy-saved", rows, trace, key, about))
         pictures.append(_draw_ratios(trace, ratios, "histogram", "Histogram of runtime ratios"))
