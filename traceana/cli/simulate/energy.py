@@ -85,27 +85,12 @@ def _least(
     for name in profiles.filter(gpu=gpu)["dataset"].unique().sort():
         try:
             best = eta_sweep(*tables, dataset=name, etas=[eta], **settings)
+            rows.append(best.select(pl.lit(name).alias("dataset"), pl.all()))
         except DataError as error:
             sys.stderr.write(f"traceana: note: {error}\n")
-            continue
-        rows.append(best.select(pl.lit(name).alias("dataset"), pl.all()))
     if not rows:
         raise DataError(f"no data set of {gpu} has a feasible configuration")
     return pl.concat(rows)
-
-
-_OF_SWEEP: Final = (
-    "gpu",
-    "dataset",
-    "seeds",
-    "energy_saved",
-    "energy_saved_ci_low",
-    "energy_saved_ci_high",
-    "time_saved",
-    "cost_saved",
-    "regret_fraction",
-    "note",
-)
 
 
 def recurring(
@@ -206,7 +191,15 @@ def _sweep(trace: Trace, settings: dict[str, Any]) -> _Printed:
         f"of the oracle; eta {settings['eta']:g}"
     )
     about = {"eta": settings["eta"], "synthetic": trace.synthetic}
-    shown = Shown(name="summary", frame=summary, table=SweepSummary, columns=_OF_SWEEP)
+    hidden = (
+        "seeds_failed",
+        "points_missing",
+        "time_saved_ci",
+        "cost_saved_ci",
+        "regret_fraction_ci",
+    )
+    columns = [name for name in SweepSummary.columns() if not name.startswith(hidden)]
+    shown = Shown(name="summary", frame=summary, table=SweepSummary, columns=columns)
     return title, about, (shown,), Shown(name="runs", frame=sweep, table=Sweep)
 
 

@@ -122,12 +122,10 @@ def published_gains() -> pl.DataFrame:
 def _pairs(tflops: dict[str, float], gain: float, fast: int, slow: int) -> str:
     """Return the pairs of devices whose FLOPS allow a gain, the least unlike first."""
     ratios = sorted((tflops[a] / tflops[b], f"{a} and {b}") for a, b in permutations(tflops, 2))
-    reach = [
-        pair
-        for ratio, pair in ratios
-        if ratio > 1 and largest_gain(ratio, fast=fast, slow=slow) >= gain
+    faster = [
+        (largest_gain(ratio, fast=fast, slow=slow), pair) for ratio, pair in ratios if ratio > 1
     ]
-    return ", ".join(reach) or "none"
+    return ", ".join(pair for most, pair in faster if most >= gain) or "none"
 
 
 _BATCH: Final = 64
@@ -206,31 +204,21 @@ def _systems(throughputs: list[float], overhead_share: float, steps: int) -> lis
     )
     rows: list[dict[str, Any]] = []
     usual_s = 0.0
+    setting = {"steps": steps, "global_batch": _BATCH * count}
     for workers, system, crew, controller in systems:
-        job = simulate_batching(
-            crew, controller=controller, steps=steps, global_batch=_BATCH * count
-        )
+        job = simulate_batching(crew, controller=controller, **setting)
         usual_s = usual_s or job.time_s
-        rows.append(
-            {
-                "workers": workers,
-                "system": system,
-                "relative_time": job.time_s / usual_s,
-                "speedup": job.speedup,
-            }
-        )
+        times = {"relative_time": job.time_s / usual_s, "speedup": job.speedup}
+        rows.append({"workers": workers, "system": system, **times})
     return rows
 
 
 def _published(name: str, uniform: float) -> dict[str, dict[str, float | None]]:
     """Return the times that published factors imply, given that of uniform batches."""
-    printed: dict[str, dict[str, float | None]] = {}
+    times: dict[str, dict[str, float | None]] = {}
     for gain in PUBLISHED["gains"].values():
         factor = float(gain["factor"])
+        time, speedup = (factor, None) if gain.get("slowdown") else (uniform / factor, factor)
         if gain["cluster"] == name:
-            printed[gain["model"]] = (
-                {"relative_time": factor, "speedup": None}
-                if gain.get("slowdown")
-                else {"relative_time": uniform / factor, "speedup": factor}
-            )
-    return printed
+            times[gain["model"]] = {"relative_time": time, "speedup": speedup}
+    return times
