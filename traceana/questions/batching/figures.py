@@ -243,7 +243,8 @@ def plot_batching_trajectory(
         of_worker = batches.filter(pl.col("worker_id") == worker).sort("step")
         x, y = [*of_worker["step"], end], [*of_worker["batch"], of_worker["batch"][-1]]
         look: dict[str, Any] = {"drawstyle": "steps-post", "linewidth": 1.2}
-        lines.append((worker, *ax.plot(x, y, gid=f"worker-{worker}", **look)))
+        (line,) = ax.plot(x, y, gid=f"worker-{worker}", **look)
+        lines.append((worker, line))
     ax.set_xlim(0, max(end, 1))
     ax.set_ylim(bottom=min(0, *batches["batch"]))
     ax.set_xlabel("Step")

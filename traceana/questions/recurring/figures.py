@@ -185,9 +185,10 @@ def plot_search_path(
     edge = withStroke(linewidth=2.2, foreground=shade(ax, 0))
     ax.plot(*zip(*known, strict=True), **look, path_effects=[edge])
     places = list(dict.fromkeys(known))
-    sizes = [8 + 40 * known.count(place) / len(known) for place in places]
+    areas = [8 + 40 * known.count(place) / len(known) for place in places]
     dots: dict[str, Any] = {"color": color_of(1), "edgecolors": shade(ax, 0), "linewidths": 0.5}
-    ax.scatter(*zip(*places, strict=True), s=sizes, zorder=5, gid="runs", **dots)
+    across, up = zip(*places, strict=True)
+    ax.scatter(across, up, s=areas, zorder=5, gid="runs", **dots)
     return ax
 
 
