@@ -155,6 +155,9 @@ def read_operations(operations: IntoFrame, /) -> tuple[Operations, Floats]:
     shape = (len(labels), len(steps), len(ranks))
     cell = node * (shape[1] * shape[2]) + lane
     del node, lane
+    chunks = dict.fromkeys(_CHUNKS, np.full(len(first), -1))
+    for name in set(_CHUNKS) & set(names):
+        chunks[name] = table[name].gather(first).fill_null(-1).to_numpy()
     nothing = np.empty(0)
     operations_read = Operations(
         job=job,
@@ -164,8 +167,8 @@ def read_operations(operations: IntoFrame, /) -> tuple[Operations, Floats]:
         kind=np.array(KINDS)[kind[first]],
         stage=stage[first],
         sequence=sequences[sequence[first]],
-        chunk=table["chunk"].gather(first).to_numpy(),
-        global_chunk=table["global_chunk"].gather(first).to_numpy(),
+        chunk=chunks["chunk"],
+        global_chunk=chunks["global_chunk"],
         start=nothing,
         end=nothing,
     )
@@ -230,14 +233,12 @@ def _compact(rows: pl.LazyFrame, names: list[str]) -> pl.DataFrame:
     times = ("start_s", "duration_s")
     if odd := [name for name in times if not schema[name].is_numeric()]:
         raise DataError(f"operations: column {odd[0]} holds {schema[odd[0]]}; numbers are needed")
-    rows = _with_sequence(rows, names).with_columns(
-        pl.lit(None).alias(name) for name in _CHUNKS if name not in names
-    )
+    rows = _with_sequence(rows, names)
     small = pl.Float32 if all(schema[name] == pl.Float32 for name in times) else pl.Float64
     table = collect(
         rows.select(
             *(pl.col(name).cast(pl.Int64 if name == "step" else pl.Int32) for name in _WHOLE),
-            pl.col(_CHUNKS).cast(pl.Int32).fill_null(-1),
+            *(pl.col(name).cast(pl.Int32) for name in _CHUNKS if name in names),
             pl.col(times).cast(small).fill_null(float("nan")),
             kind=pl.col("kind")
             .cast(pl.String)
