@@ -90,11 +90,16 @@ class TypicalRequests:
 
     @cached_property
     def _with_gpus(self) -> tuple[Ints, Ints, Ints, Ints, NDArray[np.bool_], Floats]:
-        """Return shares, and of the requests for GPUs: CPU, GPUs, share's index, types, weight."""
+        """Return what a GPU offers each share, and of the requests for GPUs their columns.
+
+        By free thousandths of a GPU and by share: 1 and, 32 bits lower, the thousandths if it fits.
+        Columns: CPU, GPUs, index of the share, accepted types, weight.
+        """
         pairs = [pair for pair in zip(self.requests, self.weights, strict=True) if pair[0].gpus]
         shares, index = np.unique([request.gpu_milli for request, _ in pairs], return_inverse=True)
+        free = np.arange(MILLI + 1)[:, None]
         return (
-            shares.astype(np.int64),
+            np.where(free >= shares, (1 << 32) + free, 0),
             np.array([request.cpu_milli for request, _ in pairs], dtype=np.int64),
             np.array([request.gpus for request, _ in pairs], dtype=np.int64),
             index.astype(np.int64),
@@ -107,20 +112,16 @@ class TypicalRequests:
 
         The mean over the typical requests of the free GPU that a request cannot use.
         """
-        shares, cpus, gpus, index, accepted, weights = self._with_gpus
+        offered, cpus, gpus, index, accepted, weights = self._with_gpus
         total: Floats = gpu_milli.sum(axis=1).astype(float)
         if not weights.size:
             return total
-        summed = np.zeros((len(total), gpu_milli.shape[1] + 1))
-        ordered = gpu_milli.copy()
-        ordered.sort(axis=1)
-        ordered[:, ::-1].cumsum(axis=1, out=summed[:, 1:])
-        # number of GPUs with at least each share free, which are the largest
-        fitting = (gpu_milli[:, :, None] >= shares).sum(axis=1)
-        usable = summed[np.arange(len(total))[:, None], fitting]
-        runs = (fitting[:, index] >= gpus) & (cpu_milli[:, None] >= cpus) & accepted[gpu_type]
-        used = np.einsum("ij,ij,j->i", runs, usable[:, index], weights)
-        fragment: Floats = total - used
+        summed = np.add.reduce(offered.take(gpu_milli.T, axis=0), axis=0)
+        fitting, usable = summed >> 32, summed & (1 << 32) - 1
+        runs = fitting.take(index, axis=1) >= gpus
+        runs &= (cpu_milli[:, None] >= cpus) & accepted.take(gpu_type, axis=0)
+        usable = usable.take(index, axis=1).astype(float)
+        fragment: Floats = total - np.einsum("ij,ij,j->i", runs, usable, weights)
         return fragment
 
 
@@ -170,11 +171,11 @@ class PlacementNodes:
     def rows(self, index: Ints, /) -> PlacementNodes:
         """Return some of the machines."""
         return PlacementNodes(
-            self.gpu_type[index],
-            self.gpus[index],
-            self.cpu_milli[index],
-            self.gpu_milli[index],
-            self.held[index],
+            self.gpu_type.take(index),
+            self.gpus.take(index),
+            self.cpu_milli.take(index),
+            self.gpu_milli.take(index, axis=0),
+            self.held.take(index, axis=0),
             self.largest_cpu_milli,
             self.largest_gpu_milli,
             self.typical,
@@ -199,10 +200,8 @@ class PlacementNodes:
             return fits
         if request.gpu_types:
             fits &= self.typical.accepts(request)[self.gpu_type[index]]
-        if request.gpus == 1:
-            fits &= (self.gpu_milli[index] >= request.gpu_milli).any(axis=1)
-        else:
-            fits &= (self.gpu_milli[index] >= request.gpu_milli).sum(axis=1) >= request.gpus
+        enough = self.gpu_milli[index] >= request.gpu_milli
+        fits &= enough.any(axis=1) if request.gpus == 1 else enough.sum(axis=1) >= request.gpus
         return fits
 
 

@@ -132,12 +132,15 @@ class FragmentationGradientDescent:
 
     def score_gpus(self, request: PlacementRequest, nodes: PlacementNodes, /) -> Ints:
         """Return the same score of each GPU, -1 where the request does not fit."""
-        row, gpu = np.nonzero(nodes.gpu_milli >= request.gpu_milli)
-        left = nodes.gpu_milli[row]
+        free = nodes.gpu_milli
+        first = (free[:, :, None] == free[:, None, :]).argmax(axis=2)  # equal GPUs score equally
+        distinct = first == np.arange(free.shape[1])
+        row, gpu = np.nonzero(distinct & (free >= request.gpu_milli))
+        left = free[row]
         left[np.arange(len(row)), gpu] -= request.gpu_milli
-        scores = np.full(nodes.gpu_milli.shape, -1, dtype=np.int64)
+        scores = np.full(free.shape, -1, dtype=np.int64)
         scores[row, gpu] = _decrease(request, nodes, row, left)
-        return scores
+        return np.take_along_axis(scores, first, axis=1)
 
 
 def _decrease(request: PlacementRequest, nodes: PlacementNodes, row: Ints, left: Ints) -> Ints:

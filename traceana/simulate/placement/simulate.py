@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import starmap
 from math import ceil
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
+from numpy.typing import NDArray
 
 from traceana.errors import DataError
 from traceana.simulate.frames import over_seeds, read_columns
@@ -19,7 +21,6 @@ from traceana.simulate.placement.cluster import (
     PlacementNodes,
     PlacementRequest,
     TypicalRequests,
-    whole_gpus,
 )
 from traceana.simulate.placement.policies import POLICIES, PlacementPolicy, Random
 from traceana.simulate.placement.tables import Placement, PlacementRuns, PlacementSummary
@@ -138,15 +139,19 @@ def _fill_up(workload: Workload, cluster: Cluster, arrivals: Ints, fill: float) 
             positions[at] = np.searchsorted(arrived, [at], side="right")
     recorded = np.zeros(len(arrivals) + 1, dtype=bool)
     recorded[np.concatenate(list(positions.values()))] = True
-    allocated, fragment = np.zeros(len(recorded)), np.zeros(len(recorded))
-    if recorded[0]:
-        fragment[0] = cluster.fragment()
-    for step, job in enumerate(arrivals.tolist(), start=1):
-        request = workload.requests[job]
-        if cluster.place(request, int(workload.memory_mib[job])):
-            allocated[step] = request.total_gpu_milli
-        if recorded[step]:
-            fragment[step] = cluster.fragment()
+    of_machines = cluster.nodes.fragment()
+    allocated, fragment = np.zeros(len(recorded)), np.full(len(recorded), of_machines.sum())
+    for begin in range(0, len(arrivals), _BLOCK):
+        jobs = arrivals[begin : begin + _BLOCK].tolist()
+        placed = [cluster.place(workload.requests[job], workload.memory_mib[job]) for job in jobs]
+        states = [state for state in placed if state is not None]
+        renewed = iter(cluster.fragments(states) if states else ())
+        for step, job, state in zip(range(begin + 1, len(recorded)), jobs, placed, strict=False):
+            if state is not None:
+                allocated[step] = workload.gpu_milli[job]
+                of_machines[state.node] = next(renewed)
+            if recorded[step]:
+                fragment[step] = of_machines.sum()
     allocated = allocated.cumsum()
     rows = [
         (at, allocated[here].mean() * percent, fragment[here].mean() * percent)
@@ -192,9 +197,9 @@ class Workload:
             )
         if nodes["gpus"].max() > _MOST_GPUS:  # type: ignore[operator]
             raise DataError(f"machines: column gpus must be {_MOST_GPUS:,} at most")
-        self.requests = [
-            _request(*row) for row in table.select("cpus", "gpus", "gpu_type").iter_rows()
-        ]
+        requests: dict[PlacementRequest, PlacementRequest] = {}  # equal ones are one object
+        rows = table.select("cpus", "gpus", "gpu_type").iter_rows()
+        self.requests = [requests.setdefault(each, each) for each in starmap(_request, rows)]
         self.gpu_milli: Floats = np.array([r.total_gpu_milli for r in self.requests], dtype=float)
         self.memory_mib = _whole(table["memory_gib"].fill_null(0) * _MIB)
         self._machines = nodes
@@ -284,6 +289,16 @@ def _whole(values: pl.Series) -> Ints:
 
 
 _SCORES: Final = "the policy's score must return one number for each machine"
+_BLOCK: Final = 4096
+"""Arrivals whose fragments are computed together."""
+
+
+class State(NamedTuple):
+    """A machine after a placement: its row, free thousandths of cores and of each GPU."""
+
+    node: int
+    cpu_milli: int
+    gpu_milli: Ints
 
 
 class Cluster:
@@ -301,67 +316,69 @@ class Cluster:
         self.nodes, self._memory, self._policy, self._rng = nodes, memory_mib, policy, rng
         self._random_ties = random_ties or isinstance(policy, Random)
         self._score_gpus: Any = getattr(policy, "score_gpus", None)
-        self._changed: list[int] = []
+        self._placed = 0
+        self._changed = np.zeros(len(nodes.gpus), dtype=np.int64)  # last placement by machine
         self._scores: dict[PlacementRequest, tuple[Floats, int]] = {}
-        self._fragment: tuple[Floats, int] | None = None
+        self._lost: dict[PlacementRequest, int] = {}  # least memory of a job that fits nowhere
 
-    def place(self, request: PlacementRequest, memory_mib: int) -> bool:
-        """Place a job, and return whether it fits on a machine."""
+    def place(self, request: PlacementRequest, memory_mib: int) -> State | None:
+        """Place a job; return its machine as it is then, or None if the job fits on none."""
+        lost = self._lost.get(request)
+        if lost is not None and memory_mib >= lost:  # jobs never leave
+            return None
         scores = self._scores_of(request)
-        if memory_mib:
-            scores = np.where(self._memory >= memory_mib, scores, -np.inf)
         node = int(scores.argmax())
+        if self._memory[node] < memory_mib:
+            scores = np.where(self._memory >= memory_mib, scores, -np.inf)
+            node = int(scores.argmax())
         if scores[node] == -np.inf:
-            return False
+            if not (self.nodes.fits(request) & (self._memory >= memory_mib)).any():
+                self._lost[request] = memory_mib
+            return None
         if scores[node] != scores[node]:
             raise DataError(f"{_SCORES}; it returned NaN")
         if self._random_ties:
-            node = self._best(scores, random=True)
-        self._take(node, request, memory_mib)
-        return True
+            node = self._draw((scores == scores[node]) & (self._memory >= memory_mib))
+        return self._take(node, request, memory_mib)
 
-    def fragment(self) -> float:
-        """Return the fragment of all machines in thousandths of a GPU."""
-        if self._fragment is None:
-            values = self.nodes.fragment()
-        else:
-            values, seen = self._fragment
-            if rows := set(self._changed[seen:]):
-                index = np.fromiter(rows, dtype=np.int64)
-                values[index] = self.nodes.rows(index).fragment()
-        self._fragment = values, len(self._changed)
-        return float(values.sum())
+    def fragments(self, states: Sequence[State]) -> Floats:
+        """Return the fragments of machines in thousandths of a GPU."""
+        nodes, cpu_milli, gpu_milli = map(np.array, zip(*states, strict=True))
+        return self.nodes.typical.fragment(self.nodes.gpu_type[nodes], cpu_milli, gpu_milli)
 
     def _scores_of(self, request: PlacementRequest) -> Floats:
-        scores, seen = self._scores.get(request, (None, 0))
-        if scores is None:
+        kept = self._scores.get(request)
+        if kept is None:
             scores = np.empty(len(self.nodes.gpus))
             index = np.arange(len(scores))
-        elif rows := set(self._changed[seen:]):
-            index = np.fromiter(rows, dtype=np.int64)
         else:
-            return scores
-        scores[index] = -np.inf
-        fits = index[self.nodes.fits(request, index)]
-        if fits.size:
-            found = self._policy.score(request, self.nodes.rows(fits))
-            if np.shape(found) != fits.shape:
-                raise DataError(f"{_SCORES}, here {fits.size}; it returned {found!r}")
-            scores[fits] = found
-        self._scores[request] = scores, len(self._changed)
+            scores, seen = kept
+            index = np.flatnonzero(self._changed > seen)
+        if index.size:
+            scores[index] = -np.inf
+            fits = index[self.nodes.fits(request, index)]
+            if fits.size:
+                found = self._policy.score(request, self.nodes.rows(fits))
+                if np.shape(found) != fits.shape:
+                    raise DataError(f"{_SCORES}, here {fits.size}; it returned {found!r}")
+                scores[fits] = found
+        self._scores[request] = scores, self._placed
         return scores
 
-    def _take(self, node: int, request: PlacementRequest, memory_mib: int) -> None:
+    def _take(self, node: int, request: PlacementRequest, memory_mib: int) -> State:
         nodes = self.nodes
+        gpu_milli = nodes.gpu_milli[node]
         if request.shares:
-            nodes.gpu_milli[node, self._gpu_of(node, request)] -= request.gpu_milli
+            gpu_milli[self._gpu_of(node, request)] -= request.gpu_milli
             nodes.held[node, 0] += 1
         elif request.gpus:
-            nodes.gpu_milli[node, whole_gpus(nodes.gpu_milli[node][None], request.gpus)[0]] = 0
+            gpu_milli[np.flatnonzero(gpu_milli == MILLI)[: request.gpus]] = 0
             nodes.held[node, request.gpus] += 1
         nodes.cpu_milli[node] -= request.cpu_milli
         self._memory[node] -= memory_mib
-        self._changed.append(node)
+        self._placed += 1
+        self._changed[node] = self._placed
+        return State(node, int(nodes.cpu_milli[node]), gpu_milli.copy())
 
     def _gpu_of(self, node: int, request: PlacementRequest) -> int:
         """Return the GPU of the highest score, or the one with the least free that fits."""
@@ -371,13 +388,14 @@ class Cluster:
             return int(np.where(fits, free, np.inf).argmin())
         of_node = self.nodes.rows(np.array([node]))
         scores = np.asarray(self._score_gpus(request, of_node), dtype=float)[0]
-        return self._best(np.where(fits, scores, -np.inf), random=isinstance(self._policy, Random))
+        scores = np.where(fits, scores, -np.inf)
+        if isinstance(self._policy, Random):
+            return self._draw(scores == scores.max())
+        return int(scores.argmax())
 
-    def _best(self, scores: Floats, *, random: bool) -> int:
-        if not random:
-            return int(scores.argmax())
-        ties = np.flatnonzero(scores == scores.max())
-        return int(ties[self._rng.integers(len(ties))])
+    def _draw(self, ties: NDArray[np.bool_]) -> int:
+        best = np.flatnonzero(ties)
+        return int(best[self._rng.integers(len(best))])
 
 
 def sweep_placement(
