@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +16,10 @@ from platformdirs import user_cache_path
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
 
-_PAYS_S: Final = 0.3
-"""CPU seconds in a function after which it is compiled: in up to seven, once for all later runs."""
+_PAYS_S: Final = 10.0
+"""CPU seconds in a function after which it is compiled, which takes as long; later runs take it."""
+_LOADS_S: Final = 0.3
+"""CPU seconds after which machine code of an earlier run is loaded."""
 
 
 class Compiled(Generic[Arguments, Returned]):
@@ -30,11 +33,14 @@ class Compiled(Generic[Arguments, Returned]):
 
     def __init__(self, function: Callable[Arguments, Returned], /) -> None:
         self._function = self._run = function
-        self._left_s = _PAYS_S
+        self._left_s: float | None = None
 
     @property
     def takes_arrays(self) -> bool:
         """Whether the next call runs machine code, which needs arrays; Python prefers lists."""
+        if self._left_s is None:
+            kept = _folder().rglob(f"*.{self._function.__name__}-*.nbi")
+            self._left_s = _LOADS_S if any(kept) else _PAYS_S
         if self._left_s <= 0 and self._run is self._function:
             self._run, self._left_s = _machine_code(self._function), _PAYS_S
         return self._run is not self._function
@@ -47,7 +53,11 @@ class Compiled(Generic[Arguments, Returned]):
         try:
             return self._run(*given, **named)
         finally:
-            self._left_s -= thread_time() - began
+            self._left_s = cast("float", self._left_s) - thread_time() + began
+
+
+def _folder() -> Path:
+    return Path(os.environ.get("NUMBA_CACHE_DIR") or user_cache_path("traceana") / "compiled")
 
 
 def _machine_code(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
@@ -64,7 +74,7 @@ def _machine_code(function: Callable[Arguments, Returned]) -> Callable[Arguments
             names[name] = compile_part(FunctionType(value.__code__, names, name))
     whole = FunctionType(cast("FunctionType", function).__code__, names, function.__name__)
     named = settings.CACHE_DIR
-    folder = Path(named or user_cache_path("traceana") / "compiled")
+    folder = Path(named or _folder())
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):  # else numba would take the folder of the source

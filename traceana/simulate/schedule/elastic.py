@@ -11,7 +11,7 @@ import numpy as np
 
 from traceana.errors import DataError
 from traceana.simulate.schedule.capacity import Profile
-from traceana.simulate.schedule.elastic_plan import NEVER, Problem, Room, plan_jobs
+from traceana.simulate.schedule.elastic_plan import NEVER, Problem, Room, align, plan_jobs
 from traceana.simulate.schedule.policy import ContinuousClock, ScheduleState, SlottedPolicy
 
 
@@ -232,6 +232,7 @@ class _Plans:
             least=policy.least,
             stop=stop,
             deadline=listed(ends),
+            aligned=listed([align(float(state.now), end, policy.slot_s) for end in ends]),
             rates=rates,
             sizes=sizes,
             top=listed(top),

@@ -23,8 +23,8 @@ _STEPS_PER_JOB: Final = 6
 class Problem(NamedTuple):
     """A decision: time, slot, GPUs of the cluster, and the jobs in order of deadline.
 
-    `stop`: plan up to the first job that misses its deadline. `rates` and `sizes` have a row per
-    job.
+    `stop`: plan up to the first job that misses its deadline. `aligned`: ends of the deadlines'
+    slots. `rates` and `sizes` have a row per job.
     """
 
     now: float
@@ -33,6 +33,7 @@ class Problem(NamedTuple):
     least: bool
     stop: bool
     deadline: Any
+    aligned: Any
     rates: Any
     sizes: Any
     top: Any
@@ -62,6 +63,7 @@ class Plans(NamedTuple):
     gain: Any
     spent: Any
     first: Any
+    reach: Any
     beside: Any
     order: Any
 
@@ -95,6 +97,7 @@ class Room:
             [-NEVER] * jobs,
             [0.0] * jobs,
             [-NEVER] * jobs,
+            [NEVER] * jobs,
             [0] * jobs,
             list(range(jobs)),
         ]
@@ -113,7 +116,8 @@ def _most_steps(jobs: int) -> int:
     return _STEPS_PER_JOB * jobs + 32
 
 
-def _aligned(start: float, at: float, slot: float) -> float:
+def align(start: float, at: float, slot: float) -> float:
+    """Return the end of the slot of a time."""
     if at >= NEVER:  # more slots than an integer can count
         return at
     return start + math.ceil((at - start) / slot) * slot
@@ -179,7 +183,7 @@ def _plan_greedily(problem: Problem, job: int, steps: Steps, plans: Plans) -> No
     """Give a job the highest level that fits at each step until it ends."""
     now, slot = problem.now, problem.slot
     deadline = problem.deadline[job] if problem.least else NEVER
-    aligned = _aligned(now, deadline, slot) if deadline < NEVER else NEVER
+    aligned = problem.aligned[job] if problem.least else NEVER
     if now < aligned < NEVER:
         before = steps.free[_search(steps.times, steps.used[0], aligned) - 1]
         _insert(steps, aligned, before)
@@ -198,31 +202,33 @@ def _plan_greedily(problem: Problem, job: int, steps: Steps, plans: Plans) -> No
             until = deadline
         if (until - start) * rates[level] >= left:
             plans.exact[job] = math.ceil(start + left / rates[level])
-            plans.end[job] = _aligned(now, plans.exact[job], slot)
+            plans.end[job] = align(now, plans.exact[job], slot)
             break
         left -= (until - start) * rates[level]
     plans.following[job] = NEVER
     _hold(problem, job, steps, plans, job)
 
 
-def _least_level(problem: Problem, job: int, steps: Steps, plans: Plans, row: int) -> int:
+def _least_level(
+    problem: Problem, job: int, steps: Steps, plans: Plans, row: int, last: int
+) -> int:
     """Return the least level that meets the deadline, or 0; note the levels that fit."""
-    deadline, first = problem.deadline[job], plans.used[row]
     sizes, rates, top = problem.sizes[job], problem.rates[job], problem.top[job]
-    times, free, fits = steps.times, steps.free, plans.fits
-    last = _search(times, steps.used[0], _aligned(problem.now, deadline, problem.slot))
-    seconds, above, done = plans.seconds, 0.0, 0.0
+    times, free, fits, seconds = steps.times, steps.free, plans.fits, plans.seconds
+    above, done, work = 0.0, 0.0, plans.work[row]
     for level in range(top + 1):
         seconds[level] = 0.0
-    for step in range(first, last):
-        level = _fit(sizes, top, free[step])
+    for step in range(plans.used[row], last):
+        level, gpus = top, free[step]
+        while level and sizes[level] > gpus:
+            level -= 1
         fits[step] = level
-        until = times[step + 1] if step + 1 < last else deadline
+        until = times[step + 1] if step + 1 < last else problem.deadline[job]
         seconds[level] += until - times[step]
     for level in range(1, top + 1):
         above += seconds[level]
     for level in range(1, top + 1):
-        if done + above * rates[level] >= plans.work[row]:
+        if done + above * rates[level] >= work:
             return level
         done += seconds[level] * rates[level]
         above -= seconds[level]
@@ -234,26 +240,25 @@ def _plan_least(problem: Problem, job: int, steps: Steps, plans: Plans, row: int
 
     The job has at most this level as late as suffices, and at most the level below before that.
     """
-    share = _least_level(problem, job, steps, plans, row)
+    times, deadline = steps.times, problem.deadline[job]
+    last = _search(times, steps.used[0], problem.aligned[job])
+    share = _least_level(problem, job, steps, plans, row, last)
     if not share:
         return False
-    times, fits, rates, deadline = (
-        steps.times,
-        plans.fits,
-        problem.rates[job],
-        problem.deadline[job],
-    )
-    plan_times, plan_levels, m = plans.times[row], plans.levels[row], plans.used[row]
-    last = _search(times, steps.used[0], _aligned(problem.now, deadline, problem.slot))
+    fits, rates, left, m = plans.fits, problem.rates[job], plans.work[row], plans.used[row]
+    plan_times, plan_levels = plans.times[row], plans.levels[row]
     point, until, done = last, deadline, 0.0
-    while done < plans.work[row] and point > m:
+    while done < left and point > m:
         point -= 1
-        done += (until - times[point]) * rates[min(fits[point], share)]
+        level = fits[point]
+        done += (until - times[point]) * rates[level if level < share else share]
         until = times[point]
     plans.following[row] = NEVER
-    left = plans.work[row]
     for step in range(m, last):
-        level = min(fits[step], share if step >= point else share - 1)
+        most = share if step >= point else share - 1
+        level = fits[step]
+        if level > most:
+            level = most
         plan_times[m], plan_levels[m] = times[step], level
         m += 1
         if not level:
@@ -263,7 +268,7 @@ def _plan_least(problem: Problem, job: int, steps: Steps, plans: Plans, row: int
         if (step >= point and done >= left) or step == last - 1:
             needed = math.ceil(left / rates[level])
             plans.exact[row] = times[step] + needed
-            plans.end[row] = times[step] + _aligned(0.0, needed, problem.slot)
+            plans.end[row] = times[step] + align(0.0, needed, problem.slot)
             if step + 1 < last:
                 plans.following[row] = times[step + 1]
             break
@@ -286,22 +291,23 @@ def _gpu_time(plans: Plans, row: int, sizes: Sequence[int]) -> float:
 def _without(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps) -> None:
     """Write the free GPUs without a job's plan, up to the time of its trial plan's end."""
     times, free, n, sizes = steps.times, steps.free, steps.used[0], problem.sizes[job]
-    until = plans.end[-1]
     plan_times, plan_levels, m = plans.times[job], plans.levels[job], plans.used[job]
-    out_times, out_free, end = out.times, out.free, plans.end[job]
+    out_times, out_free, end, until = out.times, out.free, plans.end[job], plans.end[-1]
     count, step, own, held = 0, 0, 0, 0
-    change = min(plan_times[0], end)
+    following, change = times[0], plan_times[0] if plan_times[0] < end else end
     while True:
-        following = times[step] if step < n else NEVER
-        at = min(following, change)
+        at = following if following < change else change
         if at >= until:
             break
         if following == at:
             step += 1
-        if change == at:
-            held = 0 if at == end else sizes[plan_levels[own]]
+            following = times[step] if step < n else NEVER
+        if change == at and at == end:
+            held, change = 0, NEVER
+        elif change == at:
+            held = sizes[plan_levels[own]]
             own += 1
-            change = NEVER if at == end else min(plan_times[own] if own < m else end, end)
+            change = plan_times[own] if own < m and plan_times[own] < end else end
         now_free = free[step - 1] + held
         if not count or now_free != out_free[count - 1]:
             out_times[count], out_free[count] = at, now_free
@@ -309,23 +315,29 @@ def _without(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps)
     out.used[0] = count
 
 
-def _scale_up(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps) -> None:
-    """Plan a job in the last row: a level more until the first step, then its least share."""
+def _scale_up(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps) -> float:
+    """Plan a job in the last row: a level more until the first step, then its least share.
+
+    Return the time up to which the plan depends on the free GPUs.
+    """
     row, now, deadline = len(plans.used) - 1, problem.now, problem.deadline[job]
-    aligned = _aligned(now, deadline, problem.slot)
+    aligned = problem.aligned[job]
     plans.end[row] = max(plans.end[row], aligned)
     _without(problem, job, steps, plans, out)
     up = plans.levels[job][0] + 1
     rate = problem.rates[job][up]
     first = out.times[1] if out.used[0] > 1 else aligned
     plans.exact[row] = math.ceil(now + plans.work[job] / rate)
-    plans.end[row] = _aligned(now, plans.exact[row], problem.slot)
+    plans.end[row] = align(now, plans.exact[row], problem.slot)
     plans.times[row][0], plans.levels[row][0], plans.used[row] = now, up, 1
     plans.following[row] = NEVER
-    if first < plans.end[row] or deadline < plans.exact[row]:
-        ran = (deadline if first == aligned else first) - now
-        plans.work[row] = plans.work[job] - ran * rate
-        _plan_least(problem, job, out, plans, row)
+    if first >= plans.end[row] and deadline >= plans.exact[row]:
+        return first
+    ran = (deadline if first == aligned else first) - now
+    plans.work[row] = plans.work[job] - ran * rate
+    _plan_least(problem, job, out, plans, row)
+    # without a deadline, the rest of the work is planned after all other jobs
+    return deadline if deadline < NEVER else first
 
 
 def _plan_all(problem: Problem, steps: Steps, plans: Plans) -> None:
@@ -368,7 +380,7 @@ def _same_until(steps: Steps, other: Steps) -> float:
 
 def _find_returns(problem: Problem, steps: Steps, plans: Plans, out: Steps, same: float) -> None:
     """Find the marginal returns; up to a time only the first step has changed."""
-    row, gain, first, beside = len(plans.used) - 1, plans.gain, plans.first, plans.beside
+    row, gain, first, reach = len(plans.used) - 1, plans.gain, plans.first, plans.reach
     for job in range(len(problem.deadline)):
         level, missing = plans.levels[job][0], _missing(problem, job, plans)
         if missing > problem.gpus:
@@ -378,16 +390,16 @@ def _find_returns(problem: Problem, steps: Steps, plans: Plans, out: Steps, same
         elif level == 0:
             gain[job] = NEVER
         elif (
-            problem.deadline[job] > same
+            reach[job] >= same
             or first[job] != steps.times[1]
-            or beside[job] == steps.free[0] + problem.sizes[job][level]
+            or plans.beside[job] == steps.free[0] + problem.sizes[job][level]
         ):  # else all that its return depends on is as before
             plans.end[row] = problem.now
-            _scale_up(problem, job, steps, plans, out)
+            reach[job] = _scale_up(problem, job, steps, plans, out)
             more = _gpu_time(plans, row, problem.sizes[job]) - plans.spent[job]
             gain[job] = more / missing
             first[job] = out.times[1] if out.used[0] > 1 else -NEVER
-            beside[job] = out.free[1]
+            plans.beside[job] = out.free[1]
 
 
 def _spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps) -> None:
@@ -420,12 +432,11 @@ def _spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps) -> No
         _scale_up(problem, chosen, steps, plans, out)
         _hold(problem, chosen, out, plans, row)
         same = _same_until(steps, out)
-        steps.used[0], plans.used[chosen] = out.used[0], plans.used[row]
-        for step in range(out.used[0]):
-            steps.times[step], steps.free[step] = out.times[step], out.free[step]
-        for step in range(plans.used[row]):
-            plans.times[chosen][step] = plans.times[row][step]
-            plans.levels[chosen][step] = plans.levels[row][step]
+        n, m = out.used[0], plans.used[row]
+        steps.used[0], plans.used[chosen] = n, m
+        steps.times[:n], steps.free[:n] = out.times[:n], out.free[:n]
+        plans.times[chosen][:m] = plans.times[row][:m]
+        plans.levels[chosen][:m] = plans.levels[row][:m]
         plans.end[chosen], plans.following[chosen] = plans.end[row], plans.following[row]
         spent[chosen] = _gpu_time(plans, row, problem.sizes[chosen])
         plans.first[chosen] = -NEVER
