@@ -183,12 +183,13 @@ def fit_in_order(state: ScheduleState, order: Iterable[int], /) -> dict[int, int
         return {}
     changes = dict.fromkeys(running, 0)
     for job in order:
-        if gpus[job] <= free:
-            free -= gpus[job]
+        count = gpus[job]
+        if count <= free:
+            free -= count
             if job in running:
                 del changes[job]
             else:
-                changes[job] = gpus[job]
+                changes[job] = count
             if not free:
                 break
     return changes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -131,8 +132,7 @@ class _EventClock(ContinuousClock):
         self.restart = False
         self.begin: dict[int, float] = {}
         self._executed: dict[int, float] = {}
-        self._pause: dict[int, float] = {}
-        self._end: dict[int, float] = {}
+        self._pause: Mapping[int, float] = {}
         self._next = self._last = math.inf
 
     def remaining(self, job: int, /) -> float:
@@ -141,33 +141,39 @@ class _EventClock(ContinuousClock):
         return self.state.jobs.work[job] - executed
 
     def advance(self, now: float, /) -> list[tuple[int, float]]:
-        begin, end, work = self.begin, self._end, self.state.jobs.work
-        ended = (
-            [(job, at) for job, at in end.items() if at <= self._last] if now >= self._next else []
-        )
+        ended = []
+        while now >= self._next and super().next_end() <= self._last:
+            at, job = heapq.heappop(self.heap)
+            del self.begin[job], self.end[job]
+            ended.append((job, at))
         for job, pause in self._pause.items():
-            begin[job] += min(pause, now - self.state.now)
-            end[job] = begin[job] + work[job]
+            if job in self.begin:
+                self._begin(job, self.begin[job] + min(pause, now - self.state.now))
         self._pause = {}
-        for job, _ in ended:
-            del begin[job], end[job]
         return ended
 
     def apply(self, changes: Mapping[int, int], pauses: Mapping[int, float], /) -> None:
-        now, begin, end = self.state.now, self.begin, self._end
+        now = self.state.now
         for job, gpus in changes.items():
             if gpus:
-                begin[job] = now - self._executed.pop(job, 0.0)
-                end[job] = begin[job] + self.state.jobs.work[job]
+                self._begin(job, now - self._executed.pop(job, 0.0))
             else:
-                self._executed[job] = now - begin.pop(job)
-                del end[job]
-        self._pause = dict(pauses)
+                self._executed[job] = now - self.begin.pop(job)
+                del self.end[job]
+        self._pause = pauses
         for job in pauses if self.restart else ():
-            end[job] += pauses[job]
-        first = min(end.values(), default=math.inf)
+            self._end(job, self.end[job] + pauses[job])
+        first = super().next_end()
         self._next = max(now + self.slot, first)
         self._last = first if self.alone else self._next
+
+    def _begin(self, job: int, at: float) -> None:
+        self.begin[job] = at
+        self._end(job, at + self.state.jobs.work[job])
+
+    def _end(self, job: int, at: float) -> None:
+        self.end[job] = at
+        heapq.heappush(self.heap, (at, job))
 
     def next_end(self) -> float:
         return self._next
