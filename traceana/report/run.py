@@ -87,9 +87,9 @@ def _share(
     alike: dict[str, list[Section]] = {}
     for section in missing:
         shared = section.shares if section.shares and tasks else section.id
-        alike.setdefault(shared if section.needs else f"last {section.id}", []).append(section)
-    # many sections at once take longest, and those that need no table use what others computed
-    groups = sorted(alike.values(), key=lambda group: (not group[0].needs, -len(group)))
+        alike.setdefault(shared, []).append(section)
+    # the claims (which need no table of their own) take longest, then many sections at once
+    groups = sorted(alike.values(), key=lambda group: (bool(group[0].needs), -len(group)))
     before = active_children()
     # spawned, not forked: Polars' and BLAS's threads do not outlive a fork
     pool = ProcessPoolExecutor(
