@@ -33,9 +33,8 @@ class Tiresias(SlottedPolicy):
 
     def __init__(self, *, slot_s: float | None = None) -> None:
         super().__init__(slot_s=slot_s)
-        self._queues: list[list[int]] = [[] for _ in range(len(self.limits) + 1)]
+        self._queues = [_Queue() for _ in range(len(self.limits) + 1)]
         self._queue: dict[int, int] = {}
-        self._moved: set[int] = set()
         self._clock: _EventClock | None = None
         self._decisions = 0
         self._restart = False
@@ -45,16 +44,16 @@ class Tiresias(SlottedPolicy):
         self._clock = _EventClock(state, self.slot_s, alone=self._as_printed)
         return self._clock
 
-    def finish(self, _: ScheduleState, ended: Sequence[int], /) -> None:
+    def finish(self, state: ScheduleState, ended: Sequence[int], /) -> None:
         """Take ended jobs out of their queues."""
         for job in ended:
-            self._queues[self._queue.pop(job)].remove(job)
+            self._queues[self._queue.pop(job)].remove(job, state.jobs.gpus[job])
 
     def admit(self, _: ScheduleState, arrived: Sequence[int], /) -> Sequence[int]:
         """Append the arrived jobs to the first queue."""
         for job in arrived:
             self._queue[job] = 0
-            self._queues[0].append(job)
+            self._queues[0].waiting[job] = None
         return arrived
 
     def order(self, state: ScheduleState, /) -> Iterator[int]:
@@ -67,22 +66,18 @@ class Tiresias(SlottedPolicy):
         ]
         for job in sorted(demoted, key=lambda job: (-gpus[job], job)):
             queue = self._queue[job]
-            self._queues[queue].remove(job)
+            self._queues[queue].remove(job, gpus[job])
             self._queue[job] = queue + 1
-            self._queues[queue + 1].append(job)
-            self._moved.add(queue + 1)
-        return chain(*self._queues)
+            self._queues[queue + 1].demoted.append(job)
+        return chain.from_iterable(
+            chain(queue.running, queue.waiting, queue.demoted) for queue in self._queues
+        )
 
-    def allocate(self, state: ScheduleState, order: Iterable[int], /) -> dict[int, int]:
+    def allocate(self, state: ScheduleState, _: Iterable[int], /) -> dict[int, int]:
         """Give each job in order its GPUs where they fit."""
-        changes = fit_in_order(state, order)
-        if not state.waiting:
-            return changes
-        running = {*state.running, *changes}
-        running -= {job for job, gpus in changes.items() if not gpus}
-        for nth in self._moved.union(self._queue[job] for job in changes):
-            self._queues[nth].sort(key=running.__contains__, reverse=True)  # stable
-        self._moved.clear()
+        free, changes = state.gpus, dict[int, int]()
+        for queue in self._queues:
+            free = queue.fit(free, state.jobs.gpus, changes)
         return changes
 
     def place(self, state: ScheduleState, changes: Mapping[int, int], /) -> dict[int, float]:
@@ -114,9 +109,57 @@ class Tiresias(SlottedPolicy):
         return [
             (job, nth, state.now - begin[job])
             for nth, queue in enumerate(self._queues[:-1])
-            for job in queue
-            if job in begin
+            for job in queue.running
         ]
+
+
+class _Queue:
+    """Jobs in order: those that run, those that wait, and running ones that were just demoted."""
+
+    def __init__(self) -> None:
+        self.running: dict[int, None] = {}
+        self.waiting: dict[int, None] = {}
+        self.demoted: list[int] = []
+        self._used = 0
+
+    def remove(self, job: int, gpus: int) -> None:
+        del self.running[job]
+        self._used -= gpus
+
+    def fit(self, free: int, gpus: Sequence[int], changes: dict[int, int]) -> int:
+        """Run the jobs in order where they fit free GPUs; return the GPUs that are left."""
+        left, stopped, started, kept, late = free - self._used, [], [], [], []
+        if left < 0:
+            left = free
+            for job in self.running:
+                if gpus[job] <= left:
+                    left -= gpus[job]
+                else:
+                    stopped.append(job)
+        for job in self.waiting if left else ():
+            if gpus[job] <= left:
+                left -= gpus[job]
+                started.append(job)
+                if not left:
+                    break
+        for job in self.demoted:
+            if gpus[job] <= left:
+                left -= gpus[job]
+                kept.append(job)
+            else:
+                late.append(job)
+        if not (stopped or started or kept or late):
+            return left
+        for job in stopped:
+            del self.running[job]
+        for job in started:
+            del self.waiting[job]
+        self.running |= dict.fromkeys(started + kept)
+        self.waiting = dict.fromkeys(stopped) | self.waiting if stopped else self.waiting
+        self.waiting |= dict.fromkeys(late)
+        self.demoted, self._used = [], free - left
+        changes |= dict.fromkeys(stopped + late, 0) | {job: gpus[job] for job in started}
+        return left
 
 
 class _EventClock(ContinuousClock):
