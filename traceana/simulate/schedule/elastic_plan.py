@@ -210,12 +210,16 @@ def _plan_greedily(problem: Problem, job: int, steps: Steps, plans: Plans) -> No
 
 
 def _least_level(
-    problem: Problem, job: int, steps: Steps, plans: Plans, row: int, last: int
-) -> int:
-    """Return the least level that meets the deadline, or 0; note the levels that fit."""
+    problem: Problem, job: int, steps: Steps, plans: Plans, row: int
+) -> tuple[int, int]:
+    """Return the least level that meets the deadline, or 0, and the first step after that time.
+
+    Note the levels that fit.
+    """
     sizes, rates, top = problem.sizes[job], problem.rates[job], problem.top[job]
     times, free, fits, seconds = steps.times, steps.free, plans.fits, plans.seconds
     above, done, work = 0.0, 0.0, plans.work[row]
+    last = _search(times, steps.used[0], problem.aligned[job])
     for level in range(top + 1):
         seconds[level] = 0.0
     for step in range(plans.used[row], last):
@@ -229,10 +233,10 @@ def _least_level(
         above += seconds[level]
     for level in range(1, top + 1):
         if done + above * rates[level] >= work:
-            return level
+            return level, last
         done += seconds[level] * rates[level]
         above -= seconds[level]
-    return 0
+    return 0, last
 
 
 def _plan_least(problem: Problem, job: int, steps: Steps, plans: Plans, row: int) -> bool:
@@ -241,8 +245,7 @@ def _plan_least(problem: Problem, job: int, steps: Steps, plans: Plans, row: int
     The job has at most this level as late as suffices, and at most the level below before that.
     """
     times, deadline = steps.times, problem.deadline[job]
-    last = _search(times, steps.used[0], problem.aligned[job])
-    share = _least_level(problem, job, steps, plans, row, last)
+    share, last = _least_level(problem, job, steps, plans, row)
     if not share:
         return False
     fits, rates, left, m = plans.fits, problem.rates[job], plans.work[row], plans.used[row]
@@ -250,15 +253,11 @@ def _plan_least(problem: Problem, job: int, steps: Steps, plans: Plans, row: int
     point, until, done = last, deadline, 0.0
     while done < left and point > m:
         point -= 1
-        level = fits[point]
-        done += (until - times[point]) * rates[level if level < share else share]
+        done += (until - times[point]) * rates[min(fits[point], share)]
         until = times[point]
     plans.following[row] = NEVER
     for step in range(m, last):
-        most = share if step >= point else share - 1
-        level = fits[step]
-        if level > most:
-            level = most
+        level = min(fits[step], share if step >= point else share - 1)
         plan_times[m], plan_levels[m] = times[step], level
         m += 1
         if not level:
@@ -294,9 +293,9 @@ def _without(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps)
     plan_times, plan_levels, m = plans.times[job], plans.levels[job], plans.used[job]
     out_times, out_free, end, until = out.times, out.free, plans.end[job], plans.end[-1]
     count, step, own, held = 0, 0, 0, 0
-    following, change = times[0], plan_times[0] if plan_times[0] < end else end
+    following, change = times[0], min(plan_times[0], end)
     while True:
-        at = following if following < change else change
+        at = min(following, change)
         if at >= until:
             break
         if following == at:
@@ -320,13 +319,14 @@ def _scale_up(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps
 
     Return the time up to which the plan depends on the free GPUs.
     """
-    row, now, deadline = len(plans.used) - 1, problem.now, problem.deadline[job]
-    aligned = problem.aligned[job]
+    row, now = len(plans.used) - 1, problem.now
+    deadline: float = problem.deadline[job]
+    aligned: float = problem.aligned[job]
     plans.end[row] = max(plans.end[row], aligned)
     _without(problem, job, steps, plans, out)
     up = plans.levels[job][0] + 1
     rate = problem.rates[job][up]
-    first = out.times[1] if out.used[0] > 1 else aligned
+    first: float = out.times[1] if out.used[0] > 1 else aligned
     plans.exact[row] = math.ceil(now + plans.work[job] / rate)
     plans.end[row] = align(now, plans.exact[row], problem.slot)
     plans.times[row][0], plans.levels[row][0], plans.used[row] = now, up, 1

@@ -128,38 +128,37 @@ class _Queue:
 
     def fit(self, free: int, gpus: Sequence[int], changes: dict[int, int]) -> int:
         """Run the jobs in order where they fit free GPUs; return the GPUs that are left."""
-        left, stopped, started, kept, late = free - self._used, [], [], [], []
+        left, stopped = free - self._used, list[int]()
         if left < 0:
-            left = free
-            for job in self.running:
-                if gpus[job] <= left:
-                    left -= gpus[job]
-                else:
-                    stopped.append(job)
-        for job in self.waiting if left else ():
-            if gpus[job] <= left:
-                left -= gpus[job]
-                started.append(job)
-                if not left:
-                    break
-        for job in self.demoted:
-            if gpus[job] <= left:
-                left -= gpus[job]
-                kept.append(job)
-            else:
-                late.append(job)
-        if not (stopped or started or kept or late):
-            return left
-        for job in stopped:
-            del self.running[job]
+            kept, left = _fitting(self.running, gpus, free)
+            running = dict.fromkeys(kept)
+            stopped = [job for job in self.running if job not in running]
+            self.running = running
+        started, left = _fitting(self.waiting, gpus, left)
         for job in started:
             del self.waiting[job]
-        self.running |= dict.fromkeys(started + kept)
-        self.waiting = dict.fromkeys(stopped) | self.waiting if stopped else self.waiting
-        self.waiting |= dict.fromkeys(late)
+        demoted, left = _fitting(self.demoted, gpus, left)
+        late = [job for job in self.demoted if job not in demoted]
+        if started or demoted:
+            self.running |= dict.fromkeys(started + demoted)
+        if stopped or late:
+            self.waiting = dict.fromkeys([*stopped, *self.waiting, *late])
+            changes |= dict.fromkeys(stopped + late, 0)
+        changes |= {job: gpus[job] for job in started}
         self.demoted, self._used = [], free - left
-        changes |= dict.fromkeys(stopped + late, 0) | {job: gpus[job] for job in started}
         return left
+
+
+def _fitting(jobs: Iterable[int], gpus: Sequence[int], free: int) -> tuple[list[int], int]:
+    """Return the jobs in order that fit free GPUs, and the GPUs that they leave."""
+    fitting = []
+    for job in jobs if free else ():
+        if gpus[job] <= free:
+            free -= gpus[job]
+            fitting.append(job)
+            if not free:
+                break
+    return fitting, free
 
 
 class _EventClock(ContinuousClock):
