@@ -321,9 +321,10 @@ def _held_out_ratio(
     def per_epoch(energy: pl.DataFrame) -> dict[int, tuple[float, float]]:
         """Return the expected and the measured cost of the power limit that is expected best."""
         costs: dict[int, tuple[float, float]] = {}
-        for (size,), part in energy.group_by("batch_size"):
+        for (size,), ordered in energy.sort("power_limit_w").group_by(
+            "batch_size", maintain_order=True
+        ):
             if len(folds[size].epochs) > 1:
-                ordered = part.sort("power_limit_w")
                 measured = ordered[column].to_numpy() / folds[size].epochs.mean()
                 expected = _from_other_limits(ordered["power_limit_w"].to_numpy(), measured)
                 best = int(np.argmin(expected))
