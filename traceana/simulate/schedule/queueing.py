@@ -8,12 +8,10 @@ from abc import abstractmethod
 from bisect import bisect_left, insort
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from traceana.simulate.schedule.compiled import Compiled
 from traceana.simulate.schedule.policy import ScheduleState, SchedulingPolicy
 
 
@@ -267,42 +265,37 @@ class EasyBackfilling(SchedulingPolicy):
         return shadow, free - gpus
 
 
-class _Arrays(NamedTuple):
-    """GPUs and limits of the waiting jobs, and their smallest by block."""
-
-    gpus: NDArray[np.int64]
-    limits: NDArray[np.float64]
-    block_gpus: NDArray[np.int64]
-    block_limits: NDArray[np.float64]
-
-
 class _Window:
     """Waiting jobs in order of submission, searched by blocks of their smallest values."""
 
     def __init__(self, state: ScheduleState) -> None:
-        n = len(state.jobs)
-        self._gpus, self._limits = state.jobs.gpus, state.jobs.time_limit_s
-        blocks = n // _BLOCK + 1
-        self._arrays = _Arrays(
-            np.full(n, _GONE),
-            np.full(n, math.inf),
-            np.full(blocks, _GONE),
-            np.full(blocks, math.inf),
-        )
+        self._jobs = state.jobs
+        n, blocks = len(state.jobs), len(state.jobs) // _BLOCK + 1
+        self._gpus, self._fewest = np.full(n, _GONE), np.full(blocks, _GONE)
+        self._limits, self._shortest = np.full(n, math.inf), np.full(blocks, math.inf)
         self._waiting: dict[int, int] = {}
 
     def extend(self, arrived: Sequence[int]) -> None:
         for job in arrived:
-            gpus = self._gpus[job]
-            _put(self._arrays, job, gpus, float(self._limits[job]))
+            gpus = self._jobs.gpus[job]
+            self._put(job, gpus, self._jobs.time_limit_s[job])
             self._waiting[gpus] = self._waiting.get(gpus, 0) + 1
 
     def remove(self, job: int) -> None:
-        gpus = self._gpus[job]
+        gpus = self._jobs.gpus[job]
         self._waiting[gpus] -= 1
         if not self._waiting[gpus]:
             del self._waiting[gpus]
-        _put(self._arrays, job, _GONE, math.inf)
+        self._put(job, _GONE, math.inf)
+
+    def _put(self, job: int, gpus: int, limit: float) -> None:
+        self._gpus[job], self._limits[job] = gpus, limit
+        block = job // _BLOCK
+        jobs = slice(block * _BLOCK, (block + 1) * _BLOCK)
+        self._fewest[block], self._shortest[block] = (
+            self._gpus[jobs].min(),
+            self._limits[jobs].min(),
+        )
 
     def smallest(self) -> int:
         """Return the fewest GPUs of a waiting job."""
@@ -310,33 +303,16 @@ class _Window:
 
     def first_fit(self, first: int, free: int, seconds: float, extra: int) -> int:
         """Return the first waiting job after `first` that delays no reservation, or -1."""
-        return int(_first_fit(self._arrays, first + 1, free, seconds, extra))
-
-
-@Compiled
-def _put(arrays: _Arrays, job: int, gpus: int, limit: float) -> None:
-    """Set the GPUs and limit of a job, and the smallest of its block."""
-    arrays.gpus[job], arrays.limits[job] = gpus, limit
-    block = job // _BLOCK
-    begin = block * _BLOCK
-    arrays.block_gpus[block] = arrays.gpus[begin : begin + _BLOCK].min()
-    arrays.block_limits[block] = arrays.limits[begin : begin + _BLOCK].min()
-
-
-@Compiled
-def _first_fit(arrays: _Arrays, start: int, free: int, seconds: float, extra: int) -> int:
-    first = start // _BLOCK
-    fewest, shortest = arrays.block_gpus[first:], arrays.block_limits[first:]
-    may_fit = (fewest <= free) & ((shortest <= seconds) | (fewest <= extra))
-    for block in np.flatnonzero(may_fit):
-        begin = max(start, int(first + block) * _BLOCK)
-        end = (int(first + block) + 1) * _BLOCK
-        gpus, limits = arrays.gpus[begin:end], arrays.limits[begin:end]
-        fits = (gpus <= free) & ((limits <= seconds) | (gpus <= extra))
-        nth = fits.argmax()
-        if fits[nth]:
-            return int(begin + nth)
-    return -1
+        after = first // _BLOCK
+        fewest, shortest = self._fewest[after:], self._shortest[after:]
+        may_fit = (fewest <= free) & ((shortest <= seconds) | (fewest <= extra))
+        for block in (np.flatnonzero(may_fit) + after).tolist():
+            begin, end = max(first + 1, block * _BLOCK), (block + 1) * _BLOCK
+            gpus, limits = self._gpus[begin:end], self._limits[begin:end]
+            fits = (gpus <= free) & ((limits <= seconds) | (gpus <= extra))
+            if fits.any():
+                return begin + int(fits.argmax())
+        return -1
 
 
 class ConservativeBackfilling(SchedulingPolicy):
