@@ -90,10 +90,10 @@ class TypicalRequests:
 
     @cached_property
     def _with_gpus(self) -> tuple[Ints, Ints, Ints, Ints, NDArray[np.bool_], Floats]:
-        """Return what a GPU offers each share, and of the requests for GPUs their columns.
+        """Return what a GPU offers each request, and of the requests for GPUs their columns.
 
-        By free thousandths of a GPU and by share: 1 and, 32 bits lower, the thousandths if it fits.
-        Columns: CPU, GPUs, index of the share, accepted types, weight.
+        By free thousandths of a GPU and by requested ones: 1 and, 32 bits lower, the free ones if
+        they suffice. Columns: CPU, GPUs, index of the requested thousandths, accepted types, weight.
         """
         pairs = [pair for pair in zip(self.requests, self.weights, strict=True) if pair[0].gpus]
         shares, index = np.unique([request.gpu_milli for request, _ in pairs], return_inverse=True)
