@@ -93,7 +93,7 @@ class TypicalRequests:
         """Return what a GPU offers each request, and of the requests for GPUs their columns.
 
         By free thousandths of a GPU and by requested ones: 1 and, 32 bits lower, the free ones if
-        they suffice. Columns: CPU, GPUs, index of the requested thousandths, accepted types, weight.
+        they suffice. Columns: CPU, GPUs, index of the thousandths, types, weight.
         """
         pairs = [pair for pair in zip(self.requests, self.weights, strict=True) if pair[0].gpus]
         shares, index = np.unique([request.gpu_milli for request, _ in pairs], return_inverse=True)
