@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec
@@ -30,7 +30,7 @@ from traceana.claims.tables import ClaimVerdicts
 from traceana.errors import DataError, did_you_mean
 from traceana.store import Store, TableEntry
 from traceana.store.cache import Cache, code_digest, key_of, versions
-from traceana.store.ledger import ledger_json
+from traceana.store.ledger import Ledger, ledger_json
 from traceana.tables.declare import schema_of
 
 
@@ -321,20 +321,31 @@ def check_claims(
         raise DataError(f"expected a store, such as traceana.open_store(path), got {kind}")
     names = PAPERS if paper is None else find_papers(paper, PAPERS)
     claims = [claim for name in names for claim in PAPERS[name].claims]
-    entries = {
-        (trace, entry.table): entry
-        for trace in store.traces()
-        for entry in store.ledger(trace).entries
-    }
+    stored = _Stored(store, {trace: store.ledger(trace) for trace in store.traces()})
+    entries = stored.entries
     rows, evidence = [], {}
     for done, claim in enumerate(claims, 1):
-        verdict = _judge(claim, store, entries)
+        verdict = _judge(claim, stored)
         rows.append(_row(claim, verdict, entries))
         if verdict.evidence is not None:
             evidence[claim.id] = verdict.evidence
         if progress is not None:
             progress(done / len(claims))
     return ClaimResults(pl.DataFrame(rows, schema=_SCHEMA), evidence, _altered(claims, entries))
+
+
+class _Stored:
+    """A store and what the verdicts need of its ledgers, read once for all claims."""
+
+    def __init__(self, store: Store, ledgers: Mapping[str, Ledger]) -> None:
+        self.store = store
+        self.entries: Entries = {
+            (trace, entry.table): entry
+            for trace, ledger in ledgers.items()
+            for entry in ledger.entries
+        }
+        self.missing = cache(store.missing)
+        self.ledger_json = cache(lambda trace: ledger_json(ledgers[trace]))
 
 
 def _altered(claims: list[Claim], entries: Entries) -> tuple[str, ...]:
@@ -363,8 +374,9 @@ def _row(claim: Claim, verdict: Judgement, entries: Entries) -> dict[str, Any]:
     }
 
 
-def _judge(claim: Claim, store: Store, entries: Entries) -> Judgement:
-    verdict = _lacking(claim, store, entries) or _measured_once(claim, store)
+def _judge(claim: Claim, stored: _Stored) -> Judgement:
+    entries = stored.entries
+    verdict = _lacking(claim, stored) or _measured_once(claim, stored)
     if verdict.verdict not in _JUDGED:
         return verdict
     files = [file for need in claim.tables for file in entries[need].files]
@@ -382,8 +394,9 @@ def _judge(claim: Claim, store: Store, entries: Entries) -> Judgement:
     return verdict
 
 
-def _lacking(claim: Claim, store: Store, entries: Entries) -> Judgement | None:
+def _lacking(claim: Claim, stored: _Stored) -> Judgement | None:
     """Return why the tables of a claim cannot decide it, or None if they can."""
+    entries = stored.entries
     absent = [
         "/".join(need)
         for need in claim.tables
@@ -394,17 +407,17 @@ def _lacking(claim: Claim, store: Store, entries: Entries) -> Judgement | None:
     synthetic = dict.fromkeys(need[0] for need in claim.tables if entries[need].synthetic)
     if synthetic:
         return untested(f"the store's rows of {', '.join(synthetic)} are synthetic")
-    return _incomplete(claim, store, entries) if claim.every_file else None
+    return _incomplete(claim, stored) if claim.every_file else None
 
 
-def _incomplete(claim: Claim, store: Store, entries: Entries) -> Judgement | None:
+def _incomplete(claim: Claim, stored: _Stored) -> Judgement | None:
     """Return which published file or rows of the tables of a claim are missing, or None."""
-    missing = dict.fromkeys(csv for need in claim.tables for csv in store.missing(*need))
+    missing = dict.fromkeys(csv for need in claim.tables for csv in stored.missing(*need))
     if missing:
         return untested(f"files of the trace are not in the store: {', '.join(missing)}")
     for trace, table in claim.tables:
         published = load_catalog()[trace].rows.get(table, 0) if trace in load_catalog() else 0
-        entry = entries[trace, table]
+        entry = stored.entries[trace, table]
         whole = all(file.as_published for file in entry.files)
         if not whole and entry.rows_read < _WHOLE * published:
             return untested(
@@ -414,20 +427,18 @@ def _incomplete(claim: Claim, store: Store, entries: Entries) -> Judgement | Non
     return None
 
 
-def _measured_once(claim: Claim, store: Store) -> Judgement:
+def _measured_once(claim: Claim, stored: _Stored) -> Judgement:
     """Return the cached judgement of a claim, or measure it."""
     part = claim.measure if isinstance(claim.measure, partial) else partial(claim.measure)
     measure = part.func
     if not measure.__module__.startswith("traceana."):
-        return _measured(claim, store)
+        return _measured(claim, stored.store)
     stated = {**vars(claim), "measure": (measure.__module__, measure.__qualname__, part.args)}
-    ledgers = [
-        ledger_json(store.ledger(trace)) for trace in dict.fromkeys(t for t, _ in claim.tables)
-    ]
+    ledgers = [stored.ledger_json(trace) for trace in dict.fromkeys(t for t, _ in claim.tables)]
     key = key_of(stated, ledgers, code_digest(), versions())
     verdict = _CACHE.load(key)
     if not isinstance(verdict, Judgement):
-        verdict = _measured(claim, store)
+        verdict = _measured(claim, stored.store)
         _CACHE.save(key, verdict)
     return verdict
 

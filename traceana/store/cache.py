@@ -34,6 +34,10 @@ _LARGEST_OBJECT_BYTES: Final = 1 << 26
 _DIGEST_BYTES: Final = 32
 
 
+_untidied: Final[dict[Path, int]] = {}
+"""Bytes that this process saved in a folder since it last deleted what is beyond the limit."""
+
+
 class _TooLargeError(Exception):
     pass
 
@@ -92,7 +96,11 @@ class Cache:
                 Path(beside).replace(path)
             finally:
                 Path(beside).unlink(missing_ok=True)
-            self._tidy(path.parent)
+            saved = _untidied.get(path.parent, self.limit_bytes) + len(packed)
+            if saved * 16 > self.limit_bytes:  # each look at all files takes long
+                self._tidy(path.parent)
+                saved = 0
+            _untidied[path.parent] = saved
 
     @contextmanager
     def alone(self, key: str, /) -> Iterator[None]:
