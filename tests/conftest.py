@@ -93,6 +93,10 @@ def own_cache(shared_folder: Path) -> Iterator[None]:
         patch.setenv("XDG_CACHE_HOME", str(shared_folder / "cache"))
         # fonts are listed once, and not in each cache that a test empties
         patch.setenv("MPLCONFIGDIR", str(shared_folder / "matplotlib"))
+        # loops of schedules are compiled once, and not for each such cache
+        patch.setenv("NUMBA_CACHE_DIR", str(shared_folder / "compiled"))
+        # what tests write need not outlive a power cut
+        patch.setattr(os, "fsync", lambda _: None)
         yield
 
 

@@ -47,9 +47,9 @@ def test_rows_by_policy_follow_those_of_the_log_itself(tmp_path: Path) -> None:
 
 def test_replications_give_an_interval_of_the_mean_wait(tmp_path: Path) -> None:
     # in one week of three, jobs arrive two at a time on one GPU: half of them wait for 100 s
-    busy = [7 * DAY + 1000.0 * (i // 2) for i in range(200)]
-    quiet = [1000.0 * i for i in range(200)] + [14 * DAY + 1000.0 * i for i in range(200)]
-    jobs = log(submit_s=quiet + busy, runtime_s=[100.0] * 600)
+    busy = [7 * DAY + 1000.0 * (i // 2) for i in range(40)]
+    quiet = [1000.0 * i for i in range(40)] + [14 * DAY + 1000.0 * i for i in range(40)]
+    jobs = log(submit_s=quiet + busy, runtime_s=[100.0] * 120)
     asked = ("--policy", "fifo,easy", "--gpus", "1", "--replications", "40")
     rows = run(tmp_path, jobs, *asked)
     for row in rows:

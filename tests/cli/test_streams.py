@@ -299,7 +299,8 @@ def test_the_disk_limit_of_an_ingest_is_one_line(store: Path) -> None:
 def test_neither_a_home_nor_a_cache_is_needed(store: Path, cache: str) -> None:
     environment = {k: v for k, v in os.environ.items() if k not in ("HOME", "XDG_CACHE_HOME")}
     environment |= {"XDG_CACHE_HOME": cache} if cache else {}
-    done = run("claims", "--store", store, "--json", stdout=subprocess.DEVNULL, env=environment)
+    asked = ("claims", "--store", store, "--json", "--paper", TRACE)
+    done = run(*asked, stdout=subprocess.DEVNULL, env=environment)
     assert done.returncode == 0
     assert all(line.startswith("traceana: note: ") for line in done.stderr.splitlines())
 

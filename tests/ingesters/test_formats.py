@@ -259,7 +259,7 @@ def test_an_array_that_is_cut_off_keeps_what_is_whole(write: Write, tmp_path: Pa
         read(write("z.json", "[1, 2]") / "z.json", tmp_path / "s", mapping=MAPPING, trace="mine")
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15)
 @given(
     st.lists(
         st.one_of(st.none(), st.integers(), st.text(max_size=5), st.just({"id": "x"})), min_size=1

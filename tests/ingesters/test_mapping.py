@@ -342,7 +342,7 @@ cells = st.sampled_from(
 lines = st.one_of(st.lists(cells, min_size=4, max_size=4), st.lists(cells, max_size=6))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rows=st.lists(lines, min_size=1, max_size=8))
 def test_every_row_is_kept_or_rejected(rows: list[list[str]]) -> None:
     mapping = """[jobs]

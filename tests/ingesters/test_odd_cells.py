@@ -97,7 +97,7 @@ def test_kept_columns_may_be_renamed(tmp_path: Path) -> None:
 cells = st.sampled_from(["1", "2.5", "", "x", "N/A", "1e400", "0", " 3"])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(rows=st.lists(st.tuples(cells, cells, cells), min_size=1, max_size=9))
 def test_every_row_is_kept_or_rejected_and_every_cell_read_or_counted(
     rows: list[tuple[str, str, str]], tmp_path_factory: pytest.TempPathFactory

@@ -18,7 +18,7 @@ MAPPING = '[trace]\nkeep = ["note"]\n[jobs]\njob_id = "id"\ngpus = "g"\n'
 cells = st.text(st.sampled_from('ab \n",;1'), max_size=6).filter(lambda one: one == one.strip())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     notes=st.lists(cells, min_size=1, max_size=12),
     block=st.sampled_from([1, 7, 40, 1 << 24]),

@@ -292,7 +292,7 @@ def test_mistakes_are_named_in_one_line(write: Write, tmp_path: Path) -> None:
 field = st.text(st.sampled_from('ab|"\n\t,é'), max_size=4)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(names=st.lists(st.tuples(field, st.integers(0, 2)), min_size=1, max_size=8))
 def test_every_record_is_accounted_for(
     tmp_path_factory: pytest.TempPathFactory, names: list[tuple[str, int]]
