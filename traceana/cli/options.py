@@ -121,17 +121,20 @@ def limited_store(
 
     limits = {"since": since, "until": until, "where": where, "window": window}
     given: dict[str, Any] = {name: of for name, of in limits.items() if of is not None}
+
+    def has_jobs(trace: Manifest) -> bool:
+        return trace.has("jobs")
+
     steps: list[Callable[[Store, Path], None]] = []
     if given:
-        limit = partial(select_jobs, **given)
-        steps.append(partial(_change, chosen=lambda trace: trace.has("jobs"), change=limit))
+        steps.append(partial(_change, chosen=has_jobs, change=partial(select_jobs, **given)))
     if anonymize:
         private = partial(_change, chosen=lambda trace: trace.source != "catalog")
         steps.append(partial(private, change=anonymize_trace))
     if compare:
         steps.append(partial(_add_traces, names=compare))
     if gpus:
-        steps.append(partial(_state_gpus, gpus=gpus))
+        steps.append(partial(_change, chosen=has_jobs, change=partial(_state_gpus, gpus=gpus)))
     if not steps:
         yield store
         return
@@ -172,22 +175,19 @@ def _add_traces(source: Store, target: Path, names: list[str]) -> None:
         _link((default if trace in stored else load(trace).store).path / trace, target)
 
 
-def _state_gpus(source: Store, target: Path, gpus: int) -> None:
-    """Link the files of each trace, and state the GPUs of its cluster in a manifest of its own."""
-    from traceana.store import Capacity
+def _state_gpus(trace: str, *, store: Path, out: Path, gpus: int) -> None:
+    """Link the files of a trace, and state the GPUs of its cluster in a manifest of its own."""
+    from traceana.store import Capacity, Store
     from traceana.store.manifest import MANIFEST, manifest_json
 
-    for trace in source.traces():
-        folder = target / trace
-        folder.mkdir(parents=True)
-        for path in (source.path / trace).iterdir():
-            if path.name != MANIFEST:
-                (folder / path.name).symlink_to(path.resolve())
-        manifest = source.manifest(trace)
-        if manifest.has("jobs"):
-            capacity = {"all": Capacity(nodes=1, gpus_per_node=gpus)}
-            manifest = replace(manifest, capacity=capacity)
-        (folder / MANIFEST).write_text(manifest_json(manifest), encoding="utf-8")
+    folder = out / trace
+    folder.mkdir(parents=True)
+    for path in (store / trace).iterdir():
+        if path.name != MANIFEST:
+            (folder / path.name).symlink_to(path.resolve())
+    capacity = {"all": Capacity(nodes=1, gpus_per_node=gpus)}
+    manifest = replace(Store(store).manifest(trace), capacity=capacity)
+    (folder / MANIFEST).write_text(manifest_json(manifest), encoding="utf-8")
 
 
 def _link(folder: Path, target: Path) -> None:

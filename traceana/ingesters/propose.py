@@ -13,34 +13,12 @@ from typing import Final
 import polars as pl
 
 from traceana.errors import DataError, SourceError
+from traceana.ingesters import propose_columns as known
 from traceana.ingesters.compiled import Source, open_source
 from traceana.ingesters.files import CsvFile, list_csvs
 from traceana.ingesters.ingestion import ingest
 from traceana.ingesters.mapping import parse_mapping
-from traceana.ingesters.propose_columns import (
-    CLOCKS,
-    FAILING,
-    FAULTS,
-    GPU_COUNT,
-    HOSTS,
-    JOBS,
-    MOST,
-    OPERATIONS,
-    SAMPLE,
-    SIZE_UNITS,
-    STATUSES,
-    TIME_UNITS,
-    WAITS,
-    WORKER_SAMPLES,
-    YEAR_2000,
-    Proposal,
-    median,
-    nested_names,
-    propose_column,
-    propose_reason,
-    split_gpus,
-    split_unit,
-)
+from traceana.ingesters.propose_columns import Proposal, median, split_unit
 from traceana.ingesters.readers.json import NESTED, lists_of, longest
 from traceana.ingesters.readers.reader import get_reader, open_reader
 from traceana.schema import get_table
@@ -102,7 +80,9 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
     if mapping:
         return f"# files of the format {source.reader} need no mapping; this one is used\n{mapping}"
     proposal = Proposal(_sample(source))
-    samples, jobs = (_match(source, names, proposal) for names in (WORKER_SAMPLES, JOBS))
+    samples, jobs = (
+        _match(source, names, proposal) for names in (known.WORKER_SAMPLES, known.JOBS)
+    )
     if not samples | jobs and (value := next(filter(_VALUE.fullmatch, source.columns), None)):
         raise DataError(
             f"{source.label}: its first line has values such as {value!r}, not names of columns; "
@@ -110,7 +90,7 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
         )
     table, matched = _choose_table(source, samples, jobs, proposal)
     for target, column in matched.items():
-        propose_column(target, column, proposal)
+        known.propose_column(target, column, proposal)
     _complete(table, matched, source, proposal)
     keep, unused = _keep_others(source, table, {*matched.values()}, proposal)
     label = "".join(c if c.isprintable() else repr(c)[1:-1] for c in source.label)
@@ -161,7 +141,7 @@ def _open_rows(path: Path, reader: str | None) -> tuple[Source, list[str]]:
 
 def _zone(matched: dict[str, str], source: Source, proposal: Proposal) -> list[str]:
     """Return the lines of a time zone, where a column of times states none."""
-    for column in (column for target, column in matched.items() if target in CLOCKS):
+    for column in (column for target, column in matched.items() if target in known.CLOCKS):
         dtype = source.types.get(column)
         if dtype is not None and dtype.is_temporal():
             lacks = getattr(dtype, "time_zone", None) is None
@@ -187,7 +167,7 @@ def _keep_others(
 ) -> tuple[dict[str, str], list[str]]:
     """Return the columns to carry along by their names in the table, and those that are not."""
     taken = {*get_table(table).column_names()}
-    other_meaning = {*WORKER_SAMPLES, "gpus"} if table == "worker_samples" else set()
+    other_meaning = {*known.WORKER_SAMPLES, "gpus"} if table == "worker_samples" else set()
     has_host = not {"node", "host"}.isdisjoint(source.columns)
     keep: dict[str, str] = {}
     unused: list[str] = []
@@ -200,7 +180,7 @@ def _keep_others(
             unused.append(column)
             continue
         name = f"source_{column}" if column in taken else column
-        is_host = split_unit(column, {})[0] in HOSTS and proposal.numbers(column) is None
+        is_host = split_unit(column, {})[0] in known.HOSTS and proposal.numbers(column) is None
         if is_host and not has_host:
             name = "node"
         keep[f"{name}_{len(keep)}" if name in keep else name] = column
@@ -275,7 +255,7 @@ def _sample(source: Source) -> pl.DataFrame:
     }
     block = next(iter(source.rows.blocks(kinds)), None)  # type: ignore[arg-type]
     if block and block.cells.height:
-        return block.cells.head(SAMPLE)
+        return block.cells.head(known.SAMPLE)
     reason = ""
     if block and block.bad.height:
         _, rule, text = block.bad.row(0)
@@ -289,9 +269,12 @@ def _match(source: Source, synonyms: dict[str, str], proposal: Proposal) -> dict
     for column in source.columns:
         if len(re.findall(r"\.(?:first|last)\.", column)) > 1:
             continue  # of lists in lists neither is the whole
-        for name, extra in nested_names(column).items():
+        for name, extra in known.nested_names(column).items():
             plain = split_unit(name, {})[0]
-            bases = {plain, *(split_unit(name, units)[0] for units in (TIME_UNITS, SIZE_UNITS))}
+            bases = {
+                plain,
+                *(split_unit(name, units)[0] for units in (known.TIME_UNITS, known.SIZE_UNITS)),
+            }
             for order, (target, synonyms_of_target) in enumerate(synonyms.items()):
                 names = synonyms_of_target.split()
                 wrong = ".last." if target in _BEGINS else ".first."
@@ -312,13 +295,13 @@ def _choose_table(
     source: Source, samples: dict[str, str], jobs: dict[str, str], proposal: Proposal
 ) -> tuple[str, dict[str, str]]:
     """Return the table that a source is for, and its columns by those of the table."""
-    operations = _match(source, OPERATIONS, proposal)
+    operations = _match(source, known.OPERATIONS, proposal)
     if {"kind", "start_s", "duration_s", "worker_id", "step"} <= operations.keys():
         return "operations", operations
     is_steps = "batch_time" in samples and not {"status", "submit_s"} & jobs.keys()
     if is_steps and ("step" in samples or {"worker_id", "time_s"} <= samples.keys()):
         return "worker_samples", samples
-    faults = _match(source, FAULTS, proposal) if _is_fault_log(source, jobs) else {}
+    faults = _match(source, known.FAULTS, proposal) if _is_fault_log(source, jobs) else {}
     if {"machine_id", "start_s"} <= faults.keys():
         return "faults", faults
     return "jobs", _status_by_content(source, _assign_codes(jobs, proposal), proposal)
@@ -329,10 +312,10 @@ def _is_fault_log(source: Source, jobs: dict[str, str]) -> bool:
     names = [split_unit(name, {})[0] for name in source.columns]
     if any("job" in name for name in names):
         return False
-    fails = any(re.search(FAILING, name) for name in names)
-    if {*names} & {*FAULTS["machine_id"].split()} and jobs.keys() <= _OF_FAULTS:
+    fails = any(re.search(known.FAILING, name) for name in names)
+    if {*names} & {*known.FAULTS["machine_id"].split()} and jobs.keys() <= _OF_FAULTS:
         # a machine, times and a class or reason; nobody requested anything
-        classes = {"error", *FAULTS["class"].split()} - {"type"}
+        classes = {"error", *known.FAULTS["class"].split()} - {"type"}
         stated = "end_reason" in jobs or not classes.isdisjoint(names)
         return fails or stated or source.reader == "fault_events"
     return fails and not {"status", "submit_s"} & jobs.keys()
@@ -346,11 +329,11 @@ def _can_be(target: str, name: str, column: str, proposal: Proposal) -> bool:
     if target == "downtime_s":  # a repair time may be a date
         return not proposal.texts(column).str.contains(r"\d[-/.]\d+[-/.]\d").any()
     if target == "submit_s":
-        return name not in WAITS or numbers is None or median(numbers) > YEAR_2000
-    if not all(name in JOBS[one].split() for one in ("gpus", "gpu_type")):
+        return name not in known.WAITS or numbers is None or median(numbers) > known.YEAR_2000
+    if not all(name in known.JOBS[one].split() for one in ("gpus", "gpu_type")):
         return target == "gpus" or numbers is None
     if target == "gpus" and re.search(
-        GPU_COUNT, str(proposal.texts(column).drop_nulls().first() or "")
+        known.GPU_COUNT, str(proposal.texts(column).drop_nulls().first() or "")
     ):
         return True  # type and number in one column
     return (numbers is None) == (target == "gpu_type")
@@ -371,8 +354,8 @@ def _complete(table: str, matched: dict[str, str], source: Source, proposal: Pro
     """Add what a table needs and no column states, and note what does not fit together."""
     if table in ("jobs", "faults"):
         if table == "jobs":
-            propose_reason(matched, proposal)
-            split_gpus(matched, proposal)
+            known.propose_reason(matched, proposal)
+            known.split_gpus(matched, proposal)
             _complete_jobs(matched, source, proposal)
         _compare_times(proposal)
         return
@@ -390,12 +373,12 @@ def _status_by_content(source: Source, jobs: dict[str, str], proposal: Proposal)
     """Take a column of which most values are known as a status, where none has such a name."""
     if "status" in jobs:
         return jobs
-    forms = "|".join(f"(?:{form})" for form in STATUSES.values())
+    forms = "|".join(f"(?:{form})" for form in known.STATUSES.values())
     for name in source.columns:
         if name in jobs.values() or proposal.numbers(name) is not None:
             continue
         words = proposal.texts(name).drop_nulls().str.to_lowercase()
-        fits = words.str.contains(forms).sum() >= MOST * len(words)
+        fits = words.str.contains(forms).sum() >= known.MOST * len(words)
         if len(words) and words.n_unique() <= _MOST_STATUSES and fits:
             proposal.doubt(f"{name} is taken as the status for its values")
             return {**jobs, "status": name}
@@ -463,7 +446,7 @@ def _compare_times(proposal: Proposal) -> None:
             continue
         hours = ((seconds[second] - seconds[first]) / 3600).drop_nulls()
         negative = float((hours < 0).mean() or 0.0) if len(hours) else 0.0  # type: ignore[arg-type]
-        if negative > 1 - MOST:
+        if negative > 1 - known.MOST:
             proposal.doubt(
                 f"{second} is before {first} in {negative:.0%} of the rows (median "
                 f"{median(hours):.2g} h): one of them may be local time, the other UTC"
@@ -471,7 +454,7 @@ def _compare_times(proposal: Proposal) -> None:
     if {"runtime_s", "start_s", "end_s"} <= seconds.keys():
         excess = seconds["end_s"] - seconds["start_s"] - seconds["runtime_s"]
         shifted = int((excess.abs() == 3600).sum())
-        if shifted and shifted < (1 - MOST) * len(excess):
+        if shifted and shifted < (1 - known.MOST) * len(excess):
             proposal.doubt(
                 f"end minus start differs from the runtime by exactly 1 h in {shifted:,} "
                 "rows: local times across a change of daylight saving time; state the timezone"
