@@ -10,10 +10,9 @@ import shlex
 from collections.abc import Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
-from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import filelock
 import polars as pl
@@ -152,24 +151,16 @@ def ingest(
     if trace is not None:
         check_id(trace)
 
-    named_columns = tuple(columns) if columns else None
+    stated: dict[str, Any] = {"reader": reader, "leave_out": leave_out}
+    stated["columns"] = tuple(columns) if columns else None
 
     def run() -> Ledger:
         if of_mapping is None:
-            discovery = discover(
-                folders, trace=trace, reader=reader, leave_out=leave_out, columns=named_columns
-            )
+            discovery = discover(folders, trace=trace, **stated)
             plans = _plans_of(discovery, timezone, replace)
         else:
             fitted = _in_zone(of_mapping, timezone)
-            discovery = match_files(
-                folders,
-                fitted,
-                trace=name,
-                reader=reader,
-                leave_out=leave_out,
-                columns=named_columns,
-            )
+            discovery = match_files(folders, fitted, trace=name, **stated)
             plans = {name: _plan(name, fitted, discovery.sources[name], timezone, replace)}
         return _ingest_found(discovery, plans, folder, progress)
 
@@ -260,8 +251,8 @@ def _ingest_found(
         raise next(iter(errors.values()))
     failures = [*discovery.failures, *((name, str(fault)) for name, fault in errors.items())]
     ledger = Ledger(
-        tuple(chain.from_iterable(ledger.entries for ledger in ledgers)),
-        tuple(chain.from_iterable(ledger.missing_csvs for ledger in ledgers)),
+        tuple(entry for ledger in ledgers for entry in ledger.entries),
+        tuple(csv for ledger in ledgers for csv in ledger.missing_csvs),
         tuple(discovery.not_recognised),
         tuple(discovery.left_out),
         tuple(failures),

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any, Final
 
 import polars as pl
 
-from traceana.store.manifest import checked
+from traceana.store.manifest import as_tuples, checked
 
 _FORMAT: Final = 2
+_SUM: Final = "rows_rejected"
+"""Of a file: stored and not read."""
 _COUNTS: Final = ("rows_read", "rows_kept", "rows_rejected", "rows_not_applicable")
 _DECLARED: Final = (
     "rows_replaced",
@@ -174,10 +177,9 @@ class TableEntry:
 
 
 def _total(counts: list[dict[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for one in counts:
-        for rule, count in one.items():
-            total[rule] = total.get(rule, 0) + count
+    total: Counter[str] = Counter()
+    for rules in counts:
+        total.update(rules)
     return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -292,7 +294,7 @@ def ledger_json(ledger: Ledger, /) -> str:
     """Return a trace's ledger as JSON, sums included so that it can be read without traceana."""
     tables: dict[str, Any] = {}
     for entry in ledger.entries:
-        files = [{**asdict(file), "rows_rejected": file.rows_rejected} for file in entry.files]
+        files = [{**asdict(file), _SUM: file.rows_rejected} for file in entry.files]
         tables[entry.table] = {name: getattr(entry, name) for name in _STORED} | {"files": files}
     content = {
         "format": _FORMAT,
@@ -311,23 +313,10 @@ def parse_ledger(text: str, /) -> Ledger:
         raise ValueError(f"ledger format {content['format']}, not {_FORMAT}")
     entries = []
     for table, stored in content["tables"].items():
-        files = tuple(checked(FileEntry(**_tuples(file))) for file in stored["files"])
-        of_entry = {name: stored[name] for name in _DECLARED if name in stored}
-        entries.append(
-            checked(
-                TableEntry(
-                    content["trace"], table, files=files, state="stored", **_tuples(of_entry)
-                )
-            )
-        )
+        of_files = [{k: v for k, v in file.items() if k != _SUM} for file in stored["files"]]
+        files = tuple(checked(FileEntry(**as_tuples(file))) for file in of_files)
+        of_entry = as_tuples({name: stored[name] for name in _DECLARED if name in stored})
+        entry = TableEntry(content["trace"], table, files=files, state="stored", **of_entry)
+        entries.append(checked(entry))
     missing = content["missing"].items()
     return Ledger(tuple(entries), tuple((content["trace"], csv, tuple(t)) for csv, t in missing))
-
-
-def _tuples(stored: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of an entry: lists of JSON as tuples, without what is computed."""
-    return {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in stored.items()
-        if name != "rows_rejected"
-    }

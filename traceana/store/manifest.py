@@ -239,14 +239,14 @@ def parse_manifest(text: str, /) -> Manifest:
         raise ValueError(f"manifest format {format_}, not {_FORMAT}")
     tables = {
         name: checked(
-            TableManifest(**_tuples(table) | {"mapping": table["mapping"] or content["mapping"]})
+            TableManifest(**as_tuples(table) | {"mapping": table["mapping"] or content["mapping"]})
         )
         for name, table in content["tables"].items()
     }
     capacity = {
         group: checked(Capacity(**one)) for group, one in content.get("capacity", {}).items()
     }
-    return checked(Manifest(**_tuples(content) | {"tables": tables, "capacity": capacity}))
+    return checked(Manifest(**as_tuples(content) | {"tables": tables, "capacity": capacity}))
 
 
 def checked(stored: Stored, /) -> Stored:
@@ -269,5 +269,6 @@ def _fits(value: object, kind: str) -> bool:
     return not isinstance(value, tuple) or all(_fits(one, within) for one in value)
 
 
-def _tuples(content: dict[str, Any]) -> dict[str, Any]:
+def as_tuples(content: dict[str, Any], /) -> dict[str, Any]:
+    """Return what was read from JSON or TOML with lists as tuples."""
     return {k: tuple(v) if isinstance(v, list) else v for k, v in content.items()}
