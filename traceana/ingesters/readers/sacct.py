@@ -101,7 +101,7 @@ def _blocks(
     usage, requeued = _usage(file, layout)
     for records, strange, line in layout.records(file):
         is_step = pl.col("JobID").str.contains(".", literal=True).fill_null(value=False)
-        jobs = _with_fields(records.filter(~is_step), FIELDS)
+        jobs = records.filter(~is_step)
         used = usage.filter(pl.col(_AT).is_in(jobs[LINE].implode()))
         joined = jobs.join(used, left_on=LINE, right_on=_AT, how="left", maintain_order="left")
         block = FrameBlock(
@@ -118,7 +118,7 @@ def _blocks(
 
 def as_jobs(block: FrameBlock, timezone: str) -> FrameBlock:
     """Derive the columns of jobs from their records and what their steps used."""
-    rows = derive(block.frame, timezone)
+    rows = derive(_with_fields(block.frame, FIELDS), timezone)
     rows = rows.with_columns(pl.coalesce(*TIMES, pl.lit("")).alias(SUBMISSION))
     is_wrong = rows[RULE].is_not_null()
     wrong, rows = rows.filter(is_wrong), rows.filter(~is_wrong)

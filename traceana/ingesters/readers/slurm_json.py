@@ -74,13 +74,13 @@ def _amounts(resources: object) -> dict[str, float]:
     """Return the amounts of resources by name, such as ``cpu`` and ``gres/gpu:a100``."""
     amounts: dict[str, float] = {}
     for resource in _list(resources):
-        names = (str(resource.get(name) or "") for name in ("type", "name"))
-        amounts["/".join(filter(None, names))] = _number(resource.get("count")) or 0.0
+        kind, name = resource.get("type"), resource.get("name")
+        amounts[f"{kind}/{name}" if name else str(kind)] = _number(resource.get("count")) or 0.0
     return amounts
 
 
-def _tres(resources: object) -> str | None:
-    return ",".join(f"{name}={amount:.0f}" for name, amount in _amounts(resources).items()) or None
+def _tres(amounts: dict[str, float]) -> str | None:
+    return ",".join([f"{name}={amount:.0f}" for name, amount in amounts.items()]) or None
 
 
 def _usage(steps: list[Item]) -> Record:
@@ -147,8 +147,8 @@ def _of_accounting(item: Item) -> Record:
         "End": _moment(time.get("end")),
         "ElapsedRaw": _whole(_number(time.get("elapsed"))),
         "TimelimitRaw": _limit(time.get("limit")),
-        "ReqTRES": _tres(tres.get("requested")),
-        "AllocTRES": _tres(tres.get("allocated")),
+        "ReqTRES": _tres(requested),
+        "AllocTRES": _tres(allocated),
         "ReqCPUS": _whole(requested.get("cpu", _number(required.get("CPUs")))),
         "AllocNodes": _whole(_number(item.get("allocation_nodes"))),
         "ReqMem": None if (requested | allocated).get("mem") else _memory(required),
@@ -211,10 +211,12 @@ def _record(of_form: Callable[[Item], Record], item: Item) -> Record:
 
 def _blocks(file: CsvFile, timezone: str, kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
     of_form = _of_queue if _find_form(file) == b"job_state" else _of_accounting
-    columns: dict[str, Kind] = dict.fromkeys(_COLUMNS, "text")
-    for block in array_blocks(replace(file, rows="jobs"), partial(_record, of_form), columns):
-        used = (pl.col(name).cast(pl.Float64) for name in USED)
-        records = block.frame.with_columns(*used, pl.lit(None, pl.Float64).alias(REQUEUED))
+    record_of = partial(_record, of_form)
+    columns: dict[str, Kind] = dict.fromkeys(record_of({}), "text")
+    for block in array_blocks(replace(file, rows="jobs"), record_of, columns):
+        absent = (name for name in (*USED, REQUEUED) if name not in columns)
+        records = block.frame.with_columns(pl.lit(None).alias(name) for name in absent)
+        records = records.with_columns(pl.col(*USED, REQUEUED).cast(pl.Float64))
         yield as_jobs(replace(block, frame=records, kinds=kinds), timezone)
 
 
