@@ -93,8 +93,8 @@ def own_cache(shared_folder: Path) -> Iterator[None]:
         patch.setenv("XDG_CACHE_HOME", str(shared_folder / "cache"))
         # fonts are listed once, and not in each cache that a test empties
         patch.setenv("MPLCONFIGDIR", str(shared_folder / "matplotlib"))
-        # loops of schedules are compiled once, and not for each such cache
-        patch.setenv("NUMBA_CACHE_DIR", str(shared_folder / "compiled"))
+        # schedules of tests are short: those of test_compiled.py alone are worth machine code
+        patch.setattr("traceana.simulate.schedule.compiled._machine_code", lambda python: python)
         # what tests write need not outlive a power cut
         patch.setattr(os, "fsync", lambda _: None)
         yield

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
+import numpy as np
+import polars as pl
 import pytest
 
 import traceana
-from traceana.simulate.schedule.compiled import Compiled
+from traceana import simulate_schedule
+from traceana.simulate.schedule import queueing, timesharing
+from traceana.simulate.schedule.compiled import Compiled, _machine_code
 
 
 def _twice(number: int) -> int:
@@ -17,6 +22,35 @@ def _twice(number: int) -> int:
 @pytest.fixture(autouse=True)
 def _compile_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("traceana.simulate.schedule.compiled._PAYS_S", 0.0)
+    monkeypatch.setattr("traceana.simulate.schedule.compiled._machine_code", _machine_code)
+
+
+@pytest.mark.parametrize(
+    ("policy", "module", "names"),
+    [
+        ("easy", queueing, ("_put", "_first_fit")),
+        ("themis", timesharing, ("_fair_fractions",)),
+    ],
+)
+def test_compiled_schedules_are_those_of_python(
+    monkeypatch: pytest.MonkeyPatch, policy: str, module: ModuleType, names: tuple[str, ...]
+) -> None:
+    rng = np.random.default_rng(1)
+    jobs = pl.DataFrame(
+        {
+            "job_id": [str(job) for job in range(300)],
+            "submit_s": np.sort(rng.uniform(0, 30_000, 300)).round(),
+            "runtime_s": rng.uniform(60, 3600, 300).round(),
+            "gpus": rng.integers(1, 9, 300).astype(float),
+        }
+    )
+    for name in names:
+        monkeypatch.setattr(getattr(module, name), "_left_s", np.inf)
+    plain = simulate_schedule(jobs, policy=policy, gpus=16).jobs
+    for name in names:
+        monkeypatch.setattr(module, name, Compiled(getattr(module, name)._function))
+    assert simulate_schedule(jobs, policy=policy, gpus=16).jobs.equals(plain)
+    assert all(getattr(module, name).takes_arrays for name in names)
 
 
 def test_machine_code_is_not_kept_beside_the_source(

@@ -9,12 +9,13 @@ import pytest
 from traceana import simulate_schedule
 from traceana.claims.elasticflow_figures import draw_jobs, figure_9, figure_10
 from traceana.simulate.deadlines.simulate import published_rates
-from traceana.simulate.schedule.compiled import Compiled
+from traceana.simulate.schedule.compiled import Compiled, _machine_code
 from traceana.simulate.schedule.elastic_plan import plan_jobs
 
 
 @pytest.fixture(autouse=True)
 def _compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("traceana.simulate.schedule.compiled._machine_code", _machine_code)
     monkeypatch.setattr(plan_jobs, "_left_s", 0.0)
 
 
