@@ -30,7 +30,7 @@ JOBS = pl.DataFrame(
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("plans")
-    sample = write_sample(folder / "sample", traces="elasticflow-2023", scale=0.3)
+    sample = write_sample(folder / "sample", traces="elasticflow-2023", scale=0.1)
     ingest(sample, store=folder / "store")
     return folder / "store"
 

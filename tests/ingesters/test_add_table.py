@@ -123,7 +123,7 @@ def test_a_trace_of_no_catalog_is_an_ordinary_trace(tmp_path: Path) -> None:
     assert store.missing("mine", "jobs") == ()
     assert store.tables()["trace"].to_list() == ["mine"]
     page = build_report(
-        tmp_path / "s", out=tmp_path / "report", only=["traces", "workload"], workers=1
+        tmp_path / "s", out=tmp_path / "report", only=["traces"], formats="md", workers=1
     )
     assert "Ours, 2026" in Path(page).read_text(encoding="utf-8")
 
