@@ -84,3 +84,23 @@ def test_a_table_of_users_shows_when_they_used_gpus(tmp_path: Path) -> None:
     place = table.headings.index("GPUs over the period")
     assert place < 8  # in the excerpt
     assert {row[place] for row in table.rows} == {*found["trend"]}
+
+
+def test_jobs_from_before_a_stated_window_count_with_what_lies_in_it(tmp_path: Path) -> None:
+    # ann's job starts two days before the window of 16 days and runs to its middle
+    rows = [
+        ("1", "ann", "2026-02-27T00:00:00", "2026-03-09T00:00:00", "10-00:00:00"),
+        ("2", "eva", "2026-03-09T00:00:00", "2026-03-17T00:00:00", "8-00:00:00"),
+    ]
+    fields = "JobID|User|State|Submit|Start|End|Elapsed|AllocTRES"
+    lines = [
+        f"{job}|{user}|COMPLETED|{start}|{start}|{end}|{elapsed}|cpu=8,gres/gpu=4"
+        for job, user, start, end, elapsed in rows
+    ]
+    path = tmp_path / "log.txt"
+    path.write_text("\n".join([fields, *lines]) + "\n")
+    trace = traceana.read(path, window=("2026-03-01", "2026-03-17"))
+    found = describe_consumers(trace)
+    assert found.groups["user"].select("user", "gpu_hours").rows() == [("ann", 768), ("eva", 768)]
+    trends = dict(found.trends["user"].rows())
+    assert trends == {"ann": "█" * 8 + "▁" * 8, "eva": "▁" * 8 + "█" * 8}

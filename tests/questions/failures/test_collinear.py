@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -9,6 +11,8 @@ from scipy import stats
 
 import traceana
 from traceana.errors import DataError
+from traceana.questions.failures import section
+from traceana.questions.failures.analyze import fit_failure_model
 from traceana.stats.logistic import fit_logistic, joint_test
 
 STATUS = np.array(["completed", "failed"])
@@ -103,3 +107,44 @@ def test_strata_without_all_groups_are_left_out_and_counted() -> None:
     assert apart["note"].unique().to_list() == ["no stratum has rows of all groups"]
     with pytest.raises(DataError, match="strata names no column"):
         traceana.standardized_failure_rates(rows, "g", strata=())
+
+
+def test_a_feature_that_differs_by_rounding_only_is_constant() -> None:
+    # 60 GiB per GPU, as the difference of two logarithms
+    gpus = pl.Series("gpus", [1, 2, 4, 8, 16] * 40)
+    failed = np.random.default_rng(3).random(200) < 0.3
+    rounded = (60 * gpus).log(2) - gpus.log(2)
+    assert rounded.n_unique() > 1
+    frame = pl.DataFrame({"gpus": gpus, "memory": rounded, "status": STATUS[failed.astype(int)]})
+    rows = traceana.failure_model(frame, features=("gpus", "memory")).odds_ratios
+    assert rows["odds_ratio"].is_null().to_list() == [False, True]
+    assert rows["note"].to_list() == [None, "the same in every row: 5.90689"]
+
+
+def test_only_the_types_whose_order_is_reversed_are_named_so(tmp_path: Path) -> None:
+    # odds of failure at equal GPUs: v100 3 and h100 .6 times those of a100; h100 runs large jobs
+    rng = np.random.default_rng(4)
+    shares = {"a100": (0.85, 3000), "v100": (0.85, 2000), "h100": (0.1, 2000)}
+    odds = {"a100": 1.0, "v100": 3.0, "h100": 0.6}
+    parts = []
+    for kind, (small, n) in shares.items():
+        size = np.where(rng.random(n) < small, 1, 8)
+        chance = odds[kind] * np.where(size == 1, 0.08, 0.4)
+        failed = rng.random(n) < chance / (1 + chance)
+        parts.append(
+            pl.DataFrame({"gpus": size, "gpu_type": kind, "status": STATUS[failed.astype(int)]})
+        )
+    frame = pl.concat(parts).with_columns(
+        job_id=pl.int_range(pl.len()).cast(pl.String),
+        user="u" + (pl.int_range(pl.len()) % 97).cast(pl.String),
+        runtime_s=pl.lit(60.0),
+    )
+    traceana.add_table(frame, trace="mine", table="jobs", store=tmp_path)
+    trace = traceana.open_store(tmp_path).trace("mine")
+    (said,) = [one for one in section.build([trace]).findings if "times as often" in one]
+    assert "v100 fail" in said
+    assert "less often" not in said
+    model, _ = fit_failure_model(trace)
+    assert model is not None
+    reversed_ = model.odds_ratios.drop_nulls("note").filter(pl.col("note").str.contains("Simpson"))
+    assert reversed_["level"].to_list() == ["h100"]

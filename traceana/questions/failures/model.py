@@ -52,6 +52,8 @@ FOLDS: Final = 5
 BINS: Final = 10
 _LEAST_EVENTS: Final = 10
 _RELATED: Final = 0.5
+_ROUNDING: Final = 1e-9
+"""Relative differences of values that are equal but for rounding."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ def _number(rows: pl.DataFrame, name: str) -> tuple[list[Floats], list[dict[str,
     """Return the standardized column of a number and its term."""
     values = rows[name].cast(pl.Float64).to_numpy()
     term = {"feature": name, "n": rows.height, "failures": int(rows["failure"].sum())}
-    if values.min() == values.max():
+    if np.ptp(values) <= _ROUNDING * np.abs(values).max():
         return [], [term | {"note": f"the same in every row: {values[0]:g}"}]
     scale = float(np.std(values))
     return [(values - values.mean()) / scale], [term | {"scale": scale}]

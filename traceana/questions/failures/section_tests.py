@@ -134,15 +134,19 @@ def _ratio_of_rates(rates: pl.DataFrame, by: str, cohort: Cohort) -> str:
     times = three_digits(high["rate"] / low["rate"])
     of = f"{in_sentence(key_heading(by))} "
     text = f" {noun.capitalize()} of {of}{high[by]} fail {times} times as often as of {of}{low[by]}"
-    return f"{text}{_opposite(cohort, by)}."
+    return f"{text}{_opposite(cohort, by, {high[by], low[by]})}."
 
 
-def _opposite(cohort: Cohort, by: str) -> str:
-    """Return whether the sign changes once the other features are equal (Simpson's paradox)."""
+def _opposite(cohort: Cohort, by: str, pair: set[str]) -> str:
+    """Return whether the order of two groups reverses at equal features (Simpson's paradox)."""
     model, _ = cohort.trace.once(fit_failure_model)
     if model is None:
         return ""
-    terms = model.odds_ratios.filter(feature=key_heading(by), note=REVERSED)
+    terms = model.odds_ratios.filter(
+        pl.col("level").is_in(pair) & pl.col("reference").is_in(pair),
+        feature=key_heading(by),
+        note=REVERSED,
+    )
     names = model.odds_ratios["feature"].unique(maintain_order=True)
     others = [
         in_sentence(name.removesuffix(" doubled")) for name in names if name != key_heading(by)

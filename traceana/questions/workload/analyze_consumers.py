@@ -315,18 +315,20 @@ def _trends(
     """Return the GPUs of each group over equal parts of the window, as a sparkline."""
     first, last = window
     width = (last - first) / _BINS
-    # bins begin at multiples of their width: times are counted from the window's beginning
+    # bins begin at multiples of their width; times before the window stay positive
+    shift = -first % width if width > 0 else 0.0
+    begin = first + shift
     times = [name for name in ("submit_s", "start_s", "end_s") if name in column_names(jobs)]
     counted: Any = nw.from_native(jobs)
-    counted = counted.with_columns(nw.col(name) - first for name in times)
+    counted = counted.with_columns(nw.col(name) + shift for name in times)
     if "end_s" not in times:  # no job has ended
         counted = counted.with_columns(end_s=nw.lit(None, nw.Float64))
     counted = counted.to_native()
     trends: dict[str, pl.DataFrame] = {}
     for name in _TRENDS if width > 0 else ():
         if name in groups:
-            demand = gpu_demand(counted, by=name, bin_s=width, window=(0.0, last - first))
-            place = (pl.col("bin_start_s") / width).round().cast(pl.Int64)
+            demand = gpu_demand(counted, by=name, bin_s=width, window=(begin, last + shift))
+            place = ((pl.col("bin_start_s") - begin) / width).round().cast(pl.Int64)
             lines = []
             for part in demand.with_columns(place=place).partition_by(name, maintain_order=True):
                 gpus = dict(part.select("place", "gpus_mean").iter_rows())
