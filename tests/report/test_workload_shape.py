@@ -251,3 +251,40 @@ def test_a_log_of_arrivals_alone_has_three_figures(tmp_path: Path, column: str) 
     (row,) = read_table(part, "Burstiness")
     assert (row["Interarrival times"], number(row["Median"])) == ("1,439", 3600)
     assert number(row["CV"]) == 0
+
+
+def test_submissions_before_a_stated_window_are_no_arrivals(tmp_path: Path) -> None:
+    # of 100 days before a window of 10 days, only services that still run are listed
+    rng = np.random.default_rng(2)
+    start = 2_000_000_000.0
+    within = start + np.sort(rng.uniform(0, 864_000, 480))  # a Poisson process, 2 an hour
+    submit = np.concatenate([start - rng.uniform(0, 8_640_000, 20), within])
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"j{at}" for at in range(500)],
+            "gpus": 1,
+            "submit_s": submit,
+            "start_s": submit,
+            "end_s": [start + 864_000] * 20 + [*(within + 600)],
+            "runtime_s": [*(start + 864_000 - submit[:20]), *([600.0] * 480)],
+            "status": "completed",
+        }
+    )
+    mapping = tmp_path / "mine.toml"
+    columns = "\n".join(f'{name} = "{name}"' for name in jobs.columns)
+    window = f"window_start_s = {start}\nwindow_end_s = {start + 864_000}"
+    mapping.write_text(f"[trace]\n{window}\n[jobs]\n{columns}\n")
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path / "store", mapping=mapping)
+    trace = Store(tmp_path / "store").trace("mine")
+    workload = describe_workload(trace)
+    assert (workload.survivors, workload.first_end_s) == (20, start)
+    assert workload.hours is not None
+    assert workload.hours["jobs"].sum() == 480
+    gaps = np.diff(within)
+    assert workload.interarrivals is not None
+    assert workload.interarrivals.since is not None
+    assert workload.interarrivals.since["cv"].item() == pytest.approx(
+        gaps.std(ddof=1) / gaps.mean()
+    )
+    texts = " ".join(map(str, build([trace]).every_finding))
+    assert "without the 20 that were submitted before the window" in texts

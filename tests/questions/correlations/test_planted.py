@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from scipy.stats import norm
 
+import traceana
 from traceana import correlate
+from traceana.page.finding import Finding
+from traceana.questions.correlations import section
 
 
 def truth(method: str, rho: float) -> float:
@@ -57,3 +61,27 @@ def test_clusters_that_share_all_are_worth_their_number() -> None:
         line = correlate(rows, "a", "b", method=method, cluster="user").table.row(0, named=True)
         assert line["ci_low"] < truth(method, 0.4) < line["ci_high"]
         assert line["n_effective"] == pytest.approx(150, rel=0.35)
+
+
+def test_the_outcome_of_the_heading_is_stated_first(tmp_path: Path) -> None:
+    # only the runtimes of failed jobs depend on GPUs
+    rng = np.random.default_rng(9)
+    n = 4000
+    gpus = 2.0 ** rng.integers(0, 5, n)
+    failed = rng.random(n) < 0.3
+    noise = rng.lognormal(8, 1, n)
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"{at}" for at in range(n)],
+            "user": [f"u{at % 80}" for at in range(n)],
+            "status": np.where(failed, "failed", "completed"),
+            "gpus": gpus,
+            "runtime_s": np.where(failed, noise / gpus, noise),
+        }
+    )
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    first, *_ = section.build([traceana.open_store(tmp_path).trace("mine")]).findings
+    assert isinstance(first, Finding)
+    assert first.heading.startswith("mine: failed jobs that request more GPUs run shorter")
+    assert first.startswith("mine: runtime of failed jobs falls with GPUs")
+    assert not first.is_null

@@ -148,3 +148,42 @@ def test_only_the_types_whose_order_is_reversed_are_named_so(tmp_path: Path) -> 
     assert model is not None
     reversed_ = model.odds_ratios.drop_nulls("note").filter(pl.col("note").str.contains("Simpson"))
     assert reversed_["level"].to_list() == ["h100"]
+
+
+def test_an_association_that_is_not_linear_does_not_bias_the_types() -> None:
+    # failure by GPUs is convex in their logarithm; h100 runs large jobs, at .6 times the odds
+    rng = np.random.default_rng(6)
+    chances = {1: 0.12, 2: 0.09, 4: 0.1, 8: 0.2, 16: 0.4}
+    composition = {"a100": (0.55, 0.25, 0.12, 0.06, 0.02), "h100": (0.07, 0.08, 0.15, 0.45, 0.25)}
+    parts = []
+    for (kind, weights), n, ratio in zip(
+        composition.items(), (12_000, 6_000), (1.0, 0.6), strict=True
+    ):
+        size = rng.choice([*chances], n, p=weights)
+        odds = ratio * np.array([chances[one] / (1 - chances[one]) for one in size])
+        failed = rng.random(n) < odds / (1 + odds)
+        parts.append(
+            pl.DataFrame({"kind": kind, "size": np.log2(size), "status": STATUS[1 * failed]})
+        )
+    frame = pl.concat(parts).with_columns(user=pl.int_range(pl.len()) % 60)
+    of_kind, of_size = {}, {}
+    for curved in (False, True):
+        found = traceana.failure_model(
+            frame, features=("kind", "size"), cluster="user", curved=curved
+        )
+        of_kind[curved], of_size[curved] = found.odds_ratios.rows(named=True)
+    assert not of_kind[False]["ci_low"] < 0.6 < of_kind[False]["ci_high"]  # biased
+    assert (
+        of_kind[True]["ci_low"] < 0.6 < of_kind[True]["ci_high"] < 1 < of_kind[True]["crude_ci_low"]
+    )
+    assert of_size[False]["note"] is None
+    assert of_size[True]["note"].startswith("mean slope; not linear")
+
+
+def test_a_linear_association_has_no_square() -> None:
+    frame = jobs()
+    plain, curved = (
+        traceana.failure_model(frame, features=("memory", "cpus"), curved=curved).odds_ratios
+        for curved in (False, True)
+    )
+    assert plain.equals(curved)

@@ -48,3 +48,60 @@ def test_the_page_states_what_was_planted(tmp_path: Path) -> None:
     [row] = [line for line in page.splitlines() if line.startswith("| 0 s | 1 min |")]
     _, _, _, events, _, per_hour, *_ = (cell.strip() for cell in row.split("|"))
     assert (events, per_hour) == (f"{fails.sum()}", f"{early:.3g}")
+
+
+def page_of(jobs: pl.DataFrame, folder: Path, **facts: float) -> str:
+    mapping = folder / "mine.toml"
+    columns = "\n".join(f'{name} = "{name}"' for name in jobs.columns)
+    stated = "\n".join(f"{name} = {value}" for name, value in facts.items())
+    mapping.write_text(f"[trace]\n{stated}\n[jobs]\n{columns}\n")
+    store = folder / "store"
+    traceana.add_table(jobs, trace="mine", table="jobs", store=store, mapping=mapping)
+    traceana.build_report(store, out=folder / "page", only=["hazards"])
+    return (folder / "page" / "index.md").read_text()
+
+
+def test_hours_of_jobs_at_their_limit_are_those_within_the_window(tmp_path: Path) -> None:
+    # of the job at its limit of 10 h, 4 h are before the window; the other job has 6 h
+    start = 2_000_000_000.0
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["a", "b"],
+            "status": ["failed", "completed"],
+            "submit_s": [start - 14_400, start],
+            "start_s": [start - 14_400, start],
+            "end_s": [start + 21_600, start + 21_600],
+            "runtime_s": [36_000.0, 21_600.0],
+            "gpus": [4.0, 4.0],
+            "time_limit_s": [36_000.0, 86_400.0],
+        }
+    )
+    page = page_of(jobs, tmp_path, window_start_s=start, window_end_s=start + 30_000)
+    assert "50 % of jobs reach their time limit, with 50 % of GPU-hours" in page
+    assert "Of 48 GPU-hours 50 % went to completed jobs and 50 % to unsuccessful jobs" in page
+
+
+def test_equal_first_and_last_hazards_do_not_hide_a_peak(tmp_path: Path) -> None:
+    # failures come at 2 to 8 min, and otherwise at a low rate
+    rng = np.random.default_rng(8)
+    n = 3000
+    kind = rng.random(n)
+    runtime = np.where(kind < 0.2, rng.uniform(120, 480, n), rng.uniform(0, 21_600, n))
+    failed = (kind < 0.2) | (rng.random(n) < 0.1)
+    submit = np.sort(rng.uniform(0, 3e6, n)) + 2_000_000_000
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"{at}" for at in range(n)],
+            "user": [f"u{at % 40}" for at in range(n)],
+            "status": np.where(failed, "failed", "completed"),
+            "submit_s": submit,
+            "start_s": submit,
+            "end_s": submit + runtime,
+            "runtime_s": runtime,
+            "gpus": 1.0,
+        }
+    )
+    page = page_of(jobs, tmp_path)
+    assert re.search(
+        r"the failure rate from 1 min to 10 min of runtime is [\d.]+ times", page, re.IGNORECASE
+    )

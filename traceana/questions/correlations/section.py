@@ -107,8 +107,9 @@ def _cohort(cohort: Cohort) -> Content:
             folded=True,
         ),
     )
+    heading, strongest = _heading(cohort, ranks)
     stated = []
-    for outcome in ("success", "failure"):
+    for outcome in sorted(("success", "failure"), key=lambda outcome: outcome != strongest):
         by_outcome = None if within is None else within.filter(outcome=outcome)
         what, of_outcome = f"runtime of {_ended(cohort, outcome)}", ranks.filter(outcome=outcome)
         stated.append(state_correlations(cohort, what, of_outcome, by_outcome))
@@ -120,8 +121,8 @@ def _cohort(cohort: Cohort) -> Content:
         )
     findings = tuple(f"{text}{missing}" for text in stated if text)
     if findings:
-        heading, is_null = _heading(cohort, ranks)
-        findings = (Finding(findings[0], heading=heading, is_null=is_null), *findings[1:])
+        first = Finding(findings[0], heading=heading, is_null=not strongest)
+        findings = (first, *findings[1:])
     return Content((*findings, *contradictions(table, cohort.title)), blocks, lead, _LIMITATIONS)
 
 
@@ -136,8 +137,8 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     return pictures
 
 
-def _heading(cohort: Cohort, ranks: pl.DataFrame) -> tuple[str, bool]:
-    """State the strongest correlation of runtime with a requested resource, and whether none is."""
+def _heading(cohort: Cohort, ranks: pl.DataFrame) -> tuple[str, str]:
+    """State the strongest correlation of runtime with a requested resource, and its outcome."""
     rows = ranks.drop_nulls("r")
     tested = rows.drop_nulls("pvalue_adjusted")
     notable = pl.col("r").abs() >= _SMALL
@@ -145,15 +146,15 @@ def _heading(cohort: Cohort, ranks: pl.DataFrame) -> tuple[str, bool]:
     if tested.is_empty():  # of all jobs of a log, a correlation stands without a test
         clear = rows.filter(notable, pl.col("r") ** 2 * pl.col("n") > _CLEAR)
     if rows.is_empty():
-        return "", True
+        return "", ""
     if clear.is_empty():
-        return f"{cohort.title}: no clear correlation of runtime with a requested resource", True
+        return f"{cohort.title}: no clear correlation of runtime with a requested resource", ""
     order = [pl.col("outcome") == "success", pl.col("r").abs()]
     row = clear.sort(order, descending=True).row(0, named=True)
     longer = "longer" if row["r"] > 0 else "shorter"
     feature = in_sentence(str(row["feature"])).replace(" %", "s")
     what = f"{_ended(cohort, row['outcome'])} that request more {feature} run {longer}"
-    return f"{cohort.title}: {what} (rho {correlation(row['r'])})", False
+    return f"{cohort.title}: {what} (rho {correlation(row['r'])})", str(row["outcome"])
 
 
 def _ended(cohort: Cohort, outcome: str) -> str:

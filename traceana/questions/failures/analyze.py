@@ -274,9 +274,12 @@ def fit_failure_model(
     frame, features = _with_features(rows, [name for name, _ in grouping_columns(cohort)])
     definition = OUTCOMES if failure is None else OUTCOMES | {"failure": failure}
     try:
-        return failure_model(frame, features=features, cluster=cohort.cluster, **definition), ""
+        model = failure_model(
+            frame, features=features, cluster=cohort.cluster, curved=True, **definition
+        )
     except DataError as error:
         return None, f"No model of failure: {error}."
+    return model, ""
 
 
 def _with_features(rows: pl.DataFrame, columns: list[str]) -> tuple[pl.DataFrame, list[str]]:

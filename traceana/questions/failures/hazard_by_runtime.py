@@ -169,6 +169,7 @@ def time_limit_ends(
     runtime: str = "runtime_s",
     time_limit: str = "time_limit_s",
     gpus: str = "gpus",
+    window: Window | None = None,
 ) -> pl.DataFrame:
     """Count jobs that end at their time limit.
 
@@ -182,6 +183,8 @@ def time_limit_ends(
     runtime, time_limit, gpus
         Columns of the runtime and the requested limit (seconds or durations), and of the GPUs;
         GPU-hours are those of jobs with GPUs.
+    window
+        As in :func:`workload_summary`, for the GPU-hours; None: all of each job.
 
     Returns
     -------
@@ -200,11 +203,17 @@ def time_limit_ends(
     """
     keys = as_names(by)
     refuse_clash(keys, TimeLimitEnds.columns())
-    rows = open_frame(jobs, keys=keys, measures=(runtime, time_limit, gpus))
+    measures = {"runtime": runtime, "limit": time_limit, "gpus": gpus}
+    if window is None:
+        rows = open_frame(jobs, keys=keys, measures=measures).with_columns(
+            nw.col(runtime).alias(HELD)
+        )
+    else:
+        rows = open_overlap(jobs, keys, measures, window=window)
     limit, ran = nw.col(time_limit), nw.col(runtime)
     with_limit = ~(limit * ran).is_null() & (limit > 0)
     used = nw.when(with_limit).then(ran / limit)
-    hours = nw.when(with_limit).then(ran * nw.col(gpus) / 3600)
+    hours = nw.when(with_limit).then(nw.col(HELD) * nw.col(gpus) / 3600)
     prepared = rows.with_columns(used.alias("used"), hours.alias("of all"))
     at = nw.col("used") >= 1
     table = reduce_frame(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -52,6 +52,8 @@ FOLDS: Final = 5
 BINS: Final = 10
 _LEAST_EVENTS: Final = 10
 _RELATED: Final = 0.5
+_CURVED: Final = 0.01
+"""p of a square below which an association is not linear."""
 _ROUNDING: Final = 1e-9
 """Relative differences of values that are equal but for rounding."""
 
@@ -65,7 +67,7 @@ class Design:
     failed: Floats
     """0 or 1 for each row."""
     matrix: Floats
-    """The constant 1, then one column per term that has one; numbers are standardized."""
+    """The constant 1, one column per term that has one, and squares; numbers are standardized."""
     terms: list[dict[str, Any]]
     """Meaning of the coefficients: feature, level, reference, n, failures; `scale` is the divisor
     of the column, and a term without a column has a note instead."""
@@ -183,6 +185,37 @@ def _drop_dependent(matrix: Floats, terms: Sequence[dict[str, Any]]) -> Floats:
     return np.delete(matrix, [column for column, *_ in dropped], axis=1)
 
 
+def _estimated(design: Design) -> list[dict[str, Any]]:
+    """Return the terms that have a column, in the order of the columns."""
+    return [term for term in design.terms if "scale" in term]
+
+
+def _with_squares(design: Design, cluster: NDArray[np.int64] | None) -> Design:
+    """Add the squares of numbers that predict failure, free of the number, and mark its terms."""
+    squares, terms = [], []
+    for column, term in enumerate(_estimated(design), 1):
+        number = design.matrix[:, column]
+        if term.get("level") is None and len(np.unique(number)) > 2:
+            line = np.polynomial.Polynomial.fit(number, number**2, 1)
+            squares.append(number**2 - line(number))
+            terms.append(term)
+    linear = design.matrix.shape[1]
+    matrix = np.column_stack([design.matrix, *squares])
+    dropped = [column for column, *_ in dependent_columns(matrix)]
+    free = [at for at in range(len(squares)) if linear + at not in dropped]
+    if not free:
+        return design
+    matrix = np.delete(matrix, dropped, axis=1)
+    try:
+        pvalues = fit_logistic(matrix, design.failed, cluster, confidence=0.95).pvalue[linear:]
+    except DataError:  # a square separates failures from successes
+        return design
+    kept = np.flatnonzero(pvalues < _CURVED)
+    for place in kept:
+        terms[free[place]]["curved"] = True
+    return replace(design, matrix=np.column_stack([design.matrix, matrix[:, linear + kept]]))
+
+
 def why_not_comparable(
     rows: pl.DataFrame, term: dict[str, Any], features: Sequence[str], /
 ) -> str | None:
@@ -263,6 +296,7 @@ def failure_model(
     status: str = "status",
     cluster: str | None = None,
     method: str = "auto",
+    curved: bool = False,
     confidence: float = 0.95,
     rng: int | np.random.Generator = 1,
 ) -> FailureModel:
@@ -289,6 +323,10 @@ def failure_model(
     method
         "ml" (maximum likelihood), "firth" (penalized likelihood with profile intervals, rows
         independent), or "auto": Firth's below 10 events per parameter without `cluster`.
+    curved
+        Adjust for the square of each number as well where it predicts failure (p below .01); an
+        association that is not linear in a number otherwise biases the other odds ratios. The odds
+        ratio of the number is then that of its mean slope.
     rng
         Seed or generator of the folds.
 
@@ -340,6 +378,8 @@ def failure_model(
     few = per_parameter < _LEAST_EVENTS
     firth = method == "firth" or (method == "auto" and few and cluster is None)
     inflation, condition = variance_inflation(design.matrix)
+    if curved:
+        design = _with_squares(design, of)
     bins, scores = _predictions(design, of, confidence, as_generator(rng))
     summary = dict.fromkeys(ModelFit.columns()) | {
         "n": design.rows.height,
@@ -385,9 +425,9 @@ def _odds_ratios(
             return fit_firth(matrix, design.failed, confidence=confidence)
         return fit_logistic(matrix, design.failed, cluster, confidence=confidence)
 
-    estimated = [term for term in design.terms if "scale" in term]
+    estimated = _estimated(design)
     levels = [place for place, term in enumerate(estimated, 1) if term.get("level") is not None]
-    fit = fitted(range(len(estimated) + 1))
+    fit = fitted(range(design.matrix.shape[1]))
     rows, column = [], 0
     for term in design.terms:
         row: dict[str, Any] = {name: term.get(name) for name in OddsRatios.columns()}
@@ -415,6 +455,8 @@ def _odds_ratios(
                 row["note"] = "only one cluster is informative: no interval and no test"
             elif _is_reversed(row):
                 row["note"] = REVERSED
+            elif term.get("curved"):
+                row["note"] = "mean slope; not linear, so all are adjusted for its square as well"
         rows.append(row)
     table = with_adjusted(pl.DataFrame(rows, schema=schema_of(OddsRatios)).fill_nan(None))
     return table, _joint_tests(fit, design, estimated, inflation, cluster)
@@ -441,7 +483,8 @@ def _joint_tests(
     collinear = [
         name for name, columns in features.items() if inflation[columns].max() >= COLLINEAR
     ]
-    correlation = np.abs(np.corrcoef(design.matrix[:, 1:], rowvar=False)).reshape(len(terms), -1)
+    columns = design.matrix[:, 1 : len(terms) + 1]
+    correlation = np.abs(np.corrcoef(columns, rowvar=False)).reshape(len(terms), -1)
     error_df = np.inf if cluster is None else float(cluster.max())
     rows: list[dict[str, Any]] = []
     while collinear:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -81,13 +81,19 @@ def _build(cohort: Cohort) -> Content:
 
 
 def _early(hazards: pl.DataFrame, cohort: Cohort) -> str:
-    """Compare the hazards of failure of the first and of the last interval with enough events."""
+    """Compare the hazards of failure of the first and the last interval with enough events.
+
+    If these do not differ, those of the highest and the lowest hazard are compared.
+    """
     enough = pl.col("n_events") >= _FEWEST
     table = hazards.filter(enough, event="failed").drop_nulls("hazard_per_h")
     if table.height < 2:
         return ""
-    first, last = table.row(0, named=True), table.row(-1, named=True)
-    apart = first["ci_low"] > last["ci_high"] or last["ci_low"] > first["ci_high"]
+    rows = table.to_dicts()
+    ordered = sorted(rows, key=lambda row: -float(row["hazard_per_h"]))
+    pairs = ((rows[0], rows[-1]), (ordered[0], ordered[-1]))
+    first, last = next((pair for pair in pairs if _are_apart(*pair)), pairs[0])
+    apart = _are_apart(first, last)
     compared = "not distinguishable from that"
     if apart:
         ratio = first["hazard_per_h"] / last["hazard_per_h"]
@@ -111,11 +117,16 @@ def _early(hazards: pl.DataFrame, cohort: Cohort) -> str:
     )
 
 
+def _are_apart(first: dict[str, Any], last: dict[str, Any]) -> bool:
+    """Return whether the intervals of two hazards have no value in common."""
+    return bool(first["ci_low"] > last["ci_high"] or last["ci_low"] > first["ci_high"])
+
+
 def _limits(cohort: Cohort) -> tuple[str, Block | None]:
     trace = cohort.trace
     if not trace.has("jobs", ("time_limit_s", "runtime_s", "gpus")):
         return "", None
-    limit_ends = time_limit_ends(trace.scan("jobs"))
+    limit_ends = time_limit_ends(trace.scan("jobs"), window=trace.once(window_of))
     row = limit_ends.row(0, named=True)
     if not row["n"]:
         return "", None
@@ -155,8 +166,9 @@ def _goodput(cohort: Cohort) -> tuple[str, Block | None]:
     shares = dict(result.select("kind", "fraction_of_all").iter_rows())
     said = {
         "useful": f"went to completed {cohort.noun}",
-        "repeated": "to runs that were repeated",
-        "lost": f"to {'other ' if shares['repeated'] else ''}unsuccessful ones",
+        "repeated": f"to unsuccessful ones after which the user started {cohort.noun} of the same "
+        "name",
+        "lost": f"to {'other ' if shares['repeated'] else ''}unsuccessful {cohort.noun}",
         "unfinished": "to those without an end state",
     }
     parts = {kind: f"{share(shares[kind])} {text}" for kind, text in said.items() if shares[kind]}

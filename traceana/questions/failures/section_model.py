@@ -138,15 +138,17 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
         f"{tested.height} tests adjusted by Holm"
     )
     fitted += "" if fit["auc"] is None else f"; AUC on held-out {cohort.noun} {ratio(fit['auc'])}"
-    lead = f"model of failure ({cohort.counted}): {text}"
+    of_model = f"model of failure ({cohort.counted}): {text}"
     blocks = model.joint.filter(pl.col("pvalue") < _ALPHA)["features"]
     only_together = clear.is_empty() and len(blocks) > 0
-    stated = (together, lead) if only_together else (lead, together)
+    stated = (together, of_model) if only_together else (of_model, together)
     said = (*reversed_, *stated, *more, other, f"{fitted}.")
     first, *others = [f"{cohort.title}: {part}" for part in said if part]
     certainty: Certainty = "estimated"
+    concerned = 0
     if opposite.height:
-        heading = _reversed(opposite.row(0, named=True), cohort.noun)
+        row = opposite.row(0, named=True)
+        heading, concerned = _reversed(row, cohort.noun), row["failures"]
     elif only_together:
         heading = f"{blocks[0]} predict failure, but only together"
     elif clear.is_empty():
@@ -155,7 +157,9 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     else:
         row = clear.row(0, named=True)
         heading = f"{_name(row)}: the odds of failure are {_times(row['odds_ratio'])} as high"
-    return Finding(first, heading=f"{cohort.title}: {heading}", certainty=certainty), *others
+    heading = f"{cohort.title}: {heading}"
+    lead = Finding(first, heading=heading, certainty=certainty, cost_jobs=concerned)
+    return lead, *others
 
 
 _OTHERS: Final = {

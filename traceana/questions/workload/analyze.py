@@ -220,7 +220,13 @@ def clock_name(manifest: Manifest, /) -> str | None:
 
 
 def _without_survivors(jobs: IntoFrame, manifest: Manifest) -> tuple[IntoFrame, int, float]:
-    """Return the jobs submitted after the first end, the number of the others, and that end."""
+    """Return the jobs submitted from when all are listed, the number of the others, and that time.
+
+    All are from the first end of a trace that lists only survivors, and from the beginning of a
+    stated window: of earlier jobs a log has only those that were not yet over.
+    """
+    if manifest.window == "stated" and manifest.has("jobs", ("submit_s",)):
+        return _split_at(jobs, float(manifest.window_start_s or 0.0))
     if not (manifest.lists_only_survivors and manifest.has("jobs", ("submit_s", "end_s"))):
         return jobs, 0, 0.0
     rows, submitted = nw.from_native(jobs).lazy(), nw.col("submit_s")
@@ -228,10 +234,16 @@ def _without_survivors(jobs: IntoFrame, manifest: Manifest) -> tuple[IntoFrame, 
     first_end_s, first_submit_s = reduce_frame(rows, (), **firsts).row(0)
     if first_end_s - first_submit_s <= _DAY_S:
         return jobs, 0, 0.0
-    before = submitted < first_end_s
+    return _split_at(jobs, first_end_s)
+
+
+def _split_at(jobs: IntoFrame, time_s: float) -> tuple[IntoFrame, int, float]:
+    """Return the jobs submitted from a time on, or without one, and the number of the others."""
+    rows, submitted = nw.from_native(jobs).lazy(), nw.col("submit_s")
+    before = submitted < time_s
     since = rows.filter(~before | submitted.is_null())
     n = reduce_frame(rows.filter(before), (), n=nw.len()).item()
-    return since.to_native(), n, first_end_s
+    return since.to_native(), n, time_s
 
 
 def _observed(trace: Trace) -> tuple[Observation | None, IntoFrame, dict[str, str]]:

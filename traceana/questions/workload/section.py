@@ -103,6 +103,7 @@ _LIMITATIONS: Final = (
     "A few very long jobs decide the concentration, and in a longer window it would be larger. "
     "It is over GPU jobs: those that requested GPUs and have a runtime; traces are not added up."
 )
+_BEFORE_ENDS: Final = "started before the first recorded end"
 
 
 class _Load(NamedTuple):
@@ -351,6 +352,12 @@ def _repeats(traces: Sequence[Trace]) -> list[Text]:
 
 def _survivors(load: _Load) -> str:
     manifest, row = load.trace.manifest, load.results.summary.row(0, named=True)
+    if manifest.window == "stated":
+        return (
+            f"{load.results.survivors:,} of {row['jobs']:,} {manifest.tables['jobs'].unit_noun} "
+            "were submitted before the observation window. They are listed because they were not "
+            "over then (survivorship bias). Figures of submissions exclude them."
+        )
     begin = row["first_submit_s"] if manifest.absolute_times else 0
     return (
         f"{load.results.survivors:,} of {row['jobs']:,} {manifest.tables['jobs'].unit_noun} were "
@@ -505,10 +512,9 @@ def _top_finding(loads: list[_Load]) -> str:
         top = f"n = {row['n']:,}"
         for other in () if sizes.since is None else sizes.since["fraction_of_top_1_percent"]:
             if other is not None:
-                top += (
-                    f"; {share(other)} without the {load.results.survivors:,} that started before "
-                    "the first recorded end"
-                )
+                stated = load.trace.manifest.window == "stated"
+                since = "were submitted before the window" if stated else _BEFORE_ENDS
+                top += f"; {share(other)} without the {load.results.survivors:,} that {since}"
         part = share(row["fraction_of_top_1_percent"])
         parts.append(f"{part} in {load.title} ({top})")
         short.append(f"{part} ({load.trace.label})")
