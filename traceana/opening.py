@@ -135,6 +135,7 @@ def compare(
     from traceana.cohorts.observation import window_of  # noqa: PLC0415  heavy, and for this alone
     from traceana.exchange.selection import to_seconds  # noqa: PLC0415  as above
     from traceana.questions.comparison.compare_traces import compare_windows  # noqa: PLC0415  as above
+    from traceana.tables.formatting import clock  # noqa: PLC0415  as above
 
     traces = [one if isinstance(one, Trace) else read(one) for one in (a, *b) if one is not None]
     if len(traces) != (2 if split is None else 1):
@@ -144,7 +145,11 @@ def compare(
         return compare_windows(traces[0], traces[1], (windows[0], windows[1]))
     [trace], [window], at = traces, windows, to_seconds(split, traces[0].manifest)
     if window is None or at is None or not window[0] < at < window[1]:
-        ends = "has no times" if window is None else f"is from {window[0]:.0f} to {window[1]:.0f} s"
+        ends = (
+            "has no times"
+            if window is None
+            else f"is from {clock(window[0])} to {clock(window[1])}"
+        )
         raise DataError(f"split {split}: it must lie within the trace; {trace.id} {ends}")
     return compare_windows(trace, trace, ((window[0], nextafter(at, -inf)), (at, window[1])))
 

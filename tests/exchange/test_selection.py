@@ -124,6 +124,10 @@ def test_a_table_of_which_nothing_is_left_qualifies_for_nothing(
         ({"where": "gpus > SUM(gpus) OVER (PARTITION BY queue)"}, r"cannot be used \(Window\)"),
         ({"where": "gpus > 100"}, "no job is left"),
         ({"since": True}, "pass a date, a time or seconds"),
+        (
+            {"window": ("2026-03-31T00:00Z", "2026-03-01T00:00Z")},
+            "the begin, 2026-03-31 00:00 UTC, is after the end, 2026-03-01 00:00 UTC",
+        ),
     ],
 )
 def test_mistakes_are_one_line(
@@ -141,3 +145,19 @@ def test_a_clock_without_dates_takes_seconds(tmp_path: Path) -> None:
     assert chosen(tmp_path / "own", tmp_path / "out", since="60") == ["b"]
     with pytest.raises(DataError, match="has no dates"):
         chosen(tmp_path / "own", tmp_path / "out", since="2026-03-01")
+
+
+def test_the_rejected_rows_of_its_files_are_stated(tmp_path: Path) -> None:
+    log = tmp_path / "sacct.txt"
+    log.write_text(
+        "JobID|State|Submit|Start|End|Elapsed\n"
+        "71|COMPLETED|2026-03-02T08:00:00|2026-03-02T08:00:30|2026-03-02T09:00:30|01:00:00\n"
+        "72|FAILED|2026-03-02T08:05:00|2026-03-02T08:06:00|2026-03-02T08:07:00|00:01:00\n"
+        "73|TIMEOUT|soon|2026-03-02T08:06:00|2026-03-02T09:06:00|01:00:00\n"
+    )
+    traceana.ingest(log, store=tmp_path / "store")
+    out = tmp_path / "out"
+    traceana.select_jobs("sacct", store=tmp_path / "store", out=out, since="2026-03-02")
+    page = traceana.build_report(out, out=tmp_path / "page", only=["data-quality"])
+    text = (page.parent / "index.md").read_text()
+    assert "of `sacct.txt`: 3 rows read, 2 kept and 1 rejected" in text

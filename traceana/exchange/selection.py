@@ -22,6 +22,8 @@ from traceana.ingesters.expressions import row_condition
 from traceana.ingesters.unwrap import SYNTHETIC_PREFIX
 from traceana.schema import get_table
 from traceana.store import Manifest, Store, TableManifest, open_store
+from traceana.store.manifest import SELECTED
+from traceana.tables.formatting import clock, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -120,10 +122,22 @@ def select_jobs(
     if start_s is not None and end_s is not None:
         stated |= {"window_start_s": float(start_s), "window_end_s": float(end_s)}
     stated["title"] = f"{manifest.title} ({', '.join(limits)})" if limits else manifest.title
+    if not any(note.startswith(SELECTED) for note in manifest.notes):
+        stated["notes"] = (*manifest.notes, *_counted(source, trace))
     copy_trace(
         source, manifest, Path(out), name=name or trace, facts=stated, about=_ABOUT, write=write
     )
     return Path(out)
+
+
+def _counted(source: Store, trace: str) -> tuple[str, ...]:
+    """State the rows of the jobs' own files, which the row counts of the selection do not have."""
+    return tuple(
+        f"{SELECTED} {listed(f'`{file.file}`' for file in entry.files)}: {entry.rows_read:,} rows "
+        f"read, {entry.rows_kept:,} kept and {entry.rows_rejected:,} rejected."
+        for entry in source.trace(trace).ledger.entries
+        if entry.table == "jobs"
+    )
 
 
 def _within(
@@ -142,7 +156,8 @@ def _within(
     if since is None and until is None and window is None:
         return jobs, start_s, end_s
     if start_s is not None and end_s is not None and start_s > end_s:
-        raise DataError(f"{manifest.trace}: no job is left ({start_s:g} s is after {end_s:g} s)")
+        ends = f"the begin, {clock(start_s)}, is after the end, {clock(end_s)}"
+        raise DataError(f"{manifest.trace}: no job is left ({ends}); check the limits")
     # nothing is after the end of a window that is not limited
     after = inf if end_s is None or (end_s == high and window is None) else end_s
     return clip_jobs(jobs, (-inf if start_s is None else start_s, after)), start_s, end_s

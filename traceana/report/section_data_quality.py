@@ -12,6 +12,7 @@ from traceana.page.context import Context
 from traceana.page.section import Section
 from traceana.report.tables import Rejections, RowCounts, SourceFiles, UnknownValues
 from traceana.store import Ledger
+from traceana.store.manifest import SELECTED
 from traceana.tables.declare import schema_of
 from traceana.tables.formatting import plural
 
@@ -48,7 +49,14 @@ def build(context: Context) -> Content:
             )
     blocks += [Heading("Files"), _files(ledgers)]
     blocks += [_rows_by_file(trace, ledger) for trace, ledger in ledgers.items()]
-    return Content(_findings(tables) + _altered(ledgers) + _remarks(ledgers), tuple(blocks))
+    selected = tuple(
+        f"{trace.label}: {note}"
+        for trace in context.traces
+        for note in trace.manifest.notes
+        if note.startswith(SELECTED)
+    )
+    findings = _findings(tables) + selected + _altered(ledgers) + _remarks(ledgers)
+    return Content(findings, tuple(blocks))
 
 
 def _by_label(context: Context) -> dict[str, Ledger]:

@@ -19,6 +19,10 @@ _KINDS: Final[dict[str, tuple[type, ...]]] = {
 Stored = TypeVar("Stored", bound="DataclassInstance")
 
 
+SELECTED: Final = "A selection of the jobs of"
+"""First words of the note on the files of a trace that was made from another."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Capacity:
     """Machines of one group of a trace, such as a cluster.

@@ -63,8 +63,10 @@ def test_a_file_is_compared_and_wrong_calls_refused(
     assert found["failure_rate"] is None
     with pytest.raises(DataError, match="two traces, or one and split"):
         traceana.compare(trace)
-    with pytest.raises(DataError, match="must lie within the trace"):
+    with pytest.raises(DataError, match=r"must lie within the trace; \S+ is from [^ ]+.* to "):
         traceana.compare(trace, split=9e9)
+    with pytest.raises(DataError, match=r"is from 0 s to 2\.02 h$"):
+        traceana.compare(traceana.read(path), split=9e9)
 
 
 def test_the_interval_has_the_planted_ratio(tmp_path: Path) -> None:
