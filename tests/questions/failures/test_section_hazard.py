@@ -82,12 +82,19 @@ def test_hours_of_jobs_at_their_limit_are_those_within_the_window(tmp_path: Path
 
 
 def test_equal_first_and_last_hazards_do_not_hide_a_peak(tmp_path: Path) -> None:
-    # failures come at 2 to 8 min, and otherwise at a low rate
+    # 0.3 failures per hour, but 3 per hour from 1 to 10 min of runtime
     rng = np.random.default_rng(8)
-    n = 3000
-    kind = rng.random(n)
-    runtime = np.where(kind < 0.2, rng.uniform(120, 480, n), rng.uniform(0, 21_600, n))
-    failed = (kind < 0.2) | (rng.random(n) < 0.1)
+    n = 6000
+    until = rng.exponential(1, n)  # cumulative hazard at which a job fails
+    peak = 3 / 60 * 9
+    hours = np.select(
+        [until < 0.3 / 60, until < 0.3 / 60 + peak],
+        [until / 0.3, 1 / 60 + (until - 0.3 / 60) / 3],
+        10 / 60 + (until - 0.3 / 60 - peak) / 0.3,
+    )
+    completed = rng.exponential(3, n)
+    failed = hours < completed
+    runtime = 3600 * np.minimum(hours, completed)
     submit = np.sort(rng.uniform(0, 3e6, n)) + 2_000_000_000
     jobs = pl.DataFrame(
         {
