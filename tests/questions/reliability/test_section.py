@@ -11,6 +11,7 @@ import pytest
 
 import traceana
 from tests.cli.command import run_command
+from traceana.questions.reliability import section
 
 DAY = 86_400.0
 MAPPING = """
@@ -124,3 +125,23 @@ def test_a_row_that_lists_machines_is_a_fault_of_each(tmp_path: Path) -> None:
     assert (found["total_machines"], overall["n"], overall["n_open"]) == (4, 6, 1)
     assert overall["availability"] == pytest.approx(1 - (20 + 6 + 6 + 72 + 24) / (4 * 240))
     assert overall["mttr_s"] / 3600 == pytest.approx((10 + 15 + 6 + 6 + 72 + 24) / 6)
+
+
+@pytest.mark.parametrize(("worst", "is_alert"), [(7, False), (12, True)])
+def test_a_machine_that_one_null_log_in_twenty_has_is_no_alert(
+    tmp_path: Path, worst: int, is_alert: bool
+) -> None:
+    # 153 faults of 120 machines: one with 7 has an adjusted p of .04, by Poisson's distribution
+    rng = np.random.default_rng(3)
+    others = [f"m{i % 119}" for i in range(153 - worst)]
+    log = pl.DataFrame({"machine_id": ["worst"] * worst + others, "class": "gpu"})
+    log = log.with_columns(
+        start_s=pl.Series(rng.uniform(0, 90 * DAY, log.height)), end_s=pl.lit(None, pl.Float64)
+    )
+    mapping = tmp_path / "mine.toml"
+    mapping.write_text(MAPPING.replace("nodes = 60", "nodes = 120"))
+    traceana.add_table(log, trace="mine", table="faults", store=tmp_path / "s", mapping=mapping)
+    content = section.build([traceana.open_store(tmp_path / "s").trace("mine")])
+    [found] = [one for one in content.every_finding if "more often than chance" in one]
+    assert f"worst ({worst})" in found
+    assert bool(found.alert) == is_alert

@@ -57,6 +57,8 @@ _REPAIR: Final = ("mttr_s", "median_s", "downtime_s", "availability")
 _SHOWN: Final = ("n", "machines_failed", "rate", "ci_low", "ci_high", *_REPAIR)
 _VAGUE: Final = 100  # ratio of the ends of an interval from which a rate is no main result
 _MOST_OFFENDERS: Final = 20
+_ALARMING: Final = 0.01
+"""Adjusted p below which a machine is an alert, as a node with more failures is."""
 _NAMED: Final = 3
 
 
@@ -152,10 +154,11 @@ def _offenders(result: ReliabilityResult, title: str) -> str:
         )
         row = worst.row(0, named=True)
         excess, name = row["n"] - row["expected"], str(row[machine])
-        alert = (
-            f"{title}: machine {name}: {plural(row['n'], 'fault')}, "
-            f"{three_digits(row['expected'])} expected"
-        )
+        if row["pvalue_adjusted"] < _ALARMING:
+            alert = (
+                f"{title}: machine {name}: {plural(row['n'], 'fault')}, "
+                f"{three_digits(row['expected'])} expected"
+            )
     else:
         text = f"{title}: no machine has more faults than chance explains (adjusted p above 0.05)"
     clustered = [
