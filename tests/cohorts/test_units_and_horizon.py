@@ -12,6 +12,7 @@ from scipy.stats import t
 
 import traceana
 from traceana.cohorts.cohort import BLOCK, form_cohort, outcome_cohort
+from traceana.questions.correlations import section as correlations
 from traceana.questions.failures.analyze import (
     analyze_outcomes,
     fit_failure_model,
@@ -223,3 +224,25 @@ def test_a_median_of_longer_jobs_compares_with_a_log_without_short_ones(tmp_path
     median, n = median_above(form_cohort(trace_of(jobs, tmp_path)), 600.0)
     assert n == (ran >= 600).sum()
     assert median == pytest.approx(np.median(ran[ran >= 600]), rel=0.01)
+
+
+def test_jobs_without_a_user_are_no_values_of_it(tmp_path: Path) -> None:
+    # 24 users have jobs that end; 60 services without a user still run
+    rng = np.random.default_rng(2)
+    n = 960
+    submit = np.concatenate([np.sort(rng.uniform(0, 100_000, n)), np.zeros(60)])
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"j{at}" for at in range(n + 60)],
+            "user": [f"u{at % 24}" for at in range(n)] + [None] * 60,
+            "submit_s": submit,
+            "start_s": submit,
+            "runtime_s": [*rng.lognormal(6, 1, n), *[100_000.0] * 60],
+            "gpus": [*(2.0 ** rng.integers(0, 4, n)), *[1.0] * 60],
+            "status": ["completed"] * n + ["running"] * 60,
+        }
+    )
+    trace = trace_of(jobs, tmp_path)
+    assert form_cohort(trace).units == "24 values of `user` and 60 jobs without one"
+    texts = " ".join(map(str, correlations.build([trace]).findings))
+    assert "n = 960, 24 values of `user`)" in texts

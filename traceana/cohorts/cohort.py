@@ -17,7 +17,7 @@ from traceana.cohorts.tasks import (
 )
 from traceana.schema import STATUSES
 from traceana.stats.time_blocks import MIN_BLOCKS, time_blocks
-from traceana.tables.formatting import duration
+from traceana.tables.formatting import duration, plural
 
 if TYPE_CHECKING:
     from traceana.store import Trace
@@ -57,6 +57,8 @@ _UNUSED: Final = (
 """Columns of jobs that no analysis of a cohort reads."""
 GROUPINGS: Final = ("gpu_type", "qos", "queue", "cluster")
 """Columns of few values by which rows are grouped, in the order of preference."""
+_OWN_UNIT: Final = "job {}"
+"""Unit of a row that has no value of the independent unit."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,15 @@ class Cohort:
         if self.cluster is None:
             return f"{self.rows.height:,} {self.noun}"
         n = self.rows[self.cluster].n_unique()
+        if self.block_s is not None or "job_id" not in self.rows.columns:
+            return self.name_units(n)
+        own = pl.col(self.cluster).cast(pl.String) == pl.format(_OWN_UNIT, "job_id")
+        without = self.rows.filter(own)[self.cluster].n_unique()
+        named = self.name_units(n - without)
+        return f"{named} and {plural(without, 'job')} without one" if without else named
+
+    def name_units(self, n: int, /) -> str:
+        """Name a number of the independent units, such as of those with both of two values."""
         if self.block_s is not None:
             return f"{n:,} blocks of {duration(self.block_s)} of submission"
         return f"{n:,} value{'s' * (n != 1)} of `{self.cluster}`"
@@ -257,7 +268,7 @@ def _with_unit(rows: pl.DataFrame, unit: str) -> tuple[pl.DataFrame, str | None]
         return rows, None
     filled = pl.col(unit).cast(pl.String)
     if rows[unit].null_count():
-        filled = pl.coalesce(filled, pl.format("job {}", "job_id"))
+        filled = pl.coalesce(filled, pl.format(_OWN_UNIT, "job_id"))
     named = rows.select(filled.alias(unit))[unit]
     # numbers are ranked and grouped far faster than text; in the order of the rows, so that what is
     # drawn at random does not depend on the names

@@ -159,7 +159,9 @@ def state_correlations(
     if not stated:
         return ""
     rows = " to ".join(f"{n:,}" for n in table["n"].unique().sort()[[0, -1]].unique())
-    units = "" if cohort.cluster is None else f", {cohort.units}"
+    units = ""
+    if cohort.cluster is not None:
+        units = f", {cohort.name_units(int(table['n_clusters'].max() or 0))}"
     return f"{cohort.title}: {what} {'; '.join(stated)} (Spearman's rho, n = {rows}{units})."
 
 
