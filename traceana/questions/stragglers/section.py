@@ -311,7 +311,7 @@ def _costliest(levels: pl.DataFrame, name: str) -> tuple[str, str, float]:
         if saved >= _COSTLY:
             alert = (
                 f"{name}: worker {first['worker_id']} of {first['job_id']} is "
-                f"{three_digits(first['ratio_to_peers'])} times as slow as its peers and takes "
+                f"{three_digits(first['ratio_to_peers'])} times as slow as its peers and costs "
                 f"{share(saved)} of the job's time"
             )
     ended = levels.filter(pl.col("note").str.starts_with("ended early"))

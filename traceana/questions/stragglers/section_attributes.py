@@ -156,7 +156,7 @@ def _finding(jobs: pl.DataFrame, name: str) -> str:
         parts.append(f"One group of workers explains the slowdown of {of}.")
     alert = ""
     if row["gain"] >= _COSTLY and row["attribute"] != "worker":
-        alert = f"{name}: {group} takes {share(row['gain'])} of the time of {job}"
+        alert = f"{name}: {group} costs {share(row['gain'])} of the time of {job}"
     return Finding(" ".join(parts), heading=heading, alert=alert, cost_jobs=row["gain"])
 
 
