@@ -11,6 +11,7 @@ import pytest
 
 import traceana
 from tests.cli.command import run_command
+from traceana.page.finding import Finding
 from traceana.questions.reliability import section
 
 DAY = 86_400.0
@@ -144,4 +145,5 @@ def test_a_machine_that_one_null_log_in_twenty_has_is_no_alert(
     content = section.build([traceana.open_store(tmp_path / "s").trace("mine")])
     [found] = [one for one in content.every_finding if "more often than chance" in one]
     assert f"worst ({worst})" in found
+    assert isinstance(found, Finding)
     assert bool(found.alert) == is_alert

@@ -161,7 +161,7 @@ def state_correlations(
     rows = " to ".join(f"{n:,}" for n in table["n"].unique().sort()[[0, -1]].unique())
     units = ""
     if cohort.cluster is not None:
-        units = f", {cohort.name_units(int(table['n_clusters'].max() or 0))}"
+        units = f", {cohort.name_units(max(table['n_clusters'].drop_nulls(), default=0))}"
     return f"{cohort.title}: {what} {'; '.join(stated)} (Spearman's rho, n = {rows}{units})."
 
 

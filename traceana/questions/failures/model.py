@@ -483,8 +483,8 @@ def _joint_tests(
     collinear = [
         name for name, columns in features.items() if inflation[columns].max() >= COLLINEAR
     ]
-    columns = design.matrix[:, 1 : len(terms) + 1]
-    correlation = np.abs(np.corrcoef(columns, rowvar=False)).reshape(len(terms), -1)
+    estimated = design.matrix[:, 1 : len(terms) + 1]
+    correlation = np.abs(np.corrcoef(estimated, rowvar=False)).reshape(len(terms), -1)
     error_df = np.inf if cluster is None else float(cluster.max())
     rows: list[dict[str, Any]] = []
     while collinear:
