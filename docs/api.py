@@ -7,21 +7,22 @@ import re
 import tomllib
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 import typer
 from typer.cli import get_docs_for_click
 
+import traceana
 from traceana.catalog import load_catalog
 from traceana.cli import app
 from traceana.modules import import_named
 from traceana.report.section_provenance import DEFINITIONS
 from traceana.tables.declare import describe_columns
 from traceana.tables.result import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 AREAS = {
     "store": (
@@ -51,6 +52,11 @@ AREAS = {
     "errors": ("Errors", ("errors",)),
 }
 """By area: its heading, and the packages and modules whose public names belong to it."""
+for folder in sorted((Path(traceana.__file__).parent / "questions").glob("*/")):
+    part = f"questions.{folder.name}"
+    # an idea without an area above has one of its own
+    if (folder / "__init__.py").exists() and all(part not in parts for _, parts in AREAS.values()):
+        AREAS[folder.name] = (folder.name.capitalize(), (part,))
 PACKAGES = ("traceana", *(f"traceana.{name}" for name in (
     "simulate", "figures", "ingesters", "exchange", "store", "claims", "catalog",
     "samples", "report", "errors",

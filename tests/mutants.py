@@ -38,7 +38,7 @@ import traceana.ingesters
 
 LOADED = (hypothesis, scipy.stats, statsmodels, traceana)  # what child processes need not load
 ROOT = Path(__file__).parents[1]
-AREAS = ("stats", "analysis", "ingesters", "simulate")
+AREAS = ("stats", "cohorts", "questions", "ingesters", "simulate")
 EQUIVALENT = ROOT / "tests" / "mutants_equivalent.txt"
 CHANGES = """Add + -,Sub - +,Mult * /,Div / *,FloorDiv // /,Mod % *,Pow ** *,BitAnd & |,BitOr | &,
 And and or,Or or and,Lt < <=,LtE <= <,Gt > >=,GtE >= >,Eq == !=,NotEq != ==,In in not_in,
