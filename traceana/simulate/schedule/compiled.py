@@ -16,8 +16,8 @@ from platformdirs import user_cache_path
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
 
-_PAYS_S: Final = 10.0
-"""CPU seconds in a function after which it is compiled, which takes as long; later runs take it."""
+_PAYS_S: Final = 20.0
+"""CPU seconds in a function after which it is compiled: in up to ten, once for all later runs."""
 _LOADS_S: Final = 0.3
 """CPU seconds after which machine code of an earlier run is loaded."""
 
