@@ -135,4 +135,4 @@ def test_a_correlation_whose_sign_reverses_within_groups_is_stated(tmp_path: Pat
     findings(jobs.with_columns(runtime_s=pl.Series(runtime)), tmp_path)
     options = {"out": tmp_path / "out", "only": "correlations", "formats": "md"}
     page = build_report(tmp_path / "store", **options).read_text()  # type: ignore[arg-type]
-    assert ", but of opposite sign within queue big -0." in page
+    assert "; of opposite sign within queue big -0." in page

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from traceana.page.blocks import Content
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.report.page import Built, alerts, main_results
+from traceana.report.page import Built, _without, alerts, main_results
 
 SECTION = Section("runtimes", "Runtimes", 1, lambda _: Content(), part="Runtimes")
 
@@ -48,6 +48,21 @@ def test_the_alerts_of_one_machine_are_one_line() -> None:
         "long waits",
         "machine n9: 28 faults",
     ]
+
+
+def test_further_costly_findings_of_a_section_fill_the_room() -> None:
+    idle = Finding("Half of the GPU time was idle.", heading="Idle", cost_gpu_h=100)
+    user = Finding("User u1 submitted half of the jobs.", heading="User", cost_gpu_h=40)
+    few = Finding("Cheap.", heading="Cheap", cost_gpu_h=1)
+    part = [Built(SECTION, Content((idle, user, few)))]
+    assert [one.text for one in main_results(part)] == [str(idle), str(user)]
+
+
+def test_a_sentence_goes_on_after_its_heading() -> None:
+    heading = "Job AR takes twice as long"
+    assert _without(f"{heading} as ideal.", heading) == " as ideal."
+    assert _without(f"{heading}; repair it.", heading) == "Repair it."
+    assert _without("Another sentence.", heading) == "Another sentence."
 
 
 def test_a_number_of_the_head_of_the_page_is_no_main_result() -> None:

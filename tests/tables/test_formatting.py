@@ -17,7 +17,7 @@ from traceana.tables.display import DASH, cells_of
         (formatting.count(82739), "82,739"),
         (formatting.seconds(99.96), "100.0"),
         (formatting.seconds(12345.6), "12,346"),
-        (formatting.hours(1632719.7), "1,632,719.7"),
+        (formatting.hours(1632719.7), "1,632,720"),
         (formatting.days_range(0, 43_200), "0.5"),
         (formatting.ratio(0.05249), "0.052"),
         (formatting.percent(0.1234), "12.3 %"),

@@ -187,9 +187,11 @@ def name_lines(
     size = small_size()
     root = ax.get_figure(root=True)
     assert root is not None  # noqa: S101  axes stand on a figure
-    gap = _LINE_SPACING * size / 72 / (ax.bbox.height / root.dpi)
+    tall = ax.bbox.height / root.dpi * 72
+    gap = _LINE_SPACING * size / tall
     if len(lines) * gap > 1:
         return
+    inside: list[tuple[float, str, tuple[float, float]]] = []
     at_margin: list[tuple[float, str, Line2D, tuple[float, float]]] = []
     for name, line in lines:
         points = np.asarray(line.get_xydata(), dtype=float)
@@ -200,17 +202,15 @@ def name_lines(
         x, y = points[-1].tolist()
         across, height = to_axes.transform((x, y)).tolist()
         if across < margin_from:
-            ax.annotate(
-                name,
-                (x, y),
-                (2, 1),
-                textcoords="offset points",
-                va="bottom",
-                fontsize=size,
-                bbox={"facecolor": shade(ax, 0), "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
-            )
+            inside.append((height, name, (x, y)))
         else:
             at_margin.append((height, name, line, (x, y)))
+    inside.sort()
+    box = {"facecolor": shade(ax, 0), "edgecolor": "none", "alpha": 0.75, "pad": 0.5}
+    apart = spread([entry[0] for entry in inside], gap=gap)
+    for height, (wanted, name, end) in zip(apart, inside, strict=True):
+        up = (height - wanted) * tall + size / 2
+        write_beside(ax, name, end, (2, up), fontsize=size, bbox=box)
     at_margin.sort(key=lambda entry: entry[0])
     heights = spread([entry[0] for entry in at_margin], gap=gap)
     gray = shade(ax, 0.4)
@@ -317,7 +317,7 @@ def use_log_axis(
 def _decades(low: float, high: float, subs: tuple[float, ...], most: int) -> Locator:
     if high >= _NARROW * low:
         return LogLocator(subs=subs, numticks=most)
-    ticks = MaxNLocator(most - 1, steps=[1, 2, 5]).tick_values(low, high)
+    ticks = MaxNLocator(most - 2, steps=[1, 2, 5]).tick_values(low, high)
     return FixedLocator([tick for tick in ticks if tick > 0])
 
 

@@ -21,6 +21,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.dates import AutoDateFormatter, ConciseDateFormatter, num2date
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FuncFormatter, PercentFormatter
 
@@ -54,6 +55,8 @@ _STEP: Final = re.compile(r"(z)|([ML]) (-?[\d.]+) (-?[\d.]+)")
 _LOOK: Final = re.compile(r'(?: clip-path="([^"]*)")? style="([^"]*)"')
 _SEPARATED: Final = re.compile("; ")
 _FEW: Final = 2
+_MARK_IN: Final = 0.12
+"""Height of the mark of synthetic data."""
 _DARK: Final = 0.5
 """Largest part of red, green or blue below which a background is dark."""
 _SPACE: Final = re.compile(r"\s*\n|(?<=[MLCQ]) ")
@@ -72,6 +75,9 @@ def mark_synthetic(figure: Figure, /) -> None:
     'SYNTHETIC'
     """
     dark = max(to_rgb(figure.get_facecolor())) < _DARK
+    layout = figure.get_layout_engine()
+    if isinstance(layout, ConstrainedLayoutEngine):  # titles and legends stay below the mark
+        layout.set(rect=(0, 0, 1, 1 - _MARK_IN / figure.get_figheight()))
     figure.text(
         0.995,
         0.995,

@@ -310,8 +310,12 @@ def drop_name(content: Content, name: str, /) -> Content:
                 return Text(change(text))
             case Points():
                 return Points(block.summary, sentences(block.points))
+            case Heading(text):
+                return Heading(change(text))
             case Table():
-                return _without_column(replace(block, caption=change(block.caption)), name)
+                rows = tuple((change(row[0]), *row[1:]) for row in block.rows)
+                block = replace(block, caption=change(block.caption), rows=rows)
+                return _without_column(block, name)
         return block
 
     def all_of(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
@@ -381,13 +385,14 @@ def result_table(
     """Return a frame as a table of the page, formatted as declared.
 
     `columns`, `headings` and `null` are those of :func:`traceana.tables.display.cells_of`, `total`
-    a last row. A note of all rows is in the caption; quantiles beyond 1 - 1/n are null.
+    a last row. A note of all rows is in the caption; columns without a value are left out, and
+    quantiles beyond 1 - 1/n are null.
     """
     frame = without_far_quantiles(frame)
     shown = [
         name
         for name in (frame.columns if columns is None else columns)
-        if name not in ("note", "n_clusters") or frame[name].count()
+        if frame.is_empty() or name in (null or {}) or _has_values(frame, name)
     ]
     if "note" in shown and frame.height > 1 and frame["note"].n_unique() == 1:
         shown.remove("note")
@@ -402,6 +407,12 @@ def result_table(
         name = table.__name__ if table else "without declaration"
         return Table(caption, (), (), (), fault=(name, error))
     return Table(caption, cells.headings, cells.numeric, cells.rows, last, folded, data)
+
+
+def _has_values(frame: pl.DataFrame, name: str) -> bool:
+    """Return whether a column, or the other end of its interval, has values."""
+    ends = (name, name.replace("_low", "_high"), name.replace("_high", "_low"))
+    return any(frame[end].count() for end in ends if end in frame.columns)
 
 
 def traces_table(

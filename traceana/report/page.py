@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import groupby
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import jinja2
 from markupsafe import Markup, escape
@@ -16,12 +16,9 @@ from markupsafe import Markup, escape
 from traceana.page.blocks import (
     Block,
     Content,
-    Facts,
     Gallery,
     Heading,
     Picture,
-    Points,
-    Quote,
     Table,
     Text,
 )
@@ -125,20 +122,22 @@ class Ranked:
 def main_results(built: list[Built], facts: Sequence[TraceFacts] = (), /) -> list[Ranked]:
     """Return the main results: by cost and certainty, then the first of each other part.
 
-    No alert and no number of the head of the page is repeated; a what-if is no main result.
+    One of each section; if there is room, others that cost something. No alert and no number of
+    the head of the page is repeated; a what-if is no main result.
     """
     stated = _NUMBER.findall(str(facts[0][1])) if len(facts) == 1 else []
     scored = _ranked(built, lambda finding: "" if finding.alert else _short(finding))
     scored = [result for result in scored if result.score >= _LEAST_COST]
     best = {id(result.part): result for result in reversed(scored)}  # one of each section
     chosen = sorted(best.values(), key=lambda result: -result.score)[:_MAX_RESULTS]
+    others = [result for result in scored if result not in chosen]
     further: list[Ranked] = []
     for name, sections in group_parts(built):
         led = name in (PARTS[0], PARTS[-1], SIMULATED) or best.keys() & {*map(id, sections)}
         results = [] if led else [one for part in sections for one in _first(part, {*stated})]
         chosen += results[:1]
         further += results[1:]
-    return (chosen if len(chosen) >= _FEW_RESULTS else chosen + further)[:_MAX_RESULTS]
+    return (chosen + others + (further if len(chosen) < _FEW_RESULTS else []))[:_MAX_RESULTS]
 
 
 def _first(part: Built, stated: set[str]) -> list[Ranked]:
@@ -304,13 +303,15 @@ def slug(text: str, /) -> str:
 
 def environment() -> jinja2.Environment:
     """Return what renders the templates."""
-    return jinja2.Environment(
+    templates = jinja2.Environment(
         loader=jinja2.PackageLoader("traceana.report", "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    templates.tests["kind"] = lambda block, name: type(block).__name__ == name
+    return templates
 
 
 def render_page(
@@ -330,18 +331,14 @@ def render_page(
     templates.filters["in_sentence"] = in_sentence
     templates.filters["dict"] = dict
     templates.filters["without"] = _without
-    templates.tests["kind"] = lambda block, name: type(block).__name__ == name
+    shown = _shown(built, context)
+    facts = shown["facts"]
     return templates.get_template("page.html.jinja").render(
-        parts=group_parts(built),
-        results=main_results(built, trace_facts(context)),
-        alerts=alerts(built),
+        **shown,
         absent=absent,
-        facts=(facts := [fact for fact in trace_facts(context) if fact[1]]),
-        others=[trace for trace, facts_of_trace in trace_facts(context) if not facts_of_trace],
+        others=[trace for trace in context.traces if trace not in dict(facts)],
         fact_names=[name for name in FACTS if any(name in dict(found) for _, found in facts)],
-        has_failures=any(
-            name == "Failed" for _, facts_of_trace in facts for name, _ in facts_of_trace
-        ),
+        has_failures=any("Failed" in dict(found) for _, found in facts),
         failed_as=[(one, words) for one in context.traces if (words := failed_as(one))],
         altered=_altered(context),
         papers=papers,
@@ -350,19 +347,34 @@ def render_page(
         version=version("traceana"),
         title=name_page(title, context),
         heading=title,
-        traces=trace_titles(context),
-        synthetic=[trace.label for trace in context.traces if trace.synthetic],
         wholly_synthetic=context.synthetic(None),
         data_source=context.data_source,
     )
+
+
+def _shown(built: list[Built], context: Context) -> dict[str, Any]:
+    """Return what the page has in any form."""
+    facts = trace_facts(context)
+    return {
+        "parts": group_parts(built),
+        "results": main_results(built, facts),
+        "alerts": alerts(built),
+        "facts": [fact for fact in facts if fact[1]],
+        "traces": trace_titles(context),
+        "synthetic": [trace.label for trace in context.traces if trace.synthetic],
+    }
 
 
 def _without(text: str, heading: str) -> str:
     """Return a text without the heading that it begins with."""
     if not text.startswith(heading):
         return text
-    rest = text.removeprefix(heading).lstrip("; ").removeprefix(".")
-    return rest[:1].upper() + rest[1:]
+    rest = text.removeprefix(heading)
+    return rest if rest.startswith(" ") else _capital(rest.lstrip(".; "))
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def trace_facts(context: Context, /) -> list[TraceFacts]:
@@ -424,104 +436,19 @@ def write_prose(text: str, /) -> Markup:
 
 _CODE_SPAN: Final = re.compile(r"(`[^`]+`)")
 _MARKS: Final = re.compile(r"[\\*<\[\]]")
+_BLANK_LINES: Final = re.compile(r"\n{3,}")
 _NOT_IN_ANCHORS: Final = re.compile(r"[^\w\- ]")
 
 
 def render_markdown(built: list[Built], context: Context, /, *, title: str, figures: str) -> str:
     """Write the report as Markdown (GitHub's, for the tables)."""
-    parts = [f"# {_prose(name_page(title, context))}"]
-    if (traces := trace_titles(context)) != [title]:
-        parts.append(" · ".join(traces))
-    synthetic = [trace.label for trace in context.traces if trace.synthetic]
-    if synthetic:
-        parts.append(
-            f"> **SYNTHETIC data** ({', '.join(synthetic)}): no number and no figure that comes "
-            "from them describes a real system."
-        )
-    parts += _summary(built, context)
-    for name, sections in group_parts(built):
-        parts.append(f"## {name}")
-        for part in sections:
-            if [part.section.title] != [name] * len(sections):
-                parts.append(f"### {_prose(part.section.title)}")
-            parts += _section(part, figures)
-    return "\n\n".join(parts) + "\n"
-
-
-def _summary(built: list[Built], context: Context) -> Iterator[str]:
-    """Write the head of the page: facts of each trace, alerts and main results."""
-    facts = [
-        f"- **{_prose(trace.label)}**: "
-        + "; ".join(f"{name} {_prose(value)}" for name, value in values)
-        for trace, values in trace_facts(context)
-        if values
-    ]
-    results = main_results(built, trace_facts(context))
-    lists = (("", facts), ("Alerts", _linked(alerts(built))), ("Main results", _linked(results)))
-    if any(lines for _, lines in lists):
-        yield "## Summary"
-    for name, lines in lists:
-        if lines:
-            yield from (f"### {name}",) if name else ()
-            yield "\n".join(lines)
-
-
-def _linked(results: list[Ranked]) -> list[str]:
-    return [f"- {_prose(one.text)} ([more](#{_anchor(one.part.section.title)}))" for one in results]
-
-
-def _section(part: Built, figures: str) -> Iterator[str]:
-    content = part.content
-    if part.section.question:
-        yield f"*{_prose(part.section.question)}*"
-    if content.heading:
-        yield f"**{_prose(content.heading)}**"
-    if content.findings:
-        yield "\n".join(f"- {_prose(text)}" for text in content.findings)
-    for block in content.lead:
-        yield from _write(block, figures)
-    if content.limitations:
-        yield f"**Limitations.** {_prose(content.limitations)}"
-    for block in content.blocks:
-        yield from _write(block, figures)
-
-
-def _write(block: Block, figures: str) -> Iterator[str]:
-    match block:
-        case Gallery():
-            for picture in block.drawn:
-                about = picture.caption.partition(". ")[0]
-                yield f"![{_prose(about)}]({figures}/{picture.key}.svg)"
-                told = _prose(f"{picture.caption} {picture.reading}".rstrip())
-                yield f"**Figure {picture.number}.** {told}"
-        case Text(text):
-            yield _prose(text)
-        case Heading(text):
-            yield f"#### {_prose(text)}"
-        case Points(summary, points):
-            yield f"{_prose(summary)}:"
-            yield "\n".join(f"- {_prose(point)}" for point in points)
-        case Facts(facts):
-            yield "\n".join(f"- **{_prose(term)}**: {_prose(fact)}" for term, fact in facts)
-        case Quote(summary, text):
-            yield f"{_prose(summary)}:"
-            yield f"```text\n{text.strip()}\n```"
-        case Table():
-            yield f"**Table {block.number}.** {_prose(block.caption)}"
-            yield "\n".join(_rows(block))
-
-
-def _rows(table: Table) -> Iterator[str]:
-    yield _row(table.headings)
-    yield _row(["---:" if numeric else "---" for numeric in table.numeric])
-    for row in table.rows:
-        yield _row([_cell(text) for text in row])
-    if table.total:
-        yield _row([f"**{_cell(text)}**" if text else "" for text in table.total])
-
-
-def _row(cells: list[str] | tuple[str, ...]) -> str:
-    return f"| {' | '.join(cells)} |"
+    templates = environment()
+    templates.autoescape = False
+    templates.filters |= {"prose": _prose, "cell": _cell, "anchor": _anchor}
+    text = templates.get_template("page.md.jinja").render(
+        **_shown(built, context), title=name_page(title, context), heading=title, figures=figures
+    )
+    return _BLANK_LINES.sub("\n\n", text).rstrip() + "\n"
 
 
 def _cell(text: str) -> str:

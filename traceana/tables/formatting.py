@@ -100,8 +100,8 @@ def _multiples(low: float, high: float, most: int) -> list[float]:
 
 
 def hours(value: float) -> str:
-    """Write hours to a tenth."""
-    return f"{value:,.1f}"
+    """Write hours: 12,345 from a thousand on, else 12.3."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.1f}"
 
 
 def days(value: float) -> str:

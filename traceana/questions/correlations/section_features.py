@@ -138,7 +138,7 @@ def state_correlations(
     cohort: Cohort, what: str, ranks: pl.DataFrame, within: pl.DataFrame | None, /
 ) -> str:
     """Return a finding on rank correlations with requested resources, and which groups reverse."""
-    stated = []
+    stated: dict[str, list[str]] = {}
     table = ranks.drop_nulls("r")
     for row in table.iter_rows(named=True):
         size = conclude(
@@ -153,16 +153,19 @@ def state_correlations(
             answer = _UNCLEAR[NEGLIGIBLE]
         limits = interval(row, correlation_range, ", 95 % CI {}")
         tested = "" if row["pvalue_adjusted"] is None else f"; {p_equals(row['pvalue_adjusted'])}"
-        stated.append(
-            f"{answer} with {name} (rho {correlation(row['r'])}{limits}{tested}){reversed_in}"
+        stated.setdefault(answer, []).append(
+            f"{name} (rho {correlation(row['r'])}{limits}{tested}{reversed_in})"
         )
     if not stated:
         return ""
+    first, *others = (f"{answer} with {listed(names)}" for answer, names in stated.items())
     rows = " to ".join(f"{n:,}" for n in table["n"].unique().sort()[[0, -1]].unique())
     units = ""
     if cohort.cluster is not None:
         units = f", {cohort.name_units(max(table['n_clusters'].drop_nulls(), default=0))}"
-    return f"{cohort.title}: {what} {'; '.join(stated)} (Spearman's rho, n = {rows}{units})."
+    sentences = [f"{cohort.title}: {what} {first} (Spearman's rho, n = {rows}{units})"]
+    sentences += [f"It {other}" for other in others]
+    return ". ".join(sentences) + "."
 
 
 def _reversed(cohort: Cohort, row: dict[str, Any], within: pl.DataFrame | None) -> str:
@@ -174,4 +177,4 @@ def _reversed(cohort: Cohort, row: dict[str, Any], within: pl.DataFrame | None) 
         return ""
     named = [f"{group} {correlation(r)}" for group, r in of_feature.select(cohort.by, "r").rows()]
     by = in_sentence(key_heading(cohort.by))
-    return f", but of opposite sign within {by} {listed(named)}"
+    return f"; of opposite sign within {by} {listed(named)}"

@@ -324,7 +324,7 @@ def _draw_runtimes(cohort: Cohort, outcomes: Outcomes) -> list[Drawing]:
             title=cohort.title,
             key=f"runtime{f'-{status}' * bool(status)}-{cohort.trace.id}-{by or 'status'}",
             about=f"Runtime of {f'{status} ' * bool(status)}{what}",
-            heading=f"{status.capitalize()} {what}".strip(),
+            heading=f"{status.capitalize()} {what}" if status else what[0].upper() + what[1:],
             log_x=True,
         )
         for status, of_status in parts.items()

@@ -229,7 +229,7 @@ def plot_empirical_distribution(
     ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
     ax.set_xlabel(f"{x_label}, logarithmic" if log_x else x_label)
     ax.set(ylabel="Fraction up to this value", title=heading)
-    if ax.get_legend_handles_labels()[1]:
+    if len(ax.get_legend_handles_labels()[1]) > 1:
         place_legend(ax)
     return ax
 

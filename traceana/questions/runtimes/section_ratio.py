@@ -30,6 +30,8 @@ _MAX_GROUPS: Final = 20
 _LABEL: Final = 28  # characters of a line of a label in the figure
 _DISTRIBUTION: Final = ("cov", "p05", "p25", "median", "p75", "p95", "p99")
 _LEAD: Final = ("cov", "p05", "median", "p95", "p99")
+_ALIKE: Final = 0.9
+"""CoV within groups over that of all rows from which the grouping predicts little."""
 _LIMITATIONS: Final = (
     "Means and CoV of heavy-tailed runtimes depend on few rows. In a group of n no ratio exceeds "
     "n, so small groups appear less dispersed than they are."
@@ -171,7 +173,8 @@ def _findings(cohort: _Cohort) -> list[str]:
         f"{half} of the mean of their group."
     )
     heading = f"{cohort.title}: half of the {cohort.noun} run below {half} of their group's mean"
-    return [Finding(finding, heading=heading)]
+    alike = first["cov"] >= _ALIKE * overall["cov"]
+    return [Finding(finding, heading=heading, is_null=alike)]
 
 
 SECTION = Section(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import polars as pl
 from matplotlib.ticker import PercentFormatter
 
-from traceana.drawing.labels import as_dates, use_dates
+from traceana.drawing.labels import as_dates, place_legend, use_dates
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, start_axes
 from traceana.errors import DataError
@@ -155,7 +155,7 @@ def plot_cluster_utilization(
     ax.set_ylabel("Allocated")
     ax.set_title("GPUs allocated over time")
     if len(types) > 1:
-        ax.legend(loc="lower left")
+        place_legend(ax)
     return ax
 
 

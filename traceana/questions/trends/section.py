@@ -228,11 +228,11 @@ def _drifts(rows: pl.DataFrame, title: str) -> Iterator[Finding]:
     clear = rows.filter(pl.col("pvalue") * rows.height < _ALPHA, pl.col("note").is_null())
     for row in clear.iter_rows(named=True):
         unit = "percentage points" if row["measure"] == "failure rate" else "%"
-        low, change, high = (
-            f"{100 * row[name]:+.2g}" for name in ("ci_low", "per_week", "ci_high")
-        )
+        verb, sign = ("rises", 100) if row["per_week"] > 0 else ("falls", -100)
+        ends = sorted(sign * row[name] for name in ("ci_low", "ci_high"))
+        low, change, high = (f"{value:.2g}" for value in (ends[0], sign * row["per_week"], ends[1]))
         yield Finding(
-            f"{title}: the {_WORDS[row['measure']]} changes by {change} {unit} per week "
+            f"{title}: the {_WORDS[row['measure']]} {verb} by {change} {unit} per week "
             f"(95 % CI {low} to {high}; "
             f"n = {row['n']:,} {'days' if row['measure'] == 'demand' else 'jobs'}).",
             effect=row["per_week"],

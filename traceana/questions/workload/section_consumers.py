@@ -74,9 +74,7 @@ def build(traces: Sequence[Trace]) -> Content:
     for trace in distinct_traces(traces):
         consumers, title = trace.once(describe_consumers), trace.label
         findings += _findings(consumers, title, trace)
-        # without end reasons, the class of an end repeats the status
-        repeats = "" if "end_reason" in consumers.groups else END_CLASS
-        tables = [_table(consumers, name, title) for name in consumers.groups if name != repeats]
+        tables = [_table(consumers, name, title) for name in _distinct(consumers.groups)]
         if tables and not lead:
             lead = [tables.pop(0)]
         blocks += [Heading(title)] if len(traces) > 1 else []
@@ -94,12 +92,26 @@ def build(traces: Sequence[Trace]) -> Content:
     )
 
 
+def _distinct(groups: dict[str, pl.DataFrame]) -> list[str]:
+    """Return the names of groups, without those whose numbers repeat others'."""
+    seen: list[pl.DataFrame] = []
+    names = []
+    for name in sorted(groups, key=END_CLASS.__eq__):
+        if name == END_CLASS and "end_reason" not in groups:
+            continue  # it repeats the status
+        numbers = groups[name].drop(name)
+        numbers = numbers.sort(numbers.columns)
+        if not any(numbers.equals(other) for other in seen):
+            names.append(name)
+        seen.append(numbers)
+    return names
+
+
 def _table(consumers: Consumers, name: str, title: str) -> Table:
     rows = consumers.groups[name]
     left = {"measured_gpu_hours", "ended", "own_failures", "note"}
     left |= {"jobs"} if name == "job_id" else set()  # one each
     left |= {"gpu_hours"} if consumers.unit != "GPU" else set()
-    left |= {column for column in rows.columns if not rows[column].count()} - {name, "jobs"}
     shown = [column for column in rows.columns if column not in left]
     what = f"by {in_sentence(key_heading(name))}"
     if name == "job_id":
@@ -156,7 +168,7 @@ def _idle(consumers: Consumers, title: str) -> Iterator[Finding]:
         user, use = f"user {row['user']}", percent(row["gpu_utilization"])
         hours = hours_text(row["measured_gpu_hours"])
         yield Finding(
-            f"{title}: idle GPUs: {user} used {use} of {hours} GPU-hours, "
+            f"{title}: idle GPUs: {user} used {use} of {hours} GPU-hours, which are "
             f"{share(row['measured_gpu_hours'] / total)} of all with recorded utilization.",
             effect=row["gpu_utilization"],
             n=row["jobs"],
@@ -167,12 +179,12 @@ def _idle(consumers: Consumers, title: str) -> Iterator[Finding]:
         )
     use, idle = consumers.whole["gpu_utilization"], consumers.whole["idle_gpu_hours"]
     yield Finding(
-        f"{title}: GPUs were used {percent(use)} of {hours_text(total)} GPU-hours with recorded "
-        f"utilization; {hours_text(idle)} GPU-hours were idle.",
+        f"{title}: {share(use)} of the allocated GPU time was used; {hours_text(idle)} of "
+        f"{hours_text(total)} GPU-hours with recorded utilization were idle.",
         effect=use,
         n=consumers.whole["jobs"],
         cost_gpu_h=idle,
-        heading=f"{title}: {percent(use)} of the recorded GPU time is used",
+        heading=f"{title}: {share(use)} of the allocated GPU time was used",
     )
 
 
