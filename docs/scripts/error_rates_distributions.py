@@ -13,7 +13,8 @@ import polars as pl
 from findings import as_table, write_measured
 
 from traceana import fit_distributions, tail_index
-from traceana.stats.distributions import FAMILIES, Sample, fit_family, make_sample, vuong_test
+from traceana.stats.distributions.families import FAMILIES
+from traceana.stats.distributions.likelihood import Sample, fit_family, make_sample, vuong_test
 from traceana.stats.permutation import ks_interval
 from traceana.stats.ranks import placements, superiority
 

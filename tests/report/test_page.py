@@ -15,7 +15,7 @@ from traceana.figures import WATERMARK
 from traceana.page.blocks import Content, Gallery, Heading, Picture, Points, Table, Text, arrange
 from traceana.page.section import PARTS, Section, sections
 from traceana.report import build_report
-from traceana.report.page import Built, number_blocks, write_prose
+from traceana.report.page import Built, explainer, number_blocks, write_prose
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -254,3 +254,13 @@ def test_a_content_without_a_lead_gets_its_first_figure_and_table() -> None:
     assert found.findings == ("1", "2")
     given = Content((), (table,), lead=(folded,))
     assert arrange(given) == given
+
+
+def test_terms_in_text_have_their_meaning_but_file_names_have_none() -> None:
+    explain = explainer({"odds ratio": "a ratio", "Cramér's V": "association", "AR": "a job"})
+    text = str(explain("Odds ratios and Cramér's V of AR, not of trace-AR.parquet."))
+    assert '<abbr title="a ratio">Odds ratio</abbr>s' in text
+    assert '<abbr title="association">Cramér&#39;s V</abbr>' in text
+    assert text.count("a job") == 1
+    assert "trace-AR.parquet" in text
+    assert "a job" not in str(explain("trace-AR.parquet", every=True))

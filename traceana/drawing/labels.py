@@ -24,7 +24,7 @@ from matplotlib.ticker import (
 )
 from matplotlib.transforms import ScaledTranslation
 
-from traceana.drawing.style import check_groups, shade
+from traceana.drawing.style import check_groups, figure_of, shade
 from traceana.errors import DataError
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import duration, duration_ticks
@@ -105,8 +105,7 @@ def name_tick(value: object, /) -> str:
 
 def shorten_legends(ax: Axes, /) -> None:
     """Shorten the names in the legends of a figure, whatever a trace calls its groups."""
-    figure = ax.get_figure(root=True)
-    for axes in figure.axes if figure else ():
+    for axes in figure_of(ax).axes:
         legend = axes.get_legend()
         for text in legend.get_texts() if legend else ():
             text.set_text(name_group([text.get_text()]))
@@ -131,9 +130,7 @@ def split_lines(
 
 def place_legend(ax: Axes, /) -> None:
     """Put the legend below the axes, with long names on several lines."""
-    root = ax.get_figure(root=True)
-    assert root is not None  # noqa: S101  axes stand on a figure
-    below = ScaledTranslation(0, _BELOW_IN, root.dpi_scale_trans)
+    below = ScaledTranslation(0, _BELOW_IN, figure_of(ax).dpi_scale_trans)
     handles, labels = ax.get_legend_handles_labels()
     space = "\N{NO-BREAK SPACE}"  # between a number and its unit
     wrapped = [fill(label.replace(" %", f"{space}%"), _LEGEND_CHARACTERS) for label in labels]
@@ -185,9 +182,7 @@ def name_lines(
     """Write names at the ends of lines, from `margin_from` in the margin; none if too many."""
     to_axes = ax.transData - ax.transAxes  # whatever the scales
     size = small_size()
-    root = ax.get_figure(root=True)
-    assert root is not None  # noqa: S101  axes stand on a figure
-    tall = ax.bbox.height / root.dpi * 72
+    tall = ax.bbox.height / figure_of(ax).dpi * 72
     gap = _LINE_SPACING * size / tall
     if len(lines) * gap > 1:
         return

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
 from traceana.drawing.labels import shorten_legends
-from traceana.drawing.style import WIDTH_IN, follow_axes, use_style
+from traceana.drawing.style import WIDTH_IN, figure_of, follow_axes, use_style
 from traceana.errors import DataError, TraceanaError, did_you_mean
 from traceana.modules import import_named
 
@@ -164,9 +164,7 @@ def draw_figure(name: str, result: Any, /, **options: object) -> Figure:  # noqa
     >>> figure.axes[0].get_ylabel()
     'Requested GPUs'
     """
-    drawn = get_figure(name).plot(result, **options).get_figure(root=True)
-    assert isinstance(drawn, Figure)  # noqa: S101  (new axes stand on a new figure)
-    return drawn
+    return figure_of(get_figure(name).plot(result, **options))
 
 
 class Panel(Protocol):

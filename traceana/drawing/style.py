@@ -138,9 +138,7 @@ class ShownAxes(Axes):
 
     def _repr_png_(self) -> bytes:
         picture = BytesIO()
-        figure = self.get_figure(root=True)
-        if figure is not None:
-            figure.savefig(picture, format="png", dpi=144, bbox_inches="tight")
+        figure_of(self).savefig(picture, format="png", dpi=144, bbox_inches="tight")
         return picture.getvalue()
 
 
@@ -184,9 +182,8 @@ def color_of(place: int, /) -> str:
 
 def shade(ax: Axes, part: float = 1.0, /) -> str:
     """Return a color between that of the background (0) and that of the labels (1) of axes."""
-    root = ax.get_figure(root=True)
     back = ax.get_facecolor()
-    if to_rgba(back)[3] == 0 and root is not None:
-        back = root.get_facecolor()
+    if to_rgba(back)[3] == 0:
+        back = figure_of(ax).get_facecolor()
     low, high = (np.array(to_rgba(color)[:3]) for color in (back, ax.xaxis.label.get_color()))
     return to_hex(tuple(low + part * (high - low)))

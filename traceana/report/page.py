@@ -406,10 +406,12 @@ def _altered(context: Context) -> list[str]:
 def explainer(terms: Mapping[str, str], /) -> Callable[..., Markup]:
     """Return what writes prose, the first or each use of terms with their meaning as a tooltip."""
     terms = {
-        form: text for term, text in terms.items() for form in (term, term[0].upper() + term[1:])
+        str(escape(form)): text
+        for term, text in terms.items()
+        for form in (term, term[0].upper() + term[1:])
     }
     words = "|".join(map(re.escape, sorted(terms, key=len, reverse=True)))
-    pattern = re.compile(rf"(<[^>]*>)|(?<![\w.])({words})(?![\w])")
+    pattern = re.compile(rf"(<[^>]*>)|(?<![\w./-])({words})(?=s?(?!\w|[.-]\w))")
     seen: set[str] = set()
 
     def mark(match: re.Match[str], every: bool) -> str:

@@ -25,11 +25,8 @@ def mean_interval(
     mean: ArrayLike, std: ArrayLike, n: ArrayLike, /, *, confidence: float = 0.95
 ) -> Bounds:
     """Return Student's t interval of means: mean -+ t(n - 1) std / sqrt(n); NaN for n < 2."""
-    tail = _upper_tail(confidence)
     m, s, count = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (mean, std, n))
-    enough = count >= 2
-    half = np.full(count.shape, np.nan)
-    half[enough] = stdtrit(count[enough] - 1, tail) * s[enough] / np.sqrt(count[enough])
+    half = _t_quantiles(count, confidence) * s / np.sqrt(np.where(count > 0, count, np.nan))
     return m - half, m + half
 
 

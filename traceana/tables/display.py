@@ -22,6 +22,7 @@ KEY_HEADINGS: Final = {
     "cov_job_id": "CoV row",
     "cpus": "CPUs",
     "dataset": "Data set",
+    "ddof": "ddof",
     "eta_j": "Energy to the target (J)",
     "gpu": "GPU",
     "gpu_type": "GPU type",

@@ -11,7 +11,7 @@ from scipy import stats
 
 from traceana import fit_distributions, fitted_quantiles
 from traceana.errors import DataError
-from traceana.stats.distributions import FAMILIES
+from traceana.stats.distributions.families import FAMILIES
 
 VALUES = np.random.default_rng(11).gamma(1.5, 1000, 300)
 

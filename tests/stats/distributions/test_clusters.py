@@ -9,7 +9,8 @@ from scipy import stats
 
 import traceana
 from traceana.errors import DataError
-from traceana.stats.distributions import hill, resolution
+from traceana.stats.distributions.goodness import hill
+from traceana.stats.distributions.likelihood import resolution
 from traceana.stats.permutation import clustered_ks
 
 

@@ -10,9 +10,8 @@ import scipy.optimize
 import scipy.stats
 from scipy.special import gammaln, logsumexp
 
-from traceana.stats.distributions import FAMILIES, fit_family, make_sample
-from traceana.stats.distributions.families import log_gammaincc
-from traceana.stats.distributions.likelihood import Sample, terms_of
+from traceana.stats.distributions.families import FAMILIES, log_gammaincc
+from traceana.stats.distributions.likelihood import Sample, fit_family, make_sample, terms_of
 
 Y = np.linspace(-4, 3, 29)
 THETA = {name: np.array([0.4, -0.3][: len(FAMILIES[name].parameters)]) for name in FAMILIES}

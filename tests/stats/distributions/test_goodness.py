@@ -8,13 +8,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from traceana.stats.distributions import (
-    FAMILIES,
-    fit_family,
-    ks_distance,
-    ks_distances_of_refits,
-    make_sample,
-)
+from traceana.stats.distributions.families import FAMILIES
+from traceana.stats.distributions.goodness import ks_distance, ks_distances_of_refits
+from traceana.stats.distributions.likelihood import fit_family, make_sample
 from traceana.stats.survival import product_limit
 
 

@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from traceana.stats.distributions import FAMILIES, PairTest, fit_family, make_sample, vuong_test
-from traceana.stats.distributions.likelihood import Fit, _followed, terms_of
+from traceana.stats.distributions.families import FAMILIES
+from traceana.stats.distributions.likelihood import (
+    Fit,
+    PairTest,
+    _followed,
+    fit_family,
+    make_sample,
+    terms_of,
+    vuong_test,
+)
 
 X = np.random.default_rng(1).lognormal(2, 1, 400)
 SAMPLE = make_sample(np.log(X), np.zeros(400, bool), None)

@@ -11,7 +11,14 @@ from matplotlib.colors import ListedColormap
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from traceana.drawing.labels import legend_above, name_group, name_rows, name_tick
+from traceana.drawing.labels import (
+    legend_above,
+    name_group,
+    name_rows,
+    name_tick,
+    on_background,
+    write_beside,
+)
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, figure_of, shade, start_axes
 from traceana.errors import DataError
@@ -204,7 +211,7 @@ def describe_search_path(energy: pl.DataFrame) -> str:
 @figure(
     "energy-optima",
     result="energy_to_accuracy, and eta_sweep",
-    reading="As energy-front. Star: configuration of least cost at a weight of energy eta; the "
+    reading="As energy-front. Star: configuration of least cost at a weight of energy eta; its "
     "label has the range of eta from 0 (time alone) to 1 (energy alone).",
 )
 def plot_energy_optima(
@@ -237,7 +244,8 @@ def plot_energy_optima(
         text = f"η = {low:g}" if low == high else f"η = {low:g} to {high:g}"
         at = (time_s / 3600, energy_j / 1e6)
         ax.scatter([at[0]], [at[1]], marker="*", s=60, color=color_of(1), zorder=5)
-        ax.annotate(text, at, (6, 5), textcoords="offset points", fontsize="small")
+        behind = {**on_background(ax), "alpha": 0.75}
+        write_beside(ax, text, at, (7, 8), fontsize="small", bbox=behind, zorder=6)
     return ax
 
 

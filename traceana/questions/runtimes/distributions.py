@@ -32,7 +32,9 @@ from traceana.stats.arguments import (
     is_number,
 )
 from traceana.stats.arrays import Floats
-from traceana.stats.distributions import FAMILIES, hill, make_sample
+from traceana.stats.distributions.families import FAMILIES
+from traceana.stats.distributions.goodness import hill
+from traceana.stats.distributions.likelihood import make_sample
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.permutation import (
     clustered_ks,

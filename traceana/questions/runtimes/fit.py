@@ -35,18 +35,20 @@ from traceana.stats.arguments import (
     is_number,
 )
 from traceana.stats.arrays import Floats
-from traceana.stats.distributions import (
-    FAMILIES,
+from traceana.stats.distributions.families import FAMILIES
+from traceana.stats.distributions.goodness import (
     ClusterTerms,
-    Fit,
-    Sample,
     cluster_interval_of_fit,
     cluster_terms,
-    fit_family,
     ks_distance,
     ks_distances_of_refits,
-    make_sample,
     multiplier_pvalue,
+)
+from traceana.stats.distributions.likelihood import (
+    Fit,
+    Sample,
+    fit_family,
+    make_sample,
     resolution,
     vuong_test,
 )

@@ -122,7 +122,9 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
     jobs = waits.filter(policy="fifo")["jobs"].sum()
     if of["fifo"] == 0 and (untold := _untold(trace, waits, of)) is not None:
         return untold
-    shown = {policy: duration(wait) for policy, wait in of.items()}
+    shown = {
+        policy: "less than 1 s" if 0 < wait < 1 else duration(wait) for policy, wait in of.items()
+    }
     fifo, easy = (shown[policy + _MORE] for policy in WAITS)
     text = (
         f"GPU jobs would wait {shown['fifo']} on average under fifo and {shown['easy']} under easy "

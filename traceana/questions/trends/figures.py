@@ -19,6 +19,9 @@ _DAY_S: Final = 86_400
 _UNITS_S: Final = {"d": _DAY_S, "h": 3600, "min": 60, "s": 1}
 _TWO: Final = 2
 """Of a unit: below, a smaller one is the unit of an axis."""
+_OF_ENDED: Final = ("runtime_s_median", "failure_rate")
+_MANY: Final = 50
+"""Times as many jobs end in another period as in one whose median and rate are not drawn."""
 _MOST_TYPES: Final = 5
 _STYLES: Final = ("-", "--", "-.", (0, (4, 1, 1, 1, 1, 1)), (0, (6, 2)))
 _NAMES: Final = {
@@ -40,7 +43,8 @@ _NAMES: Final = {
     "trends",
     result="trends",
     reading="Step: value of a period. Use is by overlap with the period; a job counts where it is "
-    "submitted, its wait where it starts, its runtime and status where it ends.",
+    "submitted, its wait where it starts, its runtime and status where it ends. "
+    "Without value: few jobs.",
 )
 def plot_trends(
     trends: pl.DataFrame,
@@ -75,6 +79,9 @@ def plot_trends(
     if not trends[measure].count():
         raise DataError(f"plot_trends has nothing to draw: {measure} is null")
     values, label = trends[measure].cast(pl.Float64), _NAMES[measure]
+    if measure in _OF_ENDED and "ended" in trends.columns:
+        enough = trends["ended"] * _MANY >= trends["ended"].max()
+        values = trends.select(pl.when(enough).then(values)).to_series()
     if measure.endswith("_hours"):
         values = values / ((trends["end_s"] - trends["start_s"]) / _DAY_S)
     elif measure.endswith("_s_median"):
