@@ -55,8 +55,22 @@ def test_the_page_states_rate_offender_and_time_to_failure(store: Path, tmp_path
         "1 machine fails more often than chance explains, with number of faults: worst (12)" in page
     )
     assert "A job on all 60 machines would fail every" in page
+    assert "began within 1 h" not in page
     table = next(line for line in page.splitlines() if line.startswith("| **all**"))
     assert "**52**" in table
+
+
+def test_faults_within_one_hour_are_an_alert(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    start = [*rng.uniform(0, 90 * DAY, 30), *(50 * DAY + rng.uniform(0, 600, 15))]
+    names = [f"m{i}" for i in rng.permutation(60)[:45]]
+    log = pl.DataFrame({"machine_id": names, "start_s": start, "class": "power"})
+    log = log.with_columns(end_s=pl.col("start_s") + DAY)
+    traceana.add_table(log, trace="mine", table="faults", store=tmp_path / "s", mapping=MAPPING)
+    traceana.build_report(tmp_path / "s", out=tmp_path / "r", only="reliability")
+    page = (tmp_path / "r" / "index.md").read_text()
+    alert = next(line for line in page.splitlines() if "began within 1 h" in line)
+    assert alert.startswith("- 15 of 45 faults began within 1 h, from 50 d ([more]")
 
 
 def test_the_command_prints_text_and_json(store: Path) -> None:
