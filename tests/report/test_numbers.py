@@ -194,7 +194,7 @@ def test_the_published_traces(real_store: Store, tmp_path: Path) -> None:
     *clusters, total = read_table(part, "Workload by cluster. ITP")
     assert len(clusters) == 10
     # as published: 69,351 jobs, 1,632,719.7 GPU-hours
-    assert (total["Jobs"], total["GPU-hours"]) == ("69,351", "1,632,719.7")
+    assert (total["Jobs"], total["GPU-hours"]) == ("69,351", "1,632,720")
     files = read_table(section(page, "data-quality"), "Files, and whether")
     assert {row["As published"] for row in files} == {"yes"}
     kept = {
