@@ -44,10 +44,10 @@ def build(traces: Sequence[Trace]) -> Content:
         blocks += [Heading(title)] if len(traces) > 1 else []
         named = nodes.filter(pl.col("pvalue_adjusted") < SIGNIFICANT).height
         text = (
-            "The failures of each node are compared with those of comparable jobs on other nodes, "
-            f"over the {result.placed:,} of {result.ended:,} completed and failed jobs with a "
-            "node: jobs of the same GPU type, queue and user (users with few jobs together) "
-            "on a similar number of nodes. Cancelled and running jobs, and those without a "
+            "The failures of each node are compared with those of comparable jobs on other nodes: "
+            "of the same GPU type, queue and user (users with few jobs together) on a similar "
+            f"number of nodes. Of {result.ended:,} completed and failed jobs {result.placed:,} "
+            "have a node. Cancelled and running jobs, and those without a "
             "comparable job on another node, are not counted. A job on several nodes counts for "
             "each. Time limits, memory limits and other limits of a request are jobs, but no "
             "failures of a node. Named: "

@@ -50,7 +50,7 @@ _NAMED: Final = 3
 _SLOW_S: Final = 3600
 _TIMES: Final = 5
 _ALPHA: Final = 0.05
-_SAME_SIGN: Final = "the same sign"
+_SAME_SIGN: Final = "has the same sign"
 _HIGHER: Final = 1.1
 """Median wait of a queue, in all and as a multiple of that of the log, that is an alert; standard
 errors, and ratio of failure rates, from which a GPU type is named."""
@@ -361,9 +361,9 @@ def _failing_type(consumers: Consumers, title: str, trace: Trace) -> Finding | N
         "limits are not counted)"
     )
     n = f"n = {high['ended']:,} and {low['ended']:,} completed and failed jobs"
-    certain = others is not None and others.startswith(_SAME_SIGN)
+    certain = _SAME_SIGN in others
     return Finding(
-        f"{title}: {text} ({n}{'' if others is None else f'; {others}'}).",
+        f"{title}: {text.removesuffix(')')}; {n}).{others}",
         effect=excess,
         n=high["ended"],
         cost_jobs=excess * high["ended"],
@@ -373,23 +373,24 @@ def _failing_type(consumers: Consumers, title: str, trace: Trace) -> Finding | N
     )
 
 
-def _odds_of_types(trace: Trace, high: str, low: str) -> str | None:
-    """State the odds ratio of two types at equal features; None where the model has none."""
+def _odds_of_types(trace: Trace, high: str, low: str) -> str:
+    """State the odds ratio of two types at equal features, if the model has one."""
     model, _ = trace.once(fit_failure_model)
     if model is None:
-        return None
+        return ""
     pair = pl.col("level").is_in([high, low]) & pl.col("reference").is_in([high, low])
     rows = model.odds_ratios.filter(pair, feature=key_heading("gpu_type"))
     rows = rows.drop_nulls(["pvalue_adjusted", "ci_low"])
     if rows.is_empty():
-        return None
+        return ""
     row = rows.row(0, named=True)
     ratio = row["odds_ratio"] if row["level"] == high else 1 / row["odds_ratio"]
     if row["pvalue_adjusted"] >= _ALPHA:
-        way = "no significant difference"
+        way = "is not significant"
     else:
-        way = _SAME_SIGN if ratio > 1 else "the opposite sign, Simpson's paradox"
-    return f"{way} with equal requested resources: odds ratio {three_digits(ratio)}, limits counted"
+        way = _SAME_SIGN if ratio > 1 else "has the opposite sign (Simpson's paradox)"
+    odds = f"odds ratio {three_digits(ratio)}, limits counted"
+    return f" With equal requested resources the difference {way} ({odds})."
 
 
 def _slow_queue(consumers: Consumers, title: str) -> Finding | None:
