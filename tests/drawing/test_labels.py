@@ -8,9 +8,17 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
 from traceana import failure_rates
-from traceana.drawing.labels import name_group, name_tick, natural_order, split_lines, spread
+from traceana.drawing.labels import (
+    name_group,
+    name_tick,
+    natural_order,
+    split_lines,
+    spread,
+    use_log_axis,
+)
 from traceana.errors import DataError
 from traceana.figures import (
     draw_figure,
@@ -98,3 +106,9 @@ def test_dollar_signs_in_a_name_are_no_formula() -> None:
     svg = render_svg(draw_figure("outcome-rates", rates), prefix="a")
     assert ">$x^2$</text>" in svg
     assert ">$$</text>" in svg
+
+
+def test_a_narrow_logarithmic_axis_has_few_ticks() -> None:
+    ax = Figure().add_subplot()
+    use_log_axis(ax, "x", [0.805, 1.0, 1.197])
+    assert [round(tick, 9) for tick in ax.get_xticks()] == [0.8, 1.0, 1.2]

@@ -312,7 +312,8 @@ def use_log_axis(
 def _decades(low: float, high: float, subs: tuple[float, ...], most: int) -> Locator:
     if high >= _NARROW * low:
         return LogLocator(subs=subs, numticks=most)
-    ticks = MaxNLocator(most - 2, steps=[1, 2, 5]).tick_values(low, high)
+    few = MaxNLocator(most - 2, steps=[1, 2, 5, 10], min_n_ticks=1)
+    ticks = few.tick_values(low, high)
     return FixedLocator([tick for tick in ticks if tick > 0])
 
 

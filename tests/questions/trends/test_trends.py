@@ -23,6 +23,7 @@ from traceana import (
 from traceana.cli.options import limited_store
 from traceana.cohorts.observation import nodes_seen
 from traceana.errors import DataError
+from traceana.figures import plot_trends
 from traceana.questions.trends.by_period import divide_window
 from traceana.questions.trends.capacity import trends_of
 
@@ -251,3 +252,16 @@ def test_a_change_of_all_jobs_is_not_that_of_one_name() -> None:
 def test_names_of_users_without_a_change_have_none() -> None:
     for seed in (1, 2):
         assert level_changes(_with_name(stationary(seed + 20), None, 1.0)).is_empty()
+
+
+def test_medians_of_few_jobs_are_not_drawn() -> None:
+    periods = pl.DataFrame(
+        {
+            "start_s": [0.0, DAY_S, 2 * DAY_S],
+            "end_s": [DAY_S, 2 * DAY_S, 3 * DAY_S],
+            "failure_rate": [0.1, 0.2, 1.0],
+            "n_ended": [100, 90, 1],
+        }
+    )
+    [line] = plot_trends(periods, measure="failure_rate").lines
+    assert list(np.isnan(line.get_ydata())) == [False, False, True, True]

@@ -79,8 +79,8 @@ def plot_trends(
     if not trends[measure].count():
         raise DataError(f"plot_trends has nothing to draw: {measure} is null")
     values, label = trends[measure].cast(pl.Float64), _NAMES[measure]
-    if measure in _OF_ENDED and "ended" in trends.columns:
-        enough = trends["ended"] * _MANY >= trends["ended"].max()
+    if measure in _OF_ENDED and "n_ended" in trends.columns:
+        enough = trends["n_ended"] * _MANY >= trends["n_ended"].max()
         values = trends.select(pl.when(enough).then(values)).to_series()
     if measure.endswith("_hours"):
         values = values / ((trends["end_s"] - trends["start_s"]) / _DAY_S)
