@@ -21,7 +21,7 @@ def test_a_column_without_values_is_left_out() -> None:
 def test_rows_and_headings_lose_the_name_of_the_only_trace() -> None:
     table = Table("Runtimes of mine", ("Of", "n"), (False, True), (("mine: jobs", "9"),))
     content = drop_name(Content(blocks=(Heading("mine: jobs"), table)), "mine")
-    heading, table = content.blocks
+    heading, shown = content.blocks
     assert heading == Heading("Jobs")
-    assert isinstance(table, Table)
-    assert table.rows == (("Jobs", "9"),)
+    assert isinstance(shown, Table)
+    assert shown.rows == (("Jobs", "9"),)
