@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from traceana import add_table, open_store
 from traceana.store.cache import Cache
 
 
@@ -84,3 +85,18 @@ def test_what_one_computes_the_others_wait_for(folder: Path) -> None:
         found = [future.result() for future in [pool.submit(compute) for _ in range(4)]]
     assert (found, len(calls)) == (["told"] * 4, 1)
     assert [path.name for path in folder.iterdir()] == ["key.pickle"]
+
+
+def test_a_result_that_has_its_trace_is_not_taken_by_another_path(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = pl.DataFrame({"job_id": ["a"], "submit_s": [1.0]})
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path / "here" / "data")
+    monkeypatch.chdir(tmp_path / "here")
+    trace = open_store("data").trace("mine")
+    trace.cached(("itself",), lambda: [trace])
+    assert folder.parent.is_dir()
+    monkeypatch.chdir(tmp_path)
+    again = open_store(tmp_path / "here" / "data").trace("mine")
+    [kept] = again.cached(("itself",), lambda: [again])
+    assert kept.scan("jobs").collect().height == 1

@@ -503,7 +503,8 @@ class Trace:
         traces = (self, *(part for part in key if isinstance(part, Trace)))
         ledgers = [ledger_json(trace.ledger) for trace in traces]
         name = tuple(part.id if isinstance(part, Trace) else part for part in key)
-        place = str(self.store.path.resolve())
+        # a result may have the trace itself, with the path as it was given
+        place = (str(self.store.path), str(self.store.path.resolve()))
         return key_of((self.id, *name), place, ledgers, code_digest(*_COMPUTED_BY), versions())
 
 
